@@ -1,0 +1,59 @@
+"""Element types, each with its OpenCL C spelling and its NumPy twin."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from clgraph.errors import UnsupportedError
+
+
+class DType(Enum):
+    """One element type. The value is (OpenCL C type in memory, NumPy name)."""
+
+    F64 = ("double", "float64")
+    F32 = ("float", "float32")
+    F16 = ("half", "float16")
+    I64 = ("long", "int64")
+    I32 = ("int", "int32")
+    I16 = ("short", "int16")
+    I8 = ("char", "int8")
+    U64 = ("ulong", "uint64")
+    U32 = ("uint", "uint32")
+    U16 = ("ushort", "uint16")
+    U8 = ("uchar", "uint8")
+    BOOL = ("uchar", "bool")
+
+    @staticmethod
+    def of(dtype: Any) -> DType:
+        """Return the twin of a NumPy dtype; raises ``UnsupportedError`` for one clgraph does not hold."""
+        name = np.dtype(dtype).name
+        for member in DType:
+            if member.value[1] == name:
+                return member
+        raise UnsupportedError(f"element type {name} is not one of {', '.join(str(d) for d in DType)}")
+
+    @property
+    def cl(self) -> str:
+        """OpenCL C spelling of the type as it lies in memory."""
+        return self.value[0]
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        """The NumPy dtype of the same bytes."""
+        return np.dtype(self.value[1])
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self.numpy.itemsize
+
+    @property
+    def floating(self) -> bool:
+        """Whether arithmetic on the type is floating-point."""
+        return self in (DType.F64, DType.F32, DType.F16)
+
+    def __str__(self) -> str:
+        return self.name.lower()

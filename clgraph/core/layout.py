@@ -1,0 +1,201 @@
+"""What a tensor is without its data: element type, logical shape, memory format, halo and pitches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clgraph.core.dtype import DType
+from clgraph.core.format import Format
+from clgraph.errors import ShapeError
+
+Shape = tuple[int, ...]
+Halo = tuple[tuple[int, int], ...]
+_UNSET = Format(())
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Element type, logical shape (ONNX axis order), memory format, halo and pitches of one tensor.
+
+    Attributes:
+        halo: Elements of zeros (before, after) along each axis; empty for none. The producer writes them.
+        pitches: Elements from one index of an axis to the next, or from one block to the next where the axis is
+            blocked; empty for dense. A value that shares a larger buffer (a part of a concat) has the buffer's pitches.
+    """
+
+    dtype: DType
+    shape: Shape
+    format: Format = _UNSET
+    halo: Halo = ()
+    pitches: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.format.order and self.shape:
+            object.__setattr__(self, "format", Format.plain(len(self.shape)))
+        if self.format.rank != len(self.shape):
+            raise ShapeError(f"format {self.format} does not fit the shape {list(self.shape)}")
+        if any(d < 0 for d in self.shape) or len(self.shape) > 8:
+            raise ShapeError(f"shape {list(self.shape)} is not one of 0 to 8 sizes, each >= 0")
+        if self.halo and not any(map(any, self.halo)):
+            object.__setattr__(self, "halo", ())
+
+    @staticmethod
+    def of(array: NDArray[Any]) -> Layout:
+        """Return the plain layout of a NumPy array."""
+        return Layout(DType.of(array.dtype), array.shape)
+
+    @property
+    def rank(self) -> int:
+        """Number of logical axes."""
+        return len(self.shape)
+
+    @property
+    def count(self) -> int:
+        """Logical elements."""
+        return prod(self.shape)
+
+    @property
+    def halos(self) -> Halo:
+        """The halo of every axis, (0, 0) where there is none."""
+        return self.halo or ((0, 0),) * self.rank
+
+    @property
+    def extents(self) -> Shape:
+        """Elements along each axis in memory: shape plus halo, rounded up to whole blocks."""
+        sizes = []
+        for axis, (size, (before, after)) in enumerate(zip(self.shape, self.halos, strict=True)):
+            block = self.format.block(axis)
+            sizes.append(-(-(size + before + after) // block) * block)
+        return tuple(sizes)
+
+    @property
+    def inner_pitches(self) -> tuple[int, ...]:
+        """Elements from one index to the next inside a block; 0 for an axis without blocks."""
+        inner, pitch = [0] * self.rank, 1
+        for axis, size in reversed(self.format.blocks):
+            inner[axis] = pitch
+            pitch *= size
+        return tuple(inner)
+
+    @property
+    def dense_pitches(self) -> tuple[int, ...]:
+        """The pitches the layout has in a buffer of its own."""
+        pitch, pitches = prod(size for _, size in self.format.blocks), [0] * self.rank
+        extents = self.extents
+        for axis in reversed(self.format.order):
+            pitches[axis] = pitch
+            pitch *= extents[axis] // self.format.block(axis)
+        return tuple(pitches)
+
+    @property
+    def all_pitches(self) -> tuple[int, ...]:
+        """The pitch of every axis (of its blocks, where it is blocked)."""
+        return self.pitches or self.dense_pitches
+
+    @property
+    def origin(self) -> int:
+        """Elements from the start of the memory to the logical element (0, 0, ...): what the halo takes before it."""
+        return self.offset((0,) * self.rank)
+
+    def offset(self, index: tuple[int, ...]) -> int:
+        """Return the element offset of a logical index, halo included."""
+        total = 0
+        for axis, (i, pitch, inner) in enumerate(zip(index, self.all_pitches, self.inner_pitches, strict=True)):
+            block, at = self.format.block(axis), i + self.halos[axis][0]
+            total += (at // block) * pitch + (at % block) * inner
+        return total
+
+    @property
+    def span(self) -> int:
+        """Elements from the first to one past the last that belongs to this layout, halo and tail lanes included."""
+        if 0 in self.extents:
+            return 0
+        ends = (
+            (e // self.format.block(a) - 1) * p
+            for a, (e, p) in enumerate(zip(self.extents, self.all_pitches, strict=True))
+        )
+        return sum(ends) + prod(size for _, size in self.format.blocks)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes from the first to the last element."""
+        return self.span * self.dtype.itemsize
+
+    @property
+    def is_dense_plain(self) -> bool:
+        """Whether the bytes are those of a C-contiguous NumPy array."""
+        return self.format.is_plain and not self.halo and (not self.pitches or self.pitches == self.dense_pitches)
+
+    def plain(self) -> Layout:
+        """Return the same tensor as NumPy would hold it."""
+        return Layout(self.dtype, self.shape)
+
+    def with_format(self, format: Format) -> Layout:
+        """Return the same tensor, dense, in another format, keeping the halo."""
+        return replace(self, format=format, pitches=())
+
+    def with_halo(self, halo: Halo) -> Layout:
+        """Return the same tensor, dense, with another halo."""
+        return replace(self, halo=halo, pitches=())
+
+    def with_pitches(self, pitches: tuple[int, ...]) -> Layout:
+        """Return the same tensor with the pitches of a larger buffer."""
+        return replace(self, pitches=pitches)
+
+    def with_shape(self, shape: Shape) -> Layout:
+        """Return a dense plain tensor of the same type with another shape."""
+        return Layout(self.dtype, shape)
+
+    def __str__(self) -> str:
+        text = f"{self.dtype}:{self.format}:{'x'.join(map(str, self.shape))}"
+        if self.halo:
+            text += "+" + ",".join(f"{b}.{a}" for b, a in self.halo)
+        if self.pitches and self.pitches != self.dense_pitches:
+            text += "/" + ",".join(map(str, self.pitches))
+        return text
+
+
+def pack(array: NDArray[Any], layout: Layout) -> NDArray[Any]:
+    """Return *array* as the flat memory of *layout*: blocks and halo filled with zeros.
+
+    Raises:
+        ShapeError: *array* has another shape, or the layout has pitches of a larger buffer.
+    """
+    if array.shape != layout.shape or layout.pitches not in ((), layout.dense_pitches):
+        raise ShapeError(f"an array {array.shape} cannot be packed as {layout}")
+    pads = [(h[0], e - s - h[0]) for s, e, h in zip(layout.shape, layout.extents, layout.halos, strict=True)]
+    padded = np.pad(np.asarray(array, layout.dtype.numpy), pads) if layout.rank else array
+    return np.ascontiguousarray(_split(padded, layout)).ravel()
+
+
+def unpack(memory: NDArray[Any], layout: Layout) -> NDArray[Any]:
+    """Return the logical, C-contiguous array held by flat *memory* in a dense *layout*; inverse of :func:`pack`."""
+    format, extents = layout.format, layout.extents
+    outer = [extents[a] // format.block(a) for a in format.order]
+    split = memory[: layout.span].reshape([*outer, *(size for _, size in format.blocks)])
+    position = {("outer", a): i for i, a in enumerate(format.order)}
+    position |= {("inner", a): len(outer) + i for i, (a, _) in enumerate(format.blocks)}
+    axes = [position[key] for a in range(layout.rank) for key in (("outer", a), ("inner", a)) if key in position]
+    padded = split.transpose(axes).reshape(extents)
+    window = tuple(slice(h[0], h[0] + s) for s, h in zip(layout.shape, layout.halos, strict=True))
+    return np.ascontiguousarray(padded[window]).reshape(layout.shape)
+
+
+def _split(padded: NDArray[Any], layout: Layout) -> NDArray[Any]:
+    """Return the array with its axes split into blocks and put into memory order."""
+    shape: list[int] = []
+    at: dict[tuple[str, int], int] = {}
+    for axis, extent in enumerate(layout.extents):
+        block = layout.format.block(axis)
+        at["outer", axis] = len(shape)
+        shape.append(extent // block)
+        if block > 1 or any(a == axis for a, _ in layout.format.blocks):
+            at["inner", axis] = len(shape)
+            shape.append(block)
+    order = [at["outer", a] for a in layout.format.order] + [at["inner", a] for a, _ in layout.format.blocks]
+    return padded.reshape(shape).transpose(order)

@@ -1,0 +1,104 @@
+"""One registry class for every kind of extension, filled by decorators and by plugins."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Iterator
+from importlib.metadata import entry_points
+from typing import Any, ClassVar, Generic, TypeVar
+
+from clgraph.errors import RegistrationError
+
+K = TypeVar("K")
+V = TypeVar("V")
+E = TypeVar("E")
+
+PLUGIN_GROUP = "clgraph.plugins"
+PLUGIN_FAILURES: list[str] = []
+
+
+class Registry(Generic[K, V]):
+    """A table from key to entry that refuses to overwrite and can be rolled back."""
+
+    _all: ClassVar[list[Registry[Any, Any]]] = []
+
+    def __init__(self, what: str) -> None:
+        """Make an empty table; *what* names its entries in messages."""
+        self.what = what
+        self._entries: dict[K, V] = {}
+        Registry._all.append(self)
+
+    def register(self, key: K, entry: V) -> V:
+        """Record *entry* under *key* and return it.
+
+        Raises:
+            RegistrationError: *key* is taken; the message names both claimants.
+        """
+        if (old := self._entries.get(key)) is not None:
+            raise RegistrationError(
+                f"{self.what} {key!r} is already {_describe(old)}; {_describe(entry)} cannot replace it"
+            )
+        self._entries[key] = entry
+        return entry
+
+    def registers(self, key: K) -> Callable[[E], E]:
+        """Return a decorator that records what it decorates under *key*."""
+
+        def record(entry: E) -> E:
+            self.register(key, entry)  # type: ignore[arg-type]  # a class decorator keeps the class's own type
+            return entry
+
+        return record
+
+    def __getitem__(self, key: K) -> V:
+        return self._entries[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._entries
+
+    def get(self, key: K) -> V | None:
+        """Return the entry or ``None``."""
+        return self._entries.get(key)
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(sorted(self._entries, key=str))
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def values(self) -> list[V]:
+        """Return the entries in order of their keys."""
+        return [self._entries[key] for key in self]
+
+    def snapshot(self) -> dict[K, V]:
+        """Return a copy of the table, for :meth:`restore`."""
+        return dict(self._entries)
+
+    def restore(self, entries: dict[K, V]) -> None:
+        """Put the table back to a :meth:`snapshot`."""
+        self._entries = dict(entries)
+
+
+def _describe(entry: object) -> str:
+    return f"{getattr(entry, '__module__', '?')}.{getattr(entry, '__qualname__', entry)}"
+
+
+@functools.cache
+def load_plugins(names: str = "all") -> None:
+    """Import, once, every module declared under the entry-point group ``clgraph.plugins``.
+
+    A plugin that fails is rolled back, kept in ``PLUGIN_FAILURES`` and warned about; the others still load. ``"none"``
+    loads nothing, a comma-separated list only those named.
+    """
+    for point in sorted(entry_points(group=PLUGIN_GROUP), key=lambda e: e.name):
+        if names == "none" or (names != "all" and point.name not in names.split(",")):
+            continue
+        saved = [(registry, registry.snapshot()) for registry in Registry._all]
+        try:
+            point.load()
+        except Exception as error:  # a stranger's module may raise anything; it must not take the others down
+            for registry, entries in saved:
+                registry.restore(entries)
+            PLUGIN_FAILURES.append(f"{point.name} ({point.value}): {type(error).__name__}: {error}")
+            warnings.warn(f"plugin {PLUGIN_FAILURES[-1]}", stacklevel=2)

@@ -1,0 +1,53 @@
+"""Every exception clgraph raises on purpose.
+
+``except ClgraphError`` catches whatever clgraph can report about a model, a device, an option or a plugin. A class that
+stands for a built-in condition derives from that built-in too, so that ordinary Python code can handle it.
+"""
+
+
+class ClgraphError(Exception):
+    """Base class of all errors of clgraph."""
+
+
+class OptionError(ClgraphError, ValueError):
+    """An option, a ``CLGRAPH_*`` variable or a name of a pass, kernel or device means nothing here."""
+
+
+class RegistrationError(ClgraphError):
+    """Two things claim one registry key, or a plugin declares something incomplete."""
+
+
+class ModelError(ClgraphError, ValueError):
+    """A model file cannot be read, or what it holds is not a well-formed graph."""
+
+
+class ShapeError(ClgraphError, ValueError):
+    """Shapes or element types do not fit the operator; the message names the node."""
+
+
+class UnsupportedError(ClgraphError):
+    """No operator or implementation serves what the model asks for; the message lists who refused and why."""
+
+
+class InputError(ClgraphError, ValueError):
+    """A feed of ``run`` is missing, unknown, or has another shape or type than the model wants."""
+
+
+class ProgramError(ClgraphError):
+    """A program breaks an invariant: a bug in the pass that the message names."""
+
+
+class DeviceError(ClgraphError, RuntimeError):
+    """No such device, or the device or its driver failed."""
+
+
+class DeviceMemoryError(DeviceError, MemoryError):
+    """A buffer is larger than the device can allocate, or the device has no memory left."""
+
+
+class KernelBuildError(DeviceError):
+    """An OpenCL source did not compile; the message carries the build log."""
+
+
+class DownloadError(ClgraphError, OSError):
+    """A model of the demo cannot be fetched or has the wrong checksum."""

@@ -1,0 +1,41 @@
+"""Physical memory: buffers that values share, and the arenas that buffers are packed into."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(eq=False, slots=True)
+class Buffer:
+    """One piece of device memory that holds one value, or several at offsets (in-place concat, crop, reshape).
+
+    Attributes:
+        nbytes: Size, halos and tail lanes included.
+        offset: Bytes from the start of its arena, once planned; a multiple of 64.
+        first, last: Positions in the execution order of the first write and the last read.
+    """
+
+    name: str
+    nbytes: int
+    offset: int | None = None
+    first: int = 0
+    last: int = 0
+    conflicts: dict[Buffer, None] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<buffer {self.name} {self.nbytes} B @{self.offset}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Arena:
+    """The memory of one placement.
+
+    Attributes:
+        nbytes: Bytes needed by the packed buffers.
+        lower_bound: The most bytes alive at once, which no packing can beat.
+        unshared: What the buffers would take without sharing.
+    """
+
+    nbytes: int
+    lower_bound: int
+    unshared: int

@@ -1,0 +1,61 @@
+"""The invariants of a program, checked after every pass under test and with ``verify`` on."""
+
+from __future__ import annotations
+
+from clgraph.errors import ProgramError
+from clgraph.graph.program import Node, Program, Stage
+
+
+def check(program: Program) -> None:
+    """Raise ``ProgramError`` unless everything that ``program.stage`` promises holds.
+
+    Edges symmetric, acyclic and in order, names unique, layouts what the primitives infer, outputs kept, provenance
+    present; from PLACED on placements, from SELECTED on implementations, at PLANNED memory.
+    """
+    made = {id(v) for v in program.inputs}
+    names: set[str] = set()
+    for node in program:
+        if node.name in names:
+            raise ProgramError(f"two nodes are called {node.name}")
+        names.add(node.name)
+        _check_edges(node, made)
+        _check_node(node, program.stage)
+        made |= {id(v) for v in node.outputs}
+    for name, value in program.outputs:
+        if id(value) not in made and value.constant is None:
+            raise ProgramError(f"output {name!r} reads {value.name}, which nothing in the program makes")
+    for value in program.values:
+        for node, slot in value.uses:
+            if node not in program or slot >= len(node.inputs) or node.inputs[slot] is not value:
+                raise ProgramError(f"{value.name} lists {node.name} as a reader, which does not read it")
+
+
+def _check_edges(node: Node, made: set[int]) -> None:
+    for slot, value in enumerate(node.inputs):
+        if (node, slot) not in value.uses:
+            raise ProgramError(f"{node.name}: input {slot} ({value.name}) does not list it as a reader")
+        if value.constant is None and id(value) not in made:
+            raise ProgramError(f"{node.name} reads {value.name} before it is made")
+    for value in node.outputs:
+        if value.producer is not node:
+            raise ProgramError(f"{node.name} makes {value.name}, which names another producer")
+
+
+def _check_node(node: Node, stage: Stage) -> None:
+    if not node.origin:
+        raise ProgramError(f"{node.name} has lost its provenance")
+    for step in node.fused:
+        if any(not node.arity <= i < len(node.inputs) for i in step.operands):
+            raise ProgramError(f"{node.name}: {step.primitive} reads inputs {step.operands} that are not operands")
+    inferred = node.primitive.infer([v.layout for v in node.inputs[: node.arity]])
+    for value, layout in zip(node.outputs, inferred, strict=True):
+        if value.layout.shape != layout.shape or (not node.fused and value.layout.dtype != layout.dtype):
+            raise ProgramError(f"{node.name}: {value.name} is {value.layout}, but {node.primitive} makes {layout}")
+    if stage >= Stage.PLACED and node.placement is None:
+        raise ProgramError(f"{node.name} has no placement at stage {stage.name}")
+    if stage >= Stage.SELECTED and node.choice is None:
+        raise ProgramError(f"{node.name} has no implementation at stage {stage.name}")
+    if stage >= Stage.PLANNED:
+        for value in (*node.inputs, *node.outputs):
+            if value.constant is None and (value.buffer is None or value.buffer.offset is None):
+                raise ProgramError(f"{node.name}: {value.name} has no place in memory at stage {stage.name}")

@@ -1,0 +1,168 @@
+"""What an operator means: attributes, output layouts, reference result, ONNX import. Nothing about devices."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clgraph.core.layout import Layout
+from clgraph.core.registry import Registry
+
+Array = NDArray[Any]
+
+EVALUATED_ELEMENTS = 4096
+"""Results up to this size are computed while shapes are bound, so that shape arithmetic never reaches a device."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A primitive whose value inputs (a Reshape's shape, a Slice's starts) have become attributes.
+
+    Attributes:
+        keep: The input slots that stay edges, in order.
+    """
+
+    primitive: Primitive
+    keep: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PostOperation:
+    """How kernels apply an elementwise primitive: a name of ``post_codes.clh`` in lower case and two parameters."""
+
+    name: str
+    a: float = 0.0
+    b: float = 0.0
+
+
+class Primitive(ABC):
+    """Base class of operator descriptors. Subclasses are frozen dataclasses whose fields are the attributes.
+
+    Attributes:
+        kind: Name of the operator, the same in files, dumps and options.
+        elementwise: Whether output element i depends on input elements i (after broadcast) alone, so that the
+            primitive can become a post-operation of its producer.
+    """
+
+    kind: ClassVar[str]
+    elementwise: ClassVar[bool] = False
+
+    @abstractmethod
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        """Return the output layouts (plain unless the primitive is about formats).
+
+        Raises:
+            ShapeError: The inputs do not fit; the caller adds the node's name.
+        """
+
+    @abstractmethod
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        """Compute the outputs with NumPy in the precision of the inputs."""
+
+    def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
+        """Turn inputs that must be known into attributes, and negative axes into positive ones.
+
+        Args:
+            inputs: Layouts of all inputs.
+            values: The values that are known now, ``None`` for the others.
+
+        Raises:
+            UnsupportedError: A value that must be known is not.
+        """
+        return Bound(self, tuple(range(len(inputs))))
+
+    def evaluate(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> tuple[Array, ...] | None:
+        """Return the outputs when they are known and small (at most ``EVALUATED_ELEMENTS``), else ``None``."""
+        if any(v is None for v in values) or any(out.count > EVALUATED_ELEMENTS for out in self.infer(inputs)):
+            return None
+        return self.reference(*(v for v in values if v is not None))
+
+    def as_post(self, slot: int) -> PostOperation | None:
+        """Return how kernels apply the primitive to a running value that is its input *slot*; ``None``: they do not."""
+        return None
+
+    def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
+        """Return the arithmetic operations of one run; one an output element unless a subclass knows better."""
+        return float(sum(out.count for out in outputs))
+
+    def __str__(self) -> str:
+        """Print as ``kind(attribute=value, ...)``, leaving out attributes at their default."""
+        shown = [f"{f.name}={_spell(v)}" for f in _fields(self) if (v := getattr(self, f.name)) != f.default]
+        return f"{self.kind}({', '.join(shown)})" if shown else self.kind
+
+
+def _fields(primitive: Primitive) -> tuple[Any, ...]:
+    return fields(primitive)  # type: ignore[arg-type]  # every subclass is a dataclass
+
+
+def _spell(value: object) -> str:
+    if isinstance(value, tuple):
+        return "x".join(map(_spell, value)) if all(isinstance(v, int) and v >= 0 for v in value) else str(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+class OnnxNode(Protocol):
+    """What an importer may ask of one ONNX node; keeps the onnx package out of operators."""
+
+    op_type: str
+    since: int
+    """The schema version in force at the model's opset."""
+    inputs: tuple[str, ...]
+    """Names; ``""`` for an absent optional input. Trailing absent ones are cut."""
+    output_count: int
+
+    def attribute(self, name: str, default: Any) -> Any:
+        """Return an attribute: int, float, str, tuple of those, or NumPy array for a tensor."""
+
+    def constant(self, slot: int) -> Array | None:
+        """Return the value of an input that is an initializer or Constant node, else ``None``."""
+
+    def emit(self, primitive: Primitive, *inputs: str, outputs: int = 1) -> tuple[str, ...]:
+        """Add a layer of this node's origin and annotation; return the names of its outputs."""
+
+    def literal(self, array: Array) -> str:
+        """Add a constant; return its name."""
+
+    def unsupported(self, why: str) -> Exception:
+        """Return the ``UnsupportedError`` that names this node, to be raised."""
+
+
+Importer = Callable[[OnnxNode], "Primitive | Sequence[str]"]
+"""Returns the primitive that takes the node's present inputs, or the names of layers it emitted, one an output."""
+
+PRIMITIVES: Registry[str, type[Primitive]] = Registry("primitive")
+IMPORTERS: Registry[tuple[str, str, int], Importer] = Registry("ONNX importer")
+
+P = TypeVar("P", bound=type[Primitive])
+F = TypeVar("F", bound=Importer)
+
+
+def primitive(cls: P) -> P:
+    """Class decorator: make the descriptor known under its ``kind``."""
+    PRIMITIVES.register(cls.kind, cls)
+    return cls
+
+
+def onnx(op_type: str, *, since: Sequence[int], domain: str = "") -> Callable[[F], F]:
+    """Decorator for the function that imports one ONNX operator.
+
+    Args:
+        since: The schema versions the function understands; a model that needs another is refused by name.
+    """
+
+    def record(function: F) -> F:
+        for version in since:
+            IMPORTERS.register((domain, op_type, version), function)
+        return function
+
+    return record
+
+
+def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the common shape of NumPy broadcasting; raises ``ValueError`` where there is none."""
+    return tuple(int(d) for d in np.broadcast_shapes(*shapes))

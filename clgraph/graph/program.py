@@ -1,0 +1,359 @@
+"""The graph being compiled: nodes, the values between them, and the four edits that passes may make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Literal, Protocol
+
+from clgraph.core.layout import Layout
+from clgraph.errors import ProgramError
+from clgraph.graph.buffer import Arena, Buffer
+from clgraph.graph.primitive import Array, Primitive
+
+
+class Stage(IntEnum):
+    """How far compilation has come; ``check`` knows what must hold at each stage."""
+
+    BUILT = 0
+    """Linked, every layout known."""
+    PLACED = 1
+    """Every node has a placement."""
+    FORMATTED = 2
+    """Every value has its memory format."""
+    SELECTED = 3
+    """Every node has an implementation that serves its layouts."""
+    PLANNED = 4
+    """Every value has a place in memory."""
+
+
+@dataclass(eq=False, slots=True)
+class Value:
+    """One tensor: made by ``producer`` (``None``: a graph input or a constant) and read by ``uses``.
+
+    Attributes:
+        constant: The data, in the memory order of ``layout`` when the layout is not plain.
+        buffer: Physical memory, once planned; ``offset`` bytes into it.
+    """
+
+    name: str
+    layout: Layout
+    producer: Node | None = None
+    constant: Array | None = None
+    uses: dict[tuple[Node, int], None] = field(default_factory=dict)
+    buffer: Buffer | None = None
+    offset: int = 0
+
+    @property
+    def readers(self) -> tuple[Node, ...]:
+        """The nodes that read the value, each once, in order of their uses."""
+        return tuple(dict.fromkeys(node for node, _ in self.uses))
+
+    def __repr__(self) -> str:
+        return f"<{self.name} {self.layout}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """A primitive applied inside another node, to its result (``post``) or to its first input (``pre``).
+
+    Attributes:
+        operands: Slots of ``Node.inputs`` that hold the primitive's other inputs, in order.
+        slot: Which input of the primitive the running value is.
+    """
+
+    primitive: Primitive
+    operands: tuple[int, ...] = ()
+    slot: int = 0
+    where: Literal["post", "pre"] = "post"
+
+    def apply(self, running: Array, inputs: Sequence[Array]) -> Array:
+        """Compute the primitive's reference on the running value and the node's inputs."""
+        others = [inputs[i] for i in self.operands]
+        (result,) = self.primitive.reference(*others[: self.slot], running, *others[self.slot :])
+        return result
+
+
+class Chosen(Protocol):
+    """What the graph knows of a chosen implementation: it prints, and it is the selector's to interpret."""
+
+    def __str__(self) -> str: ...
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """One operator application. Edges change only through the verbs of :class:`Program`.
+
+    Attributes:
+        inputs: The primitive's own inputs, then the operands of fused operations.
+        arity: How many of ``inputs`` are the primitive's own.
+        choice: The selected implementation; provisional before compile_graph.
+        origin: Names of the ONNX nodes it stems from.
+        annotation: The layering hint of the model (``layer_ann``), until partition has consumed it.
+        placement: The device it runs on, from partition on.
+    """
+
+    name: str
+    primitive: Primitive
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    arity: int
+    fused: tuple[Fused, ...] = ()
+    choice: Chosen | None = None
+    origin: tuple[str, ...] = ()
+    annotation: str | None = None
+    placement: str | None = None
+    partitioned_by: str | None = None
+
+    @property
+    def output(self) -> Value:
+        """The first output."""
+        return self.outputs[0]
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        """Compute the outputs with NumPy, fused operations included. *inputs* match ``self.inputs``."""
+        own = list(inputs[: self.arity])
+        for step in self.fused:
+            if step.where == "pre":
+                own[0] = step.apply(own[0], inputs)
+        results = list(self.primitive.reference(*own))
+        for step in self.fused:
+            if step.where == "post":
+                results[0] = step.apply(results[0], inputs)
+        return tuple(results)
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {self.primitive}>"
+
+
+class Program:
+    """Nodes in execution order, the graph's inputs, and its outputs as (name, value) pairs.
+
+    ``insert``, ``rewire``, ``erase`` and ``fuse`` are the only edits. ``insert`` and ``fuse`` inherit annotation,
+    placement and provenance from the nodes that the result stands for, and refuse to merge different ones.
+    """
+
+    def __init__(self, inputs: Iterable[Value], outputs: Iterable[tuple[str, Value]], nodes: Iterable[Node]) -> None:
+        """Link *nodes*, given in execution order."""
+        self.inputs = list(inputs)
+        self.outputs = list(outputs)
+        self.stage = Stage.BUILT
+        self.arenas: dict[str, Arena] = {}
+        self.notes: dict[str, str] = {}
+        self._nodes: list[Node] = []
+        self._names: dict[str, int] = {v.name: 1 for v in self.inputs}
+        for node in nodes:
+            self._names.setdefault(node.name, 1)
+            self._link(node, len(self._nodes))
+
+    def __iter__(self) -> Iterator[Node]:
+        """Nodes in execution order, over a snapshot: a pass may edit while it walks."""
+        return iter(tuple(self._nodes))
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def __contains__(self, node: object) -> bool:
+        return any(n is node for n in self._nodes)
+
+    def __getitem__(self, name: str) -> Node:
+        for node in self._nodes:
+            if node.name == name:
+                return node
+        raise ProgramError(f"no node {name!r} in the program")
+
+    @property
+    def values(self) -> list[Value]:
+        """Every value once: inputs, then constants and results in order of first use."""
+        found = dict.fromkeys(self.inputs)
+        for node in self._nodes:
+            found |= dict.fromkeys(node.inputs) | dict.fromkeys(node.outputs)
+        return list(found | dict.fromkeys(v for _, v in self.outputs))
+
+    @property
+    def constants(self) -> list[Value]:
+        """The values that hold data."""
+        return [v for v in self.values if v.constant is not None]
+
+    def is_output(self, value: Value) -> bool:
+        """Whether *value* is a result of the graph."""
+        return any(v is value for _, v in self.outputs)
+
+    def position(self, node: Node) -> int:
+        """Return the place of *node* in the execution order."""
+        return self._nodes.index(node)
+
+    def unique(self, name: str) -> str:
+        """Return *name*, or *name* with the smallest suffix ``_2``, ``_3`` … that no node has."""
+        if name not in self._names:
+            self._names[name] = 1
+            return name
+        while (candidate := f"{name}_{self._names[name] + 1}") in self._names:
+            self._names[name] += 1
+        self._names[name] += 1
+        self._names[candidate] = 1
+        return candidate
+
+    def constant(self, name: str, data: Array, layout: Layout | None = None) -> Value:
+        """Return a new constant value; it belongs to the program once a node reads it."""
+        return Value(self.unique(name), layout or Layout.of(data), constant=data)
+
+    # The four edits.
+
+    def insert(
+        self,
+        primitive: Primitive,
+        inputs: Sequence[Value],
+        *,
+        sources: Sequence[Node],
+        name: str | None = None,
+        before: Node | None = None,
+    ) -> Node:
+        """Add a node that computes *primitive* on *inputs*, and return it.
+
+        Args:
+            sources: The nodes it stands for; it inherits their annotation, placement and provenance.
+            before: Place in the execution order; after the last producer of *inputs* when not given.
+
+        Raises:
+            ProgramError: *sources* is empty or its nodes carry different annotations or placements.
+        """
+        if not sources:
+            raise ProgramError(f"inserting {primitive} needs the node it stems from")
+        annotation, placement, partitioned_by, origin = _inherit(sources)
+        label = self.unique(name or f"{sources[0].name}/{primitive.kind}")
+        layouts = primitive.infer([v.layout for v in inputs])
+        results = tuple(Value(label if i == 0 else f"{label}:{i}", out) for i, out in enumerate(layouts))
+        node = Node(label, primitive, tuple(inputs), results, len(inputs), origin=origin)
+        node.annotation, node.placement, node.partitioned_by = annotation, placement, partitioned_by
+        self._link(node, self._nodes.index(before) if before else self._after(inputs))
+        return node
+
+    def rewire(self, old: Value, new: Value, *, readers: Iterable[Node] | None = None) -> None:
+        """Make every reader of *old* read *new*; the graph output too, unless only some *readers* are named."""
+        chosen = None if readers is None else set(map(id, readers))
+        for node, slot in tuple(old.uses):
+            if chosen is None or id(node) in chosen:
+                node.inputs = (*node.inputs[:slot], new, *node.inputs[slot + 1 :])
+                del old.uses[node, slot]
+                new.uses[node, slot] = None
+        if chosen is None:
+            self.outputs = [(name, new if v is old else v) for name, v in self.outputs]
+
+    def erase(self, node: Node) -> None:
+        """Remove a node nobody reads.
+
+        Raises:
+            ProgramError: A result of *node* still has a reader or is a graph output.
+        """
+        for value in node.outputs:
+            if value.uses or self.is_output(value):
+                reader = next(iter(value.uses))[0].name if value.uses else "the graph's output"
+                raise ProgramError(f"{node.name} cannot be erased: {value.name} is still read by {reader}")
+        self._unlink(node)
+
+    def fuse(self, peer: Node, into: Node) -> None:
+        """Absorb *peer* into *into*: after it when *peer* reads its result, before it when *into* reads *peer*'s.
+
+        The other inputs of *peer* (and its own fused operations) come along as operands.
+
+        Raises:
+            ProgramError: The two are not neighbours, their annotations or placements differ, the result between them
+                is read elsewhere, or the edit would make a cycle.
+        """
+        annotation, placement, partitioned_by, origin = _inherit((into, peer))
+        post = into.output in peer.inputs
+        inner = into.output if post else peer.output
+        what = f"{peer.name} cannot be fused into {into.name}"
+        if not post and (not into.inputs or into.inputs[0] is not inner):
+            raise ProgramError(f"{what}: neither reads the other's first result")
+        if len(inner.uses) != 1 or self.is_output(inner) or len((into if post else peer).outputs) > 1:
+            raise ProgramError(f"{what}: {inner.name} is read elsewhere")
+        slot = peer.inputs.index(inner) if post else 0
+        extra = [v for i, v in enumerate(peer.inputs) if i != slot]
+        if post and any(self.depends(v, into) for v in extra):
+            raise ProgramError(f"{what}: another input of {peer.name} depends on {into.name}")
+        where: Literal["post", "pre"] = "post" if post else "pre"
+        operand = {i: len(into.inputs) + n for n, i in enumerate(i for i in range(len(peer.inputs)) if i != slot)}
+        own = tuple(operand[i] for i in range(peer.arity) if i != slot)
+        steps = [Fused(peer.primitive, own, slot, where)]
+        steps += [Fused(f.primitive, tuple(operand[i] for i in f.operands), f.slot, where) for f in peer.fused]
+        # Everything the fused node reads is made before the later of the two, everything that reads it stands after.
+        place = self._nodes.index(peer if post else into) - 1
+        first = (peer.inputs[slot],) if not post else into.inputs[:1]
+        self._unlink(peer)
+        self._unlink(into)
+        into.inputs = (*first, *into.inputs[1:], *extra)
+        into.fused = (*into.fused, *steps) if post else (*steps, *into.fused)
+        into.outputs = peer.outputs if post else into.outputs
+        into.origin, into.annotation, into.placement = origin, annotation, placement
+        into.partitioned_by, into.choice = partitioned_by, None
+        self._link(into, place)
+
+    def depends(self, value: Value, node: Node) -> bool:
+        """Whether *value* is computed, over any path, from a result of *node*."""
+        stack, seen = [value], set[int]()
+        while stack:
+            producer = stack.pop().producer
+            if producer is node:
+                return True
+            if producer is not None and id(producer) not in seen:
+                seen.add(id(producer))
+                stack.extend(producer.inputs)
+        return False
+
+    def sort(self) -> None:
+        """Put the nodes into a topological order, keeping the present order where it is one already.
+
+        Raises:
+            ProgramError: The graph has a cycle.
+        """
+        done: set[int] = set()
+        order: list[Node] = []
+        waiting = list(self._nodes)
+        while waiting:
+            later = []
+            for node in waiting:
+                if all(v.producer is None or id(v.producer) in done for v in node.inputs):
+                    done.add(id(node))
+                    order.append(node)
+                else:
+                    later.append(node)
+            if len(later) == len(waiting):
+                raise ProgramError(f"a cycle runs through {', '.join(n.name for n in later[:5])}")
+            waiting = later
+        self._nodes = order
+
+    def _after(self, inputs: Iterable[Value]) -> int:
+        producers = {id(v.producer) for v in inputs if v.producer is not None}
+        return next((i + 1 for i in range(len(self._nodes) - 1, -1, -1) if id(self._nodes[i]) in producers), 0)
+
+    def _link(self, node: Node, position: int) -> None:
+        self._nodes.insert(position, node)
+        for slot, value in enumerate(node.inputs):
+            value.uses[node, slot] = None
+        for value in node.outputs:
+            value.producer = node
+
+    def _unlink(self, node: Node) -> None:
+        for slot, value in enumerate(node.inputs):
+            value.uses.pop((node, slot), None)
+        self._nodes.remove(node)
+
+    def __str__(self) -> str:
+        from clgraph.graph.text import print_program
+
+        return print_program(self)
+
+
+def _inherit(sources: Sequence[Node]) -> tuple[str | None, str | None, str | None, tuple[str, ...]]:
+    """Return (annotation, placement, the annotation that placed it, provenance) of a node that stands for *sources*."""
+    merged: list[str | None] = []
+    for what in ("annotation", "placement", "partitioned_by"):
+        found = {v for n in sources if (v := getattr(n, what)) is not None}
+        if len(found) > 1:
+            names = ", ".join(n.name for n in sources)
+            raise ProgramError(f"{names} carry different {what}s ({', '.join(sorted(found))}) and cannot be one node")
+        merged.append(next(iter(found), None))
+    return merged[0], merged[1], merged[2], tuple(dict.fromkeys(name for n in sources for name in n.origin))

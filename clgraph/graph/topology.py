@@ -1,0 +1,177 @@
+"""What a user writes or a front end reads: named primitives and edges, shapes possibly open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout, Shape
+from clgraph.errors import InputError, ModelError, ShapeError, UnsupportedError
+from clgraph.graph.primitive import Array, Primitive
+from clgraph.graph.program import Node, Program, Value
+
+Dimension = int | str | None
+"""A size, the name of a symbolic size, or unknown. A repeated name is no constraint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Element type and shape of an input or output as the model declares them; ``shape`` is ``None`` if undeclared."""
+
+    name: str
+    dtype: DType | None
+    shape: tuple[Dimension, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One primitive with the names it reads and makes."""
+
+    name: str
+    primitive: Primitive
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    origin: tuple[str, ...]
+    annotation: str | None = None
+
+
+@dataclass
+class Topology:
+    """Inputs, constants, layers in execution order, and outputs.
+
+    >>> topology = Topology()
+    >>> x = topology.input("x", (1, 8), np.float32)
+    >>> y = topology.add("double", SomePrimitive(), x)      # doctest: +SKIP
+    >>> topology.output("y", y)                             # doctest: +SKIP
+    """
+
+    inputs: dict[str, Signature] = field(default_factory=dict)
+    constants: dict[str, Array] = field(default_factory=dict)
+    layers: list[Layer] = field(default_factory=list)
+    outputs: list[tuple[str, str]] = field(default_factory=list)
+    declared: dict[str, Signature] = field(default_factory=dict)
+    _made: set[str] = field(default_factory=set)
+
+    def input(self, name: str, shape: Sequence[Dimension], dtype: object = np.float32) -> str:
+        """Declare an input; a dimension may be a name or ``None``. Returns *name*."""
+        self._claim(name)
+        self.inputs[name] = Signature(name, dtype if isinstance(dtype, DType) else DType.of(dtype), tuple(shape))
+        return name
+
+    def constant(self, name: str, array: Array) -> str:
+        """Add data under *name* (kept as it is, not copied). Returns *name*."""
+        self._claim(name)
+        self.constants[name] = array
+        return name
+
+    def add(
+        self,
+        name: str,
+        primitive: Primitive,
+        *inputs: str,
+        outputs: Sequence[str] = (),
+        origin: Sequence[str] = (),
+        annotation: str | None = None,
+    ) -> str:
+        """Add a layer; the first output is called *name* unless *outputs* says otherwise. Returns the first output.
+
+        Raises:
+            ModelError: An input is made by no earlier layer, or a name is taken.
+        """
+        for source in inputs:
+            if source not in self._made:
+                raise ModelError(f"layer {name!r} reads {source!r}, which no input, constant or earlier layer makes")
+        names = tuple(outputs) or (name,)
+        for made in names:
+            self._claim(made)
+        self.layers.append(Layer(name, primitive, inputs, names, tuple(origin) or (name,), annotation))
+        return names[0]
+
+    def output(self, name: str, value: str | None = None) -> None:
+        """Make *value* (the value called *name* when not given) a result called *name*."""
+        if (value or name) not in self._made:
+            raise ModelError(f"output {name!r} is {value or name!r}, which no input, constant or layer makes")
+        self.outputs.append((name, value or name))
+
+    def shape_of(self, name: str, shapes: Mapping[str, Sequence[int]]) -> Shape:
+        """Return the bound shape of input *name*.
+
+        Raises:
+            InputError: The rank or a fixed size differs, or a dimension stays open.
+        """
+        declared = self.inputs[name].shape
+        given = shapes.get(name)
+        if given is None:
+            if declared is None or not all(isinstance(d, int) for d in declared):
+                what = f"input {name!r} has shape {_spell(declared)}"
+                raise InputError(f"{what}; give it one: shapes={{{name!r}: (...)}}")
+            return tuple(d for d in declared if isinstance(d, int))
+        bound = tuple(int(d) for d in given)
+        if declared is not None and (
+            len(bound) != len(declared)
+            or any(isinstance(d, int) and d != b for d, b in zip(declared, bound, strict=True))
+        ):
+            raise InputError(f"input {name!r} has shape {_spell(declared)}; {list(bound)} does not fit it")
+        if any(d < 0 for d in bound):
+            raise InputError(f"input {name!r}: a size in {list(bound)} is negative")
+        return bound
+
+    def build(self, shapes: Mapping[str, Sequence[int]] | None = None) -> Program:
+        """Bind the input shapes, infer every layout and compute what depends on shapes alone.
+
+        Raises:
+            InputError: *shapes* names no input, does not fit, or leaves a dimension open.
+            ShapeError, UnsupportedError: A layer does not fit its inputs; the message names it.
+        """
+        shapes = shapes or {}
+        if unknown := sorted(set(shapes) - set(self.inputs)):
+            raise InputError(f"no input is called {unknown[0]!r}; the inputs are {', '.join(map(repr, self.inputs))}")
+        inputs = [Value(n, Layout(_dtype(s), self.shape_of(n, shapes))) for n, s in self.inputs.items()]
+        values = {v.name: v for v in inputs}
+        values |= {n: Value(n, Layout.of(a), constant=a) for n, a in self.constants.items()}
+        nodes: list[Node] = []
+        for layer in self.layers:
+            try:
+                nodes += _bind(layer, values)
+            except (ShapeError, UnsupportedError) as error:
+                shapes_text = ", ".join(str(values[n].layout) for n in layer.inputs)
+                raise type(error)(f"node {layer.name!r} ({layer.primitive}) on ({shapes_text}): {error}") from error
+        return Program(inputs, [(name, values[source]) for name, source in self.outputs], nodes)
+
+    def _claim(self, name: str) -> None:
+        if name in self._made:
+            raise ModelError(f"two things are called {name!r}")
+        self._made.add(name)
+
+
+def _bind(layer: Layer, values: dict[str, Value]) -> list[Node]:
+    """Enter the layer's results into *values*; return its node, or none when the results are known already."""
+    sources = [values[n] for n in layer.inputs]
+    layouts = [v.layout for v in sources]
+    bound = layer.primitive.bind(layouts, [v.constant for v in sources])
+    kept = tuple(sources[i] for i in bound.keep)
+    known = bound.primitive.evaluate([v.layout for v in kept], [v.constant for v in kept])
+    if known is not None:
+        for name, array in zip(layer.outputs, known, strict=False):
+            values[name] = Value(name, Layout.of(array), constant=np.asarray(array))
+        return []
+    inferred = bound.primitive.infer([v.layout for v in kept])
+    names = (*layer.outputs, *(f"{layer.name}:{i}" for i in range(len(layer.outputs), len(inferred))))
+    outputs = tuple(Value(name, layout) for name, layout in zip(names, inferred, strict=True))
+    values.update((v.name, v) for v in outputs)
+    node = Node(layer.name, bound.primitive, kept, outputs, len(kept), origin=layer.origin)
+    node.annotation = layer.annotation
+    return [node]
+
+
+def _dtype(signature: Signature) -> DType:
+    if signature.dtype is None:
+        raise InputError(f"input {signature.name!r} has no element type")
+    return signature.dtype
+
+
+def _spell(shape: tuple[Dimension, ...] | None) -> str:
+    return "unknown" if shape is None else "[" + ", ".join("?" if d is None else str(d) for d in shape) + "]"

@@ -1,0 +1,146 @@
+"""Unary elementwise functions. One primitive, because kernels fuse it: what fuses must be one thing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError
+from clgraph.graph.primitive import Array, OnnxNode, PostOperation, Primitive, onnx, primitive
+
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def _sigmoid(v: Array) -> Array:
+    small = np.exp(-np.abs(v))
+    return np.asarray(np.where(v >= 0, 1 / (1 + small), small / (1 + small)))
+
+
+def _gelu_tanh(v: Array) -> Array:
+    return np.asarray(v / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (v + 0.044715 * v**3))))
+
+
+FUNCTIONS: dict[str, Callable[[Array, float, float], Array]] = {
+    "linear": lambda v, a, b: a * v + b,
+    "relu": lambda v, a, b: np.maximum(v, 0),
+    "clip": lambda v, a, b: np.minimum(np.maximum(v, a), b),
+    "leaky_relu": lambda v, a, b: np.where(v < 0, a * v, v),
+    "elu": lambda v, a, b: np.where(v < 0, a * np.expm1(np.minimum(v, 0)), v),
+    "sigmoid": lambda v, a, b: _sigmoid(v),
+    "tanh": lambda v, a, b: np.tanh(v),
+    "hard_sigmoid": lambda v, a, b: np.minimum(np.maximum(a * v + b, 0), 1),
+    "hard_swish": lambda v, a, b: v * np.minimum(np.maximum(a * v + b, 0), 1),
+    "swish": lambda v, a, b: v * _sigmoid(a * v),
+    "gelu": lambda v, a, b: v / 2 * (1 + _erf(v / math.sqrt(2))),
+    "gelu_tanh": lambda v, a, b: _gelu_tanh(v),
+    "exp": lambda v, a, b: np.exp(v),
+    "log": lambda v, a, b: np.log(v),
+    "sqrt": lambda v, a, b: np.sqrt(v),
+    "reciprocal": lambda v, a, b: 1 / v,
+    "neg": lambda v, a, b: -v,
+    "abs": lambda v, a, b: np.abs(v),
+    "square": lambda v, a, b: v * v,
+    "erf": lambda v, a, b: _erf(v),
+    "floor": lambda v, a, b: np.floor(v),
+    "ceil": lambda v, a, b: np.ceil(v),
+    "round": lambda v, a, b: np.rint(v),
+    "softplus": lambda v, a, b: np.logaddexp(v, 0),
+    "softsign": lambda v, a, b: v / (1 + np.abs(v)),
+    "sin": lambda v, a, b: np.sin(v),
+    "cos": lambda v, a, b: np.cos(v),
+    "sign": lambda v, a, b: np.sign(v),
+    "mish": lambda v, a, b: v * np.tanh(np.logaddexp(v, 0)),
+}
+"""Function by name, with parameters ``alpha`` and ``beta``; the same names as in ``post_codes.clh``."""
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class Activation(Primitive):
+    """``y = f(x)``, element by element.
+
+    Attributes:
+        function: A key of ``FUNCTIONS``.
+        alpha, beta: Its parameters, 0 where it has none.
+    """
+
+    function: str
+    alpha: float = 0.0
+    beta: float = 0.0
+
+    kind: ClassVar[str] = "activation"
+    elementwise: ClassVar[bool] = True
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        if self.function not in FUNCTIONS:
+            raise ShapeError(f"{self.function!r} is no activation; there are {', '.join(FUNCTIONS)}")
+        return (inputs[0].plain(),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        (x,) = inputs
+        with np.errstate(all="ignore"):
+            return (np.asarray(FUNCTIONS[self.function](x, self.alpha, self.beta)).astype(x.dtype),)
+
+    def as_post(self, slot: int) -> PostOperation:
+        return PostOperation(self.function, self.alpha, self.beta)
+
+
+_SIMPLE = {
+    "Relu": ((1, 6, 13, 14), "relu"),
+    "Sigmoid": ((1, 6, 13), "sigmoid"),
+    "Tanh": ((1, 6, 13), "tanh"),
+    "Exp": ((1, 6, 13), "exp"),
+    "Log": ((1, 6, 13), "log"),
+    "Sqrt": ((1, 6, 13), "sqrt"),
+    "Reciprocal": ((1, 6, 13), "reciprocal"),
+    "Neg": ((1, 6, 13), "neg"),
+    "Abs": ((1, 6, 13), "abs"),
+    "Erf": ((9, 13), "erf"),
+    "Floor": ((1, 6, 13), "floor"),
+    "Ceil": ((1, 6, 13), "ceil"),
+    "Round": ((11, 22), "round"),
+    "Softplus": ((1, 22), "softplus"),
+    "Softsign": ((1, 22), "softsign"),
+    "Sin": ((7, 22), "sin"),
+    "Cos": ((7, 22), "cos"),
+    "Sign": ((9, 13), "sign"),
+    "Mish": ((18, 22), "mish"),
+}
+
+
+def _register_simple() -> None:
+    for op_type, (since, function) in _SIMPLE.items():
+        onnx(op_type, since=since)(lambda node, f=function: Activation(f))
+
+
+_register_simple()
+
+
+@onnx("LeakyRelu", since=(1, 6, 16))
+def import_leaky_relu(node: OnnxNode) -> Primitive:
+    return Activation("leaky_relu", node.attribute("alpha", 0.01))
+
+
+@onnx("Elu", since=(1, 6, 22))
+def import_elu(node: OnnxNode) -> Primitive:
+    return Activation("elu", node.attribute("alpha", 1.0))
+
+
+@onnx("HardSigmoid", since=(1, 6, 22))
+def import_hard_sigmoid(node: OnnxNode) -> Primitive:
+    return Activation("hard_sigmoid", node.attribute("alpha", 0.2), node.attribute("beta", 0.5))
+
+
+@onnx("HardSwish", since=(14, 22))
+def import_hard_swish(node: OnnxNode) -> Primitive:
+    return Activation("hard_swish", 1 / 6, 0.5)
+
+
+@onnx("Gelu", since=(20,))
+def import_gelu(node: OnnxNode) -> Primitive:
+    return Activation("gelu_tanh" if node.attribute("approximate", "none") == "tanh" else "gelu")

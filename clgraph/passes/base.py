@@ -1,0 +1,145 @@
+"""The pass contract, what a pass may look at, and the manager that runs a numbered list of passes."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+from clgraph.errors import ClgraphError, OptionError, ProgramError
+from clgraph.graph.primitive import Array
+from clgraph.graph.program import Node, Program, Stage
+from clgraph.selector.choose import Choice, choose
+from clgraph.selector.query import DeviceInfo, Query, query_of
+
+
+class Execute(Protocol):
+    """Runs a program that has come through selection on the device it was compiled for."""
+
+    def __call__(self, program: Program, feeds: Mapping[str, Array]) -> dict[str, Array]: ...
+
+
+class Build(Protocol):
+    """Builds (or loads from the cache) every kernel of a planned program; returns how many texts were new."""
+
+    def __call__(self, program: Program) -> int: ...
+
+
+@dataclass(frozen=True)
+class Context:
+    """What passes may look at beside the program.
+
+    Attributes:
+        devices: Every device a node may be placed on, by placement; the first is the default.
+        out_of_order: Whether the queue may run independent nodes at the same time.
+        forced: Implementation by node name; ``denied``: implementations that must not be chosen.
+        execute, build: Given by ``clgraph.compile``; ``None`` in dry runs and in tests without OpenCL.
+    """
+
+    devices: Mapping[str, DeviceInfo] = field(default_factory=lambda: {"null": DeviceInfo()})
+    out_of_order: bool = False
+    forced: Mapping[str, str] = field(default_factory=dict)
+    denied: frozenset[str] = frozenset()
+    execute: Execute | None = None
+    build: Build | None = None
+
+    @property
+    def default(self) -> DeviceInfo:
+        """The device that nodes without a wish run on."""
+        return next(iter(self.devices.values()))
+
+    def device(self, node: Node) -> DeviceInfo:
+        """Return the device of a placed node, the default one before partition."""
+        return self.default if node.placement is None else self.devices[node.placement]
+
+    def query(self, node: Node) -> Query[Any]:
+        """Return the problem that *node* poses on its device."""
+        return query_of(node, self.device(node))
+
+    def choose(self, node: Node, query: Query[Any] | None = None) -> Choice:
+        """Choose for *node* under the options; raises ``UnsupportedError`` that names the node."""
+        try:
+            return choose(query or self.query(node), forced=self.forced.get(node.name), denied=self.denied)
+        except ClgraphError as error:
+            raise type(error)(f"node {node.name!r} (from {', '.join(node.origin)}): {error}") from error
+
+
+@dataclass(frozen=True)
+class Pass(ABC):
+    """One rewrite. Options are dataclass fields; the program is edited in place.
+
+    Attributes:
+        required: A required pass cannot be disabled; with ``stop_after`` it still runs.
+        needs, reaches: Stages of the program before and after.
+    """
+
+    name: ClassVar[str]
+    required: ClassVar[bool] = False
+    needs: ClassVar[Stage] = Stage.BUILT
+    reaches: ClassVar[Stage | None] = None
+
+    @abstractmethod
+    def run(self, program: Program, context: Context) -> int:
+        """Edit *program* and return how many changes were made."""
+
+
+class Observer(Protocol):
+    """Told about every pass; dumps, timings and checks are observers, not code inside passes."""
+
+    def before(self, number: int, pass_: Pass, program: Program) -> None: ...
+
+    def after(self, number: int, pass_: Pass, program: Program, changes: int, seconds: float) -> None: ...
+
+
+class PassManager:
+    """Runs passes in the given order and numbers them by position."""
+
+    def __init__(
+        self,
+        passes: Sequence[Pass],
+        observers: Sequence[Observer] = (),
+        *,
+        disabled: frozenset[str] = frozenset(),
+        stop_after: str | None = None,
+    ) -> None:
+        """Check the order and the options.
+
+        Raises:
+            OptionError: *disabled* or *stop_after* names no pass, or *disabled* a required one.
+            ProgramError: A pass stands before the one that reaches the stage it needs.
+        """
+        known = {p.name: p for p in passes}
+        for name in sorted(disabled | ({stop_after} if stop_after else set())):
+            if name not in known:
+                raise OptionError(f"no pass is called {name!r}; the passes are {', '.join(known)}")
+            if name in disabled and known[name].required:
+                raise OptionError(f"pass {name!r} is required and cannot be disabled")
+        stage = Stage.BUILT
+        for p in passes:
+            if p.needs > stage:
+                raise ProgramError(f"{p.name} needs a {p.needs.name} program but stands where it is {stage.name}")
+            stage = max(stage, p.reaches or stage)
+        self.passes, self.observers = tuple(passes), tuple(observers)
+        self.disabled, self.stop_after = disabled, stop_after
+
+    def run(self, program: Program, context: Context) -> None:
+        """Run every pass that is not disabled; after ``stop_after`` only the required ones.
+
+        Raises:
+            ClgraphError: Whatever a pass or an observer raises, with the pass named.
+        """
+        stopped = False
+        for number, p in enumerate(self.passes):
+            if not p.required and (stopped or p.name in self.disabled):
+                continue
+            for observer in self.observers:
+                observer.before(number, p, program)
+            start = time.perf_counter()
+            changes = p.run(program, context)
+            seconds = time.perf_counter() - start
+            program.stage = max(program.stage, p.reaches or program.stage)
+            for observer in self.observers:
+                observer.after(number, p, program, changes, seconds)
+            stopped = stopped or p.name == self.stop_after

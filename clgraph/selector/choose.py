@@ -1,0 +1,85 @@
+"""Choosing one implementation for one query, and saying why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from clgraph.errors import OptionError, UnsupportedError
+from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation
+from clgraph.selector.plan import Plan
+from clgraph.selector.query import Query
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The chosen implementation, the estimate, why it was chosen, and the reasons the others gave."""
+
+    query: Query[Any]
+    implementation: type[Implementation[Any]]
+    seconds: float
+    because: str
+    refusals: Mapping[str, str] = field(default_factory=dict)
+    slower: Mapping[str, float] = field(default_factory=dict)
+
+    def plan(self) -> Plan:
+        """Return the steps of the chosen implementation."""
+        return self.implementation.plan(self.query)
+
+    def __str__(self) -> str:
+        return f"{self.implementation.name} ({self.because})"
+
+
+def candidates(q: Query[Any]) -> list[type[Implementation[Any]]]:
+    """Return the implementations registered for the query's primitive, by name."""
+    return _by_kind(q.primitive.kind, len(IMPLEMENTATIONS))
+
+
+def choose(q: Query[Any], *, forced: str | None = None, denied: frozenset[str] = frozenset()) -> Choice:
+    """Pick the implementation for *q*: forced by name, else the cheapest special one, else the general one.
+
+    A pure function of its arguments, memoised.
+
+    Raises:
+        OptionError: *forced* names no implementation of the primitive.
+        UnsupportedError: *forced* refuses, or nobody serves *q*; lists every candidate's reason.
+    """
+    return _choose(q, forced, denied, len(IMPLEMENTATIONS))
+
+
+@lru_cache(maxsize=8192)
+def _choose(q: Query[Any], forced: str | None, denied: frozenset[str], registered: int) -> Choice:
+    refusals: dict[str, str] = {}
+    able: list[type[Implementation[Any]]] = []
+    for candidate in candidates(q):
+        reason = "denied by an option" if candidate.name in denied else candidate.refusal(q)
+        if reason is None:
+            able.append(candidate)
+        else:
+            refusals[candidate.name] = reason
+    if forced is not None:
+        return _forced(q, forced, refusals)
+    special = sorted((c for c in able if not c.general), key=lambda c: (c.cost(q), c.name))
+    ranked = special or [c for c in able if c.general]
+    if not ranked:
+        reasons = "".join(f"\n  {n}: {r}" for n, r in refusals.items()) or "\n  no implementation is registered"
+        raise UnsupportedError(f"nothing serves {q}:{reasons}")
+    because = "cheapest" if special else "general"
+    slower = {c.name: c.cost(q) for c in able if c is not ranked[0]}
+    return Choice(q, ranked[0], ranked[0].cost(q), because, refusals, slower)
+
+
+def _forced(q: Query[Any], forced: str, refusals: Mapping[str, str]) -> Choice:
+    if forced in refusals:
+        raise UnsupportedError(f"{forced} was forced on {q} but refuses: {refusals[forced]}")
+    names = [c.name for c in candidates(q)]
+    if forced not in names:
+        raise OptionError(f"{forced!r} is no implementation of {q.primitive.kind}; there are {', '.join(names)}")
+    return Choice(q, IMPLEMENTATIONS[forced], IMPLEMENTATIONS[forced].cost(q), "forced", refusals)
+
+
+@lru_cache(maxsize=512)
+def _by_kind(kind: str, registered: int) -> list[type[Implementation[Any]]]:
+    return [c for c in IMPLEMENTATIONS.values() if c.primitive.kind == kind]

@@ -1,0 +1,110 @@
+"""Descriptors of tile functions: one Python class, the C struct generated from it, and its bytes."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, ClassVar, get_args, get_type_hints
+
+from clgraph.core.registry import Registry
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A place in a tensor: its role (``in0``, ``out0``, ``scratch0``) and an offset in bytes from its first byte."""
+
+    role: str
+    offset: int = 0
+
+
+NULL = Ref("null")
+"""A pointer to nothing: ``CLGRAPH_NULL`` (-1) in the table."""
+
+Int = Annotated[int, "int", "i"]
+Long = Annotated[int, "long", "q"]
+Float = Annotated[float, "float", "f"]
+Pointer = Annotated[Ref, "long", "q"]
+"""In C a ``long``: bank number in the top 8 bits, byte offset below; ``AT(type, banks, p)`` makes it an address."""
+
+Resolve = Callable[[Ref], int]
+"""Turns a reference into bank << 56 | byte offset."""
+
+
+class Descriptor:
+    """Base of descriptor classes: frozen dataclasses with fields of ``Int``, ``Long``, ``Float`` and ``Pointer``.
+
+    8-byte fields (``Long``, ``Pointer``) stand before the 4-byte ones, so that C and Python agree without padding.
+    """
+
+    function: ClassVar[str] = ""
+
+    @classmethod
+    def c_struct(cls) -> str:
+        """Return the C definition ``typedef struct { ... } <function>_desc;``."""
+        lines = [f"  {c_type} {name};" for name, c_type, _ in _columns(cls)]
+        return "\n".join(["typedef struct {", *lines, f"}} {cls.function}_desc;"])
+
+    @classmethod
+    def size(cls) -> int:
+        """Return the bytes of the struct, a multiple of 8."""
+        return -(-struct.calcsize(_format(cls)) // 8) * 8
+
+    def to_bytes(self, resolve: Resolve) -> bytes:
+        """Return the struct's bytes with every pointer resolved."""
+        row = [resolve(v) if isinstance(v := getattr(self, name), Ref) else v for name, _, _ in _columns(type(self))]
+        return struct.pack(_format(type(self)), *row).ljust(self.size(), b"\0")
+
+
+DESCRIPTORS: Registry[str, type[Descriptor]] = Registry("tile function")
+
+
+def descriptor(function: str) -> Callable[[type[Any]], type[Any]]:
+    """Class decorator: make a frozen dataclass the descriptor of tile function *function*."""
+
+    def record(cls: type[Any]) -> type[Any]:
+        cls = dataclass(frozen=True, slots=True)(cls)
+        cls.function = function
+        codes = [code for _, _, code in _columns(cls)]
+        if sorted(codes, key="qif".index) != codes and codes != sorted(codes, key=lambda c: c != "q"):
+            raise TypeError(f"{cls.__name__}: 8-byte fields stand before 4-byte ones")
+        DESCRIPTORS.register(function, cls)
+        return cls
+
+    return record
+
+
+@dataclass(frozen=True, slots=True)
+class PostStep:
+    """One operation of a tile's post-operation list, on a value at (image n, block c, row y, pixel x, lane l).
+
+    Attributes:
+        code: What to do, from ``POST_CODES``.
+        a, b: Parameters of a unary operation.
+        operand: The other input of a binary operation, ``NULL`` for a unary one.
+        pitches: Floats from one n, c-block, y, x, lane of the operand to the next; 0 where it is broadcast.
+    """
+
+    code: int
+    a: float = 0.0
+    b: float = 0.0
+    operand: Ref = NULL
+    pitches: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0)
+
+    FORMAT: ClassVar[str] = "<q6i2f"
+    C_STRUCT: ClassVar[str] = (
+        "typedef struct { long operand; int code, pitch_n, pitch_c, pitch_y, pitch_x, pitch_l; float a, b; } post_step;"
+    )
+
+    def to_bytes(self, resolve: Resolve) -> bytes:
+        """Return the 40 bytes of the C struct."""
+        return struct.pack(self.FORMAT, resolve(self.operand), self.code, *self.pitches, self.a, self.b)
+
+
+def _columns(cls: type[Any]) -> list[tuple[str, str, str]]:
+    hints = get_type_hints(cls, include_extras=True)
+    return [(f.name, *get_args(hints[f.name])[1:]) for f in fields(cls)]
+
+
+def _format(cls: type[Any]) -> str:
+    return "<" + "".join(code for _, _, code in _columns(cls))

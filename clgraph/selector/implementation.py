@@ -1,0 +1,157 @@
+"""One way to compute a primitive on a class of devices, and what it declares about itself."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar, final
+
+from clgraph.core.dtype import DType
+from clgraph.core.format import Format
+from clgraph.core.layout import Halo
+from clgraph.core.registry import Registry
+from clgraph.graph.primitive import Primitive
+from clgraph.selector.plan import Plan
+from clgraph.selector.query import Query
+
+P = TypeVar("P", bound=Primitive)
+Impl = TypeVar("Impl", bound="type[Implementation[Any]]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serves:
+    """What an implementation declares to serve. What is not listed is refused: silence never means yes.
+
+    Attributes:
+        dtypes: Element types of all tensors; ``mixed`` allows them to differ from one another.
+        kinds: Device kinds it is written for (right on others too, if listed).
+        formats: Whether non-plain formats are served; which ones, ``limits`` says.
+        fuses: Kinds of primitives it can apply to its result; ``prefuses``, to its first input.
+        operands: How many operands of fused operations it can read.
+        features: Device features it needs.
+        halos: Whether it writes the halo that its output's layout asks for.
+    """
+
+    dtypes: frozenset[DType]
+    mixed: bool = False
+    kinds: frozenset[str] = frozenset({"cpu", "gpu"})
+    formats: bool = False
+    fuses: frozenset[str] = frozenset()
+    prefuses: frozenset[str] = frozenset()
+    operands: int = 4
+    features: frozenset[str] = frozenset()
+    halos: bool = False
+
+    def refusal(self, q: Query[Any]) -> str | None:
+        """Say why *q* is not served, or return ``None``."""
+        layouts = (*q.inputs, *q.outputs)
+        if q.device.kind not in self.kinds:
+            return f"is written for {_names(self.kinds)} devices, not for a {q.device.kind}"
+        if missing := self.features - q.device.features:
+            return f"needs {_names(missing)}"
+        if foreign := {layout.dtype for layout in layouts} - self.dtypes:
+            return f"serves {_names(map(str, self.dtypes))}, not {_names(map(str, foreign))}"
+        if not self.mixed and len({layout.dtype for layout in layouts}) > 1:
+            return "wants one element type for all tensors"
+        if not self.formats and (odd := [x for x in layouts if not x.format.is_plain]):
+            return f"serves plain formats, not {odd[0].format}"
+        if not self.halos and any(out.halo for out in q.outputs):
+            return "writes no halo"
+        if foreign_kinds := {f.primitive.kind for f in q.post} - self.fuses:
+            return f"cannot apply {_names(foreign_kinds)} to its result"
+        if foreign_kinds := {f.primitive.kind for f in q.pre} - self.prefuses:
+            return f"cannot apply {_names(foreign_kinds)} to its input"
+        if len(q.inputs) - q.arity > self.operands:
+            return f"reads at most {self.operands} operands of fused operations, not {len(q.inputs) - q.arity}"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Formats:
+    """A proposal: the format of each input (``None``: leave it, e.g. a constant) and of each output."""
+
+    inputs: tuple[Format | None, ...]
+    outputs: tuple[Format, ...]
+
+
+class Implementation(ABC, Generic[P]):
+    """One way to run one primitive. A class, never an instance; no state."""
+
+    primitive: ClassVar[type[Primitive]]
+    name: ClassVar[str]
+    serves: ClassVar[Serves]
+    general: ClassVar[bool]
+
+    @classmethod
+    @final
+    def refusal(cls, q: Query[P]) -> str | None:
+        """Say why *q* cannot be served, or return ``None`` when it can."""
+        return cls.serves.refusal(q) or cls.limits(q)
+
+    @classmethod
+    def limits(cls, q: Query[P]) -> str | None:
+        """Refuse what :class:`Serves` cannot express: shapes, attributes, formats. Names no other implementation."""
+        return None
+
+    @classmethod
+    def formats(cls, q: Query[P]) -> tuple[Formats, ...]:
+        """Return the memory formats it would like for *q* (posed on plain layouts), best first; plain by default."""
+        plain = tuple(Format.plain(x.rank) for x in q.inputs)
+        return (Formats(plain, tuple(Format.plain(x.rank) for x in q.outputs)),)
+
+    @classmethod
+    def weights(cls, q: Query[P]) -> Mapping[int, Format]:
+        """Return the formats it asks for of constant inputs, by slot; the plan may rely on them."""
+        return {}
+
+    @classmethod
+    def halo(cls, q: Query[P]) -> Mapping[int, Halo]:
+        """Return the zeros it reads around inputs, by slot."""
+        return {}
+
+    @classmethod
+    def overwrites(cls, q: Query[P]) -> frozenset[int]:
+        """Return the inputs whose memory the first output may take over when nothing else reads them."""
+        return frozenset()
+
+    @classmethod
+    def cost(cls, q: Query[P]) -> float:
+        """Estimate seconds on ``q.device``, comparable between implementations of one primitive."""
+        return roofline(q, efficiency=0.02)
+
+    @classmethod
+    @abstractmethod
+    def plan(cls, q: Query[P]) -> Plan:
+        """Return the steps for *q*, whose layouts are final and whose weights have the formats asked for."""
+
+
+def roofline(q: Query[Any], efficiency: float, bandwidth: float = 0.5) -> float:
+    """Return a launch plus the larger of arithmetic at *efficiency* of peak and traffic at *bandwidth* of peak."""
+    work: float = q.primitive.flops(q.own, q.outputs) / (q.device.flops * efficiency)
+    traffic: float = sum(x.nbytes for x in (*q.inputs, *q.outputs)) / (q.device.bytes_per_second * bandwidth)
+    return q.device.launch_seconds + max(work, traffic)
+
+
+IMPLEMENTATIONS: Registry[str, type[Implementation[Any]]] = Registry("implementation")
+
+
+def implements(
+    primitive: type[Primitive], *, name: str, serves: Serves, general: bool = False
+) -> Callable[[Impl], Impl]:
+    """Class decorator: register an implementation of *primitive* under its dotted name.
+
+    Args:
+        general: It serves every attribute and shape of the primitive for plain formats: the net below the others.
+    """
+
+    def record(cls: Impl) -> Impl:
+        cls.primitive, cls.name, cls.serves, cls.general = primitive, name, serves, general
+        IMPLEMENTATIONS.register(name, cls)
+        return cls
+
+    return record
+
+
+def _names(items: Iterable[str]) -> str:
+    return ", ".join(sorted(items))

@@ -1,0 +1,68 @@
+"""What an implementation answers: the steps that compute one node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from clgraph.selector.descriptor import Descriptor, PostStep
+from clgraph.selector.jit import Jit
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """An argument that is a small read-only array of ints: sizes, pitches and offsets, known at binding."""
+
+    values: tuple[int, ...]
+
+
+Argument = str | int | float | Table
+"""A tensor by role (``in0``, ``out0``, ``scratch0``), a 32-bit int or float, or a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One enqueue of a kernel text of its own.
+
+    Attributes:
+        source: Kernel file, relative to a kernel folder; ``entry`` is the ``__kernel`` in it.
+        grid: Global work size; ``group`` the local one, ``None`` to leave it to the driver.
+        args: In the kernel's order. A tensor is passed as its buffer: the element offset of its first byte in the
+            buffer is the kernel's business only through :class:`Table` (see ``tensor_table``).
+    """
+
+    source: str
+    entry: str
+    jit: Jit
+    grid: tuple[int, ...]
+    group: tuple[int, ...] | None
+    args: tuple[Argument, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One run of a tile function of a library.
+
+    Attributes:
+        function: Name of the tile function, the same as its file and its descriptor's.
+        tickets: Independent pieces of work; any worker may run any of them at any time.
+        scratch: Bytes of scratch that each worker needs.
+        post: Straight-line list applied to the rectangle that a ticket has just written.
+    """
+
+    function: str
+    descriptor: Descriptor
+    tickets: int
+    scratch: int = 0
+    post: tuple[PostStep, ...] = ()
+    library: str = "core"
+
+
+Step = Launch | Tile
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The steps of one node, in order, and the sizes in bytes of the scratch tensors that they share."""
+
+    steps: tuple[Step, ...]
+    scratch: tuple[int, ...] = ()

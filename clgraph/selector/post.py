@@ -1,0 +1,45 @@
+"""Post-operations: how a fused primitive is written into a kernel's run-time list."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from clgraph.core.layout import Layout
+from clgraph.selector.descriptor import NULL, PostStep, Ref
+from clgraph.selector.query import Query
+from clgraph.selector.sources import kernel_text
+
+_DEFINE = re.compile(r"^#define POST_([A-Z_]+) (\d+) ", re.MULTILINE)
+
+FUSABLE = frozenset({"activation", "eltwise"})
+"""Kinds of primitives with a post-operation code; what a kernel with a full list names in ``Serves.fuses``."""
+
+
+@functools.cache
+def post_codes() -> dict[str, int]:
+    """Return code by lower-case name, read from ``post_codes.clh``."""
+    return {name.lower(): int(code) for name, code in _DEFINE.findall(kernel_text("post_codes.clh"))}
+
+
+def post_steps(q: Query[Any], pitches: Callable[[Layout], Sequence[int]]) -> tuple[PostStep, ...]:
+    """Return the list for a tile: one step a fused operation behind the primitive.
+
+    Args:
+        pitches: For an operand's layout, its floats from one n, c-block, y, x, lane to the next, 0 where broadcast.
+    """
+    steps = []
+    for fused in q.post:
+        operation = fused.primitive.as_post(fused.slot)
+        if operation is None:
+            raise ValueError(f"{fused.primitive} has no post-operation")
+        operand, steps_of = NULL, (0, 0, 0, 0, 0)
+        if fused.operands:
+            layout = q.inputs[fused.operands[0]]
+            operand = Ref(f"in{fused.operands[0]}", layout.origin * layout.dtype.itemsize)
+            n, c, y, x, lane = pitches(layout)
+            steps_of = (n, c, y, x, lane)
+        steps.append(PostStep(post_codes()[operation.name], operation.a, operation.b, operand, steps_of))
+    return tuple(steps)

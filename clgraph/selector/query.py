@@ -1,0 +1,93 @@
+"""What an implementation is chosen for: a primitive with its layouts, fused operations and device, as one value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Generic, Literal, TypeVar
+
+from clgraph.core.layout import Layout
+from clgraph.graph.primitive import Primitive
+from clgraph.graph.program import Fused, Node
+
+P = TypeVar("P", bound=Primitive)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceInfo:
+    """What selection may know about a device: a plain value, so that selection needs no OpenCL.
+
+    Attributes:
+        name: How the device is printed and selected: ``pocl:0``, ``host``, ``null``.
+        simd: Floats in the native vector of a CPU device (16 for AVX-512, 8 for AVX2), 1 on a GPU.
+        workers: Work-groups that run at once on a CPU device, the ``threads`` of the user.
+        features: What implementations may ask for: ``fp16``, ``fp64``, ``subgroups``, ``acq_rel`` (acquire/release
+            atomics at device scope), ``nvidia_ptx``.
+        flops, bytes_per_second, launch_seconds: Rough figures for cost estimates.
+    """
+
+    name: str = "null"
+    kind: Literal["cpu", "gpu", "host"] = "cpu"
+    vendor: str = "none"
+    driver: str = ""
+    compute_units: int = 2
+    workers: int = 2
+    simd: int = 16
+    max_work_group: int = 4096
+    local_bytes: int = 32768
+    max_alloc: int = 1 << 30
+    global_bytes: int = 4 << 30
+    extensions: frozenset[str] = frozenset()
+    features: frozenset[str] = frozenset({"fp64"})
+    flops: float = 5.0e11
+    bytes_per_second: float = 4.0e10
+    launch_seconds: float = 3.0e-5
+
+
+@dataclass(frozen=True, slots=True)
+class Query(Generic[P]):
+    """One problem. Hashable; the key of the choice cache and of the tuning database.
+
+    Attributes:
+        inputs: Layouts of the primitive's own inputs (the first ``arity``), then of the fused operations' operands.
+        constant: The input slots whose values are constants, so that a kernel may ask for another format of them.
+    """
+
+    primitive: P
+    inputs: tuple[Layout, ...]
+    outputs: tuple[Layout, ...]
+    device: DeviceInfo
+    arity: int
+    fused: tuple[Fused, ...] = ()
+    constant: frozenset[int] = frozenset()
+
+    @property
+    def own(self) -> tuple[Layout, ...]:
+        """Layouts of the primitive's own inputs."""
+        return self.inputs[: self.arity]
+
+    @property
+    def post(self) -> tuple[Fused, ...]:
+        """The operations fused behind the primitive, in order."""
+        return tuple(f for f in self.fused if f.where == "post")
+
+    @property
+    def pre(self) -> tuple[Fused, ...]:
+        """The operations fused in front of the first input, in order."""
+        return tuple(f for f in self.fused if f.where == "pre")
+
+    def with_layouts(self, inputs: tuple[Layout, ...], outputs: tuple[Layout, ...]) -> Query[P]:
+        """Return the same problem on other layouts."""
+        return replace(self, inputs=inputs, outputs=outputs)
+
+    def __str__(self) -> str:
+        inputs = ", ".join(map(str, self.inputs))
+        fused = "".join(f" + {f.primitive}" for f in self.fused)
+        return f"{self.primitive}{fused} on ({inputs}) -> ({', '.join(map(str, self.outputs))}) on {self.device.name}"
+
+
+def query_of(node: Node, device: DeviceInfo) -> Query[Primitive]:
+    """Return the problem that *node* poses to *device*."""
+    constant = frozenset(i for i, v in enumerate(node.inputs) if v.constant is not None)
+    inputs = tuple(v.layout for v in node.inputs)
+    outputs = tuple(v.layout for v in node.outputs)
+    return Query(node.primitive, inputs, outputs, device, node.arity, node.fused, constant)

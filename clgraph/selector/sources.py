@@ -1,0 +1,57 @@
+"""Where kernel files are found: the project's folder, then the folders that plugins add."""
+
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import Path
+
+from clgraph.errors import RegistrationError
+
+_PACKAGE = Path(__file__).parents[1]
+_DIRECTORIES = [d for d in (_PACKAGE / "cl_kernels", _PACKAGE.parent / "cl_kernels") if d.is_dir()]
+_INCLUDE = re.compile(r'^[ \t]*#include "([^"]+)"[ \t]*$', re.MULTILINE)
+
+
+def add_kernel_directory(directory: Path) -> None:
+    """Let implementations name files below *directory*; a plugin calls this when it is imported."""
+    if not directory.is_dir():
+        raise RegistrationError(f"{directory} is no folder of kernels")
+    _DIRECTORIES.append(directory)
+    kernel_text.cache_clear()
+
+
+def kernel_files() -> list[tuple[Path, str]]:
+    """Return every ``.cl`` file as (folder, name relative to it), sorted."""
+    return sorted((d, p.relative_to(d).as_posix()) for d in _DIRECTORIES for p in d.rglob("*.cl"))
+
+
+@functools.cache
+def kernel_text(name: str) -> str:
+    """Return kernel file *name* with its ``#include "…"`` lines expanded, each file once.
+
+    The text is complete, so that it can key a cache of binaries. Raises ``RegistrationError`` listing the folders
+    searched when the file is in none of them.
+    """
+    return _expand(name, set())
+
+
+def _expand(name: str, seen: set[str]) -> str:
+    seen.add(name)
+    text = _find(name).read_text(encoding="utf-8")
+
+    def include(match: re.Match[str]) -> str:
+        wanted = match.group(1)
+        line = text.count("\n", 0, match.start()) + 2
+        inner = "" if wanted in seen else f'#line 1 "{wanted}"\n' + _expand(wanted, seen)
+        return f'{inner}\n#line {line} "{name}"'
+
+    return _INCLUDE.sub(include, text)
+
+
+def _find(name: str) -> Path:
+    for directory in _DIRECTORIES:
+        for folder in (directory, directory / "include"):
+            if (path := folder / name).is_file():
+                return path
+    raise RegistrationError(f"kernel file {name} is in none of {', '.join(map(str, _DIRECTORIES))}")
