@@ -91,7 +91,8 @@ class Node:
         choice: The selected implementation; provisional before compile_graph.
         origin: Names of the ONNX nodes it stems from.
         annotation: The layering hint of the model (``layer_ann``), until partition has consumed it.
-        placement: The device it runs on, from partition on.
+        placement: The device it runs on, from partition on; ``partitioned_by``, the annotation that said so.
+        scratch: Memory that its plan needs beside inputs and outputs, once planned.
     """
 
     name: str
@@ -105,6 +106,7 @@ class Node:
     annotation: str | None = None
     placement: str | None = None
     partitioned_by: str | None = None
+    scratch: tuple[Buffer, ...] = ()
 
     @property
     def output(self) -> Value:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
+from clgraph.core.dtype import DType
 from clgraph.errors import OptionError, UnsupportedError
-from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation
+from clgraph.graph.primitive import Primitive
+from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation, Serves
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
 
@@ -25,15 +27,35 @@ class Choice:
     slower: Mapping[str, float] = field(default_factory=dict)
 
     def plan(self) -> Plan:
-        """Return the steps of the chosen implementation."""
-        return self.implementation.plan(self.query)
+        """Return the steps of the chosen implementation for the query's layouts."""
+        return _plan(self.implementation, self.query)
+
+    def posed(self, q: Query[Any]) -> Choice:
+        """Return the same choice for the same problem on layouts that have changed since."""
+        return self if q == self.query else replace(self, query=q)
 
     def __str__(self) -> str:
         return f"{self.implementation.name} ({self.because})"
 
 
+class HostReference(Implementation[Any]):
+    """The NumPy reference of the primitive, fused operations included; what the ``host`` placement runs."""
+
+    primitive = Primitive
+    name = "host.reference"
+    serves = Serves(dtypes=frozenset(DType), mixed=True, kinds=frozenset({"host"}))
+    general = True
+
+    @classmethod
+    def plan(cls, q: Query[Any]) -> Plan:
+        """Return no steps: the network runs ``Node.reference``."""
+        return Plan(())
+
+
 def candidates(q: Query[Any]) -> list[type[Implementation[Any]]]:
-    """Return the implementations registered for the query's primitive, by name."""
+    """Return the implementations registered for the query's primitive, by name; on the host, the reference."""
+    if q.device.kind == "host":
+        return [HostReference]
     return _by_kind(q.primitive.kind, len(IMPLEMENTATIONS))
 
 
@@ -78,6 +100,11 @@ def _forced(q: Query[Any], forced: str, refusals: Mapping[str, str]) -> Choice:
     if forced not in names:
         raise OptionError(f"{forced!r} is no implementation of {q.primitive.kind}; there are {', '.join(names)}")
     return Choice(q, IMPLEMENTATIONS[forced], IMPLEMENTATIONS[forced].cost(q), "forced", refusals)
+
+
+@lru_cache(maxsize=8192)
+def _plan(implementation: type[Implementation[Any]], q: Query[Any]) -> Plan:
+    return implementation.plan(q)
 
 
 @lru_cache(maxsize=512)

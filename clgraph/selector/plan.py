@@ -16,7 +16,11 @@ class Table:
 
 
 Argument = str | int | float | Table
-"""A tensor by role (``in0``, ``out0``, ``scratch0``), a 32-bit int or float, or a table."""
+"""A tensor by role (``in0``, ``out0``, ``scratch0``; ``null`` for none), a 32-bit int or float, or a table.
+
+A tensor argument is two kernel arguments: its bank (``__global`` pointer) and the ``long`` byte offset of its memory's
+first byte in the bank; ``BASE(type, bank, offset)`` of ``tensor.clh`` makes them one pointer.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +30,7 @@ class Launch:
     Attributes:
         source: Kernel file, relative to a kernel folder; ``entry`` is the ``__kernel`` in it.
         grid: Global work size; ``group`` the local one, ``None`` to leave it to the driver.
-        args: In the kernel's order. A tensor is passed as its buffer: the element offset of its first byte in the
-            buffer is the kernel's business only through :class:`Table` (see ``tensor_table``).
+        args: In the kernel's order.
     """
 
     source: str
