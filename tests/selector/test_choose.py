@@ -1,0 +1,123 @@
+"""Selection is a pure function with reasons."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import pytest
+
+from clgraph.core.dtype import DType
+from clgraph.core.format import feature_blocked
+from clgraph.core.layout import Layout
+from clgraph.errors import OptionError, UnsupportedError
+from clgraph.graph.primitive import Array, Primitive
+from clgraph.graph.program import Fused
+from clgraph.ops.activation import Activation
+from clgraph.selector.choose import choose
+from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation, Serves, implements
+from clgraph.selector.plan import Plan
+from clgraph.selector.query import DeviceInfo, Query
+
+
+@dataclass(frozen=True, slots=True)
+class Probe(Primitive):
+    kind: ClassVar[str] = "choose_probe"
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        return (inputs[0].plain(),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        return (inputs[0],)
+
+
+F32 = Layout(DType.F32, (1, 32, 4, 4))
+QUERY = Query(Probe(), (F32,), (F32,), DeviceInfo(), 1)
+
+
+@pytest.fixture(autouse=True)
+def implementations() -> Iterator[None]:
+    saved = IMPLEMENTATIONS.snapshot()
+
+    def add(name: str, seconds: float, general: bool = False, **serves: Any) -> None:
+        class One(Implementation[Probe]):
+            @classmethod
+            def limits(cls, q: Query[Probe]) -> str | None:
+                return "takes no batch" if q.inputs[0].shape[0] > 1 and not cls.general else None
+
+            @classmethod
+            def cost(cls, q: Query[Probe]) -> float:
+                return seconds
+
+            @classmethod
+            def plan(cls, q: Query[Probe]) -> Plan:
+                return Plan(())
+
+        implements(Probe, name=name, serves=Serves(dtypes=frozenset({DType.F32}), **serves), general=general)(One)
+
+    add("choose_probe.ref", 1e-9, general=True, fuses=frozenset({"activation"}))
+    add("choose_probe.fast", 1e-6)
+    add("choose_probe.slow", 1e-3, formats=True)
+    add("choose_probe.gpu", 1e-9, kinds=frozenset({"gpu"}))
+    yield
+    IMPLEMENTATIONS.restore(saved)
+
+
+def test_the_cheapest_special_implementation_wins_over_the_general_one() -> None:
+    choice = choose(QUERY)
+    assert str(choice) == "choose_probe.fast (cheapest)"
+    assert choice.refusals == {"choose_probe.gpu": "is written for gpu devices, not for a cpu"}
+    assert choice.slower == {"choose_probe.slow": 1e-3, "choose_probe.ref": 1e-9}
+
+
+def test_a_device_of_another_kind_gets_another_implementation() -> None:
+    assert choose(replace(QUERY, device=DeviceInfo(kind="gpu"))).implementation.name == "choose_probe.gpu"
+
+
+def test_the_general_one_serves_what_the_others_refuse() -> None:
+    batch = Layout(DType.F32, (2, 32, 4, 4))
+    choice = choose(QUERY.with_layouts((batch,), (batch,)))
+    assert str(choice) == "choose_probe.ref (general)"
+    assert choice.refusals["choose_probe.fast"] == "takes no batch"
+
+
+def test_a_format_that_is_not_declared_is_refused() -> None:
+    blocked = F32.with_format(feature_blocked(4))
+    choice = choose(QUERY.with_layouts((blocked,), (blocked,)))
+    assert choice.implementation.name == "choose_probe.slow"
+    assert choice.refusals["choose_probe.fast"] == "serves plain formats, not b_fs_yx_fsv16"
+
+
+def test_a_fused_operation_that_is_not_declared_is_refused() -> None:
+    choice = choose(replace(QUERY, fused=(Fused(Activation("relu")),)))
+    assert choice.implementation.name == "choose_probe.ref"
+    assert choice.refusals["choose_probe.fast"] == "cannot apply activation to its result"
+
+
+def test_a_halo_that_nobody_writes_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="choose_probe.fast: writes no halo"):
+        choose(QUERY.with_layouts((F32,), (F32.with_halo(((0, 0), (0, 0), (1, 1), (1, 1))),)))
+
+
+def test_an_unserved_query_lists_every_reason() -> None:
+    half = Layout(DType.F16, (1, 32, 4, 4))
+    with pytest.raises(UnsupportedError, match="serves f32, not f16") as error:
+        choose(QUERY.with_layouts((half,), (half,)))
+    assert all(name in str(error.value) for name in IMPLEMENTATIONS if name.startswith("choose_probe."))
+
+
+def test_forcing_takes_the_named_one_or_says_why_not() -> None:
+    assert str(choose(QUERY, forced="choose_probe.slow")) == "choose_probe.slow (forced)"
+    with pytest.raises(UnsupportedError, match="is written for gpu"):
+        choose(QUERY, forced="choose_probe.gpu")
+    with pytest.raises(OptionError, match="there are choose_probe.fast"):
+        choose(QUERY, forced="choose_probe.fats")
+
+
+def test_a_denied_implementation_is_not_chosen() -> None:
+    choice = choose(QUERY, denied=frozenset({"choose_probe.fast"}))
+    assert choice.implementation.name == "choose_probe.slow"
+    assert choice.refusals["choose_probe.fast"] == "denied by an option"
+
+
+def test_the_host_runs_the_reference() -> None:
+    assert choose(replace(QUERY, device=DeviceInfo("host", "host"))).implementation.name == "host.reference"

@@ -1,0 +1,56 @@
+"""Descriptors: Python and C agree on every byte."""
+
+import struct
+from collections.abc import Iterator
+
+import pytest
+
+from clgraph.selector.descriptor import DESCRIPTORS, NULL, Descriptor, Float, Int, Pointer, PostStep, Ref, descriptor
+
+
+@pytest.fixture
+def probe() -> Iterator[type[Descriptor]]:
+    saved = DESCRIPTORS.snapshot()
+
+    class Probe(Descriptor):
+        source: Pointer
+        target: Pointer
+        count: Int
+        low: Float
+        high: Float
+
+    yield descriptor("probe_tile")(Probe)
+    DESCRIPTORS.restore(saved)
+
+
+def resolve(ref: Ref) -> int:
+    return -1 if ref == NULL else (1 << 56 | ref.offset)
+
+
+def test_the_c_struct_lists_the_fields_in_order(probe: type[Descriptor]) -> None:
+    assert probe.c_struct() == (
+        "typedef struct {\n  long source;\n  long target;\n  int count;\n"
+        "  float low;\n  float high;\n} probe_tile_desc;"
+    )
+
+
+def test_the_bytes_follow_the_c_layout_and_end_on_eight(probe: type[Descriptor]) -> None:
+    data = probe(Ref("in0", 64), NULL, 7, 0.5, float("inf")).to_bytes(resolve)  # type: ignore[call-arg]
+    assert len(data) == probe.size() == 32
+    assert struct.unpack("<qqiff4x", data) == (1 << 56 | 64, -1, 7, 0.5, float("inf"))
+
+
+def test_a_long_behind_an_int_is_refused_because_c_would_pad() -> None:
+    class Crooked(Descriptor):
+        count: Int
+        source: Pointer
+
+    with pytest.raises(TypeError, match="8-byte fields stand before"):
+        descriptor("crooked_tile")(Crooked)
+    assert "crooked_tile" not in DESCRIPTORS
+
+
+def test_a_post_step_takes_the_bytes_of_its_c_struct() -> None:
+    data = PostStep(64, 0.0, 1.5, Ref("in2", 128), (1, 2, 3, 4, 5)).to_bytes(resolve)
+    assert struct.unpack("<q6i2f", data) == (1 << 56 | 128, 64, 1, 2, 3, 4, 5, 0.0, 1.5)
+    assert len(data) == 40

@@ -1,0 +1,42 @@
+"""Kernel files are found, complete, and stable."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from clgraph.errors import RegistrationError
+from clgraph.ops.activation import FUNCTIONS
+from clgraph.selector import sources
+from clgraph.selector.post import post_codes
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setattr(sources, "_DIRECTORIES", [*sources._DIRECTORIES])
+    sources.add_kernel_directory(tmp_path)
+    yield tmp_path
+    sources.kernel_text.cache_clear()
+
+
+def test_includes_are_expanded_once_with_line_numbers(folder: Path) -> None:
+    (folder / "inner.clh").write_text("int inner;\n")
+    (folder / "outer.cl").write_text('// outer\n#include "inner.clh"\n#include "inner.clh"\nint last;\n')
+    text = sources.kernel_text("outer.cl")
+    assert text.count("int inner;") == 1
+    assert text.endswith('#line 4 "outer.cl"\nint last;\n')
+
+
+def test_a_missing_file_names_the_folders(folder: Path) -> None:
+    with pytest.raises(RegistrationError, match=str(folder)):
+        sources.kernel_text("nowhere.cl")
+
+
+def test_a_plugin_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RegistrationError, match="no folder"):
+        sources.add_kernel_directory(tmp_path / "none")
+
+
+def test_every_activation_has_a_post_operation_code() -> None:
+    assert set(FUNCTIONS) <= set(post_codes())
+    assert len(set(post_codes().values())) == len(post_codes())
