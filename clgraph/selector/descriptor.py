@@ -35,9 +35,16 @@ class Descriptor:
     """Base of descriptor classes: frozen dataclasses with fields of ``Int``, ``Long``, ``Float`` and ``Pointer``.
 
     8-byte fields (``Long``, ``Pointer``) stand before the 4-byte ones, so that C and Python agree without padding.
+
+    Attributes:
+        function: The tile function, found in the kernel file of the same name.
+        library: The library it is compiled into.
+        micros: The families of micro-kernels it calls.
     """
 
     function: ClassVar[str] = ""
+    library: ClassVar[str] = "core"
+    micros: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
     def c_struct(cls) -> str:
@@ -59,12 +66,14 @@ class Descriptor:
 DESCRIPTORS: Registry[str, type[Descriptor]] = Registry("tile function")
 
 
-def descriptor(function: str) -> Callable[[type[Any]], type[Any]]:
+def descriptor(
+    function: str, *, library: str = "core", micros: tuple[str, ...] = ()
+) -> Callable[[type[Any]], type[Any]]:
     """Class decorator: make a frozen dataclass the descriptor of tile function *function*."""
 
     def record(cls: type[Any]) -> type[Any]:
         cls = dataclass(frozen=True, slots=True)(cls)
-        cls.function = function
+        cls.function, cls.library, cls.micros = function, library, micros
         codes = [code for _, _, code in _columns(cls)]
         if sorted(codes, key="qif".index) != codes and codes != sorted(codes, key=lambda c: c != "q"):
             raise TypeError(f"{cls.__name__}: 8-byte fields stand before 4-byte ones")

@@ -57,7 +57,11 @@ class Tile:
     tickets: int
     scratch: int = 0
     post: tuple[PostStep, ...] = ()
-    library: str = "core"
+
+    @property
+    def library(self) -> str:
+        """The library that the tile function is compiled into."""
+        return type(self.descriptor).library
 
 
 Step = Launch | Tile

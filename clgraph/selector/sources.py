@@ -26,6 +26,11 @@ def kernel_files() -> list[tuple[Path, str]]:
     return sorted((d, p.relative_to(d).as_posix()) for d in _DIRECTORIES for p in d.rglob("*.cl"))
 
 
+def includes(name: str) -> tuple[str, ...]:
+    """Return what file *name* itself includes, in order."""
+    return tuple(_INCLUDE.findall(_find(name).read_text(encoding="utf-8")))
+
+
 @functools.cache
 def kernel_text(name: str) -> str:
     """Return kernel file *name* with its ``#include "…"`` lines expanded, each file once.
@@ -33,17 +38,18 @@ def kernel_text(name: str) -> str:
     The text is complete, so that it can key a cache of binaries. Raises ``RegistrationError`` listing the folders
     searched when the file is in none of them.
     """
-    return _expand(name, set())
+    return expand(name, set())
 
 
-def _expand(name: str, seen: set[str]) -> str:
+def expand(name: str, seen: set[str]) -> str:
+    """Return file *name* with its includes expanded, but those in *seen* left out; adds what it includes to *seen*."""
     seen.add(name)
     text = _find(name).read_text(encoding="utf-8")
 
     def include(match: re.Match[str]) -> str:
         wanted = match.group(1)
         line = text.count("\n", 0, match.start()) + 2
-        inner = "" if wanted in seen else f'#line 1 "{wanted}"\n' + _expand(wanted, seen)
+        inner = "" if wanted in seen else f'#line 1 "{wanted}"\n' + expand(wanted, seen)
         return f'{inner}\n#line {line} "{name}"'
 
     return _INCLUDE.sub(include, text)

@@ -1,0 +1,222 @@
+"""Libraries: one OpenCL program that holds many tile functions, their micro-kernels and the executor.
+
+A *tile function* (see ``tile.clh``) is declared by its descriptor class, ``@descriptor("conv_fsv16",
+micros=("micro",))``, and stands in the kernel file of the same name. A *micro-kernel* is a small function that is
+compiled several times with other constants; its file holds one ``static void`` function named like the file, every
+constant a macro with a default:
+
+    // cl_kernels/convolution/micro_fsv16.cl
+    #include "tile.clh"
+    #ifndef NB
+      #define NB 2
+    #endif
+    NOINLINE static void micro_fsv16(__global const float* ip, __global float* op, const int pitch) { ... NB ... }
+    #ifndef CLGRAPH_LIBRARY
+    __kernel void micro_fsv16_alone(...) { micro_fsv16(...); }
+    #endif
+
+Instances of it (also of several files, if their parameters agree) form a *family*, declared beside the operator:
+
+    MICROS = micro_family("micro", {16: [Micro.of("convolution/micro_fsv16.cl", NB=2, UR=u) for u in range(1, 15)],
+                                    8: [Micro.of("convolution/micro_fsv16.cl", NB=1, UR=u) for u in range(1, 7)]})
+
+and a driver calls ``micro(id, ip, op, pitch)``: a switch over the instances, generated. The id is the instance's
+position in the list of the device's SIMD width, ``MICROS.id(simd, Micro.of(...))``, so that neighbours in the list have
+neighbouring ids. Macros that a tile function or micro-kernel file defines end with the file; headers are expanded once,
+before everything else. ``SIMD`` is defined as the floats in the device's vector. Text behind
+``#ifndef CLGRAPH_LIBRARY`` is for compiling a file alone, with :func:`tile_text`.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from clgraph.core.registry import Registry
+from clgraph.errors import RegistrationError
+from clgraph.selector.descriptor import DESCRIPTORS, Descriptor
+from clgraph.selector.sources import expand, includes, kernel_files
+
+EXECUTOR = "executor/executor_tiles.cl"
+ENTRY = "executor_tiles"
+"""File of the executor, and its ``__kernel``."""
+
+BANKS = 8
+"""Buffers that a library's kernel can address."""
+
+_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Micro:
+    """One instance of a micro-kernel: the file, whose stem is the function's name, and its macros."""
+
+    file: str
+    defines: tuple[tuple[str, int | str], ...] = ()
+
+    @staticmethod
+    def of(file: str, **defines: int | str) -> Micro:
+        """Return the instance of *file* with these macros."""
+        return Micro(file, tuple(sorted(defines.items())))
+
+    @property
+    def entry(self) -> str:
+        """Name of the function in the file."""
+        return PurePosixPath(self.file).stem
+
+
+@dataclass(frozen=True, slots=True)
+class MicroFamily:
+    """Micro-kernels with equal parameters, called as ``name(id, ...)``; the instances by SIMD width."""
+
+    name: str
+    instances: Mapping[int, tuple[Micro, ...]]
+
+    def of(self, simd: int) -> tuple[Micro, ...]:
+        """Return the instances for a device: of the widest list that is not wider than *simd*, else the narrowest."""
+        fitting = [width for width in self.instances if width <= simd]
+        return self.instances[max(fitting) if fitting else min(self.instances)]
+
+    def id(self, simd: int, micro: Micro) -> int:
+        """Return the id to call *micro* with; raises ``RegistrationError`` when it is no instance."""
+        instances = self.of(simd)
+        if micro not in instances:
+            raise RegistrationError(f"micro-kernel family {self.name!r} has no instance {micro} for SIMD width {simd}")
+        return instances.index(micro)
+
+
+FAMILIES: Registry[str, MicroFamily] = Registry("micro-kernel family")
+
+
+def micro_family(name: str, instances: Mapping[int, Sequence[Micro]]) -> MicroFamily:
+    """Declare the family that drivers call as ``name(id, ...)``, its instances by SIMD width (16, 8, 4)."""
+    if not instances or any(not of or len(set(of)) < len(of) for of in instances.values()):
+        raise RegistrationError(f"micro-kernel family {name!r} needs instances, each once, for some SIMD width")
+    family = MicroFamily(name, {width: tuple(of) for width, of in instances.items()})
+    return FAMILIES.register(name, family)
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A composed program.
+
+    Attributes:
+        text: Complete OpenCL C, the same bytes for the same declarations.
+        functions: Tile functions in order of their ids.
+        instances: How many micro-kernels are in it.
+    """
+
+    name: str
+    text: str
+    functions: tuple[str, ...]
+    instances: int
+
+
+def compose(name: str, simd: int) -> Library:
+    """Return library *name* for devices with *simd* floats in a vector: every tile function declared for it.
+
+    Raises:
+        RegistrationError: No tile function is declared for it, or a file or family is missing.
+    """
+    return _compose(name, simd, len(DESCRIPTORS), len(FAMILIES))
+
+
+@functools.lru_cache(maxsize=64)
+def _compose(name: str, simd: int, descriptors: int, families: int) -> Library:
+    found = [d for d in DESCRIPTORS.values() if d.library == name]
+    if not found:
+        raise RegistrationError(f"no tile function is declared for library {name!r}")
+    used = [_family(f) for f in sorted({f for d in found for f in d.micros})]
+    functions = tuple(d.function for d in found)
+    files = [_file(f) for f in functions]
+    micros = sorted({m.file for f in used for m in f.of(simd)})
+    seen: set[str] = set()
+    parts = [
+        f"#define CLGRAPH_LIBRARY 1\n#define SIMD {simd}\n",
+        *_headers([*files, *micros, EXECUTOR], seen),
+        *(d.c_struct() + "\n" for d in found),
+        *(part for family in used for part in _dispatch(family, family.of(simd), seen)),
+        *(_isolated(file, seen) for file in files),
+        _switch(found),
+        _isolated(EXECUTOR, seen),
+    ]
+    return Library(name, "".join(parts), functions, sum(len(f.of(simd)) for f in used))
+
+
+def tile_text(function: str, simd: int = 16) -> str:
+    """Return the text that compiles tile function *function* alone, with one instance of each family it calls."""
+    declared = DESCRIPTORS[function]
+    used = [_family(f) for f in sorted(declared.micros)]
+    seen: set[str] = set()
+    parts = [
+        f"#define CLGRAPH_LIBRARY 1\n#define SIMD {simd}\n",
+        *_headers([_file(function), *sorted({m.file for f in used for m in f.of(simd)[:1]})], seen),
+        declared.c_struct() + "\n",
+        *(part for family in used for part in _dispatch(family, family.of(simd)[:1], seen)),
+        "#undef CLGRAPH_LIBRARY\n",
+        _isolated(_file(function), seen),
+    ]
+    return "".join(parts)
+
+
+def _family(name: str) -> MicroFamily:
+    if (family := FAMILIES.get(name)) is None:
+        raise RegistrationError(f"no micro-kernel family is called {name!r}; there are {', '.join(FAMILIES)}")
+    return family
+
+
+def _file(function: str) -> str:
+    found = [name for _, name in kernel_files() if PurePosixPath(name).stem == function]
+    if len(found) != 1:
+        raise RegistrationError(f"tile function {function} needs one kernel file {function}.cl; found {found}")
+    return found[0]
+
+
+def _headers(files: Iterable[str], seen: set[str]) -> Iterator[str]:
+    """Expand what *files* include, each header once, so that no header is read under the macros of an instance."""
+    for header in ["tile.clh", *(header for file in sorted(files) for header in includes(file))]:
+        if header not in seen:
+            yield f'#line 1 "{header}"\n{expand(header, seen)}\n'
+
+
+def _isolated(file: str, seen: set[str], before: Mapping[str, int | str] | None = None) -> str:
+    """Return the text of *file* without its headers, between definitions that end with it."""
+    text = expand(file, set(seen))
+    defines = "".join(f"#define {name} {value}\n" for name, value in (before or {}).items())
+    ends = "".join(f"#undef {name}\n" for name in sorted({*_DEFINE.findall(text), *(before or {})}))
+    return f'{defines}#line 1 "{file}"\n{text}\n{ends}'
+
+
+def _dispatch(family: MicroFamily, instances: Sequence[Micro], seen: set[str]) -> Iterator[str]:
+    """Write out the instances and the function that switches between them."""
+    parameters = {_parameters(m) for m in instances}
+    if len(parameters) > 1:
+        raise RegistrationError(f"micro-kernels of family {family.name!r} have different parameters: {parameters}")
+    (declared,) = parameters
+    names = ", ".join(re.findall(r"(\w+)\s*(?:,|$)", declared))
+    for number, micro in enumerate(instances):
+        yield _isolated(micro.file, seen, {**dict(micro.defines), micro.entry: f"{family.name}_{number}"})
+    cases = "".join(f"    case {n}: {family.name}_{n}({names}); break;\n" for n in range(len(instances)))
+    yield f"NOINLINE static void {family.name}(const int id, {declared}) {{\n  switch (id) {{\n{cases}  }}\n}}\n"
+
+
+def _parameters(micro: Micro) -> str:
+    match = re.search(rf"\bvoid\s+{micro.entry}\s*\(([^)]*)\)", expand(micro.file, set()))
+    if match is None:
+        raise RegistrationError(f"{micro.file} defines no function {micro.entry}")
+    return " ".join(match.group(1).split())
+
+
+def _switch(descriptors: Sequence[type[Descriptor]]) -> str:
+    """Return the function through which the executor runs ticket *ticket* of a step."""
+    names = [d.function for d in descriptors]
+    rest = "banks, scratch, ticket, post, posts); break;"
+    cases = "".join(f"    case {n}: {f}((__global const {f}_desc*)d, {rest}\n" for n, f in enumerate(names))
+    return (
+        "static void run_ticket(const int function, __global const char* d, __global char** banks,\n"
+        "                       __global char* scratch, const int ticket, __global const post_step* post,\n"
+        f"                       const int posts) {{\n  switch (function) {{\n{cases}  }}\n}}\n"
+    )
