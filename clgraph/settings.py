@@ -1,0 +1,154 @@
+"""Every option once: its name, type, default and one line about it. The environment is read here and nowhere else.
+
+Option ``name`` is the variable ``CLGRAPH_<NAME>``; an argument of the API or a flag of the command line goes before it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from clgraph.errors import OptionError
+
+PREFIX = "CLGRAPH_"
+
+_TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in (*_TRUE, *_FALSE):
+        raise ValueError(f"{text!r} is neither 1 nor 0")
+    return text.lower() in _TRUE
+
+
+def _positive(text: str) -> int:
+    if (number := int(text)) < 1:
+        raise ValueError(f"{number} is not at least 1")
+    return number
+
+
+def _folder(text: str) -> Path:
+    return Path(text).expanduser()
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(name.strip() for name in text.split(",") if name.strip())
+
+
+def _pairs(text: str) -> tuple[tuple[str, str], ...]:
+    pairs = [item.partition("=") for item in text.split(",") if item.strip()]
+    for key, equals, value in pairs:
+        if not (key.strip() and equals and value.strip()):
+            raise ValueError(f"{key + equals + value!r} is not NODE=IMPLEMENTATION")
+    return tuple((key.strip(), value.strip()) for key, _, value in pairs)
+
+
+def _one_of(*choices: str) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text.lower() not in choices:
+            raise ValueError(f"{text!r} is not one of {', '.join(choices)}")
+        return text.lower()
+
+    return read
+
+
+def _about(read: Callable[[str], Any], doc: str) -> dict[str, Any]:
+    return {"read": read, "doc": doc}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The options in force. The docs of the fields are in their metadata: ``option_table()``."""
+
+    device: str = field(
+        default="auto",
+        metadata=_about(str, "Device to run on: auto, cpu, gpu, host, pocl:0, an index or part of a name."),
+    )
+    threads: int | None = field(
+        default=None, metadata=_about(_positive, "Worker threads on a CPU device; all usable cores when unset.")
+    )
+    cache_dir: Path = field(
+        default=Path(platformdirs.user_cache_dir("clgraph")),
+        metadata=_about(_folder, "Folder for compiled kernels and fetched models."),
+    )
+    dump_graphs: Path | None = field(
+        default=None, metadata=_about(_folder, "Folder that the program is written to after every pass.")
+    )
+    verify_passes: bool = field(
+        default=False, metadata=_about(_boolean, "Check the program and its results after every pass.")
+    )
+    disable_passes: frozenset[str] = field(
+        default=frozenset(), metadata=_about(_names, "Optional passes to leave out, comma-separated.")
+    )
+    stop_after: str | None = field(default=None, metadata=_about(str, "Pass after which only required passes run."))
+    strict: bool = field(default=False, metadata=_about(_boolean, "Refuse to run any node on the host."))
+    deny_kernels: frozenset[str] = field(
+        default=frozenset(), metadata=_about(_names, "Implementations not to use, comma-separated.")
+    )
+    force_kernels: tuple[tuple[str, str], ...] = field(
+        default=(), metadata=_about(_pairs, "Implementations to use: NODE=NAME,NODE=NAME.")
+    )
+    out_of_order: bool = field(
+        default=False, metadata=_about(_boolean, "Use an out-of-order queue where the device has one.")
+    )
+    executor: str = field(
+        default="stream", metadata=_about(_one_of("stream"), "How tile functions are run: stream (a launch for each).")
+    )
+    pocl_isa: str | None = field(
+        default=None,
+        metadata=_about(_one_of("avx512", "avx2", "sse2"), "Instruction set PoCL compiles for: avx512, avx2 or sse2."),
+    )
+    plugins: str = field(default="all", metadata=_about(str, "Plugins to load: all, none, or names, comma-separated."))
+    log_level: str = field(
+        default="warning", metadata=_about(_one_of(*LOG_LEVELS), "Least severe messages shown: debug ... error.")
+    )
+
+    def with_(self, **changes: Any) -> Settings:
+        """Return the settings with *changes*; ``None`` leaves an option as it is.
+
+        Raises:
+            OptionError: A keyword is no option.
+        """
+        known = {f.name for f in fields(self)}
+        if unknown := sorted(set(changes) - known):
+            raise OptionError(f"{unknown[0]!r} is no option; the options are {', '.join(sorted(known))}")
+        return replace(self, **{name: value for name, value in changes.items() if value is not None})
+
+
+def settings(environment: Mapping[str, str] | None = None) -> Settings:
+    """Read the options from *environment* (the process's when not given).
+
+    Raises:
+        OptionError: A ``CLGRAPH_*`` variable is no option, or its value cannot be read.
+    """
+    variables = os.environ if environment is None else environment
+    known = {variable_of(f.name): f for f in fields(Settings)}
+    found: dict[str, Any] = {}
+    for variable in sorted(v for v in variables if v.startswith(PREFIX) and v not in FOREIGN):
+        if variable not in known:
+            raise OptionError(f"{variable} is no option; the options are {', '.join(known)}")
+        try:
+            found[known[variable].name] = known[variable].metadata["read"](variables[variable])
+        except ValueError as error:
+            raise OptionError(f"{variable}={variables[variable]}: {error}") from error
+    return Settings(**found)
+
+
+FOREIGN = frozenset({"CLGRAPH_TEST_DEVICES"})
+"""Variables with the prefix that are the test suite's, not options."""
+
+
+def variable_of(option: str) -> str:
+    """Return the name of the environment variable of *option*."""
+    return PREFIX + option.upper()
+
+
+def option_table() -> list[tuple[str, str, str]]:
+    """Return (variable, default, description) of every option."""
+    return [(variable_of(f.name), str(f.default), f.metadata["doc"]) for f in fields(Settings)]
