@@ -1,0 +1,1 @@
+"""Reading models; the only place that imports onnx."""

@@ -109,12 +109,21 @@ def _spell(value: object) -> str:
 class OnnxNode(Protocol):
     """What an importer may ask of one ONNX node; keeps the onnx package out of operators."""
 
-    op_type: str
-    since: int
-    """The schema version in force at the model's opset."""
-    inputs: tuple[str, ...]
-    """Names; ``""`` for an absent optional input. Trailing absent ones are cut."""
-    output_count: int
+    @property
+    def op_type(self) -> str:
+        """The operator."""
+
+    @property
+    def since(self) -> int:
+        """The schema version in force at the model's opset."""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names; ``""`` for an absent optional input. Trailing absent ones are cut."""
+
+    @property
+    def output_count(self) -> int:
+        """How many outputs something reads, those before the last of them counted too."""
 
     def attribute(self, name: str, default: Any) -> Any:
         """Return an attribute: int, float, str, tuple of those, or NumPy array for a tensor."""

@@ -42,6 +42,8 @@ class Layer:
 class Topology:
     """Inputs, constants, layers in execution order, and outputs.
 
+    ``declared`` holds what a model file says about its outputs, ``metadata`` what its author wrote beside the graph.
+
     >>> topology = Topology()
     >>> x = topology.input("x", (1, 8), np.float32)
     >>> y = topology.add("double", SomePrimitive(), x)      # doctest: +SKIP
@@ -53,12 +55,14 @@ class Topology:
     layers: list[Layer] = field(default_factory=list)
     outputs: list[tuple[str, str]] = field(default_factory=list)
     declared: dict[str, Signature] = field(default_factory=dict)
+    metadata: dict[str, str] = field(default_factory=dict)
     _made: set[str] = field(default_factory=set)
 
-    def input(self, name: str, shape: Sequence[Dimension], dtype: object = np.float32) -> str:
-        """Declare an input; a dimension may be a name or ``None``. Returns *name*."""
+    def input(self, name: str, shape: Sequence[Dimension] | None, dtype: object = np.float32) -> str:
+        """Declare an input; a dimension may be a name or ``None``, and so may the whole shape. Returns *name*."""
         self._claim(name)
-        self.inputs[name] = Signature(name, dtype if isinstance(dtype, DType) else DType.of(dtype), tuple(shape))
+        dims = None if shape is None else tuple(shape)
+        self.inputs[name] = Signature(name, dtype if isinstance(dtype, DType) else DType.of(dtype), dims)
         return name
 
     def constant(self, name: str, array: Array) -> str:

@@ -1,0 +1,68 @@
+"""A model's own functions, expanded into its graph, with the names and annotations that the expansion loses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import onnx
+import onnx.inliner
+
+from clgraph.errors import ModelError, UnsupportedError
+
+ANNOTATION = "layer_ann"
+"""Key of a node's layering annotation in ``metadata_props``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """What a node of the expanded graph came from: names of the calls around it, outermost first, and its own."""
+
+    op_type: str
+    name: str
+    annotation: str | None
+
+
+def inline(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[Label]]:
+    """Return the model with its local functions expanded, and one label a node of its graph.
+
+    A node of a function without an annotation takes that of the call; its name is ``call/node``.
+
+    Raises:
+        UnsupportedError: A function is written for other operator versions than the model's.
+        ModelError: Functions call themselves.
+    """
+    functions = {(f.domain, f.name, f.overload): f for f in model.functions}
+    labels = list(_expand(model.graph.node, functions, ()))
+    if not functions:
+        return model, labels
+    model = onnx.inliner.inline_local_functions(model)
+    if [n.op_type for n in model.graph.node] != [label.op_type for label in labels]:
+        kept = sorted({n.op_type for n in model.graph.node if (n.domain, n.op_type, n.overload) in functions})
+        raise UnsupportedError(
+            f"the model's functions {', '.join(kept)} are written for other operator versions than the model"
+        )
+    return model, labels
+
+
+def annotation_of(node: onnx.NodeProto) -> str | None:
+    """Return the layering annotation of *node*."""
+    return next((entry.value for entry in node.metadata_props if entry.key == ANNOTATION), None)
+
+
+def _expand(
+    nodes: Iterable[onnx.NodeProto],
+    functions: Mapping[tuple[str, str, str], onnx.FunctionProto],
+    inside: tuple[tuple[str, str, str], ...],
+    prefix: str = "",
+    inherited: str | None = None,
+) -> Iterator[Label]:
+    for i, node in enumerate(nodes):
+        name, annotation = prefix + (node.name or f"{node.op_type}_{i}"), annotation_of(node) or inherited
+        key = (node.domain, node.op_type, node.overload)
+        if key in inside:
+            raise ModelError(f"function {node.op_type!r} calls itself")
+        if key in functions:
+            yield from _expand(functions[key].node, functions, (*inside, key), f"{name}/", annotation)
+        else:
+            yield Label(node.op_type, name, annotation)

@@ -1,0 +1,150 @@
+"""What an importer sees of one ONNX node, and what it makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import AttributeProto
+
+from clgraph.core.dtype import DType
+from clgraph.errors import ModelError, UnsupportedError
+from clgraph.frontend.weights import dtype_of, read_tensor
+from clgraph.graph.primitive import Array, Primitive
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """A layer that an importer made: its primitive, the names it reads and those it makes."""
+
+    primitive: Primitive
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class ModelNode:
+    """One ONNX node; the ``OnnxNode`` of importers.
+
+    Attributes:
+        name: Of the ONNX node, or made up from operator and position; unique in the model.
+        outputs: Names, ``""`` for those that nothing reads; trailing ones of these are cut.
+        find_constant: Returns the data of a name, ``None`` where it is computed.
+        fresh: Returns a name that no value of the model has, the given one where possible.
+        emitted, literals: What the importer has added so far.
+    """
+
+    proto: onnx.NodeProto
+    name: str
+    annotation: str | None
+    since: int
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    find_constant: Callable[[str], Array | None]
+    fresh: Callable[[str], str]
+    emitted: list[Emitted] = field(default_factory=list)
+    literals: dict[str, Array] = field(default_factory=dict)
+
+    @property
+    def op_type(self) -> str:
+        """The operator."""
+        return self.proto.op_type
+
+    @property
+    def output_count(self) -> int:
+        """How many outputs something reads, those before the last of them counted too."""
+        return len(self.outputs)
+
+    def attribute(self, name: str, default: Any) -> Any:
+        """Return an attribute, *default* when it is absent; an element type where *default* is a ``DType``."""
+        for attribute in self.proto.attribute:
+            if attribute.name == name:
+                value = attribute_value(attribute, f"attribute {name!r} of node {self.name!r}")
+                return dtype_of(value, f"node {self.name!r}") if isinstance(default, DType) else value
+        return default
+
+    def constant(self, slot: int) -> Array | None:
+        """Return the value of an input that is an initializer or a Constant node, else ``None``."""
+        if slot >= len(self.inputs) or not self.inputs[slot]:
+            return None
+        found = self.literals.get(self.inputs[slot])
+        return self.find_constant(self.inputs[slot]) if found is None else found
+
+    def emit(self, primitive: Primitive, *inputs: str, outputs: int = 1) -> tuple[str, ...]:
+        """Add a layer of this node; return the names of its outputs."""
+        base = self.fresh(f"{self.name}/{len(self.emitted)}")
+        names = tuple(self.fresh(f"{base}:{i}") if i else base for i in range(outputs))
+        self.emitted.append(Emitted(primitive, inputs, names))
+        return names
+
+    def literal(self, array: Array) -> str:
+        """Add a constant; return its name."""
+        name = self.fresh(f"{self.name}/literal{len(self.literals)}")
+        self.literals[name] = np.asarray(array)
+        return name
+
+    def unsupported(self, why: str) -> Exception:
+        """Return the error that names this node."""
+        return UnsupportedError(f"node {self.name!r} ({self.op_type}): {why}")
+
+    def finish(self, result: Primitive | Sequence[str]) -> dict[str, str]:
+        """Take what the importer returned; return the outputs that are another value, by name.
+
+        The layer that makes an output of the node makes it under the output's own name.
+
+        Raises:
+            UnsupportedError: The importer made fewer outputs than are read.
+        """
+        if isinstance(result, Primitive):
+            names = tuple(name or self.fresh(f"{self.name}:{i}") for i, name in enumerate(self.outputs))
+            self.emitted.append(Emitted(result, tuple(filter(None, self.inputs)), names))
+            return {}
+        if len(result) < self.output_count:
+            raise self.unsupported(f"output {self.output_count - 1} is read, but only {len(result)} are made")
+        made = {name for layer in self.emitted for name in layer.outputs}
+        renamed: dict[str, str] = {}
+        aliases: dict[str, str] = {}
+        for output, name in zip(self.outputs, result, strict=False):
+            if output and name in made and name not in renamed:
+                renamed[name] = output
+            elif output:
+                aliases[output] = renamed.get(name, name)
+        self.emitted = [
+            Emitted(
+                layer.primitive,
+                tuple(renamed.get(n, n) for n in layer.inputs),
+                tuple(renamed.get(n, n) for n in layer.outputs),
+            )
+            for layer in self.emitted
+        ]
+        return aliases
+
+
+def attribute_value(attribute: onnx.AttributeProto, what: str) -> Any:
+    """Return an attribute as int, float, str, tuple of those, or NumPy array.
+
+    Raises:
+        ModelError: The attribute has no type. UnsupportedError: It is a graph, a sparse tensor or a type.
+    """
+    match attribute.type:
+        case AttributeProto.INT:
+            return attribute.i
+        case AttributeProto.FLOAT:
+            return attribute.f
+        case AttributeProto.STRING:
+            return attribute.s.decode("utf-8", "replace")
+        case AttributeProto.TENSOR:
+            return read_tensor(attribute.t, what, None)
+        case AttributeProto.INTS:
+            return tuple(attribute.ints)
+        case AttributeProto.FLOATS:
+            return tuple(attribute.floats)
+        case AttributeProto.STRINGS:
+            return tuple(s.decode("utf-8", "replace") for s in attribute.strings)
+        case AttributeProto.UNDEFINED:
+            raise ModelError(f"{what} has no type")
+        case other:
+            raise UnsupportedError(f"{what} is a {AttributeProto.AttributeType.Name(other)}, which clgraph cannot read")

@@ -1,0 +1,244 @@
+"""ONNX model -> :class:`Topology`: names, weights and attributes as they are, one importer call a node.
+
+No shape is inferred and nothing is checked that the graph's own rules do not need: that is ``Topology.build``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from clgraph.errors import ClgraphError, ModelError, UnsupportedError
+from clgraph.frontend.files import Source, read_model
+from clgraph.frontend.inline import Label, inline
+from clgraph.frontend.nodes import ModelNode, attribute_value
+from clgraph.frontend.schema import Importers, opsets_of
+from clgraph.frontend.weights import dtype_of, read_tensor
+from clgraph.graph.primitive import Array
+from clgraph.graph.topology import Dimension, Signature, Topology
+
+_SHOWN = 3
+
+
+def load_model(source: Source) -> Topology:
+    """Read an ONNX model.
+
+    Args:
+        source: A path, the bytes of a file, or a ``ModelProto``. External data is read from the path's folder only.
+
+    Raises:
+        ModelError: The file cannot be read, or what it holds is not a well-formed graph.
+        UnsupportedError: Lists every operator, version and element type of the model that clgraph does not have.
+    """
+    model, folder, label = read_model(source)
+    importers = Importers(opsets_of(model, label))
+    model, labels = inline(model)
+    return _Loader(model.graph, folder, importers).load(labels, model)
+
+
+class _Loader:
+    """One model being read."""
+
+    def __init__(self, graph: onnx.GraphProto, folder: Path | None, importers: Importers) -> None:
+        self.graph, self.folder, self.importers = graph, folder, importers
+        self.tensors = {t.name: t for t in graph.initializer}
+        self.data: dict[str, Array] = {}
+        self.aliases: dict[str, str] = {}
+        self.names = {name for node in graph.node for name in (*node.input, *node.output)}
+        self.names |= {v.name for v in graph.input} | set(self.tensors)
+        self.topology = Topology()
+
+    def load(self, labels: Iterable[Label], model: onnx.ModelProto) -> Topology:
+        """Return the topology of the graph."""
+        self._check_names()
+        pairs = self._ordered(list(zip(self.graph.node, labels, strict=True)))
+        self._refuse_unknown(node for node, _ in pairs)
+        read = {name for node in self.graph.node for name in node.input} | {o.name for o in self.graph.output}
+        topology = self.topology
+        for value in self.graph.input:
+            if value.name not in self.tensors:
+                signature = self._signature(value, "input")
+                topology.input(value.name, signature.shape, signature.dtype)
+        taken: Counter[str] = Counter()
+        refused: list[str] = []
+        nodes: list[ModelNode] = []
+        for proto, label in pairs:
+            taken[label.name] += 1
+            name = label.name if taken[label.name] == 1 else f"{label.name}_{taken[label.name]}"
+            if proto.op_type == "Constant" and proto.domain in ("", "ai.onnx"):
+                self.data[proto.output[0]] = self._constant(proto, name)
+                continue
+            try:
+                nodes.append(self._import(proto, name, label.annotation, read))
+            except UnsupportedError as error:
+                refused.append(str(error))
+        if refused:
+            raise UnsupportedError("; ".join(refused))
+        self._add(nodes)
+        topology.metadata.update((entry.key, entry.value) for entry in model.metadata_props)
+        return topology
+
+    def _add(self, nodes: list[ModelNode]) -> None:
+        topology = self.topology
+        outputs = [(value.name, self._resolve(value.name)) for value in self.graph.output]
+        read = {n for node in nodes for layer in node.emitted for n in layer.inputs} | {n for _, n in outputs}
+        literals = {n: a for node in nodes for n, a in node.literals.items()}
+        for name in sorted(read):
+            if (array := literals.get(name, self._find_constant(name))) is not None:
+                topology.constant(name, array)
+        for node in nodes:
+            for i, layer in enumerate(node.emitted):
+                name = node.name if i == len(node.emitted) - 1 else self._fresh(f"{node.name}/{i}")
+                topology.add(
+                    name,
+                    layer.primitive,
+                    *layer.inputs,
+                    outputs=layer.outputs,
+                    origin=(node.name,),
+                    annotation=node.annotation,
+                )
+        for value, (name, source) in zip(self.graph.output, outputs, strict=True):
+            topology.output(name, source)
+            topology.declared[name] = self._signature(value, "output")
+
+    def _import(self, proto: onnx.NodeProto, name: str, annotation: str | None, read: set[str]) -> ModelNode:
+        importer = self.importers.get(proto.op_type, proto.domain)
+        since = self.importers.version(proto.op_type, proto.domain)
+        assert importer is not None
+        assert since is not None
+        node = ModelNode(
+            proto,
+            name,
+            annotation,
+            since,
+            _cut([self._resolve(n) for n in proto.input]),
+            _cut([n if n in read else "" for n in proto.output]) or (proto.output[0],),
+            self._find_constant,
+            self._fresh,
+        )
+        try:
+            self.aliases.update(node.finish(importer(node)))
+        except UnsupportedError as error:
+            raise error if name in str(error) else node.unsupported(str(error)) from error
+        except ClgraphError as error:
+            raise type(error)(f"node {name!r} ({proto.op_type}): {error}") from error
+        return node
+
+    def _check_names(self) -> None:
+        """Refuse values that two things make, or nothing."""
+        made = Counter(t.name for t in self.graph.initializer)
+        made.update(v.name for v in self.graph.input if v.name not in self.tensors)
+        made.update(n for node in self.graph.node for n in node.output if n)
+        if self.graph.sparse_initializer:
+            raise UnsupportedError(
+                f"constant {self.graph.sparse_initializer[0].values.name!r} is a sparse tensor, "
+                "which clgraph does not hold"
+            )
+        if twice := [name for name, count in made.items() if count > 1]:
+            raise ModelError(f"the graph makes {_list(twice)} more than once")
+        for node in self.graph.node:
+            if not node.output:
+                raise ModelError(f"node {node.name or node.op_type!r} has no output")
+            if missing := [n for n in node.input if n and n not in made]:
+                raise ModelError(f"node {node.name or node.op_type!r} reads {_list(missing)}, which nothing makes")
+        if missing := [v.name for v in self.graph.output if v.name not in made]:
+            raise ModelError(f"the graph's output {_list(missing)} is made by nothing")
+        if not self.graph.output:
+            raise ModelError("the graph has no outputs")
+        if twice := [name for name, count in Counter(v.name for v in self.graph.output).items() if count > 1]:
+            raise ModelError(f"the graph has two outputs called {_list(twice)}")
+
+    def _ordered(self, pairs: list[tuple[onnx.NodeProto, Label]]) -> list[tuple[onnx.NodeProto, Label]]:
+        """Return the nodes in an order in which each stands behind what it reads; the file's where that is one."""
+        waiting, order = pairs, list[tuple[onnx.NodeProto, Label]]()
+        unmade = {n for node, _ in pairs for n in node.output if n}
+        while waiting:
+            later = []
+            for pair in waiting:
+                if any(n in unmade for n in pair[0].input):
+                    later.append(pair)
+                else:
+                    order.append(pair)
+                    unmade.difference_update(pair[0].output)
+            if len(later) == len(waiting):
+                raise ModelError(f"the graph has a cycle among the nodes {_list(label.name for _, label in later)}")
+            waiting = later
+        return order
+
+    def _refuse_unknown(self, nodes: Iterable[onnx.NodeProto]) -> None:
+        unknown = Counter(
+            self.importers.describe(n.op_type, n.domain)
+            for n in nodes
+            if n.op_type != "Constant" and self.importers.get(n.op_type, n.domain) is None
+        )
+        if unknown:
+            listed = ", ".join(f"{name} ({count})" for name, count in sorted(unknown.items()))
+            raise UnsupportedError(f"the model uses operators that clgraph does not have: {listed}")
+
+    def _constant(self, proto: onnx.NodeProto, name: str) -> Array:
+        what = f"constant {name!r}"
+        for attribute in proto.attribute:
+            if attribute.name == "value":
+                return read_tensor(attribute.t, what, self.folder)
+            if attribute.name in ("value_float", "value_floats", "value_int", "value_ints"):
+                dtype = "float32" if "float" in attribute.name else "int64"
+                return _frozen(attribute_value(attribute, what), dtype)
+            raise UnsupportedError(f"{what} is given by {attribute.name!r}, which clgraph cannot read")
+        raise ModelError(f"{what} has no value")
+
+    def _find_constant(self, name: str) -> Array | None:
+        if name not in self.data and name in self.tensors:
+            self.data[name] = read_tensor(self.tensors[name], f"constant {name!r}", self.folder)
+        return self.data.get(name)
+
+    def _resolve(self, name: str) -> str:
+        return self.aliases.get(name, name)
+
+    def _fresh(self, name: str) -> str:
+        candidate, n = name, 1
+        while candidate in self.names:
+            n += 1
+            candidate = f"{name}_{n}"
+        self.names.add(candidate)
+        return candidate
+
+    def _signature(self, value: onnx.ValueInfoProto, role: str) -> Signature:
+        what = f"{role} {value.name!r}"
+        kind = value.type.WhichOneof("value")
+        if kind != "tensor_type":
+            if kind is None and role == "output":
+                return Signature(value.name, None, None)
+            problem = "has no type" if kind is None else f"is a {kind.removesuffix('_type')}, not a tensor"
+            raise (ModelError if kind is None else UnsupportedError)(f"{what} {problem}")
+        tensor = value.type.tensor_type
+        dtype = dtype_of(tensor.elem_type, what) if tensor.elem_type or role == "input" else None
+        shape = tuple(map(_dimension, tensor.shape.dim)) if tensor.HasField("shape") else None
+        return Signature(value.name, dtype, shape)
+
+
+def _dimension(dim: onnx.TensorShapeProto.Dimension) -> Dimension:
+    if dim.HasField("dim_value"):
+        return int(dim.dim_value) if dim.dim_value >= 0 else None
+    return dim.dim_param or None
+
+
+def _cut(names: list[str]) -> tuple[str, ...]:
+    while names and not names[-1]:
+        names.pop()
+    return tuple(names)
+
+
+def _frozen(value: object, dtype: str) -> Array:
+    array = np.asarray(value, dtype)
+    array.flags.writeable = False
+    return array
+
+
+def _list(names: Iterable[str]) -> str:
+    found = list(names)
+    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    return ", ".join(map(repr, found[:_SHOWN])) + more

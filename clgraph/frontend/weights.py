@@ -1,0 +1,98 @@
+"""Tensors of a model file as NumPy arrays, without a copy of the data where the file allows it."""
+
+from __future__ import annotations
+
+from math import prod
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, numpy_helper
+
+from clgraph.core.dtype import DType
+from clgraph.errors import ModelError, UnsupportedError
+from clgraph.graph.primitive import Array
+
+DTYPES: dict[int, DType] = {
+    TensorProto.FLOAT: DType.F32,
+    TensorProto.DOUBLE: DType.F64,
+    TensorProto.FLOAT16: DType.F16,
+    TensorProto.INT64: DType.I64,
+    TensorProto.INT32: DType.I32,
+    TensorProto.INT16: DType.I16,
+    TensorProto.INT8: DType.I8,
+    TensorProto.UINT64: DType.U64,
+    TensorProto.UINT32: DType.U32,
+    TensorProto.UINT16: DType.U16,
+    TensorProto.UINT8: DType.U8,
+    TensorProto.BOOL: DType.BOOL,
+}
+
+
+def dtype_of(code: int, what: str) -> DType:
+    """Return the element type of an ONNX type *code*.
+
+    Raises:
+        ModelError: *code* is no ONNX element type.
+        UnsupportedError: clgraph does not hold the type; *what* says whose it is.
+    """
+    if code in DTYPES:
+        return DTYPES[code]
+    if code not in TensorProto.DataType.values() or code == TensorProto.UNDEFINED:
+        raise ModelError(f"{what} has element type {code}, which ONNX does not define")
+    raise UnsupportedError(f"{what} has element type {TensorProto.DataType.Name(code)}, which clgraph does not hold")
+
+
+def read_tensor(tensor: onnx.TensorProto, what: str, folder: Path | None) -> Array:
+    """Return the data of *tensor* as a read-only array.
+
+    Args:
+        folder: Where external data may lie; nothing outside it is opened.
+
+    Raises:
+        ModelError: The data is missing, has another size than the shape says, or lies outside *folder*.
+        UnsupportedError: clgraph does not hold the element type.
+    """
+    dtype, shape = dtype_of(tensor.data_type, what), tuple(tensor.dims)
+    if any(d < 0 for d in shape):
+        raise ModelError(f"{what} has shape {list(shape)}")
+    wanted = prod(shape) * dtype.itemsize
+    if tensor.data_location == TensorProto.EXTERNAL:
+        data = _external(tensor, what, folder, wanted)
+    elif tensor.HasField("raw_data"):
+        data = np.frombuffer(tensor.raw_data, np.uint8)
+    else:
+        return _typed_fields(tensor, what, shape)
+    if data.nbytes != wanted:
+        raise ModelError(f"{what} has {data.nbytes} bytes of data; {dtype} of shape {list(shape)} takes {wanted}")
+    array = data.view(dtype.numpy.newbyteorder("<")).reshape(shape)
+    return array.astype(dtype.numpy, copy=False)
+
+
+def _typed_fields(tensor: onnx.TensorProto, what: str, shape: tuple[int, ...]) -> Array:
+    try:
+        array = numpy_helper.to_array(tensor)
+    except (ValueError, TypeError) as error:
+        raise ModelError(f"{what} does not hold the data of shape {list(shape)}: {error}") from error
+    array.flags.writeable = False
+    return array
+
+
+def _external(tensor: onnx.TensorProto, what: str, folder: Path | None, wanted: int) -> Array:
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    location = entries.get("location", "")
+    if folder is None:
+        raise ModelError(f"{what} lies in the file {location!r} beside the model: give the model's path, not its bytes")
+    path = (folder / location).resolve()
+    if not location or not path.is_relative_to(folder):
+        raise ModelError(f"{what} lies in {location!r}, which is outside the model's folder")
+    try:
+        offset, length = int(entries.get("offset", 0)), int(entries.get("length", wanted))
+        size = path.stat().st_size
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{what} lies in {path}, which cannot be read: {error}") from error
+    if offset < 0 or length < 0 or offset + length > size:
+        raise ModelError(f"{what} wants bytes {offset} to {offset + length} of {path}, which has {size}")
+    if length == 0:
+        return np.empty(0, np.uint8)
+    return np.memmap(path, np.uint8, mode="r", offset=offset, shape=(length,))
