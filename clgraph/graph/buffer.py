@@ -12,6 +12,7 @@ class Buffer:
     Attributes:
         nbytes: Size, halos and tail lanes included.
         offset: Bytes from the start of its arena, once planned; a multiple of 64.
+        placement: The device whose arena holds it.
         first, last: Positions in the execution order of the first write and the last read.
     """
 
@@ -21,6 +22,7 @@ class Buffer:
     first: int = 0
     last: int = 0
     conflicts: dict[Buffer, None] = field(default_factory=dict)
+    placement: str = ""
 
     def __repr__(self) -> str:
         return f"<buffer {self.name} {self.nbytes} B @{self.offset}>"

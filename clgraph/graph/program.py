@@ -144,6 +144,7 @@ class Program:
         self.arenas: dict[str, Arena] = {}
         self.notes: dict[str, str] = {}
         self._nodes: list[Node] = []
+        self._members: set[int] = set()
         self._names: dict[str, int] = {v.name: 1 for v in self.inputs}
         for node in nodes:
             self._names.setdefault(node.name, 1)
@@ -157,7 +158,7 @@ class Program:
         return len(self._nodes)
 
     def __contains__(self, node: object) -> bool:
-        return any(n is node for n in self._nodes)
+        return id(node) in self._members
 
     def __getitem__(self, name: str) -> Node:
         for node in self._nodes:
@@ -232,15 +233,13 @@ class Program:
         self._link(node, self._nodes.index(before) if before else self._after(inputs))
         return node
 
-    def rewire(self, old: Value, new: Value, *, readers: Iterable[Node] | None = None) -> None:
-        """Make every reader of *old* read *new*; the graph output too, unless only some *readers* are named."""
-        chosen = None if readers is None else set(map(id, readers))
-        for node, slot in tuple(old.uses):
-            if chosen is None or id(node) in chosen:
-                node.inputs = (*node.inputs[:slot], new, *node.inputs[slot + 1 :])
-                del old.uses[node, slot]
-                new.uses[node, slot] = None
-        if chosen is None:
+    def rewire(self, old: Value, new: Value, *, uses: Iterable[tuple[Node, int]] | None = None) -> None:
+        """Make every reader of *old* read *new*; the graph output too, unless only some *uses* are named."""
+        for node, slot in tuple(old.uses if uses is None else uses):
+            node.inputs = (*node.inputs[:slot], new, *node.inputs[slot + 1 :])
+            del old.uses[node, slot]
+            new.uses[node, slot] = None
+        if uses is None:
             self.outputs = [(name, new if v is old else v) for name, v in self.outputs]
 
     def erase(self, node: Node) -> None:
@@ -333,6 +332,7 @@ class Program:
 
     def _link(self, node: Node, position: int) -> None:
         self._nodes.insert(position, node)
+        self._members.add(id(node))
         for slot, value in enumerate(node.inputs):
             value.uses[node, slot] = None
         for value in node.outputs:
@@ -342,6 +342,7 @@ class Program:
         for slot, value in enumerate(node.inputs):
             value.uses.pop((node, slot), None)
         self._nodes.remove(node)
+        self._members.discard(id(node))
 
     def __str__(self) -> str:
         from clgraph.graph.text import print_program

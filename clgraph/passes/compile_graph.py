@@ -1,0 +1,40 @@
+"""Choose the implementation of each node. Answers clDNN's compile_graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from clgraph.graph.program import Program, Stage
+from clgraph.passes.base import Context, Pass
+from clgraph.passes.selection import is_in_place, missing_halo, select
+from clgraph.selector.choose import Choice
+
+
+@dataclass(frozen=True)
+class CompileGraph(Pass):
+    """Choose for every node; a provisional choice for the same problem stands, so only what changed is chosen again.
+
+    Layouts are final: an implementation that reads more zeros than its inputs have is refused here. Counts the nodes
+    whose implementation differs from the provisional one.
+    """
+
+    name: ClassVar[str] = "compile_graph"
+    required: ClassVar[bool] = True
+    needs: ClassVar[Stage] = Stage.FORMATTED
+    reaches: ClassVar[Stage | None] = Stage.SELECTED
+
+    def run(self, program: Program, context: Context) -> int:
+        changes = 0
+        for node in program:
+            q, old = context.query(node), node.choice
+            if isinstance(old, Choice):
+                if is_in_place(node):
+                    node.choice = old.posed(q)
+                    continue
+                if old.query == q and not missing_halo(old.implementation, q):
+                    continue
+            chosen = select(context, node, q)
+            changes += not isinstance(old, Choice) or old.implementation is not chosen.implementation
+            node.choice = chosen
+        return changes

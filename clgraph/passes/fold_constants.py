@@ -1,0 +1,51 @@
+"""Compute small constant parts of the graph on the host. clDNN leaves all of it to propagate_constants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from clgraph.core.layout import Layout
+from clgraph.graph.primitive import Array
+from clgraph.graph.program import Node, Program, Value
+from clgraph.passes.base import Context, Pass
+
+
+@dataclass(frozen=True)
+class FoldConstants(Pass):
+    """Replace nodes whose inputs are all constants by their reference results.
+
+    Later passes look at constants (weights to scale, shapes of operands), so what is cheap is known from here on. A
+    node is left to propagate_constants, which runs on the device, when its arithmetic or its result is large.
+
+    Attributes:
+        flops: The most arithmetic a folded node may cost.
+        elements: The most elements of a result that is larger than the node's inputs.
+    """
+
+    flops: float = 2.0e7
+    elements: int = 1 << 16
+
+    name: ClassVar[str] = "fold_constants"
+    required: ClassVar[bool] = True
+
+    def run(self, program: Program, context: Context) -> int:
+        folded = 0
+        for node in program:
+            values = [v.constant for v in node.inputs if v.constant is not None]
+            if len(values) == len(node.inputs) and self._is_cheap(node):
+                fold(program, node, node.reference(*values))
+                folded += 1
+        return folded
+
+    def _is_cheap(self, node: Node) -> bool:
+        inputs, outputs = [v.layout for v in node.inputs], [v.layout for v in node.outputs]
+        made, read = sum(x.count for x in outputs), sum(x.count for x in inputs)
+        return made <= max(self.elements, read) and node.primitive.flops(inputs, outputs) <= self.flops
+
+
+def fold(program: Program, node: Node, results: tuple[Array, ...]) -> None:
+    """Replace *node* by its known *results*."""
+    for value, result in zip(node.outputs, results, strict=True):
+        program.rewire(value, Value(value.name, Layout.of(result), constant=result))
+    program.erase(node)

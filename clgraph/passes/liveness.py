@@ -1,0 +1,106 @@
+"""Who touches which memory, and when: the one liveness rule that both memory passes apply.
+
+A buffer A may be reused for B only when every real reader and writer of A comes before every writer of B: in the
+execution order for an in-order queue, as a strict ancestor for an out-of-order one. An output of the graph is read
+after everything. The rule is about buffers, never about nodes: values that share memory are one buffer here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from clgraph.graph.buffer import Buffer
+from clgraph.graph.program import Node, Program, Value
+from clgraph.passes.selection import is_in_place
+
+
+@dataclass(slots=True)
+class Touch:
+    """The positions, in the execution order, that write and read one buffer; bit i of a mask stands for position i.
+
+    Attributes:
+        output: Whether the caller reads it after the run, so that nothing may take its place.
+        fed: Whether the caller writes it before the run, so that it can take nothing's place.
+    """
+
+    writers: int = 0
+    readers: int = 0
+    output: bool = False
+    fed: bool = False
+
+    @property
+    def all(self) -> int:
+        """Everything that touches the buffer."""
+        return self.writers | self.readers
+
+    def first(self) -> int:
+        """Return the position of the first touch; -1 when the caller writes it."""
+        return -1 if self.fed or not self.all else (self.all & -self.all).bit_length() - 1
+
+    def last(self, end: int) -> int:
+        """Return the position of the last touch; *end* when the caller reads it."""
+        return end if self.output else self.all.bit_length() - 1
+
+
+@dataclass(slots=True)
+class Liveness:
+    """The touches of every buffer of a program in its present order."""
+
+    nodes: tuple[Node, ...]
+    touches: dict[Buffer, Touch] = field(default_factory=dict)
+    _ancestors: list[int] | None = None
+
+    @staticmethod
+    def of(program: Program) -> Liveness:
+        """Return the touches of *program*, all of whose values have buffers; nodes that run nothing touch nothing."""
+        found = Liveness(tuple(program))
+        for value in _held(program.inputs):
+            found.at(value).fed = True
+        for position, node in enumerate(found.nodes):
+            bit = 1 << position
+            for value in () if is_in_place(node) else _held(node.inputs):
+                found.at(value).readers |= bit
+            for value in _held(node.outputs):
+                found.at(value).writers |= 0 if is_in_place(node) else bit
+            for buffer in node.scratch:
+                found.touches[buffer] = Touch(bit, bit)
+        for value in _held(v for _, v in program.outputs):
+            found.at(value).output = True
+        return found
+
+    def at(self, value: Value) -> Touch:
+        """Return the touches of the buffer that holds *value*."""
+        if value.buffer is None:
+            raise ValueError(f"{value.name} has no buffer")
+        return self.touches.setdefault(value.buffer, Touch())
+
+    @property
+    def ancestors(self) -> list[int]:
+        """The strict ancestors of every node over all paths, as masks."""
+        if self._ancestors is None:
+            position = {id(node): i for i, node in enumerate(self.nodes)}
+            self._ancestors = []
+            for node in self.nodes:
+                mask = 0
+                for value in node.inputs:
+                    if value.producer is not None:
+                        at = position[id(value.producer)]
+                        mask |= self._ancestors[at] | 1 << at
+                self._ancestors.append(mask)
+        return self._ancestors
+
+    def before(self, first: Touch, writers: int) -> bool:
+        """Whether every touch of *first* is a strict ancestor of every one of *writers*."""
+        if first.output:
+            return False
+        done = -1
+        while writers:
+            position = writers.bit_length() - 1
+            done &= self.ancestors[position]
+            writers &= ~(1 << position)
+        return not first.all & ~done
+
+
+def _held(values: Iterable[Value]) -> list[Value]:
+    return [v for v in values if v.constant is None]

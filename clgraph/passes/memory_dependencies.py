@@ -1,0 +1,110 @@
+"""Which buffers may not share memory when nodes run in order. Answers basic_ and skipped_branch_memory_dependencies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from clgraph.graph.buffer import Buffer
+from clgraph.graph.program import Node, Program, Stage, Value
+from clgraph.passes.base import Context, Pass
+from clgraph.passes.liveness import Liveness, Touch
+from clgraph.passes.selection import choice_of, is_in_place
+
+
+@dataclass(frozen=True)
+class MemoryDependencies(Pass):
+    """Give every value and every plan's scratch a buffer, and record the pairs that are alive at the same time.
+
+    A node's first result takes over the buffer of an input when the implementation allows it (``overwrites``) and
+    nothing else touches that buffer at or after the node. Buffers of graph inputs are the caller's to fill and are
+    never taken over in this way; buffers of outputs neither. Counts the pairs.
+    """
+
+    name: ClassVar[str] = "memory_dependencies"
+    required: ClassVar[bool] = True
+    needs: ClassVar[Stage] = Stage.SELECTED
+
+    def run(self, program: Program, context: Context) -> int:
+        _give_buffers(program, context)
+        liveness = Liveness.of(program)
+        for position, node in enumerate(liveness.nodes):
+            _overwrite(program, context, liveness, node, position)
+        end = len(liveness.nodes)
+        for buffer, touch in liveness.touches.items():
+            buffer.first, buffer.last = touch.first(), touch.last(end)
+            buffer.conflicts = {}
+        return _connect_overlaps(list(liveness.touches))
+
+
+def arena_of(node: Node | None, context: Context) -> str:
+    """Return the placement whose arena holds what *node* writes; the host works in the default device's arena."""
+    default = next(iter(context.devices))
+    if node is None or node.placement is None or context.devices[node.placement].kind == "host":
+        return default
+    return node.placement
+
+
+def connect(first: Buffer, second: Buffer) -> None:
+    """Record that the two may not share memory."""
+    first.conflicts[second] = None
+    second.conflicts[first] = None
+
+
+def _give_buffers(program: Program, context: Context) -> None:
+    for value in program.values:
+        if value.constant is None:
+            if value.buffer is None:
+                value.buffer = Buffer(value.name, value.layout.nbytes)
+            value.buffer.placement = arena_of(value.producer, context)
+    for node in program:
+        sizes = () if is_in_place(node) else choice_of(node).plan().scratch
+        node.scratch = tuple(Buffer(f"{node.name}/scratch{i}", n) for i, n in enumerate(sizes))
+        for buffer in node.scratch:
+            buffer.placement = arena_of(node, context)
+
+
+def _overwrite(program: Program, context: Context, liveness: Liveness, node: Node, position: int) -> None:
+    """Let the first result of *node* take over the buffer of an input, where that is allowed."""
+    choice, result = choice_of(node), node.output
+    slots = choice.implementation.overwrites(choice.query)
+    if not slots or is_in_place(node) or result.buffer is None or not _alone(result):
+        return
+    for slot in sorted(slots):
+        value = node.inputs[slot]
+        if value.constant is not None or value.buffer is None or value.buffer is result.buffer or not _alone(value):
+            continue
+        if value.buffer.placement != result.buffer.placement or value.layout.nbytes != result.layout.nbytes:
+            continue
+        other_slots = {s for reader, s in value.uses if reader is node} - slots
+        touch = liveness.at(value)
+        others = Touch(touch.writers, touch.readers & ~(1 << position), touch.output, touch.fed)
+        ordered = liveness.before(others, 1 << position) if context.out_of_order else others.last(position) < position
+        if touch.fed or touch.output or other_slots or not ordered:
+            continue
+        own = liveness.touches.pop(result.buffer)
+        touch.writers |= own.writers
+        touch.readers |= own.readers
+        touch.output |= own.output
+        result.buffer = value.buffer
+        return
+
+
+def _alone(value: Value) -> bool:
+    """Whether the value fills its buffer."""
+    return value.buffer is not None and value.offset == 0 and value.buffer.nbytes == value.layout.nbytes
+
+
+def _connect_overlaps(buffers: list[Buffer]) -> int:
+    """Connect the buffers of one arena that are alive at the same time; return the number of pairs."""
+    pairs = 0
+    alive: Mapping[str, list[Buffer]] = {b.placement: [] for b in buffers}
+    for buffer in sorted(buffers, key=lambda b: b.first):
+        here = alive[buffer.placement]
+        here[:] = [b for b in here if b.last >= buffer.first]
+        for other in here:
+            connect(buffer, other)
+        pairs += len(here)
+        here.append(buffer)
+    return pairs

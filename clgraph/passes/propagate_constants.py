@@ -1,0 +1,149 @@
+"""Run the constant parts of the graph once and keep their results. Answers clDNN's propagate_constants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.layout import Layout, pack, unpack
+from clgraph.graph.primitive import Array
+from clgraph.graph.program import Node, Program, Stage, Value
+from clgraph.passes.base import Context, Pass
+from clgraph.passes.build_kernels import BuildKernels
+from clgraph.passes.memory_dependencies import MemoryDependencies
+from clgraph.passes.oooq_memory_dependencies import OooqMemoryDependencies
+from clgraph.passes.plan_memory import PlanMemory
+
+
+@dataclass(frozen=True)
+class PropagateConstants(Pass):
+    """Replace what depends on constants alone by data computed on the device; the raw constants are dropped.
+
+    The constant nodes become programs of their own, which go through the memory passes and ``Context.execute``; a
+    result that is not dense and plain comes back as the flat memory of its layout. Without ``execute`` (a dry run) the
+    references compute them and ``core.layout.pack`` lays them out; a note says so. Equal constants become one. Counts
+    the nodes replaced and the constants merged.
+
+    Attributes:
+        batch_bytes: About how many bytes of results one such program holds on the device at once.
+    """
+
+    batch_bytes: int = 1 << 28
+
+    name: ClassVar[str] = "propagate_constants"
+    required: ClassVar[bool] = True
+    needs: ClassVar[Stage] = Stage.SELECTED
+
+    def run(self, program: Program, context: Context) -> int:
+        known: set[Value] = set()
+        constant_nodes: list[Node] = []
+        for node in program:
+            if all(v.constant is not None or v in known for v in node.inputs):
+                constant_nodes.append(node)
+                known.update(node.outputs)
+        for batch in _batches(constant_nodes, self.batch_bytes):
+            results = _on_host(batch) if context.execute is None else _on_device(batch, program, context)
+            if context.execute is None:
+                program.notes[self.name] = "dry run: constants were computed by the references on the host"
+            for value, data in results:
+                program.rewire(value, Value(value.name, value.layout, constant=data))
+        for node in reversed(constant_nodes):
+            program.erase(node)
+        return len(constant_nodes) + share_equal_constants(program)
+
+
+def share_equal_constants(program: Program) -> int:
+    """Let readers of constants with equal layout and data read one of them; return how many went."""
+    found: dict[tuple[Layout, bytes], list[tuple[Value, Array]]] = {}
+    merged = 0
+    for value in program.constants:
+        if value.constant is None or program.is_output(value):
+            continue
+        flat = value.constant.reshape(-1)
+        sample = flat[:: max(1, flat.size // 64)].tobytes()
+        alike = found.setdefault((value.layout, sample), [])
+        same = next((v for v, data in alike if data is value.constant or np.array_equal(data, value.constant)), None)
+        if same is None:
+            alike.append((value, value.constant))
+        else:
+            program.rewire(value, same, uses=tuple(value.uses))
+            merged += 1
+    return merged
+
+
+def _batches(nodes: Sequence[Node], limit: int) -> Iterable[list[Node]]:
+    """Cut *nodes* into groups with about *limit* bytes of results; what is connected stays together."""
+    group_of: dict[Node, list[Node]] = {}
+    for node in nodes:
+        joined = [node]
+        for value in node.inputs:
+            if value.producer is not None and (other := group_of[value.producer]) is not joined:
+                joined[:0] = other
+                group_of.update(dict.fromkeys(other, joined))
+        group_of[node] = joined
+    order = {node: i for i, node in enumerate(nodes)}
+    batch: list[Node] = []
+    size = 0
+    for group in {id(g): g for g in group_of.values()}.values():
+        batch += group
+        size += sum(v.layout.nbytes for node in group for v in node.outputs)
+        if size >= limit:
+            yield sorted(batch, key=order.__getitem__)
+            batch, size = [], 0
+    if batch:
+        yield sorted(batch, key=order.__getitem__)
+
+
+def _frontier(batch: Sequence[Node], program: Program) -> list[Value]:
+    """Return the results of *batch* that are read outside it or are outputs of the graph."""
+    inside = set(batch)
+    made = [v for node in batch for v in node.outputs]
+    return [v for v in made if program.is_output(v) or any(reader not in inside for reader in v.readers)]
+
+
+def _on_device(batch: Sequence[Node], program: Program, context: Context) -> list[tuple[Value, Array]]:
+    frontier = _frontier(batch, program)
+    part = _extract(batch, frontier, program.stage)
+    for step in (MemoryDependencies(), OooqMemoryDependencies(), PlanMemory()):
+        step.run(part, context)
+    part.stage = Stage.PLANNED
+    BuildKernels().run(part, context)
+    assert context.execute is not None
+    results = context.execute(part, {})
+    return [(v, results[str(i)]) for i, v in enumerate(frontier)]
+
+
+def _extract(batch: Sequence[Node], frontier: Sequence[Value], stage: Stage) -> Program:
+    """Return a program of copies of *batch* whose outputs, named 0, 1, …, are copies of *frontier*."""
+    copies: dict[Value, Value] = {}
+
+    def copy(value: Value) -> Value:
+        return copies.setdefault(value, Value(value.name, value.layout, constant=value.constant))
+
+    nodes = []
+    for node in batch:
+        inputs, outputs = tuple(map(copy, node.inputs)), tuple(map(copy, node.outputs))
+        made = Node(node.name, node.primitive, inputs, outputs, node.arity, node.fused, node.choice, node.origin)
+        made.annotation, made.placement, made.partitioned_by = node.annotation, node.placement, node.partitioned_by
+        nodes.append(made)
+    part = Program([], [(str(i), copies[v]) for i, v in enumerate(frontier)], nodes)
+    part.stage = stage
+    return part
+
+
+def _on_host(batch: Sequence[Node]) -> list[tuple[Value, Array]]:
+    known: dict[Value, Array] = {}
+    for node in batch:
+        inputs = [known[v] if v in known else logical(v) for v in node.inputs]
+        known.update(zip(node.outputs, node.reference(*inputs), strict=True))
+    return [(v, data if v.layout.is_dense_plain else pack(data, v.layout)) for v, data in known.items() if v.uses]
+
+
+def logical(value: Value) -> Array:
+    """Return the data of a constant as NumPy holds it."""
+    if value.constant is None:
+        raise ValueError(f"{value.name} is no constant")
+    return value.constant if value.layout.is_dense_plain else unpack(value.constant, value.layout)

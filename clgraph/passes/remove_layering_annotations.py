@@ -1,0 +1,28 @@
+"""Retire the annotations that partition has read. Answers ``Graph::RemoveAllLayeringAnnotations`` of ONNX Runtime."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from clgraph.graph.program import Program, Stage
+from clgraph.passes.base import Context, Pass
+
+
+@dataclass(frozen=True)
+class RemoveLayeringAnnotations(Pass):
+    """Move each node's annotation to ``partitioned_by``: from here on placements bind nodes, and hints do not.
+
+    Without this pass later fusions refuse to merge nodes of different annotations, and nothing else changes.
+    """
+
+    name: ClassVar[str] = "remove_layering_annotations"
+    needs: ClassVar[Stage] = Stage.PLACED
+
+    def run(self, program: Program, context: Context) -> int:
+        changes = 0
+        for node in program:
+            if node.annotation is not None:
+                node.partitioned_by, node.annotation = node.annotation, None
+                changes += 1
+        return changes

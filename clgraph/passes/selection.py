@@ -1,0 +1,159 @@
+"""Choosing under the conditions that passes add: proposals for every format, halos, and nodes that run nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from clgraph.core.dtype import DType
+from clgraph.core.format import Format
+from clgraph.core.layout import Halo, Layout
+from clgraph.errors import UnsupportedError
+from clgraph.graph.primitive import Primitive
+from clgraph.graph.program import Node
+from clgraph.passes.base import Context
+from clgraph.selector.choose import Choice, candidates, choose
+from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation, Serves
+from clgraph.selector.plan import Plan
+from clgraph.selector.query import Query
+
+
+class InPlace(Implementation[Any]):
+    """Nothing to run: the node's results already lie in the memory of its inputs."""
+
+    primitive = Primitive
+    name = "in_place"
+    serves = Serves(dtypes=frozenset(DType), formats=True, halos=True)
+    general = False
+
+    @classmethod
+    def cost(cls, q: Query[Any]) -> float:
+        return 0.0
+
+    @classmethod
+    def plan(cls, q: Query[Any]) -> Plan:
+        return Plan(())
+
+
+def in_place(node: Node, context: Context) -> Choice:
+    """Return the choice of a node whose results share the buffer of its inputs."""
+    return Choice(context.query(node), InPlace, 0.0, "shares the buffer of its inputs")
+
+
+def is_in_place(node: Node) -> bool:
+    """Whether *node* runs nothing, because its results share the buffer of its inputs."""
+    return isinstance(node.choice, Choice) and node.choice.implementation is InPlace
+
+
+def choice_of(node: Node) -> Choice:
+    """Return the implementation chosen for *node*; a node without one is an ``UnsupportedError``."""
+    if not isinstance(node.choice, Choice):
+        raise UnsupportedError(f"node {node.name!r} has no implementation yet")
+    return node.choice
+
+
+def covers(layout: Layout, halo: Halo) -> bool:
+    """Whether *layout* has at least the zeros of *halo* around it."""
+    return all(have[0] >= want[0] and have[1] >= want[1] for have, want in zip(layout.halos, halo, strict=True))
+
+
+def widest(first: Halo, second: Halo) -> Halo:
+    """Return the halo that covers both."""
+    return tuple((max(a[0], b[0]), max(a[1], b[1])) for a, b in zip(first, second, strict=True))
+
+
+def missing_halo(implementation: type[Implementation[Any]], q: Query[Any]) -> dict[int, Halo]:
+    """Return the halos that the implementation reads and the inputs of *q* do not have, by slot."""
+    return {slot: halo for slot, halo in implementation.halo(q).items() if not covers(q.inputs[slot], halo)}
+
+
+def select(context: Context, node: Node, query: Query[Any] | None = None) -> Choice:
+    """Choose among the implementations whose halos the layouts already have.
+
+    Raises:
+        UnsupportedError: Nothing serves the node as its layouts are; names the node.
+    """
+    q = query or context.query(node)
+    choice = context.choose(node, q)
+    while missing := missing_halo(choice.implementation, q):
+        name, (slot, halo) = choice.implementation.name, next(iter(missing.items()))
+        if node.name in context.forced:
+            raise UnsupportedError(f"node {node.name!r}: {name} was forced but needs zeros {halo} around input {slot}")
+        context = replace(context, denied=context.denied | {name})
+        choice = context.choose(node, q)
+        choice = replace(choice, refusals={**choice.refusals, name: f"needs zeros {halo} around input {slot}"})
+    return choice
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """An implementation with the layouts it would like (halos included), and its estimate in seconds."""
+
+    implementation: type[Implementation[Any]]
+    query: Query[Any]
+    seconds: float
+
+
+def proposals(context: Context, node: Node, query: Query[Any] | None = None) -> tuple[Proposal, ...]:
+    """Return what every implementation that does not refuse proposes for *node*, cheapest first.
+
+    Only the special implementations count where there are any for the same layouts, as in ``choose``.
+    """
+    q = query or context.query(node)
+    return _proposals(plain_query(q), context.forced.get(node.name), context.denied, len(IMPLEMENTATIONS))
+
+
+def plain_query(q: Query[Any]) -> Query[Any]:
+    """Return the problem on plain layouts; constants keep the format they have."""
+    inputs = tuple(x if i in q.constant else x.plain() for i, x in enumerate(q.inputs))
+    return q.with_layouts(inputs, tuple(x.plain() for x in q.outputs))
+
+
+def with_formats(q: Query[Any], inputs: Sequence[Format | None], outputs: Sequence[Format]) -> Query[Any]:
+    """Return *q* with other formats; ``None`` and constants stay."""
+    formats = (*inputs, *(None for _ in q.inputs[len(inputs) :]))
+    posed = tuple(
+        x if f is None or i in q.constant or f == x.format else x.with_format(f)
+        for i, (x, f) in enumerate(zip(q.inputs, formats, strict=True))
+    )
+    return q.with_layouts(posed, tuple(x.with_format(f) for x, f in zip(q.outputs, outputs, strict=True)))
+
+
+def with_halos(q: Query[Any], halos: dict[int, Halo]) -> Query[Any]:
+    """Return *q* with at least these halos around its inputs."""
+    inputs = tuple(
+        x.with_halo(widest(x.halos, halos[i])) if i in halos and not covers(x, halos[i]) else x
+        for i, x in enumerate(q.inputs)
+    )
+    return q.with_layouts(inputs, q.outputs)
+
+
+@lru_cache(maxsize=8192)
+def _proposals(q: Query[Any], forced: str | None, denied: frozenset[str], registered: int) -> tuple[Proposal, ...]:
+    found: list[Proposal] = []
+    for candidate in candidates(q):
+        if candidate.name in denied or (forced is not None and candidate.name != forced):
+            continue
+        for formats in candidate.formats(q):
+            posed = with_formats(q, formats.inputs, formats.outputs)
+            if candidate.refusal(posed) is not None:
+                continue
+            posed = with_halos(posed, dict(candidate.halo(posed)))
+            if candidate.refusal(posed) is None:
+                found.append(Proposal(candidate, posed, candidate.cost(posed)))
+    special = {p.query for p in found if not p.implementation.general}
+    kept = [p for p in found if not p.implementation.general or p.query not in special]
+    return tuple(sorted(kept, key=lambda p: (p.seconds, p.implementation.name)))
+
+
+def servable(context: Context, node: Node, query: Query[Any]) -> str | None:
+    """Return ``None`` when some implementation serves *query* in some formats, else why nothing does."""
+    if proposals(context, node, query):
+        return None
+    try:
+        choose(query, denied=context.denied)
+    except UnsupportedError as error:
+        return str(error)
+    return None
