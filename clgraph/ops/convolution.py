@@ -1,0 +1,92 @@
+"""Convolution over any number of spatial axes, with groups and an optional bias."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError
+from clgraph.graph.attributes import Pads, pairs, window_pads, window_sizes
+from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class Convolution(Primitive):
+    """``y[n, o] = bias[o] + sum over c, k of w[o, c, k] * x[n, c, y * stride + k * dilation - pad]``.
+
+    Inputs: x ``[N, C, *spatial]``, w ``[O, C / groups, *kernel]``, optional bias ``[O]``.
+
+    Attributes:
+        strides, dilations: One entry a spatial axis; empty before ``bind``: all ones.
+        pads: Zeros (before, after) a spatial axis; empty before ``bind``: none.
+        auto_pad: ONNX's rule for the pads; ``""`` once bound.
+    """
+
+    strides: tuple[int, ...] = ()
+    dilations: tuple[int, ...] = ()
+    pads: Pads = ()
+    groups: int = 1
+    auto_pad: str = ""
+
+    kind: ClassVar[str] = "convolution"
+
+    def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
+        spatial, kernel = inputs[0].shape[2:], inputs[1].shape[2:]
+        ones = (1,) * len(spatial)
+        bound = replace(self, strides=self.strides or ones, dilations=self.dilations or ones, auto_pad="")
+        pads = window_pads(self.auto_pad, self.pads, spatial, kernel, bound.strides, bound.dilations)
+        return Bound(replace(bound, pads=pads), tuple(range(len(inputs))))
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        x, w = inputs[:2]
+        if x.rank < 3 or x.rank != w.rank:
+            raise ShapeError(f"a convolution wants x[N,C,...] and w[O,C/groups,...], not ranks {x.rank} and {w.rank}")
+        if w.shape[1] * self.groups != x.shape[1] or w.shape[0] % self.groups:
+            raise ShapeError(f"weights {list(w.shape)} in {self.groups} groups do not fit {x.shape[1]} channels")
+        if len(inputs) > 2 and inputs[2].shape != (w.shape[0],):
+            raise ShapeError(f"the bias wants shape {[w.shape[0]]}, not {list(inputs[2].shape)}")
+        sizes = window_sizes(x.shape[2:], w.shape[2:], self.strides, self.dilations, self.pads)
+        return (x.with_shape((x.shape[0], w.shape[0], *sizes)),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        x, w = inputs[:2]
+        exact = np.result_type(x.dtype, np.float32)
+        padded = np.pad(x.astype(exact), ((0, 0), (0, 0), *self.pads))
+        n, c, g = x.shape[0], x.shape[1], self.groups
+        kernel = w.shape[2:]
+        sizes = window_sizes(x.shape[2:], kernel, self.strides, self.dilations, self.pads)
+        weights = w.astype(exact).reshape(g, w.shape[0] // g, c // g, *kernel)
+        y = np.zeros((n, g, w.shape[0] // g, prod(sizes)), exact)
+        for tap in product(*map(range, kernel)):
+            window = tuple(
+                slice(t * d, t * d + (size - 1) * s + 1, s)
+                for t, d, s, size in zip(tap, self.dilations, self.strides, sizes, strict=True)
+            )
+            strip = padded[(slice(None), slice(None), *window)].reshape(n, g, c // g, -1)
+            at = weights[(..., *tap)]
+            y += at * strip if c == g and w.shape[0] == g else at @ strip
+        y = y.reshape(n, w.shape[0], *sizes)
+        if len(inputs) > 2:
+            y += inputs[2].astype(exact).reshape(-1, *(1 for _ in sizes))
+        return (y.astype(x.dtype),)
+
+    def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
+        return 2.0 * outputs[0].count * prod(inputs[1].shape[1:])
+
+
+@onnx("Conv", since=(1, 11, 22))
+def import_conv(node: OnnxNode) -> Primitive:
+    return Convolution(
+        strides=tuple(node.attribute("strides", ())),
+        dilations=tuple(node.attribute("dilations", ())),
+        pads=pairs(node.attribute("pads", ())),
+        groups=node.attribute("group", 1),
+        auto_pad=node.attribute("auto_pad", ""),
+    )
