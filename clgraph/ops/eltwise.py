@@ -1,0 +1,152 @@
+"""Elementwise functions of two tensors with NumPy's broadcasting: arithmetic, comparisons, logic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, ClassVar
+
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError
+from clgraph.graph.primitive import Array, OnnxNode, PostOperation, Primitive, broadcast, onnx, primitive
+from clgraph.ops.activation import Activation
+
+
+def _div(a: Array, b: Array) -> Array:
+    if a.dtype.kind == "f":
+        return np.asarray(a / b)
+    quotient = a // np.where(b == 0, 1, b)
+    towards_zero = quotient + ((quotient < 0) & (quotient * b != a))
+    return np.asarray(np.where(b == 0, 0, towards_zero))
+
+
+def _mod(a: Array, b: Array) -> Array:
+    return np.asarray(np.mod(a, b) if a.dtype.kind == "f" else np.where(b == 0, 0, np.mod(a, np.where(b == 0, 1, b))))
+
+
+def _pow(a: Array, b: Array) -> Array:
+    exact = np.result_type(a, b, np.float64) if a.dtype.kind != "f" or b.dtype.kind != "f" else a.dtype
+    return np.asarray(np.power(a.astype(exact), b.astype(exact)))
+
+
+ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": _div,
+    "min": np.minimum,
+    "max": np.maximum,
+    "pow": _pow,
+    "prelu": lambda a, b: np.where(a < 0, a * b, a),
+    "mod": _mod,
+    "fmod": np.fmod,
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+}
+"""Functions whose result has the type of the first input."""
+
+COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "equal": np.equal,
+    "less": np.less,
+    "less_equal": np.less_equal,
+    "greater": np.greater,
+    "greater_equal": np.greater_equal,
+}
+"""Functions whose result is BOOL."""
+
+_POST = {"add", "mul", "div", "sub", "min", "max", "pow"}
+_REVERSED = {"sub": "rsub", "div": "rdiv", "pow": "rpow"}
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class Eltwise(Primitive):
+    """``y = f(a, b)``, element by element, with NumPy's broadcasting.
+
+    Integers divide towards zero; division by an integer zero gives 0. ``mod`` has the sign of b, ``fmod`` of a.
+
+    Attributes:
+        function: A key of ``ARITHMETIC`` or ``COMPARISONS``.
+    """
+
+    function: str
+
+    kind: ClassVar[str] = "eltwise"
+    elementwise: ClassVar[bool] = True
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        if self.function not in ARITHMETIC and self.function not in COMPARISONS:
+            raise ShapeError(f"{self.function!r} is none of {', '.join((*ARITHMETIC, *COMPARISONS))}")
+        a, b = inputs
+        if a.dtype != b.dtype and self.function != "pow":
+            raise ShapeError(f"{self.function} wants one element type, not {a.dtype} and {b.dtype}")
+        try:
+            shape = broadcast(a.shape, b.shape)
+        except ValueError as error:
+            raise ShapeError(f"{list(a.shape)} and {list(b.shape)} do not broadcast") from error
+        return (Layout(DType.BOOL if self.function in COMPARISONS else a.dtype, shape),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        a, b = inputs
+        with np.errstate(all="ignore"):
+            if self.function in COMPARISONS:
+                return (np.asarray(COMPARISONS[self.function](a, b)),)
+            return (np.asarray(ARITHMETIC[self.function](a, b)).astype(a.dtype),)
+
+    def as_post(self, slot: int) -> PostOperation | None:
+        if self.function == "prelu" and slot == 0:
+            return PostOperation("prelu")
+        if self.function not in _POST:
+            return None
+        return PostOperation(_REVERSED.get(self.function, self.function) if slot else self.function)
+
+
+_BINARY = {
+    "Add": ((7, 13, 14), "add"),
+    "Sub": ((7, 13, 14), "sub"),
+    "Mul": ((7, 13, 14), "mul"),
+    "Div": ((7, 13, 14), "div"),
+    "Pow": ((7, 12, 13, 15), "pow"),
+    "PRelu": ((7, 9, 16), "prelu"),
+    "And": ((7,), "and"),
+    "Or": ((7,), "or"),
+    "Xor": ((7,), "xor"),
+    "BitwiseAnd": ((18,), "and"),
+    "BitwiseOr": ((18,), "or"),
+    "BitwiseXor": ((18,), "xor"),
+    "Equal": ((7, 11, 13, 19), "equal"),
+    "Less": ((7, 9, 13), "less"),
+    "LessOrEqual": ((12, 16), "less_equal"),
+    "Greater": ((7, 9, 13), "greater"),
+    "GreaterOrEqual": ((12, 16), "greater_equal"),
+}
+_VARIADIC = {"Sum": ((6, 8, 13), "add"), "Max": ((6, 8, 12, 13), "max"), "Min": ((6, 8, 12, 13), "min")}
+
+
+def _chain(node: OnnxNode, function: str) -> str:
+    return reduce(lambda left, right: node.emit(Eltwise(function), left, right)[0], node.inputs)
+
+
+def _register() -> None:
+    for op_type, (since, function) in _BINARY.items():
+        onnx(op_type, since=since)(lambda node, f=function: Eltwise(f))
+    for op_type, (since, function) in _VARIADIC.items():
+        onnx(op_type, since=since)(lambda node, f=function: (_chain(node, f),))
+
+
+_register()
+
+
+@onnx("Mean", since=(6, 8, 13))
+def import_mean(node: OnnxNode) -> Sequence[str]:
+    return node.emit(Activation("linear", 1 / len(node.inputs)), _chain(node, "add"))
+
+
+@onnx("Mod", since=(10, 13))
+def import_mod(node: OnnxNode) -> Primitive:
+    return Eltwise("fmod" if node.attribute("fmod", 0) else "mod")
