@@ -1,0 +1,132 @@
+"""Maximum and average over sliding windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError
+from clgraph.graph.attributes import Pads, pairs, window_pads, window_sizes
+from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class Pooling(Primitive):
+    """Maximum or average of each window of x ``[N, C, *spatial]``, a channel at a time.
+
+    Padding never counts for a maximum. An average divides by the elements of the window inside the input or, with
+    ``count_include_pad``, inside the input and its pads.
+
+    Attributes:
+        function: ``"max"`` or ``"average"``.
+        kernel: Elements of the window along each spatial axis, ``dilations`` apart.
+        strides, dilations: Empty before ``bind``: all ones.
+        pads: (before, after) a spatial axis; empty before ``bind``: none.
+        ceil_mode: Whether a last window counts that reaches beyond the padded input.
+        auto_pad: ONNX's rule for the pads; ``""`` once bound.
+    """
+
+    function: str
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...] = ()
+    dilations: tuple[int, ...] = ()
+    pads: Pads = ()
+    ceil_mode: bool = False
+    count_include_pad: bool = False
+    auto_pad: str = ""
+
+    kind: ClassVar[str] = "pooling"
+
+    def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
+        spatial, ones = inputs[0].shape[2:], (1,) * len(self.kernel)
+        bound = replace(self, strides=self.strides or ones, dilations=self.dilations or ones, auto_pad="")
+        pads = window_pads(self.auto_pad, self.pads, spatial, self.kernel, bound.strides, bound.dilations)
+        return Bound(replace(bound, pads=pads), tuple(range(len(inputs))))
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        (x,) = inputs
+        if self.function not in ("max", "average"):
+            raise ShapeError(f"{self.function!r} is neither max nor average")
+        if x.rank != len(self.kernel) + 2:
+            raise ShapeError(f"a window {self.kernel} wants x[N,C,...] of rank {len(self.kernel) + 2}, not {x.rank}")
+        return (x.with_shape((*x.shape[:2], *self.sizes(x.shape[2:]))),)
+
+    def sizes(self, spatial: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the spatial sizes of the result."""
+        return window_sizes(spatial, self.kernel, self.strides, self.dilations, self.pads, ceil_mode=self.ceil_mode)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        (x,) = inputs
+        spatial = x.shape[2:]
+        sizes = self.sizes(spatial)
+        reach = [
+            (n - 1) * s + (k - 1) * d + 1
+            for n, s, k, d in zip(sizes, self.strides, self.kernel, self.dilations, strict=True)
+        ]
+        around = [(b, max(r - b - size, 0)) for (b, _), r, size in zip(self.pads, reach, spatial, strict=True)]
+        exact = x.astype(np.float32) if x.dtype == np.float16 else x
+        if self.function == "max":
+            low = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+            padded = np.pad(exact, ((0, 0), (0, 0), *around), constant_values=low)
+            return (np.maximum.reduce([padded[w] for w in self._windows(sizes)]).astype(x.dtype),)
+        total = sum(np.pad(exact, ((0, 0), (0, 0), *around))[w] for w in self._windows(sizes))
+        return (np.asarray(total / self.counts(spatial).astype(exact.dtype)).astype(x.dtype),)
+
+    def counts(self, spatial: tuple[int, ...]) -> Array:
+        """Return what an average divides by, one number a spatial element of the result."""
+        total = np.ones((), np.int64)
+        for axis, n in enumerate(self.sizes(spatial)):
+            before, after = self.pads[axis] if self.count_include_pad else (0, 0)
+            start = np.arange(n)[:, None] * self.strides[axis] - self.pads[axis][0]
+            at = start + np.arange(self.kernel[axis]) * self.dilations[axis]
+            inside = ((at >= -before) & (at < spatial[axis] + after)).sum(1)
+            total = np.multiply.outer(total, inside)
+        return total
+
+    def _windows(self, sizes: tuple[int, ...]) -> list[tuple[slice, ...]]:
+        return [
+            (
+                slice(None),
+                slice(None),
+                *(
+                    slice(t * d, t * d + (n - 1) * s + 1, s)
+                    for t, d, s, n in zip(tap, self.dilations, self.strides, sizes, strict=True)
+                ),
+            )
+            for tap in product(*map(range, self.kernel))
+        ]
+
+    def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
+        return float(outputs[0].count * prod(self.kernel))
+
+
+def _pooling(node: OnnxNode, function: str) -> Primitive:
+    return Pooling(
+        function,
+        tuple(node.attribute("kernel_shape", ())),
+        tuple(node.attribute("strides", ())),
+        tuple(node.attribute("dilations", ())),
+        pairs(node.attribute("pads", ())),
+        bool(node.attribute("ceil_mode", 0)),
+        bool(node.attribute("count_include_pad", 0)),
+        node.attribute("auto_pad", ""),
+    )
+
+
+@onnx("MaxPool", since=(1, 8, 10, 11, 12, 22))
+def import_max_pool(node: OnnxNode) -> Primitive:
+    if node.output_count > 1:
+        raise node.unsupported("the indices of a MaxPool are not computed; only its first output")
+    return _pooling(node, "max")
+
+
+@onnx("AveragePool", since=(7, 10, 11, 19, 22))
+def import_average_pool(node: OnnxNode) -> Primitive:
+    return _pooling(node, "average")
