@@ -1,0 +1,137 @@
+"""Sums, means, extrema and norms over some of the axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from clgraph.core.layout import Layout, Shape
+from clgraph.errors import ShapeError
+from clgraph.graph.attributes import ints, positive_axes, present, read_values
+from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+
+
+def _log_sum_exp(x: Array, **over: Any) -> Array:
+    top = np.max(x, **(over | {"keepdims": True}))
+    top = np.where(np.isfinite(top), top, 0)
+    total = np.log(np.sum(np.exp(x - top), **over))
+    return np.asarray(total + (top if over["keepdims"] else np.squeeze(top, over["axis"])))
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "sum": np.sum,
+    "mean": np.mean,
+    "max": np.max,
+    "min": np.min,
+    "prod": np.prod,
+    "l1": lambda x, **over: np.sum(np.abs(x), **over),
+    "l2": lambda x, **over: np.sqrt(np.sum(x * x, **over)),
+    "sum_square": lambda x, **over: np.sum(x * x, **over),
+    "log_sum": lambda x, **over: np.log(np.sum(x, **over)),
+    "log_sum_exp": _log_sum_exp,
+}
+"""Function by name."""
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class Reduce(Primitive):
+    """``y = f`` of x over *axes*.
+
+    Attributes:
+        function: A key of ``FUNCTIONS``.
+        axes: The reduced axes; before ``bind`` they may be negative, ``None`` for all.
+        keepdims: Whether a reduced axis stays with size 1.
+        spatial: Before ``bind``: the axes are all but the first two.
+        no_axes_is_none: Before ``bind``: empty axes reduce nothing instead of everything.
+        reads: Names of the value inputs, before ``bind``: ``("axes",)`` or nothing.
+    """
+
+    function: str
+    axes: tuple[int, ...] | None = None
+    keepdims: bool = True
+    spatial: bool = False
+    no_axes_is_none: bool = False
+    reads: tuple[str, ...] = ()
+
+    kind: ClassVar[str] = "reduce"
+
+    def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
+        rank = inputs[0].rank
+        axes = self.axes
+        if found := read_values(self.reads, values):
+            axes = ints(found["axes"])
+        if self.spatial:
+            axes = tuple(range(2, rank))
+        elif axes is None or (self.reads and not axes):
+            axes = () if self.no_axes_is_none else tuple(range(rank))
+        bound = positive_axes(axes, rank)
+        return Bound(replace(self, axes=bound, spatial=False, no_axes_is_none=False, reads=()), (0,))
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        (x,) = inputs
+        if self.function not in FUNCTIONS:
+            raise ShapeError(f"{self.function!r} is no reduction; there are {', '.join(FUNCTIONS)}")
+        axes = self.reduced(x.rank)
+        if self.function in ("max", "min", "mean") and any(x.shape[a] == 0 for a in axes):
+            raise ShapeError(f"the {self.function} of no elements is not defined")
+        return (x.with_shape(reduced_shape(x.shape, axes, keepdims=self.keepdims)),)
+
+    def reduced(self, rank: int) -> tuple[int, ...]:
+        """Return the reduced axes of a tensor of *rank* axes."""
+        return tuple(range(rank)) if self.axes is None else positive_axes(self.axes, rank)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        (x,) = inputs
+        exact = x.astype(np.float32) if x.dtype == np.float16 else x
+        with np.errstate(all="ignore"):
+            result = FUNCTIONS[self.function](exact, axis=self.reduced(x.ndim), keepdims=self.keepdims)
+        return (np.asarray(result).astype(x.dtype),)
+
+    def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
+        return float(inputs[0].count)
+
+
+def reduced_shape(shape: Shape, axes: Sequence[int], *, keepdims: bool) -> Shape:
+    """Return *shape* with *axes* gone, or of size 1."""
+    if keepdims:
+        return tuple(1 if a in axes else d for a, d in enumerate(shape))
+    return tuple(d for a, d in enumerate(shape) if a not in axes)
+
+
+_VERSIONS = {
+    "Sum": ((1, 11, 13), "sum"),
+    "Mean": ((1, 11, 13, 18), "mean"),
+    "Max": ((1, 11, 12, 13, 18, 20), "max"),
+    "Min": ((1, 11, 12, 13, 18, 20), "min"),
+    "Prod": ((1, 11, 13, 18), "prod"),
+    "L1": ((1, 11, 13, 18), "l1"),
+    "L2": ((1, 11, 13, 18), "l2"),
+    "SumSquare": ((1, 11, 13, 18), "sum_square"),
+    "LogSum": ((1, 11, 13, 18), "log_sum"),
+    "LogSumExp": ((1, 11, 13, 18), "log_sum_exp"),
+}
+
+
+def _import(node: OnnxNode, function: str) -> Primitive:
+    axes = node.attribute("axes", None)
+    return Reduce(
+        function,
+        None if axes is None else tuple(axes),
+        bool(node.attribute("keepdims", 1)),
+        no_axes_is_none=bool(node.attribute("noop_with_empty_axes", 0)),
+        reads=present(("axes",), node.inputs),
+    )
+
+
+def _register() -> None:
+    for name, (since, function) in _VERSIONS.items():
+        onnx(f"Reduce{name}", since=since)(lambda node, f=function: _import(node, f))
+    for name, function in (("Average", "mean"), ("Max", "max")):
+        onnx(f"Global{name}Pool", since=(1, 22))(lambda node, f=function: Reduce(f, spatial=True))
+
+
+_register()
