@@ -70,7 +70,7 @@ class Convolution(Primitive):
                 for t, d, s, size in zip(tap, self.dilations, self.strides, sizes, strict=True)
             )
             strip = padded[(slice(None), slice(None), *window)].reshape(n, g, c // g, -1)
-            at = weights[(..., *tap)]
+            at = np.moveaxis(weights, (0, 1, 2), (-3, -2, -1))[tap]
             y += at * strip if c == g and w.shape[0] == g else at @ strip
         y = y.reshape(n, w.shape[0], *sizes)
         if len(inputs) > 2:

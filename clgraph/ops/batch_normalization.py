@@ -1,0 +1,59 @@
+"""Batch normalisation with the statistics of training; fused into its producer or decomposed wherever possible."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError
+from clgraph.graph.primitive import Array, OnnxNode, Primitive, onnx, primitive
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class BatchNormalization(Primitive):
+    """``y = (x - mean) / sqrt(variance + epsilon) * scale + bias``, a channel at a time.
+
+    Inputs: x ``[N, C, ...]``, then scale, bias, mean and variance, each ``[C]``.
+    """
+
+    epsilon: float = 1e-5
+
+    kind: ClassVar[str] = "batch_normalization"
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        x = inputs[0]
+        channels = (x.shape[1],) if x.rank > 1 else (1,)
+        if len(inputs) != 5 or any(v.shape != channels for v in inputs[1:]):
+            found = ", ".join(str(list(v.shape)) for v in inputs[1:])
+            raise ShapeError(f"scale, bias, mean and variance want shape {list(channels)}, not {found}")
+        return (x.plain(),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        x = inputs[0]
+        exact = np.result_type(x.dtype, np.float32)
+        scale, bias, mean, variance = (v.astype(exact) for v in inputs[1:])
+        factor, shift = self.affine(scale, bias, mean, variance)
+        wide = (-1, *(1 for _ in x.shape[2:]))
+        return ((x.astype(exact) * factor.reshape(wide) + shift.reshape(wide)).astype(x.dtype),)
+
+    def affine(self, scale: Array, bias: Array, mean: Array, variance: Array) -> tuple[Array, Array]:
+        """Return the factor and the shift a channel that the whole amounts to."""
+        factor = scale / np.sqrt(variance + np.asarray(self.epsilon, variance.dtype))
+        return factor, bias - mean * factor
+
+    def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
+        return 2.0 * outputs[0].count
+
+
+@onnx("BatchNormalization", since=(7, 9, 14, 15))
+def import_batch_normalization(node: OnnxNode) -> Primitive:
+    if node.attribute("training_mode", 0) or node.output_count > 1:
+        raise node.unsupported("statistics of the batch (training_mode, more than one output) are not computed")
+    if not node.attribute("spatial", 1):
+        raise node.unsupported("spatial=0 (statistics an element) is not computed; export it with spatial=1")
+    return BatchNormalization(node.attribute("epsilon", 1e-5))

@@ -1,0 +1,47 @@
+"""Tensors one behind the other along an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError
+from clgraph.graph.attributes import positive_axis
+from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class Concat(Primitive):
+    """``y`` holds the inputs one behind the other along *axis*; their other sizes are equal."""
+
+    axis: int
+
+    kind: ClassVar[str] = "concat"
+
+    def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
+        return Bound(Concat(positive_axis(self.axis, inputs[0].rank)), tuple(range(len(inputs))))
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        first, axis = inputs[0], positive_axis(self.axis, inputs[0].rank)
+        for other in inputs[1:]:
+            if (
+                other.rank != first.rank
+                or other.dtype != first.dtype
+                or any(a != b for i, (a, b) in enumerate(zip(first.shape, other.shape, strict=True)) if i != axis)
+            ):
+                raise ShapeError(f"{other} does not fit {first} along axis {axis}")
+        total = sum(x.shape[axis] for x in inputs)
+        return (first.with_shape((*first.shape[:axis], total, *first.shape[axis + 1 :])),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        return (np.concatenate(inputs, self.axis),)
+
+
+@onnx("Concat", since=(4, 11, 13))
+def import_concat(node: OnnxNode) -> Primitive:
+    return Concat(node.attribute("axis", 1))

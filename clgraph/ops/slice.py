@@ -1,0 +1,84 @@
+"""Every step-th element of a range of each axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.layout import Layout, Shape
+from clgraph.errors import ShapeError
+from clgraph.graph.attributes import ints, positive_axis, present, read_values
+from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+
+_INPUTS = ("starts", "ends", "axes", "steps")
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class Slice(Primitive):
+    """Element i of an axis of ``y`` is element ``start + i * step`` of x.
+
+    Attributes:
+        starts, ends, steps: One entry an axis, or before ``bind`` one entry of ``axes``. Bound, they lie in
+            ``0 … size`` (``-1 … size - 1`` where the step is negative): -1 is the place before the first element.
+        axes: Before ``bind``: the axes that the entries are for; ``None``: the first ones.
+        reads: Names of the value inputs, before ``bind``.
+    """
+
+    starts: tuple[int, ...] = ()
+    ends: tuple[int, ...] = ()
+    steps: tuple[int, ...] = ()
+    axes: tuple[int, ...] | None = None
+    reads: tuple[str, ...] = ()
+
+    kind: ClassVar[str] = "slice"
+
+    def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
+        found = {name: ints(v) for name, v in read_values(self.reads, values).items()}
+        starts, ends = found.get("starts", self.starts), found.get("ends", self.ends)
+        steps = found.get("steps", self.steps) or (1,) * len(starts)
+        axes = found.get("axes", self.axes)
+        shape = inputs[0].shape
+        axes = tuple(range(len(starts))) if axes is None else axes
+        if not len(starts) == len(ends) == len(steps) == len(axes) or 0 in steps:
+            raise ShapeError(f"starts {starts}, ends {ends}, steps {steps} and axes {axes} do not fit one another")
+        whole = [(0, d, 1) for d in shape]
+        for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+            place = positive_axis(axis, len(shape))
+            whole[place] = slice(start, end, step).indices(shape[place])
+        columns = tuple(zip(*whole, strict=True)) or ((), (), ())
+        return Bound(Slice(*columns), (0,))
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        (x,) = inputs
+        if not x.rank == len(self.starts) == len(self.ends) == len(self.steps):
+            raise ShapeError(f"starts, ends and steps want one entry for each of {x.rank} axes")
+        return (x.with_shape(self.sizes),)
+
+    @property
+    def sizes(self) -> Shape:
+        """The shape of the result of a bound slice."""
+        rows = zip(self.starts, self.ends, self.steps, strict=True)
+        return tuple(len(range(start, end, step)) for start, end, step in rows)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        rows = zip(self.starts, self.ends, self.steps, strict=True)
+        window = tuple(
+            slice(a, None if b < 0 else b, s) if n else slice(0, 0)
+            for (a, b, s), n in zip(rows, self.sizes, strict=True)
+        )
+        return (np.ascontiguousarray(inputs[0][window]).reshape(self.sizes),)
+
+
+@onnx("Slice", since=(1, 10, 11, 13))
+def import_slice(node: OnnxNode) -> Primitive:
+    axes = node.attribute("axes", None)
+    return Slice(
+        tuple(node.attribute("starts", ())),
+        tuple(node.attribute("ends", ())),
+        axes=None if axes is None else tuple(axes),
+        reads=present(_INPUTS, node.inputs),
+    )

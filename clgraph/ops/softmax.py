@@ -1,0 +1,65 @@
+"""Softmax and its logarithm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError
+from clgraph.graph.attributes import positive_axes, positive_axis
+from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class Softmax(Primitive):
+    """``y = exp(x) / sum(exp(x))`` over *axes*, computed on x minus its maximum; the logarithm of it with *log*.
+
+    Attributes:
+        axes: Before ``bind`` they may be negative.
+        flatten: Before ``bind``: every axis from the only one in *axes* on, as ONNX before opset 13 says.
+    """
+
+    axes: tuple[int, ...]
+    log: bool = False
+    flatten: bool = False
+
+    kind: ClassVar[str] = "softmax"
+
+    def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
+        rank = inputs[0].rank
+        axes = positive_axes(self.axes, rank)
+        if self.flatten:
+            axes = tuple(range(positive_axis(self.axes[0], rank), rank))
+        return Bound(Softmax(axes, self.log), (0,))
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        (x,) = inputs
+        if not x.dtype.floating:
+            raise ShapeError(f"softmax wants a floating type, not {x.dtype}")
+        positive_axes(self.axes, x.rank)
+        return (x.plain(),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        (x,) = inputs
+        axes = positive_axes(self.axes, x.ndim)
+        exact = x.astype(np.result_type(x.dtype, np.float32))
+        if not x.size:
+            return (x,)
+        shifted = exact - exact.max(axes, keepdims=True)
+        total = np.exp(shifted).sum(axes, keepdims=True)
+        return ((shifted - np.log(total) if self.log else np.exp(shifted) / total).astype(x.dtype),)
+
+    def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
+        return 20.0 * outputs[0].count
+
+
+@onnx("Softmax", since=(1, 11, 13))
+@onnx("LogSoftmax", since=(1, 11, 13))
+def import_softmax(node: OnnxNode) -> Primitive:
+    old = node.since < 13
+    return Softmax((node.attribute("axis", 1 if old else -1),), node.op_type == "LogSoftmax", flatten=old)

@@ -1,0 +1,61 @@
+"""A tensor cut into parts along an axis: a Slice each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError
+from clgraph.graph.attributes import ints, positive_axis, present, read_values
+from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class Split(Primitive):
+    """Parts of x, one behind the other along *axis*.
+
+    Attributes:
+        sizes: Of the parts; before ``bind`` empty: *parts* equal ones, the last smaller where they do not fit.
+        reads: Names of the value inputs, before ``bind``: ``("sizes",)`` or nothing.
+    """
+
+    axis: int
+    sizes: tuple[int, ...] = ()
+    parts: int = 0
+    reads: tuple[str, ...] = ()
+
+    kind: ClassVar[str] = "split"
+
+    def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
+        axis = positive_axis(self.axis, inputs[0].rank)
+        size, found = inputs[0].shape[axis], read_values(self.reads, values)
+        sizes = ints(found["sizes"]) if found else self.sizes
+        if not sizes:
+            each = -(-size // max(self.parts, 1))
+            sizes = tuple(max(min(each, size - i * each), 0) for i in range(self.parts))
+        return Bound(replace(self, axis=axis, sizes=sizes, parts=0, reads=()), (0,))
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        x, axis = inputs[0], positive_axis(self.axis, inputs[0].rank)
+        if sum(self.sizes) != x.shape[axis] or min(self.sizes, default=-1) < 0:
+            raise ShapeError(f"parts of {list(self.sizes)} do not make up the {x.shape[axis]} elements of axis {axis}")
+        return tuple(x.with_shape((*x.shape[:axis], n, *x.shape[axis + 1 :])) for n in self.sizes)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        cuts = np.cumsum(self.sizes)[:-1]
+        return tuple(np.ascontiguousarray(part) for part in np.split(inputs[0], cuts, self.axis))
+
+
+@onnx("Split", since=(2, 11, 13, 18))
+def import_split(node: OnnxNode) -> Primitive:
+    return Split(
+        node.attribute("axis", 0),
+        tuple(node.attribute("split", ())),
+        node.attribute("num_outputs", node.declared_outputs),
+        present(("sizes",), node.inputs),
+    )

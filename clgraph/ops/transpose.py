@@ -1,0 +1,40 @@
+"""The axes of a tensor in another order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError
+from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class Transpose(Primitive):
+    """Axis i of ``y`` is axis ``axes[i]`` of x; empty *axes* before ``bind``: all reversed."""
+
+    axes: tuple[int, ...] = ()
+
+    kind: ClassVar[str] = "transpose"
+
+    def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
+        return Bound(Transpose(self.axes or tuple(reversed(range(inputs[0].rank)))), (0,))
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        (x,) = inputs
+        if sorted(self.axes) != list(range(x.rank)):
+            raise ShapeError(f"{self.axes} is no order of {x.rank} axes")
+        return (x.with_shape(tuple(x.shape[a] for a in self.axes)),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        return (np.ascontiguousarray(inputs[0].transpose(self.axes)).reshape([inputs[0].shape[a] for a in self.axes]),)
+
+
+@onnx("Transpose", since=(1, 13, 21, 23, 24, 25))
+def import_transpose(node: OnnxNode) -> Primitive:
+    return Transpose(tuple(node.attribute("perm", ())))
