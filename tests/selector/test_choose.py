@@ -94,7 +94,7 @@ def test_a_fused_operation_that_is_not_declared_is_refused() -> None:
 
 
 def test_a_halo_that_nobody_writes_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match="choose_probe.fast: writes no halo"):
+    with pytest.raises(UnsupportedError, match=r"choose_probe\.fast: writes no halo"):
         choose(QUERY.with_layouts((F32,), (F32.with_halo(((0, 0), (0, 0), (1, 1), (1, 1))),)))
 
 
@@ -109,7 +109,7 @@ def test_forcing_takes_the_named_one_or_says_why_not() -> None:
     assert str(choose(QUERY, forced="choose_probe.slow")) == "choose_probe.slow (forced)"
     with pytest.raises(UnsupportedError, match="is written for gpu"):
         choose(QUERY, forced="choose_probe.gpu")
-    with pytest.raises(OptionError, match="there are choose_probe.fast"):
+    with pytest.raises(OptionError, match=r"there are choose_probe\.fast"):
         choose(QUERY, forced="choose_probe.fats")
 
 
