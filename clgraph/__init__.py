@@ -1,3 +1,43 @@
-"""clgraph: a graph compiler and runtime that takes an ONNX model and runs it on any OpenCL device."""
+"""clgraph: a graph compiler and runtime that takes an ONNX model and runs it on any OpenCL device.
+
+Public names are imported on first use, so that ``import clgraph`` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from clgraph import errors
+    from clgraph.compiler import compile_model as compile  # noqa: A004  # the public name of the one call
+    from clgraph.graph.topology import Topology
+    from clgraph.model import Model
+    from clgraph.runtime.device import devices
 
 __version__ = "0.1.0"
+__all__ = ["Model", "Topology", "__version__", "compile", "devices", "errors"]
+
+_HOMES = {
+    "Model": ("clgraph.model", "Model"),
+    "Topology": ("clgraph.graph.topology", "Topology"),
+    "compile": ("clgraph.compiler", "compile_model"),
+    "devices": ("clgraph.runtime.device", "devices"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name where it lives, and keep it."""
+    if name == "errors":
+        return import_module("clgraph.errors")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'clgraph' has no attribute {name!r}")
+    module, attribute = _HOMES[name]
+    value = getattr(import_module(module), attribute)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return sorted(__all__)

@@ -25,6 +25,14 @@ class Signature:
     dtype: DType | None
     shape: tuple[Dimension, ...] | None
 
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the shape has no open dimension."""
+        return self.shape is not None and all(isinstance(d, int) for d in self.shape)
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.dtype or 'unknown type'} {_spell(self.shape)}"
+
 
 @dataclass(frozen=True, slots=True)
 class Layer:
@@ -109,7 +117,7 @@ class Topology:
         declared = self.inputs[name].shape
         given = shapes.get(name)
         if given is None:
-            if declared is None or not all(isinstance(d, int) for d in declared):
+            if declared is None or not self.inputs[name].is_fixed:
                 what = f"input {name!r} has shape {_spell(declared)}"
                 raise InputError(f"{what}; give it one: shapes={{{name!r}: (...)}}")
             return tuple(d for d in declared if isinstance(d, int))

@@ -1,0 +1,335 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper, parser
+from onnx.external_data_helper import convert_model_to_external_data
+
+from clgraph.core.dtype import DType
+from clgraph.errors import ClgraphError, ModelError, UnsupportedError
+from clgraph.frontend.onnx_loader import load_model
+from clgraph.graph.primitive import IMPORTERS
+from clgraph.graph.topology import Signature
+from clgraph.ops.activation import Activation
+
+HEADER = '<ir_version: 10, opset_import: ["" : 18]>\n'
+
+
+def parse(text: str, header: str = HEADER) -> onnx.ModelProto:
+    return parser.parse_model(header + text)
+
+
+def chain() -> onnx.ModelProto:
+    return parse('g (float["N",3] x) => (float["N",3] y) { [first] t = Relu(x) [second] y = Sigmoid(t) }')
+
+
+def test_nodes_become_layers_with_their_names_as_provenance() -> None:
+    topology = load_model(chain())
+    assert [(x.name, str(x.primitive), x.inputs, x.outputs, x.origin) for x in topology.layers] == [
+        ("first", "activation(function=relu)", ("x",), ("t",), ("first",)),
+        ("second", "activation(function=sigmoid)", ("t",), ("y",), ("second",)),
+    ]
+    assert topology.inputs == {"x": Signature("x", DType.F32, ("N", 3))}
+    assert topology.outputs == [("y", "y")]
+    assert topology.declared == {"y": Signature("y", DType.F32, ("N", 3))}
+
+
+def test_paths_bytes_and_protos_give_the_same_topology(tmp_path: Path) -> None:
+    model = chain()
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+    loaded = [load_model(source).layers for source in (path, str(path), path.read_bytes(), model)]
+    assert all(layers == loaded[0] for layers in loaded)
+
+
+def test_unnamed_nodes_are_called_after_operator_and_position() -> None:
+    topology = load_model(parse("g (float[2] x) => (float[2] y) { t = Relu(x) y = Relu(t) }"))
+    assert [layer.name for layer in topology.layers] == ["Relu_0", "Relu_1"]
+
+
+def test_nodes_of_one_name_are_told_apart() -> None:
+    topology = load_model(parse("g (float[2] x) => (float[2] y) { [n] t = Relu(x) [n] y = Relu(t) }"))
+    assert [layer.name for layer in topology.layers] == ["n", "n_2"]
+
+
+def test_weird_names_are_kept() -> None:
+    names = ["a b", "häus/θ:0", "'; --", "%d{}", "n" * 300]
+    nodes = [helper.make_node("Relu", [a], [b], b) for a, b in zip(names, names[1:], strict=False)]
+    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [2]) for n in (names[0], names[-1])]
+    model = helper.make_model(helper.make_graph(nodes, "", values[:1], values[1:]))
+    topology = load_model(model)
+    assert [layer.outputs[0] for layer in topology.layers] == names[1:]
+    assert topology.build().outputs[0][0] == names[-1]
+
+
+def test_annotations_are_read_from_the_metadata_of_nodes() -> None:
+    model = chain()
+    model.graph.node[1].metadata_props.add(key="layer_ann", value="block0")
+    model.graph.node[1].metadata_props.add(key="other", value="x")
+    assert [layer.annotation for layer in load_model(model).layers] == [None, "block0"]
+
+
+def test_metadata_of_the_author_is_kept() -> None:
+    model = chain()
+    model.metadata_props.add(key="character", value="a\nb")
+    assert load_model(model).metadata == {"character": "a\nb"}
+
+
+def test_an_initializer_that_is_also_an_input_is_a_constant() -> None:
+    model = parse("g (float[2] x, float[2] w) => (float[2] y) { y = Add(x, w) }")
+    model.graph.initializer.append(numpy_helper.from_array(np.float32([1, 2]), "w"))
+    topology = load_model(model)
+    assert list(topology.inputs) == ["x"]
+    assert topology.constants["w"].tolist() == [1, 2]
+
+
+def test_raw_data_is_not_copied_out_of_its_bytes() -> None:
+    model = parse("g (float[2] x) => (float[2] y) { y = Add(x, w) }")
+    model.graph.initializer.append(numpy_helper.from_array(np.float32([1, 2]), "w"))
+    weights = load_model(model).constants["w"]
+    assert not weights.flags.owndata
+    assert not weights.flags.writeable
+
+
+@pytest.mark.parametrize("dtype", [d for d in DType], ids=str)
+def test_every_element_type_is_read_from_raw_data_and_from_typed_fields(dtype: DType) -> None:
+    array = np.array([[0, 1, 2], [1, 0, 3]]).astype(dtype.numpy)
+    for raw in (True, False):
+        tensor = numpy_helper.from_array(array, "w")
+        if not raw:
+            tensor = helper.make_tensor("w", tensor.data_type, array.shape, array.ravel().tolist())
+        model = parse("g () => (float[2,3] y) { y = Identity(w) }")
+        del model.graph.node[:]
+        model.graph.output[0].name = "w"
+        model.graph.output[0].type.tensor_type.elem_type = tensor.data_type
+        model.graph.initializer.append(tensor)
+        found = load_model(model).constants["w"]
+        assert found.dtype == dtype.numpy
+        assert np.array_equal(found, array)
+
+
+def test_constant_nodes_are_constants() -> None:
+    topology = load_model(
+        parse(
+            """g (float[2] x) => (float[2] y) {
+              a = Constant <value = float[2] {1.0, 2.0}> ()
+              b = Constant <value_float = 3.0> ()
+              s = Add(x, a)
+              y = Mul(s, b)
+            }"""
+        )
+    )
+    assert topology.constants["a"].tolist() == [1, 2]
+    assert topology.constants["b"].shape == ()
+    assert topology.constants["b"].dtype == np.float32
+    assert [layer.primitive.kind for layer in topology.layers] == ["eltwise", "eltwise"]
+
+
+def test_nodes_in_any_order_are_sorted() -> None:
+    model = chain()
+    nodes = list(model.graph.node)[::-1]
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    assert [layer.name for layer in load_model(model).layers] == ["first", "second"]
+
+
+def test_functions_are_expanded_with_names_and_annotations() -> None:
+    model = parse(
+        """g (float[N,4] x) => (float[N,4] y, float[N,4] z) {
+          [one] y = local.f (x)
+          [two] z = local.f (y)
+        }
+        <domain: "local", opset_import: ["": 18]>
+        f (a) => (b) { [inner] t = Relu(a) b = Sigmoid(t) }""",
+        '<ir_version: 10, opset_import: ["": 18, "local": 1]>\n',
+    )
+    model.graph.node[1].metadata_props.add(key="layer_ann", value="late")
+    layers = load_model(model).layers
+    assert [x.origin for x in layers] == [("one/inner",), ("one/Sigmoid_1",), ("two/inner",), ("two/Sigmoid_1",)]
+    assert [x.annotation for x in layers] == [None, None, "late", "late"]
+
+
+def test_outputs_that_are_inputs_or_constants_are_kept() -> None:
+    model = parse("g (float[2] x) => (float[2] x, float[2] w) { y = Relu(x) }")
+    model.graph.initializer.append(numpy_helper.from_array(np.float32([1, 2]), "w"))
+    program = load_model(model).build()
+    assert [name for name, _ in program.outputs] == ["x", "w"]
+
+
+def test_dimensions_may_be_named_unknown_or_negative() -> None:
+    model = parse('g (float["?",3,"?"] x) => (float[] y) { y = Relu(x) }')
+    model.graph.input[0].type.tensor_type.shape.dim[2].Clear()
+    model.graph.input[0].type.tensor_type.shape.dim.add(dim_value=-1)
+    assert load_model(model).inputs["x"].shape == ("?", 3, None, None)
+
+
+def test_an_input_without_a_shape_takes_any() -> None:
+    model = chain()
+    model.graph.input[0].type.tensor_type.ClearField("shape")
+    topology = load_model(model)
+    assert topology.inputs["x"].shape is None
+    assert topology.build({"x": (2, 3, 4)}).outputs[0][1].layout.shape == (2, 3, 4)
+
+
+def test_all_unknown_operators_are_listed_at_once() -> None:
+    model = parse(
+        "g (float[2] x) => (float[2] y) { a = Foo(x) b = Foo(a) c = Relu(b) y = other.Bar(c) }",
+        '<ir_version: 10, opset_import: ["": 18, "other": 3]>\n',
+    )
+    with pytest.raises(UnsupportedError, match=r"Foo \(2\), other\.Bar \(1\)"):
+        load_model(model)
+
+
+def test_an_unread_schema_version_is_refused_with_those_that_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(IMPORTERS._entries, ("", "Sigmoid", 13))
+    with pytest.raises(UnsupportedError, match=r"Sigmoid-13 \(read are the versions 1, 6\) \(1\)"):
+        load_model(chain())
+
+
+def test_a_newer_operator_set_than_onnx_knows_is_refused() -> None:
+    model = chain()
+    model.opset_import[0].version = 999
+    with pytest.raises(UnsupportedError, match="operator set 999.*install a newer onnx"):
+        load_model(model)
+
+
+def test_every_refusing_importer_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(node: object) -> Activation:
+        raise node.unsupported("alpha is odd")  # type: ignore[attr-defined]
+
+    monkeypatch.setitem(IMPORTERS._entries, ("", "Relu", 14), refuse)
+    with pytest.raises(UnsupportedError, match=r"'a' \(Relu\): alpha is odd; node 'b' \(Relu\): alpha is odd"):
+        load_model(parse("g (float[2] x) => (float[2] y) { [a] t = Relu(x) [b] y = Relu(t) }"))
+
+
+def _bad_files(folder: Path) -> dict[str, tuple[Path, str]]:
+    data = chain().SerializeToString()
+    files = {"empty": b"", "cut": data[: len(data) // 2], "text": b"hello world, this is no model", "zeros": bytes(64)}
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    wanted = {"empty": "is empty", "cut": "no ONNX model", "text": "no ONNX model", "zeros": "no ONNX model"}
+    found = {name: (folder / name, match) for name, match in wanted.items()}
+    found["missing"] = (folder / "nothing.onnx", "there is no file")
+    found["folder"] = (folder, "is a folder")
+    return found
+
+
+@pytest.mark.parametrize("case", ["empty", "cut", "text", "zeros", "missing", "folder"])
+def test_a_bad_file_is_one_model_error_in_one_line(case: str, tmp_path: Path) -> None:
+    path, match = _bad_files(tmp_path)[case]
+    with pytest.raises(ModelError, match=match) as caught:
+        load_model(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_cut_anywhere_never_raises_anything_else(tmp_path: Path) -> None:
+    model = chain()
+    model.graph.initializer.append(numpy_helper.from_array(np.ones((3, 3), np.float32), "w"))
+    data = model.SerializeToString()
+    for size in range(len(data)):
+        with pytest.raises(ClgraphError):
+            load_model(data[:size])
+
+
+BROKEN = {
+    "cycle": ("g (float[2] x) => (float[2] y) { y = Add(x, t) t = Relu(y) }", "cycle among the nodes"),
+    "dangling": ("g (float[2] x) => (float[2] y) { y = Add(x, t) }", "'t', which nothing makes"),
+    "twice": ("g (float[2] x) => (float[2] y) { y = Relu(x) y = Neg(x) }", "'y' more than once"),
+    "input made": ("g (float[2] x) => (float[2] x) { x = Relu(x) }", "'x' more than once"),
+    "output": ("g (float[2] x) => (float[2] z) { y = Relu(x) }", "output 'z' is made by nothing"),
+    "no outputs": ("g (float[2] x) => () { y = Relu(x) }", "has no outputs"),
+    "outputs twice": ("g (float[2] x) => (float[2] y, float[2] y) { y = Relu(x) }", "two outputs called 'y'"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_broken_graph_is_one_model_error(case: str) -> None:
+    text, match = BROKEN[case]
+    with pytest.raises(ModelError, match=match):
+        load_model(parse(text))
+
+
+def test_a_model_without_a_graph_or_an_operator_set_is_an_error() -> None:
+    with pytest.raises(ModelError, match="has no graph"):
+        load_model(onnx.ModelProto(ir_version=8))
+    model = chain()
+    del model.opset_import[:]
+    with pytest.raises(ModelError, match="operator set"):
+        load_model(model)
+
+
+def test_inputs_that_are_no_tensors_or_hold_strange_types_are_refused() -> None:
+    for info, match in (
+        (helper.make_tensor_sequence_value_info("x", TensorProto.FLOAT, None), "is a sequence"),
+        (helper.make_tensor_value_info("x", TensorProto.STRING, [1]), "STRING"),
+        (helper.make_tensor_value_info("x", TensorProto.BFLOAT16, [1]), "BFLOAT16"),
+    ):
+        model = chain()
+        model.graph.input[0].CopyFrom(info)
+        with pytest.raises(UnsupportedError, match=match):
+            load_model(model)
+
+
+def _with_weights(**fields: object) -> onnx.ModelProto:
+    model = parse("g (float[4] x) => (float[4] y) { y = Add(x, w) }")
+    model.graph.initializer.append(onnx.TensorProto(name="w", **fields))  # type: ignore[arg-type]
+    return model
+
+
+@pytest.mark.parametrize(
+    ("fields", "match"),
+    [
+        ({"dims": [4], "data_type": 1, "raw_data": b"123"}, "3 bytes of data; f32 of shape \\[4\\] takes 16"),
+        ({"dims": [4], "data_type": 1, "float_data": [1.0]}, "does not hold the data"),
+        ({"dims": [4], "data_type": 99, "raw_data": b""}, "element type 99"),
+        ({"dims": [-4], "data_type": 1, "raw_data": b""}, "shape"),
+    ],
+)
+def test_damaged_weights_are_model_errors_that_name_them(fields: dict[str, object], match: str) -> None:
+    with pytest.raises(ModelError, match=match) as caught:
+        load_model(_with_weights(**fields))
+    assert "'w'" in str(caught.value)
+
+
+def _external(tmp_path: Path) -> Path:
+    model = parse("g (float[400] x) => (float[400] y) { y = Add(x, w) }")
+    model.graph.initializer.append(numpy_helper.from_array(np.arange(400, dtype=np.float32), "w"))
+    convert_model_to_external_data(model, location="weights.bin", size_threshold=0)
+    path = tmp_path / "model" / "model.onnx"
+    path.parent.mkdir()
+    onnx.save(model, path)
+    return path
+
+
+def test_external_data_is_mapped_from_the_models_folder(tmp_path: Path) -> None:
+    weights = load_model(_external(tmp_path)).constants["w"]
+    assert np.array_equal(weights, np.arange(400, dtype=np.float32))
+    base = weights
+    while isinstance(base, np.ndarray) and not isinstance(base, np.memmap):
+        base = base.base  # type: ignore[assignment]
+    assert isinstance(base, np.memmap)
+
+
+@pytest.mark.parametrize("location", ["../weights.bin", "/etc/hostname", "", "link.bin", "missing.bin"])
+def test_external_data_outside_the_folder_is_refused(location: str, tmp_path: Path) -> None:
+    path = _external(tmp_path)
+    (tmp_path / "weights.bin").write_bytes(bytes(1600))
+    (path.parent / "link.bin").symlink_to(tmp_path / "weights.bin")
+    model = onnx.load(path, load_external_data=False)
+    model.graph.initializer[0].external_data[0].value = location
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(ModelError, match="'w'"):
+        load_model(path)
+
+
+def test_external_data_that_is_cut_or_without_a_folder_is_refused(tmp_path: Path) -> None:
+    path = _external(tmp_path)
+    with pytest.raises(ModelError, match="give the model's path"):
+        load_model(path.read_bytes())
+    (path.parent / "weights.bin").write_bytes(bytes(100))
+    with pytest.raises(ModelError, match="which has 100"):
+        load_model(path)

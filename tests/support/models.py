@@ -1,0 +1,117 @@
+"""Whole models for tests and benchmarks: the architectures that onnx ships, with random weights, and small ones."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+
+
+def light_names() -> list[str]:
+    """Return the architectures that the installed onnx package ships."""
+    return sorted(p.stem.removeprefix("light_") for p in LIGHT.glob("light_*.onnx"))
+
+
+def light_model(name: str, seed: int = 0, *, logits: bool = True) -> onnx.ModelProto:
+    """Return architecture *name* with random weights in place of its constant ones.
+
+    Kernels of convolutions and matrices are He-scaled, scales and variances of normalizations positive, the last of a
+    residual branch small enough that the sums stay near 1.
+
+    Args:
+        logits: Make what the last Softmax reads an output too; the probabilities of random weights say little.
+    """
+    model = onnx.load(LIGHT / f"light_{name}.onnx")
+    graph = model.graph
+    random = np.random.default_rng(seed)
+    shapes = {t.name: tuple(numpy_helper.to_array(t)) for t in graph.initializer if t.data_type == TensorProto.INT64}
+    floats = {t.name: tuple(t.dims) for t in graph.initializer if t.data_type == TensorProto.FLOAT}
+    made = [n for n in graph.node if n.op_type == "ConstantOfShape" and n.input[0] in shapes]
+    filled = {n.output[0]: shapes[n.input[0]] for n in made}
+    nodes = [n for n in graph.node if n.output[0] not in filled]
+    read = {name for n in nodes for name in n.input}
+    wanted = {name: shape for name, shape in (floats | filled).items() if name in read}
+    kept = [t for t in graph.initializer if t.name in read and t.name not in wanted]
+    inputs = [v for v in graph.input if v.name not in shapes and v.name not in floats]
+    roles = _roles(graph)
+    weights = [
+        numpy_helper.from_array(_weights(random, *roles.get(weight, ("", 0)), shape), weight)
+        for weight, shape in wanted.items()
+    ]
+    model.ir_version = 8
+    del graph.initializer[:], graph.node[:], graph.input[:]
+    graph.initializer.extend([*kept, *weights])
+    graph.node.extend(nodes)
+    graph.input.extend(inputs)
+    softmax = next((n for n in reversed(nodes) if n.op_type == "Softmax"), None)
+    if logits and softmax is not None:
+        graph.output.append(helper.make_tensor_value_info(softmax.input[0], TensorProto.FLOAT, None))
+    return model
+
+
+def image(shape: tuple[int, ...], seed: int = 0) -> NDArray[np.float32]:
+    """Return a random input, normal around 0."""
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def small_model(channels: int = 8, size: int | str = 10, seed: int = 0) -> onnx.ModelProto:
+    """Return a convolution with bias, relu, max-pooling and a residual convolution: every hot path, in milliseconds."""
+    random = np.random.default_rng(seed)
+
+    def weights(name: str, *shape: int) -> onnx.TensorProto:
+        array = random.standard_normal(shape) / math.sqrt(math.prod(shape[1:]) or 1)
+        return numpy_helper.from_array(array.astype(np.float32), name)
+
+    nodes = [
+        helper.make_node("Conv", ["x", "w0", "b0"], ["c0"], "first", kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c0"], ["r0"], "relu"),
+        helper.make_node("MaxPool", ["r0"], ["p0"], "pool", kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Conv", ["p0", "w1"], ["c1"], "second", kernel_shape=[1, 1]),
+        helper.make_node("Add", ["c1", "p0"], ["s0"], "residual"),
+        helper.make_node("Relu", ["s0"], ["y"], "last"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "small",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, size, size])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [weights("w0", channels, 3, 3, 3), weights("b0", channels), weights("w1", channels, channels, 1, 1)],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def _roles(graph: onnx.GraphProto) -> dict[str, tuple[str, int]]:
+    """Return (operator, input slot) by weight; the operator is ``residual`` where a sum reads the result."""
+    readers: dict[str, list[str]] = {}
+    for node in graph.node:
+        for name in node.input:
+            readers.setdefault(name, []).append(node.op_type)
+    roles: dict[str, tuple[str, int]] = {}
+    for node in graph.node:
+        summed = any(r == "Sum" for out in node.output for r in readers.get(out, ()))
+        for slot, name in enumerate(node.input):
+            roles.setdefault(name, ("residual" if summed else node.op_type, slot))
+    return roles
+
+
+def _weights(random: np.random.Generator, op_type: str, slot: int, shape: tuple[int, ...]) -> NDArray[np.float32]:
+    match op_type, slot:
+        case ("BatchNormalization" | "residual", 4):
+            values = random.uniform(0.5, 1.5, shape)
+        case ("BatchNormalization", 1) | ("Mul", _):
+            values = random.uniform(0.8, 1.2, shape)
+        case ("residual", 1) if len(shape) == 1:
+            values = random.uniform(0.2, 0.5, shape)
+        case _ if len(shape) < 2:
+            values = random.normal(0, 0.1, shape)
+        case "Gemm", _:
+            values = random.normal(0, math.sqrt(1 / shape[-1]), shape)
+        case _:
+            values = random.normal(0, math.sqrt(2 / math.prod(shape[1:])), shape)
+    return values.astype(np.float32)
