@@ -58,6 +58,11 @@ class ModelNode:
         """How many outputs something reads, those before the last of them counted too."""
         return len(self.outputs)
 
+    @property
+    def declared_outputs(self) -> int:
+        """How many outputs the node has, read or not."""
+        return len(self.proto.output)
+
     def attribute(self, name: str, default: Any) -> Any:
         """Return an attribute, *default* when it is absent; an element type where *default* is a ``DType``."""
         for attribute in self.proto.attribute:

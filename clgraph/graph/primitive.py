@@ -125,6 +125,10 @@ class OnnxNode(Protocol):
     def output_count(self) -> int:
         """How many outputs something reads, those before the last of them counted too."""
 
+    @property
+    def declared_outputs(self) -> int:
+        """How many outputs the node has, read or not."""
+
     def attribute(self, name: str, default: Any) -> Any:
         """Return an attribute: int, float, str, tuple of those, or NumPy array for a tensor."""
 

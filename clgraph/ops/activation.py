@@ -55,8 +55,9 @@ FUNCTIONS: dict[str, Callable[[Array, float, float], Array]] = {
     "cos": lambda v, a, b: np.cos(v),
     "sign": lambda v, a, b: np.sign(v),
     "mish": lambda v, a, b: v * np.tanh(np.logaddexp(v, 0)),
+    "not": lambda v, a, b: np.logical_not(v),
 }
-"""Function by name, with parameters ``alpha`` and ``beta``; the same names as in ``post_codes.clh``."""
+"""Function by name, with parameters ``alpha`` and ``beta``; all but ``not`` (of a BOOL) are names of ``post_codes.clh``."""
 
 
 @primitive
@@ -86,8 +87,8 @@ class Activation(Primitive):
         with np.errstate(all="ignore"):
             return (np.asarray(FUNCTIONS[self.function](x, self.alpha, self.beta)).astype(x.dtype),)
 
-    def as_post(self, slot: int) -> PostOperation:
-        return PostOperation(self.function, self.alpha, self.beta)
+    def as_post(self, slot: int) -> PostOperation | None:
+        return None if self.function == "not" else PostOperation(self.function, self.alpha, self.beta)
 
 
 _SIMPLE = {
@@ -144,3 +145,13 @@ def import_hard_swish(node: OnnxNode) -> Primitive:
 @onnx("Gelu", since=(20,))
 def import_gelu(node: OnnxNode) -> Primitive:
     return Activation("gelu_tanh" if node.attribute("approximate", "none") == "tanh" else "gelu")
+
+
+@onnx("Not", since=(1,))
+def import_not(node: OnnxNode) -> Primitive:
+    return Activation("not")
+
+
+@onnx("Swish", since=(24,))
+def import_swish(node: OnnxNode) -> Primitive:
+    return Activation("swish", node.attribute("alpha", 1.0))

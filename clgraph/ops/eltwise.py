@@ -147,6 +147,21 @@ def import_mean(node: OnnxNode) -> Sequence[str]:
     return node.emit(Activation("linear", 1 / len(node.inputs)), _chain(node, "add"))
 
 
-@onnx("Mod", since=(10, 13))
+@onnx("Clip", since=(6, 11, 12, 13))
+def import_clip(node: OnnxNode) -> Primitive | Sequence[str]:
+    if node.since < 11:
+        return Activation("clip", node.attribute("min", -np.inf), node.attribute("max", np.inf))
+    names = dict(enumerate(node.inputs))
+    limits = [node.constant(slot) if names.get(slot) else np.array(end) for slot, end in ((1, -np.inf), (2, np.inf))]
+    if all(v is not None for v in limits):
+        low, high = (float(v.ravel()[0]) for v in limits if v is not None)
+        return node.emit(Activation("clip", low, high), node.inputs[0])
+    y = node.inputs[:1]
+    for slot, function in ((1, "max"), (2, "min")):
+        y = node.emit(Eltwise(function), y[0], names[slot]) if names.get(slot) else y
+    return y
+
+
+@onnx("Mod", since=(10, 13, 28))
 def import_mod(node: OnnxNode) -> Primitive:
     return Eltwise("fmod" if node.attribute("fmod", 0) else "mod")

@@ -35,6 +35,6 @@ class Reorder(Primitive):
         return (inputs[0].astype(self.dtype.numpy),)
 
 
-@onnx("Cast", since=(1, 6, 9, 13, 19, 21, 23, 24, 25))
+@onnx("Cast", since=(6, 9, 13, 19, 21, 23, 24, 25, 28))
 def import_cast(node: OnnxNode) -> Primitive:
     return Reorder(node.attribute("to", DType.F32))

@@ -1,0 +1,117 @@
+"""Transposed convolution: the gradient of a convolution by its input, used to enlarge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.layout import Layout, Shape
+from clgraph.errors import ShapeError
+from clgraph.graph.attributes import Pads, pairs
+from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class ConvTranspose(Primitive):
+    """``y[n, o, i * stride + k * dilation - pad] += x[n, c, i] * w[c, o, k]``, plus bias.
+
+    Inputs: x ``[N, C, *spatial]``, w ``[C, O / groups, *kernel]``, optional bias ``[O]``.
+
+    Attributes:
+        strides, dilations, output_padding: One entry a spatial axis; empty before ``bind``: ones, ones, zeros.
+        pads: Elements cut off (before, after) along each spatial axis; empty before ``bind``: none.
+        output_shape: Before ``bind``: the spatial sizes of the result, which say the pads.
+        auto_pad: Before ``bind``: ONNX's rule for the pads.
+    """
+
+    strides: tuple[int, ...] = ()
+    dilations: tuple[int, ...] = ()
+    pads: Pads = ()
+    output_padding: tuple[int, ...] = ()
+    groups: int = 1
+    output_shape: tuple[int, ...] = ()
+    auto_pad: str = ""
+
+    kind: ClassVar[str] = "conv_transpose"
+
+    def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
+        spatial, kernel = inputs[0].shape[2:], inputs[1].shape[2:]
+        rank = len(spatial)
+        bound = replace(
+            self,
+            strides=self.strides or (1,) * rank,
+            dilations=self.dilations or (1,) * rank,
+            output_padding=self.output_padding or (0,) * rank,
+            pads=self.pads or ((0, 0),) * rank,
+            output_shape=(),
+            auto_pad="",
+        )
+        same = self.auto_pad.startswith("SAME")
+        wanted = self.output_shape[-rank:] or tuple(n * s for n, s in zip(spatial, bound.strides, strict=True))
+        if self.output_shape or same:
+            full = replace(bound, pads=((0, 0),) * rank).sizes(spatial, kernel)
+            cut = [max(f - w, 0) for f, w in zip(full, wanted, strict=True)]
+            upper = self.auto_pad == "SAME_UPPER"
+            bound = replace(bound, pads=tuple((c // 2, c - c // 2) if upper else (c - c // 2, c // 2) for c in cut))
+        return Bound(bound, tuple(range(len(inputs))))
+
+    def sizes(self, spatial: Shape, kernel: Shape) -> Shape:
+        """Return the spatial sizes of the result."""
+        rows = zip(spatial, kernel, self.strides, self.dilations, self.pads, self.output_padding, strict=True)
+        return tuple((n - 1) * s + (k - 1) * d + 1 + extra - b - a for n, k, s, d, (b, a), extra in rows)
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        x, w = inputs[:2]
+        if x.rank < 3 or x.rank != w.rank or w.shape[0] != x.shape[1] or x.shape[1] % self.groups:
+            raise ShapeError(f"weights {list(w.shape)} in {self.groups} groups do not fit x {list(x.shape)}")
+        channels = w.shape[1] * self.groups
+        if len(inputs) > 2 and inputs[2].shape != (channels,):
+            raise ShapeError(f"the bias wants shape {[channels]}, not {list(inputs[2].shape)}")
+        sizes = self.sizes(x.shape[2:], w.shape[2:])
+        if min(sizes) < 1:
+            raise ShapeError(f"pads {self.pads} leave nothing of the result")
+        return (x.with_shape((x.shape[0], channels, *sizes)),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        x, w = inputs[:2]
+        exact = np.result_type(x.dtype, np.float32)
+        n, c, g, spatial, kernel = x.shape[0], x.shape[1], self.groups, x.shape[2:], w.shape[2:]
+        outputs = w.shape[1]
+        full = replace(self, pads=((0, 0),) * len(spatial)).sizes(spatial, kernel)
+        y = np.zeros((n, g * outputs, *full), exact)
+        strips = x.astype(exact).reshape(n, g, c // g, -1)
+        taps = np.moveaxis(w.astype(exact).reshape(g, c // g, outputs, *kernel), (0, 1, 2), (-3, -2, -1))
+        for tap in product(*map(range, kernel)):
+            window = tuple(
+                slice(t * d, t * d + (size - 1) * s + 1, s)
+                for t, d, s, size in zip(tap, self.dilations, self.strides, spatial, strict=True)
+            )
+            part = taps[tap].swapaxes(-1, -2) @ strips
+            y[(slice(None), slice(None), *window)] += part.reshape(n, g * outputs, *spatial)
+        kept = tuple(slice(b, size - a) for (b, a), size in zip(self.pads, full, strict=True))
+        y = y[(slice(None), slice(None), *kept)]
+        if len(inputs) > 2:
+            y = y + inputs[2].astype(exact).reshape(-1, *(1 for _ in spatial))
+        return (np.ascontiguousarray(y.astype(x.dtype)),)
+
+    def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
+        return 2.0 * inputs[0].count * prod(inputs[1].shape[1:])
+
+
+@onnx("ConvTranspose", since=(1, 11, 22))
+def import_conv_transpose(node: OnnxNode) -> Primitive:
+    return ConvTranspose(
+        tuple(node.attribute("strides", ())),
+        tuple(node.attribute("dilations", ())),
+        pairs(node.attribute("pads", ())),
+        tuple(node.attribute("output_padding", ())),
+        node.attribute("group", 1),
+        tuple(node.attribute("output_shape", ())),
+        node.attribute("auto_pad", ""),
+    )

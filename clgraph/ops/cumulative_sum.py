@@ -1,0 +1,50 @@
+"""Running sums along an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.layout import Layout
+from clgraph.graph.attributes import known_ints, positive_axis
+from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class CumulativeSum(Primitive):
+    """``y[i] = x[0] + … + x[i]`` along *axis*; without x[i] when *exclusive*, from the end when *reverse*.
+
+    Attributes:
+        axis: ``None`` before ``bind``: the value of input 1.
+    """
+
+    axis: int | None = None
+    exclusive: bool = False
+    reverse: bool = False
+
+    kind: ClassVar[str] = "cumulative_sum"
+
+    def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
+        axis = known_ints(values, 1, "axis")[0] if self.axis is None else self.axis
+        return Bound(replace(self, axis=positive_axis(axis, inputs[0].rank)), (0,))
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        return (inputs[0].plain(),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        (x,) = inputs
+        axis = self.axis or 0
+        exact = np.result_type(x.dtype, np.float32) if x.dtype.kind == "f" else x.dtype
+        turned = np.flip(x, axis) if self.reverse else x
+        total = np.cumsum(turned, axis, dtype=exact)
+        total = total - turned if self.exclusive else total
+        return (np.ascontiguousarray(np.flip(total, axis) if self.reverse else total).astype(x.dtype),)
+
+
+@onnx("CumSum", since=(11, 14))
+def import_cumsum(node: OnnxNode) -> Primitive:
+    return CumulativeSum(None, bool(node.attribute("exclusive", 0)), bool(node.attribute("reverse", 0)))

@@ -1,0 +1,84 @@
+"""A tensor repeated: broadcast to a shape, or tiled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError
+from clgraph.graph.attributes import ints, read_values
+from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, broadcast, onnx, primitive
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class Expand(Primitive):
+    """``y`` is x broadcast to *shape*.
+
+    Attributes:
+        shape: Of the result; before ``bind`` any shape that broadcasts with that of x.
+        reads: Names of the value inputs, before ``bind``: ``("shape",)`` or nothing.
+    """
+
+    shape: tuple[int, ...] = ()
+    reads: tuple[str, ...] = ()
+
+    kind: ClassVar[str] = "expand"
+
+    def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
+        found = read_values(self.reads, values)
+        wanted = ints(found["shape"]) if found else self.shape
+        try:
+            return Bound(Expand(broadcast(inputs[0].shape, wanted)), (0,))
+        except ValueError as error:
+            raise ShapeError(f"{list(inputs[0].shape)} does not broadcast with {list(wanted)}") from error
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        if broadcast(inputs[0].shape, self.shape) != self.shape:
+            raise ShapeError(f"{list(inputs[0].shape)} does not broadcast to {list(self.shape)}")
+        return (inputs[0].with_shape(self.shape),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        return (np.broadcast_to(inputs[0], self.shape).copy(),)
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class Repeat(Primitive):
+    """``y`` is x as a tile, *repeats* times along each axis: ONNX's Tile.
+
+    Attributes:
+        reads: Names of the value inputs, before ``bind``: ``("repeats",)`` or nothing.
+    """
+
+    repeats: tuple[int, ...] = ()
+    reads: tuple[str, ...] = ()
+
+    kind: ClassVar[str] = "repeat"
+
+    def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
+        found = read_values(self.reads, values)
+        return Bound(replace(self, repeats=ints(found["repeats"]) if found else self.repeats, reads=()), (0,))
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        (x,) = inputs
+        if len(self.repeats) != x.rank or min(self.repeats, default=0) < 0:
+            raise ShapeError(f"repeats {list(self.repeats)} want one number >= 0 for each of {x.rank} axes")
+        return (x.with_shape(tuple(d * n for d, n in zip(x.shape, self.repeats, strict=True))),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        return (np.tile(inputs[0], self.repeats),)
+
+
+@onnx("Expand", since=(8, 13))
+def import_expand(node: OnnxNode) -> Primitive:
+    return Expand(reads=("shape",))
+
+
+@onnx("Tile", since=(6, 13))
+def import_tile(node: OnnxNode) -> Primitive:
+    return Repeat(reads=("repeats",))

@@ -1,0 +1,48 @@
+"""Slices picked along an axis by indices that are data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError
+from clgraph.graph.attributes import positive_axis
+from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class Gather(Primitive):
+    """``y[a…, i…, b…] = x[a…, indices[i…], b…]`` with *axis* where the indices stand.
+
+    A negative index counts from the back, one outside of the axis reads its nearest end.
+    """
+
+    axis: int = 0
+
+    kind: ClassVar[str] = "gather"
+
+    def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
+        return Bound(Gather(positive_axis(self.axis, inputs[0].rank)), (0, 1))
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        x, indices = inputs
+        if indices.dtype not in (DType.I32, DType.I64) or not x.rank:
+            raise ShapeError(f"gather wants x of rank 1 or more and i32 or i64 indices, not {x} and {indices.dtype}")
+        axis = positive_axis(self.axis, x.rank)
+        return (x.with_shape((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        x, indices = inputs
+        size = x.shape[self.axis]
+        return (np.take(x, np.clip(np.where(indices < 0, indices + size, indices), 0, size - 1), self.axis),)
+
+
+@onnx("Gather", since=(1, 11, 13))
+def import_gather(node: OnnxNode) -> Primitive:
+    return Gather(node.attribute("axis", 0))

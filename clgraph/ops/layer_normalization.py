@@ -1,0 +1,76 @@
+"""Normalisation by the mean and variance of the tensor itself: of its last axes, or of each image and channel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError
+from clgraph.graph.attributes import positive_axis
+from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, broadcast, onnx, primitive
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class LayerNormalization(Primitive):
+    """``y = (x - mean) / sqrt(variance + epsilon) * scale + bias``, mean and variance over *axis* and those behind it.
+
+    Inputs: x, scale and optional bias; these two broadcast to x or, with *channels*, are ``[C]`` for x ``[N, C, ...]``.
+
+    Attributes:
+        channels: Whether scale and bias have one entry a channel: ONNX's InstanceNormalization.
+    """
+
+    axis: int = -1
+    epsilon: float = 1e-5
+    channels: bool = False
+
+    kind: ClassVar[str] = "layer_normalization"
+
+    def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
+        return Bound(replace(self, axis=positive_axis(self.axis, inputs[0].rank)), tuple(range(len(inputs))))
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        x = inputs[0]
+        positive_axis(self.axis, x.rank)
+        for other in inputs[1:]:
+            shape = self.wide(other.shape, x.rank)
+            if len(shape) > x.rank or broadcast(shape, x.shape) != x.shape:
+                raise ShapeError(f"scale or bias {list(other.shape)} does not broadcast to {list(x.shape)}")
+        return (x.plain(),)
+
+    def wide(self, shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
+        """Return the shape of scale or bias as it broadcasts with x of *rank* axes."""
+        return (*shape, *(1 for _ in range(rank - 2))) if self.channels else shape
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        x = inputs[0]
+        exact = x.astype(np.result_type(x.dtype, np.float32))
+        axes = tuple(range(positive_axis(self.axis, x.ndim), x.ndim))
+        centred = exact - exact.mean(axes, keepdims=True)
+        variance = np.square(centred).mean(axes, keepdims=True)
+        y = centred / np.sqrt(variance + np.asarray(self.epsilon, exact.dtype))
+        y = y * inputs[1].reshape(self.wide(inputs[1].shape, x.ndim))
+        if len(inputs) > 2:
+            y = y + inputs[2].reshape(self.wide(inputs[2].shape, x.ndim))
+        return (y.astype(x.dtype),)
+
+    def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
+        return 8.0 * prod(inputs[0].shape)
+
+
+@onnx("LayerNormalization", since=(17,))
+def import_layer_normalization(node: OnnxNode) -> Primitive:
+    if node.output_count > 1:
+        raise node.unsupported("mean and inverse deviation are not given out; only the first output")
+    return LayerNormalization(node.attribute("axis", -1), node.attribute("epsilon", 1e-5))
+
+
+@onnx("InstanceNormalization", since=(6, 22))
+def import_instance_normalization(node: OnnxNode) -> Primitive:
+    return LayerNormalization(2, node.attribute("epsilon", 1e-5), channels=True)

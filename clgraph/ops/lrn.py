@@ -1,0 +1,55 @@
+"""Local response normalisation across channels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError
+from clgraph.graph.primitive import Array, OnnxNode, Primitive, onnx, primitive
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class Lrn(Primitive):
+    """``y[c] = x[c] / (bias + alpha / size * sum of x[d]^2) ^ beta`` over the *size* channels d around c.
+
+    An even *size* takes one channel more behind c than before it.
+    """
+
+    size: int
+    alpha: float = 1e-4
+    beta: float = 0.75
+    bias: float = 1.0
+
+    kind: ClassVar[str] = "lrn"
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        if inputs[0].rank < 2 or self.size < 1:
+            raise ShapeError(f"{self} wants x[N,C,...], not {inputs[0]}")
+        return (inputs[0].plain(),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        (x,) = inputs
+        exact = x.astype(np.result_type(x.dtype, np.float32))
+        before, after = (self.size - 1) // 2, self.size // 2
+        squares = np.pad(exact * exact, ((0, 0), (before, after), *((0, 0) for _ in x.shape[2:])))
+        total = sum(squares[:, i : i + x.shape[1]] for i in range(self.size))
+        return ((exact / (self.bias + self.alpha / self.size * total) ** self.beta).astype(x.dtype),)
+
+    def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
+        return outputs[0].count * (2.0 * self.size + 20)
+
+
+@onnx("LRN", since=(1, 13))
+def import_lrn(node: OnnxNode) -> Primitive:
+    return Lrn(
+        node.attribute("size", 1),
+        node.attribute("alpha", 1e-4),
+        node.attribute("beta", 0.75),
+        node.attribute("bias", 1.0),
+    )

@@ -1,0 +1,208 @@
+"""Interpolation along the axes: nearest, linear and cubic, one list of taps an output coordinate of each axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import ceil, floor
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError
+from clgraph.graph.attributes import ints, positive_axis, present, read_values
+from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+
+Taps = tuple[tuple[tuple[int, float], ...], ...]
+"""For every output coordinate of an axis, the input coordinates it is made of with their weights."""
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class Resize(Primitive):
+    """``y`` is x interpolated along its axes, separably.
+
+    Attributes:
+        shape: Of the result; ``None`` before ``bind``.
+        scales: Output elements an input element along each axis, as they map coordinates.
+        mode: ``nearest``, ``linear`` or ``cubic``.
+        coordinates: ONNX's ``coordinate_transformation_mode``.
+        nearest: ONNX's ``nearest_mode``.
+        cubic: The coefficient a of the cubic kernel.
+        exclude_outside: Whether taps outside of x count nothing, the others more; else they repeat the border.
+        axes: Before ``bind``: the axes that sizes and scales are for; ``None``: all.
+        policy: Before ``bind``: ONNX's ``keep_aspect_ratio_policy``.
+        reads: Names of the value inputs, before ``bind``.
+    """
+
+    mode: str = "nearest"
+    coordinates: str = "half_pixel"
+    nearest: str = "round_prefer_floor"
+    cubic: float = -0.75
+    exclude_outside: bool = False
+    shape: tuple[int, ...] | None = None
+    scales: tuple[float, ...] = ()
+    axes: tuple[int, ...] | None = None
+    policy: str = "stretch"
+    reads: tuple[str, ...] = ()
+
+    kind: ClassVar[str] = "resize"
+
+    def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
+        sizes_of, rank = inputs[0].shape, inputs[0].rank
+        if self.shape is not None and not self.reads:
+            scales = self.scales or tuple(o / i for o, i in zip(self.shape, sizes_of, strict=True))
+            return Bound(replace(self, scales=scales), (0,))
+        found = read_values(self.reads, values)
+        axes = range(rank) if self.axes is None else [positive_axis(a, rank) for a in self.axes]
+        given = [float(v) for v in np.ravel(found["scales"])] if "scales" in found else list(self.scales)
+        sizes = ints(found["sizes"]) if "sizes" in found else ()
+        if len(given or sizes) != len(axes):
+            raise ShapeError(f"scales {given} or sizes {list(sizes)} want one entry for each of the axes {list(axes)}")
+        factors, shape = [1.0] * rank, list(sizes_of)
+        if sizes and self.policy != "stretch":
+            pick = min if self.policy == "not_larger" else max
+            common = pick(n / sizes_of[a] for a, n in zip(axes, sizes, strict=True))
+            given, sizes = [common] * len(sizes), ()
+        for i, axis in enumerate(axes):
+            if sizes:
+                shape[axis], factors[axis] = sizes[i], sizes[i] / max(sizes_of[axis], 1)
+            else:
+                rounded = sizes_of[axis] * given[i]
+                shape[axis] = floor(rounded if self.policy == "stretch" else rounded + 0.5)
+                factors[axis] = given[i]
+        return Bound(
+            replace(self, shape=tuple(shape), scales=tuple(factors), axes=None, policy="stretch", reads=()), (0,)
+        )
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        x, shape = inputs[0], self.shape or ()
+        if len(shape) != x.rank or len(self.scales) != x.rank:
+            raise ShapeError(f"a result {list(shape)} with scales {self.scales} does not fit x {list(x.shape)}")
+        if self.mode not in ("nearest", "linear", "cubic"):
+            raise ShapeError(f"mode {self.mode!r} is none of nearest, linear, cubic")
+        return (x.with_shape(shape),)
+
+    def taps(self, axis: int, size: int) -> Taps:
+        """Return the taps along *axis*, which has *size* elements in x."""
+        shape = self.shape or ()
+        return _taps(replace(self, shape=(shape[axis],), scales=(self.scales[axis],)), size)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        (x,) = inputs
+        exact = np.result_type(x.dtype, np.float32)
+        y = x
+        for axis, size in enumerate(x.shape):
+            taps = self.taps(axis, size)
+            if all(len(t) == 1 and t[0][1] == 1 for t in taps):
+                y = y.take([t[0][0] for t in taps], axis)
+                continue
+            matrix = np.zeros((len(taps), size), exact)
+            for row, found in enumerate(taps):
+                for at, weight in found:
+                    matrix[row, at] += weight
+            y = np.moveaxis(np.moveaxis(y.astype(exact), axis, -1) @ matrix.T, -1, axis)
+        return (np.ascontiguousarray(y).reshape(y.shape).astype(x.dtype),)
+
+    def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
+        return outputs[0].count * {"nearest": 1.0, "linear": 8.0, "cubic": 32.0}[self.mode]
+
+
+@lru_cache(maxsize=256)
+def _taps(one: Resize, size: int) -> Taps:
+    ((out,), (scale,)) = one.shape or (0,), one.scales
+    return tuple(_tap(one, _coordinate(one.coordinates, i, scale, size, out), size) for i in range(out))
+
+
+def _coordinate(rule: str, i: int, scale: float, size: int, out: int) -> float:
+    if scale == 1 and size == out:
+        return float(i)
+    match rule:
+        case "half_pixel":
+            return (i + 0.5) / scale - 0.5
+        case "pytorch_half_pixel":
+            return (i + 0.5) / scale - 0.5 if out > 1 else 0.0
+        case "half_pixel_symmetric":
+            adjusted = out / (scale * size)
+            return size / 2 * (1 - adjusted) + (i + 0.5) / scale - 0.5
+        case "align_corners":
+            return i * (size - 1) / (out - 1) if out > 1 else 0.0
+        case "asymmetric":
+            return i / scale
+    raise ShapeError(f"coordinates {rule!r} are not computed")
+
+
+def _tap(one: Resize, at: float, size: int) -> tuple[tuple[int, float], ...]:
+    if one.mode == "nearest":
+        return ((min(max(_nearest(one.nearest, at), 0), size - 1), 1.0),)
+    low = floor(at)
+    part = at - low
+    if one.mode == "linear":
+        found = [(low, 1 - part), (low + 1, part)]
+    else:
+        found = [(low + i, _cubic(one.cubic, abs(part - i))) for i in (-1, 0, 1, 2)]
+    if one.exclude_outside:
+        inside = [(i, w) for i, w in found if 0 <= i < size]
+        total = sum(w for _, w in inside)
+        found = [(i, w / total) for i, w in inside]
+    merged: dict[int, float] = {}
+    for i, weight in found:
+        place = min(max(i, 0), size - 1)
+        merged[place] = merged.get(place, 0.0) + weight
+    return tuple(merged.items())
+
+
+def _cubic(a: float, d: float) -> float:
+    """Return the weight of a tap at distance *d* (Keys, Cubic convolution interpolation, 1981, equation 4)."""
+    if d <= 1:
+        return ((a + 2) * d - (a + 3)) * d * d + 1
+    return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+
+
+def _nearest(rule: str, at: float) -> int:
+    match rule:
+        case "round_prefer_floor":
+            return ceil(at - 0.5)
+        case "round_prefer_ceil":
+            return floor(at + 0.5)
+        case "floor":
+            return floor(at)
+        case "ceil":
+            return ceil(at)
+    raise ShapeError(f"nearest_mode {rule!r} is none of round_prefer_floor, round_prefer_ceil, floor, ceil")
+
+
+@onnx("Resize", since=(10, 11, 13, 18, 19))
+def import_resize(node: OnnxNode) -> Sequence[str]:
+    mode, old = node.attribute("mode", "nearest"), node.since == 10
+    rule = node.attribute("coordinate_transformation_mode", "asymmetric" if old else "half_pixel")
+    if node.attribute("antialias", 0):
+        raise node.unsupported("antialias is not computed")
+    if rule in ("tf_crop_and_resize", "tf_half_pixel_for_nn"):
+        raise node.unsupported(f"coordinate_transformation_mode {rule} is not computed")
+    names = ("scales",) if old else ("roi", "scales", "sizes")
+    given = {name: value for name, value in zip(names, node.inputs[1:], strict=False) if value and name != "roi"}
+    scales = node.constant(names.index("scales") + 1)
+    if "sizes" in given and (scales is None or not scales.size):
+        given.pop("scales", None)
+    axes = node.attribute("axes", None)
+    wanted = Resize(
+        mode,
+        rule,
+        node.attribute("nearest_mode", "floor" if old else "round_prefer_floor"),
+        node.attribute("cubic_coeff_a", -0.75),
+        bool(node.attribute("exclude_outside", 0)),
+        axes=None if axes is None else tuple(axes),
+        policy=node.attribute("keep_aspect_ratio_policy", "stretch"),
+        reads=tuple(given),
+    )
+    return node.emit(wanted, node.inputs[0], *given.values())
+
+
+@onnx("Upsample", since=(7, 9))
+def import_upsample(node: OnnxNode) -> Primitive:
+    scales = tuple(float(s) for s in node.attribute("scales", ()))
+    mode = {"bilinear": "linear"}.get(node.attribute("mode", "nearest"), node.attribute("mode", "nearest"))
+    return Resize(mode, "asymmetric", "floor", scales=scales, reads=present(("scales",), node.inputs))

@@ -1,0 +1,57 @@
+"""Evenly spaced numbers: ONNX's Range, known when the shapes are bound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError
+from clgraph.graph.attributes import known
+from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class Sequential(Primitive):
+    """``y[i] = start + i * step`` for *count* elements.
+
+    Attributes:
+        count: ``None`` before ``bind``: start, limit and step are the values of three inputs.
+    """
+
+    start: float | int = 0
+    step: float | int = 1
+    count: int | None = None
+    dtype: DType = DType.I64
+
+    kind: ClassVar[str] = "sequence"
+
+    def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
+        if self.count is not None:
+            return Bound(self, ())
+        start, limit, step = (known(values, i, name).ravel()[0] for i, name in enumerate(("start", "limit", "delta")))
+        if step == 0:
+            raise ShapeError("a range with a delta of 0 has no end")
+        count = max(int(np.ceil((limit - start) / step)), 0)
+        return Bound(Sequential(start.item(), step.item(), count, inputs[0].dtype), ())
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        return (Layout(self.dtype, (self.count or 0,)),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        steps: Array = np.arange(self.count or 0, dtype=np.int64 if isinstance(self.start, int) else np.float64)
+        values = self.start + steps * self.step
+        return (values.astype(self.dtype.numpy),)
+
+    def evaluate(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> tuple[Array, ...] | None:
+        return self.reference()
+
+
+@onnx("Range", since=(11, 27))
+def import_range(node: OnnxNode) -> Primitive:
+    return Sequential()

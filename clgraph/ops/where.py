@@ -1,0 +1,39 @@
+"""Elements of one tensor or another, by a condition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError
+from clgraph.graph.primitive import Array, OnnxNode, Primitive, broadcast, onnx, primitive
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class Where(Primitive):
+    """``y = condition ? a : b``, element by element with NumPy's broadcasting. Inputs: condition (BOOL), a, b."""
+
+    kind: ClassVar[str] = "where"
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        condition, a, b = inputs
+        if condition.dtype != DType.BOOL or a.dtype != b.dtype:
+            raise ShapeError(f"where wants a bool and two of one type, not {condition.dtype}, {a.dtype}, {b.dtype}")
+        try:
+            return (a.with_shape(broadcast(condition.shape, a.shape, b.shape)),)
+        except ValueError as error:
+            raise ShapeError(f"{condition}, {a} and {b} do not broadcast") from error
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        return (np.where(*inputs),)
+
+
+@onnx("Where", since=(9, 16))
+def import_where(node: OnnxNode) -> Primitive:
+    return Where()
