@@ -1,0 +1,67 @@
+// Convolution of blocked tensors (b_fs_yx_fsv16), any kernel, dilation and padding, strides by the instances at hand.
+//
+// A ticket is a range of chunks by a range of output groups of one image. A chunk is a part of one output row, about equal
+// parts of at most `widest` pixels; a group is `nb` blocks of 16 output channels. The input carries the zero halo that its
+// windows reach into: `inp` points at the window of output pixel (0, 0). A 1x1 kernel on tensors without halo sees the
+// plane as one row.
+//
+// inp, weights, bias, out, res   bias (16 floats a block) and res may be CLGRAPH_NULL
+// in_c, in_y, in_x      floats from one channel block, window row, window column to the next
+// step_y, step_x        floats from one output row's, output pixel's window to the next
+// out_n, out_c, out_y, res_n, res_c, res_y, in_n, in_g   pitches in floats; in_g from one convolution group to the next
+// channels              input channels of one convolution group
+// height, width         of the output;  top, bottom, left, right: its halo
+// groups, group_groups  output groups in all and in one convolution group;  lanes: channels of the last block
+// chunks, row_chunks, ticket_chunks, ticket_groups   chunks in all, in one row, in one ticket; groups of one ticket
+// spans, batch_tickets  tickets side by side over the chunks, tickets of one image
+// channel_major         1: neighbouring tickets are parts of one output group (weights stay), 0: of one strip
+// widths, ids_0, ids_1  nibble n: the widest instance not wider than n; byte n: its id (n < 8, n >= 8)
+// lines, distance       cache lines a (block, ky, kx) prefetched of the group `distance` further on; 0: none
+// weight_group          floats of one group's weights;  weight_ahead: floats of them that one chunk prefetches
+// low, high             bounds of the result, after the residual
+//
+// Error as in micro_conv.cl. Post-operations follow on each chunk.
+#include "fsv16.clh"
+
+static void conv_fsv16(__global const conv_fsv16_desc* d, __global char** banks, __global char* scratch,
+                       const int ticket, __global const post_step* post, const int posts) {
+  const int n = ticket / d->batch_tickets, within = ticket - n * d->batch_tickets;
+  const int tiers = d->batch_tickets / d->spans;
+  const int tier = d->channel_major ? within / d->spans : within % tiers;
+  const int span = d->channel_major ? within - tier * d->spans : within / tiers;
+  const int last_group = min((tier + 1) * d->ticket_groups, d->groups);
+  const int first_chunk = span * d->ticket_chunks, last_chunk = min(first_chunk + d->ticket_chunks, d->chunks);
+  const int nb = d->nb, row_chunks = d->row_chunks, width = d->width;
+
+  __global const float* weights = AT(const float, banks, d->weights);
+  for (int g = tier * d->ticket_groups; g < last_group; g++) {
+    const int block = g * nb;
+    __global const float* in = AT(const float, banks, d->inp) + (long)n * d->in_n + (long)(g / d->group_groups) * d->in_g;
+    __global const float *bias = 0, *res = 0;
+    if (d->bias != CLGRAPH_NULL) bias = AT(const float, banks, d->bias) + block * 16;
+    if (d->res != CLGRAPH_NULL) res = AT(const float, banks, d->res) + (long)n * d->res_n + (long)block * d->res_c;
+    __global float* out = AT(float, banks, d->out) + (long)n * d->out_n + (long)block * d->out_c;
+    __global const float* wp = weights + (long)g * d->weight_group;
+    __global const float* ahead = weights + (long)min(g + d->distance, d->groups - 1) * d->weight_group;
+    for (int chunk = first_chunk; chunk < last_chunk; chunk++) {
+      const int y = chunk / row_chunks, part = chunk - y * row_chunks;
+      const int x0 = (long)part * width / row_chunks, x1 = (long)(part + 1) * width / row_chunks;
+      for (int x = x0; x < x1;) {
+        const int most = min(x1 - x, 15), wide = (int)(d->widths >> (4 * most)) & 15;
+        const int id = (int)((wide < 8 ? d->ids_0 : d->ids_1) >> (8 * (wide & 7))) & 255;
+        micro_conv(id, in + (long)y * d->step_y + (long)x * d->step_x, wp, bias, res ? res + (long)y * d->res_y + x * 16 : 0,
+                   out + (long)y * d->out_y + x * 16, d->channels, d->kernel_y, d->kernel_x, d->in_c, d->in_y, d->in_x,
+                   d->step_x, d->out_c, d->res_c, d->low, d->high, ahead, d->lines);
+        x += wide;
+      }
+      ahead += d->weight_ahead;
+      for (int b = 0; b < nb; b++) {
+        __global float* plane = out + (long)b * d->out_c;
+        if (posts)
+          post_row(post, posts, banks, plane + (long)y * d->out_y + x0 * 16, n, block + b, y, x0, x1 - x0,
+                   block + b == d->groups * nb - 1 ? d->lanes : 16, 1);
+        zero_halo(plane, d->out_y, y, x0, x1 - x0, d->height, width, d->top, d->bottom, d->left, d->right);
+      }
+    }
+  }
+}

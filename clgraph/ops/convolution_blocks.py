@@ -1,0 +1,136 @@
+"""Register blocks of convolutions: the instances of the micro-kernel, and which of them suit a row of pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from clgraph.selector.library import Micro, micro_family
+
+FILE = "convolution/micro_conv.cl"
+BLOCKED, PLANAR = 16, 1
+"""Floats of an input pixel: blocks of 16 channels, or planes of one."""
+
+
+def _micro(pixel: int, stride: int, nb: int, ur: int) -> Micro:
+    return Micro.of(FILE, PX=pixel, S=stride, NB=nb, UR=ur)
+
+
+_WIDE = {
+    (BLOCKED, 1): {1: (1, 2, 4, 7, 8, 12, 14), 2: tuple(range(1, 15)), 4: (1, 2, 3, 4, 6, 7)},
+    (BLOCKED, 2): {1: (1, 4, 8, 14), 2: (1, 2, 4, 5, 6, 7, 8, 10, 12, 14)},
+    (BLOCKED, 0): {2: (1, 7), 1: (1, 7)},
+    (PLANAR, 1): {2: (1, 8, 14), 1: (1, 14)},
+    (PLANAR, 2): {2: (1, 8, 10, 14), 1: (1, 14)},
+    (PLANAR, 0): {2: (1, 7), 1: (1, 7)},
+}
+_NARROW = {
+    (BLOCKED, 1): {1: (1, 2, 3, 4, 5, 6), 2: (1, 2)},
+    (BLOCKED, 2): {1: (1, 2, 3, 4, 5, 6)},
+    (BLOCKED, 0): {1: (1, 4)},
+    (PLANAR, 1): {1: (1, 2, 4, 6)},
+    (PLANAR, 2): {1: (1, 2, 4, 6)},
+    (PLANAR, 0): {1: (1, 4)},
+}
+_TABLES = {16: _WIDE, 8: _NARROW}
+"""Widths by (input pixel, stride, 0 for a run-time one) and blocks of output channels, by SIMD width.
+
+AVX-512 has registers for 28 accumulators of 16 floats, AVX2 for 6. Widths that are missing are put together.
+"""
+
+
+def _instances(simd: int) -> Iterator[Micro]:
+    for (pixel, stride), widths in _TABLES[simd].items():
+        for nb, wide in widths.items():
+            yield from (_micro(pixel, stride, nb, ur) for ur in wide)
+
+
+MICROS = micro_family("micro_conv", {simd: list(_instances(simd)) for simd in _TABLES})
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """How a row is computed: ``nb`` blocks of output channels at a time, in ``chunks`` about equal parts.
+
+    Attributes:
+        stride: Of the instances; 0 when they read it at run time.
+        cost: Half-cycles an input channel and window element, for one row and all output blocks.
+    """
+
+    pixel: int
+    stride: int
+    nb: int
+    chunks: int
+    cost: float
+
+
+def half_cycles(nb: int, ur: int) -> float:
+    """Return the time of one input channel: FMAs at two a cycle, loads at two, their latency; and weights to fetch.
+
+    Measured on a core with 512-bit units; the form holds for 256 bits, where each term counts twice.
+    """
+    return max(nb * ur, 1.02 * (nb + ur), 9.0) + 0.8 * nb
+
+
+def instance_stride(stride: int, simd: int, pixel: int) -> int:
+    """Return the stride class that serves *stride*."""
+    return stride if (pixel, stride) in _table(simd) else 0
+
+
+def widths(simd: int, pixel: int, stride: int, nb: int) -> tuple[int, ...]:
+    """Return the instances' widths, ascending."""
+    return _table(simd)[pixel, stride][nb]
+
+
+@lru_cache(maxsize=1024)
+def best_block(simd: int, pixel: int, stride: int, width: int, blocks: int, taps: int) -> Block:
+    """Return the cheapest way to compute rows of *width* pixels for *blocks* output blocks from *taps* inputs each."""
+    found: list[Block] = []
+    kind = instance_stride(stride, simd, pixel)
+    for nb, wide in _table(simd)[pixel, kind].items():
+        if blocks % nb:
+            continue
+        for ur in wide:
+            chunks = -(-width // ur)
+            sizes = [(part + 1) * width // chunks - part * width // chunks for part in (0, chunks // 2, chunks - 1)]
+            cost = sum(_pieces(size, nb, wide, taps) for size in sizes) / 3 * chunks * (blocks // nb)
+            found.append(Block(pixel, kind, nb, chunks, cost))
+    return min(found, key=lambda b: (b.cost, b.chunks))
+
+
+def _pieces(size: int, nb: int, wide: tuple[int, ...], taps: int) -> float:
+    """Return the time a tap of *size* pixels put together from instances; entering one costs about 40 half-cycles."""
+    cost = 0.0
+    while size:
+        ur = max(u for u in wide if u <= size)
+        cost += half_cycles(nb, ur) + (40 + 2 * nb * ur) / taps
+        size -= ur
+    return cost
+
+
+@dataclass(frozen=True, slots=True)
+class Ids:
+    """The table a driver looks instances up in: nibble n of ``widths`` the widest not above n, byte n its id."""
+
+    widths: int
+    low: int
+    high: int
+
+
+@lru_cache(maxsize=64)
+def ids(simd: int, pixel: int, stride: int, nb: int) -> Ids:
+    """Return the look-up table of one stride class and number of blocks."""
+    wide = widths(simd, pixel, stride, nb)
+    nibbles = sum(max((u for u in wide if u <= n), default=0) << 4 * n for n in range(16))
+    numbers = {u: MICROS.id(simd, _micro(pixel, stride, nb, u)) for u in wide}
+    table = [sum(number << 8 * (u - base) for u, number in numbers.items() if base <= u < base + 8) for base in (0, 8)]
+    return Ids(_signed(nibbles), _signed(table[0]), _signed(table[1]))
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 64) if word >> 63 else word
+
+
+def _table(simd: int) -> dict[tuple[int, int], dict[int, tuple[int, ...]]]:
+    return _TABLES[16 if simd >= 16 else 8]

@@ -1,0 +1,170 @@
+"""How blocked tensors lie in memory, as tile functions see them: planes of 16-channel pixels with a halo."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from clgraph.core.format import feature_blocked
+from clgraph.core.layout import Halo, Layout
+from clgraph.selector.descriptor import NULL, PostStep, Ref
+from clgraph.selector.post import post_steps
+from clgraph.selector.query import Query
+
+LANES = 16
+"""Channels of a block on every CPU device."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planes:
+    """A tensor ``[N, C, H, W]`` (or ``[N, C, W]`` as one row) in b_fs_yx_fsv16; pitches in floats, a pixel is 16.
+
+    Attributes:
+        blocks: Channel blocks; ``lanes`` channels of the last one exist.
+        n, c, y: Floats from one image, channel block, row to the next.
+        halo: Pixels of zeros (top, bottom, left, right).
+        origin: Floats from the start of the memory to channel 0 of pixel (0, 0).
+    """
+
+    batch: int
+    channels: int
+    height: int
+    width: int
+    n: int
+    c: int
+    y: int
+    halo: tuple[int, int, int, int]
+    origin: int
+
+    @property
+    def blocks(self) -> int:
+        """Channel blocks."""
+        return -(-self.channels // LANES)
+
+    @property
+    def lanes(self) -> int:
+        """Channels of the last block."""
+        return self.channels - (self.blocks - 1) * LANES
+
+    @property
+    def one_row(self) -> bool:
+        """Whether the rows follow one another without a gap, so that the plane is one row of H * W pixels."""
+        return self.height == 1 or self.y == self.width * LANES
+
+    def at(self, role: str, y: int = 0, x: int = 0) -> Ref:
+        """Return the place of pixel (y, x), which may lie in the halo, of the tensor with this role."""
+        return Ref(role, 4 * (self.origin + y * self.y + x * LANES))
+
+
+def planes(layout: Layout) -> Planes:
+    """Return how a blocked tensor of rank 3 or 4 lies in memory."""
+    pitch, halos = layout.all_pitches, layout.halos
+    last = layout.rank - 1
+    rows = layout.rank == 4
+    return Planes(
+        *layout.shape[:2],
+        layout.shape[2] if rows else 1,
+        layout.shape[last],
+        pitch[0],
+        pitch[1],
+        pitch[2] if rows else layout.shape[last] * LANES,
+        (*(halos[2] if rows else (0, 0)), *halos[last]),
+        layout.origin,
+    )
+
+
+def blocked_refusal(layout: Layout, what: str) -> str | None:
+    """Say why *layout* is not what tiles read and write: rank 3 or 4, 16-channel blocks, halo on spatial axes alone."""
+    if layout.rank not in (3, 4):
+        return f"serves one or two spatial axes, not {what} of rank {layout.rank}"
+    if layout.format != feature_blocked(layout.rank):
+        return f"wants {what} in {feature_blocked(layout.rank)}, not {layout.format}"
+    if any(map(any, layout.halos[:2])):
+        return f"wants no halo around batch and channels of {what}"
+    if layout.pitches and layout.pitches[-1] != LANES:
+        return f"wants the pixels of {what} side by side"
+    return None
+
+
+def halo_refusal(layout: Layout, wanted: Halo) -> str | None:
+    """Say why *layout* has too few zeros around it, or return ``None``."""
+    if any(h[0] < w[0] or h[1] < w[1] for h, w in zip(layout.halos, wanted, strict=True)):
+        return f"reads {wanted} zeros around its input, which has {layout.halos}"
+    return None
+
+
+def post_refusal(q: Query[Any]) -> str | None:
+    """Say why the operations fused behind *q* cannot be a tile's list, or return ``None``."""
+    for fused in q.post:
+        if fused.primitive.as_post(fused.slot) is None:
+            return f"{fused.primitive} has no post-operation"
+        if len(fused.operands) > 1:
+            return f"{fused.primitive} reads more than one operand"
+        for slot in fused.operands:
+            layout = q.inputs[slot]
+            if layout.format.blocks and layout.format != feature_blocked(q.outputs[0].rank):
+                return f"reads operands in plain formats or in its result's, not {layout.format}"
+    return None
+
+
+def operand_pitches(layout: Layout, out: Layout) -> tuple[int, int, int, int, int]:
+    """Return floats from one n, c-block, y, x, lane of *out* to the next in an operand broadcast to it.
+
+    *out* has rank 2 to 4: ``[N, C]``, ``[N, C, W]`` or ``[N, C, H, W]``.
+    """
+    missing = out.rank - layout.rank
+    pitch, inner = [0] * out.rank, 0
+    for axis, (size, step) in enumerate(zip(layout.shape, layout.all_pitches, strict=True)):
+        at = axis + missing
+        if size == 1:
+            continue
+        pitch[at] = step
+        if at == 1:
+            block = layout.format.block(axis)
+            inner = layout.inner_pitches[axis] if block > 1 else step
+            pitch[at] = step if block > 1 else LANES * step
+    y = pitch[2] if out.rank == 4 else 0
+    x = pitch[-1] if out.rank > 2 else 0
+    return pitch[0], pitch[1], y, x, inner
+
+
+def blocked_posts(q: Query[Any], skip: int = 0) -> tuple[PostStep, ...]:
+    """Return the list of *q* for a blocked result, without the first *skip* operations."""
+    return post_steps(q, lambda layout: operand_pitches(layout, q.outputs[0]))[skip:]
+
+
+@dataclass(frozen=True, slots=True)
+class InRegisters:
+    """What a micro-kernel applies before it stores: one residual, then two bounds; ``taken`` operations of the list."""
+
+    residual: int | None
+    low: float
+    high: float
+    taken: int
+
+
+def in_registers(q: Query[Any]) -> InRegisters:
+    """Split off the operations at the head of the list that are free: an equally blocked residual, a clip.
+
+    A clip whose bounds do not enclose 0 stays in the list, because it would fill tail lanes.
+    """
+    out, post, taken = q.outputs[0], q.post, 0
+    residual = None
+    low, high = float("-inf"), float("inf")
+    if post and (operation := post[0].primitive.as_post(post[0].slot)) and operation.name == "add":
+        operand = q.inputs[post[0].operands[0]]
+        if operand.shape == out.shape and operand.format == out.format and blocked_refusal(operand, "") is None:
+            residual, taken = post[0].operands[0], 1
+    if len(post) > taken and (operation := post[taken].primitive.as_post(post[taken].slot)):
+        bounds = {"relu": (0.0, high), "clip": (operation.a, operation.b)}.get(operation.name)
+        if bounds is not None and bounds[0] <= 0 <= bounds[1]:
+            (low, high), taken = bounds, taken + 1
+    return InRegisters(residual, low, high, taken)
+
+
+def residual_ref(q: Query[Any], registers: InRegisters) -> tuple[Ref, int, int, int]:
+    """Return the residual's place and its n, c, y pitches; ``NULL`` and zeros for none."""
+    if registers.residual is None:
+        return NULL, 0, 0, 0
+    p = planes(q.inputs[registers.residual])
+    return p.at(f"in{registers.residual}"), p.n, p.c, p.y
