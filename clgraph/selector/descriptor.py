@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Annotated, Any, ClassVar, get_args, get_type_hints
+from typing import Annotated, Any, ClassVar, dataclass_transform, get_args, get_type_hints
 
 from clgraph.core.registry import Registry
 
@@ -66,6 +66,7 @@ class Descriptor:
 DESCRIPTORS: Registry[str, type[Descriptor]] = Registry("tile function")
 
 
+@dataclass_transform(frozen_default=True)
 def descriptor(
     function: str, *, library: str = "core", micros: tuple[str, ...] = ()
 ) -> Callable[[type[Any]], type[Any]]:
