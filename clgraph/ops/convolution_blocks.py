@@ -17,7 +17,9 @@ def _micro(pixel: int, stride: int, nb: int, ur: int) -> Micro:
     return Micro.of(FILE, PX=pixel, S=stride, NB=nb, UR=ur)
 
 
-_WIDE = {
+Widths = dict[tuple[int, int], dict[int, tuple[int, ...]]]
+
+_WIDE: Widths = {
     (BLOCKED, 1): {1: (1, 2, 4, 7, 8, 12, 14), 2: tuple(range(1, 15)), 4: (1, 2, 3, 4, 6, 7)},
     (BLOCKED, 2): {1: (1, 4, 8, 14), 2: (1, 2, 4, 5, 6, 7, 8, 10, 12, 14)},
     (BLOCKED, 0): {2: (1, 7), 1: (1, 7)},
@@ -25,7 +27,7 @@ _WIDE = {
     (PLANAR, 2): {2: (1, 8, 10, 14), 1: (1, 14)},
     (PLANAR, 0): {2: (1, 7), 1: (1, 7)},
 }
-_NARROW = {
+_NARROW: Widths = {
     (BLOCKED, 1): {1: (1, 2, 3, 4, 5, 6), 2: (1, 2)},
     (BLOCKED, 2): {1: (1, 2, 3, 4, 5, 6)},
     (BLOCKED, 0): {1: (1, 4)},
@@ -93,9 +95,9 @@ def best_block(simd: int, pixel: int, stride: int, width: int, blocks: int, taps
             continue
         for ur in wide:
             chunks = -(-width // ur)
-            sizes = [(part + 1) * width // chunks - part * width // chunks for part in (0, chunks // 2, chunks - 1)]
-            cost = sum(_pieces(size, nb, wide, taps) for size in sizes) / 3 * chunks * (blocks // nb)
-            found.append(Block(pixel, kind, nb, chunks, cost))
+            narrow, wider = divmod(width, chunks)
+            cost = (chunks - wider) * _pieces(narrow, nb, wide, taps) + wider * _pieces(narrow + 1, nb, wide, taps)
+            found.append(Block(pixel, kind, nb, chunks, cost * (blocks // nb)))
     return min(found, key=lambda b: (b.cost, b.chunks))
 
 
@@ -132,5 +134,5 @@ def _signed(word: int) -> int:
     return word - (1 << 64) if word >> 63 else word
 
 
-def _table(simd: int) -> dict[tuple[int, int], dict[int, tuple[int, ...]]]:
+def _table(simd: int) -> Widths:
     return _TABLES[16 if simd >= 16 else 8]

@@ -62,14 +62,15 @@ def planes(layout: Layout) -> Planes:
     last = layout.rank - 1
     rows = layout.rank == 4
     return Planes(
-        *layout.shape[:2],
-        layout.shape[2] if rows else 1,
-        layout.shape[last],
-        pitch[0],
-        pitch[1],
-        pitch[2] if rows else layout.shape[last] * LANES,
-        (*(halos[2] if rows else (0, 0)), *halos[last]),
-        layout.origin,
+        batch=layout.shape[0],
+        channels=layout.shape[1],
+        height=layout.shape[2] if rows else 1,
+        width=layout.shape[last],
+        n=pitch[0],
+        c=pitch[1],
+        y=pitch[2] if rows else layout.shape[last] * LANES,
+        halo=(*(halos[2] if rows else (0, 0)), *halos[last]),
+        origin=layout.origin,
     )
 
 

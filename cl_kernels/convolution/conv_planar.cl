@@ -1,0 +1,80 @@
+// Convolution of a plain tensor of few channels (an image) into blocks of 16: the first layer of a network.
+//
+// A ticket is a strip of output rows of one image, all channels. It first copies the input rows that its windows reach,
+// zeros around them, into the worker's scratch; the input may lie at any alignment. Then as conv_fsv16.cl, with input
+// pixels of one float.
+//
+// inp, weights, bias, out     bias (16 floats a block) may be CLGRAPH_NULL
+// in_n, in_c, in_y            pitches of the input, whose pixels are neighbours;  in_height, in_width: its size
+// pad_top, pad_left           zeros before the first row and pixel
+// strip_rows                  output rows of a ticket;  strips: tickets of one image
+// stage_pitch                 floats of a row in scratch: all windows of a row;  dilation_y, dilation_x: of the window
+// stride_y, stride_x          rows and pixels from one window to the next
+// channels, kernel_y, kernel_x, out_n, out_c, out_y, height, width, top, bottom, left, right, nb, groups, lanes, widths,
+// ids_0, ids_1, weight_group, row_chunks, low, high: as in conv_fsv16.cl
+//
+// Error as in micro_conv.cl.
+#include "fsv16.clh"
+
+// Copy `count` neighbouring floats, at any alignment.
+static void copy_floats(__global const float* from, __global float* to, const int count) {
+  int i = 0;
+  for (; i + 16 <= count; i += 16) vstore16(vload16(0, from + i), 0, to + i);
+  for (; i < count; i++) to[i] = from[i];
+}
+
+static void clear_floats(__global float* to, const int count) {
+  for (int i = 0; i < count; i++) to[i] = 0.0f;
+}
+
+static void conv_planar(__global const conv_planar_desc* d, __global char** banks, __global char* scratch,
+                        const int ticket, __global const post_step* post, const int posts) {
+  const int n = ticket / d->strips, y0 = (ticket - n * d->strips) * d->strip_rows;
+  const int y1 = min(y0 + d->strip_rows, d->height), width = d->width, pitch = d->stage_pitch;
+  const int rows = (y1 - y0 - 1) * d->stride_y + (d->kernel_y - 1) * d->dilation_y + 1;
+  const int first = y0 * d->stride_y - d->pad_top, left = min(d->pad_left, pitch);
+  const int inside = max(0, min(d->in_width, pitch - left));
+  __global float* stage = (__global float*)scratch;
+  __global const float* in = AT(const float, banks, d->inp) + (long)n * d->in_n;
+
+  for (int c = 0; c < d->channels; c++)
+    for (int r = 0; r < rows; r++) {
+      __global float* to = stage + ((long)c * rows + r) * pitch;
+      const int y = first + r;
+      if (y < 0 || y >= d->in_height) {
+        clear_floats(to, pitch);
+        continue;
+      }
+      clear_floats(to, left);
+      copy_floats(in + (long)c * d->in_c + (long)y * d->in_y, to + left, inside);
+      clear_floats(to + left + inside, pitch - left - inside);
+    }
+
+  for (int g = 0; g < d->groups; g++) {
+    const int block = g * d->nb;
+    __global const float* bias = 0;
+    if (d->bias != CLGRAPH_NULL) bias = AT(const float, banks, d->bias) + block * 16;
+    __global const float* wp = AT(const float, banks, d->weights) + (long)g * d->weight_group;
+    __global float* out = AT(float, banks, d->out) + (long)n * d->out_n + (long)block * d->out_c;
+    for (int y = y0; y < y1; y++) {
+      for (int part = 0; part < d->row_chunks; part++) {
+        const int x0 = (long)part * width / d->row_chunks, x1 = (long)(part + 1) * width / d->row_chunks;
+        for (int x = x0; x < x1;) {
+          const int most = min(x1 - x, 15), wide = (int)(d->widths >> (4 * most)) & 15;
+          const int id = (int)((wide < 8 ? d->ids_0 : d->ids_1) >> (8 * (wide & 7))) & 255;
+          micro_conv(id, stage + (long)(y - y0) * d->stride_y * pitch + x * d->stride_x, wp, bias, 0,
+                     out + (long)y * d->out_y + x * 16, d->channels, d->kernel_y, d->kernel_x, rows * pitch,
+                     d->dilation_y * pitch, d->dilation_x, d->stride_x, d->out_c, 0, d->low, d->high, wp, 0);
+          x += wide;
+        }
+      }
+      for (int b = 0; b < d->nb; b++) {
+        __global float* plane = out + (long)b * d->out_c;
+        if (posts)
+          post_row(post, posts, banks, plane + (long)y * d->out_y, n, block + b, y, 0, width,
+                   block + b == d->groups * d->nb - 1 ? d->lanes : 16, 1);
+        zero_halo(plane, d->out_y, y, 0, width, d->height, width, d->top, d->bottom, d->left, d->right);
+      }
+    }
+  }
+}
