@@ -1,0 +1,98 @@
+// Runs steps first <= i < last of a table of tile functions with `workers` work-groups of one work-item each.
+//
+// grid: (workers), local size 1. A step's tickets are cut into one home part a worker. A worker draws the tickets of
+// its own part, waits a moment for the others, then helps with theirs; before the next step all wait until every ticket
+// of this one is done. A worker waits only for tickets that another has started, so that the groups may also run one
+// after another. The last worker to leave sets every counter back to zero.
+//
+// table:    tile_step records, then descriptors and post-operation lists at byte offsets from the table's start
+// counters: int[16 * (1 + last_step * (1 + workers))], zeros: how many have left; then, per step and 64 bytes apart,
+//           tickets done and the next ticket of each home part
+// scratch:  workers * scratch_bytes
+// error:    set to 1 + step when a wait did not end; all workers leave then and the results are worthless
+// b0 .. b7: the buffers that descriptors point into
+//
+// CLGRAPH_ACQ_REL (not defined): use acquire/release atomics of OpenCL C 3.0 instead of OpenCL 1.x atomics and fences.
+// STEAL_DELAY (300): polls of the done counter before helping others.
+// SPIN_LIMIT (2^32): polls before a wait is given up.
+#include "tile.clh"
+
+#ifndef STEAL_DELAY
+  #define STEAL_DELAY 300
+#endif
+#ifndef SPIN_LIMIT
+  #define SPIN_LIMIT (1L << 32)
+#endif
+
+typedef struct { long descriptor, post; int function, tickets, posts, reserved; } tile_step;
+
+#ifdef CLGRAPH_ACQ_REL
+static int take(volatile __global int* p) {
+  return atomic_fetch_add_explicit((volatile __global atomic_int*)p, 1, memory_order_relaxed, memory_scope_device);
+}
+static int peek(volatile __global int* p) {
+  return atomic_load_explicit((volatile __global atomic_int*)p, memory_order_relaxed, memory_scope_device);
+}
+static int peek_acquire(volatile __global int* p) {
+  return atomic_load_explicit((volatile __global atomic_int*)p, memory_order_acquire, memory_scope_device);
+}
+static int add_release(volatile __global int* p, const int n) {
+  return atomic_fetch_add_explicit((volatile __global atomic_int*)p, n, memory_order_acq_rel, memory_scope_device);
+}
+#else
+static int take(volatile __global int* p) { return atomic_inc(p); }
+static int peek(volatile __global int* p) { return *p; }
+static int peek_acquire(volatile __global int* p) {
+  const int value = *p;
+  mem_fence(CLK_GLOBAL_MEM_FENCE);
+  return value;
+}
+static int add_release(volatile __global int* p, const int n) {
+  mem_fence(CLK_GLOBAL_MEM_FENCE);
+  return atomic_add(p, n);
+}
+#endif
+
+#ifndef CLGRAPH_LIBRARY
+static void run_ticket(const int function, __global const char* d, __global char** banks, __global char* scratch,
+                       const int ticket, __global const post_step* post, const int posts) {}
+#endif
+
+__attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel void executor_tiles(__global const char* table, const int first, const int last,
+                             volatile __global int* counters, __global char* scratch, const long scratch_bytes, const int workers,
+                             volatile __global int* error, __global char* b0, __global char* b1, __global char* b2,
+                             __global char* b3, __global char* b4, __global char* b5, __global char* b6,
+                             __global char* b7) {
+  __global char* banks[8] = {b0, b1, b2, b3, b4, b5, b6, b7};
+  const int me = get_group_id(0);
+  __global char* own = scratch + me * scratch_bytes;
+  for (int i = first; i < last && !peek(error); i++) {
+    __global const tile_step* s = (__global const tile_step*)table + i;
+    volatile __global int* done = counters + 16 * (1 + i * (1 + workers));
+    const long tickets = s->tickets;
+    for (int k = 0; k < workers; k++) {
+      const int home = (me + k) % workers, start = tickets * home / workers;
+      const int count = tickets * (home + 1) / workers - start;
+      volatile __global int* next = done + 16 * (1 + home);
+      if (k == 1)
+        for (int polls = 0; polls < STEAL_DELAY && peek(done) < tickets; polls++) {}
+      if (k && (peek(done) >= tickets || peek(next) >= count)) continue;
+      int n = 0;
+      for (int t = take(next); t < count; t = take(next), n++)
+        run_ticket(s->function, table + s->descriptor, banks, own, start + t,
+                   (__global const post_step*)(table + s->post), s->posts);
+      if (n) add_release(done, n);
+    }
+    if (i + 1 < last) {
+      long polls = 0;
+      while (peek_acquire(done) < tickets && polls < SPIN_LIMIT && !peek(error)) polls++;
+      if (polls == SPIN_LIMIT) *error = 1 + i;
+    }
+  }
+  if (add_release(counters, 1) == workers - 1) {
+    for (int i = first; i < last; i++)
+      for (int k = 0; k <= workers; k++) counters[16 * (1 + i * (1 + workers) + k)] = 0;
+    counters[0] = 0;
+  }
+}

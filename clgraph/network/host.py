@@ -1,0 +1,79 @@
+"""What the host does in a network: running references, and carrying values between devices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from clgraph.errors import ProgramError
+from clgraph.graph.primitive import Array
+from clgraph.graph.program import Node, Value
+from clgraph.network.places import Places
+from clgraph.network.tensors import constant_array, covers_span, gather, scatter
+
+
+class Host:
+    """Logical arrays of the values that live on the host during a run, and access to those that do not.
+
+    Attributes:
+        arrays: Values whose memory is no device's.
+    """
+
+    def __init__(self, places: Mapping[str, Places]) -> None:
+        """Work beside the devices of *places*."""
+        self._places = places
+        self._in_flight: list[Array] = []
+        self.arrays: dict[Value, Array] = {}
+
+    def get(self, value: Value) -> Array:
+        """Return the logical array of *value*; waits for the device that makes it."""
+        if value.constant is not None:
+            return constant_array(value)
+        places = self._home(value)
+        return self.arrays[value] if places is None else gather(places.read(value), value.layout)
+
+    def put(self, value: Value, array: Array) -> None:
+        """Make *array* the content of *value*."""
+        places = self._home(value)
+        if places is None:
+            self.arrays[value] = array
+            return
+        layout = value.layout
+        memory = np.zeros(layout.span, layout.dtype.numpy) if covers_span(layout) else places.read(value)
+        scatter(array, layout, memory)
+        self._send(places, value, memory)
+
+    def run(self, node: Node) -> None:
+        """Compute *node* with its reference, fused operations included."""
+        results = node.reference(*(self.get(v) for v in node.inputs))
+        for value, array in zip(node.outputs, results, strict=True):
+            layout = value.layout
+            if array.shape != layout.shape or array.dtype != layout.dtype.numpy:
+                made = f"{array.dtype} {list(array.shape)}"
+                raise ProgramError(f"node {node.name!r}: the reference of {node.primitive} made {made}, not {layout}")
+            self.put(value, np.asarray(array))
+
+    def carry(self, value: Value, to: Places) -> None:
+        """Copy *value* from where it lives to its place as a visitor of *to*."""
+        places = self._home(value)
+        if places is not None:
+            self._send(to, value, places.read(value))
+            return
+        memory = np.zeros(value.layout.span, value.layout.dtype.numpy)
+        scatter(self.arrays[value], value.layout, memory)
+        self._send(to, value, memory)
+
+    def forget(self) -> None:
+        """Drop what belongs to the run that is over; nothing may be in flight any more."""
+        self._in_flight.clear()
+        self.arrays.clear()
+
+    def _home(self, value: Value) -> Places | None:
+        if value.buffer is None:
+            raise ProgramError(f"{value.name} has no place in memory")
+        return self._places.get(value.buffer.placement)
+
+    def _send(self, places: Places, value: Value, memory: Array) -> None:
+        self._in_flight.append(memory)
+        places.write(value, memory)

@@ -1,0 +1,126 @@
+"""Where every tensor of a planned program lies: banks of device memory, and the bytes to copy there once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from clgraph.errors import ProgramError
+from clgraph.graph.primitive import Array
+from clgraph.graph.program import Node, Program, Value
+from clgraph.runtime.engine import Engine
+from clgraph.runtime.memory import Memory
+from clgraph.selector.descriptor import Ref
+
+UNIT = 64
+"""Tensors start at multiples of this many bytes."""
+SLACK = 64
+"""Bytes behind each constant that a vector load may touch."""
+BANK_SHIFT = 56
+"""A pointer in a descriptor is bank << 56 | byte offset."""
+
+
+@dataclass
+class Places:
+    """The banks of one placement: the arena, cut at the device's largest allocation, then constants and visitors.
+
+    Attributes:
+        banks: What a bank number means.
+        fixed: (bank, offset) of constants and of visitors: values of other placements that nodes here read.
+    """
+
+    engine: Engine
+    banks: list[Memory]
+    arena_bank: int
+    fixed: dict[Value, tuple[int, int]] = field(default_factory=dict)
+    _tables: dict[tuple[int, ...], Memory] = field(default_factory=dict)
+
+    @staticmethod
+    def of(program: Program, placement: str, engine: Engine, visitors: Iterable[Value]) -> Places:
+        """Allocate the memory of *placement* and copy the constants that its nodes read.
+
+        Raises:
+            DeviceMemoryError: The device cannot hold it.
+        """
+        arena = program.arenas.get(placement)
+        total = 0 if arena is None else arena.nbytes
+        size = engine.info.max_alloc // UNIT * UNIT
+        parts = [min(size, total - start) for start in range(0, max(total, 1), size)]
+        places = Places(engine, [engine.allocate(part, "the arena of activations") for part in parts], size)
+        nodes = [n for n in program if n.placement == placement]
+        constants = dict.fromkeys(v for n in nodes for v in n.inputs if v.constant is not None)
+        places._pack(constants, size, "constants")
+        places._pack(visitors, size, "values of other devices")
+        return places
+
+    def at(self, value: Value) -> tuple[int, int]:
+        """Return the bank of *value* and the byte offset of its memory in it."""
+        if value in self.fixed:
+            return self.fixed[value]
+        if value.buffer is None or value.buffer.offset is None:
+            raise ProgramError(f"{value.name} has no place in memory")
+        return self._in_arena(value.buffer.offset + value.offset)
+
+    def resolve(self, node: Node, ref: Ref) -> int:
+        """Return the pointer of a descriptor for *ref*, as seen from *node*; -1 for ``null``."""
+        if ref.role == "null":
+            return -1
+        bank, offset = self.role(node, ref.role)
+        return bank << BANK_SHIFT | (offset + ref.offset)
+
+    def role(self, node: Node, role: str) -> tuple[int, int]:
+        """Return bank and byte offset of the tensor that a plan of *node* calls ``in0``, ``out0`` or ``scratch0``."""
+        kind, index = role.rstrip("0123456789"), int(role.lstrip("inoutscrah"))
+        if kind == "scratch":
+            offset = node.scratch[index].offset
+            if offset is None:
+                raise ProgramError(f"{node.name}: {role} has no place in memory")
+            return self._in_arena(offset)
+        if kind not in ("in", "out"):
+            raise ProgramError(f"{node.name}: its plan names {role!r}, which is no tensor")
+        return self.at((node.inputs if kind == "in" else node.outputs)[index])
+
+    def table(self, values: tuple[int, ...]) -> Memory:
+        """Return memory that holds *values* as 32-bit ints; equal tables share it."""
+        if values not in self._tables:
+            self._tables[values] = self.engine.upload(np.array(values, np.int32), "a table of sizes")
+        return self._tables[values]
+
+    def read(self, value: Value) -> Array:
+        """Return the flat memory of *value*, after every earlier command is done."""
+        memory = np.empty(value.layout.span, value.layout.dtype.numpy)
+        self.read_into(value, memory)
+        return memory
+
+    def read_into(self, value: Value, memory: Array) -> None:
+        """Fill C-contiguous *memory* from *value*, after every earlier command is done."""
+        bank, offset = self.at(value)
+        self.engine.stream.read(self.banks[bank], offset, memory)
+
+    def write(self, value: Value, memory: Array) -> None:
+        """Enqueue a copy of flat *memory*, which must live until the stream is finished."""
+        bank, offset = self.at(value)
+        self.engine.stream.write(self.banks[bank], offset, memory)
+
+    def _in_arena(self, offset: int) -> tuple[int, int]:
+        return offset // self.arena_bank, offset % self.arena_bank
+
+    def _pack(self, values: Iterable[Value], size: int, what: str) -> None:
+        """Lay *values* out in banks of their own, and copy those that have data."""
+        banks: list[tuple[int, list[Value]]] = []
+        for value in values:
+            need = -(-(value.layout.nbytes + SLACK) // UNIT) * UNIT
+            if not banks or banks[-1][0] + need > size:
+                banks.append((0, []))
+            used, held = banks[-1]
+            self.fixed[value] = (len(self.banks) + len(banks) - 1, used)
+            banks[-1] = (used + need, [*held, value])
+        for nbytes, held in banks:
+            memory = self.engine.allocate(nbytes, what)
+            self.banks.append(memory)
+            for value in held:
+                if value.constant is not None:
+                    self.engine.stream.write(memory, self.fixed[value][1], np.ascontiguousarray(value.constant))
+            self.engine.stream.finish()

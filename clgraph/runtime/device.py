@@ -1,0 +1,168 @@
+"""Every OpenCL device there is, and the host: their profiles, and finding one by name."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from clgraph.errors import DeviceError
+from clgraph.runtime import driver
+from clgraph.runtime.cpus import usable_cores
+from clgraph.selector.query import DeviceInfo
+
+_PREFIXES = (
+    ("portable computing language", "pocl"),
+    ("intel", "intel"),
+    ("nvidia", "nvidia"),
+    ("amd", "amd"),
+    ("apple", "apple"),
+    ("rusticl", "rusticl"),
+    ("clover", "clover"),
+    ("qualcomm", "qualcomm"),
+    ("arm", "arm"),
+)
+
+_ORDER_ACQ_REL, _SCOPE_DEVICE = 1 << 1, 1 << 5
+"""Bits of CL_DEVICE_ATOMIC_MEMORY_CAPABILITIES."""
+
+
+@dataclass(frozen=True)
+class Device:
+    """One device that nodes can be placed on.
+
+    Attributes:
+        label: What the driver calls it.
+        notes: What a user should know: work-arounds applied, why something does not work.
+        handle: The ``pyopencl.Device``; ``None`` for the host.
+    """
+
+    info: DeviceInfo
+    label: str
+    notes: tuple[str, ...] = ()
+    handle: Any = field(default=None, repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.info.name} ({self.label})"
+
+
+HOST = Device(
+    DeviceInfo(name="host", kind="host", compute_units=1, workers=1, flops=2e9, bytes_per_second=1e10, simd=1),
+    "NumPy references",
+)
+
+
+@functools.cache
+def devices() -> list[Device]:
+    """Return every OpenCL device in the order of the platforms, then the host."""
+    found: list[Device] = []
+    seen: Counter[str] = Counter()
+    for platform in driver.platforms():
+        for handle in platform.get_devices():
+            prefix = _prefix(platform.name, platform.vendor)
+            found.append(_describe(handle, f"{prefix}:{seen[prefix]}"))
+            seen[prefix] += 1
+    return [*found, HOST]
+
+
+def find_device(text: str = "auto") -> Device:
+    """Return the device that *text* selects.
+
+    Args:
+        text: ``auto`` (a GPU whose driver can make a context, else the CPU device), ``cpu`` (PoCL before others),
+            ``gpu``, ``host``, a name (``pocl:0``) or its first part, an index into :func:`devices`, or a part of
+            what the driver calls the device.
+
+    Raises:
+        DeviceError: Nothing fits; the message lists what there is.
+    """
+    there = devices()
+    wanted = text.strip().lower()
+    cpus = sorted((d for d in there if d.info.kind == "cpu"), key=lambda d: not d.info.name.startswith("pocl"))
+    gpus = [d for d in there if d.info.kind == "gpu"]
+    if wanted == "auto":
+        found = [*(d for d in gpus if driver.works(d.handle)), *cpus]
+    elif wanted in ("cpu", "gpu"):
+        found = cpus if wanted == "cpu" else gpus
+    elif wanted.isdecimal():
+        found = there[int(wanted) : int(wanted) + 1]
+    else:
+        exact = [d for d in there if wanted in (d.info.name, d.info.name.partition(":")[0])]
+        found = exact or [d for d in there if wanted and wanted in d.label.lower()]
+    if not found:
+        listing = "".join(f"\n  {i}: {d}" for i, d in enumerate(there))
+        hint = "" if len(there) > 1 else "\nNo OpenCL driver was found; pip install pocl-binary-distribution==3.0"
+        raise DeviceError(f"no device is called {text!r}; there are:{listing}{hint}")
+    return found[0]
+
+
+def _prefix(platform: str, vendor: str) -> str:
+    for text, prefix in _PREFIXES:
+        if re.search(rf"\b{text}\b", platform.lower()):
+            return prefix
+    for text, prefix in _PREFIXES:
+        if re.search(rf"\b{text}\b", vendor.lower()):
+            return prefix
+    return re.sub(r"\W+", "", platform.lower().split()[0]) if platform.split() else "opencl"
+
+
+def _describe(handle: Any, name: str) -> Device:
+    kind = driver.kind(handle)
+    extensions = frozenset(handle.extensions.split())
+    units = handle.max_compute_units
+    simd = _simd(handle.native_vector_width_float) if kind == "cpu" else 1
+    notes: tuple[str, ...] = ()
+    if name.startswith("pocl"):
+        simd_of_isa, notes = driver.work_around(handle)
+        simd = simd_of_isa or simd
+    gigahertz = (handle.max_clock_frequency or 3000) / 1000
+    workers = min(units, usable_cores()) if kind == "cpu" else units
+    flops = (workers * simd * 4 if kind == "cpu" else units * 256) * gigahertz * 1e9
+    info = DeviceInfo(
+        name=name,
+        kind=kind,
+        vendor=handle.vendor,
+        driver=f"{handle.version} {handle.driver_version}",
+        compute_units=units,
+        workers=workers,
+        simd=simd,
+        max_work_group=handle.max_work_group_size,
+        local_bytes=handle.local_mem_size,
+        max_alloc=handle.max_mem_alloc_size,
+        global_bytes=handle.global_mem_size,
+        extensions=extensions,
+        features=_features(handle, extensions),
+        flops=flops,
+        bytes_per_second=4e10 if kind == "cpu" else flops / 16,
+        launch_seconds=3e-5 if name.startswith("pocl") else 8e-6,
+    )
+    return Device(info, handle.name, notes, handle)
+
+
+def _simd(width: int) -> int:
+    """Return the vector width of the kernels to use on a CPU that reports *width* floats."""
+    return next((simd for simd in (16, 8) if width >= simd), 4)
+
+
+def _features(handle: Any, extensions: frozenset[str]) -> frozenset[str]:
+    atomics = driver.atomic_capabilities(handle)
+    wide = _ORDER_ACQ_REL | _SCOPE_DEVICE
+    present = {
+        "fp64": "cl_khr_fp64" in extensions,
+        "fp16": "cl_khr_fp16" in extensions,
+        "acq_rel": atomics & wide == wide,
+        "subgroups": bool(extensions & {"cl_khr_subgroups", "cl_intel_subgroups"}),
+        "int_dot": "cl_khr_integer_dot_product" in extensions,
+        "nvidia_ptx": "cl_nv_device_attribute_query" in extensions,
+    }
+    return frozenset(name for name, there in present.items() if there)
+
+
+def with_workers(device: Device, threads: int | None) -> Device:
+    """Return *device* with at most *threads* workers, where it is a CPU."""
+    if threads is None or device.info.kind != "cpu" or threads >= device.info.workers:
+        return device
+    share = threads / device.info.workers
+    return replace(device, info=replace(device.info, workers=threads, flops=device.info.flops * share))

@@ -1,0 +1,124 @@
+"""An engine: one device opened for work, with its context, its queue, its kernels and its memory."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from clgraph.errors import DeviceError, KernelBuildError
+from clgraph.graph.primitive import Array
+from clgraph.runtime import binaries, driver, memory
+from clgraph.runtime.device import Device, with_workers
+from clgraph.runtime.memory import Memory
+from clgraph.runtime.stream import Stream
+
+Scalar = np.int32 | np.int64 | np.float32
+KernelArgument = Memory | Scalar
+
+
+class Engine:
+    """One OpenCL device in use. Kernels are built once an engine; safe to share between threads.
+
+    Attributes:
+        info: The device's profile, ``workers`` cut to the threads asked for.
+        stream: The queue that programs run on.
+        failures: What the driver's commands raise.
+    """
+
+    def __init__(self, device: Device, threads: int | None = None) -> None:
+        """Open *device*.
+
+        Raises:
+            DeviceError: The driver makes no context or queue.
+        """
+        if device.handle is None:
+            raise DeviceError(f"{device.info.name} is no OpenCL device")
+        self.device = with_workers(device, threads)
+        self.info = self.device.info
+        self._cl = driver.load()
+        self.failures: tuple[type[Exception], ...] = (self._cl.Error,)
+        self._process = os.getpid()
+        self._programs: dict[str, Any] = {}
+        self._lock = threading.Lock()
+        try:
+            self._context = self._cl.Context([device.handle])
+            self.stream = Stream(self._context, device.handle)
+        except self._cl.Error as error:
+            raise DeviceError(f"{device} cannot be opened: {error}") from error
+
+    def check_process(self) -> None:
+        """Raise ``DeviceError`` in a process that was forked after the engine was opened."""
+        if os.getpid() != self._process:
+            raise DeviceError(
+                f"this engine on {self.info.name} was opened before the process was forked, and a driver's threads do "
+                "not survive that: start the process with the 'spawn' method and compile the model in it"
+            )
+
+    def profiling_stream(self) -> Stream:
+        """Return a new stream whose events carry times."""
+        return Stream(self._context, self.device.handle, profiling=True)
+
+    def allocate(self, nbytes: int, what: str) -> Memory:
+        """Return memory for *what*. Raises ``DeviceMemoryError`` as :func:`clgraph.runtime.memory.allocate`."""
+        self.check_process()
+        return memory.allocate(self._context, self.info, nbytes, what)
+
+    def upload(self, array: Array, what: str) -> Memory:
+        """Return memory that holds the bytes of *array*."""
+        data = np.ascontiguousarray(array)
+        held = self.allocate(data.nbytes, what)
+        self.stream.write(held, 0, data)
+        self.stream.finish()
+        return held
+
+    def build(self, text: str, what: str, *, library: bool = False) -> bool:
+        """Build a program, or find that it is there; returns whether it had to be compiled.
+
+        Raises:
+            KernelBuildError: It does not compile.
+        """
+        self.check_process()
+        options = binaries.options_for(self.info.features, library)
+        key = binaries.text_key(text, options)
+        with self._lock:
+            if key in self._programs:
+                return False
+            self._programs[key] = binaries.build(self._context, self.device.handle, text, options, what)
+            return True
+
+    def kernel(
+        self, text: str, entry: str, args: list[KernelArgument], *, library: bool = False, what: str = ""
+    ) -> BoundKernel:
+        """Return kernel *entry* of *text* with its arguments bound, for good.
+
+        Raises:
+            KernelBuildError: The text does not compile, has no such kernel, or the kernel takes other arguments.
+        """
+        self.build(text, what or entry, library=library)
+        program = self._programs[binaries.text_key(text, binaries.options_for(self.info.features, library))]
+        try:
+            kernel = self._cl.Kernel(program, entry)
+            kernel.set_args(*(a.handle if isinstance(a, Memory) else a for a in args))
+        except (self._cl.Error, TypeError) as error:
+            raise KernelBuildError(
+                f"kernel {what or entry}: {entry} does not take {len(args)} arguments: {error}"
+            ) from error
+        return BoundKernel(kernel, [a for a in args if isinstance(a, Memory)])
+
+
+class BoundKernel:
+    """A kernel with its arguments, and the memory that they refer to."""
+
+    __slots__ = ("handle", "held")
+
+    def __init__(self, handle: Any, held: list[Memory]) -> None:
+        """Keep *held* alive as long as the kernel."""
+        self.handle, self.held = handle, held
+
+    def on(self, stream: Stream, grid: tuple[int, ...], group: tuple[int, ...] | None) -> Callable[[], Any]:
+        """Return the step that enqueues the kernel on *stream*."""
+        return stream.launch(self.handle, grid, group)

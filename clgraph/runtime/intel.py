@@ -1,0 +1,59 @@
+"""Intel's CPU runtime from its wheels: made visible to the loader without the user setting variables."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import sysconfig
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+
+SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
+
+
+def runtime_libraries(prefixes: Iterable[Path]) -> list[Path]:
+    """Return the runtime's library (``libintelocl.so*``) below the ``lib`` folders of *prefixes*; usually none."""
+    found = (p for prefix in prefixes for p in sorted((prefix / "lib").glob("libintelocl.so*")))
+    return list({p.resolve(): p for p in found})
+
+
+def make_visible(folder: Path) -> None:
+    """Where the wheels ``intel-opencl-rt`` and ``intel-cmplr-lib-rt`` are installed, name them to OpenCL's loader.
+
+    *folder* gets an ``.icd`` file with the library's full path, beside copies of those that the loader would have read,
+    and ``OCL_ICD_VENDORS`` names *folder*. PoCL of the wheels is found by pyopencl's loader in any case.
+    """
+    prefixes = dict.fromkeys(Path(p) for p in (sys.prefix, sysconfig.get_path("data")))
+    libraries = runtime_libraries(prefixes)
+    if not libraries:
+        return
+    before = Path(os.environ.get("OCL_ICD_VENDORS", SYSTEM_VENDORS))
+    if before == folder:
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_vendors(folder, libraries[0], before)
+    except OSError as error:
+        warnings.warn(f"Intel's OpenCL runtime stays hidden: {folder} cannot be written ({error})", stacklevel=2)
+        return
+    os.environ["OCL_ICD_VENDORS"] = str(folder)
+    _preload(libraries[0].parent)
+
+
+def write_vendors(folder: Path, library: Path, before: Path) -> None:
+    """Fill *folder* with the ``.icd`` files of *before* and one for *library*."""
+    for old in folder.glob("*.icd"):
+        old.unlink()
+    for path in sorted(before.glob("*.icd")) if before.is_dir() else []:
+        if "intelocl" not in (text := path.read_text(encoding="utf-8")):
+            (folder / path.name).write_text(text, encoding="utf-8")
+    (folder / "clgraph-intel.icd").write_text(f"{library}\n", encoding="utf-8")
+
+
+def _preload(folder: Path) -> None:
+    """Load the compiler runtime that Intel's library needs, so that it is found outside the loader's search path."""
+    for name in ("libintlc.so.5", "libimf.so", "libsvml.so", "libirng.so"):
+        if (folder / name).is_file():
+            ctypes.CDLL(str(folder / name), mode=ctypes.RTLD_GLOBAL)

@@ -1,0 +1,63 @@
+"""A queue of commands of one engine."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from clgraph.errors import DeviceError
+from clgraph.graph.primitive import Array
+from clgraph.runtime import driver
+from clgraph.runtime.memory import Memory
+
+Step = Callable[[], Any]
+"""A prepared command: calling it enqueues; returns an event."""
+
+
+class Stream:
+    """Runs commands in the order they are given. Copies and kernels return before they are done, reads after."""
+
+    def __init__(self, context: Any, handle: Any, *, profiling: bool = False) -> None:
+        """Open a queue on a device; with *profiling*, its events carry times."""
+        self._cl = driver.load()
+        flags = self._cl.command_queue_properties.PROFILING_ENABLE if profiling else 0
+        self.queue = self._cl.CommandQueue(context, handle, properties=flags)
+
+    def launch(self, kernel: Any, grid: tuple[int, ...], group: tuple[int, ...] | None) -> Step:
+        """Return the step that enqueues *kernel*, whose arguments are bound."""
+        return functools.partial(self._cl.enqueue_nd_range_kernel, self.queue, kernel, grid, group)
+
+    def write(self, memory: Memory, offset: int, array: Array) -> Any:
+        """Enqueue a copy of a C-contiguous *array* to *memory*; the array must live until the stream is finished."""
+        if array.nbytes == 0:
+            return None
+        return self._cl.enqueue_copy(self.queue, memory.handle, array, dst_offset=offset, is_blocking=False)
+
+    def read(self, memory: Memory, offset: int, array: Array) -> Any:
+        """Fill a C-contiguous *array* from *memory*; returns when it is there, and all earlier commands are done."""
+        if array.nbytes == 0:
+            return None
+        return self._cl.enqueue_copy(self.queue, array, memory.handle, src_offset=offset, is_blocking=True)
+
+    def fill(self, memory: Memory, value: int = 0) -> None:
+        """Enqueue setting every byte of *memory* to *value*."""
+        self._cl.enqueue_fill_buffer(self.queue, memory.handle, np.uint8(value), 0, memory.nbytes)
+
+    def times(self, event: Any) -> tuple[int, int, int]:
+        """Wait for *event* of a profiling stream; return when it was queued, started and ended, in nanoseconds."""
+        event.wait()
+        return event.profile.queued, event.profile.start, event.profile.end
+
+    def finish(self) -> None:
+        """Wait until every command is done.
+
+        Raises:
+            DeviceError: The device reports that one has failed.
+        """
+        try:
+            self.queue.finish()
+        except self._cl.Error as error:
+            raise DeviceError(f"the device failed: {error}") from error

@@ -1,0 +1,24 @@
+"""Fixtures of all tests: the devices that tests with the mark ``opencl`` run on."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from clgraph.errors import ClgraphError
+
+DEVICES = [d.strip() for d in os.environ.get("CLGRAPH_TEST_DEVICES", "pocl").split(",") if d.strip()]
+"""Names as ``clgraph.runtime.device.find_device`` takes them."""
+
+
+@pytest.fixture(params=DEVICES, scope="session")
+def engine(request: pytest.FixtureRequest):
+    """An engine on each device of ``CLGRAPH_TEST_DEVICES``; skips where there is none such."""
+    from clgraph.runtime.device import find_device
+    from clgraph.runtime.engine import Engine
+
+    try:
+        return Engine(find_device(request.param))
+    except ClgraphError as error:
+        pytest.skip(f"no device {request.param!r}: {error}")
