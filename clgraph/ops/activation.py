@@ -57,7 +57,7 @@ FUNCTIONS: dict[str, Callable[[Array, float, float], Array]] = {
     "mish": lambda v, a, b: v * np.tanh(np.logaddexp(v, 0)),
     "not": lambda v, a, b: np.logical_not(v),
 }
-"""Function by name, with parameters ``alpha`` and ``beta``; all but ``not`` (of a BOOL) are names of ``post_codes.clh``."""
+"""Function by name, with parameters ``alpha`` and ``beta``; all but ``not`` have codes in ``post_codes.clh``."""
 
 
 @primitive

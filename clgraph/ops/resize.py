@@ -70,7 +70,7 @@ class Resize(Primitive):
             if sizes:
                 shape[axis], factors[axis] = sizes[i], sizes[i] / max(sizes_of[axis], 1)
             else:
-                rounded = sizes_of[axis] * given[i]
+                rounded = float(np.float32(sizes_of[axis]) * np.float32(given[i]))
                 shape[axis] = floor(rounded if self.policy == "stretch" else rounded + 0.5)
                 factors[axis] = given[i]
         return Bound(
@@ -117,20 +117,23 @@ def _taps(one: Resize, size: int) -> Taps:
 
 
 def _coordinate(rule: str, i: int, scale: float, size: int, out: int) -> float:
+    """Return where output element *i* lies in x, in the float32 steps of ONNX Runtime, so that ties fall alike."""
     if scale == 1 and size == out:
         return float(i)
+    half, at, factor = np.float32(0.5), np.float32(i), np.float32(scale)
     match rule:
         case "half_pixel":
-            return (i + 0.5) / scale - 0.5
+            return float((at + half) / factor - half)
         case "pytorch_half_pixel":
-            return (i + 0.5) / scale - 0.5 if out > 1 else 0.0
+            return float((at + half) / factor - half) if out > 1 else 0.0
         case "half_pixel_symmetric":
-            adjusted = out / (scale * size)
-            return size / 2 * (1 - adjusted) + (i + 0.5) / scale - 0.5
+            adjusted = np.float32(out) / (factor * np.float32(size))
+            offset = np.float32(size) * half * (np.float32(1) - adjusted)
+            return float(offset + (at + half) / factor - half)
         case "align_corners":
-            return i * (size - 1) / (out - 1) if out > 1 else 0.0
+            return float(at * np.float32(size - 1) / np.float32(out - 1)) if out > 1 else 0.0
         case "asymmetric":
-            return i / scale
+            return float(at / factor)
     raise ShapeError(f"coordinates {rule!r} are not computed")
 
 

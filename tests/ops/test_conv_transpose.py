@@ -1,0 +1,28 @@
+"""Transposed convolution."""
+
+import numpy as np
+import pytest
+
+from tests.support.onnx_case import agree
+
+CASES = {
+    "doubling": ((1, 3, 5, 4), (3, 4, 2, 2), {"strides": [2, 2]}),
+    "overlapping": ((2, 3, 5, 4), (3, 4, 3, 3), {"strides": [2, 1], "pads": [1, 0, 1, 1]}),
+    "output_padding": ((1, 3, 5, 4), (3, 4, 3, 3), {"strides": [3, 2], "output_padding": [1, 1]}),
+    "dilated": ((1, 3, 5, 4), (3, 2, 3, 2), {"dilations": [2, 2]}),
+    "groups": ((1, 6, 5, 4), (6, 2, 3, 3), {"group": 3, "strides": [2, 2]}),
+    "same_upper": ((1, 3, 5, 4), (3, 4, 3, 3), {"auto_pad": "SAME_UPPER", "strides": [2, 2]}),
+    "same_lower": ((1, 3, 5, 4), (3, 4, 3, 3), {"auto_pad": "SAME_LOWER", "strides": [2, 2]}),
+    "output_shape": ((1, 3, 5, 4), (3, 4, 3, 3), {"output_shape": [10, 8], "strides": [2, 2]}),
+    "one_axis": ((1, 3, 7), (3, 2, 4), {"strides": [2]}),
+}
+
+
+@pytest.mark.parametrize("opset", [7, 11, 22])
+@pytest.mark.parametrize("case", CASES)
+def test_import_and_reference_agree_with_onnxruntime(case, opset, rng):
+    x, w, attributes = CASES[case]
+    bias = (w[1] * attributes.get("group", 1),)
+    arrays = [rng.standard_normal(s).astype(np.float32) for s in (x, w, bias)]
+    agree("ConvTranspose", arrays, opset=opset, rtol=1e-4, atol=1e-5, **attributes)
+    agree("ConvTranspose", arrays[:2], opset=opset, rtol=1e-4, atol=1e-5, **attributes)

@@ -1,0 +1,77 @@
+"""Pooling over windows."""
+
+import numpy as np
+import pytest
+
+from clgraph.errors import UnsupportedError
+from clgraph.ops.pooling import Pooling
+from tests.support.onnx_case import agree
+
+CASES = {
+    "plain": ((2, 3, 9, 8), {"kernel_shape": [3, 2]}),
+    "padded_strided": ((1, 3, 9, 8), {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}),
+    "uneven_pads": ((1, 3, 9, 8), {"kernel_shape": [2, 3], "strides": [2, 1], "pads": [0, 0, 1, 2]}),
+    "same_upper": ((1, 3, 9, 8), {"kernel_shape": [3, 2], "strides": [2, 3], "auto_pad": "SAME_UPPER"}),
+    "same_lower": ((1, 3, 9, 8), {"kernel_shape": [3, 2], "strides": [2, 3], "auto_pad": "SAME_LOWER"}),
+    "one_axis": ((2, 3, 11), {"kernel_shape": [3], "strides": [2]}),
+    "three_axes": ((1, 2, 5, 6, 4), {"kernel_shape": [2, 3, 2]}),
+}
+CEIL = {
+    "ceil": ((1, 2, 10, 8), {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}),
+    "ceil_padded": ((1, 2, 6, 7), {"kernel_shape": [3, 2], "strides": [2, 3], "pads": [1, 1, 1, 1], "ceil_mode": 1}),
+    "ceil_starts_in_padding": (
+        (1, 2, 3, 3),
+        {"kernel_shape": [2, 2], "strides": [3, 3], "pads": [1, 1, 1, 1], "ceil_mode": 1},
+    ),
+}
+
+
+@pytest.mark.parametrize("opset", [8, 10, 12, 22])
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
+def test_import_and_reference_agree_with_onnxruntime(op, case, opset, rng):
+    shape, attributes = CASES[case]
+    agree(op, [rng.standard_normal(shape).astype(np.float32) - 3], opset=opset, **attributes)
+
+
+@pytest.mark.parametrize("opset", [10, 12, 22])
+@pytest.mark.parametrize("case", CEIL)
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
+def test_a_partial_last_window_agrees_with_onnxruntime(op, case, opset, rng):
+    shape, attributes = CEIL[case]
+    agree(op, [rng.standard_normal(shape).astype(np.float32) - 3], opset=opset, **attributes)
+
+
+@pytest.mark.parametrize("case", [*CASES, *CEIL])
+def test_an_average_over_the_pads_agrees_with_onnxruntime(case, rng):
+    shape, attributes = (CASES | CEIL)[case]
+    x = rng.standard_normal(shape).astype(np.float32) - 3
+    agree("AveragePool", [x], opset=19, count_include_pad=1, **attributes)
+
+
+def test_dilated_windows_agree_with_onnxruntime(rng):
+    x = rng.standard_normal((1, 3, 11, 10)).astype(np.float32) - 3
+    agree("MaxPool", [x], opset=12, kernel_shape=[3, 2], dilations=[2, 3], pads=[1, 1, 1, 1])
+
+
+@pytest.mark.parametrize("count_include_pad", [0, 1])
+def test_a_dilated_average_is_the_mean_of_its_taps(count_include_pad, rng):
+    x = rng.standard_normal((1, 1, 9, 8))
+    pooling = Pooling("average", (3, 2), (2, 1), (2, 3), ((1, 2), (2, 1)), count_include_pad=bool(count_include_pad))
+    (y,) = pooling.reference(x)
+    for row, column in np.ndindex(*y.shape[2:]):
+        at = [(2 * row - 1 + 2 * i, column - 2 + 3 * j) for i in range(3) for j in range(2)]
+        taps = [x[0, 0, r, c] for r, c in at if 0 <= r < 9 and 0 <= c < 8]
+        count = len(at) if count_include_pad else len(taps)
+        assert np.isclose(y[0, 0, row, column], sum(taps) / count)
+
+
+def test_integers_are_pooled(rng):
+    agree("MaxPool", [rng.integers(-100, 100, (1, 2, 6, 6)).astype(np.int8)], opset=12, kernel_shape=[3, 3])
+
+
+def test_the_indices_of_a_max_pool_are_refused(rng):
+    with pytest.raises(UnsupportedError, match="indices"):
+        agree(
+            "MaxPool", [rng.standard_normal((1, 2, 6, 6)).astype(np.float32)], opset=12, kernel_shape=[2, 2], outputs=2
+        )

@@ -1,0 +1,41 @@
+"""Shapes as data, filled tensors, ranges, identities."""
+
+import numpy as np
+import pytest
+
+from tests.support.onnx_case import agree
+
+
+@pytest.mark.parametrize("opset", [7, 13, 15, 21])
+def test_the_shape_is_known_without_a_node(opset, rng):
+    x = rng.standard_normal((2, 3, 4)).astype(np.float32)
+    assert len(agree("Shape", [x], opset=opset)) == 0
+    assert len(agree("Size", [x], opset=opset)) == 0
+    if opset >= 15:
+        agree("Shape", [x], opset=opset, start=1)
+        agree("Shape", [x], opset=opset, start=-2, end=-1)
+
+
+@pytest.mark.parametrize("opset", [9, 20, 21])
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.bool_])
+def test_constant_of_shape_agrees_with_onnxruntime(dtype, opset):
+    import onnx
+
+    value = onnx.numpy_helper.from_array(np.array([1], dtype))
+    agree("ConstantOfShape", [np.array([2, 3], np.int64)], opset=opset, constant=(0,), value=value)
+    agree("ConstantOfShape", [np.array([100, 101], np.int64)], opset=opset, constant=(0,))
+
+
+@pytest.mark.parametrize(("start", "limit", "step"), [(0, 10, 3), (5, -5, -2), (0.5, 3.0, 0.25), (3, 3, 1)])
+def test_range_agrees_with_onnxruntime(start, limit, step):
+    dtype = np.float32 if isinstance(step, float) else np.int64
+    agree("Range", [np.array(v, dtype) for v in (start, limit, step)], opset=11, constant=(0, 1, 2))
+
+
+@pytest.mark.parametrize("opset", [7, 10, 12, 13])
+def test_dropout_and_identity_leave_no_layer(opset, rng):
+    x = rng.standard_normal((2, 3)).astype(np.float32)
+    assert len(agree("Identity", [x], opset=opset)) == 0
+    assert len(agree("Dropout", [x], opset=opset)) == 0
+    if opset >= 12:
+        agree("Dropout", [x], opset=opset, outputs=2)

@@ -1,0 +1,54 @@
+"""Slices and splits."""
+
+import numpy as np
+import pytest
+
+from clgraph.errors import ShapeError
+from tests.support.onnx_case import agree
+
+BIG = 2**31 - 1
+CASES = [
+    ((1, 0), (3, 2), None, None),
+    ((1,), (-1,), (1,), None),
+    ((-3, 2), (BIG, 0), (2, 0), (1, -1)),
+    ((BIG,), (-BIG,), (2,), (-1,)),
+    ((0,), (BIG,), (2,), (2,)),
+    ((3,), (-BIG,), (2,), (-2,)),
+    ((2,), (2,), (1,), None),
+]
+
+
+@pytest.mark.parametrize("opset", [10, 11, 13])
+@pytest.mark.parametrize("case", CASES)
+def test_slices_agree_with_onnxruntime(case, opset, rng):
+    x = rng.standard_normal((3, 4, 5)).astype(np.float32)
+    inputs = [x, *(None if v is None else np.array(v, np.int64) for v in case)]
+    while inputs[-1] is None:
+        inputs.pop()
+    agree("Slice", inputs, opset=opset, constant=range(1, len(inputs)))
+
+
+@pytest.mark.parametrize("opset", [7, 9])
+def test_old_slices_agree_with_onnxruntime(opset, rng):
+    x = rng.standard_normal((3, 4, 5)).astype(np.float32)
+    agree("Slice", [x], opset=opset, starts=[1, -3], ends=[3, BIG], axes=[0, 2])
+    agree("Slice", [x], opset=opset, starts=[1, -3], ends=[3, -1])
+
+
+@pytest.mark.parametrize("opset", [7, 11, 13, 18])
+def test_splits_agree_with_onnxruntime(opset, rng):
+    x = rng.standard_normal((2, 6)).astype(np.float32)
+    sizes = {"split": [1, 2, 3]} if opset < 13 else {}
+    given = [np.array([1, 2, 3], np.int64)] if opset >= 13 else []
+    agree("Split", [x, *given], opset=opset, outputs=3, axis=1, constant=(1,), **sizes)
+    agree("Split", [x], opset=opset, outputs=3, axis=1, **({"num_outputs": 3} if opset >= 18 else {}))
+
+
+def test_a_split_that_does_not_divide_makes_the_last_part_smaller(rng):
+    agree("Split", [rng.standard_normal((7, 2)).astype(np.float32)], opset=18, outputs=3, num_outputs=3)
+
+
+def test_refuses_parts_that_do_not_make_up_the_axis(rng):
+    x = rng.standard_normal((7, 2)).astype(np.float32)
+    with pytest.raises(ShapeError, match="do not make up"):
+        agree("Split", [x, np.array([3, 3], np.int64)], opset=13, outputs=2, constant=(1,))
