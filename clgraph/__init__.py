@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from clgraph import errors
-    from clgraph.compiler import compile_model as compile  # noqa: A004  # the public name of the one call
+    from clgraph.compiler import compile_model as compile
     from clgraph.graph.topology import Topology
     from clgraph.model import Model
     from clgraph.runtime.device import devices

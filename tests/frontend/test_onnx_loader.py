@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -57,7 +58,7 @@ def test_nodes_of_one_name_are_told_apart() -> None:
 
 def test_weird_names_are_kept() -> None:
     names = ["a b", "häus/θ:0", "'; --", "%d{}", "n" * 300]
-    nodes = [helper.make_node("Relu", [a], [b], b) for a, b in zip(names, names[1:], strict=False)]
+    nodes = [helper.make_node("Relu", [a], [b], b) for a, b in pairwise(names)]
     values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [2]) for n in (names[0], names[-1])]
     model = helper.make_model(helper.make_graph(nodes, "", values[:1], values[1:]))
     topology = load_model(model)
@@ -94,7 +95,7 @@ def test_raw_data_is_not_copied_out_of_its_bytes() -> None:
     assert not weights.flags.writeable
 
 
-@pytest.mark.parametrize("dtype", [d for d in DType], ids=str)
+@pytest.mark.parametrize("dtype", list(DType), ids=str)
 def test_every_element_type_is_read_from_raw_data_and_from_typed_fields(dtype: DType) -> None:
     array = np.array([[0, 1, 2], [1, 0, 3]]).astype(dtype.numpy)
     for raw in (True, False):
@@ -192,7 +193,7 @@ def test_an_unread_schema_version_is_refused_with_those_that_are_read(monkeypatc
 def test_a_newer_operator_set_than_onnx_knows_is_refused() -> None:
     model = chain()
     model.opset_import[0].version = 999
-    with pytest.raises(UnsupportedError, match="operator set 999.*install a newer onnx"):
+    with pytest.raises(UnsupportedError, match=r"operator set 999.*install a newer onnx"):
         load_model(model)
 
 

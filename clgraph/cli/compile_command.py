@@ -1,0 +1,53 @@
+"""``clgraph compile``."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import click
+
+from clgraph.cli.compiling import compiled
+from clgraph.cli.options import ModelOptions, model_options
+from clgraph.cli.output import milliseconds, nbytes, say, table
+from clgraph.explain import explain
+from clgraph.graph.program import Program
+
+
+@click.command(name="compile")
+@model_options
+def command(options: ModelOptions) -> None:
+    r"""Compile MODEL (an ONNX file) and show what the passes did.
+
+    \b
+    Examples:
+      clgraph compile model.onnx
+      clgraph compile model.onnx --shape x=1,3,224,224 --dump-graphs graphs
+      clgraph compile model.onnx --disable-pass prepare_primitive_fusing --verify-passes
+      clgraph compile model.onnx --force-kernel conv1=convolution.ref
+      clgraph compile model.onnx --device null
+    """
+    model = compiled(options)
+    table(
+        ("number", "pass", "changes", "ms"),
+        [(f"{p.number:02}", p.name, p.changes, milliseconds(p.seconds)) for p in model.passes],
+    )
+    say()
+    _summary(model.program, sum(p.seconds for p in model.passes))
+    if (folder := options.config["dump_graphs"]) is not None:
+        say(f"graphs      {folder}")
+
+
+def _summary(program: Program, seconds: float) -> None:
+    report = explain(program)
+    kernels = Counter(node.implementation for node in report.nodes if node.steps)
+    weights = sum(v.layout.nbytes for v in program.constants)
+    say(f"passes      {milliseconds(seconds)} ms")
+    say(f"nodes       {len(program)}, with {sum(len(n.fused) for n in program)} operations fused into them")
+    say(f"reorders    {sum(n.primitive.kind == 'reorder' for n in program)}")
+    say(f"kernels     {', '.join(f'{name} ({count})' for name, count in sorted(kernels.items(), key=str))}")
+    say(f"constants   {nbytes(weights)}")
+    for placement, arena in program.arenas.items():
+        shared = f"at least {nbytes(arena.lower_bound)}, without sharing {nbytes(arena.unshared)}"
+        say(f"arena       {nbytes(arena.nbytes)} on {placement} ({shared})")
+    for name, note in program.notes.items():
+        say(f"note        {name}: {note}")

@@ -1,0 +1,104 @@
+"""From the shared options to a compiled model and its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+import clgraph
+from clgraph.cli.options import DeviceOptions, ModelOptions
+from clgraph.cli.output import working
+from clgraph.core.dtype import DType
+from clgraph.core.layout import Shape
+from clgraph.errors import InputError
+from clgraph.graph.primitive import Array
+from clgraph.graph.topology import Signature
+from clgraph.model import Model, Shapes
+
+
+def load(options: ModelOptions) -> Model:
+    """Return the model with its device opened; compiled when its shapes are known.
+
+    Raises:
+        ClgraphError: Anything that is wrong with the model, the device or the options.
+    """
+    where = options.where
+    with working(f"compiling {options.model.name}"):
+        return clgraph.compile(
+            options.model,
+            device=where.device,
+            shapes=dict(options.shapes),
+            threads=where.threads,
+            cache_dir=where.cache_dir,
+            config=dict(options.config),
+        )
+
+
+def compiled(options: ModelOptions) -> Model:
+    """Return the model compiled for the shapes that *options* give; raises like :func:`load`, and for open shapes."""
+    model = load(options)
+    if not options.shapes and not model.is_static:
+        check_shapes(model, {})
+    return model
+
+
+def check_shapes(model: Model, shapes: Shapes) -> None:
+    """Raise ``InputError`` with the option to give when an input's shape is open."""
+    for signature in model.inputs:
+        if not signature.is_fixed and signature.name not in shapes:
+            raise InputError(f"input {signature} has an open shape; give it one: --shape {_example(signature)}")
+
+
+def open_model(where: DeviceOptions, path: Path) -> Model:
+    """Return the model at *path* on the device of *where*, with no other option."""
+    return clgraph.compile(path, device=where.device, threads=where.threads, cache_dir=where.cache_dir)
+
+
+def random_feeds(model: Model, shapes: Mapping[str, Shape], seed: int) -> dict[str, Array]:
+    """Return an array an input: normal floats, small integers, coins for booleans.
+
+    Raises:
+        InputError: The shape of an input is open.
+    """
+    check_shapes(model, shapes)
+    random = np.random.default_rng(seed)
+    return {
+        s.name: _random(random, s.dtype or DType.F32, model.topology.shape_of(s.name, shapes)) for s in model.inputs
+    }
+
+
+def read_feeds(texts: tuple[str, ...]) -> dict[str, Array]:
+    """Return arrays by name from ``NAME=file.npy``.
+
+    Raises:
+        InputError: A text is not of that form, or its file holds no array.
+    """
+    found: dict[str, Array] = {}
+    for text in texts:
+        name, equals, path = text.partition("=")
+        if not (name and equals and path):
+            raise InputError(f"--input {text!r} is not NAME=FILE.npy")
+        try:
+            found[name] = np.load(path, allow_pickle=False)
+        except FileNotFoundError as error:
+            raise InputError(f"there is no file {path}") from error
+        except (OSError, ValueError, EOFError) as error:
+            raise InputError(f"{path} is no .npy file of numbers: {error}") from error
+        if not isinstance(found[name], np.ndarray):
+            raise InputError(f"{path} holds several arrays; give one .npy file an input")
+    return found
+
+
+def _random(random: np.random.Generator, dtype: DType, shape: Shape) -> Array:
+    if dtype is DType.BOOL:
+        return random.integers(0, 2, shape).astype(np.bool_)
+    if dtype.floating:
+        return random.standard_normal(shape).astype(dtype.numpy)
+    return random.integers(0, 8, shape).astype(dtype.numpy)
+
+
+def _example(signature: Signature) -> str:
+    sizes = [str(d) if isinstance(d, int) else "SIZE" for d in signature.shape or ("SIZE",)]
+    return f"{signature.name}={','.join(sizes)}"

@@ -1,0 +1,61 @@
+"""``clgraph devices``."""
+
+from __future__ import annotations
+
+import click
+
+from clgraph.cli.output import nbytes, say, table
+from clgraph.runtime.device import Device, devices, find_device
+
+
+@click.command(name="devices")
+@click.option("--verbose", "-v", is_flag=True, help="Show extensions and the figures that costs are estimated by.")
+def command(verbose: bool) -> None:
+    r"""List the OpenCL devices there are, with their profiles.
+
+    The device that `auto` selects has a star. Select one by its name (pocl:0), its kind (cpu, gpu, host), its index, or
+    a part of what its driver calls it.
+
+    \b
+    Examples:
+      clgraph devices
+      clgraph run model.onnx --random-inputs --device gpu
+    """
+    found = devices()
+    auto = find_device("auto") if any(d.handle is not None for d in found) else None
+    table(
+        ("", "index", "name", "kind", "device", "units", "workers", "simd", "local", "memory", "features"),
+        [("*" if d is auto else "", i, *_row(d)) for i, d in enumerate(found)],
+    )
+    for device in found:
+        for note in device.notes:
+            say(f"{device.info.name}: {note}")
+        if verbose:
+            say(f"{device.info.name}: {_figures(device)}")
+
+
+def _row(device: Device) -> tuple[object, ...]:
+    info = device.info
+    if device.handle is None:
+        return info.name, info.kind, device.label, "", "", "", "", "", ""
+    return (
+        info.name,
+        info.kind,
+        device.label,
+        info.compute_units,
+        info.workers,
+        info.simd,
+        nbytes(info.local_bytes),
+        nbytes(info.global_bytes),
+        " ".join(sorted(info.features)),
+    )
+
+
+def _figures(device: Device) -> str:
+    info = device.info
+    return (
+        f"driver {info.driver or 'none'}, largest allocation {nbytes(info.max_alloc)}, estimates by "
+        f"{info.flops / 1e9:.0f} GFLOP/s, {info.bytes_per_second / 1e9:.0f} GB/s, "
+        f"{info.launch_seconds * 1e6:.0f} us a launch"
+        + (f", extensions {' '.join(sorted(info.extensions))}" if info.extensions else "")
+    )

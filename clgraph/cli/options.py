@@ -1,0 +1,104 @@
+"""Options that several commands share, and the model that they describe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from clgraph.errors import OptionError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_DEVICE = click.option("--device", default="auto", show_default=True, help="Device: see `clgraph devices`.")
+_THREADS = click.option("--threads", type=click.IntRange(min=1), help="Worker threads on a CPU device.")
+_CACHE = click.option("--cache-dir", type=click.Path(path_type=Path), help="Folder for compiled kernels and models.")
+_MODEL = (
+    click.argument("model", type=click.Path(path_type=Path)),
+    click.option("--shape", "shapes", multiple=True, metavar="NAME=1,3,224,224", help="Shape of an input."),
+    click.option("--disable-pass", multiple=True, metavar="PASS", help="Leave out an optional pass."),
+    click.option("--stop-after", metavar="PASS", help="Run only the required passes after this one."),
+    click.option("--verify-passes", is_flag=True, help="Check the program and its results after every pass."),
+    click.option("--force-kernel", multiple=True, metavar="NODE=NAME", help="Use this implementation for a node."),
+    click.option("--deny-kernel", multiple=True, metavar="NAME", help="Do not use this implementation."),
+    click.option("--dump-graphs", type=click.Path(path_type=Path), help="Write the program after every pass there."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceOptions:
+    """Where to run."""
+
+    device: str
+    threads: int | None
+    cache_dir: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """What to compile, for which shapes and device, and how."""
+
+    model: Path
+    shapes: Mapping[str, tuple[int, ...]]
+    where: DeviceOptions
+    config: Mapping[str, Any]
+
+
+def device_options(command: F) -> F:
+    """Decorator: add the options of :class:`DeviceOptions`, passed on as ``where``."""
+    return _taking(command, (_DEVICE, _THREADS, _CACHE), {"where": _where})
+
+
+def model_options(command: F) -> F:
+    """Decorator: add the argument and options of :class:`ModelOptions`, passed on as ``options``."""
+    return _taking(command, (*_MODEL, _DEVICE, _THREADS, _CACHE), {"options": _model})
+
+
+def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """Return shapes by name from ``NAME=1,3,224,224``; raises ``OptionError`` for anything else."""
+    found: dict[str, tuple[int, ...]] = {}
+    for text in texts:
+        name, equals, sizes = text.rpartition("=")
+        try:
+            found[name] = tuple(int(size) for size in sizes.split(",") if size.strip())
+        except ValueError:
+            equals = ""
+        if not equals or not name:
+            raise OptionError(f"--shape {text!r} is not NAME=SIZE,SIZE,...")
+    return found
+
+
+def _taking(command: F, options: Sequence[Callable[[Any], Any]], make: Mapping[str, Callable[..., Any]]) -> F:
+    def call(**arguments: Any) -> Any:
+        ((name, build),) = make.items()
+        return command(**{name: build(arguments)}, **arguments)
+
+    call.__doc__, call.__name__ = command.__doc__, command.__name__
+    call.__click_params__ = list(getattr(command, "__click_params__", ()))  # type: ignore[attr-defined]
+    decorated: Any = call
+    for option in reversed(options):
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]  # a function again
+
+
+def _where(arguments: dict[str, Any]) -> DeviceOptions:
+    return DeviceOptions(arguments.pop("device"), arguments.pop("threads"), arguments.pop("cache_dir"))
+
+
+def _model(arguments: dict[str, Any]) -> ModelOptions:
+    pairs = [text.rpartition("=") for text in arguments.pop("force_kernel")]
+    if wrong := [name + equals + kernel for name, equals, kernel in pairs if not (name and kernel)]:
+        raise OptionError(f"--force-kernel {wrong[0]!r} is not NODE=NAME")
+    config = {
+        "disable_passes": frozenset(arguments.pop("disable_pass")) or None,
+        "stop_after": arguments.pop("stop_after"),
+        "verify_passes": arguments.pop("verify_passes") or None,
+        "force_kernels": tuple((name, kernel) for name, _, kernel in pairs) or None,
+        "deny_kernels": frozenset(arguments.pop("deny_kernel")) or None,
+        "dump_graphs": arguments.pop("dump_graphs"),
+    }
+    shapes = parse_shapes(arguments.pop("shapes"))
+    return ModelOptions(arguments.pop("model"), shapes, _where(arguments), config)

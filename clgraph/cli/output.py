@@ -1,0 +1,65 @@
+"""What commands print: tables and progress on a terminal, plain aligned text elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+_NUMERIC = frozenset("0123456789.,+-%e ")
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[object]], title: str = "") -> None:
+    """Print *rows* under *headers*; columns of numbers stand to the right."""
+    console = Console()
+    lines = [[str(cell) for cell in row] for row in rows]
+    right = [bool(lines) and all(set(line[i]) <= _NUMERIC for line in lines) for i in range(len(headers))]
+    if not console.is_terminal:
+        _plain(console, [list(headers), *lines], right)
+        return
+    drawn = Table(title=title or None, box=None, title_justify="left", header_style="bold", pad_edge=False)
+    for header, numeric in zip(headers, right, strict=True):
+        drawn.add_column(header, justify="right" if numeric else "left", overflow="fold")
+    for line in lines:
+        drawn.add_row(*map(escape, line))
+    console.print(drawn)
+
+
+def _plain(console: Console, lines: Sequence[Sequence[str]], right: Sequence[bool]) -> None:
+    widths = [max(len(line[i]) for line in lines) for i in range(len(right))]
+    for line in lines:
+        cells = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(line, widths, right, strict=True)]
+        console.out("  ".join(cells).rstrip(), highlight=False)
+
+
+def say(text: str = "") -> None:
+    """Print *text* as it is."""
+    Console().out(text, highlight=False)
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show *what* with a spinner on the terminal's error stream while the block runs; nothing when it is none."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(escape(what)):
+        yield
+
+
+def nbytes(count: float) -> str:
+    """Return a number of bytes in a unit that fits it."""
+    for unit in ("B", "KiB", "MiB"):
+        if abs(count) < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.2f} GiB"
+
+
+def milliseconds(seconds: float) -> str:
+    """Return *seconds* as milliseconds, without the unit."""
+    return f"{seconds * 1e3:.2f}"

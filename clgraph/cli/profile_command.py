@@ -1,0 +1,63 @@
+"""``clgraph profile``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from clgraph.cli.compiling import load, random_feeds, read_feeds
+from clgraph.cli.options import ModelOptions, model_options
+from clgraph.cli.output import say, table, working
+
+
+@click.command(name="profile")
+@model_options
+@click.option("--input", "inputs", multiple=True, metavar="NAME=FILE.npy", help="Array of an input; else random.")
+@click.option("--seed", default=0, show_default=True, help="Of the random inputs.")
+@click.option("--trace", type=click.Path(path_type=Path), help="Write a Chrome trace there.")
+@click.option("--top", default=0, metavar="N", help="Show only the N slowest commands.")
+def command(options: ModelOptions, inputs: tuple[str, ...], seed: int, trace: Path | None, top: int) -> None:
+    r"""Run MODEL with the clock on every node, slowest first.
+
+    Times are the device's own; GFLOP/s and GB/s are of the node's arithmetic and its inputs and outputs.
+
+    \b
+    Examples:
+      clgraph profile model.onnx --shape x=1,3,224,224
+      clgraph profile model.onnx --input x=image.npy --trace trace.json
+    """
+    feeds = read_feeds(inputs)
+    model = load(options)
+    shapes = dict(options.shapes) | {name: array.shape for name, array in feeds.items()}
+    feeds = random_feeds(model, shapes, seed) | feeds
+    with working("running"):
+        model.run(feeds)
+        profile = model.profile(feeds)
+    ranked = sorted(profile.commands, key=lambda c: -c.seconds)
+    table(
+        ("node", "kernel", "placement", "us", "%", "GFLOP/s", "GB/s"),
+        [
+            (
+                c.node,
+                c.what,
+                c.placement,
+                f"{c.seconds * 1e6:.1f}",
+                f"{100 * c.seconds / profile.seconds:.1f}",
+                _rate(c.flops, c.seconds),
+                _rate(c.nbytes, c.seconds),
+            )
+            for c in ranked[: top or None]
+        ],
+    )
+    say(
+        f"{profile.seconds * 1e3:.3f} ms in {len(ranked)} commands on {model.device.name}; "
+        f"the whole run took {profile.total * 1e3:.3f} ms, waiting for each command"
+    )
+    if trace is not None:
+        profile.save_trace(trace)
+        say(f"trace {trace}")
+
+
+def _rate(count: float, seconds: float) -> str:
+    return f"{count / seconds / 1e9:.1f}" if count and seconds else ""

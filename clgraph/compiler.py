@@ -1,0 +1,180 @@
+"""The one call behind ``clgraph.compile``: a model or topology and a device make a :class:`Model`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clgraph.core.registry import load_plugins
+from clgraph.errors import OptionError
+from clgraph.graph.primitive import Array
+from clgraph.graph.program import Program
+from clgraph.graph.topology import Topology
+from clgraph.model import Model, PassRecord, Shapes, Specialisation
+from clgraph.network.network import Network
+from clgraph.network.steps import texts
+from clgraph.passes.base import Context, Pass, PassManager
+from clgraph.passes.pipeline import default_pipeline
+from clgraph.runtime.device import find_device
+from clgraph.runtime.engine import Engine
+from clgraph.runtime.null import HostEngine
+from clgraph.selector.query import DeviceInfo
+from clgraph.settings import Settings, settings
+
+if TYPE_CHECKING:
+    from clgraph.frontend.files import Source
+
+PRECISIONS = ("f32",)
+
+
+def compile_model(
+    source: Source | Topology,
+    device: str = "auto",
+    shapes: Shapes | None = None,
+    outputs: Sequence[str] | None = None,
+    precision: str = "f32",
+    threads: int | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> Model:
+    """Compile an ONNX model, or a topology written by hand, for a device.
+
+    A model whose input shapes are fixed, or given by *shapes*, is compiled now; another one at the first run with each
+    set of shapes.
+
+    Args:
+        source: Path of an ONNX file, its bytes, a ``ModelProto``, or a :class:`Topology`.
+        device: ``auto``, ``cpu``, ``gpu``, ``host``, ``null`` (a dry run without OpenCL), ``pocl:0``, an index or a
+            part of the name; ``clgraph devices`` lists what there is. ``auto`` leaves it to ``CLGRAPH_DEVICE``.
+        shapes: Input shapes by name.
+        outputs: The results to compute, by name: outputs of the model, or any value in it. All outputs by default.
+        precision: ``f32``.
+        threads: Worker threads on a CPU device; all usable cores by default.
+        cache_dir: Folder for compiled kernels; the user's cache folder by default.
+        config: Further options by name, as in :class:`clgraph.settings.Settings`.
+
+    Raises:
+        ModelError: The file cannot be read, or what it holds is not a well-formed graph.
+        UnsupportedError: Lists what of the model clgraph does not have.
+        DeviceError: There is no such device; lists those there are.
+        ClgraphError: Anything else that is wrong with the model, its shapes or the options.
+    """
+    if precision not in PRECISIONS:
+        raise OptionError(f"precision {precision!r} is not one of {', '.join(PRECISIONS)}")
+    options = settings().with_(**dict(config or {}))
+    options = options.with_(
+        device=None if device == "auto" else device,
+        threads=threads,
+        cache_dir=None if cache_dir is None else Path(cache_dir),
+    )
+    load_plugins(options.plugins)
+    topology = source if isinstance(source, Topology) else _load(source)
+    if outputs is not None:
+        topology = _narrow(topology, outputs)
+    compiler = Compiler(options)
+    model = Model(topology, compiler.context.default, compiler.specialise)
+    if shapes or model.is_static:
+        model.prepare(shapes)
+    return model
+
+
+@dataclass
+class Compiler:
+    """Compiles topologies for one device; its engines and kernels are shared by everything that it compiles.
+
+    Attributes:
+        options: The options in force.
+        engines: What runs the nodes of each placement; empty for a dry run.
+        context: What passes may look at.
+    """
+
+    options: Settings
+    engines: dict[str, Engine | HostEngine] = field(init=False)
+    context: Context = field(init=False)
+    _made: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        """Open the device; raises ``DeviceError`` when there is none such."""
+        options = self.options
+        runs = options.device != "null"
+        self.engines = open_engines(options) if runs else {}
+        self.context = Context(
+            devices={name: e.info for name, e in self.engines.items()} or {"null": DeviceInfo()},
+            out_of_order=options.out_of_order,
+            forced=dict(options.force_kernels),
+            denied=options.deny_kernels,
+            execute=self._execute if runs else None,
+            build=self._build if runs else None,
+        )
+
+    def specialise(self, topology: Topology, shapes: Shapes) -> Specialisation:
+        """Return *topology* compiled for input *shapes*."""
+        program = topology.build(shapes)
+        record = Record()
+        observers = [record]
+        options = self.options
+        PassManager(default_pipeline(), observers, disabled=options.disable_passes, stop_after=options.stop_after).run(
+            program, self.context
+        )
+        network = None if self.context.execute is None else Network(program, self.engines)
+        self._made += 1
+        return Specialisation(program, network, tuple(record.passes))
+
+    def _execute(self, program: Program, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Run a planned program once."""
+        return Network(program, self.engines).run(feeds)
+
+    def _build(self, program: Program) -> int:
+        """Build every kernel text of a planned program; return how many were new."""
+        engines = {name: e for name, e in self.engines.items() if isinstance(e, Engine)}
+        return sum(
+            engines[placement].build(text, what, library=library)
+            for (placement, text), (what, library) in texts(program, engines).items()
+        )
+
+
+def open_engines(options: Settings) -> dict[str, Engine | HostEngine]:
+    """Return the engines of the device that *options* select and, unless they are strict, of the host.
+
+    Raises:
+        DeviceError: There is no such device, or its driver does not open it.
+    """
+    device = find_device(options.device)
+    found: list[Engine | HostEngine] = []
+    if device.info.kind != "host":
+        found.append(Engine(device, options.threads))
+    if not (found and options.strict):
+        found.append(HostEngine())
+    return {engine.info.name: engine for engine in found}
+
+
+@dataclass
+class Record:
+    """Observer that keeps what each pass did and how long it took."""
+
+    passes: list[PassRecord] = field(default_factory=list)
+
+    def before(self, number: int, pass_: Pass, program: Program) -> None:
+        """Do nothing."""
+
+    def after(self, number: int, pass_: Pass, program: Program, changes: int, seconds: float) -> None:
+        """Record the pass."""
+        self.passes.append(PassRecord(number, pass_.name, changes, seconds))
+
+
+def _load(source: Source) -> Topology:
+    from clgraph.frontend.onnx_loader import load_model
+
+    return load_model(source)
+
+
+def _narrow(topology: Topology, outputs: Sequence[str]) -> Topology:
+    """Return *topology* with only these results."""
+    made = dict(topology.outputs)
+    known = {*topology.inputs, *topology.constants, *(name for layer in topology.layers for name in layer.outputs)}
+    if unknown := [name for name in outputs if name not in made and name not in known]:
+        raise OptionError(f"the model makes nothing called {unknown[0]!r}; its outputs are {', '.join(made)}")
+    return replace(topology, outputs=[(name, made.get(name, name)) for name in outputs])
