@@ -1,0 +1,131 @@
+"""Pooling of blocked tensors on CPU devices."""
+
+from __future__ import annotations
+
+from math import prod
+
+from clgraph.ops.convolution_tiles import TILE, square, wanted_formats
+from clgraph.ops.pooling import Pooling
+from clgraph.ops.tile_cost import Split, split, step_seconds, ticket_seconds
+from clgraph.ops.tile_geometry import blocked_posts, blocked_refusal, planes, post_refusal
+from clgraph.selector.descriptor import Descriptor, Int, Pointer, descriptor
+from clgraph.selector.implementation import Formats, Implementation, implements
+from clgraph.selector.plan import Plan, Tile
+from clgraph.selector.query import Query
+
+TAP_SECONDS = 1.0e-9
+"""One window element of one 16-channel pixel, from the first-level cache."""
+
+
+@descriptor("pool_fsv16")
+class PoolFsv16Desc(Descriptor):
+    """Fields as in ``pool_fsv16.cl``."""
+
+    inp: Pointer
+    out: Pointer
+    in_n: Int
+    in_c: Int
+    in_y: Int
+    out_n: Int
+    out_c: Int
+    out_y: Int
+    in_height: Int
+    in_width: Int
+    height: Int
+    width: Int
+    top: Int
+    bottom: Int
+    left: Int
+    right: Int
+    kernel_y: Int
+    kernel_x: Int
+    stride_y: Int
+    stride_x: Int
+    dilation_y: Int
+    dilation_x: Int
+    pad_top: Int
+    pad_left: Int
+    pad_bottom: Int
+    pad_right: Int
+    average: Int
+    padded: Int
+    blocks: Int
+    lanes: Int
+    strips: Int
+    strip_rows: Int
+
+
+def _row_seconds(q: Query[Pooling]) -> float:
+    return q.outputs[0].shape[-1] * (prod(q.primitive.kernel) + 4) * TAP_SECONDS
+
+
+def _strips(q: Query[Pooling]) -> Split:
+    n, c, *spatial = q.outputs[0].shape
+    rows, row = (spatial[0] if len(spatial) == 2 else 1), _row_seconds(q)
+    planes_of = n * -(-c // 16)
+    wanted = ticket_seconds(row * rows * planes_of, q.device)
+    return split(rows, row, max(wanted, row * rows * planes_of / (64 * q.device.workers)), 1)
+
+
+@implements(Pooling, name="pooling.fsv16", serves=TILE)
+class PoolFsv16(Implementation[Pooling]):
+    """One 16-channel vector an output pixel, the window clipped to the input."""
+
+    @classmethod
+    def limits(cls, q: Query[Pooling]) -> str | None:
+        return (
+            blocked_refusal(q.inputs[0], "the input") or blocked_refusal(q.outputs[0], "the result") or post_refusal(q)
+        )
+
+    @classmethod
+    def formats(cls, q: Query[Pooling]) -> tuple[Formats, ...]:
+        return wanted_formats(q)
+
+    @classmethod
+    def cost(cls, q: Query[Pooling]) -> float:
+        n, c, *spatial = q.outputs[0].shape
+        rows = n * -(-c // 16) * prod(spatial[:-1])
+        traffic = sum(x.nbytes for x in (*q.inputs, *q.outputs)) / 4
+        return step_seconds(q.device, _row_seconds(q) * rows, traffic, _strips(q).parts * n * -(-c // 16))
+
+    @classmethod
+    def plan(cls, q: Query[Pooling]) -> Plan:
+        x, y, p, strips = planes(q.inputs[0]), planes(q.outputs[0]), q.primitive, _strips(q)
+        kernel, stride, dilation = square(p.kernel), square(p.strides), square(p.dilations)
+        pads = p.pads if len(p.pads) == 2 else ((0, 0), *p.pads)
+        top, bottom, left, right = y.halo
+        desc = PoolFsv16Desc(
+            inp=x.at("in0"),
+            out=y.at("out0"),
+            in_n=x.n,
+            in_c=x.c,
+            in_y=x.y,
+            out_n=y.n,
+            out_c=y.c,
+            out_y=y.y,
+            in_height=x.height,
+            in_width=x.width,
+            height=y.height,
+            width=y.width,
+            top=top,
+            bottom=bottom,
+            left=left,
+            right=right,
+            kernel_y=kernel[0],
+            kernel_x=kernel[1],
+            stride_y=stride[0],
+            stride_x=stride[1],
+            dilation_y=dilation[0],
+            dilation_x=dilation[1],
+            pad_top=pads[0][0],
+            pad_left=pads[1][0],
+            pad_bottom=pads[0][1],
+            pad_right=pads[1][1],
+            average=int(p.function == "average"),
+            padded=int(p.count_include_pad),
+            blocks=y.blocks,
+            lanes=y.lanes,
+            strips=strips.parts,
+            strip_rows=strips.each,
+        )
+        return Plan((Tile("pool_fsv16", desc, y.batch * y.blocks * strips.parts, post=blocked_posts(q)),))

@@ -1,0 +1,112 @@
+"""Global pooling of blocked tensors on CPU devices."""
+
+from __future__ import annotations
+
+from math import prod
+
+from clgraph.core.format import Format, feature_blocked
+from clgraph.ops.convolution_tiles import TILE
+from clgraph.ops.reduce import Reduce
+from clgraph.ops.tile_cost import Split, split, step_seconds, ticket_seconds
+from clgraph.ops.tile_geometry import LANES, blocked_posts, blocked_refusal, planes, post_refusal
+from clgraph.selector.descriptor import Descriptor, Float, Int, Pointer, Ref, descriptor
+from clgraph.selector.implementation import Formats, Implementation, implements
+from clgraph.selector.plan import Plan, Tile
+from clgraph.selector.query import Query
+
+PIXEL_SECONDS = 1.5e-9
+"""Adding one 16-channel pixel that lies in the second-level cache."""
+
+
+@descriptor("reduce_spatial_fsv16")
+class ReduceSpatialFsv16Desc(Descriptor):
+    """Fields as in ``reduce_spatial_fsv16.cl``."""
+
+    inp: Pointer
+    out: Pointer
+    in_n: Int
+    in_c: Int
+    in_y: Int
+    height: Int
+    width: Int
+    out_n: Int
+    out_c: Int
+    blocks: Int
+    lanes: Int
+    ticket_blocks: Int
+    tickets: Int
+    maximum: Int
+    whole: Int
+    top: Int
+    bottom: Int
+    left: Int
+    right: Int
+    scale: Float
+
+
+def _tickets(q: Query[Reduce]) -> Split:
+    n, c, *spatial = q.inputs[0].shape
+    block = prod(spatial) * PIXEL_SECONDS
+    return split(-(-c // LANES), block, ticket_seconds(block * n * -(-c // LANES), q.device), q.device.workers)
+
+
+@implements(Reduce, name="reduce.spatial_fsv16", serves=TILE)
+class ReduceSpatialFsv16(Implementation[Reduce]):
+    """Sum, mean or maximum over all pixels of a channel; the axes go or stay with size 1."""
+
+    @classmethod
+    def limits(cls, q: Query[Reduce]) -> str | None:
+        x, y = q.inputs[0], q.outputs[0]
+        if q.primitive.function not in ("mean", "sum", "max"):
+            return f"serves mean, sum and max, not {q.primitive.function}"
+        if x.rank not in (3, 4) or q.primitive.reduced(x.rank) != tuple(range(2, x.rank)):
+            return "reduces all axes behind the channels"
+        if y.rank == 2 and not y.is_dense_plain:
+            return f"writes a result of rank 2 plain, not {y}"
+        return (
+            blocked_refusal(x, "the input")
+            or (blocked_refusal(y, "the result") if y.rank > 2 else None)
+            or post_refusal(q)
+        )
+
+    @classmethod
+    def formats(cls, q: Query[Reduce]) -> tuple[Formats, ...]:
+        x, y = q.inputs[0], q.outputs[0]
+        out = feature_blocked(y.rank) if y.rank > 2 else Format.plain(y.rank)
+        operands = (out if o.shape == y.shape else None for o in q.inputs[1:])
+        return (Formats((feature_blocked(x.rank), *operands), (out,)),)
+
+    @classmethod
+    def cost(cls, q: Query[Reduce]) -> float:
+        n, c, *spatial = q.inputs[0].shape
+        work = n * -(-c // LANES) * prod(spatial) * PIXEL_SECONDS
+        return step_seconds(q.device, work, q.inputs[0].nbytes / 4, _tickets(q).parts * n)
+
+    @classmethod
+    def plan(cls, q: Query[Reduce]) -> Plan:
+        x, y, t, function = planes(q.inputs[0]), q.outputs[0], _tickets(q), q.primitive.function
+        blocked = planes(y) if y.rank > 2 else None
+        top, bottom, left, right = blocked.halo if blocked else (0, 0, 0, 0)
+        desc = ReduceSpatialFsv16Desc(
+            inp=x.at("in0"),
+            out=blocked.at("out0") if blocked else Ref("out0"),
+            in_n=x.n,
+            in_c=x.c,
+            in_y=x.y,
+            height=x.height,
+            width=x.width,
+            out_n=blocked.n if blocked else y.shape[1],
+            out_c=blocked.c if blocked else LANES,
+            blocks=x.blocks,
+            lanes=x.lanes,
+            ticket_blocks=t.each,
+            tickets=t.parts,
+            maximum=int(function == "max"),
+            whole=int(blocked is not None),
+            top=top,
+            bottom=bottom,
+            left=left,
+            right=right,
+            scale=1.0 / (x.height * x.width) if function == "mean" else 1.0,
+        )
+        return Plan((Tile("reduce_spatial_fsv16", desc, t.parts * x.batch, post=blocked_posts(q)),))
