@@ -22,45 +22,56 @@ static int2 pool_clip(const int at, const int taps, const int dilation, const in
                 size > at ? min(taps, (size - at + dilation - 1) / dilation) : 0);
 }
 
+// Maximum or average (by `average`) of the windows of one output row, whose rows are the first <= i < end of `rows` from
+// `in` on, to `out`. A maximum by comparison skips NaN, which the sum of all elements shows cheaply; `exact` keeps them.
+// Returns that sum.
+NOINLINE static float16 pool_row(__global const pool_fsv16_desc* d, __global const float* restrict in,
+                                 __global float* restrict out, const int rows, const int all_rows, const int exact) {
+  const int width = d->width, in_width = d->in_width, average = d->average, padded = d->padded;
+  const int stride = d->stride_x, dilation = d->dilation_x, taps = d->kernel_x, left = d->pad_left;
+  const int padded_width = in_width + left + d->pad_right, pitch = d->dilation_y * d->in_y;
+  float16 seen = 0.0f;
+  for (int x = 0; x < width; x++) {
+    const int at = x * stride - left;
+    const int2 k = pool_clip(at, taps, dilation, in_width);
+    const int count = k.y - k.x;
+    __global const float* row = in + (at + k.x * dilation) * 16;
+    float16 sum = 0.0f, top = -INFINITY;
+    for (int i = 0; i < rows; i++, row += pitch) {
+      __global const float* p = row;
+      for (int j = 0; j < count; j++, p += dilation * 16) {
+        const float16 w = LOAD16(p);
+        sum += w;
+        top = exact ? (((top >= w) | (top != top)) ? top : w) : (w > top ? w : top);
+      }
+    }
+    seen += sum;
+    if (average) {
+      const int2 all = pool_clip(at + left, taps, dilation, padded_width);
+      sum /= (float16)((float)(padded ? all_rows * (all.y - all.x) : rows * count));
+    }
+    STORE16(out + x * 16, average ? sum : top);
+  }
+  return seen;
+}
+
 static void pool_fsv16(__global const pool_fsv16_desc* d, __global char** banks, __global char* scratch,
                        const int ticket, __global const post_step* post, const int posts) {
   const int strip = ticket % d->strips, block = ticket / d->strips % d->blocks, n = ticket / d->strips / d->blocks;
-  const int y1 = min((strip + 1) * d->strip_rows, d->height);
+  const int y1 = min((strip + 1) * d->strip_rows, d->height), width = d->width;
+  const int lanes = block == d->blocks - 1 ? d->lanes : 16;
   __global const float* in = AT(const float, banks, d->inp) + (long)n * d->in_n + (long)block * d->in_c;
   __global float* out = AT(float, banks, d->out) + (long)n * d->out_n + (long)block * d->out_c;
-  const int average = d->average, width = d->width, step_x = d->dilation_x * 16;
 
   for (int y = strip * d->strip_rows; y < y1; y++) {
-    const int at_y = y * d->stride_y - d->pad_top;
-    const int2 ky = pool_clip(at_y, d->kernel_y, d->dilation_y, d->in_height);
-    const int2 all_y = pool_clip(at_y + d->pad_top, d->kernel_y, d->dilation_y,
-                                 d->in_height + d->pad_top + d->pad_bottom);
-    for (int x = 0; x < width; x++) {
-      const int at_x = x * d->stride_x - d->pad_left;
-      const int2 kx = pool_clip(at_x, d->kernel_x, d->dilation_x, d->in_width);
-      float16 v = average ? (float16)(0.0f) : (float16)(-INFINITY);
-      for (int i = ky.x; i < ky.y; i++) {
-        __global const float* p = in + (long)(at_y + i * d->dilation_y) * d->in_y + at_x * 16;
-        if (average)
-          for (int j = kx.x; j < kx.y; j++) v += LOAD16(p + j * step_x);
-        else
-          for (int j = kx.x; j < kx.y; j++) {
-            const float16 w = LOAD16(p + j * step_x);
-            v = ((v >= w) | (v != v)) ? v : w;
-          }
-      }
-      if (average) {
-        const int2 all_x = pool_clip(at_x + d->pad_left, d->kernel_x, d->dilation_x,
-                                     d->in_width + d->pad_left + d->pad_right);
-        const int2 by_y = d->padded ? all_y : ky, by_x = d->padded ? all_x : kx;
-        v /= (float16)((float)((by_y.y - by_y.x) * (by_x.y - by_x.x)));
-      }
-      if (block == d->blocks - 1) v = as_float16(as_int16(v) & lane_mask(d->lanes));
-      STORE16(out + (long)y * d->out_y + x * 16, v);
-    }
-    if (posts)
-      post_row(post, posts, banks, out + (long)y * d->out_y, n, block, y, 0, width,
-               block == d->blocks - 1 ? d->lanes : 16, 1);
+    const int at = y * d->stride_y - d->pad_top;
+    const int2 k = pool_clip(at, d->kernel_y, d->dilation_y, d->in_height);
+    const int2 all = pool_clip(at + d->pad_top, d->kernel_y, d->dilation_y, d->in_height + d->pad_top + d->pad_bottom);
+    __global const float* from = in + (long)(at + k.x * d->dilation_y) * d->in_y;
+    __global float* to = out + (long)y * d->out_y;
+    const float16 seen = pool_row(d, from, to, k.y - k.x, all.y - all.x, 0);
+    if (!d->average && any(seen != seen)) pool_row(d, from, to, k.y - k.x, all.y - all.x, 1);
+    if (posts) post_row(post, posts, banks, to, n, block, y, 0, width, lanes, 1);
     zero_halo(out, d->out_y, y, 0, width, d->height, width, d->top, d->bottom, d->left, d->right);
   }
 }
