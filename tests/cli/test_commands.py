@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from clgraph.passes.pipeline import default_pipeline
+from tests.support.models import image, small_model
+
+Command = Callable[..., tuple[int, str, str]]
+
+COMMANDS = ["devices", "compile", "run", "explain", "profile", "passes", "demo"]
+
+
+def test_help_lists_every_command_and_each_has_examples(clgraph_command: Command) -> None:
+    status, out, _ = clgraph_command("--help")
+    assert status == 0
+    assert all(name in out for name in COMMANDS)
+    for name in COMMANDS:
+        status, out, _ = clgraph_command(name, "--help")
+        assert status == 0
+        assert f"clgraph {name}" in out.partition("Examples:")[2]
+
+
+def test_passes_are_listed_with_their_numbers_and_a_sentence(clgraph_command: Command) -> None:
+    _, out, _ = clgraph_command("passes")
+    lines = out.splitlines()[1:]
+    assert [line.split()[:2] for line in lines] == [[f"{i:02}", p.name] for i, p in enumerate(default_pipeline())]
+    assert all(line.endswith(".") for line in lines)
+
+
+def test_devices_lists_the_host(clgraph_command: Command) -> None:
+    status, out, _ = clgraph_command("devices")
+    assert status == 0
+    assert "host" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "nothing.onnx"], "there is no file nothing.onnx"),
+        (["compile", "."], "is a folder"),
+        (["compile", "{model}", "--device", "atari", "--shape", "x=1,3,10,10"], "no device is called 'atari'"),
+        (["compile", "{model}", "--device", "host", "--shape", "z=1,2"], "no input is called 'z'"),
+        (["compile", "{model}", "--device", "host", "--shape", "x=1,2"], "does not fit"),
+        (["compile", "{model}", "--shape", "x=1,two"], "is not NAME=SIZE"),
+        (["compile", "{model}", "--shape", "1,2"], "is not NAME=SIZE"),
+        (["compile", "{model}", "--device", "host", "--stop-after", "nap"], "no pass is called 'nap'"),
+        (["compile", "{model}", "--device", "host", "--disable-pass", "init"], "required"),
+        (["compile", "{model}", "--device", "host", "--force-kernel", "first"], "is not NODE=NAME"),
+        (["run", "{model}", "--device", "host"], "input 'x' is missing"),
+        (["run", "{model}", "--device", "host", "--input", "x"], "is not NAME=FILE.npy"),
+        (["run", "{model}", "--device", "host", "--input", "x=gone.npy"], "there is no file gone.npy"),
+        (["run", "{model}", "--device", "host", "--input", "x={model}"], "is no .npy file"),
+        (["run", "{open}", "--device", "host", "--random-inputs"], "--shape x=1,3,SIZE,SIZE"),
+        (["compile", "{open}", "--device", "host"], "--shape x=1,3,SIZE,SIZE"),
+        (["explain", "{model}", "nobody", "--device", "host"], "no node is called 'nobody'"),
+        (["run", "{model}", "--device", "null", "--random-inputs"], "dry run"),
+        (["demo", "ocr", "--text", "a", "--image", "b"], "not both"),
+        (["demo", "ocr", "--text", " "], "no text to draw"),
+        (["demo", "ocr", "--image", "gone.png"], "there is no file gone.png"),
+        (["demo", "ocr", "--image", "{model}"], "is no picture"),
+        (["demo", "ocr", "--font", "{model}"], "is no font file"),
+    ],
+    ids=str,
+)
+def test_an_error_is_a_message_and_a_status_and_no_traceback(
+    arguments: list[str], message: str, clgraph_command: Command, model: Path, open_model: Path
+) -> None:
+    filled = [a.replace("{model}", str(model)).replace("{open}", str(open_model)) for a in arguments]
+    status, _, err = clgraph_command(*filled)
+    assert status == 1
+    assert err.startswith("error: ")
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_unknown_operators_are_all_named(clgraph_command: Command, tmp_path: Path) -> None:
+    model = small_model()
+    model.graph.node[1].op_type = "Frobnicate"
+    model.graph.node[3].CopyFrom(helper.make_node("Blur", ["p0"], ["c1"]))
+    path = tmp_path / "odd.onnx"
+    onnx.save(model, path)
+    status, _, err = clgraph_command("run", path, "--random-inputs", "--device", "host")
+    assert status == 1
+    assert "Blur (1)" in err
+    assert "Frobnicate (1)" in err
+
+
+def test_compile_shows_passes_and_dumps_a_file_for_each(clgraph_command: Command, model: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "graphs"
+    status, out, err = clgraph_command("compile", model, "--device", "host", "--dump-graphs", folder)
+    assert (status, err) == (0, "")
+    for i, p in enumerate(default_pipeline()):
+        assert p.name in out
+        text = (folder / f"{i:02}_{p.name}.txt").read_text()
+        assert text.startswith("program ")
+        assert (folder / f"{i:02}_{p.name}.dot").is_file()
+        json.loads((folder / f"{i:02}_{p.name}.json").read_text())
+
+
+def test_compile_leaves_out_what_it_is_told_to(clgraph_command: Command, model: Path) -> None:
+    name = "remove_layering_annotations"
+    _, out, _ = clgraph_command("compile", model, "--device", "host")
+    assert name in out
+    _, out, _ = clgraph_command("compile", model, "--device", "host", "--disable-pass", name)
+    assert name not in out
+    _, out, _ = clgraph_command("compile", model, "--device", "host", "--stop-after", "init")
+    assert name not in out
+
+
+def test_run_reads_and_writes_arrays(clgraph_command: Command, model: Path, tmp_path: Path) -> None:
+    x = image((1, 3, 10, 10))
+    np.save(tmp_path / "x.npy", x)
+    status, out, _ = clgraph_command(
+        "run", model, "--device", "host", "--input", "x=x.npy", "--output-dir", tmp_path / "out"
+    )
+    assert status == 0
+    y = np.load(tmp_path / "out" / "y.npy")
+    assert y.shape == (1, 8, 5, 5)
+    assert "float32" in out
+    assert "1x8x5x5" in out
+    assert f"{y.max():.6g}" in out
+
+
+def test_random_inputs_depend_on_the_seed_alone(clgraph_command: Command, open_model: Path, tmp_path: Path) -> None:
+    results = []
+    for folder, seed in (("a", 1), ("b", 1), ("c", 2)):
+        arguments = ["--random-inputs", "--seed", seed, "--shape", "x=1,3,8,6", "--output-dir", tmp_path / folder]
+        assert clgraph_command("run", open_model, "--device", "host", *arguments)[0] == 0
+        results.append(np.load(tmp_path / folder / "y.npy"))
+    assert np.array_equal(results[0], results[1])
+    assert not np.array_equal(results[0], results[2])
+
+
+def test_explain_shows_all_nodes_or_everything_about_one(clgraph_command: Command, model: Path) -> None:
+    _, out, _ = clgraph_command("explain", model, "--device", "host")
+    assert "host.reference" in out
+    assert out.splitlines()[0].split()[:2] == ["node", "primitive"]
+    _, out, _ = clgraph_command("explain", model, "first", "--device", "host")
+    assert "chosen" in out
+    assert "from        first" in out
+
+
+def test_explain_as_json_holds_every_node(clgraph_command: Command, model: Path) -> None:
+    _, out, _ = clgraph_command("explain", model, "--device", "host", "--json")
+    report = json.loads(out)
+    origins = {name for node in report["nodes"] for name in node["origin"]}
+    assert origins == {"first", "relu", "pool", "second", "residual", "last"}
+
+
+def test_profile_times_every_node(clgraph_command: Command, model: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "trace.json"
+    status, out, _ = clgraph_command("profile", model, "--device", "host", "--trace", trace)
+    assert status == 0
+    assert "first" in out
+    assert len(json.loads(trace.read_text())["traceEvents"]) > 3

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from clgraph.cli.ocr import HEIGHT, LEAST_WIDTH, characters_of, decode, draw_text, open_picture, prepare
+from clgraph.errors import InputError
+
+CHARACTERS = characters_of("a\nb")
+
+
+def _columns(*classes: int) -> np.ndarray:
+    probabilities = np.full((len(classes), len(CHARACTERS)), 0.1, np.float32)
+    probabilities[np.arange(len(classes)), classes] = [0.6 + 0.05 * i for i in range(len(classes))]
+    return probabilities
+
+
+def test_classes_are_the_blank_the_characters_and_a_space() -> None:
+    assert CHARACTERS == ["", "a", "b", " "]
+
+
+def test_runs_of_a_class_count_once_and_blanks_separate() -> None:
+    assert decode(_columns(0, 1, 1, 0, 1, 2, 3, 2), CHARACTERS)[0] == "aab b"
+
+
+def test_the_confidence_is_the_mean_over_the_characters_kept() -> None:
+    _, confidence = decode(_columns(0, 1, 1, 2), CHARACTERS)
+    assert confidence == pytest.approx((0.65 + 0.75) / 2)
+
+
+def test_blanks_alone_are_no_text() -> None:
+    assert decode(_columns(0, 0), CHARACTERS) == ("", 0.0)
+
+
+def test_another_number_of_classes_is_refused() -> None:
+    with pytest.raises(InputError, match="4 classes apart, not 3"):
+        decode(_columns(1), CHARACTERS[:3])
+
+
+def test_a_picture_is_scaled_to_the_models_height_and_filled_up() -> None:
+    picture = Image.new("RGB", (20, 10), (255, 0, 128))
+    x = prepare(picture)
+    width = 20 * HEIGHT // 10
+    assert x.shape == (1, 3, HEIGHT, LEAST_WIDTH)
+    # Blue, green, red, each v / 127.5 - 1.
+    assert np.allclose(x[0, :, 5, 5], [128 / 127.5 - 1, -1, 1], atol=1e-6)
+    assert not x[..., width:].any()
+    assert prepare(Image.new("RGB", (1000, 48))).shape == (1, 3, 48, 1000)
+
+
+def test_drawn_text_is_dark_on_white_with_a_margin() -> None:
+    pixels = np.asarray(draw_text("OpenCL"))
+    assert pixels.min() < 50
+    assert (pixels[:5] == 255).all()
+    assert (pixels[-5:] == 255).all()
+    assert pixels.shape[1] > pixels.shape[0]
+
+
+def test_a_picture_in_grey_or_with_alpha_is_read(tmp_path: Path) -> None:
+    for mode in ("L", "RGBA", "P", "1"):
+        Image.new(mode, (8, 8)).save(tmp_path / f"{mode}.png")
+        assert open_picture(tmp_path / f"{mode}.png").mode == "RGB"

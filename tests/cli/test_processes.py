@@ -1,0 +1,38 @@
+"""The command line as a user meets it: a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+
+def _run(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "clgraph", *map(str, arguments)]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, env=_environment())
+
+
+def _environment() -> dict[str, str]:
+    import os
+
+    root = Path(__file__).resolve().parents[2]
+    return {**os.environ, "PYTHONPATH": str(root)}
+
+
+def test_a_missing_model_is_one_line_and_status_1(tmp_path: Path) -> None:
+    done = _run("run", "nothing.onnx", cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "error: there is no file nothing.onnx\n")
+
+
+def test_piped_tables_are_plain_text(model: Path, tmp_path: Path) -> None:
+    done = _run("compile", model, "--device", "host", cwd=tmp_path)
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert done.stdout.isascii()
+    assert "\x1b" not in done.stdout
+
+
+def test_a_closed_pipe_is_no_traceback(model: Path, tmp_path: Path) -> None:
+    command = f'"{sys.executable}" -m clgraph explain "{model}" --device host --json | head -1'
+    done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, env=_environment())
+    assert "Traceback" not in done.stderr

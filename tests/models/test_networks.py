@@ -1,0 +1,49 @@
+"""Whole models on an OpenCL device against ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import clgraph
+from clgraph.cli.ocr import characters_of, decode, draw_text, prepare
+from tests.support.models import image, light_model, small_model
+from tests.support.oracle import WHOLE_MODEL, expected, worst_error
+
+pytestmark = pytest.mark.opencl
+
+
+def test_a_small_network_of_every_hot_kind_agrees_with_onnxruntime() -> None:
+    for channels, size in ((8, 10), (16, 16), (33, 7)):
+        model = small_model(channels, size)
+        feeds = {"x": image((1, 3, size, size))}
+        results = clgraph.compile(model).run(feeds)
+        assert worst_error(results, expected(model, feeds)) <= 1e-5
+
+
+def test_resnet50_agrees_with_onnxruntime_run_after_run() -> None:
+    model = light_model("resnet50")
+    compiled = clgraph.compile(model)
+    for seed in (0, 1):
+        feeds = {model.graph.input[0].name: image((1, 3, 224, 224), seed)}
+        assert worst_error(compiled.run(feeds), expected(model, feeds)) <= WHOLE_MODEL
+
+
+def test_resnet50_runs_on_one_device_alone() -> None:
+    report = clgraph.compile(light_model("resnet50"), config={"strict": True}).explain()
+    assert len({node.placement for node in report.nodes}) == 1
+
+
+@pytest.mark.parametrize("text", ["OpenCL 2026", "clgraph reads a longer line of text than that, 0123456789"])
+def test_text_recognition_agrees_with_onnxruntime_and_reads(text: str, fetched: Callable[[str], Path]) -> None:
+    path = fetched("ocr-rec")
+    model = clgraph.compile(path)
+    feeds = {"x": prepare(draw_text(text))}
+    results = model.run(feeds)
+    assert worst_error(results, expected(path, feeds)) <= WHOLE_MODEL
+    (probabilities,) = results.values()
+    answer, confidence = decode(probabilities[0], characters_of(model.metadata["character"]))
+    assert answer.strip() == text
+    assert confidence > 0.9

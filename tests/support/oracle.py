@@ -1,0 +1,43 @@
+"""What ONNX Runtime answers, and how far from it an answer is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+WHOLE_MODEL = 1e-3
+"""Worst error of a whole model, relative to the largest value of the output.
+
+Not a rounding bound: dozens of layers whose sums of thousands of terms are taken in another order differ by 1e-6 to
+1e-4, and a wrong tap, channel or pad anywhere by far more.
+"""
+
+
+def expected(model: onnx.ModelProto | Path, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    """Return ONNX Runtime's outputs by name."""
+    import onnxruntime
+
+    onnxruntime.set_default_logger_severity(3)
+    source = str(model) if isinstance(model, Path) else model.SerializeToString()
+    session = onnxruntime.InferenceSession(source, providers=["CPUExecutionProvider"])
+    return dict(zip([o.name for o in session.get_outputs()], session.run(None, dict(feeds)), strict=True))
+
+
+def worst_error(results: Mapping[str, Array], wanted: Mapping[str, Array]) -> float:
+    """Return the largest difference of any output, relative to the output's largest value."""
+    assert results.keys() == wanted.keys()
+    errors = []
+    for name, there in wanted.items():
+        here = results[name]
+        assert here.shape == there.shape, name
+        assert here.dtype == there.dtype, name
+        assert np.isfinite(here).all(), name
+        errors.append(float(np.abs(here - there).max() / np.abs(there).max()))
+    return max(errors)

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+LIMIT_SECONDS = 0.15
+HEAVY = ("numpy", "onnx", "pyopencl", "click", "rich", "PIL", "platformdirs")
+
+
+def test_importing_clgraph_imports_nothing_heavy() -> None:
+    code = "import sys, clgraph; print(*sorted(sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert [m for m in HEAVY if m in loaded] == []
+    assert [m for m in loaded if m.startswith("clgraph")] == ["clgraph"]
+
+
+def test_importing_clgraph_takes_less_than_its_budget() -> None:
+    command = [sys.executable, "-X", "importtime", "-c", "import clgraph"]
+    times = []
+    for _ in range(3):
+        log = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+        found = re.search(r"\| *(\d+) \| clgraph$", log, re.MULTILINE)
+        assert found is not None
+        times.append(int(found.group(1)) * 1e-6)
+    assert min(times) < LIMIT_SECONDS
+
+
+def test_every_public_name_is_there() -> None:
+    import clgraph
+    from clgraph import compiler, errors, model
+    from clgraph.graph.topology import Topology
+    from clgraph.runtime.device import devices
+
+    assert clgraph.compile is compiler.compile_model
+    assert clgraph.Model is model.Model
+    assert clgraph.Topology is Topology
+    assert clgraph.devices is devices
+    assert clgraph.errors is errors
+    assert set(dir(clgraph)) == set(clgraph.__all__)
+
+
+def test_a_name_that_is_not_public_is_an_attribute_error() -> None:
+    import clgraph
+
+    assert not hasattr(clgraph, "compiled")
