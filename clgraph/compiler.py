@@ -16,7 +16,8 @@ from clgraph.graph.topology import Topology
 from clgraph.model import Model, PassRecord, Shapes, Specialisation
 from clgraph.network.network import Network
 from clgraph.network.steps import texts
-from clgraph.passes.base import Context, Pass, PassManager
+from clgraph.passes.base import Context, Observer, PassManager
+from clgraph.passes.observers import Dump, Time, Verify, VerifyNumbers
 from clgraph.passes.pipeline import default_pipeline
 from clgraph.runtime.device import find_device
 from clgraph.runtime.engine import Engine
@@ -113,15 +114,29 @@ class Compiler:
     def specialise(self, topology: Topology, shapes: Shapes) -> Specialisation:
         """Return *topology* compiled for input *shapes*."""
         program = topology.build(shapes)
-        record = Record()
-        observers = [record]
+        clock = Time()
+        observers = [clock, *self._observers(shapes)]
         options = self.options
         PassManager(default_pipeline(), observers, disabled=options.disable_passes, stop_after=options.stop_after).run(
             program, self.context
         )
         network = None if self.context.execute is None else Network(program, self.engines)
         self._made += 1
-        return Specialisation(program, network, tuple(record.passes))
+        return Specialisation(program, network, tuple(PassRecord(*row) for row in clock.rows))
+
+    def _observers(self, shapes: Shapes) -> list[Observer]:
+        """Return what the options ask for: dumps of the first program in their folder, of others below it."""
+        found: list[Observer] = []
+        folder = self.options.dump_graphs
+        if folder is not None:
+            label = "_".join("x".join(map(str, shape)) or "scalar" for shape in shapes.values())
+            try:
+                found.append(Dump(folder / label if self._made else folder))
+            except OSError as error:
+                raise OptionError(f"the programs cannot be written to {folder}: {error}") from error
+        if self.options.verify_passes:
+            found += [Verify(), VerifyNumbers(self.context)]
+        return found
 
     def _execute(self, program: Program, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Run a planned program once."""
@@ -149,20 +164,6 @@ def open_engines(options: Settings) -> dict[str, Engine | HostEngine]:
     if not (found and options.strict):
         found.append(HostEngine())
     return {engine.info.name: engine for engine in found}
-
-
-@dataclass
-class Record:
-    """Observer that keeps what each pass did and how long it took."""
-
-    passes: list[PassRecord] = field(default_factory=list)
-
-    def before(self, number: int, pass_: Pass, program: Program) -> None:
-        """Do nothing."""
-
-    def after(self, number: int, pass_: Pass, program: Program, changes: int, seconds: float) -> None:
-        """Record the pass."""
-        self.passes.append(PassRecord(number, pass_.name, changes, seconds))
 
 
 def _load(source: Source) -> Topology:
