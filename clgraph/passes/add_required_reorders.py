@@ -10,6 +10,7 @@ from clgraph.errors import UnsupportedError
 from clgraph.graph.program import Node, Program, Stage, Value
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
+from clgraph.passes.rewriting import apart
 from clgraph.passes.selection import is_in_place, proposals, select
 
 
@@ -79,7 +80,8 @@ def _reorder(
     """Return *value* as *layout*: an existing reorder's result, or that of a new one."""
     for reader in value.readers:
         early = before is None or program.position(reader) < program.position(before)
-        if isinstance(reader.primitive, Reorder) and not reader.fused and early and reader.output.layout == layout:
+        alike = isinstance(reader.primitive, Reorder) and not reader.fused and reader.output.layout == layout
+        if alike and early and apart((reader, source)) is None:
             return reader.output
     made = program.insert(Reorder(layout.dtype, layout.format, layout.halo), [value], sources=[source], before=before)
     made.choice = select(context, made)

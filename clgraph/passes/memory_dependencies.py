@@ -38,12 +38,14 @@ class MemoryDependencies(Pass):
         return _connect_overlaps(list(liveness.touches))
 
 
-def arena_of(node: Node | None, context: Context) -> str:
-    """Return the placement whose arena holds what *node* writes; the host works in the default device's arena."""
-    default = next(iter(context.devices))
-    if node is None or node.placement is None or context.devices[node.placement].kind == "host":
-        return default
-    return node.placement
+def home_of(value: Value, context: Context) -> str:
+    """Return the placement whose arena holds *value*: the host's only when nothing but the host touches it.
+
+    A value of several devices lives with its producer; of a host node, with the first device that reads it.
+    """
+    nodes = ([] if value.producer is None else [value.producer]) + list(value.readers)
+    places = [n.placement for n in nodes if n.placement is not None] or [next(iter(context.devices))]
+    return next((p for p in places if context.devices[p].kind != "host"), places[0])
 
 
 def connect(first: Buffer, second: Buffer) -> None:
@@ -57,12 +59,14 @@ def _give_buffers(program: Program, context: Context) -> None:
         if value.constant is None:
             if value.buffer is None:
                 value.buffer = Buffer(value.name, value.layout.nbytes)
-            value.buffer.placement = arena_of(value.producer, context)
+            home = home_of(value, context)
+            if not value.buffer.placement or context.devices[value.buffer.placement].kind == "host":
+                value.buffer.placement = home
     for node in program:
         sizes = () if is_in_place(node) else choice_of(node).plan().scratch
         node.scratch = tuple(Buffer(f"{node.name}/scratch{i}", n) for i, n in enumerate(sizes))
         for buffer in node.scratch:
-            buffer.placement = arena_of(node, context)
+            buffer.placement = node.placement or next(iter(context.devices))
 
 
 def _overwrite(program: Program, context: Context, liveness: Liveness, node: Node, position: int) -> None:

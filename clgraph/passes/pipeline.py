@@ -6,15 +6,27 @@ from clgraph.passes.add_required_reorders import AddRequiredReorders
 from clgraph.passes.base import Pass
 from clgraph.passes.build_kernels import BuildKernels
 from clgraph.passes.compile_graph import CompileGraph
+from clgraph.passes.confirm_placement import ConfirmPlacement
+from clgraph.passes.decompose import Decompose
 from clgraph.passes.fold_constants import FoldConstants
+from clgraph.passes.fuse_patterns import FusePatterns
+from clgraph.passes.handle_reshape import HandleReshape
 from clgraph.passes.init import Init
 from clgraph.passes.memory_dependencies import MemoryDependencies
 from clgraph.passes.oooq_memory_dependencies import OooqMemoryDependencies
 from clgraph.passes.partition import Partition
 from clgraph.passes.plan_memory import PlanMemory
 from clgraph.passes.post_optimize_weights import PostOptimizeWeights
+from clgraph.passes.prepare_buffer_fusing import PrepareBufferFusing
+from clgraph.passes.prepare_padding import PreparePadding
+from clgraph.passes.prepare_primitive_fusing import PreparePrimitiveFusing
+from clgraph.passes.prepare_quantization import PrepareQuantization
 from clgraph.passes.propagate_constants import PropagateConstants
 from clgraph.passes.remove_layering_annotations import RemoveLayeringAnnotations
+from clgraph.passes.remove_redundant_reorders import RemoveRedundantReorders
+from clgraph.passes.reorder_inputs import ReorderInputs
+from clgraph.passes.target_passes import TargetPasses
+from clgraph.passes.transpose_optimization import TransposeOptimization
 
 
 def default_pipeline() -> tuple[Pass, ...]:
@@ -22,9 +34,21 @@ def default_pipeline() -> tuple[Pass, ...]:
     return (
         Init(),  # what reaches no output costs every later pass
         FoldConstants(),  # patterns and decompositions look at constants
+        Decompose(),  # patterns are written for few spellings
+        FusePatterns(),  # before transposes sink into what they spell
+        TransposeOptimization(),  # on the fewest nodes; leaves no transpose between quantised groups
+        PrepareQuantization(),  # on patterns that nothing stands between any more
         Partition(),  # on a graph whose spelling is settled; capability is asked for whole operators
         RemoveLayeringAnnotations(),  # placements bind from here on; hints would only forbid fusions
+        PreparePrimitiveFusing(),  # fewer nodes for the choice of formats; needs to know each node's device
+        ReorderInputs(),  # formats of what is left, and the reorders between them
+        HandleReshape(),  # reshapes that met when other nodes between them went
+        PreparePadding(),  # halos of the kernels provisionally chosen with the formats
+        RemoveRedundantReorders(),  # those of reorder_inputs and of halos that a producer can write itself
+        PrepareBufferFusing(),  # every format, halo and reorder is known; none may change afterwards
         AddRequiredReorders(),  # whatever the optional passes left without an implementation
+        ConfirmPlacement(),  # nodes have come since partition
+        TargetPasses(),  # a target's own rewrites see the graph as it will be compiled
         CompileGraph(),  # layouts are final
         PostOptimizeWeights(),  # only chosen kernels ask for weights
         PropagateConstants(),  # the reorders of constants just inserted run once

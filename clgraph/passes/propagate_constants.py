@@ -9,13 +9,16 @@ from typing import ClassVar
 import numpy as np
 
 from clgraph.core.layout import Layout, pack, unpack
+from clgraph.graph.buffer import Buffer
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Node, Program, Stage, Value
+from clgraph.ops.reshape import Reshape
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.build_kernels import BuildKernels
 from clgraph.passes.memory_dependencies import MemoryDependencies
 from clgraph.passes.oooq_memory_dependencies import OooqMemoryDependencies
 from clgraph.passes.plan_memory import PlanMemory
+from clgraph.passes.selection import in_place
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,7 @@ def _frontier(batch: Sequence[Node], program: Program) -> list[Value]:
 
 def _on_device(batch: Sequence[Node], program: Program, context: Context) -> list[tuple[Value, Array]]:
     frontier = _frontier(batch, program)
-    part = _extract(batch, frontier, program.stage)
+    part = _extract(batch, frontier, program.stage, context)
     for step in (MemoryDependencies(), OooqMemoryDependencies(), PlanMemory()):
         step.run(part, context)
     part.stage = Stage.PLANNED
@@ -116,8 +119,8 @@ def _on_device(batch: Sequence[Node], program: Program, context: Context) -> lis
     return [(v, results[str(i)]) for i, v in enumerate(frontier)]
 
 
-def _extract(batch: Sequence[Node], frontier: Sequence[Value], stage: Stage) -> Program:
-    """Return a program of copies of *batch* whose outputs, named 0, 1, …, are copies of *frontier*."""
+def _extract(batch: Sequence[Node], frontier: Sequence[Value], stage: Stage, context: Context) -> Program:
+    """Return a program of copies of *batch* whose outputs, named 0, 1, …, are the flat memory of *frontier*."""
     copies: dict[Value, Value] = {}
 
     def copy(value: Value) -> Value:
@@ -129,9 +132,28 @@ def _extract(batch: Sequence[Node], frontier: Sequence[Value], stage: Stage) -> 
         made = Node(node.name, node.primitive, inputs, outputs, node.arity, node.fused, node.choice, node.origin)
         made.annotation, made.placement, made.partitioned_by = node.annotation, node.placement, node.partitioned_by
         nodes.append(made)
-    part = Program([], [(str(i), copies[v]) for i, v in enumerate(frontier)], nodes)
+    made_by = {id(v): node for node in nodes for v in node.outputs}
+    results = []
+    for i, value in enumerate(frontier):
+        result = copies[value]
+        if not value.layout.is_dense_plain:
+            view = _memory_of(result, made_by[id(result)], context)
+            nodes.append(view)
+            result = view.output
+        results.append((str(i), result))
+    part = Program([], results, nodes)
     part.stage = stage
     return part
+
+
+def _memory_of(value: Value, source: Node, context: Context) -> Node:
+    """Return a node that runs nothing and whose result is the memory of *value* as a tensor of one axis."""
+    value.buffer = Buffer(value.name, value.layout.nbytes)
+    reshape = Reshape((value.layout.span,), zero_is_zero=True)
+    flat = Value(f"{value.name}/memory", Layout(value.layout.dtype, reshape.shape), buffer=value.buffer)
+    node = Node(flat.name, reshape, (value,), (flat,), 1, origin=source.origin, placement=source.placement)
+    node.choice = in_place(node, context)
+    return node
 
 
 def _on_host(batch: Sequence[Node]) -> list[tuple[Value, Array]]:

@@ -87,6 +87,14 @@ def select(context: Context, node: Node, query: Query[Any] | None = None) -> Cho
     return choice
 
 
+def estimate(context: Context, node: Node, q: Query[Any]) -> float | None:
+    """Return the seconds of the best implementation for *q* on its layouts as they are; ``None`` for none."""
+    try:
+        return select(context, node, q).seconds
+    except UnsupportedError:
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class Proposal:
     """An implementation with the layouts it would like (halos included), and its estimate in seconds."""
@@ -138,7 +146,7 @@ def _proposals(q: Query[Any], forced: str | None, denied: frozenset[str], regist
             continue
         for formats in candidate.formats(q):
             posed = with_formats(q, formats.inputs, formats.outputs)
-            if candidate.refusal(posed) is not None:
+            if candidate.serves.refusal(posed) is not None:
                 continue
             posed = with_halos(posed, dict(candidate.halo(posed)))
             if candidate.refusal(posed) is None:

@@ -1,0 +1,44 @@
+"""Whether two layouts put the same elements at the same places."""
+
+from __future__ import annotations
+
+from clgraph.core.layout import Layout
+
+Walk = tuple[tuple[int, int], ...]
+
+
+def walk(layout: Layout) -> Walk | None:
+    """Return how the logical elements, in row-major order, lie in memory: (count, elements apart), outermost first.
+
+    Loops of one step are left out and loops that continue one another are one, so that equal walks mean equal places.
+    ``None`` where no such loops describe the order: a block that is not filled in front of others.
+    """
+    loops: list[tuple[int, int]] = []
+    inner = layout.inner_pitches
+    for axis, (size, pitch) in enumerate(zip(layout.shape, layout.all_pitches, strict=True)):
+        block = layout.format.block(axis)
+        if block == 1:
+            loops.append((size, pitch))
+        elif (size <= block and layout.halos[axis] == (0, 0)) or pitch == block * inner[axis]:
+            loops.append((size, inner[axis]))
+        elif size % block == 0 and layout.halos[axis] == (0, 0):
+            loops += [(size // block, pitch), (block, inner[axis])]
+        else:
+            return None
+    merged: list[tuple[int, int]] = []
+    for count, pitch in loops:
+        if count == 1:
+            continue
+        if merged and merged[-1][1] == count * pitch:
+            merged[-1] = (merged[-1][0] * count, pitch)
+        else:
+            merged.append((count, pitch))
+    return tuple(merged)
+
+
+def same_places(first: Layout, second: Layout) -> bool:
+    """Whether both layouts have their elements, in row-major order, at the same distances from the first one."""
+    if first.count != second.count or first.dtype.itemsize != second.dtype.itemsize:
+        return False
+    one = walk(first)
+    return one is not None and one == walk(second)

@@ -1,0 +1,136 @@
+"""Minimise a sum of small tables over discrete variables: exactly on narrow graphs, bounded elsewhere.
+
+Variable elimination (R. Dechter, "Bucket elimination", 1999): exact whenever no intermediate table grows beyond
+``LIMIT`` entries, which holds for chains, trees and the residual and dense blocks of networks. Beyond that the variable
+with the most neighbours is fixed at its value in a first solution, and single changes are tried at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+Table = NDArray[np.float64]
+LIMIT = 1 << 12
+"""Entries of the largest table that elimination may make."""
+
+
+@dataclass(eq=False, frozen=True, slots=True)
+class Factor:
+    """The cost of every combination of some variables; ``inf`` forbids one. Axis i of the table is ``scope[i]``."""
+
+    scope: tuple[int, ...]
+    table: Table
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """A value for each variable, their total cost, and whether no other values cost less."""
+
+    values: tuple[int, ...]
+    cost: float
+    exact: bool
+
+
+def minimise(sizes: Sequence[int], factors: Sequence[Factor], start: Sequence[int]) -> Solution:
+    """Return values for variables of *sizes* values each that make the sum of *factors* small.
+
+    Args:
+        start: A first solution, for the variables that must be fixed when the graph is too wide.
+    """
+    values, exact = _eliminate(sizes, factors, start)
+    if not exact:
+        values = _descend(sizes, factors, values)
+        first = _descend(sizes, factors, list(start))
+        values = min(values, first, key=lambda v: total(factors, v))
+    return Solution(tuple(values), total(factors, values), exact)
+
+
+def total(factors: Sequence[Factor], values: Sequence[int]) -> float:
+    """Return the sum of *factors* at *values*."""
+    return float(sum(f.table[tuple(values[v] for v in f.scope)] for f in factors))
+
+
+def _eliminate(sizes: Sequence[int], factors: Sequence[Factor], start: Sequence[int]) -> tuple[list[int], bool]:
+    holding: dict[int, list[Factor]] = {v: [] for v in range(len(sizes))}
+    near: dict[int, set[int]] = {v: set() for v in range(len(sizes))}
+    for f in factors:
+        _enter(f, holding, near)
+    widths = {v: prod(sizes[n] for n in near[v]) for v in near}
+    decided: list[tuple[int, tuple[int, ...], NDArray[np.intp]]] = []
+    fixed: dict[int, int] = {}
+    while near:
+        v = min(near, key=lambda u: (widths[u], u))
+        if widths[v] * sizes[v] > LIMIT:
+            v = max(near, key=lambda u: (len(near[u]), -u))
+            fixed[v] = start[v]
+            made = [_slice(f, v, start[v]) for f in holding[v]]
+        else:
+            scope = tuple(sorted(near[v]))
+            table = _combine(holding[v], (*scope, v), sizes)
+            decided.append((v, scope, np.argmin(table, axis=-1)))
+            made = [Factor(scope, table.min(axis=-1))]
+        touched = near[v]
+        for f in holding[v]:
+            for u in f.scope:
+                if u != v:
+                    holding[u].remove(f)
+        for u in touched:
+            near[u].discard(v)
+        del near[v], holding[v], widths[v]
+        for f in made:
+            _enter(f, holding, near)
+        widths.update((u, prod(sizes[n] for n in near[u])) for u in touched)
+    values = dict(fixed)
+    for v, scope, best in reversed(decided):
+        values[v] = int(best[tuple(values[u] for u in scope)])
+    return [values[v] for v in range(len(sizes))], not fixed
+
+
+def _enter(factor: Factor, holding: Mapping[int, list[Factor]], near: Mapping[int, set[int]]) -> None:
+    for v in factor.scope:
+        holding[v].append(factor)
+        near[v].update(u for u in factor.scope if u != v)
+
+
+def _combine(factors: Sequence[Factor], scope: tuple[int, ...], sizes: Sequence[int]) -> Table:
+    """Return the sum of *factors* as one table over *scope*."""
+    place = {v: i for i, v in enumerate(scope)}
+    table = np.zeros([sizes[v] for v in scope])
+    for f in factors:
+        order = sorted(range(len(f.scope)), key=lambda i: place[f.scope[i]])
+        shape = [1] * len(scope)
+        for v in f.scope:
+            shape[place[v]] = sizes[v]
+        table += f.table.transpose(order).reshape(shape)
+    return table
+
+
+def _slice(factor: Factor, variable: int, value: int) -> Factor:
+    axis = factor.scope.index(variable)
+    return Factor(tuple(v for v in factor.scope if v != variable), np.take(factor.table, value, axis))
+
+
+def _descend(sizes: Sequence[int], factors: Sequence[Factor], values: list[int], sweeps: int = 8) -> list[int]:
+    """Return *values* after changing one variable at a time as long as that pays, at most *sweeps* times over."""
+    holding: dict[int, list[Factor]] = {v: [] for v in range(len(sizes))}
+    for f in factors:
+        for v in f.scope:
+            holding[v].append(f)
+    for _ in range(sweeps):
+        changed = False
+        for v, size in enumerate(sizes):
+            costs = []
+            for option in range(size):
+                tried = [*values[:v], option, *values[v + 1 :]]
+                costs.append(total(holding[v], tried))
+            best = int(np.argmin(costs))
+            if costs[best] < costs[values[v]]:
+                values[v], changed = best, True
+        if not changed:
+            break
+    return values

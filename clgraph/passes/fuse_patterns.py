@@ -1,0 +1,78 @@
+"""Recognise operators that exporters spell with many nodes. ONNX Runtime's fusions (GeluFusion …) do the like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from clgraph.graph.program import Node, Program
+from clgraph.ops.convolution import Convolution
+from clgraph.ops.pad import Pad
+from clgraph.passes.base import Context, Pass
+from clgraph.passes.pattern_gates import clip_to_hard_sigmoid, gelu, hard_sigmoid, hard_swish, swish
+from clgraph.passes.pattern_layer_normalization import layer_normalization
+from clgraph.passes.patterns import Match
+from clgraph.passes.rewriting import apart, read_outside, substitute
+
+
+@dataclass(frozen=True)
+class FusePatterns(Pass):
+    """Replace spelled-out swish, hard sigmoid, hard swish, gelu (erf and tanh) and layer normalisation by one node.
+
+    Explicit padding with zeros in front of a convolution becomes its pads. A pattern is left alone, and
+    ``Program.notes`` says why, when a result inside it is read elsewhere or is a graph output, or when its nodes carry
+    different annotations or placements. Attention has no primitive, so its matrix products and softmax stay apart.
+    """
+
+    name: ClassVar[str] = "fuse_patterns"
+
+    def run(self, program: Program, context: Context) -> int:
+        changes, refused = 0, list[str]()
+        for node in program:
+            match = next((m for rule in RULES if node in program and (m := rule(node)) is not None), None)
+            if match is None:
+                continue
+            reason = _refusal(program, match)
+            if reason is None:
+                order = sorted(match.nodes, key=program.position)
+                named = node if isinstance(match.primitive, Convolution) else None
+                substitute(program, order, match.primitive, match.inputs, named)
+                changes += 1
+            else:
+                refused.append(f"{node.name}: no {match.primitive}: {reason}")
+        if refused:
+            program.notes[self.name] = "\n".join(refused)
+        return changes
+
+
+def _refusal(program: Program, match: Match) -> str | None:
+    results = [n.output for n in match.nodes]
+    last = max(match.nodes, key=program.position).output
+    outside = (read_outside(program, v, match.nodes) for v in results if v is not last)
+    return next(filter(None, outside), None) or apart(match.nodes)
+
+
+def pad_convolution(node: Node) -> Match | None:
+    """A convolution of a tensor padded with zeros."""
+    pad = node.inputs[0].producer if node.inputs else None
+    if not isinstance(node.primitive, Convolution) or pad is None or node.fused:
+        return None
+    p = pad.primitive
+    if not isinstance(p, Pad) or p.mode != "constant" or p.value != 0 or any(min(x) < 0 for x in p.pads):
+        return None
+    if any(map(any, p.pads[:2])):
+        return None
+    pads = tuple((a + c, b + d) for (a, b), (c, d) in zip(node.primitive.pads, p.pads[2:], strict=True))
+    return Match((pad, node), replace(node.primitive, pads=pads), (pad.inputs[0], *node.inputs[1:]))
+
+
+RULES: tuple[Callable[[Node], Match | None], ...] = (
+    swish,
+    hard_swish,
+    hard_sigmoid,
+    clip_to_hard_sigmoid,
+    gelu,
+    layer_normalization,
+    pad_convolution,
+)

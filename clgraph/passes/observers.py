@@ -1,0 +1,155 @@
+"""What may watch the passes: checks, dumps, times, and the comparison of results before and after each one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from clgraph.errors import ProgramError
+from clgraph.graph.check import check
+from clgraph.graph.dot import print_dot
+from clgraph.graph.primitive import Array
+from clgraph.graph.program import Program, Stage
+from clgraph.graph.text import print_program, program_json
+from clgraph.passes.base import Context, Pass
+from clgraph.passes.copying import copy_program
+from clgraph.passes.pipeline import required_pipeline
+from clgraph.passes.reference import random_feeds, run_reference
+
+
+class Watcher:
+    """An observer that does nothing; the base of those that need only one of the two calls."""
+
+    def before(self, number: int, pass_: Pass, program: Program) -> None:
+        """Do nothing."""
+
+    def after(self, number: int, pass_: Pass, program: Program, changes: int, seconds: float) -> None:
+        """Do nothing."""
+
+
+class Verify(Watcher):
+    """Checks every invariant after each pass; a broken one is a ``ProgramError`` that names the pass."""
+
+    def after(self, number: int, pass_: Pass, program: Program, changes: int, seconds: float) -> None:
+        """Check *program*."""
+        try:
+            check(program)
+        except ProgramError as error:
+            raise ProgramError(f"after pass {number:02} {pass_.name}: {error}") from error
+
+
+class Dump(Watcher):
+    """Writes ``NN_name.txt``, ``.dot`` and ``.json`` into a folder after each pass, and ``built`` before the first."""
+
+    def __init__(self, folder: Path) -> None:
+        """Make *folder* where it is missing."""
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def before(self, number: int, pass_: Pass, program: Program) -> None:
+        """Write what the first pass is given as ``built``."""
+        if number == 0:
+            self._write("built", program)
+
+    def after(self, number: int, pass_: Pass, program: Program, changes: int, seconds: float) -> None:
+        """Write what the pass has made."""
+        self._write(f"{number:02}_{pass_.name}", program)
+
+    def _write(self, name: str, program: Program) -> None:
+        (self.folder / f"{name}.txt").write_text(f"{print_program(program)}\n", encoding="utf-8")
+        (self.folder / f"{name}.dot").write_text(f"{print_dot(program)}\n", encoding="utf-8")
+        data = json.dumps(program_json(program), indent=1)
+        (self.folder / f"{name}.json").write_text(f"{data}\n", encoding="utf-8")
+
+
+@dataclass
+class Time(Watcher):
+    """Keeps (number, name, changes, seconds) of each pass."""
+
+    rows: list[tuple[int, str, int, float]] = field(default_factory=list)
+
+    def after(self, number: int, pass_: Pass, program: Program, changes: int, seconds: float) -> None:
+        """Keep the pass's row."""
+        self.rows.append((number, pass_.name, changes, seconds))
+
+
+class VerifyNumbers(Watcher):
+    """Compares the results before and after each pass and names the first pass that changes them.
+
+    Until compile_graph the references compute both in float64; from compile_graph on the device computes a copy of the
+    program, completed by the required passes that are left, when ``Context.execute`` is there. The yardstick is how far
+    rounding every intermediate value to the program's own types moves the result. A pass may round constants once more,
+    which is less than that; a kernel may add up in another order, whose error grows with the square root of the number
+    of terms (64 for the 4096 of a large convolution) where the reference's pairwise sums hardly grow at all.
+    """
+
+    FACTOR = 8.0
+    DEVICE_FACTOR = 64.0
+
+    def __init__(self, context: Context, feeds: Mapping[str, Array] | None = None) -> None:
+        """Compare on *feeds*; on random ones when not given."""
+        self.context = context
+        self._feeds = feeds
+        self._expected: dict[str, Array] | None = None
+        self._bounds: dict[str, float] = {}
+
+    def before(self, number: int, pass_: Pass, program: Program) -> None:
+        """Compute, once, what every later state of the program must."""
+        if self._expected is not None:
+            return
+        self._feeds = self._feeds or random_feeds(program)
+        self._expected = run_reference(program, self._feeds, exact=True)
+        rounded = run_reference(program, self._feeds)
+        for name, exact in self._expected.items():
+            self._bounds[name] = _distance(exact, rounded[name]) + _unit(rounded[name], exact)
+
+    def after(self, number: int, pass_: Pass, program: Program, changes: int, seconds: float) -> None:
+        """Compare the outputs; raises ``ProgramError`` that names the pass, the output and the distance."""
+        assert self._expected is not None
+        assert self._feeds is not None
+        on_device = program.stage >= Stage.SELECTED and self.context.execute is not None
+        found = self._on_device(program) if on_device else run_reference(program, self._feeds, exact=True)
+        factor = self.DEVICE_FACTOR if on_device else self.FACTOR
+        for name, expected in self._expected.items():
+            distance, bound = _distance(expected, found[name]), factor * self._bounds[name]
+            if not distance <= bound:
+                where = "on the device" if on_device else "by the references"
+                raise ProgramError(
+                    f"pass {number:02} {pass_.name} changes output {name!r}: computed {where}, it moves by "
+                    f"{distance:.3g}, which rounding does not explain (at most {bound:.3g})"
+                )
+
+    def _on_device(self, program: Program) -> dict[str, Array]:
+        """Run a copy of *program*, completed by what is required behind compile_graph."""
+        assert self.context.execute is not None
+        assert self._feeds is not None
+        copy = copy_program(program)
+        for step in required_pipeline():
+            if step.needs >= Stage.SELECTED:
+                step.run(copy, self.context)
+                copy.stage = max(copy.stage, step.reaches or copy.stage)
+        return self.context.execute(copy, {v.name: self._feeds[v.name] for v in copy.inputs})
+
+
+def _distance(first: Array, second: Array) -> float:
+    """Return the largest difference; ``inf`` where one is no number and the other is."""
+    if first.shape != second.shape:
+        return float("inf")
+    if first.dtype.kind != "f":
+        return 0.0 if np.array_equal(first, second) else float("inf")
+    same = (first == second) | (np.isnan(first) & np.isnan(second))
+    with np.errstate(invalid="ignore"):
+        difference = np.where(same, 0.0, np.abs(first - second.astype(np.float64)))
+    return float(np.max(np.nan_to_num(difference, nan=np.inf), initial=0.0))
+
+
+def _unit(rounded: Array, exact: Array) -> float:
+    """Return a unit in the last place of the largest result, for programs that round nothing on the way."""
+    if rounded.dtype.kind != "f":
+        return 0.0
+    finite = np.abs(exact[np.isfinite(exact)])
+    return float(np.finfo(rounded.dtype).eps) * float(np.max(finite, initial=0.0))

@@ -1,0 +1,208 @@
+"""Let values share buffers, so that joining and cutting moves nothing. Answers clDNN's prepare_buffer_fusing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from clgraph.core.layout import Layout
+from clgraph.core.strides import same_places
+from clgraph.graph.buffer import Buffer
+from clgraph.graph.program import Node, Program, Stage, Value
+from clgraph.ops.concat import Concat
+from clgraph.ops.reorder import Reorder
+from clgraph.ops.reshape import Reshape
+from clgraph.ops.slice import Slice
+from clgraph.ops.split import Split
+from clgraph.passes.base import Context, Pass
+from clgraph.passes.plan_memory import UNIT
+from clgraph.passes.selection import covers, estimate, in_place, is_in_place, widest
+from clgraph.selector.query import Query
+
+
+@dataclass(frozen=True)
+class PrepareBufferFusing(Pass):
+    """Put the parts of a concat into its result, and cuts and reshapes into their input: several values in one buffer.
+
+    * A concat runs nothing when every input can be written where the result has it: its producer and all its readers
+      serve the result's pitches, it is no graph input, output or constant and shares no buffer yet, it appears once,
+      its offset is a multiple of the blocks and of 64 bytes, and only the last part may end inside a block. Concats
+      are visited last first, so that one inside another lies in the outer one's buffer.
+    * A slice or split with steps of 1 along one axis is a view under the same conditions on its readers, as long as
+      the input has no halo and no part but the last ends inside a block: the lanes behind it would not be zeros.
+    * A reshape or reorder whose elements lie in the same places is a view.
+
+    Whatever does not fit stays a copy. The layouts of values that share a buffer do not change after this pass;
+    add_required_reorders copies beside them instead. Counts the nodes that run nothing any more.
+    """
+
+    name: ClassVar[str] = "prepare_buffer_fusing"
+    needs: ClassVar[Stage] = Stage.FORMATTED
+
+    def run(self, program: Program, context: Context) -> int:
+        before = sum(map(is_in_place, program))
+        for node in reversed(tuple(program)):
+            if isinstance(node.primitive, Concat):
+                _join(program, context, node)
+        for node in program:
+            if isinstance(node.primitive, Slice | Split):
+                _cut(program, context, node)
+            elif isinstance(node.primitive, Reshape | Reorder):
+                _view(program, context, node)
+        return sum(map(is_in_place, program)) - before
+
+
+def _on_host(context: Context, node: Node) -> bool:
+    return context.device(node).kind == "host"
+
+
+def _join(program: Program, context: Context, node: Node) -> None:
+    """Let the inputs of a concat lie in its result, where all of them can."""
+    assert isinstance(node.primitive, Concat)
+    whole, axis = node.output, node.primitive.axis
+    if node.fused or _on_host(context, node) or len({id(v) for v in node.inputs}) < len(node.inputs):
+        return
+    if not _share_halo(program, context, whole, node) or whole.layout.halos[axis] != (0, 0):
+        return
+    places: list[tuple[Value, Layout, int]] = []
+    start = 0
+    for value in node.inputs:
+        end = start + value.layout.shape[axis]
+        part = _part(whole.layout, axis, start, value.layout.shape)
+        if part is None or (end % whole.layout.format.block(axis) and value is not node.inputs[-1]):
+            return
+        if not _can_move(program, context, node, value, part[0]) or (whole.offset + part[1]) % UNIT:
+            return
+        places.append((value, *part))
+        start = end
+    if whole.buffer is None:
+        whole.buffer = Buffer(whole.name, whole.layout.nbytes)
+    for value, layout, offset in places:
+        value.layout, value.buffer, value.offset = layout, whole.buffer, whole.offset + offset
+        if value.producer is not None:
+            value.producer.choice = None
+    node.choice = in_place(node, context)
+
+
+def _share_halo(program: Program, context: Context, whole: Value, node: Node) -> bool:
+    """Give the result of a concat the widest halo of its inputs; say whether its readers allow that."""
+    halo = whole.layout.halos
+    for value in node.inputs:
+        halo = widest(halo, value.layout.halos)
+    if halo == whole.layout.halos:
+        return True
+    layout = whole.layout.with_halo(halo)
+    if whole.buffer is not None or program.is_output(whole):
+        return False
+    if not all(_reads(context, reader, whole, layout) for reader in whole.readers):
+        return False
+    whole.layout = layout
+    return True
+
+
+def _part(whole: Layout, axis: int, start: int, shape: tuple[int, ...]) -> tuple[Layout, int] | None:
+    """Return layout and byte offset of the part of *shape* at *start* along *axis*; ``None`` inside a block."""
+    block = whole.format.block(axis)
+    if start % block:
+        return None
+    layout = Layout(whole.dtype, shape, whole.format, whole.halo, whole.all_pitches)
+    return layout, start // block * whole.all_pitches[axis] * whole.dtype.itemsize
+
+
+def _can_move(program: Program, context: Context, node: Node, value: Value, layout: Layout) -> bool:
+    """Whether *value* can lie in a larger buffer as *layout*, to its producer and to its readers other than *node*."""
+    own = value.layout
+    if value.constant is not None or value.producer is None or program.is_output(value) or value.buffer is not None:
+        return False
+    if own.dtype != layout.dtype or own.format != layout.format or not covers(layout, own.halos):
+        return False
+    producer = value.producer
+    q = context.query(producer)
+    outputs = tuple(layout if v is value else x for v, x in zip(producer.outputs, q.outputs, strict=True))
+    if _on_host(context, producer) or is_in_place(producer) or not _serves(context, producer, q, q.inputs, outputs):
+        return False
+    return all(_reads(context, reader, value, layout) for reader in value.readers if reader is not node)
+
+
+def _reads(context: Context, reader: Node, value: Value, layout: Layout) -> bool:
+    """Whether *reader* runs as well with *value* as *layout*."""
+    if is_in_place(reader):
+        return False
+    q = context.query(reader)
+    inputs = tuple(layout if v is value else x for v, x in zip(reader.inputs, q.inputs, strict=True))
+    return _on_host(context, reader) or _serves(context, reader, q, inputs, q.outputs)
+
+
+def _serves(
+    context: Context, node: Node, q: Query[Any], inputs: tuple[Layout, ...], outputs: tuple[Layout, ...]
+) -> bool:
+    """Whether *node* runs on other pitches about as fast as now."""
+    now, then = estimate(context, node, q), estimate(context, node, q.with_layouts(inputs, outputs))
+    return then is not None and (now is None or then <= 1.5 * now)
+
+
+def _cut(program: Program, context: Context, node: Node) -> None:
+    """Let the results of a slice or split lie in its input, where all of them can."""
+    source = node.inputs[0]
+    whole = source.layout
+    if node.fused or source.constant is not None or _on_host(context, node) or whole.halo:
+        return
+    starts = _starts(node)
+    if starts is None:
+        return
+    axis, begins = starts
+    places: list[tuple[Value, Layout, int]] = []
+    for value, start in zip(node.outputs, begins, strict=True):
+        part = _part(whole, axis, start, value.layout.shape)
+        end, own = start + value.layout.shape[axis], value.layout
+        fits = own.format == whole.format and not own.halo and own.dtype == whole.dtype
+        if part is None or not fits or program.is_output(value) or value.buffer is not None:
+            return
+        if end % whole.format.block(axis) and end != whole.shape[axis]:
+            return
+        if (source.offset + part[1]) % UNIT or not all(_reads(context, r, value, part[0]) for r in value.readers):
+            return
+        places.append((value, *part))
+    _share(source)
+    for value, layout, offset in places:
+        value.layout, value.buffer, value.offset = layout, source.buffer, source.offset + offset
+        for reader in value.readers:
+            reader.choice = None
+    node.choice = in_place(node, context)
+
+
+def _starts(node: Node) -> tuple[int, list[int]] | None:
+    """Return the axis that *node* cuts and where each result begins; ``None`` when it does more than that."""
+    p, shape = node.primitive, node.inputs[0].layout.shape
+    if isinstance(p, Split):
+        return p.axis, [sum(p.sizes[:i]) for i in range(len(p.sizes))]
+    assert isinstance(p, Slice)
+    if any(step != 1 for step in p.steps):
+        return None
+    cut = [a for a, (start, size) in enumerate(zip(p.starts, p.sizes, strict=True)) if (start, size) != (0, shape[a])]
+    return (cut[0], [p.starts[cut[0]]]) if len(cut) == 1 else None
+
+
+def _view(program: Program, context: Context, node: Node) -> None:
+    """Let the result of a reshape or reorder be its input under another layout, where the elements lie alike."""
+    source, result = node.inputs[0], node.output
+    unmoved = source.layout.dtype == result.layout.dtype and same_places(source.layout, result.layout)
+    if node.fused or source.constant is not None or _on_host(context, node) or not unmoved:
+        return
+    if source.layout.halo or result.layout.halo or result.buffer is not None or result.layout.count == 0:
+        return
+    if result.layout.nbytes > source.layout.nbytes or _pads(result.layout):
+        return
+    _share(source)
+    result.buffer, result.offset = source.buffer, source.offset
+    node.choice = in_place(node, context)
+
+
+def _pads(layout: Layout) -> bool:
+    """Whether *layout* has lanes behind the last channel of a block, which its readers take for zeros."""
+    return any(size % layout.format.block(axis) for axis, size in enumerate(layout.shape))
+
+
+def _share(source: Value) -> None:
+    if source.buffer is None:
+        source.buffer = Buffer(source.name, source.layout.nbytes)

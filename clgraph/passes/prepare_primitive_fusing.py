@@ -1,0 +1,153 @@
+"""Move elementwise work into what makes or reads its input. Answers clDNN's prepare_primitive_fusing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from clgraph.graph.program import Fused, Node, Program, Stage
+from clgraph.passes.base import Context, Pass
+from clgraph.passes.rewriting import apart, read_outside
+from clgraph.passes.selection import proposals
+from clgraph.passes.weight_scaling import followers, scale_weights
+from clgraph.selector.query import Query
+
+
+@dataclass(frozen=True)
+class PreparePrimitiveFusing(Pass):
+    """Fold, then fuse behind producers, then fuse in front of consumers.
+
+    1. Multiplication and addition of per-channel constants behind a convolution or matrix product with constant weights
+       become part of the weights and the bias, computed in float64 and rounded once.
+    2. An activation or elementwise operator becomes a post-operation of the node that makes its input; of two, the
+       later one, so that the other operand is there in time.
+    3. What could not follow a producer (a scale, shift and activation behind a concat) becomes a pre-operation of the
+       one node that reads it as its first input.
+
+    A fusion is refused when the result in between is read elsewhere or is a graph output, when the operand depends on
+    the node over any path, when annotations or placements differ, when the running value has not the result's full
+    shape and type, when no implementation serves it, or when it would cost more than the two nodes apart.
+    ``Program.notes`` lists what was fused and every refusal in words.
+    """
+
+    name: ClassVar[str] = "prepare_primitive_fusing"
+    needs: ClassVar[Stage] = Stage.PLACED
+
+    def run(self, program: Program, context: Context) -> int:
+        table: list[str] = []
+        for node in program:
+            if node in program:
+                chain, total = followers(program, node)
+                if chain:
+                    names = ", ".join(n.name for n in chain)
+                    scale_weights(program, node, chain, total)
+                    table.append(f"{names}: into the weights and bias of {node.name}")
+        fused = len(table)
+        for node in program:
+            if node.primitive.elementwise:
+                fused += _follow(program, context, node, table) or _precede(program, context, node, table)
+        for node in reversed(tuple(program)):
+            if node in program and node.primitive.elementwise:
+                fused += _precede(program, context, node, table)
+        if table:
+            program.notes[self.name] = "\n".join(dict.fromkeys(table))
+        return fused
+
+
+def _follow(program: Program, context: Context, peer: Node, table: list[str]) -> bool:
+    """Fuse *peer* behind the later producer of its inputs, or note why not."""
+    producers = [(program.position(v.producer), i) for i, v in enumerate(peer.inputs[: peer.arity]) if v.producer]
+    reasons: list[str] = []
+    for _, slot in sorted(producers, reverse=True):
+        into = peer.inputs[slot].producer
+        assert into is not None
+        reason = _why_not_behind(program, context, peer, slot, into)
+        if reason is None:
+            table.append(f"{peer.name}: behind {into.name}")
+            program.fuse(peer, into)
+            return True
+        reasons.append(f"{peer.name}: not behind {into.name}: {reason}")
+    table += reasons
+    return False
+
+
+def _why_not_behind(program: Program, context: Context, peer: Node, slot: int, into: Node) -> str | None:
+    value = peer.inputs[slot]
+    if value is not into.output or len(into.outputs) > 1:
+        return "it has several results"
+    if (why := read_outside(program, value, [peer]) or apart([into, peer])) is not None:
+        return why
+    if len(value.uses) > 1:
+        return f"{peer.name} reads {value.name} twice"
+    if value.layout.shape != peer.output.layout.shape or value.layout.dtype != peer.output.layout.dtype:
+        return f"{value.layout} is not yet the full result {peer.output.layout}"
+    if peer.primitive.as_post(slot) is None:
+        return f"{peer.primitive} has no post-operation for its input {slot}"
+    others = [v for i, v in enumerate(peer.inputs) if i != slot]
+    dependent = next((v for v in others if program.depends(v, into)), None)
+    if dependent is not None:
+        return f"{dependent.name} depends on {into.name}: a cycle"
+    q = context.query(into)
+    extra = tuple(v.layout for v in others)
+    operands = {i: len(q.inputs) + n for n, i in enumerate(i for i in range(len(peer.inputs)) if i != slot)}
+    own = tuple(operands[i] for i in range(peer.arity) if i != slot)
+    steps = [Fused(peer.primitive, own, slot)]
+    steps += [Fused(f.primitive, tuple(operands[i] for i in f.operands), f.slot) for f in peer.fused]
+    constant = q.constant | {operands[i] for i, v in enumerate(peer.inputs) if v.constant is not None and i != slot}
+    fused = replace(q, inputs=q.inputs + extra, fused=(*q.fused, *steps), constant=frozenset(constant))
+    return _costs_more(context, into, q, peer, fused)
+
+
+def _precede(program: Program, context: Context, peer: Node, table: list[str]) -> bool:
+    """Fuse *peer* in front of the one node that reads its result first, or note why not."""
+    readers = peer.output.readers
+    if len(readers) != 1 or len(peer.outputs) > 1:
+        return False
+    (into,) = readers
+    if into.primitive.elementwise or into.inputs[0] is not peer.output:
+        return False
+    reason = _why_not_in_front(program, context, peer, into)
+    if reason is None:
+        table.append(f"{peer.name}: in front of {into.name}")
+        program.fuse(peer, into)
+        return True
+    table.append(f"{peer.name}: not in front of {into.name}: {reason}")
+    return False
+
+
+def _why_not_in_front(program: Program, context: Context, peer: Node, into: Node) -> str | None:
+    value, running = peer.output, peer.inputs[0]
+    if (why := read_outside(program, value, [into]) or apart([into, peer])) is not None:
+        return why
+    if len(value.uses) > 1:
+        return f"{into.name} reads {value.name} twice"
+    if running.constant is not None or running.layout.shape != value.layout.shape:
+        return f"{running.name} has not the full shape of {value.layout}"
+    if running.layout.dtype != value.layout.dtype or peer.primitive.as_post(0) is None:
+        return f"{peer.primitive} has no pre-operation for {running.layout}"
+    if any(v.constant is None for v in peer.inputs[1:]):
+        return "an operand is no constant"
+    q = context.query(into)
+    place = {i: len(q.inputs) + i - 1 for i in range(1, len(peer.inputs))}
+    steps = [Fused(peer.primitive, tuple(place[i] for i in range(1, peer.arity)), 0, "pre")]
+    steps += [Fused(f.primitive, tuple(place[i] for i in f.operands), f.slot, "pre") for f in peer.fused]
+    inputs = (running.layout, *q.inputs[1:], *(v.layout for v in peer.inputs[1:]))
+    constant = q.constant | frozenset(place.values())
+    fused = replace(q, inputs=inputs, fused=(*steps, *q.fused), constant=constant)
+    return _costs_more(context, into, q, peer, fused)
+
+
+def _costs_more(context: Context, into: Node, apart_query: Query[Any], peer: Node, fused: Query[Any]) -> str | None:
+    """Say why *fused* is no gain: nobody serves it, or the two nodes apart are faster. ``None`` when it is one."""
+    together = proposals(context, into, fused)
+    if not together:
+        return f"no implementation of {into.primitive.kind} on {fused.device.name} serves it"
+    alone, following = proposals(context, into, apart_query), proposals(context, peer)
+    if not alone or not following:
+        return None
+    seconds = alone[0].seconds + following[0].seconds
+    if together[0].seconds > seconds:
+        return (
+            f"{together[0].implementation.name} would take {together[0].seconds:.2g} s, the two apart {seconds:.2g} s"
+        )
+    return None

@@ -1,0 +1,57 @@
+"""Running a program by the references of its primitives, at any stage: the yardstick for every pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from clgraph.graph.primitive import Array
+from clgraph.graph.program import Node, Program, Value
+from clgraph.ops.reorder import Reorder
+from clgraph.passes.propagate_constants import logical
+
+
+def run_reference(program: Program, feeds: Mapping[str, Array], *, exact: bool = False) -> dict[str, Array]:
+    """Return the outputs by name.
+
+    Args:
+        feeds: Logical arrays by input name; inputs that nothing reads may be missing.
+        exact: Compute everything that is floating-point in float64, so that what two equivalent programs differ by is
+            the rounding of their constants alone.
+    """
+    values: dict[Value, Array] = {v: _widen(feeds[v.name], exact) for v in program.inputs if v.name in feeds}
+    last: dict[Value, Node] = {v: node for node in program for v in node.inputs}
+    kept = {v for _, v in program.outputs}
+    for node in program:
+        inputs = [_widen(logical(v), exact) if v.constant is not None else values[v] for v in node.inputs]
+        results = _compute(node, inputs, exact)
+        values.update(zip(node.outputs, results, strict=True))
+        for value in node.inputs:
+            if last[value] is node and value not in kept:
+                values.pop(value, None)
+    return {name: _widen(logical(v), exact) if v.constant is not None else values[v] for name, v in program.outputs}
+
+
+def random_feeds(program: Program, seed: int = 0) -> dict[str, Array]:
+    """Return an array for each input: normal numbers, small integers, or booleans."""
+    generator = np.random.default_rng(seed)
+    feeds: dict[str, Array] = {}
+    for value in program.inputs:
+        dtype, shape = value.layout.dtype.numpy, value.layout.shape
+        if value.layout.dtype.floating:
+            feeds[value.name] = generator.standard_normal(shape).astype(dtype)
+        else:
+            feeds[value.name] = generator.integers(0, 2 if dtype == np.bool_ else 4, shape).astype(dtype)
+    return feeds
+
+
+def _compute(node: Node, inputs: list[Array], exact: bool) -> tuple[Array, ...]:
+    wide = exact and isinstance(node.primitive, Reorder) and not node.fused
+    if wide and inputs[0].dtype == np.float64 and node.output.layout.dtype.floating:
+        return (inputs[0],)
+    return tuple(_widen(np.asarray(r), exact) for r in node.reference(*inputs))
+
+
+def _widen(array: Array, exact: bool) -> Array:
+    return array.astype(np.float64) if exact and array.dtype.kind == "f" else array

@@ -1,0 +1,54 @@
+"""What rewriting passes share: whether nodes may become one, and putting one node in the place of several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from clgraph.graph.primitive import Primitive
+from clgraph.graph.program import Node, Program, Value
+
+
+def apart(nodes: Sequence[Node]) -> str | None:
+    """Say why *nodes* cannot become one node (different annotations or placements), or return ``None``."""
+    for what in ("annotation", "placement", "partitioned_by"):
+        found = {v for n in nodes if (v := getattr(n, what)) is not None}
+        if len(found) > 1:
+            return f"the {what}s {' and '.join(sorted(found))} differ"
+    return None
+
+
+def read_outside(program: Program, value: Value, inside: Sequence[Node]) -> str | None:
+    """Say who reads *value* other than the nodes *inside*, or return ``None``."""
+    if program.is_output(value):
+        return f"{value.name} is an output of the graph"
+    outside = next((n for n in value.readers if all(n is not i for i in inside)), None)
+    return None if outside is None else f"{value.name} is also read by {outside.name}"
+
+
+def substitute(
+    program: Program, nodes: Sequence[Node], primitive: Primitive, inputs: Sequence[Value], named: Node | None = None
+) -> Node:
+    """Put one node in the place of *nodes*, the last of which makes the result that is read elsewhere.
+
+    The new node takes the name of *named*, the first one by default, and its result the name of the last one's result.
+    """
+    first, last = named or nodes[0], nodes[-1]
+    made = program.insert(primitive, inputs, sources=nodes, before=last)
+    program.rewire(last.output, made.output)
+    for node in reversed(nodes):
+        program.erase(node)
+    made.name, made.output.name = first.name, last.output.name
+    return made
+
+
+def bypass(program: Program, node: Node) -> bool:
+    """Let the readers of *node*'s result read its first input, and remove it; say whether that was possible.
+
+    A node between a graph input or constant and a graph output stays: an output is a value that the program makes.
+    """
+    source = node.inputs[0]
+    if program.is_output(node.output) and source.producer is None:
+        return False
+    program.rewire(node.output, source)
+    program.erase(node)
+    return True

@@ -1,0 +1,133 @@
+"""Multiplication and addition of per-channel constants, moved into the weights and the bias of what they follow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clgraph.graph.primitive import Array
+from clgraph.graph.program import Node, Program, Value
+from clgraph.ops.activation import Activation
+from clgraph.ops.convolution import Convolution
+from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.matmul import MatMul
+from clgraph.passes.rewriting import apart, substitute
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """``y * scale + shift`` an output channel, in float64."""
+
+    scale: Vector
+    shift: Vector
+
+    def then(self, scale: Vector | float, shift: Vector | float) -> Scaling:
+        """Return this followed by another one."""
+        return Scaling(self.scale * scale, self.shift * scale + shift)
+
+
+def channel_axis(node: Node) -> int | None:
+    """Return the axis of the result that output channels lie on, or ``None`` for operators without weights.
+
+    Transposed convolutions take their scaling as post-operations: their weights have the channels of groups apart.
+    """
+    if isinstance(node.primitive, Convolution):
+        return 1
+    if isinstance(node.primitive, MatMul) and node.inputs[1].layout.rank > 1 and node.inputs[0].layout.rank > 1:
+        return node.output.layout.rank - 1
+    return None
+
+
+def followers(program: Program, node: Node) -> tuple[list[Node], Scaling]:
+    """Return the longest chain behind *node* that only scales and shifts its channels, and what it does in all."""
+    axis = channel_axis(node)
+    chain: list[Node] = []
+    channels = node.output.layout.shape[axis] if axis is not None else 0
+    total = Scaling(np.ones(channels), np.zeros(channels))
+    if axis is None or node.fused or not _has_plain_weights(node):
+        return chain, total
+    value = node.output
+    while len(value.uses) == 1 and not program.is_output(value):
+        reader, slot = next(iter(value.uses))
+        step = _step(reader, slot, total, axis)
+        if step is None or apart([node, *chain, reader]) is not None:
+            break
+        chain.append(reader)
+        total, value = step, reader.output
+    return chain, total
+
+
+def scale_weights(program: Program, node: Node, chain: Sequence[Node], total: Scaling) -> Node:
+    """Replace *node* and *chain* by one node with new weights and bias, each rounded once from float64."""
+    weights, channels = node.inputs[1], len(total.scale)
+    assert weights.constant is not None
+    dtype = weights.constant.dtype
+    scaled = (
+        weights.constant * total.scale.reshape(_spread(node, weights.constant)) if np.any(total.scale != 1) else None
+    )
+    shift = total.shift
+    if node.arity > 2:
+        bias = node.inputs[2].constant
+        assert bias is not None
+        shift = shift + np.broadcast_to(bias.reshape(-1), channels) * total.scale
+    inputs = [node.inputs[0], weights if scaled is None else _constant(program, node, "weights", scaled.astype(dtype))]
+    if node.arity > 2 or np.any(shift != 0):
+        inputs.append(_constant(program, node, "bias", shift.astype(dtype)))
+    return substitute(program, [node, *chain], node.primitive, inputs)
+
+
+def _constant(program: Program, node: Node, what: str, data: Array) -> Value:
+    return program.constant(f"{node.name}/{what}", np.ascontiguousarray(data))
+
+
+def _has_plain_weights(node: Node) -> bool:
+    weights = node.inputs[1]
+    if weights.constant is None or not weights.layout.is_dense_plain or not weights.layout.dtype.floating:
+        return False
+    if node.arity < 3:
+        return True
+    bias = node.inputs[2]
+    return bias.constant is not None and bias.layout.count in (1, bias.layout.shape[-1])
+
+
+def _spread(node: Node, weights: Array) -> tuple[int, ...]:
+    """Return the shape under which a vector of output channels broadcasts over the weights."""
+    if isinstance(node.primitive, MatMul):
+        return (-1, 1) if node.primitive.transpose_b else (1, -1)
+    return (-1, *(1 for _ in weights.shape[1:]))
+
+
+def _step(reader: Node, slot: int, total: Scaling, axis: int) -> Scaling | None:
+    """Return *total* followed by *reader*, or ``None`` when it does something else to the channels."""
+    if reader.fused or reader.output.layout.shape != reader.inputs[slot].layout.shape:
+        return None
+    if isinstance(reader.primitive, Activation) and reader.primitive.function == "linear":
+        return total.then(reader.primitive.alpha, reader.primitive.beta)
+    if not isinstance(reader.primitive, Eltwise) or not reader.output.layout.dtype.floating:
+        return None
+    other = reader.inputs[1 - slot]
+    vector = None if other.constant is None else _per_channel(other, axis, reader.output.layout.rank, total)
+    function = reader.primitive.function
+    if vector is None:
+        return None
+    if function == "add":
+        return total.then(1.0, vector)
+    if function == "mul":
+        return total.then(vector, 0.0)
+    if function == "sub":
+        return total.then(1.0, -vector) if slot == 0 else total.then(-1.0, vector)
+    return total.then(1 / vector, 0.0) if function == "div" and slot == 0 and np.all(vector != 0) else None
+
+
+def _per_channel(value: Value, axis: int, rank: int, total: Scaling) -> Vector | None:
+    """Return the constant as one number a channel, or ``None`` when it varies along another axis."""
+    assert value.constant is not None
+    shape = (*(1 for _ in range(rank - value.layout.rank)), *value.layout.shape)
+    if any(d != 1 for a, d in enumerate(shape) if a != axis):
+        return None
+    return np.broadcast_to(value.constant.reshape(-1).astype(np.float64), total.scale.shape)
