@@ -59,11 +59,10 @@ def devices() -> list[Device]:
     """Return every OpenCL device in the order of the platforms, then the host."""
     found: list[Device] = []
     seen: Counter[str] = Counter()
-    for platform in driver.platforms():
-        for handle in platform.get_devices():
-            prefix = _prefix(platform.name, platform.vendor)
-            found.append(_describe(handle, f"{prefix}:{seen[prefix]}"))
-            seen[prefix] += 1
+    for platform, handle in driver.handles():
+        prefix = _prefix(platform.name, platform.vendor)
+        found.append(_describe(handle, f"{prefix}:{seen[prefix]}"))
+        seen[prefix] += 1
     return [*found, HOST]
 
 

@@ -2,33 +2,53 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import logging
 import os
+import shutil
+import tempfile
 import warnings
 from pathlib import Path
 from typing import Any, Literal
 
 from clgraph.errors import DeviceError
-from clgraph.runtime import intel, pocl
+from clgraph.runtime import intel, pocl, pocl_cache
 from clgraph.settings import Settings, settings
 
 _log = logging.getLogger(__name__)
 
 _ATOMIC_MEMORY_CAPABILITIES = 0x1063
+_LEAST_FREE = 64 << 20
+"""Bytes that a file system needs to be of use as a kernel cache: PoCL ends the process when it is full."""
+
+_CHOSEN: list[Settings] = []
+
+
+def choose_options(options: Settings) -> None:
+    """Let the drivers be loaded with *options* rather than with the environment's; too late once they are loaded."""
+    if load.cache_info().currsize == 0:
+        _CHOSEN[:] = [options]
+
+
+def chosen_options() -> Settings:
+    """Return the options that the drivers are loaded with."""
+    return _CHOSEN[0] if _CHOSEN else settings()
 
 
 @functools.cache
 def load() -> Any:
     """Prepare the environment of the drivers once, and import pyopencl.
 
-    The options are those of the environment at this moment: drivers read theirs when they are loaded.
-
     Raises:
         DeviceError: pyopencl cannot be imported.
     """
-    options = settings()
-    _prepare_pocl(options)
+    options = chosen_options()
+    folder = pocl_folder()
+    pocl_cache.sweep(folder)
+    atexit.register(pocl_cache.seal, folder)
+    os.environ["POCL_CACHE_DIR"] = str(folder)
+    os.environ.setdefault("PYOPENCL_NO_CACHE", "1")
     intel.make_visible(options.cache_dir / "vendors")
     try:
         with warnings.catch_warnings():
@@ -36,21 +56,66 @@ def load() -> Any:
             import pyopencl
     except ImportError as error:
         raise DeviceError(f"OpenCL cannot be loaded: {error}") from error
-    isa = _overlay_isa(options)
+    isa = _overlay_isa()
     library = pocl.wheel_library()
     if isa is not None and library is not None:
         # pyopencl's loader looks for its own drivers below this folder.
-        os.environ["PYOPENCL_HOME"] = str(pocl.overlay(options.cache_dir / "pocl" / f"{isa.name}-links", library, isa))
+        os.environ["PYOPENCL_HOME"] = str(pocl.overlay(folder / "links", library, isa))
     return pyopencl
 
 
-def platforms() -> list[Any]:
-    """Return the OpenCL platforms, none where there is no driver."""
-    cl = load()
+@functools.cache
+def pocl_folder() -> Path:
+    """Return the folder of PoCL's kernel cache: one for each instruction set, because PoCL does not know about it.
+
+    Where clgraph's cache folder cannot be written, a temporary one that is removed at exit, with a warning.
+    """
+    folder = chosen_options().cache_dir / "pocl" / _isa().name
     try:
-        return list(cl.get_platforms())
+        folder.mkdir(parents=True, exist_ok=True)
+        why = None if os.access(folder, os.W_OK) else "it cannot be written"
+        why = why or (None if shutil.disk_usage(folder).free >= _LEAST_FREE else "its file system is full")
+    except OSError as error:
+        why = str(error)
+    if why is None:
+        return folder
+    warnings.warn(f"kernels are compiled anew in every process: no cache in {folder}: {why}", stacklevel=2)
+    temporary = Path(tempfile.mkdtemp(prefix="clgraph-"))
+    atexit.register(shutil.rmtree, temporary, ignore_errors=True)
+    return temporary
+
+
+@functools.cache
+def owner() -> int:
+    """Return the process that first asked a driver for its devices: the only one that the driver works in."""
+    return os.getpid()
+
+
+def check_process() -> None:
+    """Raise ``DeviceError`` in a process that was forked after OpenCL was used; a command would wait for ever there."""
+    if os.getpid() != owner():
+        raise DeviceError(
+            "OpenCL was used before this process was forked, and the threads of its drivers do not survive that: start "
+            "it with the 'spawn' method (multiprocessing.get_context('spawn')), or fork before the first use"
+        )
+
+
+def handles() -> list[tuple[Any, Any]]:
+    """Return (platform, device) for every OpenCL device, none where there is no driver."""
+    cl = load()
+    owner()
+    try:
+        return [(platform, device) for platform in cl.get_platforms() for device in _devices_of(platform)]
     except cl.Error as error:
         _log.info("no OpenCL platform: %s", error)
+        return []
+
+
+def _devices_of(platform: Any) -> list[Any]:
+    try:
+        return list(platform.get_devices())
+    except load().Error as error:
+        _log.warning("%s lists no device: %s", platform.name, error)
         return []
 
 
@@ -86,55 +151,48 @@ def work_around(handle: Any) -> tuple[int | None, tuple[str, ...]]:
 
     Returns:
         The SIMD width of the instruction set it compiles for (``None``: as PoCL reports), and notes for the user.
+
+    Raises:
+        DeviceError: ``CLGRAPH_POCL_ISA`` asks for what this PoCL cannot be made to do.
     """
-    options = settings()
-    forced = options.pocl_isa is not None
-    isa = _isa(options)
+    forced = chosen_options().pocl_isa is not None
+    isa = _isa()
     reported = handle.version.rpartition("-")[2]
-    library = pocl.wheel_library()
-    sha256 = None if library is None else pocl.sha256_of(library, options.cache_dir / "pocl")
-    why = pocl.refusal(handle.platform.version, sha256)
+    why = pocl.refusal(handle.platform.version, _library_sha256())
+    if missing := isa.flags - pocl.cpu_flags():
+        why = f"the CPU has no {', '.join(sorted(missing))}"
+    if why is None:
+        try:
+            was = pocl.patch(pocl.ProcessMemory(), handle.int_ptr, reported, isa, forced)
+        except DeviceError as error:
+            why = str(error)
     if why is not None:
         if forced:
             raise DeviceError(f"CLGRAPH_POCL_ISA={isa.name} cannot be had: {why}")
-        return None, (f"CPU {reported!r}; no work-around: {why}",) if reported == "generic" else ()
-    try:
-        was = pocl.patch(pocl.ProcessMemory(), handle.int_ptr, reported, isa, forced)
-    except DeviceError as error:
-        return None, (f"work-around not applied: {error}",)
+        return None, (f"CPU {reported!r}, which its LLVM may not build for; not worked around: {why}",) * (
+            reported == "generic"
+        )
     if was is None:
         return None, ()
-    unknown = "LLVM 14 does not know this CPU" if was == "generic" else f"its CPU is {was}"
-    how = " with the built-in library of that instruction set" if _overlay_isa(options) is not None else ""
-    return isa.simd, (f"{unknown}: kernels are compiled for {isa.cpu} ({isa.name}){how}",)
+    what = "LLVM 14 does not know this CPU" if was == "generic" else f"its CPU is {was}"
+    how = " with the built-in library of that instruction set" if _overlay_isa() is not None else ""
+    return isa.simd, (f"{what}: kernels are compiled for {isa.cpu} ({isa.name}){how}",)
 
 
-def _prepare_pocl(options: Settings) -> None:
-    """Give PoCL a kernel cache of its own for the instruction set: its cache does not know about the work-around."""
-    folder = options.cache_dir / "pocl" / _isa(options).name
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        warnings.warn(f"the kernel cache {folder} cannot be used ({error}); PoCL uses its own", stacklevel=2)
-        return
-    os.environ["POCL_CACHE_DIR"] = str(folder)
-
-
-def _isa(options: Settings) -> pocl.Isa:
-    wanted = options.pocl_isa
+def _isa() -> pocl.Isa:
+    wanted = chosen_options().pocl_isa
     return next(isa for isa in pocl.ISAS if isa.name == wanted) if wanted else pocl.host_isa(pocl.cpu_flags())
 
 
-def _overlay_isa(options: Settings) -> pocl.Isa | None:
+def _overlay_isa() -> pocl.Isa | None:
     """Return the instruction set whose built-in library PoCL must be given, ``None`` where it finds it by itself."""
-    isa = _isa(options)
-    library = pocl.wheel_library()
-    if library is None or not pocl.needs_overlay(isa, pocl.cpu_flags()):
+    isa = _isa()
+    if not pocl.needs_overlay(isa, pocl.cpu_flags()) or _library_sha256() != pocl.LIBRARY_SHA256:
         return None
-    ours = pocl.sha256_of(library, options.cache_dir / "pocl") == pocl.LIBRARY_SHA256
-    return isa if ours else None
+    return isa
 
 
-def cache_folder() -> Path:
-    """Return clgraph's cache folder."""
-    return settings().cache_dir
+@functools.cache
+def _library_sha256() -> str | None:
+    library = pocl.wheel_library()
+    return None if library is None else pocl.sha256_of(library, pocl_folder())

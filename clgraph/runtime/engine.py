@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -41,8 +41,11 @@ class Engine:
         self.info = self.device.info
         self._cl = driver.load()
         self.failures: tuple[type[Exception], ...] = (self._cl.Error,)
-        self._process = os.getpid()
+        driver.check_process()
         self._programs: dict[str, Any] = {}
+        self._keeps_itself = self.info.name.startswith("pocl")
+        folder = driver.pocl_folder() if self._keeps_itself else driver.chosen_options().cache_dir
+        self._cache = binaries.ProgramCache(folder / "programs")
         self._lock = threading.Lock()
         try:
             self._context = self._cl.Context([device.handle])
@@ -52,11 +55,7 @@ class Engine:
 
     def check_process(self) -> None:
         """Raise ``DeviceError`` in a process that was forked after the engine was opened."""
-        if os.getpid() != self._process:
-            raise DeviceError(
-                f"this engine on {self.info.name} was opened before the process was forked, and a driver's threads do "
-                "not survive that: start the process with the 'spawn' method and compile the model in it"
-            )
+        driver.check_process()
 
     def profiling_stream(self) -> Stream:
         """Return a new stream whose events carry times."""
@@ -78,17 +77,44 @@ class Engine:
     def build(self, text: str, what: str, *, library: bool = False) -> bool:
         """Build a program, or find that it is there; returns whether it had to be compiled.
 
+        A library that is not in the cache on disk is compiled in a process of its own.
+
         Raises:
             KernelBuildError: It does not compile.
         """
         self.check_process()
-        options = binaries.options_for(self.info.features, library)
-        key = binaries.text_key(text, options)
+        key = self._key(text, library)
         with self._lock:
             if key in self._programs:
                 return False
-            self._programs[key] = binaries.build(self._context, self.device.handle, text, options, what)
-            return True
+            cached = self._cache.read(key)
+            if cached is None and library and sys.executable:
+                binaries.build_in_child(self.info.name, text, what)
+                self._programs[key] = self._load(text, key, what, library, self._cache.read(key))
+                return True
+            self._programs[key] = self._load(text, key, what, library, cached)
+            return cached is None
+
+    def compile_library(self, text: str, what: str) -> None:
+        """Build a library in this process."""
+        key = self._key(text, True)
+        self._programs[key] = self._load(text, key, what, True, None)
+
+    def _key(self, text: str, library: bool) -> str:
+        options = binaries.options_for(self.info.features, library)
+        return binaries.text_key(text, options, self.device.label, self.info.driver, str(self.info.simd))
+
+    def _load(self, text: str, key: str, what: str, library: bool, cached: bytes | None) -> Any:
+        """Return the program from its cached binary, else from the text; keep it on disk."""
+        options = binaries.options_for(self.info.features, library)
+        if cached:
+            program = binaries.from_binary(self._context, self.device.handle, cached, options)
+            if program is not None:
+                return program
+        program = binaries.build(self._context, self.device.handle, text, options, what)
+        if cached is None:
+            self._cache.write(key, b"" if self._keeps_itself else binaries.to_binary(program))
+        return program
 
     def kernel(
         self, text: str, entry: str, args: list[KernelArgument], *, library: bool = False, what: str = ""
@@ -99,7 +125,7 @@ class Engine:
             KernelBuildError: The text does not compile, has no such kernel, or the kernel takes other arguments.
         """
         self.build(text, what or entry, library=library)
-        program = self._programs[binaries.text_key(text, binaries.options_for(self.info.features, library))]
+        program = self._programs[self._key(text, library)]
         try:
             kernel = self._cl.Kernel(program, entry)
             kernel.set_args(*(a.handle if isinstance(a, Memory) else a for a in args))

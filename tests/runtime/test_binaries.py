@@ -1,0 +1,55 @@
+import warnings
+
+import pytest
+
+from clgraph.runtime.binaries import LOG_LINES, ProgramCache, first_lines, options_for, text_key
+
+
+def test_what_was_written_is_read_back(tmp_path):
+    cache = ProgramCache(tmp_path / "programs")
+    assert cache.read("k") is None
+    cache.write("k", b"binary\n\0")
+    cache.write("empty", b"")
+    assert cache.read("k") == b"binary\n\0"
+    assert cache.read("empty") == b""
+    assert sorted(p.name for p in (tmp_path / "programs").iterdir()) == ["empty.bin", "k.bin"]
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:-1], lambda b: b"", lambda b: b + b"x", lambda b: b"ELF" + b[3:]])
+def test_a_damaged_or_foreign_entry_is_absent(tmp_path, damage):
+    cache = ProgramCache(tmp_path)
+    cache.write("k", b"binary")
+    path = tmp_path / "k.bin"
+    path.write_bytes(damage(path.read_bytes()))
+    assert cache.read("k") is None
+    cache.write("k", b"again")
+    assert cache.read("k") == b"again"
+
+
+def test_a_folder_that_cannot_be_written_warns_once(tmp_path):
+    (tmp_path / "file").touch()
+    cache = ProgramCache(tmp_path / "file" / "programs")
+    with pytest.warns(UserWarning, match="not kept"):
+        cache.write("k", b"x")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cache.write("k", b"x")
+    assert cache.read("k") is None
+
+
+def test_texts_are_not_confused_with_their_concatenation():
+    assert text_key("ab", "c") != text_key("a", "bc")
+    assert text_key("ab", "c") == text_key("ab", "c")
+
+
+def test_a_log_is_cut_to_its_first_lines():
+    log = "\n\n".join(f"line {i}" for i in range(LOG_LINES + 3))
+    assert first_lines(log).splitlines()[-2:] == [f"line {LOG_LINES - 1}", "... 3 more lines"]
+    assert first_lines("one\n\n") == "one"
+
+
+def test_only_libraries_use_opencl_c_3_and_only_with_the_atomics_for_it():
+    assert "CL3.0" in options_for(frozenset({"acq_rel"}), True)
+    assert "CL1.2" in options_for(frozenset({"acq_rel"}), False)
+    assert "CL1.2" in options_for(frozenset(), True)
+    assert "fast" not in options_for(frozenset(), True)

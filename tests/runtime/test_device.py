@@ -1,0 +1,93 @@
+import pytest
+
+from clgraph.errors import DeviceError
+from clgraph.runtime import device
+from clgraph.runtime.device import HOST, Device, find_device, with_workers
+from clgraph.selector.query import DeviceInfo
+
+POCL = Device(DeviceInfo(name="pocl:0", kind="cpu", workers=4, flops=4e11), "pthread-AMD EPYC", (), "pocl handle")
+INTEL = Device(DeviceInfo(name="intel:0", kind="cpu"), "AMD EPYC", (), "intel handle")
+NVIDIA = Device(DeviceInfo(name="nvidia:0", kind="gpu"), "NVIDIA H200", (), "nvidia handle")
+SECOND = Device(DeviceInfo(name="nvidia:1", kind="gpu"), "NVIDIA H200", (), "second handle")
+
+
+@pytest.fixture
+def there(monkeypatch):
+    def use(*devices, working=True):
+        monkeypatch.setattr(device, "devices", lambda: [*devices, HOST])
+        monkeypatch.setattr(device.driver, "works", lambda handle: working)
+
+    return use
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("auto", NVIDIA),
+        ("cpu", POCL),
+        ("gpu", NVIDIA),
+        ("pocl", POCL),
+        ("POCL:0", POCL),
+        ("intel", INTEL),
+        ("nvidia:1", SECOND),
+        ("host", HOST),
+        ("0", INTEL),
+        ("3", SECOND),
+        ("h200", NVIDIA),
+        ("pthread", POCL),
+    ],
+)
+def test_a_device_is_found_by_class_name_index_and_part_of_its_label(there, text, found):
+    there(INTEL, POCL, NVIDIA, SECOND)
+    assert find_device(text) is found
+
+
+def test_auto_passes_over_a_gpu_whose_driver_does_not_work(there):
+    there(NVIDIA, INTEL, POCL, working=False)
+    assert find_device("auto") is POCL
+    assert find_device("gpu") is NVIDIA
+
+
+@pytest.mark.parametrize("text", ["zork", "", "7", "gpu", "pocl:1"])
+def test_a_device_that_is_not_there_is_an_error_that_lists_those_that_are(there, text):
+    there(POCL)
+    with pytest.raises(DeviceError, match=r"0: pocl:0 \(pthread-AMD EPYC\)\n  1: host"):
+        find_device(text)
+
+
+def test_without_any_driver_the_error_says_what_to_install(there):
+    there()
+    with pytest.raises(DeviceError, match="pip install pocl-binary-distribution"):
+        find_device("auto")
+
+
+def test_threads_cut_the_workers_of_a_cpu_and_nothing_else():
+    assert with_workers(POCL, None) is POCL
+    assert with_workers(POCL, 9) is POCL
+    assert with_workers(NVIDIA, 1) is NVIDIA
+    cut = with_workers(POCL, 1).info
+    assert (cut.workers, cut.flops) == (1, 1e11)
+
+
+def test_platforms_get_short_names():
+    assert device._prefix("Portable Computing Language", "The pocl project") == "pocl"
+    assert device._prefix("NVIDIA CUDA", "NVIDIA Corporation") == "nvidia"
+    assert device._prefix("Intel(R) OpenCL", "Intel(R) Corporation") == "intel"
+    assert device._prefix("AMD Accelerated Parallel Processing", "Advanced Micro Devices, Inc.") == "amd"
+    assert device._prefix("ARM Platform", "ARM") == "arm"
+    assert device._prefix("Oddware Compute", "Odd") == "oddware"
+
+
+@pytest.mark.opencl
+def test_devices_lists_the_host_last_and_every_name_once():
+    names = [d.info.name for d in device.devices()]
+    assert names[-1] == "host"
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.opencl
+def test_a_cpu_device_has_a_vector_width_that_kernels_are_written_for(engine):
+    if engine.info.kind == "cpu":
+        assert engine.info.simd in (16, 8, 4)
+    assert engine.info.max_alloc > 0
+    assert engine.info.workers >= 1

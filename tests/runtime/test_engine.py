@@ -1,0 +1,70 @@
+import numpy as np
+import pytest
+
+from clgraph.errors import DeviceError, DeviceMemoryError, KernelBuildError
+from clgraph.runtime.device import HOST
+from clgraph.runtime.engine import Engine
+
+pytestmark = pytest.mark.opencl
+
+INCREMENT = "__kernel void increment(__global int* x, const int by) { x[get_global_id(0)] += by; }"
+
+
+def test_a_kernel_runs_with_the_arguments_it_was_bound_to(engine):
+    memory = engine.upload(np.arange(8, dtype=np.int32), "x")
+    step = engine.kernel(INCREMENT, "increment", [memory, np.int32(3)]).on(engine.stream, (8,), None)
+    step()
+    step()
+    found = np.empty(8, np.int32)
+    engine.stream.read(memory, 0, found)
+    np.testing.assert_array_equal(found, np.arange(8) + 6)
+
+
+def test_a_text_is_built_once_an_engine(engine):
+    text = INCREMENT + "\n// once"
+    engine.build(text, "increment")
+    assert not engine.build(text, "increment")
+
+
+def test_copies_reach_any_offset(engine):
+    memory = engine.upload(np.zeros(16, np.uint8), "x")
+    engine.stream.write(memory, 5, np.array([1, 2, 3], np.uint8))
+    found = np.empty(4, np.uint8)
+    engine.stream.read(memory, 4, found)
+    np.testing.assert_array_equal(found, [0, 1, 2, 3])
+    engine.stream.fill(memory, 7)
+    engine.stream.read(memory, 4, found)
+    np.testing.assert_array_equal(found, [7, 7, 7, 7])
+
+
+def test_more_than_the_device_allocates_is_refused_with_size_and_limit(engine):
+    limit = engine.info.max_alloc
+    with pytest.raises(DeviceMemoryError, match=f"the arena takes {limit + 1} bytes; .* at most {limit} at once"):
+        engine.allocate(limit + 1, "the arena")
+
+
+def test_a_text_that_does_not_compile_names_the_kernel_and_shows_the_log(engine):
+    with pytest.raises(KernelBuildError, match="kernel my_kernel does not compile") as caught:
+        engine.build("__kernel void f(__global int* x) { x[0] = nonsense; }", "my_kernel")
+    assert "nonsense" in str(caught.value)
+
+
+def test_a_library_that_does_not_compile_is_the_same_error_from_the_child(engine):
+    with pytest.raises(KernelBuildError, match="library broken") as caught:
+        engine.build(
+            "__kernel void executor_tiles(__global int* x) { x[0] = nonsense; }", "library broken", library=True
+        )
+    assert "nonsense" in str(caught.value)
+
+
+def test_a_missing_kernel_and_wrong_arguments_are_build_errors(engine):
+    memory = engine.allocate(64, "x")
+    with pytest.raises(KernelBuildError, match="decrement"):
+        engine.kernel(INCREMENT, "decrement", [memory, np.int32(1)])
+    with pytest.raises(KernelBuildError, match="does not take 1 arguments"):
+        engine.kernel(INCREMENT, "increment", [memory])
+
+
+def test_the_host_is_no_opencl_device():
+    with pytest.raises(DeviceError, match="host is no OpenCL device"):
+        Engine(HOST)

@@ -1,0 +1,86 @@
+import os
+import struct
+
+import pytest
+
+from clgraph.runtime.pocl_cache import SEAL, seal, sweep
+
+
+def elf(size=4096):
+    header = bytearray(64)
+    header[:4] = b"\x7fELF"
+    header[40:48] = struct.pack("<Q", size - 64)
+    header[58:62] = struct.pack("<HH", 64, 1)
+    return bytes(header).ljust(size, b"\1")
+
+
+@pytest.fixture
+def program(tmp_path):
+    folder = tmp_path / "AB" / "CDEF"
+    kernel = folder / "f" / "1-1-1"
+    kernel.mkdir(parents=True)
+    (folder / "program.bc").write_bytes(b"BC\xc0\xde" + b"1234" * 9)
+    (kernel / "f.so").write_bytes(elf())
+    return folder
+
+
+def test_a_sound_program_stays(tmp_path, program):
+    assert sweep(tmp_path) == 0
+    seal(tmp_path)
+    assert (program / SEAL).is_file()
+    assert sweep(tmp_path) == 0
+    assert program.is_dir()
+
+
+@pytest.mark.parametrize("sealed", [True, False])
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [("f/1-1-1/f.so", b""), ("f/1-1-1/f.so", elf()[:-1]), ("program.bc", b""), ("program.bc", b"BC\xc0\xde123")],
+)
+def test_a_cut_file_takes_its_program_away(tmp_path, program, sealed, file, content):
+    if sealed:
+        seal(tmp_path)
+    (program / file).write_bytes(content)
+    assert sweep(tmp_path) == 1
+    assert not program.exists()
+
+
+def test_a_sealed_program_with_a_flipped_bit_or_a_missing_file_is_removed(tmp_path, program):
+    seal(tmp_path)
+    content = bytearray((program / "program.bc").read_bytes())
+    content[10] ^= 1
+    (program / "program.bc").write_bytes(content)
+    assert sweep(tmp_path) == 1
+
+
+def test_a_missing_file_takes_its_program_away(tmp_path, program):
+    seal(tmp_path)
+    (program / "f" / "1-1-1" / "f.so").unlink()
+    assert sweep(tmp_path) == 1
+
+
+def test_a_kernel_that_appeared_after_the_seal_is_sealed_next_time(tmp_path, program):
+    seal(tmp_path)
+    more = program / "g" / "1-1-1"
+    more.mkdir(parents=True)
+    (more / "g.so").write_bytes(elf(1024))
+    assert sweep(tmp_path) == 0
+    seal(tmp_path)
+    assert "g/1-1-1/g.so" in (program / SEAL).read_text()
+
+
+def test_a_broken_seal_counts_as_none(tmp_path, program):
+    (program / SEAL).write_text("{")
+    assert sweep(tmp_path) == 0
+    seal(tmp_path)
+    assert "program.bc" in (program / SEAL).read_text()
+
+
+def test_only_old_temporary_files_are_removed(tmp_path):
+    old, new = tmp_path / "tempfile_old", tmp_path / "tempfile_new"
+    old.touch()
+    new.touch()
+    os.utime(old, (1, 1))
+    sweep(tmp_path)
+    assert new.exists()
+    assert not old.exists()

@@ -1,0 +1,125 @@
+"""What needs a process of its own: forks, caches that are damaged or cannot be written, another instruction set."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from clgraph.runtime.pocl import cpu_flags, host_isa
+
+pytestmark = pytest.mark.opencl
+
+ROOT = Path(__file__).parents[2]
+RUN = """
+import numpy as np
+from clgraph.runtime.device import find_device
+from clgraph.runtime.engine import Engine
+
+def compute(engine):
+    memory = engine.upload(np.arange(64, dtype=np.float32), "x")
+    text = "__kernel void f(__global float16* x) { x[get_global_id(0)] = exp2(x[get_global_id(0)] * 0.0f + 3.0f); }"
+    engine.kernel(text, "f", [memory]).on(engine.stream, (4,), None)()
+    found = np.empty(64, np.float32)
+    engine.stream.read(memory, 0, found)
+    assert (found == 8).all(), found
+"""
+FORK = """
+import os, signal
+def child(work):
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(60)
+        try:
+            work()
+            print("worked", flush=True)
+        except Exception as error:
+            print(type(error).__name__, error, flush=True)
+        finally:
+            os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0, "the child hung"
+"""
+
+
+def python(code, cache, device="pocl", **environment):
+    """Run *code* in a new process; returns it when it has ended."""
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), "CLGRAPH_CACHE_DIR": str(cache), **environment}
+    code = code.replace("DEVICE", repr(device))
+    return subprocess.run(
+        [sys.executable, "-c", code], env=variables, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+def succeeds(*args, **kwargs):
+    done = python(*args, **kwargs)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.fixture
+def cache(engine, tmp_path):
+    if not engine.info.name.startswith("pocl"):
+        pytest.skip("the cache on disk and its work-arounds are PoCL's")
+    return tmp_path / "cache"
+
+
+def test_a_forked_child_may_not_use_the_engine_it_inherited_and_is_told_at_once(cache):
+    code = (
+        RUN
+        + FORK
+        + "engine = Engine(find_device(DEVICE)); compute(engine); child(lambda: compute(engine)); compute(engine)"
+    )
+    said = succeeds(code, cache).stdout
+    assert said.startswith("DeviceError")
+    assert "spawn" in said
+
+
+def test_a_forked_child_cannot_open_an_engine_either_once_the_parent_used_opencl(cache):
+    code = RUN + FORK + "find_device(DEVICE); child(lambda: compute(Engine(find_device(DEVICE))))"
+    said = succeeds(code, cache).stdout
+    assert said.startswith("DeviceError")
+    assert "spawn" in said
+
+
+def test_a_child_forked_before_the_first_use_works(cache):
+    code = RUN + FORK + "child(lambda: compute(Engine(find_device(DEVICE)))); compute(Engine(find_device(DEVICE)))"
+    assert succeeds(code, cache).stdout.strip() == "worked"
+
+
+@pytest.mark.parametrize("suffix", [".so", ".bc"])
+@pytest.mark.parametrize("keep", [0, 1000])
+def test_a_damaged_kernel_cache_is_rebuilt(cache, suffix, keep):
+    code = RUN + "compute(Engine(find_device(DEVICE)))"
+    succeeds(code, cache)
+    files = [p for p in (cache / "pocl").rglob(f"*{suffix}") if p.is_file()]
+    assert files
+    for path in files:
+        path.write_bytes(path.read_bytes()[:keep])
+    succeeds(code, cache)
+    succeeds(code, cache)
+    assert all(p.stat().st_size > keep for p in (cache / "pocl").rglob(f"*{suffix}"))
+
+
+def test_a_cache_that_cannot_be_made_is_a_warning(cache):
+    cache.write_text("a file")
+    done = succeeds(RUN + "compute(Engine(find_device(DEVICE)))", cache)
+    assert done.stderr.count("no cache in") == 1
+
+
+def test_pocl_compiles_for_avx2_with_its_avx2_library_when_told_so(cache):
+    if host_isa(cpu_flags()).simd < 8:
+        pytest.skip("the CPU has no AVX2")
+    code = RUN + "d = find_device(DEVICE); compute(Engine(d)); print(d.info.simd, *d.notes)"
+    said = succeeds(code, cache, CLGRAPH_POCL_ISA="avx2").stdout
+    assert said.startswith("8 ")
+    assert "haswell" in said
+    objects = [p.read_bytes() for p in (cache / "pocl" / "avx2").rglob("*.so")]
+    assert objects
+
+
+def test_an_instruction_set_that_the_cpu_lacks_is_refused(cache):
+    if host_isa(cpu_flags()).simd == 16:
+        pytest.skip("the CPU has every instruction set")
+    done = python(RUN + "find_device(DEVICE)", cache, CLGRAPH_POCL_ISA="avx512")
+    assert "DeviceError" in done.stderr

@@ -1,0 +1,63 @@
+from pathlib import Path
+
+import pytest
+
+from clgraph.errors import OptionError
+from clgraph.settings import Settings, option_table, settings
+
+
+def test_every_option_has_a_variable_and_a_line():
+    table = option_table()
+    assert [variable for variable, _, _ in table] == sorted(
+        {v for v, _, _ in table}, key=[v for v, _, _ in table].index
+    )
+    assert all(variable.startswith("CLGRAPH_") and doc.endswith(".") for variable, _, doc in table)
+
+
+def test_values_are_read_with_their_types():
+    read = settings(
+        {
+            "CLGRAPH_THREADS": "3",
+            "CLGRAPH_STRICT": "yes",
+            "CLGRAPH_CACHE_DIR": "/a/b",
+            "CLGRAPH_DENY_KERNELS": "one, two",
+            "CLGRAPH_FORCE_KERNELS": "conv1=a.b,fc = c",
+            "CLGRAPH_POCL_ISA": "AVX2",
+            "HOME": "/nobody",
+        }
+    )
+    assert read == Settings(
+        threads=3,
+        strict=True,
+        cache_dir=Path("/a/b"),
+        deny_kernels=frozenset({"one", "two"}),
+        force_kernels=(("conv1", "a.b"), ("fc", "c")),
+        pocl_isa="avx2",
+    )
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("CLGRAPH_THREAD", "2", "CLGRAPH_THREAD is no option"),
+        ("CLGRAPH_THREADS", "many", "CLGRAPH_THREADS=many"),
+        ("CLGRAPH_THREADS", "0", "at least 1"),
+        ("CLGRAPH_STRICT", "maybe", "neither 1 nor 0"),
+        ("CLGRAPH_FORCE_KERNELS", "conv1", "NODE=IMPLEMENTATION"),
+        ("CLGRAPH_POCL_ISA", "mmx", "one of avx512, avx2, sse2"),
+    ],
+)
+def test_what_means_nothing_is_refused_by_name(variable, value, said):
+    with pytest.raises(OptionError, match=said):
+        settings({variable: value})
+
+
+def test_the_suites_own_variable_is_no_option():
+    assert settings({"CLGRAPH_TEST_DEVICES": "pocl"}) == Settings()
+
+
+def test_none_leaves_an_option_and_an_unknown_one_is_refused():
+    base = Settings(threads=2)
+    assert base.with_(threads=None, device="cpu") == Settings(threads=2, device="cpu")
+    with pytest.raises(OptionError, match="'speed' is no option"):
+        base.with_(speed=3)
