@@ -20,6 +20,7 @@ from clgraph.passes.base import Context, Observer, PassManager
 from clgraph.passes.observers import Dump, Time, Verify, VerifyNumbers
 from clgraph.passes.pipeline import default_pipeline
 from clgraph.runtime.device import find_device
+from clgraph.runtime.driver import choose_options
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.null import HostEngine
 from clgraph.selector.query import DeviceInfo
@@ -157,6 +158,7 @@ def open_engines(options: Settings) -> dict[str, Engine | HostEngine]:
     Raises:
         DeviceError: There is no such device, or its driver does not open it.
     """
+    choose_options(options)
     device = find_device(options.device)
     found: list[Engine | HostEngine] = []
     if device.info.kind != "host":
