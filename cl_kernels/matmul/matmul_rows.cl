@@ -1,0 +1,69 @@
+// Product of matrices, c = a b, in batches; the result is row-major with columns side by side.
+//
+// A ticket is a run of rows by a run of column groups, 64 columns each, of one batch element. b is packed in groups,
+// [n / 64][k][64] with zeros behind the last column, or row-major: then full groups are read where they are, and the last
+// one and a transposed b are packed in scratch first.
+//
+// a, a_batch, a_row, a_step    floats from one batch element, row, column to the next
+// b, b_batch                   b_group, b_row: from one group, row k to the next;  b_column: from one column to the next
+// packed                       1: b is packed;  0: it is not
+// c, c_batch, c_row            the result
+// rows, columns, depth         M, N, K
+// groups, ticket_groups, tiers     column groups in all, of a ticket, tickets side by side
+// ticket_rows, spans           rows of a ticket, tickets below one another
+// nb, widest, first_id         columns / 16 and rows of the widest instance; id of the one-row instance, neighbours follow
+// ahead                        as in micro_matmul.cl
+//
+// Error as in micro_matmul.cl. Post-operations follow on each run of rows; batch, row and 16-column vector are n, y and x.
+#include "transpose.clh"
+#include "post_tile.clh"
+
+static void matmul_pack(__global const matmul_rows_desc* d, __global const float* b, const int columns,
+                        __global float* to) {
+  for (int k = 0; k < d->depth; k += 16) {
+    const int present = min(16, d->depth - k);
+    for (int j = 0; j < 64; j += 16) {
+      const int lanes = clamp(columns - j, 0, 16);
+      __global float* block = to + k * 64 + j;
+      if (d->b_row == 1) {
+        transpose_tile(b + (long)j * d->b_column + k, d->b_column, block, 64, lanes, present, 1);
+        continue;
+      }
+      for (int i = 0; i < present; i++)
+        STORE16(block + i * 64, load_lanes(b + (long)(k + i) * d->b_row + (long)j * d->b_column, d->b_column, lanes));
+    }
+  }
+}
+
+static void matmul_rows(__global const matmul_rows_desc* d, __global char** banks, __global char* scratch,
+                        const int ticket, __global const post_step* post, const int posts) {
+  const int span = ticket % d->spans, tier = ticket / d->spans % d->tiers, n = ticket / d->spans / d->tiers;
+  const int first_row = span * d->ticket_rows, last_row = min(first_row + d->ticket_rows, d->rows);
+  const int last_group = min((tier + 1) * d->ticket_groups, d->groups), nb = d->nb;
+  __global const float* a = AT(const float, banks, d->a) + (long)n * d->a_batch;
+  __global float* c = AT(float, banks, d->c) + (long)n * d->c_batch;
+  for (int g = tier * d->ticket_groups; g < last_group; g++) {
+    const int columns = min(64, d->columns - g * 64);
+    __global const float* b = AT(const float, banks, d->b) + (long)n * d->b_batch + (long)g * d->b_group;
+    int b_row = d->packed ? 64 : d->b_row;
+    if (!d->packed && (columns < 64 || d->b_column != 1)) {
+      matmul_pack(d, b, columns, (__global float*)scratch);
+      b = (__global const float*)scratch;
+      b_row = 64;
+    }
+    for (int y = first_row; y < last_row;) {
+      const int left = last_row - y, pieces = (left + d->widest - 1) / d->widest, count = (left + pieces - 1) / pieces;
+      __global float* to = c + (long)y * d->c_row + g * 64;
+      for (int j = 0; j < columns; j += nb * 16)
+        micro_matmul(d->first_id + count - 1, a + (long)y * d->a_row, d->a_row, d->a_step, b + j, b_row, to + j, d->c_row,
+                     columns - j, d->depth, d->ahead);
+      for (int i = 0; posts && i < count; i++) {
+        __global float* row = to + (long)i * d->c_row;
+        if (columns >= 16) post_row(post, posts, banks, row, n, 0, y + i, g * 4, columns / 16, 16, 0);
+        if (columns % 16)
+          post_row(post, posts, banks, row + columns / 16 * 16, n, 0, y + i, g * 4 + columns / 16, 1, columns % 16, 0);
+      }
+      y += count;
+    }
+  }
+}

@@ -1,0 +1,61 @@
+// One register block of a matrix product: UR rows by NB vectors of 16 columns, c[i][j] = sum over k of a[i][k] b[k][j].
+//
+// Instance: UR, NB. AVX-512 holds NB * UR <= 28 accumulators, AVX2 6.
+//
+// a            row i, column k at a[i * a_row + k * a_step];  b: row k at b + k * b_row, NB * 16 floats
+// c, c_row     the result, at any alignment; of its NB * 16 columns the first `columns` exist and are written
+// depth        products in a sum
+// ahead        floats further on that one row's walk through b fetches; 0: none
+//
+// The sums run in float with fma, in order: |error| <= depth 2^-24 sum |a b|.
+#include "post_tile.clh"
+
+#ifndef UR
+  #define UR 6
+#endif
+#ifndef NB
+  #define NB 4
+#endif
+
+NOINLINE static void micro_matmul(__global const float* restrict a, const long a_row, const int a_step,
+                                  __global const float* restrict b, const int b_row, __global float* restrict c,
+                                  const int c_row, const int columns, const int depth, const int ahead) {
+  float16 sum[NB][UR];
+  #pragma unroll
+  for (int j = 0; j < NB; j++) {
+    #pragma unroll
+    for (int i = 0; i < UR; i++) sum[j][i] = 0.0f;
+  }
+  #pragma unroll 1
+  for (int k = 0; k < depth; k++, a += a_step, b += b_row) {
+    float16 w[NB];
+    #pragma unroll
+    for (int j = 0; j < NB; j++) {
+      w[j] = vload16(j, b);
+      if (UR == 1 && ahead) __builtin_prefetch(b + j * 16 + ahead, 0, 2);
+    }
+    #pragma unroll
+    for (int i = 0; i < UR; i++) {
+      const float16 v = (float16)(a[i * a_row]);
+      #pragma unroll
+      for (int j = 0; j < NB; j++) sum[j][i] = fma(v, w[j], sum[j][i]);
+    }
+  }
+  #pragma unroll
+  for (int i = 0; i < UR; i++) {
+    #pragma unroll
+    for (int j = 0; j < NB; j++) {
+      const int lanes = min(16, columns - j * 16);
+      if (lanes == 16)
+        vstore16(sum[j][i], j, c + (long)i * c_row);
+      else if (lanes > 0)
+        store_lanes(c + (long)i * c_row + j * 16, sum[j][i], lanes);
+    }
+  }
+}
+
+#ifndef CLGRAPH_LIBRARY
+__kernel void micro_matmul_alone(__global const float* a, __global const float* b, __global float* c, const int depth) {
+  micro_matmul(a, depth, 1, b, NB * 16, c, NB * 16, NB * 16, depth, 0);
+}
+#endif
