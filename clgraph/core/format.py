@@ -50,7 +50,10 @@ class Format:
 
     def block(self, axis: int) -> int:
         """Return the block size of *axis*, 1 where it is not blocked."""
-        return next((size for a, size in self.blocks if a == axis), 1)
+        for blocked, size in self.blocks:
+            if blocked == axis:
+                return size
+        return 1
 
     def __str__(self) -> str:
         letters = axis_letters(self.rank)

@@ -41,7 +41,7 @@ class Layout:
             raise ShapeError(f"format {self.format} does not fit the shape {list(self.shape)}")
         if any(d < 0 for d in self.shape) or len(self.shape) > 8:
             raise ShapeError(f"shape {list(self.shape)} is not one of 0 to 8 sizes, each >= 0")
-        if self.halo and not any(map(any, self.halo)):
+        if self.halo and not any(before or after for before, after in self.halo):
             object.__setattr__(self, "halo", ())
 
     @staticmethod
@@ -67,6 +67,8 @@ class Layout:
     @property
     def extents(self) -> Shape:
         """Elements along each axis in memory: shape plus halo, rounded up to whole blocks."""
+        if not self.halo and not self.format.blocks:
+            return self.shape
         sizes = []
         for axis, (size, (before, after)) in enumerate(zip(self.shape, self.halos, strict=True)):
             block = self.format.block(axis)
@@ -169,7 +171,9 @@ def pack(array: NDArray[Any], layout: Layout) -> NDArray[Any]:
     if array.shape != layout.shape or layout.pitches not in ((), layout.dense_pitches):
         raise ShapeError(f"an array {array.shape} cannot be packed as {layout}")
     pads = [(h[0], e - s - h[0]) for s, e, h in zip(layout.shape, layout.extents, layout.halos, strict=True)]
-    padded = np.pad(np.asarray(array, layout.dtype.numpy), pads) if layout.rank else array
+    padded = np.asarray(array, layout.dtype.numpy)
+    if any(map(any, pads)):
+        padded = np.pad(padded, pads)
     return np.ascontiguousarray(_split(padded, layout)).ravel()
 
 

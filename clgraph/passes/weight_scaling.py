@@ -67,15 +67,16 @@ def scale_weights(program: Program, node: Node, chain: Sequence[Node], total: Sc
     weights, channels = node.inputs[1], len(total.scale)
     assert weights.constant is not None
     dtype = weights.constant.dtype
-    scaled = (
-        weights.constant * total.scale.reshape(_spread(node, weights.constant)) if np.any(total.scale != 1) else None
-    )
+    inputs = [node.inputs[0], weights]
+    if np.any(total.scale != 1):
+        scaled, spread = np.empty_like(weights.constant), total.scale.reshape(_spread(node, weights.constant))
+        np.multiply(weights.constant, spread, out=scaled, dtype=np.float64, casting="unsafe")
+        inputs[1] = _constant(program, node, "weights", scaled)
     shift = total.shift
     if node.arity > 2:
         bias = node.inputs[2].constant
         assert bias is not None
         shift = shift + np.broadcast_to(bias.reshape(-1), channels) * total.scale
-    inputs = [node.inputs[0], weights if scaled is None else _constant(program, node, "weights", scaled.astype(dtype))]
     if node.arity > 2 or np.any(shift != 0):
         inputs.append(_constant(program, node, "bias", shift.astype(dtype)))
     return substitute(program, [node, *chain], node.primitive, inputs)
