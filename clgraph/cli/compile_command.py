@@ -15,7 +15,8 @@ from clgraph.graph.program import Program
 
 @click.command(name="compile")
 @model_options
-def command(options: ModelOptions) -> None:
+@click.option("--verbose", "-v", is_flag=True, help="Show every note of the passes.")
+def command(options: ModelOptions, verbose: bool) -> None:
     r"""Compile MODEL (an ONNX file) and show what the passes did.
 
     \b
@@ -33,6 +34,7 @@ def command(options: ModelOptions) -> None:
     )
     say()
     _summary(model.program, sum(p.seconds for p in model.passes))
+    _notes(model.program, verbose)
     if (folder := options.config["dump_graphs"]) is not None:
         say(f"graphs      {folder}")
 
@@ -49,5 +51,12 @@ def _summary(program: Program, seconds: float) -> None:
     for placement, arena in program.arenas.items():
         shared = f"at least {nbytes(arena.lower_bound)}, without sharing {nbytes(arena.unshared)}"
         say(f"arena       {nbytes(arena.nbytes)} on {placement} ({shared})")
+
+
+def _notes(program: Program, verbose: bool) -> None:
     for name, note in program.notes.items():
-        say(f"note        {name}: {note}")
+        lines = note.splitlines()
+        if verbose or len(lines) == 1:
+            say(f"note        {name}: {note}")
+        else:
+            say(f"note        {name}: {len(lines)} lines, shown by --verbose")
