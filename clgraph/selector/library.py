@@ -47,6 +47,9 @@ ENTRY = "executor_tiles"
 BANKS = 8
 """Buffers that a library's kernel can address."""
 
+_Instances = tuple[str, "tuple[Micro, ...]"]
+"""A family as compiled for one device: its name and its instances."""
+
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
 
 
@@ -121,41 +124,41 @@ def compose(name: str, simd: int) -> Library:
     Raises:
         RegistrationError: No tile function is declared for it, or a file or family is missing.
     """
-    return _compose(name, simd, len(DESCRIPTORS), len(FAMILIES))
+    found = tuple(d for d in DESCRIPTORS.values() if d.library == name)
+    if not found:
+        raise RegistrationError(f"no tile function is declared for library {name!r}")
+    used = (_family(f) for f in sorted({f for d in found for f in d.micros}))
+    return _compose(name, simd, found, tuple((f.name, f.of(simd)) for f in used))
 
 
 @functools.lru_cache(maxsize=64)
-def _compose(name: str, simd: int, descriptors: int, families: int) -> Library:
-    found = [d for d in DESCRIPTORS.values() if d.library == name]
-    if not found:
-        raise RegistrationError(f"no tile function is declared for library {name!r}")
-    used = [_family(f) for f in sorted({f for d in found for f in d.micros})]
+def _compose(name: str, simd: int, found: tuple[type[Descriptor], ...], families: tuple[_Instances, ...]) -> Library:
     functions = tuple(d.function for d in found)
     files = [_file(f) for f in functions]
-    micros = sorted({m.file for f in used for m in f.of(simd)})
+    micros = sorted({m.file for _, instances in families for m in instances})
     seen: set[str] = set()
     parts = [
         f"#define CLGRAPH_LIBRARY 1\n#define SIMD {simd}\n",
         *_headers([*files, *micros, EXECUTOR], seen),
         *(d.c_struct() + "\n" for d in found),
-        *(part for family in used for part in _dispatch(family, family.of(simd), seen)),
+        *(part for family in families for part in _dispatch(*family, seen)),
         *(_isolated(file, seen) for file in files),
         _switch(found),
         _isolated(EXECUTOR, seen),
     ]
-    return Library(name, "".join(parts), functions, sum(len(f.of(simd)) for f in used))
+    return Library(name, "".join(parts), functions, sum(len(instances) for _, instances in families))
 
 
 def tile_text(function: str, simd: int = 16) -> str:
     """Return the text that compiles tile function *function* alone, with one instance of each family it calls."""
     declared = DESCRIPTORS[function]
-    used = [_family(f) for f in sorted(declared.micros)]
+    used = [(f, _family(f).of(simd)[:1]) for f in sorted(declared.micros)]
     seen: set[str] = set()
     parts = [
         f"#define CLGRAPH_LIBRARY 1\n#define SIMD {simd}\n",
-        *_headers([_file(function), *sorted({m.file for f in used for m in f.of(simd)[:1]})], seen),
+        *_headers([_file(function), *sorted({m.file for _, instances in used for m in instances})], seen),
         declared.c_struct() + "\n",
-        *(part for family in used for part in _dispatch(family, family.of(simd)[:1], seen)),
+        *(part for family in used for part in _dispatch(*family, seen)),
         "#undef CLGRAPH_LIBRARY\n",
         _isolated(_file(function), seen),
     ]
@@ -190,17 +193,17 @@ def _isolated(file: str, seen: set[str], before: Mapping[str, int | str] | None 
     return f'{defines}#line 1 "{file}"\n{text}\n{ends}'
 
 
-def _dispatch(family: MicroFamily, instances: Sequence[Micro], seen: set[str]) -> Iterator[str]:
+def _dispatch(family: str, instances: Sequence[Micro], seen: set[str]) -> Iterator[str]:
     """Write out the instances and the function that switches between them."""
     parameters = {_parameters(m) for m in instances}
     if len(parameters) > 1:
-        raise RegistrationError(f"micro-kernels of family {family.name!r} have different parameters: {parameters}")
+        raise RegistrationError(f"micro-kernels of family {family!r} have different parameters: {parameters}")
     (declared,) = parameters
     names = ", ".join(re.findall(r"(\w+)\s*(?:,|$)", declared))
     for number, micro in enumerate(instances):
-        yield _isolated(micro.file, seen, {**dict(micro.defines), micro.entry: f"{family.name}_{number}"})
-    cases = "".join(f"    case {n}: {family.name}_{n}({names}); break;\n" for n in range(len(instances)))
-    yield f"NOINLINE static void {family.name}(const int id, {declared}) {{\n  switch (id) {{\n{cases}  }}\n}}\n"
+        yield _isolated(micro.file, seen, {**dict(micro.defines), micro.entry: f"{family}_{number}"})
+    cases = "".join(f"    case {n}: {family}_{n}({names}); break;\n" for n in range(len(instances)))
+    yield f"NOINLINE static void {family}(const int id, {declared}) {{\n  switch (id) {{\n{cases}  }}\n}}\n"
 
 
 def _parameters(micro: Micro) -> str:

@@ -1,12 +1,16 @@
+import json
+import threading
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from tests.support.tiny import Scale, ScaleLaunch, ScaleTile, linked, planned
 
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
-from clgraph.errors import InputError, ProgramError
-from clgraph.graph.program import Program, Value
+from clgraph.errors import DeviceMemoryError, InputError, ProgramError
+from clgraph.graph.program import Program, Stage, Value
 from clgraph.network.network import Network
+from tests.support.tiny import Scale, ScaleLaunch, ScaleTile, linked, planned
 
 pytestmark = pytest.mark.opencl
 RNG = np.random.default_rng(3)
@@ -47,3 +51,134 @@ def test_a_program_of_launches_tiles_and_host_nodes_computes_its_references(engi
         np.testing.assert_allclose(got["b"], want["b"], rtol=0, atol=BOUND)
         np.testing.assert_array_equal(got["x again"], x)
         np.testing.assert_array_equal(got["k"], program["b"].inputs[1].constant)
+
+
+def feed(shape=(3, 35)):
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def test_outputs_are_new_aligned_arrays_of_the_caller(engine):
+    network, _ = chain(engine, [ScaleTile] * 3)
+    x = feed()
+    first, second = network.run({"x": x}), network.run({"x": x})
+    for name, array in first.items():
+        assert array.ctypes.data % 64 == 0
+        assert not np.shares_memory(array, second[name])
+        assert not np.shares_memory(array, x)
+    first["k"][...] = 0
+    np.testing.assert_array_equal(network.run({"x": x})["k"], second["k"])
+
+
+def test_an_array_that_is_not_contiguous_is_read_as_it_stands(engine):
+    network, _ = chain(engine, [ScaleTile] * 3)
+    x = feed((35, 3)).T
+    np.testing.assert_array_equal(network.run({"x": x})["y"], network.run({"x": np.ascontiguousarray(x)})["y"])
+
+
+@pytest.mark.parametrize(
+    ("feeds", "said"),
+    [
+        ({}, "input 'x' is missing: the inputs are 'x'"),
+        ({"x": feed(), "z": feed()}, "no input is called 'z'"),
+        ({"X": feed()}, "input 'x' is missing; no input is called 'X'"),
+        ({"x": feed((35, 3))}, r"input 'x' wants float32 \[3, 35\], not float32 \[35, 3\]"),
+        ({"x": feed().astype(np.float64)}, "wants float32 .*, not float64"),
+        ({"x": feed().tolist()}, "input 'x' is a list, not a NumPy array"),
+    ],
+)
+def test_wrong_feeds_are_refused_by_name_and_the_network_stays_usable(engine, feeds, said):
+    network, program = chain(engine, [ScaleLaunch, ScaleTile, ScaleLaunch])
+    with pytest.raises(InputError, match=said):
+        network.run(feeds)
+    x = feed()
+    np.testing.assert_allclose(network.run({"x": x})["y"], expected(program, x)["c"], rtol=0, atol=BOUND)
+
+
+def test_a_program_that_is_not_planned_or_whose_output_is_blocked_is_refused(engine):
+    _, program = chain(engine, [ScaleLaunch, ScaleTile, ScaleLaunch])
+    program.stage = Stage.SELECTED
+    with pytest.raises(ProgramError, match="needs a PLANNED program"):
+        Network(program, {engine.info.name: engine})
+    program.stage = Stage.PLANNED
+    value = program.outputs[0][1]
+    value.layout = value.layout.with_halo(((0, 0), (1, 1)))
+    with pytest.raises(ProgramError, match=r"'y' is .* plain and dense"):
+        Network(program, {engine.info.name: engine})
+
+
+def test_calls_from_many_threads_are_served_one_after_the_other(engine):
+    network, program = chain(engine, [ScaleLaunch, ScaleTile, ScaleTile])
+    feeds = [feed() for _ in range(8)]
+    found = {}
+
+    def call(i):
+        for _ in range(20):
+            found[i] = network.run({"x": feeds[i]})["y"]
+
+    threads = [threading.Thread(target=call, args=(i,)) for i in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    for i, x in enumerate(feeds):
+        np.testing.assert_allclose(found[i], expected(program, x)["c"], rtol=0, atol=BOUND)
+
+
+def test_a_profile_has_every_command_with_its_time_and_saves_as_a_trace(engine, tmp_path):
+    network, _ = chain(engine, [ScaleLaunch, ScaleTile, ScaleTile], frozenset({"c"}))
+    profile = network.profile({"x": feed()})
+    assert [(c.node, c.what) for c in profile.commands] == [
+        ("a", "twice_test"),
+        ("a", "twice_test"),
+        ("b", "scale_add_test"),
+        ("c", "host"),
+    ]
+    assert [c.implementation for c in profile.commands[1:]] == [
+        "test.scale.launch",
+        "test.scale.tile",
+        "host.reference",
+    ]
+    assert all(c.seconds > 0 for c in profile.commands)
+    assert sum(profile.by_node().values()) == pytest.approx(profile.seconds)
+    assert profile.seconds < profile.total
+    assert profile.commands[2].nbytes == 3 * 105 * 4
+    starts = [c.start for c in profile.commands]
+    assert starts == sorted(starts)
+    profile.save_trace(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert [e["name"] for e in events if e["ph"] == "X"] == ["a", "a", "b", "c"]
+
+
+def test_memory_is_cut_into_banks_no_larger_than_the_device_allocates(engine, monkeypatch):
+    x = feed()
+    network, program = chain(engine, [ScaleLaunch, ScaleTile, ScaleTile])
+    want = network.run({"x": x})
+    monkeypatch.setattr(engine, "info", replace(engine.info, max_alloc=1024))
+    network = Network(planned(program, engine.info, [ScaleLaunch, ScaleTile, ScaleTile]), {engine.info.name: engine})
+    places = network._places[engine.info.name]
+    assert len(places.banks) > 2
+    assert all(bank.nbytes <= 1024 for bank in places.banks)
+    got = network.run({"x": x})
+    for name, array in want.items():
+        np.testing.assert_array_equal(got[name], array)
+
+
+def test_a_constant_larger_than_the_device_allocates_is_refused(engine, monkeypatch):
+    _, program = chain(engine, [ScaleLaunch, ScaleTile, ScaleTile], shape=(1, 20))
+    monkeypatch.setattr(engine, "info", replace(engine.info, max_alloc=128))
+    with pytest.raises(DeviceMemoryError, match="constants takes 192 bytes"):
+        Network(program, {engine.info.name: engine})
+
+
+def test_values_go_from_one_device_to_another(engine):
+    _, program = chain(engine, [ScaleLaunch, ScaleTile, ScaleTile])
+    other = "second"
+    program["b"].placement = other
+    program["b"].output.buffer.placement = other
+    program.arenas[other] = program.arenas[engine.info.name]
+    network = Network(program, {engine.info.name: engine, other: engine})
+    for _ in range(2):
+        x = feed()
+        got, want = network.run({"x": x}), expected(program, x)
+        np.testing.assert_allclose(got["y"], want["c"], rtol=0, atol=BOUND)
+        np.testing.assert_allclose(got["b"], want["b"], rtol=0, atol=BOUND)

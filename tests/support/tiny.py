@@ -1,4 +1,4 @@
-"""Two tiny primitives with kernels of their own, one an ordinary launch and one a tile function, and planned programs."""
+"""A tiny primitive with kernels of its own, as ordinary launches and as a tile function, and planned programs."""
 
 from __future__ import annotations
 
@@ -100,10 +100,12 @@ def linked(value: Value, primitive: Primitive, name: str, *others: Value) -> Nod
 
 def planned(program: Program, info: DeviceInfo, chosen: Sequence[Any], host: frozenset[str] = frozenset()) -> Program:
     """Give every node the next implementation of *chosen* and every value memory of its own, one behind the other."""
-    end = 0
+    end, bank = 0, info.max_alloc // 64 * 64
 
     def buffer(name: str, nbytes: int) -> Buffer:
         nonlocal end
+        if end // bank != (end + nbytes - 1) // bank:
+            end = -(-end // bank) * bank
         made = Buffer(name, nbytes, end, placement=info.name)
         end += -(-nbytes // 64) * 64
         return made

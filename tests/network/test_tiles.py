@@ -1,0 +1,108 @@
+"""The executor kernel on ranges of steps, which the stream executor does not use yet."""
+
+import numpy as np
+import pytest
+
+from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
+from clgraph.errors import DeviceMemoryError
+from clgraph.graph.program import Program, Value
+from clgraph.network.places import Places
+from clgraph.network.steps import steps_of
+from clgraph.network.tiles import TileExecutor, TileTable
+from clgraph.selector.library import compose
+from tests.support.tiny import Scale, ScaleAddDescriptor, ScaleTile, linked, planned
+
+pytestmark = pytest.mark.opencl
+
+
+@pytest.fixture
+def chained(engine):
+    """Forty steps of 15 tickets, each reading the one before."""
+    x = Value("x", Layout(DType.F32, (101,)))
+    value, nodes = x, []
+    for i in range(40):
+        nodes.append(linked(value, Scale(-0.5, 1 + i % 2), f"n{i}"))
+        value = nodes[-1].output
+    program = planned(Program([x], [("y", value)], nodes), engine.info, [ScaleTile] * 40)
+    places = Places.of(program, engine.info.name, engine, [])
+    table = TileTable(compose("test", engine.info.simd))
+    for node in program:
+        for step in steps_of(node):
+            table.add(node, step)
+    return program, places, TileExecutor(table, places)
+
+
+def result(program, places):
+    return places.read(program.outputs[0][1])
+
+
+def expected(program, x):
+    for node in program:
+        (x,) = node.reference(x)
+    return x
+
+
+def test_many_steps_in_one_launch_give_the_same_bits_as_a_launch_each_and_leave_the_counters_clean(engine, chained):
+    program, places, executor = chained
+    x = np.random.default_rng(1).standard_normal(101).astype(np.float32)
+    single = [kernel.on(engine.stream, *shape) for kernel, *shape in (executor.bind(i, i + 1) for i in range(40))]
+    kernel, grid, group = executor.bind(0, 40)
+    whole = kernel.on(engine.stream, grid, group)
+    found = []
+    for _ in range(10):
+        for steps in (single, [whole]):
+            engine.stream.write(places.banks[0], places.at(program.inputs[0])[1], x)
+            for step in steps:
+                step()
+            found.append(result(program, places))
+            places.write(program.outputs[0][1], np.zeros(101, np.float32))
+    assert executor.check() == 0
+    for array in found:
+        np.testing.assert_array_equal(array, found[0])
+    # Each step rounds twice values below 4 and halves the error it is given: at most 2 * 2 * 4 * 2**-24 in all.
+    np.testing.assert_allclose(found[0], expected(program, x), rtol=0, atol=16 * 2.0**-24)
+
+
+def test_an_error_word_that_is_set_ends_the_launch_and_is_reported_and_cleared(engine, chained):
+    _, _, executor = chained
+    engine.stream.write(executor._error, 0, np.array([7], np.int32))
+    kernel, grid, group = executor.bind(0, 40)
+    kernel.on(engine.stream, grid, group)()
+    assert executor.check() == 7
+    assert executor.check() == 0
+    kernel.on(engine.stream, grid, group)()
+    assert executor.check() == 0
+
+
+def test_more_banks_than_a_library_addresses_are_refused(engine, chained):
+    _, places, _ = chained
+    places.banks.extend(places.banks[:1] * 8)
+    table = TileTable(compose("test", engine.info.simd))
+    with pytest.raises(DeviceMemoryError, match="9 allocations"):
+        TileExecutor(table, places)
+
+
+def test_a_step_gets_no_more_workers_than_tickets(engine):
+    x = Value("x", Layout(DType.F32, (5,)))
+    node = linked(x, Scale(1.0, 1), "n")
+    program = planned(Program([x], [("y", node.output)], [node]), engine.info, [ScaleTile])
+    places = Places.of(program, engine.info.name, engine, [])
+    table = TileTable(compose("test", engine.info.simd))
+    table.add(node, steps_of(node)[0])
+    assert TileExecutor(table, places).bind(0, 1)[1] == (1,)
+
+
+def test_the_descriptor_has_the_pointers_resolved_to_bank_and_offset(engine):
+    x = Value("x", Layout(DType.F32, (5,)))
+    k = Value("k", Layout(DType.F32, (5,)), constant=np.ones(5, np.float32))
+    node = linked(x, Scale(1.0, 1), "n", k)
+    program = planned(Program([x], [("y", node.output)], [node]), engine.info, [ScaleTile])
+    places = Places.of(program, engine.info.name, engine, [])
+    table = TileTable(compose("test", engine.info.simd))
+    table.add(node, steps_of(node)[0])
+    content = table.to_bytes(places)
+    assert len(content) == 32 + ScaleAddDescriptor.size() + 2 * 40
+    assert np.frombuffer(content, np.int64, 2, 32).tolist() == [0, 64]
+    assert np.frombuffer(content, np.int64, 1, 32 + 32 + 40).tolist() == [1 << 56]
+    assert np.frombuffer(content, np.int64, 1, 32 + 32).tolist() == [-1]
