@@ -9,9 +9,28 @@ from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.primitive import Array, OnnxNode, PostOperation, Primitive, onnx, primitive
+from clgraph.selector.general import (
+    FLOATS,
+    INTEGERS,
+    General,
+    View,
+    bits,
+    float_jit,
+    launch,
+    post_arguments,
+    post_views,
+    space,
+    table,
+)
+from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.jit import Jit
+from clgraph.selector.plan import Plan
+from clgraph.selector.post import FUSABLE, post_codes
+from clgraph.selector.query import Query
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
@@ -155,3 +174,53 @@ def import_not(node: OnnxNode) -> Primitive:
 @onnx("Swish", since=(24,))
 def import_swish(node: OnnxNode) -> Primitive:
     return Activation("swish", node.attribute("alpha", 1.0))
+
+
+@implements(Activation, name="activation.ref", serves=Serves(dtypes=FLOATS, fuses=FUSABLE), general=True)
+class ActivationRef(General[Activation]):
+    """One work-item an element, any rank."""
+
+    @classmethod
+    def further_limits(cls, q: Query[Activation]) -> str | None:
+        return None if q.primitive.function in post_codes() else f"has no {q.primitive.function} of floats"
+
+    @classmethod
+    def plan(cls, q: Query[Activation]) -> Plan:
+        (y,), x, f = q.outputs, q.inputs[0], q.primitive
+        s = space(y.shape, [View.of(y), View.of(x), *post_views(q)])
+        numbers = table(s.dims, *s.views[:2], [post_codes()[f.function], bits(f.alpha), bits(f.beta)])
+        posts = post_arguments(q, s.views[2:], len(s.dims))
+        jit = float_jit(y.dtype, len(s.dims))
+        return Plan((launch("activation/activation_ref", jit, s.counts[0], "in0", "out0", numbers, *posts),))
+
+
+_NOT = 133
+_INTEGER = {"relu", "clip", "neg", "abs", "square", "sign", "floor", "ceil", "round", "not"}
+_LONG = (-(2**63), 2**63 - 1)
+
+
+@implements(Activation, name="activation.int_ref", serves=Serves(dtypes=INTEGERS | {DType.BOOL}), general=True)
+class ActivationIntRef(General[Activation]):
+    """One work-item an element, any rank; the functions that keep integers integers."""
+
+    @classmethod
+    def further_limits(cls, q: Query[Activation]) -> str | None:
+        if q.primitive.function not in _INTEGER or q.inputs[0].dtype == DType.U64:
+            return f"has no {q.primitive.function} of {q.inputs[0].dtype}"
+        return None
+
+    @classmethod
+    def plan(cls, q: Query[Activation]) -> Plan:
+        (y,), x, f = q.outputs, q.inputs[0], q.primitive
+        s = space(y.shape, [View.of(y), View.of(x)])
+        bounds = [min(max(v, _LONG[0]), _LONG[1]) for v in (f.alpha, f.beta)]
+        words = [w for v in bounds for w in _words(int(v) if math.isfinite(v) else 0)]
+        numbers = table(s.dims, *s.views, [post_codes().get(f.function, _NOT), *words])
+        jit = Jit().define(RANK=len(s.dims), T=y.dtype)
+        return Plan((launch("activation/activation_int_ref", jit, s.counts[0], "in0", "out0", numbers),))
+
+
+def _words(value: int) -> tuple[int, int]:
+    """Return the low and high 32 bits of a 64-bit integer, as ints of a table."""
+    low, high = value & 0xFFFFFFFF, (value >> 32) & 0xFFFFFFFF
+    return low - (low >> 31 << 32), high - (high >> 31 << 32)

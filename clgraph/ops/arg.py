@@ -14,6 +14,10 @@ from clgraph.errors import ShapeError
 from clgraph.graph.attributes import positive_axis
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
 from clgraph.ops.reduce import reduced_shape
+from clgraph.selector.general import FLOATS, INTEGERS, General, View, float_jit, launch, space, table
+from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.plan import Plan
+from clgraph.selector.query import Query
 
 
 @primitive
@@ -55,3 +59,22 @@ def import_arg(node: OnnxNode) -> Primitive:
     last = bool(node.attribute("select_last_index", 0))
     keepdims = bool(node.attribute("keepdims", 1))
     return ArgExtremum(node.op_type == "ArgMin", node.attribute("axis", 0), keepdims, last)
+
+
+@implements(ArgExtremum, name="arg.ref", serves=Serves(dtypes=FLOATS | INTEGERS, mixed=True), general=True)
+class ArgRef(General[ArgExtremum]):
+    """One work-item a result, any rank."""
+
+    @classmethod
+    def plan(cls, q: Query[ArgExtremum]) -> Plan:
+        x, (y,), f = q.inputs[0], q.outputs, q.primitive
+        others = [a for a in range(x.rank) if a != f.axis]
+        result = dict(zip(range(x.rank) if f.keepdims else others, y.all_pitches, strict=True))
+        views = [View(y.origin, tuple(result[a] for a in others))]
+        views.append(View(x.origin, tuple(x.all_pitches[a] for a in others)))
+        s = space(tuple(x.shape[a] for a in others), views)
+        jit = float_jit(x.dtype, len(s.dims))
+        if not x.dtype.floating:
+            jit = jit.define(T=x.dtype, V=x.dtype)
+        rest = [x.shape[f.axis], x.all_pitches[f.axis], int(f.smallest), int(f.last)]
+        return Plan((launch("arg/arg_ref", jit, s.counts[0], "in0", "out0", table(s.dims, *s.views, rest)),))

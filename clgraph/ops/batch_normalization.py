@@ -11,6 +11,11 @@ import numpy as np
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.primitive import Array, OnnxNode, Primitive, onnx, primitive
+from clgraph.selector.general import FLOATS, General, View, float_jit, launch, post_arguments, post_views, space, table
+from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.plan import Plan
+from clgraph.selector.post import FUSABLE
+from clgraph.selector.query import Query
 
 
 @primitive
@@ -57,3 +62,24 @@ def import_batch_normalization(node: OnnxNode) -> Primitive:
     if not node.attribute("spatial", 1):
         raise node.unsupported("spatial=0 (statistics an element) is not computed; export it with spatial=1")
     return BatchNormalization(node.attribute("epsilon", 1e-5))
+
+
+@implements(
+    BatchNormalization, name="batch_normalization.ref", serves=Serves(dtypes=FLOATS, fuses=FUSABLE), general=True
+)
+class BatchNormalizationRef(General[BatchNormalization]):
+    """One work-item an element, any rank."""
+
+    @classmethod
+    def plan(cls, q: Query[BatchNormalization]) -> Plan:
+        (y,) = q.outputs
+        channel = min(1, y.rank - 1)
+        flat = [
+            View(v.origin, tuple(v.all_pitches[0] if a == channel and y.rank > 1 else 0 for a in range(y.rank)))
+            for v in q.own[1:]
+        ]
+        s = space(y.shape, [View.of(y), View.of(q.inputs[0]), *flat, *post_views(q)])
+        posts = post_arguments(q, s.views[6:], len(s.dims))
+        arguments = ("in0", "in1", "in2", "in3", "in4", "out0", table(s.dims, *s.views[:6]), q.primitive.epsilon)
+        jit = float_jit(y.dtype, len(s.dims))
+        return Plan((launch("batch_normalization/batch_normalization_ref", jit, s.counts[0], *arguments, *posts),))

@@ -8,10 +8,15 @@ from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import positive_axis
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+from clgraph.selector.general import General, View, move
+from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.plan import Plan
+from clgraph.selector.query import Query
 
 
 @primitive
@@ -45,3 +50,18 @@ class Concat(Primitive):
 @onnx("Concat", since=(4, 11, 13))
 def import_concat(node: OnnxNode) -> Primitive:
     return Concat(node.attribute("axis", 1))
+
+
+@implements(Concat, name="concat.ref", serves=Serves(dtypes=frozenset(DType)), general=True)
+class ConcatRef(General[Concat]):
+    """A copy of each input to its place."""
+
+    @classmethod
+    def plan(cls, q: Query[Concat]) -> Plan:
+        (y,), axis = q.outputs, q.primitive.axis
+        steps, start = [], y.origin
+        for slot, x in enumerate(q.own):
+            target = View(start, y.all_pitches)
+            steps.append(move(x, (f"in{slot}", View.of(x)), ("out0", target), x.shape))
+            start += x.shape[axis] * y.all_pitches[axis]
+        return Plan(tuple(steps))

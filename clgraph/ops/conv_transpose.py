@@ -14,6 +14,12 @@ from clgraph.core.layout import Layout, Shape
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import Pads, pairs
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+from clgraph.ops.convolution import convolution_launch, convolution_table
+from clgraph.selector.general import FLOATS, General
+from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.plan import Plan
+from clgraph.selector.post import FUSABLE
+from clgraph.selector.query import Query
 
 
 @primitive
@@ -115,3 +121,13 @@ def import_conv_transpose(node: OnnxNode) -> Primitive:
         tuple(node.attribute("output_shape", ())),
         node.attribute("auto_pad", ""),
     )
+
+
+@implements(ConvTranspose, name="conv_transpose.ref", serves=Serves(dtypes=FLOATS, fuses=FUSABLE), general=True)
+class ConvTransposeRef(General[ConvTranspose]):
+    """One work-item an output element, any number of spatial axes; gathers what reaches it."""
+
+    @classmethod
+    def plan(cls, q: Query[ConvTranspose]) -> Plan:
+        numbers = convolution_table(q, q.own[1].shape[1], q.own[0].shape[1] // q.primitive.groups)
+        return Plan((convolution_launch(q, "conv_transpose/conv_transpose_ref", numbers),))

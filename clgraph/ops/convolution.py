@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,6 +14,11 @@ from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import Pads, pairs, window_pads, window_sizes
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+from clgraph.selector.general import FLOATS, General, View, float_jit, launch, post_arguments, post_views, table
+from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.plan import Argument, Launch, Plan, Table
+from clgraph.selector.post import FUSABLE
+from clgraph.selector.query import Query
 
 
 @primitive
@@ -90,3 +95,40 @@ def import_conv(node: OnnxNode) -> Primitive:
         groups=node.attribute("group", 1),
         auto_pad=node.attribute("auto_pad", ""),
     )
+
+
+def bias_numbers(layout: Layout | None) -> tuple[int, int]:
+    """Return element offset and pitch of a bias ``[O]``; -1 and 0 for none."""
+    return (-1, 0) if layout is None else (layout.origin, layout.all_pitches[0])
+
+
+@implements(Convolution, name="convolution.ref", serves=Serves(dtypes=FLOATS, fuses=FUSABLE), general=True)
+class ConvolutionRef(General[Convolution]):
+    """One work-item an output element, any number of spatial axes."""
+
+    @classmethod
+    def plan(cls, q: Query[Convolution]) -> Plan:
+        numbers = convolution_table(q, q.own[1].shape[0] // q.primitive.groups, q.own[1].shape[1])
+        return Plan((convolution_launch(q, "convolution/convolution_ref", numbers),))
+
+
+def convolution_table(q: Query[Any], outputs: int, channels: int) -> Table:
+    """Return the table of the general convolutions.
+
+    Args:
+        outputs, channels: Of one group.
+    """
+    x, w, (y,), f = q.own[0], q.own[1], q.outputs, q.primitive
+    bias = bias_numbers(q.own[2] if q.arity > 2 else None)
+    before = [b for b, _ in f.pads]
+    axes = zip(x.shape[2:], w.shape[2:], f.strides, f.dilations, before, strict=True)
+    views = (View.of(y), View.of(x), View.of(w))
+    return table(y.shape, *views, [channels, outputs, prod(w.shape[2:]), *bias], *axes)
+
+
+def convolution_launch(q: Query[Any], kernel: str, numbers: Table) -> Launch:
+    """Return the launch of a general convolution: one work-item an output element."""
+    (y,) = q.outputs
+    bias: Argument = "in2" if q.arity > 2 else "null"
+    posts = post_arguments(q, post_views(q), y.rank)
+    return launch(kernel, float_jit(y.dtype, y.rank), y.count, "in0", "in1", bias, "out0", numbers, *posts)

@@ -14,6 +14,23 @@ from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.primitive import Array, OnnxNode, PostOperation, Primitive, broadcast, onnx, primitive
 from clgraph.ops.activation import Activation
+from clgraph.selector.general import (
+    FLOATS,
+    INTEGERS,
+    General,
+    View,
+    float_jit,
+    launch,
+    post_arguments,
+    post_views,
+    space,
+    table,
+)
+from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.jit import Jit
+from clgraph.selector.plan import Plan
+from clgraph.selector.post import FUSABLE, post_codes
+from clgraph.selector.query import Query
 
 
 def _div(a: Array, b: Array) -> Array:
@@ -165,3 +182,87 @@ def import_clip(node: OnnxNode) -> Primitive | Sequence[str]:
 @onnx("Mod", since=(10, 13, 28))
 def import_mod(node: OnnxNode) -> Primitive:
     return Eltwise("fmod" if node.attribute("fmod", 0) else "mod")
+
+
+_CODES = {"mod": 128, "fmod": 129, "and": 130, "or": 131, "xor": 132}
+_COMPARED = {"equal": 0, "less": 1, "less_equal": 2, "greater": 3, "greater_equal": 4}
+_EXPONENTS = INTEGERS - {DType.U64}
+
+
+def _views(q: Query[Eltwise]) -> list[View]:
+    shape = q.outputs[0].shape
+    return [View.of(q.outputs[0]), View.of(q.inputs[0], shape), View.of(q.inputs[1], shape), *post_views(q)]
+
+
+@implements(
+    Eltwise, name="eltwise.ref", serves=Serves(dtypes=FLOATS | _EXPONENTS, mixed=True, fuses=FUSABLE), general=True
+)
+class EltwiseRef(General[Eltwise]):
+    """One work-item an element, any rank, any broadcast; the exponent of a power may be an integer."""
+
+    @classmethod
+    def further_limits(cls, q: Query[Eltwise]) -> str | None:
+        a, b, y = q.inputs[0], q.inputs[1], q.outputs[0]
+        if not a.dtype.floating or y.dtype != a.dtype or (b.dtype != a.dtype and q.primitive.function != "pow"):
+            return "computes floats from floats"
+        if any(x.dtype != a.dtype for x in q.inputs[2:]):
+            return "reads operands of one type"
+        known = q.primitive.function in post_codes() or q.primitive.function in ("mod", "fmod")
+        return None if known else f"has no {q.primitive.function} of floats"
+
+    @classmethod
+    def plan(cls, q: Query[Eltwise]) -> Plan:
+        function, (y,), b = q.primitive.function, q.outputs, q.inputs[1]
+        s = space(y.shape, _views(q))
+        code = _CODES.get(function, post_codes().get(function, 0))
+        jit = float_jit(y.dtype, len(s.dims))
+        if b.dtype != y.dtype:
+            half = b.dtype == DType.F16
+            jit = jit.define(**{"TB": b.dtype, "LOAD_B(p, i)": "vload_half(i, p)" if half else "((float)(p)[i])"})
+        posts = post_arguments(q, s.views[3:], len(s.dims))
+        numbers = table(s.dims, *s.views[:3], code)
+        return Plan((launch("eltwise/eltwise_ref", jit, s.counts[0], "in0", "in1", "out0", numbers, *posts),))
+
+
+@implements(Eltwise, name="eltwise.int_ref", serves=Serves(dtypes=INTEGERS | {DType.BOOL}), general=True)
+class EltwiseIntRef(General[Eltwise]):
+    """One work-item an element, any rank, any broadcast, on integers and bools."""
+
+    @classmethod
+    def further_limits(cls, q: Query[Eltwise]) -> str | None:
+        logic = q.primitive.function in ("and", "or", "xor")
+        if q.outputs[0].dtype == DType.BOOL and not logic:
+            return f"has no {q.primitive.function} of bools"
+        return None if q.primitive.function in ARITHMETIC else f"has no {q.primitive.function}"
+
+    @classmethod
+    def plan(cls, q: Query[Eltwise]) -> Plan:
+        function, (y,) = q.primitive.function, q.outputs
+        s = space(y.shape, _views(q))
+        numbers = table(s.dims, *s.views, _CODES.get(function, post_codes().get(function, 0)))
+        jit = Jit().define(RANK=len(s.dims), T=y.dtype)
+        return Plan((launch("eltwise/eltwise_int_ref", jit, s.counts[0], "in0", "in1", "out0", numbers),))
+
+
+@implements(
+    Eltwise,
+    name="eltwise.compare_ref",
+    serves=Serves(dtypes=FLOATS | INTEGERS | {DType.BOOL}, mixed=True),
+    general=True,
+)
+class EltwiseCompareRef(General[Eltwise]):
+    """One work-item an element, any rank, any broadcast; compares floats, integers and bools."""
+
+    @classmethod
+    def further_limits(cls, q: Query[Eltwise]) -> str | None:
+        return None if q.primitive.function in _COMPARED else f"has no {q.primitive.function}"
+
+    @classmethod
+    def plan(cls, q: Query[Eltwise]) -> Plan:
+        x, (y,) = q.inputs[0], q.outputs
+        s = space(y.shape, _views(q))
+        jit = float_jit(x.dtype, len(s.dims))
+        if not x.dtype.floating:
+            jit = jit.define(T=x.dtype, V=x.dtype)
+        numbers = table(s.dims, *s.views, _COMPARED[q.primitive.function])
+        return Plan((launch("eltwise/eltwise_compare_ref", jit, s.counts[0], "in0", "in1", "out0", numbers),))

@@ -8,10 +8,15 @@ from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import ints, read_values
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, broadcast, onnx, primitive
+from clgraph.selector.general import General, View, move
+from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.plan import Plan
+from clgraph.selector.query import Query
 
 
 @primitive
@@ -82,3 +87,27 @@ def import_expand(node: OnnxNode) -> Primitive:
 @onnx("Tile", since=(6, 13))
 def import_tile(node: OnnxNode) -> Primitive:
     return Repeat(reads=("repeats",))
+
+
+@implements(Expand, name="expand.ref", serves=Serves(dtypes=frozenset(DType)), general=True)
+class ExpandRef(General[Expand]):
+    """A copy from a view that stands still along the broadcast axes."""
+
+    @classmethod
+    def plan(cls, q: Query[Expand]) -> Plan:
+        x, (y,) = q.inputs[0], q.outputs
+        return Plan((move(x, ("in0", View.of(x, y.shape)), ("out0", View.of(y)), y.shape),))
+
+
+@implements(Repeat, name="repeat.ref", serves=Serves(dtypes=frozenset(DType)), general=True)
+class RepeatRef(General[Repeat]):
+    """A copy with two axes for each: the repetition, along which the view of x stands still, and the place in it."""
+
+    @classmethod
+    def plan(cls, q: Query[Repeat]) -> Plan:
+        x, (y,) = q.inputs[0], q.outputs
+        dims = tuple(v for row in zip(q.primitive.repeats, x.shape, strict=True) for v in row)
+        source = View(x.origin, tuple(v for p in x.all_pitches for v in (0, p)))
+        rows = zip(y.all_pitches, x.shape, strict=True)
+        target = View(y.origin, tuple(v for p, d in rows for v in (p * d, p)))
+        return Plan((move(x, ("in0", source), ("out0", target), dims),))

@@ -12,6 +12,10 @@ from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.graph.attributes import known_ints
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+from clgraph.selector.general import General, View, bits_jit, launch, space, table, value_words
+from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.plan import Plan
+from clgraph.selector.query import Query
 
 
 @primitive
@@ -43,3 +47,16 @@ class Fill(Primitive):
 def import_constant_of_shape(node: OnnxNode) -> Primitive:
     value = np.asarray(node.attribute("value", np.zeros(1, np.float32)))
     return Fill(value.ravel()[0].item(), DType.of(value.dtype))
+
+
+@implements(Fill, name="fill.ref", serves=Serves(dtypes=frozenset(DType)), general=True)
+class FillRef(General[Fill]):
+    """One work-item an element."""
+
+    @classmethod
+    def plan(cls, q: Query[Fill]) -> Plan:
+        (y,) = q.outputs
+        s = space(y.shape, [View.of(y)])
+        jit = bits_jit(y.dtype.itemsize, len(s.dims))
+        words = value_words(q.primitive.value, y.dtype)
+        return Plan((launch("fill/fill_ref", jit, s.counts[0], "out0", table(s.dims, *s.views), *words),))

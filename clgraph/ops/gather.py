@@ -13,6 +13,10 @@ from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import positive_axis
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+from clgraph.selector.general import General, View, bits_jit, launch, space, table
+from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.plan import Plan
+from clgraph.selector.query import Query
 
 
 @primitive
@@ -46,3 +50,19 @@ class Gather(Primitive):
 @onnx("Gather", since=(1, 11, 13))
 def import_gather(node: OnnxNode) -> Primitive:
     return Gather(node.attribute("axis", 0))
+
+
+@implements(Gather, name="gather.ref", serves=Serves(dtypes=frozenset(DType), mixed=True), general=True)
+class GatherRef(General[Gather]):
+    """One work-item an element, any rank."""
+
+    @classmethod
+    def plan(cls, q: Query[Gather]) -> Plan:
+        (x, indices), (y,), axis = q.own, q.outputs, q.primitive.axis
+        still, moved = (0,) * indices.rank, (0,) * (x.rank - axis - 1)
+        source = View(x.origin, (*x.all_pitches[:axis], *still, *x.all_pitches[axis + 1 :]))
+        picked = View(indices.origin, ((0,) * axis + indices.all_pitches + moved))
+        s = space(y.shape, [View.of(y), source, picked])
+        jit = bits_jit(y.dtype.itemsize, len(s.dims)).define(INDEX=indices.dtype)
+        numbers = table(s.dims, *s.views, [x.shape[axis], x.all_pitches[axis]])
+        return Plan((launch("gather/gather_ref", jit, s.counts[0], "in0", "in1", "out0", numbers),))

@@ -13,6 +13,11 @@ from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import positive_axis
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, broadcast, onnx, primitive
+from clgraph.selector.general import FLOATS, General, View, float_jit, launch, post_arguments, post_views, space, table
+from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.plan import Plan
+from clgraph.selector.post import FUSABLE
+from clgraph.selector.query import Query
 
 
 @primitive
@@ -74,3 +79,30 @@ def import_layer_normalization(node: OnnxNode) -> Primitive:
 @onnx("InstanceNormalization", since=(6, 22))
 def import_instance_normalization(node: OnnxNode) -> Primitive:
     return LayerNormalization(2, node.attribute("epsilon", 1e-5), channels=True)
+
+
+@implements(
+    LayerNormalization, name="layer_normalization.ref", serves=Serves(dtypes=FLOATS, fuses=FUSABLE), general=True
+)
+class LayerNormalizationRef(General[LayerNormalization]):
+    """One work-item a row, any rank."""
+
+    @classmethod
+    def plan(cls, q: Query[LayerNormalization]) -> Plan:
+        (y,), f = q.outputs, q.primitive
+        axis = positive_axis(f.axis, y.rank)
+
+        def over(layout: Layout) -> View:
+            if not f.channels:
+                return View.of(layout, y.shape)
+            return View(layout.origin, tuple(layout.all_pitches[0] if a == 1 else 0 for a in range(y.rank)))
+
+        scale, bias = over(q.own[1]), over(q.own[2]) if q.arity > 2 else View(0, (0,) * y.rank)
+        views = [View.of(y), View.of(q.inputs[0]), scale, bias, *post_views(q)]
+        s = space(y.shape, views, [range(axis), range(axis, y.rank)])
+        rows, count = s.counts
+        numbers = table(s.dims, *s.views[:4], [s.groups[0], count, int(q.arity > 2)])
+        arguments = ("in0", "in1", "in2" if q.arity > 2 else "null", "out0", numbers, f.epsilon)
+        posts = post_arguments(q, s.views[4:], len(s.dims))
+        jit = float_jit(y.dtype, len(s.dims))
+        return Plan((launch("layer_normalization/layer_normalization_ref", jit, rows, *arguments, *posts),))

@@ -11,6 +11,11 @@ import numpy as np
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.primitive import Array, OnnxNode, Primitive, onnx, primitive
+from clgraph.selector.general import FLOATS, General, View, float_jit, launch, post_arguments, post_views, table
+from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.plan import Plan
+from clgraph.selector.post import FUSABLE
+from clgraph.selector.query import Query
 
 
 @primitive
@@ -53,3 +58,16 @@ def import_lrn(node: OnnxNode) -> Primitive:
         node.attribute("beta", 0.75),
         node.attribute("bias", 1.0),
     )
+
+
+@implements(Lrn, name="lrn.ref", serves=Serves(dtypes=FLOATS, fuses=FUSABLE), general=True)
+class LrnRef(General[Lrn]):
+    """One work-item an element, any rank."""
+
+    @classmethod
+    def plan(cls, q: Query[Lrn]) -> Plan:
+        (y,), f = q.outputs, q.primitive
+        numbers = table(y.shape, View.of(y), View.of(q.inputs[0]), [(f.size - 1) // 2, f.size // 2])
+        arguments = ("in0", "out0", numbers, float(f.alpha / f.size), float(f.beta), float(f.bias))
+        posts = post_arguments(q, post_views(q), y.rank)
+        return Plan((launch("lrn/lrn_ref", float_jit(y.dtype, y.rank), y.count, *arguments, *posts),))

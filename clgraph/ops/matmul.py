@@ -13,6 +13,11 @@ from clgraph.errors import ShapeError
 from clgraph.graph.primitive import Array, OnnxNode, Primitive, broadcast, onnx, primitive
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
+from clgraph.selector.general import FLOATS, General, View, float_jit, launch, post_arguments, post_views, space, table
+from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.plan import Plan
+from clgraph.selector.post import FUSABLE
+from clgraph.selector.query import Query
 
 
 @primitive
@@ -90,3 +95,79 @@ def import_gemm(node: OnnxNode) -> Primitive | Sequence[str]:
     if bias and beta != 1:
         (bias,) = node.emit(Activation("linear", beta), bias)
     return node.emit(Eltwise("add"), y, bias) if bias else (y,)
+
+
+@implements(MatMul, name="matmul.ref", serves=Serves(dtypes=FLOATS, fuses=FUSABLE), general=True)
+class MatMulRef(General[MatMul]):
+    """One work-item an output element, any rank, any batch."""
+
+    @classmethod
+    def plan(cls, q: Query[MatMul]) -> Plan:
+        p = problem(q)
+        s = space(p.dims, [p.y, p.a, p.b, p.bias, *p.posts])
+        numbers = table(s.dims, *s.views[:4], [p.k, p.a_pitch, p.b_pitch, int(q.arity > 2)])
+        bias = "in2" if q.arity > 2 else "null"
+        posts = post_arguments(q, s.views[4:], len(s.dims))
+        jit = float_jit(q.outputs[0].dtype, len(s.dims))
+        return Plan((launch("matmul/matmul_ref", jit, s.counts[0], "in0", "in1", bias, "out0", numbers, *posts),))
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A matrix product as views on (batch…, M, N), with the pitches of a and b along K.
+
+    Attributes:
+        posts: Views of the operands of fused operations.
+    """
+
+    dims: tuple[int, ...]
+    k: int
+    y: View
+    a: View
+    b: View
+    bias: View
+    a_pitch: int
+    b_pitch: int
+    posts: tuple[View, ...]
+
+
+def problem(q: Query[MatMul]) -> Problem:
+    """Return the product that *q* poses; vectors get an axis of size 1."""
+    (y,), a, b = q.outputs, q.own[0], q.own[1]
+    batch, m, k, n = q.primitive.sizes(a.shape, b.shape)
+    vector_a, vector_b = a.rank == 1, b.rank == 1
+
+    def wide(view: View) -> View:
+        """Return a view on y as one on (batch, M, N)."""
+        at = list(view.pitches)
+        if vector_a:
+            at.insert(len(batch), 0)
+        return View(view.origin, (*at, 0) if vector_b else tuple(at))
+
+    pitches_a = (0, *a.all_pitches) if vector_a else a.all_pitches
+    pitches_b = (*b.all_pitches, 0) if vector_b else b.all_pitches
+    m_a, k_a = (-1, -2) if q.primitive.transpose_a and not vector_a else (-2, -1)
+    k_b, n_b = (-1, -2) if q.primitive.transpose_b and not vector_b else (-2, -1)
+    outer_a, outer_b = (_broadcast(x, p, batch) for x, p in ((a, pitches_a), (b, pitches_b)))
+    bias = View.of(q.own[2], y.shape) if q.arity > 2 else View(0, (0,) * y.rank)
+    return Problem(
+        (*batch, m, n),
+        k,
+        wide(View.of(y)),
+        View(a.origin, (*outer_a, pitches_a[m_a], 0)),
+        View(b.origin, (*outer_b, 0, pitches_b[n_b])),
+        wide(bias),
+        pitches_a[k_a],
+        pitches_b[k_b],
+        tuple(wide(v) for v in post_views(q)),
+    )
+
+
+def _broadcast(layout: Layout, pitches: Sequence[int], batch: Shape) -> tuple[int, ...]:
+    """Return the pitches of the axes before the matrix, 0 where they are broadcast."""
+    own = pitches[:-2]
+    sizes = layout.shape[: len(own)]
+    found = tuple(
+        0 if d == 1 and n != 1 else p for d, p, n in zip(sizes, own, batch[len(batch) - len(own) :], strict=True)
+    )
+    return (0,) * (len(batch) - len(own)) + found

@@ -8,10 +8,15 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import Pads, ints, pairs, positive_axis, present, read_values
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+from clgraph.selector.general import General, View, bits_jit, launch, table, value_words
+from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.plan import Plan
+from clgraph.selector.query import Query
 
 _NUMPY: dict[str, Literal["edge", "reflect", "wrap"]] = {"edge": "edge", "reflect": "reflect", "wrap": "wrap"}
 
@@ -79,3 +84,29 @@ def import_pad(node: OnnxNode) -> Primitive:
         node.attribute("value", 0.0),
         reads=present(("pads", "value", "axes"), node.inputs),
     )
+
+
+_MODES = {"constant": 0, "edge": 1, "reflect": 2, "wrap": 3}
+
+
+@implements(Pad, name="pad.ref", serves=Serves(dtypes=frozenset(DType)), general=True)
+class PadRef(General[Pad]):
+    """One work-item an element, any rank."""
+
+    @classmethod
+    def further_limits(cls, q: Query[Pad]) -> str | None:
+        cut = q.primitive.mode in ("reflect", "wrap") and any(p < 0 for pad in q.primitive.pads for p in pad)
+        if cut:
+            return "repeats what is left of an axis only where nothing is cut off it"
+        return "reads at least one element" if not q.inputs[0].count and q.primitive.mode != "constant" else None
+
+    @classmethod
+    def plan(cls, q: Query[Pad]) -> Plan:
+        x, (y,), f = q.inputs[0], q.outputs, q.primitive
+        rank = max(y.rank, 1)
+        dims, sizes = y.shape or (1,), x.shape or (1,)
+        views = [View(v.origin, v.all_pitches or (0,)) for v in (y, x)]
+        before = [b for b, _ in f.pads] or [0]
+        rest = [_MODES[f.mode], *value_words(f.value, y.dtype)]
+        numbers = table(dims, *views, sizes, before, rest)
+        return Plan((launch("pad/pad_ref", bits_jit(y.dtype.itemsize, rank), y.count, "in0", "out0", numbers),))

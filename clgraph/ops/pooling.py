@@ -14,6 +14,11 @@ from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import Pads, pairs, window_pads, window_sizes
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+from clgraph.selector.general import FLOATS, General, View, float_jit, launch, post_arguments, post_views, table
+from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.plan import Plan
+from clgraph.selector.post import FUSABLE
+from clgraph.selector.query import Query
 
 
 @primitive
@@ -130,3 +135,19 @@ def import_max_pool(node: OnnxNode) -> Primitive:
 @onnx("AveragePool", since=(7, 10, 11, 19, 22))
 def import_average_pool(node: OnnxNode) -> Primitive:
     return _pooling(node, "average")
+
+
+@implements(Pooling, name="pooling.ref", serves=Serves(dtypes=FLOATS, fuses=FUSABLE), general=True)
+class PoolingRef(General[Pooling]):
+    """One work-item an output element, any number of spatial axes."""
+
+    @classmethod
+    def plan(cls, q: Query[Pooling]) -> Plan:
+        x, (y,), f = q.inputs[0], q.outputs, q.primitive
+        rows = zip(x.shape[2:], f.kernel, f.strides, f.dilations, f.pads, strict=True)
+        axes = [(size, k, s, d, *pads) for size, k, s, d, pads in rows]
+        flags = [prod(f.kernel), int(f.function == "average"), int(f.count_include_pad)]
+        numbers = table(y.shape, View.of(y), View.of(x), flags, *axes)
+        posts = post_arguments(q, post_views(q), y.rank)
+        jit = float_jit(y.dtype, y.rank)
+        return Plan((launch("pooling/pooling_ref", jit, y.count, "in0", "out0", numbers, *posts),))

@@ -12,6 +12,24 @@ from clgraph.core.layout import Layout, Shape
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import ints, positive_axes, present, read_values
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+from clgraph.selector.general import (
+    FLOATS,
+    INTEGERS,
+    General,
+    Space,
+    View,
+    float_jit,
+    launch,
+    post_arguments,
+    post_views,
+    space,
+    table,
+)
+from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.jit import Jit
+from clgraph.selector.plan import Plan
+from clgraph.selector.post import FUSABLE
+from clgraph.selector.query import Query
 
 
 def _log_sum_exp(x: Array, **over: Any) -> Array:
@@ -135,3 +153,58 @@ def _register() -> None:
 
 
 _register()
+
+
+_CODES = {name: code for code, name in enumerate(("sum", "mean", "max", "min", "prod"))} | {
+    "l1": 5,
+    "l2": 6,
+    "sum_square": 7,
+    "log_sum": 8,
+    "log_sum_exp": 9,
+}
+_INTEGER = {"sum", "max", "min", "prod", "l1", "sum_square"}
+
+
+def _space(q: Query[Reduce]) -> Space:
+    """Return the space of the input's axes, those that stay first; the result does not move along the others."""
+    x, (y,) = q.inputs[0], q.outputs
+    axes = q.primitive.reduced(x.rank)
+    kept = [a for a in range(x.rank) if a not in axes]
+
+    def over_x(view: View) -> View:
+        pitches = dict(zip(kept if len(view.pitches) == len(kept) else range(x.rank), view.pitches, strict=True))
+        return View(view.origin, tuple(0 if a in axes else pitches[a] for a in range(x.rank)))
+
+    views = [over_x(View.of(y)), View.of(x), *map(over_x, post_views(q))]
+    return space(x.shape, views, [kept, axes])
+
+
+@implements(Reduce, name="reduce.ref", serves=Serves(dtypes=FLOATS, fuses=FUSABLE), general=True)
+class ReduceRef(General[Reduce]):
+    """One work-item a result, any rank, any axes."""
+
+    @classmethod
+    def plan(cls, q: Query[Reduce]) -> Plan:
+        s = _space(q)
+        rows, count = s.counts
+        numbers = table(s.dims, *s.views[:2], [s.groups[0], count, _CODES[q.primitive.function]])
+        posts = post_arguments(q, s.views[2:], len(s.dims))
+        jit = float_jit(q.outputs[0].dtype, len(s.dims))
+        return Plan((launch("reduce/reduce_ref", jit, rows, "in0", "out0", numbers, *posts),))
+
+
+@implements(Reduce, name="reduce.int_ref", serves=Serves(dtypes=INTEGERS), general=True)
+class ReduceIntRef(General[Reduce]):
+    """One work-item a result, any rank, any axes, on integers."""
+
+    @classmethod
+    def further_limits(cls, q: Query[Reduce]) -> str | None:
+        return None if q.primitive.function in _INTEGER else f"has no {q.primitive.function} of integers"
+
+    @classmethod
+    def plan(cls, q: Query[Reduce]) -> Plan:
+        s = _space(q)
+        rows, count = s.counts
+        numbers = table(s.dims, *s.views, [s.groups[0], count, _CODES[q.primitive.function]])
+        jit = Jit().define(RANK=len(s.dims), T=q.outputs[0].dtype)
+        return Plan((launch("reduce/reduce_int_ref", jit, rows, "in0", "out0", numbers),))

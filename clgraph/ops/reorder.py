@@ -10,6 +10,11 @@ from clgraph.core.dtype import DType
 from clgraph.core.format import Format
 from clgraph.core.layout import Halo, Layout
 from clgraph.graph.primitive import Array, OnnxNode, Primitive, onnx, primitive
+from clgraph.selector.general import General, launch, table
+from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.jit import Jit
+from clgraph.selector.plan import Plan
+from clgraph.selector.query import Query
 
 
 @primitive
@@ -38,3 +43,61 @@ class Reorder(Primitive):
 @onnx("Cast", since=(6, 9, 13, 19, 21, 23, 24, 25, 28))
 def import_cast(node: OnnxNode) -> Primitive:
     return Reorder(node.attribute("to", DType.F32))
+
+
+@implements(
+    Reorder,
+    name="reorder.ref",
+    serves=Serves(dtypes=frozenset(DType), mixed=True, formats=True, halos=True),
+    general=True,
+)
+class ReorderRef(General[Reorder]):
+    """One work-item an element of the result's memory: any format with blocks on any axis, any element types."""
+
+    blocked = True
+
+    @classmethod
+    def further_limits(cls, q: Query[Reorder]) -> str | None:
+        double = DType.F64 in (q.inputs[0].dtype, q.outputs[0].dtype) and q.inputs[0].dtype != q.outputs[0].dtype
+        return "needs fp64 to convert doubles" if double and "fp64" not in q.device.features else None
+
+    @classmethod
+    def plan(cls, q: Query[Reorder]) -> Plan:
+        x, (y,) = q.inputs[0], q.outputs
+        order = y.format.order
+        places = [_axis(v) for v in (y, x)]
+        axes = [(y.shape[a], *places[0][a], *places[1][a]) for a in order]
+        extents = tuple(y.extents[a] for a in order)
+        if not order:
+            extents, axes = (1,), [(1, 0, 1, 1, 0, 0, 1, 1, 0)]
+        count = 1
+        for extent in extents:
+            count *= extent
+        jit = _conversion(x.dtype, y.dtype).define(RANK=len(extents))
+        return Plan((launch("reorder/reorder_ref", jit, count, "in0", "out0", table(extents, *axes)),))
+
+
+def _axis(layout: Layout) -> list[tuple[int, int, int, int]]:
+    """Return halo before, block, pitch of blocks and pitch inside a block of each axis."""
+    rows = zip(layout.halos, layout.all_pitches, layout.inner_pitches, strict=True)
+    return [(halo[0], layout.format.block(a), pitch, inner) for a, (halo, pitch, inner) in enumerate(rows)]
+
+
+def _conversion(source: DType, target: DType) -> Jit:
+    """Return the macros that read *source* and write *target*."""
+    if source == target:
+        bits = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}[source.itemsize]
+        return Jit().define(T=bits, X=bits, V=bits)
+    macros = {"T": target.cl, "X": source.cl}
+    if source.floating:
+        macros["V"] = "double" if source == DType.F64 else "float"
+    else:
+        macros["V"] = "ulong" if source == DType.U64 else "long"
+    if source == DType.F16:
+        macros["LOAD_X(p, i)"] = "vload_half(i, p)"
+    if target == DType.F16:
+        macros["STORE(p, i, v)"] = "vstore_half_rte(v, i, p)"
+        macros["CONVERT(v)"] = "(v)" if source.floating else "((float)(v))"
+    if target == DType.BOOL:
+        macros["CONVERT(v)"] = "((v) != 0)"
+    return Jit().define(**macros)

@@ -8,10 +8,15 @@ from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
+from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout, Shape
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import ints, positive_axes, positive_axis, present, read_values
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+from clgraph.selector.general import General, View, move
+from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.plan import Plan
+from clgraph.selector.query import Query
 
 
 class _Reinterpreting(Primitive):
@@ -139,3 +144,19 @@ def import_unsqueeze(node: OnnxNode) -> Primitive:
 @onnx("Flatten", since=(1, 9, 11, 13, 21, 23, 24, 25))
 def import_flatten(node: OnnxNode) -> Primitive:
     return Flatten(node.attribute("axis", 1))
+
+
+@implements(Reshape, name="reshape.ref", serves=Serves(dtypes=frozenset(DType)), general=True)
+class ReshapeRef(General[Reshape]):
+    """A copy on the axes of the side that is not dense; over a dense tensor between when neither is."""
+
+    @classmethod
+    def plan(cls, q: Query[Reshape]) -> Plan:
+        x, (y,) = q.inputs[0], q.outputs
+        if y.is_dense_plain:
+            return Plan((move(x, ("in0", View.of(x)), ("out0", View.of(x.plain())), x.shape),))
+        if x.is_dense_plain:
+            return Plan((move(x, ("in0", View.of(y.plain())), ("out0", View.of(y)), y.shape),))
+        first = move(x, ("in0", View.of(x)), ("scratch0", View.of(x.plain())), x.shape)
+        second = move(x, ("scratch0", View.of(y.plain())), ("out0", View.of(y)), y.shape)
+        return Plan((first, second), (x.plain().nbytes,))

@@ -14,6 +14,11 @@ from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import ints, positive_axis, present, read_values
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+from clgraph.selector.general import FLOATS, General, View, bits, float_jit, launch, post_arguments, post_views, table
+from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.plan import Plan, Table
+from clgraph.selector.post import FUSABLE
+from clgraph.selector.query import Query
 
 Taps = tuple[tuple[tuple[int, float], ...], ...]
 """For every output coordinate of an axis, the input coordinates it is made of with their weights."""
@@ -209,3 +214,25 @@ def import_upsample(node: OnnxNode) -> Primitive:
     scales = tuple(float(s) for s in node.attribute("scales", ()))
     mode = {"bilinear": "linear"}.get(node.attribute("mode", "nearest"), node.attribute("mode", "nearest"))
     return Resize(mode, "asymmetric", "floor", scales=scales, reads=present(("scales",), node.inputs))
+
+
+@implements(Resize, name="resize.ref", serves=Serves(dtypes=FLOATS, fuses=FUSABLE), general=True)
+class ResizeRef(General[Resize]):
+    """One work-item an element, any rank, any mode: the taps of each axis are a table."""
+
+    @classmethod
+    def plan(cls, q: Query[Resize]) -> Plan:
+        x, (y,) = q.inputs[0], q.outputs
+        places: list[int] = []
+        taps: list[int] = []
+        for axis, size in enumerate(x.shape):
+            found = q.primitive.taps(axis, size)
+            most = max(map(len, found), default=1)
+            places += [len(taps), most]
+            for row in found:
+                padded = (*row, *[(0, 0.0)] * (most - len(row)))
+                taps += [v for at, weight in padded for v in (at, bits(weight))]
+        numbers = table(y.shape, View.of(y), View.of(x), places)
+        posts = post_arguments(q, post_views(q), y.rank)
+        arguments = ("in0", "out0", numbers, Table(tuple(taps) or (0,)), *posts)
+        return Plan((launch("resize/resize_ref", float_jit(y.dtype, y.rank), y.count, *arguments),))

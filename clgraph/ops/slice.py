@@ -8,10 +8,15 @@ from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout, Shape
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import ints, positive_axis, present, read_values
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+from clgraph.selector.general import General, View, move
+from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.plan import Plan
+from clgraph.selector.query import Query
 
 _INPUTS = ("starts", "ends", "axes", "steps")
 
@@ -82,3 +87,15 @@ def import_slice(node: OnnxNode) -> Primitive:
         axes=None if axes is None else tuple(axes),
         reads=present(_INPUTS, node.inputs),
     )
+
+
+@implements(Slice, name="slice.ref", serves=Serves(dtypes=frozenset(DType)), general=True)
+class SliceRef(General[Slice]):
+    """A copy from a view that starts and steps elsewhere."""
+
+    @classmethod
+    def plan(cls, q: Query[Slice]) -> Plan:
+        x, (y,), f = q.inputs[0], q.outputs, q.primitive
+        origin = x.origin + sum(s * p for s, p in zip(f.starts, x.all_pitches, strict=True))
+        part = View(origin, tuple(s * p for s, p in zip(f.steps, x.all_pitches, strict=True)))
+        return Plan((move(x, ("in0", part), ("out0", View.of(y)), y.shape),))

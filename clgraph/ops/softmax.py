@@ -12,6 +12,11 @@ from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import positive_axes, positive_axis
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+from clgraph.selector.general import FLOATS, General, View, float_jit, launch, post_arguments, post_views, space, table
+from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.plan import Plan
+from clgraph.selector.post import FUSABLE
+from clgraph.selector.query import Query
 
 
 @primitive
@@ -63,3 +68,20 @@ class Softmax(Primitive):
 def import_softmax(node: OnnxNode) -> Primitive:
     old = node.since < 13
     return Softmax((node.attribute("axis", 1 if old else -1),), node.op_type == "LogSoftmax", flatten=old)
+
+
+@implements(Softmax, name="softmax.ref", serves=Serves(dtypes=FLOATS, fuses=FUSABLE), general=True)
+class SoftmaxRef(General[Softmax]):
+    """One work-item a row, any rank, any axes."""
+
+    @classmethod
+    def plan(cls, q: Query[Softmax]) -> Plan:
+        x, (y,) = q.inputs[0], q.outputs
+        axes = positive_axes(q.primitive.axes, x.rank)
+        kept = [a for a in range(x.rank) if a not in axes]
+        s = space(y.shape, [View.of(y), View.of(x), *post_views(q)], [kept, axes])
+        rows, count = s.counts
+        numbers = table(s.dims, *s.views[:2], [s.groups[0], count, int(q.primitive.log)])
+        posts = post_arguments(q, s.views[2:], len(s.dims))
+        jit = float_jit(y.dtype, len(s.dims))
+        return Plan((launch("softmax/softmax_ref", jit, rows if count else 0, "in0", "out0", numbers, *posts),))

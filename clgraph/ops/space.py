@@ -8,9 +8,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.primitive import Array, OnnxNode, Primitive, onnx, primitive
+from clgraph.selector.general import General, View, move
+from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.plan import Plan
+from clgraph.selector.query import Query
 
 
 @primitive
@@ -63,3 +68,21 @@ def import_depth_to_space(node: OnnxNode) -> Primitive:
 @onnx("SpaceToDepth", since=(1, 13, 28))
 def import_space_to_depth(node: OnnxNode) -> Primitive:
     return Shuffle(node.attribute("blocksize", 1), to_depth=True)
+
+
+@implements(Shuffle, name="shuffle.ref", serves=Serves(dtypes=frozenset(DType)), general=True)
+class ShuffleRef(General[Shuffle]):
+    """A copy on six axes: image, channel, row, pixel, and row and pixel in the block."""
+
+    @classmethod
+    def plan(cls, q: Query[Shuffle]) -> Plan:
+        x, (y,), f = q.inputs[0], q.outputs, q.primitive
+        deep, wide = (y, x) if f.to_depth else (x, y)
+        s, channels = f.size, wide.shape[1]
+        dims = (wide.shape[0], channels, *deep.shape[2:], s, s)
+        n, c, h, w = deep.all_pitches
+        stacked = (n, c * s * s, h, w, c * s, c) if f.channels_first else (n, c, h, w, c * channels * s, c * channels)
+        n, c, h, w = wide.all_pitches
+        views = (View(deep.origin, stacked), View(wide.origin, (n, c, h * s, w * s, h, w)))
+        source, target = reversed(views) if f.to_depth else views
+        return Plan((move(x, ("in0", source), ("out0", target), dims),))

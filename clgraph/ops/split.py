@@ -8,10 +8,15 @@ from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import ints, positive_axis, present, read_values
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+from clgraph.selector.general import General, View, move
+from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.plan import Plan
+from clgraph.selector.query import Query
 
 
 @primitive
@@ -59,3 +64,17 @@ def import_split(node: OnnxNode) -> Primitive:
         node.attribute("num_outputs", node.declared_outputs),
         present(("sizes",), node.inputs),
     )
+
+
+@implements(Split, name="split.ref", serves=Serves(dtypes=frozenset(DType)), general=True)
+class SplitRef(General[Split]):
+    """A copy of each part."""
+
+    @classmethod
+    def plan(cls, q: Query[Split]) -> Plan:
+        x, axis = q.inputs[0], q.primitive.axis
+        steps, start = [], x.origin
+        for slot, y in enumerate(q.outputs):
+            steps.append(move(x, ("in0", View(start, x.all_pitches)), (f"out{slot}", View.of(y)), y.shape))
+            start += y.shape[axis] * x.all_pitches[axis]
+        return Plan(tuple(steps))

@@ -8,9 +8,14 @@ from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+from clgraph.selector.general import General, View, move
+from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.plan import Plan
+from clgraph.selector.query import Query
 
 
 @primitive
@@ -38,3 +43,14 @@ class Transpose(Primitive):
 @onnx("Transpose", since=(1, 13, 21, 23, 24, 25))
 def import_transpose(node: OnnxNode) -> Primitive:
     return Transpose(tuple(node.attribute("perm", ())))
+
+
+@implements(Transpose, name="transpose.ref", serves=Serves(dtypes=frozenset(DType)), general=True)
+class TransposeRef(General[Transpose]):
+    """A copy from a view with the pitches in another order."""
+
+    @classmethod
+    def plan(cls, q: Query[Transpose]) -> Plan:
+        x, (y,) = q.inputs[0], q.outputs
+        turned = View(x.origin, tuple(x.all_pitches[a] for a in q.primitive.axes))
+        return Plan((move(x, ("in0", turned), ("out0", View.of(y)), y.shape),))

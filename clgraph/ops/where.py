@@ -12,6 +12,10 @@ from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.primitive import Array, OnnxNode, Primitive, broadcast, onnx, primitive
+from clgraph.selector.general import General, View, bits_jit, launch, space, table
+from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.plan import Plan
+from clgraph.selector.query import Query
 
 
 @primitive
@@ -37,3 +41,16 @@ class Where(Primitive):
 @onnx("Where", since=(9, 16))
 def import_where(node: OnnxNode) -> Primitive:
     return Where()
+
+
+@implements(Where, name="where.ref", serves=Serves(dtypes=frozenset(DType), mixed=True), general=True)
+class WhereRef(General[Where]):
+    """One work-item an element, any rank, any broadcast."""
+
+    @classmethod
+    def plan(cls, q: Query[Where]) -> Plan:
+        (y,) = q.outputs
+        s = space(y.shape, [View.of(y), *(View.of(x, y.shape) for x in q.own)])
+        jit = bits_jit(y.dtype.itemsize, len(s.dims))
+        numbers = table(s.dims, *s.views)
+        return Plan((launch("where/where_ref", jit, s.counts[0], "in0", "in1", "in2", "out0", numbers),))

@@ -1,0 +1,21 @@
+// y = (x - mean) * scale / sqrt(variance + epsilon) + bias, with post-operations, on float or half tensors.
+//
+// Grid: one work-item an element, n of them. table: dims, views of y, x, scale, bias, mean and variance.
+// Error: 6 * 2^-24 * (|x - mean| |scale| / deviation + |bias|), plus the post-operations'.
+#include "tensor.clh"
+
+__kernel void batch_normalization_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(in2), TENSOR(in3), TENSOR(in4),
+                                      TENSOR(out0), __global const int* table, const float epsilon, POST_PARAMETERS) {
+  const int id = get_global_id(0);
+  if (id >= n) return;
+  int at[RANK];
+  coordinates(id, table, 0, RANK, at);
+  __global const int* y = table + RANK;
+  const float x = LOAD(BASE_OF(const T, in0), element(y + VIEW, at));
+  const float scale = LOAD(BASE_OF(const T, in1), element(y + 2 * VIEW, at));
+  const float bias = LOAD(BASE_OF(const T, in2), element(y + 3 * VIEW, at));
+  const float mean = LOAD(BASE_OF(const T, in3), element(y + 4 * VIEW, at));
+  const float variance = LOAD(BASE_OF(const T, in4), element(y + 5 * VIEW, at));
+  const float r = fma(x - mean, scale / sqrt(variance + epsilon), bias);
+  STORE(BASE_OF(T, out0), element(y, at), POST_ALL(r, at));
+}

@@ -1,0 +1,39 @@
+// Each row minus its mean, divided by its deviation, times scale plus bias, with post-operations; float or half tensors.
+//
+// Grid: one work-item a row, n of them. The axes of the rows are counted first, `kept` of them, then those of the row,
+// `count` elements. table: dims, views of y, x, scale and bias, kept, count, whether there is a bias.
+// Error: with k elements a row, (k + 8) * 2^-24 * ((max |x| + |mean|) / deviation * |scale| + |bias|).
+#include "tensor.clh"
+
+__kernel void layer_normalization_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(in2), TENSOR(out0),
+                                      __global const int* table, const float epsilon, POST_PARAMETERS) {
+  const int id = get_global_id(0);
+  if (id >= n) return;
+  int at[RANK];
+  __global const int* y = table + RANK;
+  __global const int* x = y + VIEW;
+  __global const int* scale = x + VIEW;
+  __global const int* bias = scale + VIEW;
+  __global const int* rest = bias + VIEW;
+  __global const T* source = BASE_OF(const T, in0);
+  const int kept = rest[0], count = rest[1];
+  coordinates(id, table, 0, kept, at);
+  float sum = 0.0f, squares = 0.0f;
+  for (int i = 0; i < count; i++) {
+    coordinates(i, table, kept, RANK, at);
+    sum += LOAD(source, element(x, at));
+  }
+  const float mean = sum / (float)count;
+  for (int i = 0; i < count; i++) {
+    coordinates(i, table, kept, RANK, at);
+    const float v = LOAD(source, element(x, at)) - mean;
+    squares = fma(v, v, squares);
+  }
+  const float factor = 1.0f / sqrt(squares / (float)count + epsilon);
+  for (int i = 0; i < count; i++) {
+    coordinates(i, table, kept, RANK, at);
+    const float v = (LOAD(source, element(x, at)) - mean) * factor * LOAD(BASE_OF(const T, in1), element(scale, at));
+    const float r = rest[2] ? v + LOAD(BASE_OF(const T, in2), element(bias, at)) : v;
+    STORE(BASE_OF(T, out0), element(y, at), POST_ALL(r, at));
+  }
+}

@@ -1,0 +1,34 @@
+// Interpolation along every axis by lists of taps, with post-operations, on float or half tensors.
+//
+// Grid: one work-item an element of y, n of them. table: dims of y, views of y and x, then for each axis the place in
+// `taps` of its first and how many an output coordinate has. taps: pairs (input coordinate, bits of the weight).
+// Error: (taps along all axes + their number) * 2^-24 * sum |weight x|.
+#include "tensor.clh"
+
+__kernel void resize_ref(const int n, TENSOR(in0), TENSOR(out0), __global const int* table, __global const int* taps,
+                         POST_PARAMETERS) {
+  const int id = get_global_id(0);
+  if (id >= n) return;
+  int at[RANK];
+  coordinates(id, table, 0, RANK, at);
+  __global const int* y = table + RANK;
+  __global const int* x = y + VIEW;
+  __global const int* rest = x + VIEW;
+  __global const T* source = BASE_OF(const T, in0);
+  int combinations = 1;
+  for (int axis = 0; axis < RANK; axis++) combinations *= rest[2 * axis + 1];
+  float sum = 0.0f;
+  for (int combination = 0; combination < combinations; combination++) {
+    int left = combination, from = x[0];
+    float weight = 1.0f;
+    for (int axis = 0; axis < RANK; axis++) {
+      const int count = rest[2 * axis + 1];
+      __global const int* tap = taps + rest[2 * axis] + 2 * (at[axis] * count + left % count);
+      left /= count;
+      from += tap[0] * x[axis + 1];
+      weight *= as_float(tap[1]);
+    }
+    sum = fma(weight, LOAD(source, from), sum);
+  }
+  STORE(BASE_OF(T, out0), element(y, at), POST_ALL(sum, at));
+}

@@ -1,0 +1,218 @@
+"""What general implementations share: views of tensors, their tables, the run-time list of post-operations.
+
+A general kernel serves every shape of one element type with few kernel texts: it counts coordinates over ``RANK`` axes,
+and a view per tensor (an origin and a pitch an axis, in a run-time table) says where they lie. Transposing, slicing,
+broadcasting and halos are views. Axes that lie behind one another in every view are merged first, so that most problems
+have one or two.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, ClassVar
+
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout, Shape
+from clgraph.selector.implementation import Implementation, P, roofline
+from clgraph.selector.jit import Jit
+from clgraph.selector.plan import Argument, Launch, Table
+from clgraph.selector.post import post_codes
+from clgraph.selector.query import Query
+
+GROUP = 128
+"""Work-items of a work-group; a grid is rounded up to it and the kernel leaves out what is beyond."""
+OPERANDS = 4
+"""Operands of fused operations that a general kernel takes."""
+FLOATS = frozenset({DType.F32, DType.F16})
+INTEGERS = frozenset({DType.I64, DType.I32, DType.I16, DType.I8, DType.U64, DType.U32, DType.U16, DType.U8})
+_BITS = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Where coordinates lie in a tensor: element offset of the first, elements from one index to the next."""
+
+    origin: int
+    pitches: tuple[int, ...]
+
+    @staticmethod
+    def of(layout: Layout, shape: Shape | None = None) -> View:
+        """Return the view of a tensor without blocks, broadcast to *shape* from the right as NumPy does."""
+        if shape is None:
+            return View(layout.origin, layout.all_pitches)
+        missing = len(shape) - layout.rank
+        rows = zip(layout.shape, layout.all_pitches, shape[missing:], strict=True)
+        return View(layout.origin, (0,) * missing + tuple(0 if d == 1 and n != 1 else p for d, p, n in rows))
+
+    def ints(self) -> tuple[int, ...]:
+        """Return the view as a kernel reads it."""
+        return (self.origin, *self.pitches)
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """The axes that a kernel counts, in groups (the rows, then what is in a row), and the views on them.
+
+    Attributes:
+        groups: How many axes each group has; at least one.
+    """
+
+    dims: tuple[int, ...]
+    groups: tuple[int, ...]
+    views: tuple[View, ...]
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Elements of each group."""
+        ends = [sum(self.groups[: i + 1]) for i in range(len(self.groups))]
+        return tuple(prod(self.dims[end - n : end]) for end, n in zip(ends, self.groups, strict=True))
+
+
+def space(dims: Shape, views: Sequence[View], groups: Sequence[Sequence[int]] | None = None) -> Space:
+    """Return the space of *dims* with axes merged that lie behind one another in every view.
+
+    Args:
+        groups: The axes in the order to count them; axes of different groups are not merged. One group of all by
+            default.
+    """
+    merged: list[int] = []
+    counts: list[int] = []
+    columns: list[list[int]] = []
+    for group in groups if groups is not None else [range(len(dims))]:
+        start = len(merged)
+        for axis in group:
+            pitches = [v.pitches[axis] for v in views]
+            if dims[axis] == 1:
+                continue
+            behind = len(merged) > start and all(
+                before == now * dims[axis] for before, now in zip(columns[-1], pitches, strict=True)
+            )
+            if behind:
+                merged[-1] *= dims[axis]
+                columns[-1] = pitches
+            else:
+                merged.append(dims[axis])
+                columns.append(pitches)
+        if len(merged) == start:
+            merged.append(1)
+            columns.append([0] * len(views))
+        counts.append(len(merged) - start)
+    found = tuple(View(v.origin, tuple(c[i] for c in columns)) for i, v in enumerate(views))
+    return Space(tuple(merged), tuple(counts), found)
+
+
+def post_views(q: Query[Any]) -> tuple[View, ...]:
+    """Return the views, on the first output's shape, of the operands of fused operations."""
+    return tuple(View.of(q.inputs[f.operands[0]], q.outputs[0].shape) for f in q.post if f.operands)
+
+
+def post_arguments(q: Query[Any], views: Sequence[View], rank: int) -> tuple[Argument, ...]:
+    """Return the arguments of ``POST_PARAMETERS`` of a kernel that counts *rank* axes.
+
+    Args:
+        views: Those of :func:`post_views`, on the axes that the kernel counts.
+    """
+    operands = sorted({f.operands[0] for f in q.post if f.operands})
+    steps: list[int] = [len(q.post)]
+    left = iter(views)
+    for fused in q.post:
+        operation = fused.primitive.as_post(fused.slot)
+        if operation is None:
+            raise ValueError(f"{fused.primitive} has no post-operation")
+        at = operands.index(fused.operands[0]) if fused.operands else 0
+        view = next(left).ints() if fused.operands else (0,) * (rank + 1)
+        steps += [post_codes()[operation.name], bits(operation.a), bits(operation.b), at, *view]
+    roles = [f"in{slot}" for slot in operands]
+    return (*roles, *["null"] * (OPERANDS - len(roles)), Table(tuple(steps)))
+
+
+def bits(value: float) -> int:
+    """Return the bits of a float32 as an int, as a table holds it."""
+    found: int = struct.unpack("<i", struct.pack("<f", value))[0]
+    return found
+
+
+def value_words(value: float, dtype: DType) -> tuple[int, int]:
+    """Return the bytes of *value* as *dtype*, as the low and high 32 bits that a kernel takes."""
+    data = np.array(value).astype(dtype.numpy).tobytes().ljust(8, b"\0")
+    low, high = struct.unpack("<ii", data)
+    return low, high
+
+
+def float_jit(dtype: DType, rank: int) -> Jit:
+    """Return the preamble of a kernel that computes in float on F32 or F16 tensors."""
+    jit = Jit().define(RANK=rank)
+    half = {"T": "half", "LOAD(p, i)": "vload_half(i, p)", "STORE(p, i, v)": "vstore_half_rte(v, i, p)"}
+    return jit.define(**half) if dtype == DType.F16 else jit
+
+
+def bits_jit(itemsize: int, rank: int) -> Jit:
+    """Return the preamble of a kernel that moves elements of *itemsize* bytes."""
+    return Jit().define(RANK=rank, T=_BITS[itemsize])
+
+
+def launch(kernel: str, jit: Jit, count: int, *args: Argument) -> Launch:
+    """Return the launch of *count* work-items, its first argument, of kernel ``softmax/softmax_ref`` and the like."""
+    grid = -(-count // GROUP) * GROUP
+    return Launch(f"{kernel}.cl", kernel.rsplit("/", 1)[1], jit, (grid,), (GROUP,), (count, *args))
+
+
+def table(*parts: Sequence[int] | View | int) -> Table:
+    """Return the table of views, lists of ints and ints, one behind the other."""
+    values: list[int] = []
+    for part in parts:
+        values += [part] if isinstance(part, int) else part.ints() if isinstance(part, View) else part
+    return Table(tuple(values))
+
+
+def move(layout: Layout, source: tuple[str, View], target: tuple[str, View], dims: Shape) -> Launch:
+    """Return the launch that copies elements of *layout*'s type from view to view, each with its tensor's role."""
+    s = space(dims, [target[1], source[1]])
+    jit = bits_jit(layout.dtype.itemsize, len(s.dims))
+    return launch("move/move_ref", jit, s.counts[0], source[0], target[0], table(s.dims, *s.views))
+
+
+class General(Implementation[P]):
+    """Base of general implementations: refuses what their 32-bit offsets cannot reach.
+
+    Attributes:
+        blocked: Whether it reads and writes blocked formats.
+    """
+
+    blocked: ClassVar[bool] = False
+
+    @classmethod
+    def limits(cls, q: Query[P]) -> str | None:
+        """Refuse what no general kernel serves, then what this one does not."""
+        if any(x.span >= 2**31 for x in (*q.inputs, *q.outputs)):
+            return "counts elements in 32 bits"
+        if not cls.blocked and any(x.format.blocks for x in (*q.inputs, *q.outputs)):
+            return "reads no blocked formats"
+        if q.post and not q.outputs[0].dtype.floating:
+            return "applies fused operations to floating results only"
+        for fused in q.post:
+            if fused.primitive.as_post(fused.slot) is None:
+                return f"cannot apply {fused.primitive} to its result"
+            if len(fused.operands) > 1 or (fused.operands and not _reaches(q.inputs[fused.operands[0]], q.outputs[0])):
+                return f"{fused.primitive} does not broadcast to the result"
+        return cls.further_limits(q)
+
+    @classmethod
+    def further_limits(cls, q: Query[P]) -> str | None:
+        """Refuse what is particular to the operator."""
+        return None
+
+    @classmethod
+    def cost(cls, q: Query[P]) -> float:
+        """Estimate: without vectors or tiles about a fiftieth of a CPU's arithmetic, a tenth of a GPU's."""
+        return roofline(q, 0.02, 0.1) if q.device.kind == "cpu" else roofline(q, 0.1, 0.5)
+
+
+def _reaches(operand: Layout, result: Layout) -> bool:
+    missing = result.rank - operand.rank
+    return missing >= 0 and all(d in (1, n) for d, n in zip(operand.shape, result.shape[missing:], strict=True))

@@ -1,0 +1,211 @@
+"""Run every implementation of a primitive against its float64 reference, through a one-node program on a device.
+
+The tests of operators and of tile functions call :func:`check_op`; what it ran is kept in ``RAN``, so that the suite can
+say which registered implementation no test has run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import clgraph.ops  # noqa: F401
+from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
+from clgraph.errors import UnsupportedError
+from clgraph.graph.check import check
+from clgraph.graph.primitive import Primitive
+from clgraph.graph.program import Fused, Node, Program, Value
+from clgraph.network.network import Network
+from clgraph.passes.base import Context, PassManager
+from clgraph.passes.partition import Partition
+from clgraph.passes.pipeline import required_pipeline
+from clgraph.passes.selection import proposals
+from clgraph.runtime.engine import Engine
+from clgraph.selector.choose import candidates
+from clgraph.selector.query import query_of
+
+Array = NDArray[Any]
+Scale = Callable[..., Any]
+
+U32 = 2.0**-24
+"""Half an ulp of a float32 near 1: the unit of all bounds."""
+HALF = {DType.F32: 0.0, DType.F16: 2.0**-11}
+"""What storing the result adds, relative to it; a float32 result's own rounding is in the bound."""
+TINY = {DType.F32: 1e-37, DType.F16: 2.0**-24}
+"""Below this, results may be flushed or denormal."""
+
+RAN: set[str] = set()
+"""Names of the implementations that some test has run on a device."""
+
+FAMILIES: dict[str, Callable[[np.random.Generator, tuple[int, ...]], Array]] = {
+    "normal": lambda rng, shape: rng.standard_normal(shape),
+    "wide": lambda rng, shape: rng.standard_normal(shape) * 1000,
+    "equal": lambda rng, shape: np.full(shape, 3.0),
+    "zeros": lambda rng, shape: np.zeros(shape),
+}
+"""What inputs are drawn from: ordinary numbers, large ones (exponentials overflow), ties, nothing."""
+
+
+def check_op(
+    engine: Engine,
+    primitive: Primitive,
+    *shapes: tuple[int, ...],
+    ulps: float | Callable[..., Any] = 0.0,
+    scale: Scale | None = None,
+    dtype: DType | Sequence[DType] = DType.F32,
+    constant: Sequence[int] = (),
+    fused: Sequence[tuple[Primitive, Sequence[tuple[int, ...]], int]] = (),
+    draw: Mapping[int, Callable[[np.random.Generator, tuple[int, ...]], Array]] | None = None,
+    families: Sequence[str] = tuple(FAMILIES),
+    only: Sequence[str] | None = None,
+    seed: int = 0,
+) -> dict[str, float]:
+    """Run every implementation that serves the problem on every input family; return the worst error of each in units.
+
+    Args:
+        shapes: Of the primitive's inputs.
+        ulps: Bound on ``|got - want| / (2**-24 * scale)``; derived by the test. 0: exactly equal.
+        scale: From the float64 inputs (operands of fused operations behind the primitive's own), the natural size of
+            the rounding errors; ``|want|`` when not given.
+        dtype: Of all inputs, or of each.
+        constant: Input slots that are constants, so that kernels may ask for other formats of them.
+        fused: Post-operations: primitive, shapes of its other inputs, slot of the running value.
+        draw: How to draw an input instead of by family.
+        only: Names of implementations to run; all by default.
+
+    Raises:
+        AssertionError: No implementation serves the problem, or one is off.
+    """
+    dtypes = [dtype] * 99 if isinstance(dtype, DType) else list(dtype)
+    bound = primitive.bind([Layout(d, s) for d, s in zip(dtypes, shapes, strict=False)], [None] * len(shapes)).primitive
+    extra = [shape for _, others, _ in fused for shape in others]
+    layouts = [
+        Layout(d, s) for d, s in zip((*dtypes[: len(shapes)], *dtypes[: len(extra)]), (*shapes, *extra), strict=True)
+    ]
+    worst: dict[str, float] = {}
+    for family in families:
+        rng = np.random.default_rng(seed)
+        arrays = [_draw(i, x, family, rng, draw or {}) for i, x in enumerate(layouts)]
+        exact = [a.astype(np.float64) if x.dtype.floating else a for a, x in zip(arrays, layouts, strict=True)]
+        node = _program(bound, arrays, len(shapes), constant, fused)[1]
+        want = node.reference(*exact)
+        size = np.abs(want[0]) if scale is None else scale(*exact)
+        limit = ulps(*exact) if callable(ulps) else ulps
+        for name in _serving(engine, bound, arrays, len(shapes), constant, fused, only):
+            got = run(engine, name, bound, arrays, len(shapes), constant, fused)
+            what = f"{name}, {family}, {[str(x) for x in layouts]}"
+            for result, expected, layout in zip(got, want, [v.layout for v in node.outputs], strict=True):
+                worst[name] = max(worst.get(name, 0.0), _compare(what, result, expected, layout.dtype, limit, size))
+    assert worst, f"nothing serves {bound} on {[str(x) for x in layouts]}"
+    return worst
+
+
+def run(
+    engine: Engine,
+    name: str,
+    primitive: Primitive,
+    arrays: Sequence[Array],
+    arity: int,
+    constant: Sequence[int] = (),
+    fused: Sequence[tuple[Primitive, Sequence[tuple[int, ...]], int]] = (),
+) -> list[Array]:
+    """Run *primitive* by implementation *name* through the required passes and a network; return its results."""
+    program, node = _program(primitive, arrays, arity, constant, fused)
+    place = engine.info.name
+    networks: list[Network] = []
+
+    def execute(part: Program, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        networks.append(Network(part, {place: engine}))
+        return networks[-1].run(feeds)
+
+    context = Context(devices={place: engine.info}, forced={node.name: name}, execute=execute)
+    PassManager(required_pipeline()).run(program, context)
+    check(program)
+    chosen = {n.choice.implementation.name for n in program}  # type: ignore[union-attr]
+    assert name in chosen, f"{name} was forced but {chosen} ran"
+    feeds = {v.name: arrays[int(v.name[1:])] for v in program.inputs}
+    network = Network(program, {place: engine})
+    first = network.run(feeds)
+    again = network.run(feeds)
+    RAN.update(chosen)
+    for key, value in first.items():
+        np.testing.assert_array_equal(value, again[key], f"{name}: the second run differs from the first")
+    return list(first.values())
+
+
+def _program(
+    primitive: Primitive, arrays: Sequence[Array], arity: int, constant: Sequence[int], fused: Any
+) -> tuple[Program, Node]:
+    values = [Value(f"x{i}", Layout.of(a), constant=a if i in constant else None) for i, a in enumerate(arrays)]
+    outputs = tuple(Value(f"y{i}", x) for i, x in enumerate(primitive.infer([v.layout for v in values[:arity]])))
+    steps, place = [], arity
+    for other, shapes, slot in fused:
+        steps.append(Fused(other, tuple(range(place, place + len(shapes))), slot))
+        place += len(shapes)
+    node = Node("node", primitive, tuple(values), outputs, arity, fused=tuple(steps), origin=("node",))
+    inputs = [v for i, v in enumerate(values) if i not in constant]
+    return Program(inputs, [(v.name, v) for v in outputs], [node]), node
+
+
+def _serving(
+    engine: Engine,
+    primitive: Primitive,
+    arrays: Sequence[Array],
+    arity: int,
+    constant: Sequence[int],
+    fused: Any,
+    only: Sequence[str] | None,
+) -> list[str]:
+    program, node = _program(primitive, arrays, arity, constant, fused)
+    context = Context(devices={engine.info.name: engine.info})
+    Partition().run(program, context)
+    names = [c.name for c in candidates(query_of(node, engine.info)) if only is None or c.name in only]
+    found = []
+    for name in names:
+        forced = Context(devices=context.devices, forced={node.name: name})
+        try:
+            if proposals(forced, node):
+                found.append(name)
+        except UnsupportedError:
+            continue
+    return found
+
+
+def _draw(slot: int, layout: Layout, family: str, rng: np.random.Generator, draw: Mapping[int, Any]) -> Array:
+    array = np.asarray((draw[slot] if slot in draw else FAMILIES[family])(rng, layout.shape))
+    if layout.dtype == DType.F16:
+        array = np.clip(array, -100, 100)
+    if layout.dtype == DType.BOOL:
+        array = array > 0
+    elif not layout.dtype.floating and slot not in draw:
+        array = np.clip(np.rint(array), -100 if layout.dtype.numpy.kind == "i" else 0, 100)
+    return np.ascontiguousarray(array.astype(layout.dtype.numpy)).reshape(layout.shape)
+
+
+def _compare(what: str, got: Array, want: Array, dtype: DType, limit: Any, size: Any) -> float:
+    assert got.shape == want.shape, f"{what}: shape {got.shape}, wanted {want.shape}"
+    assert got.dtype == dtype.numpy, f"{what}: {got.dtype}, wanted {dtype}"
+    if not dtype.floating:
+        np.testing.assert_array_equal(got, want.astype(got.dtype), what)
+        return 0.0
+    exact = got.astype(np.float64)
+    most = float(np.finfo(dtype.numpy).max)
+    rounded = np.where(np.abs(want) > most, np.copysign(np.inf, want), want)
+    finite = np.isfinite(exact)
+    np.testing.assert_array_equal(finite, np.isfinite(rounded), f"{what}: infinite or NaN elsewhere")
+    np.testing.assert_array_equal(exact[~finite], rounded[~finite], what)
+    error = np.abs(exact - np.where(finite, want, 0))[finite]
+    size = np.broadcast_to(size, want.shape)[finite]
+    allowed = np.broadcast_to(limit, want.shape)[finite] * U32 * size
+    allowed = allowed + HALF[dtype] * np.abs(want[finite]) + TINY[dtype] * (np.any(limit) or dtype == DType.F16)
+    if (error > allowed).any():
+        at = int(np.argmax(error - allowed))
+        raise AssertionError(
+            f"{what}: {exact[finite][at]!r} should be {want[finite][at]!r}: off by {error[at]:.3g}, allowed "
+            f"{allowed[at]:.3g}; {np.count_nonzero(error > allowed)} of {error.size} are off"
+        )
+    return float((error / (U32 * np.maximum(size, 1e-30))).max()) if error.size else 0.0
