@@ -9,7 +9,7 @@ import pytest
 
 import clgraph
 from clgraph.cli.ocr import characters_of, decode, draw_text, prepare
-from tests.support.models import image, light_model, small_model
+from tests.support.models import image, light_model, light_names, small_model
 from tests.support.oracle import WHOLE_MODEL, expected, worst_error
 
 pytestmark = pytest.mark.opencl
@@ -31,9 +31,24 @@ def test_resnet50_agrees_with_onnxruntime_run_after_run() -> None:
         assert worst_error(compiled.run(feeds), expected(model, feeds)) <= WHOLE_MODEL
 
 
-def test_resnet50_runs_on_one_device_alone() -> None:
+@pytest.mark.parametrize("name", sorted(set(light_names()) - {"resnet50"}))
+def test_an_architecture_agrees_with_onnxruntime(name: str) -> None:
+    model = light_model(name)
+    value = model.graph.input[0]
+    feeds = {value.name: image(tuple(d.dim_value for d in value.type.tensor_type.shape.dim))}
+    results = clgraph.compile(model, config={"strict": True}).run(feeds)
+    assert worst_error(results, expected(model, feeds)) <= WHOLE_MODEL
+
+
+def test_every_node_of_resnet50_runs_on_the_device() -> None:
     report = clgraph.compile(light_model("resnet50"), config={"strict": True}).explain()
     assert len({node.placement for node in report.nodes}) == 1
+
+
+def test_text_direction_agrees_with_onnxruntime(fetched: Callable[[str], Path]) -> None:
+    path = fetched("ocr-cls")
+    feeds = {"x": image((1, 3, 48, 192))}
+    assert worst_error(clgraph.compile(path).run(feeds), expected(path, feeds)) <= WHOLE_MODEL
 
 
 @pytest.mark.parametrize("text", ["OpenCL 2026", "clgraph reads a longer line of text than that, 0123456789"])
