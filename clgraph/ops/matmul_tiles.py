@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from clgraph.core.format import Format
-from clgraph.core.layout import Layout
 from clgraph.errors import UnsupportedError
 from clgraph.ops.convolution_blocks import half_cycles
 from clgraph.ops.convolution_tiles import TILE
+from clgraph.ops.copy_tiles import Axis, broadcast_pitches, merge
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.tile_cost import Split, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.ops.tile_geometry import LANES
@@ -68,27 +68,6 @@ class MatMulRowsDesc(Descriptor):
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
-    """One axis of the result but the last: its size and the pitch of every tensor along it."""
-
-    size: int
-    pitches: tuple[int, ...]
-
-
-def merge(axes: Sequence[Axis]) -> list[Axis]:
-    """Return *axes* without those of size 1, neighbours merged where every tensor walks them as one."""
-    merged: list[Axis] = []
-    for axis in axes:
-        if axis.size == 1:
-            continue
-        if merged and all(o == axis.size * i for o, i in zip(merged[-1].pitches, axis.pitches, strict=True)):
-            merged[-1] = Axis(merged[-1].size * axis.size, axis.pitches)
-        else:
-            merged.append(axis)
-    return merged
-
-
-@dataclass(frozen=True, slots=True)
 class Problem:
     """A product in the driver's terms.
 
@@ -108,12 +87,6 @@ class Problem:
     operands: tuple[tuple[int, int], ...]
 
 
-def _broadcast(layout: Layout, rank: int) -> tuple[int, ...]:
-    """Return the pitch along each of the last *rank* axes, 0 where the tensor has none or size 1."""
-    own = tuple(p if s > 1 else 0 for s, p in zip(layout.shape, layout.all_pitches, strict=True))
-    return (*(0,) * (rank - layout.rank), *own)
-
-
 def _problem(q: Query[MatMul]) -> Problem:
     """Return the problem; raises ``UnsupportedError`` when it is none that the driver can walk."""
     a, b, c, p = *q.inputs[:2], q.outputs[0], q.primitive
@@ -121,11 +94,11 @@ def _problem(q: Query[MatMul]) -> Problem:
         raise UnsupportedError("multiplies matrices, not vectors")
     _, m, k, n = p.sizes(a.shape, b.shape)
     rank = c.rank
-    a_pitch, b_pitch, c_pitch = _broadcast(a, rank), _broadcast(b.plain(), rank), c.all_pitches
+    a_pitch, b_pitch, c_pitch = broadcast_pitches(a, rank), broadcast_pitches(b.plain(), rank), c.all_pitches
     a_row, a_step = (a_pitch[-1], a_pitch[-2]) if p.transpose_a else (a_pitch[-2], a_pitch[-1])
     b_row, b_column = (b_pitch[-1], b_pitch[-2]) if p.transpose_b else (b_pitch[-2], b_pitch[-1])
     slots = [*range(2, q.arity), *(s for f in q.post for s in f.operands)]
-    operands = [_broadcast(q.inputs[s], rank) for s in slots]
+    operands = [broadcast_pitches(q.inputs[s], rank) for s in slots]
     axes = [
         Axis(size, (a_pitch[i], b_pitch[i], c_pitch[i], *(o[i] for o in operands)))
         for i, size in enumerate(c.shape[:-2])

@@ -8,6 +8,7 @@ from typing import Any
 
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
+from clgraph.ops.copy_tiles import copy_fsv16
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.tile_cost import Split, split, step_seconds, ticket_seconds
 from clgraph.ops.tile_geometry import LANES, Planes, blocked_posts, blocked_refusal, planes, post_refusal
@@ -29,30 +30,6 @@ MOVES_AND_FUSES = replace(MOVES, fuses=FUSABLE, operands=8)
 @descriptor("block_fsv16")
 class BlockFsv16Desc(Descriptor):
     """Fields as in ``block_fsv16.cl``."""
-
-    inp: Pointer
-    out: Pointer
-    in_n: Int
-    in_c: Int
-    in_y: Int
-    out_n: Int
-    out_c: Int
-    out_y: Int
-    height: Int
-    width: Int
-    top: Int
-    bottom: Int
-    left: Int
-    right: Int
-    blocks: Int
-    lanes: Int
-    strips: Int
-    strip_rows: Int
-
-
-@descriptor("halo_fsv16")
-class HaloFsv16Desc(Descriptor):
-    """Fields as in ``halo_fsv16.cl``."""
 
     inp: Pointer
     out: Pointer
@@ -240,8 +217,8 @@ class UnblockFsv16(Implementation[Reorder]):
         return Plan((Tile("unblock_fsv16", desc, y.batch * y.blocks * geometry["strips"]),))
 
 
-@implements(Reorder, name="reorder.halo_fsv16", serves=MOVES_AND_FUSES)
-class HaloFsv16(Implementation[Reorder]):
+@implements(Reorder, name="reorder.copy_fsv16", serves=MOVES_AND_FUSES)
+class CopyFsv16(Implementation[Reorder]):
     """Blocks of 16 channels to the same with another halo."""
 
     @classmethod
@@ -260,10 +237,7 @@ class HaloFsv16(Implementation[Reorder]):
 
     @classmethod
     def plan(cls, q: Query[Reorder]) -> Plan:
-        x, y = planes(q.inputs[0]), planes(q.outputs[0])
-        geometry = _geometry(q, x, y, flat=False)
-        desc = HaloFsv16Desc(inp=x.at("in0"), out=y.at("out0"), **geometry, **_halo(y))
-        return Plan((Tile("halo_fsv16", desc, y.batch * y.blocks * geometry["strips"], post=blocked_posts(q)),))
+        return Plan((copy_fsv16(q, 0, blocked_posts(q)),))
 
 
 @implements(Reorder, name="reorder.pack_blocks", serves=MOVES)

@@ -1,0 +1,184 @@
+"""The tiles that copy a tensor and apply a list of elementwise operations to the copy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from clgraph.core.layout import Layout
+from clgraph.ops.tile_cost import split, ticket_seconds
+from clgraph.ops.tile_geometry import LANES, planes
+from clgraph.selector.descriptor import Descriptor, Int, Long, Pointer, PostStep, Ref, descriptor
+from clgraph.selector.plan import Tile
+from clgraph.selector.query import Query
+
+PIECE = 128
+"""Vectors of 16 floats that are copied before the list is applied to them: 8 KB stay in the first-level cache."""
+
+VECTOR_SECONDS = 2.0e-9
+"""One vector copied, or one cheap operation applied to it."""
+
+
+@descriptor("copy_fsv16")
+class CopyFsv16Desc(Descriptor):
+    """Fields as in ``copy_fsv16.cl``."""
+
+    inp: Pointer
+    out: Pointer
+    in_n: Int
+    in_c: Int
+    in_y: Int
+    out_n: Int
+    out_c: Int
+    out_y: Int
+    height: Int
+    width: Int
+    top: Int
+    bottom: Int
+    left: Int
+    right: Int
+    blocks: Int
+    lanes: Int
+    piece: Int
+    row_pieces: Int
+    strips: Int
+    strip_pieces: Int
+
+
+@descriptor("copy_rows")
+class CopyRowsDesc(Descriptor):
+    """Fields as in ``copy_rows.cl``."""
+
+    inp: Pointer
+    out: Pointer
+    in_n: Long
+    out_n: Long
+    in_y: Int
+    out_y: Int
+    rows: Int
+    width: Int
+    piece: Int
+    row_pieces: Int
+    pieces: Int
+    ticket_pieces: Int
+
+
+def copy_fsv16(q: Query[Any], slot: int, post: tuple[PostStep, ...]) -> Tile:
+    """Return the tile that copies blocked input *slot* of *q* to its result and applies *post*."""
+    x, y = planes(q.inputs[slot]), planes(q.outputs[0])
+    rows_alike = all(row == pixel * y.width for _, _, row, pixel, _ in (step.pitches for step in post))
+    flat = x.one_row and y.one_row and not any(y.halo) and rows_alike
+    height, width = (1, y.height * y.width) if flat else (y.height, y.width)
+    row_pieces = -(-width // PIECE)
+    one = min(width, PIECE) * VECTOR_SECONDS * (1 + len(post))
+    wanted = ticket_seconds(one * row_pieces * height * y.batch * y.blocks, q.device)
+    strips = split(height * row_pieces, one, wanted, 1)
+    top, bottom, left, right = y.halo
+    desc = CopyFsv16Desc(
+        inp=x.at(f"in{slot}"),
+        out=y.at("out0"),
+        in_n=x.n,
+        in_c=x.c,
+        in_y=x.y,
+        out_n=y.n,
+        out_c=y.c,
+        out_y=y.y,
+        height=height,
+        width=width,
+        top=top,
+        bottom=bottom,
+        left=left,
+        right=right,
+        blocks=y.blocks,
+        lanes=y.lanes,
+        piece=PIECE,
+        row_pieces=row_pieces,
+        strips=strips.parts,
+        strip_pieces=strips.each,
+    )
+    return Tile("copy_fsv16", desc, y.batch * y.blocks * strips.parts, post=post)
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One axis of a loop nest: its size and the pitch of every tensor along it."""
+
+    size: int
+    pitches: tuple[int, ...]
+
+
+def merge(axes: Sequence[Axis]) -> list[Axis]:
+    """Return *axes* without those of size 1, neighbours merged where every tensor walks them as one."""
+    merged: list[Axis] = []
+    for axis in axes:
+        if axis.size == 1:
+            continue
+        if merged and all(o == axis.size * i for o, i in zip(merged[-1].pitches, axis.pitches, strict=True)):
+            merged[-1] = Axis(merged[-1].size * axis.size, axis.pitches)
+        else:
+            merged.append(axis)
+    return merged
+
+
+def broadcast_pitches(layout: Layout, rank: int) -> tuple[int, ...]:
+    """Return the pitch along each of the last *rank* axes, 0 where the tensor has none or size 1."""
+    own = tuple(p if s > 1 else 0 for s, p in zip(layout.shape, layout.all_pitches, strict=True))
+    return (*(0,) * (rank - layout.rank), *own)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Plain tensors as [images][rows][width]; pitches of the input, the result, then each operand."""
+
+    images: Axis
+    rows: Axis
+    width: Axis
+
+
+def as_rows(q: Query[Any], slot: int, operands: Sequence[int]) -> Rows | str:
+    """Return input *slot*, the result and the *operands* as rows, or why they are none.
+
+    The input and the result lie plain, the elements of a row side by side.
+    """
+    x, y = q.inputs[slot], q.outputs[0]
+    tensors = [broadcast_pitches(x, y.rank), y.all_pitches, *(broadcast_pitches(q.inputs[s], y.rank) for s in operands)]
+    axes = merge([Axis(size, tuple(t[i] for t in tensors)) for i, size in enumerate(y.shape)])
+    if len(axes) > 3:
+        return "walks three axes, and these tensors need more"
+    one = Axis(1, (0,) * len(tensors))
+    width = axes.pop() if axes and axes[-1].pitches[:2] == (1, 1) else one
+    if len(axes) > 2:
+        return "wants the elements of a row side by side"
+    rows = axes.pop() if axes else one
+    return Rows(axes.pop() if axes else one, rows, width)
+
+
+def row_pitches(rows: Rows, operand: int) -> tuple[int, int, int, int, int]:
+    """Return what a post-operation step wants of operand number *operand*; x counts vectors of 16 floats."""
+    n, y, last = (axis.pitches[2 + operand] for axis in (rows.images, rows.rows, rows.width))
+    return n, 0, y, LANES * last, last
+
+
+def copy_rows(q: Query[Any], slot: int, rows: Rows, post: tuple[PostStep, ...]) -> Tile:
+    """Return the tile that copies plain input *slot* of *q* to its result and applies *post*."""
+    width = rows.width.size
+    row_pieces = -(-width // (PIECE * LANES))
+    pieces = rows.images.size * rows.rows.size * row_pieces
+    one = -(-min(width, PIECE * LANES) // LANES) * VECTOR_SECONDS * (1 + len(post))
+    tickets = split(pieces, one, ticket_seconds(one * pieces, q.device), q.device.workers)
+    desc = CopyRowsDesc(
+        inp=Ref(f"in{slot}", 4 * q.inputs[slot].origin),
+        out=Ref("out0", 4 * q.outputs[0].origin),
+        in_n=rows.images.pitches[0],
+        out_n=rows.images.pitches[1],
+        in_y=rows.rows.pitches[0],
+        out_y=rows.rows.pitches[1],
+        rows=rows.rows.size,
+        width=width,
+        piece=PIECE * LANES,
+        row_pieces=row_pieces,
+        pieces=pieces,
+        ticket_pieces=tickets.each,
+    )
+    return Tile("copy_rows", desc, tickets.parts, post=post)
