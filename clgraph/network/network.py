@@ -15,7 +15,7 @@ from clgraph.graph.program import Program, Stage, Value
 from clgraph.network.host import Host
 from clgraph.network.places import Places
 from clgraph.network.profile import NodeTime, Profile, device_seconds, node_time
-from clgraph.network.steps import commands, visitors
+from clgraph.network.steps import commands, ordered_steps, visitors
 from clgraph.network.tensors import constant_array, empty
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.null import HostEngine
@@ -50,7 +50,7 @@ class Network:
         self._places = {p: Places.of(program, p, e, visitors(program, p)) for p, e in self._engines.items()}
         self._host = Host(self._places)
         self._commands = commands(program, self._places, self._host)
-        self._steps = [c.on(self._stream(c.placement)) for c in self._commands]
+        self._steps = ordered_steps(self._commands, {p: e.stream for p, e in self._engines.items()})
         self._feeds = [(v.name, v.layout.shape, v.layout.dtype.numpy, self._writer(v)) for v in program.inputs]
         self._names = frozenset(v.name for v in program.inputs)
         self._results = [(name, self._reader(value)) for name, value in program.outputs]
@@ -151,9 +151,6 @@ class Network:
             return array
 
         return from_host if places is None or value.constant is not None else from_device
-
-    def _stream(self, placement: str) -> Any:
-        return self._engines[placement].stream if placement in self._engines else None
 
     def _finish(self) -> None:
         for engine in self._engines.values():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from clgraph.network.host import Host
 from clgraph.network.places import Places
 from clgraph.network.tiles import TileExecutor, TileTable
 from clgraph.passes.selection import choice_of, is_in_place
-from clgraph.runtime.engine import KernelArgument
+from clgraph.runtime.engine import BoundKernel, KernelArgument
 from clgraph.runtime.stream import Step, Stream
 from clgraph.selector.library import compose
 from clgraph.selector.plan import Argument, Launch, Table, Tile
@@ -28,14 +28,39 @@ class Command:
 
     Attributes:
         what: The kernel, tile function, ``host`` or ``copy``.
-        placement: Where; the host's commands have no stream and return nothing.
-        on: Makes the step for a stream.
+        placement: Where; ``host`` for the two that have no kernel.
+        work: What the host does, or the kernel with its grid and group.
+        after: Numbers of the commands whose results it reads or whose scratch it takes over.
     """
 
     node: Node
     what: str
     placement: str
-    on: Callable[[Stream | None], Step]
+    work: Step | tuple[BoundKernel, tuple[int, ...], tuple[int, ...] | None]
+    after: tuple[int, ...] = ()
+
+    def on(self, stream: Stream | None) -> Step:
+        """Return the step that does it, in order, on *stream*."""
+        if not isinstance(self.work, tuple):
+            return self.work
+        if stream is None:
+            raise ProgramError(f"node {self.node.name!r}: {self.what} needs a stream")
+        kernel, grid, group = self.work
+        return kernel.on(stream, grid, group)
+
+
+def ordered_steps(found: Sequence[Command], streams: Mapping[str, Stream]) -> list[Step]:
+    """Return the steps of *found*: on a queue that runs in order just that, on another each after those it needs."""
+    events: list[Any] = [None] * len(found)
+    steps: list[Step] = []
+    for number, command in enumerate(found):
+        stream = streams.get(command.placement)
+        if stream is None or not stream.out_of_order or not isinstance(command.work, tuple):
+            steps.append(command.on(stream))
+        else:
+            kernel, grid, group = command.work
+            steps.append(stream.launch_after(kernel.handle, grid, group, events, number, command.after))
+    return steps
 
 
 def visitors(program: Program, placement: str) -> list[Value]:
@@ -51,33 +76,57 @@ def commands(program: Program, places: Mapping[str, Places], host: Host) -> list
     Raises:
         KernelBuildError, DeviceMemoryError: A kernel does not build, or does not fit.
     """
-    tables = tile_tables(program, places)
-    executors = {key: TileExecutor(table, places[key[0]]) for key, table in tables.items()}
-    numbers = {key: iter(range(len(table.steps))) for key, table in tables.items()}
-    arrived: set[tuple[Value, str]] = set()
-    found: list[Command] = []
+    binder = _Binder(program, places, host)
     for node in program:
+        binder.bind(node)
+    return binder.found
+
+
+class _Binder:
+    """Appends the commands of one node after the other to ``found``."""
+
+    def __init__(self, program: Program, places: Mapping[str, Places], host: Host) -> None:
+        self.found: list[Command] = []
+        self._places, self._host = places, host
+        tables = tile_tables(program, places)
+        self._executors = {key: TileExecutor(table, places[key[0]]) for key, table in tables.items()}
+        self._done = dict.fromkeys(tables, 0)
+        self._latest: dict[tuple[str, str], int] = {}
+        self._makers: dict[Value, frozenset[int]] = {}
+        self._arrived: set[tuple[Value, str]] = set()
+
+    def bind(self, node: Node) -> None:
+        makers = frozenset[int]().union(*(self._makers.get(v, ()) for v in node.inputs))
         placement = node.placement or ""
-        if placement not in places:
-            found.append(Command(node, "host", "host", lambda _, node=node: functools.partial(host.run, node)))  # type: ignore[misc]
-            continue
-        here = places[placement]
-        for value in node.inputs:
-            if value in here.fixed and value.constant is None and (value, placement) not in arrived:
-                arrived.add((value, placement))
-                copy = functools.partial(host.carry, value, here)
-                found.append(Command(node, "copy", "host", lambda _, copy=copy: copy))  # type: ignore[misc]
-        for step in steps_of(node):
-            if isinstance(step, Launch):
-                kernel = _bind(node, step, here)
-                on = functools.partial(_launch, kernel, step.grid, step.group)
-                found.append(Command(node, step.entry, placement, on))
-            else:
-                key = (placement, step.library)
-                number = next(numbers[key])
-                on = functools.partial(_launch, *executors[key].bind(number, number + 1))
-                found.append(Command(node, step.function, placement, on))
-    return found
+        if placement not in self._places:
+            self.found.append(Command(node, "host", "host", functools.partial(self._host.run, node)))
+        else:
+            here = self._places[placement]
+            for value in node.inputs:
+                if value in here.fixed and value.constant is None and (value, placement) not in self._arrived:
+                    self._arrived.add((value, placement))
+                    copy = functools.partial(self._host.carry, value, here)
+                    self.found.append(Command(node, "copy", "host", copy))
+            for step in steps_of(node):
+                makers |= {self._add(node, step, here, placement, makers)}
+        self._makers |= dict.fromkeys(node.outputs, makers)
+
+    def _add(self, node: Node, step: Launch | Tile, places: Places, placement: str, after: frozenset[int]) -> int:
+        number = len(self.found)
+        if isinstance(step, Launch):
+            work = (_bind(node, step, places), step.grid, step.group)
+            self.found.append(Command(node, step.entry, placement, work, tuple(sorted(after))))
+            return number
+        key = (placement, step.library)
+        # The steps of a table share counters and the workers' scratch.
+        if key in self._latest:
+            after |= {self._latest[key]}
+        self._latest[key] = number
+        first = self._done[key]
+        self._done[key] += 1
+        work = self._executors[key].bind(first, first + 1)
+        self.found.append(Command(node, step.function, placement, work, tuple(sorted(after))))
+        return number
 
 
 def steps_of(node: Node) -> list[Launch | Tile]:
@@ -107,14 +156,7 @@ def launch_text(step: Launch) -> str:
     return f"{step.jit}{kernel_text(step.source)}"
 
 
-def _launch(kernel: Any, grid: tuple[int, ...], group: tuple[int, ...] | None, stream: Stream | None) -> Step:
-    if stream is None:
-        raise ProgramError("a kernel needs a stream")
-    step: Step = kernel.on(stream, grid, group)
-    return step
-
-
-def _bind(node: Node, step: Launch, places: Places) -> Any:
+def _bind(node: Node, step: Launch, places: Places) -> BoundKernel:
     args: list[KernelArgument] = []
     for argument in step.args:
         args += _arguments(node, argument, places)

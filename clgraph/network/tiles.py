@@ -74,7 +74,7 @@ class TileExecutor:
         self._scratch = engine.allocate(self._scratch_bytes * self.workers, "the workers' scratch")
         self._banks = [*places.banks, *places.banks[:1] * (BANKS - len(places.banks))]
 
-    def bind(self, first: int, last: int) -> tuple[BoundKernel, tuple[int, ...], tuple[int, ...]]:
+    def bind(self, first: int, last: int) -> tuple[BoundKernel, tuple[int, ...], tuple[int, ...] | None]:
         """Return the kernel that runs steps *first* to *last* (exclusive), its grid and its group.
 
         A single step with fewer tickets than workers gets no more workers than tickets.

@@ -29,8 +29,8 @@ class Engine:
         failures: What the driver's commands raise.
     """
 
-    def __init__(self, device: Device, threads: int | None = None) -> None:
-        """Open *device*.
+    def __init__(self, device: Device, threads: int | None = None, *, out_of_order: bool = False) -> None:
+        """Open *device*, with *out_of_order* on a queue that may run independent kernels at once, if it has one.
 
         Raises:
             DeviceError: The driver makes no context or queue.
@@ -49,7 +49,7 @@ class Engine:
         self._lock = threading.Lock()
         try:
             self._context = self._cl.Context([device.handle])
-            self.stream = Stream(self._context, device.handle)
+            self.stream = Stream(self._context, device.handle, out_of_order=out_of_order)
         except self._cl.Error as error:
             raise DeviceError(f"{device} cannot be opened: {error}") from error
 

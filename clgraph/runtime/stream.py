@@ -18,28 +18,56 @@ Step = Callable[[], Any]
 
 
 class Stream:
-    """Runs commands in the order they are given. Copies and kernels return before they are done, reads after."""
+    """Runs commands in the order they are given. Copies and kernels return before they are done, reads after.
 
-    def __init__(self, context: Any, handle: Any, *, profiling: bool = False) -> None:
+    Attributes:
+        out_of_order: Kernels run in any order that their events allow; copies wait for all that was given before.
+    """
+
+    def __init__(self, context: Any, handle: Any, *, profiling: bool = False, out_of_order: bool = False) -> None:
         """Open a queue on a device; with *profiling*, its events carry times."""
         self._cl = driver.load()
-        flags = self._cl.command_queue_properties.PROFILING_ENABLE if profiling else 0
+        flag = self._cl.command_queue_properties
+        self.out_of_order = out_of_order and bool(handle.queue_properties & flag.OUT_OF_ORDER_EXEC_MODE_ENABLE)
+        flags = flag.PROFILING_ENABLE if profiling else 0
+        flags |= flag.OUT_OF_ORDER_EXEC_MODE_ENABLE if self.out_of_order else 0
         self.queue = self._cl.CommandQueue(context, handle, properties=flags)
 
     def launch(self, kernel: Any, grid: tuple[int, ...], group: tuple[int, ...] | None) -> Step:
         """Return the step that enqueues *kernel*, whose arguments are bound."""
         return functools.partial(self._cl.enqueue_nd_range_kernel, self.queue, kernel, grid, group)
 
+    def launch_after(
+        self,
+        kernel: Any,
+        grid: tuple[int, ...],
+        group: tuple[int, ...] | None,
+        events: list[Any],
+        number: int,
+        after: tuple[int, ...],
+    ) -> Step:
+        """Return the step that enqueues *kernel* behind the events of *after*, and makes its own ``events[number]``."""
+        enqueue, queue = self._cl.enqueue_nd_range_kernel, self.queue
+
+        def step() -> None:
+            events[number] = enqueue(queue, kernel, grid, group, None, [events[n] for n in after] or None)
+
+        return step
+
     def write(self, memory: Memory, offset: int, array: Array) -> Any:
         """Enqueue a copy of a C-contiguous *array* to *memory*; the array must live until the stream is finished."""
         if array.nbytes == 0:
             return None
-        return self._cl.enqueue_copy(self.queue, memory.handle, array, dst_offset=offset, is_blocking=False)
+        if self.out_of_order:
+            self.finish()
+        return self._cl.enqueue_copy(self.queue, memory.handle, array, dst_offset=offset, is_blocking=self.out_of_order)
 
     def read(self, memory: Memory, offset: int, array: Array) -> Any:
         """Fill a C-contiguous *array* from *memory*; returns when it is there, and all earlier commands are done."""
         if array.nbytes == 0:
             return None
+        if self.out_of_order:
+            self.finish()
         return self._cl.enqueue_copy(self.queue, array, memory.handle, src_offset=offset, is_blocking=True)
 
     def fill(self, memory: Memory, value: int = 0) -> None:

@@ -10,6 +10,7 @@ from clgraph.core.layout import Layout
 from clgraph.errors import DeviceMemoryError, InputError, ProgramError
 from clgraph.graph.program import Program, Stage, Value
 from clgraph.network.network import Network
+from clgraph.runtime.engine import Engine
 from tests.support.tiny import Scale, ScaleLaunch, ScaleTile, linked, planned
 
 pytestmark = pytest.mark.opencl
@@ -161,6 +162,26 @@ def test_memory_is_cut_into_banks_no_larger_than_the_device_allocates(engine, mo
     got = network.run({"x": x})
     for name, array in want.items():
         np.testing.assert_array_equal(got[name], array)
+
+
+def test_on_an_out_of_order_queue_every_kernel_waits_for_what_it_reads(engine):
+    unordered = Engine(engine.device, out_of_order=True)
+    x = Value("x", Layout(DType.F32, (3, 35)))
+    nodes = [linked(x, Scale(0.5, 1), "a0"), linked(x, Scale(-0.5, 2), "b0")]
+    for i in range(1, 12):
+        nodes += [
+            linked(nodes[-2].output, Scale(0.5, 1), f"a{i}"),
+            linked(nodes[-2 + 1].output, Scale(-0.5, 2), f"b{i}"),
+        ]
+    nodes.append(linked(nodes[-2].output, Scale(1.0, 2), "y", nodes[-1].output))
+    program = planned(
+        Program([x], [("y", nodes[-1].output)], nodes), unordered.info, [ScaleLaunch, ScaleTile] * 12 + [ScaleTile]
+    )
+    network = Network(program, {unordered.info.name: unordered})
+    for _ in range(20):
+        array = feed()
+        got = network.run({"x": array})["y"]
+        np.testing.assert_allclose(got, expected(program, array)["y"], rtol=0, atol=BOUND)
 
 
 def test_a_constant_larger_than_the_device_allocates_is_refused(engine, monkeypatch):
