@@ -162,7 +162,7 @@ def open_engines(options: Settings) -> dict[str, Engine | HostEngine]:
     device = find_device(options.device)
     found: list[Engine | HostEngine] = []
     if device.info.kind != "host":
-        found.append(Engine(device, options.threads))
+        found.append(Engine(device, options.threads, out_of_order=options.out_of_order))
     if not (found and options.strict):
         found.append(HostEngine())
     return {engine.info.name: engine for engine in found}
