@@ -1,0 +1,34 @@
+// Depthwise convolution of blocked tensors (b_fs_yx_fsv16): each channel with a kernel of its own.
+//
+// A ticket is a strip of rows of one channel block of one image. The input carries the zero halo that windows reach into.
+//
+// inp, in_n, in_c, in_y, in_x   the window of output pixel (0, 0); floats to the next image, block, window row and column
+// step_y, step_x                floats from one output row's, pixel's window to the next
+// weights                       [block][ky][kx][16];  bias: 16 floats a block, or CLGRAPH_NULL
+// out, out_n, out_c, out_y, height, width, top, bottom, left, right   the output and its halo
+// kernel_y, kernel_x, id        of the window; the instance
+// blocks, lanes                 channel blocks of an image, channels of the last
+// strips, strip_rows            tickets of a block, rows of a ticket
+// low, high                     bounds of the result
+//
+// Error as in micro_depthwise.cl. Post-operations follow on each row.
+#include "fsv16.clh"
+
+static void depthwise_fsv16(__global const depthwise_fsv16_desc* d, __global char** banks, __global char* scratch,
+                            const int ticket, __global const post_step* post, const int posts) {
+  const int strip = ticket % d->strips, block = ticket / d->strips % d->blocks, n = ticket / d->strips / d->blocks;
+  const int y1 = min((strip + 1) * d->strip_rows, d->height), width = d->width;
+  __global const float* in = AT(const float, banks, d->inp) + (long)n * d->in_n + (long)block * d->in_c;
+  __global const float* weights = AT(const float, banks, d->weights) + (long)block * d->kernel_y * d->kernel_x * 16;
+  __global const float* bias = 0;
+  if (d->bias != CLGRAPH_NULL) bias = AT(const float, banks, d->bias) + block * 16;
+  __global float* out = AT(float, banks, d->out) + (long)n * d->out_n + (long)block * d->out_c;
+  for (int y = strip * d->strip_rows; y < y1; y++) {
+    __global float* row = out + (long)y * d->out_y;
+    micro_depthwise(d->id, in + (long)y * d->step_y, weights, bias, row, d->kernel_y, d->kernel_x, d->in_y, d->in_x,
+                    d->step_x, width, d->low, d->high);
+    if (posts)
+      post_row(post, posts, banks, row, n, block, y, 0, width, block == d->blocks - 1 ? d->lanes : 16, 1);
+    zero_halo(out, d->out_y, y, 0, width, d->height, width, d->top, d->bottom, d->left, d->right);
+  }
+}

@@ -1,0 +1,63 @@
+// Rows of a depthwise convolution of one channel block: `width` pixels in runs of UR, the rest one by one.
+//
+// Instance: K (the kernel is K x K; 0: any, `kernel_y` x `kernel_x`), S (horizontal stride; 0: a run-time one, `step`
+// floats), UR pixels at a time.
+//
+// ip, in_y, in_x    input at the window of the first pixel; floats from one window row, window column to the next
+// wp                weights [ky][kx][16];  bias: 16 floats or 0
+// op                the output's first pixel
+// low, high         bounds of the result
+//
+// The sum runs in float with fma, ky outermost: |error| <= n 2^-24 sum |in w| for a window of n, plus one rounding.
+#include "tile.clh"
+
+#ifndef K
+  #define K 3
+#endif
+#ifndef S
+  #define S 1
+#endif
+#ifndef UR
+  #define UR 8
+#endif
+#define STEP(i) (S ? (i) * S * 16 : (i) * step)
+#define BOUND(v) ((v) < (float16)(low) ? (float16)(low) : (v) > (float16)(high) ? (float16)(high) : (v))
+
+NOINLINE static void micro_depthwise(__global const float* restrict ip, __global const float* restrict wp,
+                                     __global const float* restrict bias, __global float* restrict op, const int kernel_y,
+                                     const int kernel_x, const int in_y, const int in_x, const int step, const int width,
+                                     const float low, const float high) {
+  const int rows = K ? K : kernel_y, columns = K ? K : kernel_x;
+  const float16 start = bias ? LOAD16(bias) : (float16)(0.0f);
+  int x = 0;
+  for (; x + UR <= width; x += UR) {
+    float16 sum[UR];
+    #pragma unroll
+    for (int i = 0; i < UR; i++) sum[i] = start;
+    for (int ky = 0; ky < rows; ky++) {
+      __global const float* p = ip + (long)x * step + (long)ky * in_y;
+      #pragma unroll
+      for (int kx = 0; kx < columns; kx++) {
+        const float16 w = LOAD16(wp + (ky * columns + kx) * 16);
+        #pragma unroll
+        for (int i = 0; i < UR; i++) sum[i] = fma(LOAD16(p + kx * in_x + STEP(i)), w, sum[i]);
+      }
+    }
+    #pragma unroll
+    for (int i = 0; i < UR; i++) STORE16(op + (x + i) * 16, BOUND(sum[i]));
+  }
+  for (; x < width; x++) {
+    float16 sum = start;
+    for (int ky = 0; ky < rows; ky++)
+      for (int kx = 0; kx < columns; kx++)
+        sum = fma(LOAD16(ip + (long)x * step + (long)ky * in_y + kx * in_x), LOAD16(wp + (ky * columns + kx) * 16), sum);
+    STORE16(op + x * 16, BOUND(sum));
+  }
+}
+
+#ifndef CLGRAPH_LIBRARY
+__kernel void micro_depthwise_alone(__global const float* in, __global const float* w, __global const float* bias,
+                                    __global float* out, const int in_y, const int width) {
+  micro_depthwise(in, w, bias, out, 3, 3, in_y, 16, 16, width, -INFINITY, INFINITY);
+}
+#endif
