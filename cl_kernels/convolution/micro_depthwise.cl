@@ -1,9 +1,10 @@
-// Rows of a depthwise convolution of one channel block: `width` pixels in runs of UR, the rest one by one.
+// One row of a depthwise convolution of one channel block: `width` pixels in runs of UR. The last run overlaps the one
+// before it, which it repeats; rows shorter than UR go pixel by pixel.
 //
-// Instance: K (the kernel is K x K; 0: any, `kernel_y` x `kernel_x`), S (horizontal stride; 0: a run-time one, `step`
-// floats), UR pixels at a time.
+// Instance: K and S, a K x K kernel without horizontal dilation at horizontal stride S, or 0 for run-time ones; UR.
 //
 // ip, in_y, in_x    input at the window of the first pixel; floats from one window row, window column to the next
+// kernel_y, kernel_x, step   read where K is 0: the kernel, floats from one pixel's window to the next
 // wp                weights [ky][kx][16];  bias: 16 floats or 0
 // op                the output's first pixel
 // low, high         bounds of the result
@@ -20,37 +21,37 @@
 #ifndef UR
   #define UR 8
 #endif
-#define STEP(i) (S ? (i) * S * 16 : (i) * step)
+#define STEP(i) ((long)(i) * (S ? S * 16 : step))
 #define BOUND(v) ((v) < (float16)(low) ? (float16)(low) : (v) > (float16)(high) ? (float16)(high) : (v))
 
 NOINLINE static void micro_depthwise(__global const float* restrict ip, __global const float* restrict wp,
                                      __global const float* restrict bias, __global float* restrict op, const int kernel_y,
                                      const int kernel_x, const int in_y, const int in_x, const int step, const int width,
                                      const float low, const float high) {
-  const int rows = K ? K : kernel_y, columns = K ? K : kernel_x;
+  const int rows = K ? K : kernel_y, columns = K ? K : kernel_x, column = K ? 16 : in_x;
   const float16 start = bias ? LOAD16(bias) : (float16)(0.0f);
-  int x = 0;
-  for (; x + UR <= width; x += UR) {
+  for (int run = 0; width >= UR && run < width; run += UR) {
+    const int x = min(run, width - UR);
     float16 sum[UR];
     #pragma unroll
     for (int i = 0; i < UR; i++) sum[i] = start;
     for (int ky = 0; ky < rows; ky++) {
-      __global const float* p = ip + (long)x * step + (long)ky * in_y;
+      __global const float* p = ip + STEP(x) + (long)ky * in_y;
       #pragma unroll
       for (int kx = 0; kx < columns; kx++) {
         const float16 w = LOAD16(wp + (ky * columns + kx) * 16);
         #pragma unroll
-        for (int i = 0; i < UR; i++) sum[i] = fma(LOAD16(p + kx * in_x + STEP(i)), w, sum[i]);
+        for (int i = 0; i < UR; i++) sum[i] = fma(LOAD16(p + kx * column + STEP(i)), w, sum[i]);
       }
     }
     #pragma unroll
     for (int i = 0; i < UR; i++) STORE16(op + (x + i) * 16, BOUND(sum[i]));
   }
-  for (; x < width; x++) {
+  for (int x = 0; width < UR && x < width; x++) {
     float16 sum = start;
     for (int ky = 0; ky < rows; ky++)
       for (int kx = 0; kx < columns; kx++)
-        sum = fma(LOAD16(ip + (long)x * step + (long)ky * in_y + kx * in_x), LOAD16(wp + (ky * columns + kx) * 16), sum);
+        sum = fma(LOAD16(ip + STEP(x) + (long)ky * in_y + kx * column), LOAD16(wp + (ky * columns + kx) * 16), sum);
     STORE16(op + x * 16, BOUND(sum));
   }
 }

@@ -26,17 +26,30 @@ from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
 
 _FILE = "convolution/micro_depthwise.cl"
-_WIDTHS = {16: 8, 8: 4}
+_WIDTHS = {16: (8, 7), 8: (4,)}
 """Pixels at a time, by SIMD width; the products read their input from memory, so that registers hold sums alone."""
 
-_KINDS = [(k, s) for k in (3, 5) for s in (1, 2)] + [(0, 0)]
+_KINDS = [(k, s) for k in (3, 5) for s in (1, 2)]
+
+_ANY = Micro.of(_FILE, K=0, S=0, UR=4)
+"""Serves every kernel, stride and dilation."""
 
 MICROS = micro_family(
     "micro_depthwise",
-    {simd: [Micro.of(_FILE, K=k, S=s, UR=ur) for k, s in _KINDS] for simd, ur in _WIDTHS.items()},
+    {simd: [*(Micro.of(_FILE, K=k, S=s, UR=ur) for k, s in _KINDS for ur in of), _ANY] for simd, of in _WIDTHS.items()},
 )
 
-TAP_SECONDS = 0.35e-9
+
+def _micro(q: Query[Convolution]) -> Micro:
+    """Return the instance for *q*: of its kernel and stride, wasting least of a row; the general one else."""
+    kernel, p, width = q.inputs[1].shape[2:], q.primitive, q.outputs[0].shape[-1]
+    if len(set(kernel)) > 1 or len(kernel) < 2 or p.dilations[-1] > 1 or (kernel[0], p.strides[-1]) not in _KINDS:
+        return _ANY
+    ur = min(_WIDTHS[16 if q.device.simd >= 16 else 8], key=lambda u: (-(-width // u) * u, -u))
+    return Micro.of(_FILE, K=kernel[0], S=p.strides[-1], UR=ur)
+
+
+TAP_SECONDS = 0.25e-9
 """One product of a 16-channel vector, from the first-level cache."""
 
 
@@ -133,9 +146,6 @@ class DepthwiseFsv16(Implementation[Convolution]):
         registers = in_registers(q)
         taken = 0 if registers.residual is not None else registers.taken
         bounds = (registers.low, registers.high) if taken else (float("-inf"), float("inf"))
-        kind = (kernel[0], stride[1]) if kernel[0] == kernel[1] else (0, 0)
-        k, s = kind if kind in _KINDS else (0, 0)
-        ur = _WIDTHS[16 if q.device.simd >= 16 else 8]
         top, bottom, left, right = y.halo
         desc = DepthwiseFsv16Desc(
             inp=x.at("in0", -pad_top, -pad_left),
@@ -159,7 +169,7 @@ class DepthwiseFsv16(Implementation[Convolution]):
             right=right,
             kernel_y=kernel[0],
             kernel_x=kernel[1],
-            id=MICROS.id(q.device.simd, Micro.of(_FILE, K=k, S=s, UR=ur)),
+            id=MICROS.id(q.device.simd, _micro(q)),
             blocks=y.blocks,
             lanes=y.lanes,
             strips=strips.parts,
