@@ -135,6 +135,19 @@ def works(handle: Any) -> bool:
     return True
 
 
+def part_of(handle: Any, units: int) -> Any:
+    """Return the sub-device of *units* compute units, the device itself where it cannot be divided."""
+    cl = load()
+    by_counts = cl.device_partition_property.BY_COUNTS
+    if units >= handle.max_compute_units or by_counts not in handle.partition_properties:
+        return handle
+    try:
+        return handle.create_sub_devices([by_counts, units, cl.device_partition_property.BY_COUNTS_LIST_END])[0]
+    except cl.Error as error:
+        _log.info("%s cannot be divided: %s", handle.name, error)
+        return handle
+
+
 def atomic_capabilities(handle: Any) -> int:
     """Return CL_DEVICE_ATOMIC_MEMORY_CAPABILITIES, 0 for a device that does not know the question."""
     cl = load()

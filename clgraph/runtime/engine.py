@@ -47,9 +47,11 @@ class Engine:
         folder = driver.pocl_folder() if self._keeps_itself else driver.chosen_options().cache_dir
         self._cache = binaries.ProgramCache(folder / "programs")
         self._lock = threading.Lock()
+        # Tile functions are launched for as many workers as asked for; ordinary kernels would use every core.
+        self._handle = driver.part_of(device.handle, self.info.workers) if self.info.kind == "cpu" else device.handle
         try:
-            self._context = self._cl.Context([device.handle])
-            self.stream = Stream(self._context, device.handle, out_of_order=out_of_order)
+            self._context = self._cl.Context([self._handle])
+            self.stream = Stream(self._context, self._handle, out_of_order=out_of_order)
         except self._cl.Error as error:
             raise DeviceError(f"{device} cannot be opened: {error}") from error
 
@@ -59,7 +61,7 @@ class Engine:
 
     def profiling_stream(self) -> Stream:
         """Return a new stream whose events carry times."""
-        return Stream(self._context, self.device.handle, profiling=True)
+        return Stream(self._context, self._handle, profiling=True)
 
     def allocate(self, nbytes: int, what: str) -> Memory:
         """Return memory for *what*. Raises ``DeviceMemoryError`` as :func:`clgraph.runtime.memory.allocate`."""
@@ -108,10 +110,10 @@ class Engine:
         """Return the program from its cached binary, else from the text; keep it on disk."""
         options = binaries.options_for(self.info.features, library)
         if cached:
-            program = binaries.from_binary(self._context, self.device.handle, cached, options)
+            program = binaries.from_binary(self._context, self._handle, cached, options)
             if program is not None:
                 return program
-        program = binaries.build(self._context, self.device.handle, text, options, what)
+        program = binaries.build(self._context, self._handle, text, options, what)
         if cached is None:
             self._cache.write(key, b"" if self._keeps_itself else binaries.to_binary(program))
         return program

@@ -68,3 +68,17 @@ def test_a_missing_kernel_and_wrong_arguments_are_build_errors(engine):
 def test_the_host_is_no_opencl_device():
     with pytest.raises(DeviceError, match="host is no OpenCL device"):
         Engine(HOST)
+
+
+def test_with_one_thread_a_cpu_device_computes_on_one_core(engine):
+    if engine.info.kind != "cpu":
+        pytest.skip("threads are a CPU's")
+    single = Engine(engine.device, threads=1)
+    assert single.info.workers == 1
+    memory = single.upload(np.arange(64, dtype=np.int32), "x")
+    single.kernel(INCREMENT, "increment", [memory, np.int32(3)]).on(single.stream, (64,), None)()
+    found = np.empty(64, np.int32)
+    single.stream.read(memory, 0, found)
+    np.testing.assert_array_equal(found, np.arange(64) + 3)
+    if engine.info.name.startswith("pocl"):
+        assert single._handle.max_compute_units == 1
