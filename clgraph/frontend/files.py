@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import onnx
@@ -29,7 +30,27 @@ def read_model(source: Source) -> tuple[onnx.ModelProto, Path | None, str]:
         model, folder, label = _parse(_read(path), str(path)), path.resolve().parent, str(path)
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
         raise ModelError(f"{label} has no graph: it is cut off, or no ONNX model")
+    if (odd := next((t for t in _texts(model) if not isinstance(t, str)), None)) is not None:
+        raise ModelError(f"{label} is damaged: it holds a name that is no UTF-8 text, {odd!r}")
     return model, folder, label
+
+
+def _texts(model: onnx.ModelProto) -> Iterator[object]:
+    """Yield every name in *model*; protobuf hands out bytes for text that it cannot decode."""
+    yield from (entry.domain for entry in model.opset_import)
+    yield from (text for entry in model.metadata_props for text in (entry.key, entry.value))
+    for value in (*model.graph.input, *model.graph.output):
+        yield value.name
+        yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)
+    for tensor in model.graph.initializer:
+        yield tensor.name
+        yield from (text for entry in tensor.external_data for text in (entry.key, entry.value))
+    for function in model.functions:
+        yield from (function.name, function.domain, function.overload, *function.input, *function.output)
+    for node in (*model.graph.node, *(n for f in model.functions for n in f.node)):
+        yield from (node.name, node.op_type, node.domain, node.overload, *node.input, *node.output)
+        yield from (attribute.name for attribute in node.attribute)
+        yield from (text for entry in node.metadata_props for text in (entry.key, entry.value))
 
 
 def _read(path: Path) -> bytes:

@@ -110,12 +110,15 @@ class _Loader:
         since = self.importers.version(proto.op_type, proto.domain)
         assert importer is not None
         assert since is not None
+        inputs = _cut([self._resolve(n) for n in proto.input])
+        if (problem := self.importers.problem(proto, inputs)) is not None:
+            raise ModelError(f"node {name!r} ({proto.op_type}) {problem}")
         node = ModelNode(
             proto,
             name,
             annotation,
             since,
-            _cut([self._resolve(n) for n in proto.input]),
+            inputs,
             _cut([n if n in read else "" for n in proto.output]) or (proto.output[0],),
             self._find_constant,
             self._fresh,

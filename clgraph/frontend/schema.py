@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import onnx
-from onnx import defs
+from onnx import AttributeProto, defs
 
 import clgraph.ops  # noqa: F401  # importing the operators registers their importers
 from clgraph.errors import ModelError, UnsupportedError
@@ -30,6 +31,27 @@ def opsets_of(model: onnx.ModelProto, label: str) -> dict[str, int]:
     return opsets
 
 
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What ONNX says a node of one operator and version looks like: numbers of inputs, type codes of attributes."""
+
+    least: int
+    most: int
+    attributes: Mapping[str, int]
+
+    def problem(self, inputs: Sequence[str], attributes: Iterable[onnx.AttributeProto]) -> str | None:
+        """Return what is wrong with a node that has these, ``None`` when nothing is."""
+        if not self.least <= len(inputs) <= self.most or not all(inputs[: self.least]):
+            given = sum(map(bool, inputs))
+            wanted = f"{self.least}" if self.least == self.most else f"{self.least} to {self.most}"
+            return f"has {given} inputs where {wanted} are wanted"
+        for attribute in attributes:
+            if attribute.type != self.attributes.get(attribute.name, attribute.type):
+                wanted = AttributeProto.AttributeType.Name(self.attributes[attribute.name])
+                return f"attribute {attribute.name!r} has type {attribute.type}, not {wanted}"
+        return None
+
+
 class Importers:
     """Finds the importer of a node under the operator sets of one model."""
 
@@ -37,6 +59,7 @@ class Importers:
         """Remember the operator sets."""
         self._opsets = opsets
         self._versions: dict[tuple[str, str], int | None] = {}
+        self._forms: dict[tuple[str, str], Form] = {}
 
     def version(self, op_type: str, domain: str) -> int | None:
         """Return the schema version in force, ``None`` where neither onnx nor a plugin knows the operator."""
@@ -49,6 +72,16 @@ class Importers:
         """Return the importer, ``None`` where the version in force has none."""
         version = self.version(op_type, domain)
         return None if version is None else IMPORTERS.get((_domain(domain), op_type, version))
+
+    def problem(self, node: onnx.NodeProto, inputs: Sequence[str]) -> str | None:
+        """Return in what a node with a known operator breaks ONNX's rules, ``None`` where nothing is known against it.
+
+        Args:
+            inputs: The node's, trailing absent ones cut.
+        """
+        self.version(node.op_type, node.domain)
+        form = self._forms.get((_domain(node.domain), node.op_type))
+        return None if form is None else form.problem(inputs, node.attribute)
 
     def describe(self, op_type: str, domain: str) -> str:
         """Return how to call an operator that has no importer, with the versions that have one."""
@@ -68,6 +101,8 @@ class Importers:
         except defs.SchemaError:
             known = [v for d, o, v in IMPORTERS if (d, o) == (domain, op_type) and v <= opset]
             return max(known, default=None)
+        types = {name: int(attribute.type) for name, attribute in schema.attributes.items()}
+        self._forms[domain, op_type] = Form(schema.min_input, schema.max_input, types)
         return int(schema.since_version)
 
 

@@ -15,6 +15,7 @@ from clgraph.frontend.onnx_loader import load_model
 from clgraph.graph.primitive import IMPORTERS
 from clgraph.graph.topology import Signature
 from clgraph.ops.activation import Activation
+from tests.support.models import small_model
 
 HEADER = '<ir_version: 10, opset_import: ["" : 18]>\n'
 
@@ -236,6 +237,29 @@ def test_a_file_cut_anywhere_never_raises_anything_else(tmp_path: Path) -> None:
             load_model(data[:size])
 
 
+def test_names_that_are_no_text_are_a_model_error() -> None:
+    data = chain().SerializeToString().replace(b"first", b"\xff\xfe\xfd..")
+    with pytest.raises(ModelError, match="no UTF-8 text"):
+        load_model(data)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_damaged_file_never_raises_anything_but_a_clgraph_error(seed: int) -> None:
+    data = small_model().SerializeToString()
+    random = np.random.default_rng(seed)
+    refused = 0
+    for _ in range(250):
+        damaged = bytearray(data)
+        for at in random.integers(0, len(data), random.integers(1, 4)):
+            damaged[at] = random.integers(0, 256)
+        try:
+            topology = load_model(bytes(damaged))
+            topology.build(dict.fromkeys(topology.inputs, (1, 3, 10, 10)))
+        except ClgraphError:
+            refused += 1
+    assert refused > 10
+
+
 BROKEN = {
     "cycle": ("g (float[2] x) => (float[2] y) { y = Add(x, t) t = Relu(y) }", "cycle among the nodes"),
     "dangling": ("g (float[2] x) => (float[2] y) { y = Add(x, t) }", "'t', which nothing makes"),
@@ -252,6 +276,17 @@ def test_a_broken_graph_is_one_model_error(case: str) -> None:
     text, match = BROKEN[case]
     with pytest.raises(ModelError, match=match):
         load_model(parse(text))
+
+
+def test_a_node_that_breaks_its_schema_is_one_model_error() -> None:
+    for text, match in (
+        ("[n] y = Add(x)", r"'n' \(Add\) has 1 inputs where 2 are wanted"),
+        ("[n] y = Relu(x, x)", r"'n' \(Relu\) has 2 inputs where 1 are wanted"),
+        ('[n] y = Clip("", x)', r"'n' \(Clip\) has 1 inputs where 1 to 3 are wanted"),
+        ("[n] y = LeakyRelu <alpha = 1> (x)", r"'n' \(LeakyRelu\) attribute 'alpha' has type 2, not FLOAT"),
+    ):
+        with pytest.raises(ModelError, match=match):
+            load_model(parse(f"g (float[2] x) => (float[2] y) {{ {text} }}"))
 
 
 def test_a_model_without_a_graph_or_an_operator_set_is_an_error() -> None:
