@@ -60,8 +60,10 @@ def positive_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
 
 
 def pairs(pads: Sequence[int]) -> Pads:
-    """Return ONNX's flat pads (all before, then all after) as (before, after) an axis."""
+    """Return ONNX's flat pads (all before, then all after) as (before, after) an axis; ``ShapeError`` if odd."""
     half = len(pads) // 2
+    if len(pads) % 2:
+        raise ShapeError(f"pads {list(pads)} do not come in pairs")
     return tuple(zip(pads[:half], pads[half:], strict=True))
 
 
