@@ -10,9 +10,7 @@ from clgraph.errors import DeviceMemoryError
 from clgraph.graph.buffer import Arena, Buffer
 from clgraph.graph.program import Program, Stage
 from clgraph.passes.base import Context, Pass
-
-UNIT = 64
-"""Buffers start at multiples of this many bytes: a cache line, and the widest vector of any device."""
+from clgraph.passes.sharing import UNIT
 
 _ORDERS: tuple[Callable[[Buffer], tuple[int, ...]], ...] = (
     lambda b: (-b.nbytes, b.first),

@@ -15,8 +15,8 @@ from clgraph.ops.reshape import Reshape
 from clgraph.ops.slice import Slice
 from clgraph.ops.split import Split
 from clgraph.passes.base import Context, Pass
-from clgraph.passes.plan_memory import UNIT
 from clgraph.passes.selection import covers, estimate, in_place, is_in_place, widest
+from clgraph.passes.sharing import UNIT, cuts, joins, part_of
 from clgraph.selector.query import Query
 
 
@@ -58,23 +58,18 @@ def _on_host(context: Context, node: Node) -> bool:
 
 def _join(program: Program, context: Context, node: Node) -> None:
     """Let the inputs of a concat lie in its result, where all of them can."""
-    assert isinstance(node.primitive, Concat)
-    whole, axis = node.output, node.primitive.axis
-    if node.fused or _on_host(context, node) or len({id(v) for v in node.inputs}) < len(node.inputs):
+    joined, whole = joins(node), node.output
+    if node.fused or _on_host(context, node) or joined is None:
         return
+    axis, starts = joined
     if not _share_halo(program, context, whole, node) or whole.layout.halos[axis] != (0, 0):
         return
     places: list[tuple[Value, Layout, int]] = []
-    start = 0
-    for value in node.inputs:
-        end = start + value.layout.shape[axis]
-        part = _part(whole.layout, axis, start, value.layout.shape)
-        if part is None or (end % whole.layout.format.block(axis) and value is not node.inputs[-1]):
-            return
-        if not _can_move(program, context, node, value, part[0]) or (whole.offset + part[1]) % UNIT:
+    for value, start in zip(node.inputs, starts, strict=True):
+        part = part_of(whole.layout, axis, start, value.layout.shape)
+        if part is None or (whole.offset + part[1]) % UNIT or not _can_move(program, context, node, value, part[0]):
             return
         places.append((value, *part))
-        start = end
     if whole.buffer is None:
         whole.buffer = Buffer(whole.name, whole.layout.nbytes)
     for value, layout, offset in places:
@@ -98,15 +93,6 @@ def _share_halo(program: Program, context: Context, whole: Value, node: Node) ->
         return False
     whole.layout = layout
     return True
-
-
-def _part(whole: Layout, axis: int, start: int, shape: tuple[int, ...]) -> tuple[Layout, int] | None:
-    """Return layout and byte offset of the part of *shape* at *start* along *axis*; ``None`` inside a block."""
-    block = whole.format.block(axis)
-    if start % block:
-        return None
-    layout = Layout(whole.dtype, shape, whole.format, whole.halo, whole.all_pitches)
-    return layout, start // block * whole.all_pitches[axis] * whole.dtype.itemsize
 
 
 def _can_move(program: Program, context: Context, node: Node, value: Value, layout: Layout) -> bool:
@@ -147,18 +133,15 @@ def _cut(program: Program, context: Context, node: Node) -> None:
     whole = source.layout
     if node.fused or source.constant is not None or _on_host(context, node) or whole.halo:
         return
-    starts = _starts(node)
-    if starts is None:
+    cut = cuts(node)
+    if cut is None:
         return
-    axis, begins = starts
+    axis, starts = cut
     places: list[tuple[Value, Layout, int]] = []
-    for value, start in zip(node.outputs, begins, strict=True):
-        part = _part(whole, axis, start, value.layout.shape)
-        end, own = start + value.layout.shape[axis], value.layout
+    for value, start in zip(node.outputs, starts, strict=True):
+        part, own = part_of(whole, axis, start, value.layout.shape), value.layout
         fits = own.format == whole.format and not own.halo and own.dtype == whole.dtype
         if part is None or not fits or program.is_output(value) or value.buffer is not None:
-            return
-        if end % whole.format.block(axis) and end != whole.shape[axis]:
             return
         if (source.offset + part[1]) % UNIT or not all(_reads(context, r, value, part[0]) for r in value.readers):
             return
@@ -169,18 +152,6 @@ def _cut(program: Program, context: Context, node: Node) -> None:
         for reader in value.readers:
             reader.choice = None
     node.choice = in_place(node, context)
-
-
-def _starts(node: Node) -> tuple[int, list[int]] | None:
-    """Return the axis that *node* cuts and where each result begins; ``None`` when it does more than that."""
-    p, shape = node.primitive, node.inputs[0].layout.shape
-    if isinstance(p, Split):
-        return p.axis, [sum(p.sizes[:i]) for i in range(len(p.sizes))]
-    assert isinstance(p, Slice)
-    if any(step != 1 for step in p.steps):
-        return None
-    cut = [a for a, (start, size) in enumerate(zip(p.starts, p.sizes, strict=True)) if (start, size) != (0, shape[a])]
-    return (cut[0], [p.starts[cut[0]]]) if len(cut) == 1 else None
 
 
 def _view(program: Program, context: Context, node: Node) -> None:

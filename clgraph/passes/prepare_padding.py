@@ -11,6 +11,7 @@ from clgraph.graph.program import Node, Program, Stage, Value
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.selection import covers, widest, with_halos
+from clgraph.passes.sharing import WouldShare, joins
 from clgraph.selector.choose import Choice
 from clgraph.selector.query import Query
 
@@ -74,6 +75,11 @@ def _can_hold(program: Program, context: Context, value: Value, layout: Layout) 
     producer = value.producer
     if producer is None or program.is_output(value):
         return False
+    if isinstance(producer.choice, Choice) and producer.choice.implementation is WouldShare and joins(producer):
+        # The halo of a joined tensor is that of its parts.
+        for part in producer.inputs:
+            if not _can_hold(program, context, part, part.layout.with_halo(layout.halo)):
+                return False
     q = context.query(producer)
     outputs = tuple(layout if v is value else x for v, x in zip(producer.outputs, q.outputs, strict=True))
     posed = [(producer, q.with_layouts(q.inputs, outputs))]

@@ -17,6 +17,7 @@ from clgraph.passes.base import Context, Pass
 from clgraph.passes.format_search import Factor, Solution, minimise
 from clgraph.passes.rewriting import apart
 from clgraph.passes.selection import Proposal, proposals
+from clgraph.passes.sharing import sharing_proposals
 from clgraph.selector.choose import Choice, choose
 from clgraph.selector.query import DeviceInfo, Query
 
@@ -64,8 +65,10 @@ class _Problem:
     def __post_init__(self) -> None:
         self.options = {}
         for node in self.program:
-            if found := _distinct(proposals(self.context, node)):
-                self.options[node] = found
+            q = self.context.query(node)
+            offered = [*sharing_proposals(self.program, node, q), *proposals(self.context, node, q)]
+            if offered:
+                self.options[node] = _distinct(offered)
         self.index = {node: i for i, node in enumerate(self.options)}
 
     def solve(self) -> Solution:
