@@ -41,10 +41,12 @@ class Form:
 
     def problem(self, inputs: Sequence[str], attributes: Iterable[onnx.AttributeProto]) -> str | None:
         """Return what is wrong with a node that has these, ``None`` when nothing is."""
-        if not self.least <= len(inputs) <= self.most or not all(inputs[: self.least]):
-            given = sum(map(bool, inputs))
+        if not self.least <= len(inputs) <= self.most:
             wanted = f"{self.least}" if self.least == self.most else f"{self.least} to {self.most}"
-            return f"has {given} inputs where {wanted} are wanted"
+            return f"has {len(inputs)} inputs, not {wanted}"
+        if not all(inputs[: self.least]):
+            missing = inputs.index("")
+            return f"lacks input {missing}"
         for attribute in attributes:
             if attribute.type != self.attributes.get(attribute.name, attribute.type):
                 wanted = AttributeProto.AttributeType.Name(self.attributes[attribute.name])
