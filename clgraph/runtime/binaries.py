@@ -85,7 +85,9 @@ def from_binary(context: Any, handle: Any, binary: bytes, options: str) -> Any |
     """Return the program of a cached *binary*, ``None`` when the driver does not take it."""
     cl = driver.load()
     try:
-        return cl.Program(context, [handle], [binary]).build(options.split())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return cl.Program(context, [handle], [binary]).build(options.split())
     except (cl.Error, ValueError):
         return None
 

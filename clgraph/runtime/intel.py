@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import sys
 import sysconfig
 import warnings
@@ -16,7 +17,7 @@ SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
 def runtime_libraries(prefixes: Iterable[Path]) -> list[Path]:
     """Return the runtime's library (``libintelocl.so*``) below the ``lib`` folders of *prefixes*; usually none."""
     found = (p for prefix in prefixes for p in sorted((prefix / "lib").glob("libintelocl.so*")))
-    return list({p.resolve(): p for p in found})
+    return list(dict.fromkeys(p.resolve() for p in found if re.fullmatch(r"libintelocl\.so[.\d]*", p.name)))
 
 
 def make_visible(folder: Path) -> None:

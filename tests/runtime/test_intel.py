@@ -6,7 +6,9 @@ def test_the_runtime_is_found_below_the_environment(tmp_path):
     library.parent.mkdir()
     assert runtime_libraries([tmp_path]) == []
     library.touch()
-    assert runtime_libraries([tmp_path, tmp_path]) == [library]
+    (library.parent / "libintelocl.so").symlink_to(library)
+    (library.parent / "libintelocl.so-gdb.py").touch()
+    assert runtime_libraries([tmp_path, tmp_path]) == [library.resolve()]
 
 
 def test_the_vendors_folder_has_the_systems_drivers_and_intels(tmp_path):

@@ -42,7 +42,7 @@ def child(work):
 """
 
 
-def python(code, cache, device="pocl", **environment):
+def python(code, cache, device, **environment):
     """Run *code* in a new process; returns it when it has ended."""
     variables = {**os.environ, "PYTHONPATH": str(ROOT), "CLGRAPH_CACHE_DIR": str(cache), **environment}
     code = code.replace("DEVICE", repr(device))
@@ -58,68 +58,78 @@ def succeeds(*args, **kwargs):
 
 
 @pytest.fixture
-def cache(engine, tmp_path):
-    if not engine.info.name.startswith("pocl"):
-        pytest.skip("the cache on disk and its work-arounds are PoCL's")
+def cache(tmp_path):
     return tmp_path / "cache"
 
 
-def test_a_forked_child_may_not_use_the_engine_it_inherited_and_is_told_at_once(cache):
+@pytest.fixture
+def device(engine):
+    return engine.info.name
+
+
+@pytest.fixture
+def pocl(engine):
+    if not engine.info.name.startswith("pocl"):
+        pytest.skip("the cache on disk and its work-arounds are PoCL's")
+    return engine.info.name
+
+
+def test_a_forked_child_may_not_use_the_engine_it_inherited_and_is_told_at_once(device, cache):
     code = (
         RUN
         + FORK
         + "engine = Engine(find_device(DEVICE)); compute(engine); child(lambda: compute(engine)); compute(engine)"
     )
-    said = succeeds(code, cache).stdout
+    said = succeeds(code, cache, device).stdout
     assert said.startswith("DeviceError")
     assert "spawn" in said
 
 
-def test_a_forked_child_cannot_open_an_engine_either_once_the_parent_used_opencl(cache):
+def test_a_forked_child_cannot_open_an_engine_either_once_the_parent_used_opencl(device, cache):
     code = RUN + FORK + "find_device(DEVICE); child(lambda: compute(Engine(find_device(DEVICE))))"
-    said = succeeds(code, cache).stdout
+    said = succeeds(code, cache, device).stdout
     assert said.startswith("DeviceError")
     assert "spawn" in said
 
 
-def test_a_child_forked_before_the_first_use_works(cache):
+def test_a_child_forked_before_the_first_use_works(device, cache):
     code = RUN + FORK + "child(lambda: compute(Engine(find_device(DEVICE)))); compute(Engine(find_device(DEVICE)))"
-    assert succeeds(code, cache).stdout.strip() == "worked"
+    assert succeeds(code, cache, device).stdout.strip() == "worked"
 
 
 @pytest.mark.parametrize("suffix", [".so", ".bc"])
 @pytest.mark.parametrize("keep", [0, 1000])
-def test_a_damaged_kernel_cache_is_rebuilt(cache, suffix, keep):
+def test_a_damaged_kernel_cache_is_rebuilt(pocl, cache, suffix, keep):
     code = RUN + "compute(Engine(find_device(DEVICE)))"
-    succeeds(code, cache)
+    succeeds(code, cache, pocl)
     files = [p for p in (cache / "pocl").rglob(f"*{suffix}") if p.is_file()]
     assert files
     for path in files:
         path.write_bytes(path.read_bytes()[:keep])
-    succeeds(code, cache)
-    succeeds(code, cache)
+    succeeds(code, cache, pocl)
+    succeeds(code, cache, pocl)
     assert all(p.stat().st_size > keep for p in (cache / "pocl").rglob(f"*{suffix}"))
 
 
-def test_a_cache_that_cannot_be_made_is_a_warning(cache):
+def test_a_cache_that_cannot_be_made_is_a_warning(pocl, cache):
     cache.write_text("a file")
-    done = succeeds(RUN + "compute(Engine(find_device(DEVICE)))", cache)
+    done = succeeds(RUN + "compute(Engine(find_device(DEVICE)))", cache, pocl)
     assert done.stderr.count("no cache in") == 1
 
 
-def test_pocl_compiles_for_avx2_with_its_avx2_library_when_told_so(cache):
+def test_pocl_compiles_for_avx2_with_its_avx2_library_when_told_so(pocl, cache):
     if host_isa(cpu_flags()).simd < 8:
         pytest.skip("the CPU has no AVX2")
     code = RUN + "d = find_device(DEVICE); compute(Engine(d)); print(d.info.simd, *d.notes)"
-    said = succeeds(code, cache, CLGRAPH_POCL_ISA="avx2").stdout
+    said = succeeds(code, cache, pocl, CLGRAPH_POCL_ISA="avx2").stdout
     assert said.startswith("8 ")
     assert "haswell" in said
     objects = [p.read_bytes() for p in (cache / "pocl" / "avx2").rglob("*.so")]
     assert objects
 
 
-def test_an_instruction_set_that_the_cpu_lacks_is_refused(cache):
+def test_an_instruction_set_that_the_cpu_lacks_is_refused(pocl, cache):
     if host_isa(cpu_flags()).simd == 16:
         pytest.skip("the CPU has every instruction set")
-    done = python(RUN + "find_device(DEVICE)", cache, CLGRAPH_POCL_ISA="avx512")
+    done = python(RUN + "find_device(DEVICE)", cache, pocl, CLGRAPH_POCL_ISA="avx512")
     assert "DeviceError" in done.stderr
