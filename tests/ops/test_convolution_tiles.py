@@ -1,0 +1,158 @@
+"""Convolution tiles against float64: every kernel, stride, pad, dilation, channel count and list of post-operations."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from clgraph.core.layout import Layout
+from clgraph.ops.convolution import Convolution
+from clgraph.ops.convolution_blocks import BLOCKED, MICROS, PLANAR, best_block, ids
+from clgraph.ops.convolution_depthwise_tiles import DepthwiseFsv16
+from clgraph.ops.convolution_planar_tiles import ConvPlanar
+from clgraph.ops.convolution_tiles import ConvFsv16
+from clgraph.selector.query import DeviceInfo
+from tests.support.run_tiles import POSTS, any_halo, check_tiles, pose, post_list
+
+CHANNELS = (3, 16, 17, 32, 33, 48, 64, 70, 128)
+KERNELS = ((1, 1), (3, 3), (1, 3), (5, 5), (2, 2), (7, 7))
+
+
+def check_convolution(engine, implementation, seed, channels, outputs, groups, *, most_stride=3):
+    """One drawn problem; sums of n products in float32 with fma are off by at most n 2^-24 sum |x w|."""
+    rng = np.random.default_rng(seed)
+    kernel = KERNELS[rng.integers(len(KERNELS))]
+    strides = tuple(int(s) for s in rng.integers(1, most_stride + 1, 2))
+    dilations = tuple(int(d) for d in rng.integers(1, 3, 2)) if rng.random() < 0.3 else (1, 1)
+    pads = tuple((int(a), int(b)) for a, b in rng.integers(0, 3, (2, 2))) if rng.random() < 0.7 else ((0, 0), (0, 0))
+    shape = (int(rng.integers(1, 3)), channels, *(int(s) for s in rng.integers(14, 40, 2)))
+    primitive = Convolution(strides, dilations, pads, groups)
+    arrays = [
+        rng.standard_normal(s).astype(np.float32)
+        for s in (shape, (outputs, channels // groups, *kernel), (outputs,))[: 2 + int(rng.integers(2))]
+    ]
+    arity = len(arrays)
+    out = primitive.infer([Layout.of(a) for a in arrays])[0].shape
+    (size,) = primitive.reference(*(np.abs(a).astype(np.float64) for a in arrays))
+    fused, slope = post_list(POSTS[seed % len(POSTS)], out, arrays, rng)
+    # A bias, a residual and each operation of the list add a rounding or a few of the value they make.
+    check_tiles(
+        engine,
+        implementation,
+        primitive,
+        arrays,
+        slope * (arrays[1][0].size + 20),
+        arity=arity,
+        size=size + 4,
+        constant=tuple(range(1, arity)),
+        fused=fused,
+        out_halo=any_halo(rng, 4),
+        misalign=int(rng.integers(16)) if implementation is ConvPlanar else 0,
+    )
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("seed", range(40))
+def test_blocked_convolutions_agree_with_float64(engine, seed):
+    rng = np.random.default_rng(1000 + seed)
+    channels, outputs = (int(CHANNELS[i]) for i in rng.integers(0, len(CHANNELS), 2))
+    groups = 2 if channels % 32 == 0 and outputs % 32 == 0 and seed % 2 else 1
+    check_convolution(engine, ConvFsv16, seed, channels, outputs, groups)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("seed", range(20))
+def test_the_first_layer_agrees_with_float64_at_any_alignment(engine, seed):
+    check_convolution(engine, ConvPlanar, seed, 1 + seed % 6, CHANNELS[seed % len(CHANNELS)], 1, most_stride=4)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("seed", range(30))
+def test_depthwise_convolutions_agree_with_float64(engine, seed):
+    channels = 1 + (7 * seed) % 70
+    check_convolution(engine, DepthwiseFsv16, seed, channels, channels, channels)
+
+
+@pytest.mark.opencl
+def test_one_spatial_axis_is_one_row(engine, rng):
+    arrays = [rng.standard_normal(s).astype(np.float32) for s in ((2, 20, 31), (40, 20, 5), (40,))]
+    primitive = Convolution((2,), (1,), ((2, 1),))
+    (size,) = primitive.reference(*(np.abs(a).astype(np.float64) for a in arrays))
+    check_tiles(engine, ConvFsv16, primitive, arrays, 101, size=size, constant=(1, 2))
+
+
+@pytest.mark.opencl
+def test_nan_in_the_input_reaches_every_window_over_it_through_bounds(engine, rng):
+    arrays = [rng.standard_normal(s).astype(np.float32) for s in ((1, 16, 9, 9), (16, 16, 3, 3))]
+    arrays[0][0, 3, 4, 4] = np.nan
+    fused, _ = post_list("relu", (1, 16, 9, 9), arrays, rng)
+    primitive = Convolution((1, 1), (1, 1), ((1, 1), (1, 1)))
+    (size,) = primitive.reference(*(np.abs(np.nan_to_num(a)).astype(np.float64) for a in arrays))
+    check_tiles(engine, ConvFsv16, primitive, arrays, 150, arity=2, size=size, constant=(1,), fused=fused)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("shape", [(512, 512, 7), (256, 512, 14), (64, 128, 28)])
+def test_small_maps_with_many_weights_agree_with_float64(engine, rng, shape):
+    channels, outputs, side = shape
+    sizes = ((1, channels, side, side), (outputs, channels, 1, 1), (outputs,))
+    arrays = [rng.standard_normal(s).astype(np.float32) for s in sizes]
+    primitive = Convolution((1, 1), (1, 1), ((0, 0), (0, 0)))
+    (size,) = primitive.reference(*(np.abs(a).astype(np.float64) for a in arrays))
+    check_tiles(engine, ConvFsv16, primitive, arrays, channels + 1, size=size, constant=(1, 2))
+
+
+def test_groups_of_partial_blocks_missing_halos_and_moving_weights_are_refused_with_the_reason():
+    def reason(groups=1, constant=(1,), halo=True):
+        layouts = [Layout.of(np.zeros(s, np.float32)) for s in ((1, 24, 9, 9), (24, 24 // groups, 3, 3))]
+        primitive = Convolution((1, 1), (1, 1), ((1, 1), (1, 1)), groups)
+        q = pose(DeviceInfo(), ConvFsv16, primitive, layouts, arity=2, constant=constant)
+        return ConvFsv16.refusal(q if halo else q.with_layouts((q.inputs[0].with_halo(()), q.inputs[1]), q.outputs))
+
+    assert reason() is None
+    assert "whole 16-channel blocks" in str(reason(groups=2))
+    assert "constant weights" in str(reason(constant=()))
+    assert "zeros around its input" in str(reason(halo=False))
+
+
+@pytest.mark.parametrize("simd", [16, 8])
+@pytest.mark.parametrize("pixel", [BLOCKED, PLANAR])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("blocks", [1, 2, 3, 4, 8])
+def test_every_row_is_put_together_from_instances_that_exist(simd, pixel, stride, blocks):
+    for width in range(1, 120):
+        block = best_block(simd, pixel, stride, width, blocks, 64)
+        assert blocks % block.nb == 0
+        assert block.chunks <= width
+        table = ids(simd, pixel, block.stride, block.nb)
+        left = -(-width // block.chunks)
+        while left:
+            wide = table.widths >> 4 * min(left, 15) & 15
+            number = (table.low if wide < 8 else table.high) >> 8 * (wide % 8) & 255
+            assert dict(MICROS.of(simd)[number].defines)["UR"] == wide > 0
+            left -= wide
+
+
+@pytest.mark.opencl
+def test_the_narrow_instances_agree_with_float64_too(engine):
+    if engine.info.simd < 16:
+        pytest.skip("runs with narrow instances already")
+    here = [
+        f"{__file__}::{name}"
+        for name in (
+            "test_one_spatial_axis_is_one_row",
+            "test_blocked_convolutions_agree_with_float64",
+            "test_the_first_layer_agrees_with_float64_at_any_alignment",
+            "test_depthwise_convolutions_agree_with_float64",
+        )
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", *here],
+        env={**os.environ, "CLGRAPH_POCL_ISA": "avx2"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:]

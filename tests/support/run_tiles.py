@@ -1,0 +1,210 @@
+"""Run the tiles of one implementation on layouts of the test's choice, on memory full of NaN.
+
+``check_op`` goes through the passes, which choose layouts; this goes below them, to what only layouts show: halos and
+tail lanes of the result, inputs at any alignment, pitches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import clgraph.ops  # noqa: F401
+from clgraph.core.layout import Halo, Layout, pack, unpack
+from clgraph.graph.primitive import Primitive
+from clgraph.graph.program import Fused
+from clgraph.network.tiles import TileExecutor, TileTable
+from clgraph.ops.activation import Activation
+from clgraph.ops.eltwise import Eltwise
+from clgraph.runtime.engine import Engine
+from clgraph.runtime.memory import Memory
+from clgraph.selector.descriptor import Ref
+from clgraph.selector.implementation import Formats, Implementation
+from clgraph.selector.library import compose
+from clgraph.selector.plan import Tile
+from clgraph.selector.query import DeviceInfo, Query
+
+Array = NDArray[Any]
+AnyImplementation = type[Implementation[Any]]
+
+U32 = 2.0**-24
+
+
+def pose(
+    device: DeviceInfo,
+    implementation: AnyImplementation,
+    primitive: Primitive,
+    layouts: Sequence[Layout],
+    *,
+    arity: int,
+    fused: Sequence[Fused] = (),
+    constant: Sequence[int] = (),
+    out_halo: Halo = (),
+    formats: Formats | None = None,
+) -> Query[Any]:
+    """Return the query on the layouts that *implementation* proposes, weights packed and halos in place."""
+    outputs = primitive.infer([x.plain() for x in layouts[:arity]])
+    q: Query[Any] = Query(primitive, tuple(layouts), outputs, device, arity, tuple(fused), frozenset(constant))
+    wanted = formats or implementation.formats(q)[0]
+    inputs = [x if f is None else x.with_format(f) for x, f in zip(layouts, wanted.inputs, strict=True)]
+    outs = [y.with_format(f) for y, f in zip(outputs, wanted.outputs, strict=True)]
+    outs[0] = outs[0].with_halo(out_halo)
+    q = q.with_layouts(tuple(inputs), tuple(outs))
+    for slot, halo in implementation.halo(q).items():
+        inputs[slot] = inputs[slot].with_halo(halo)
+    q = q.with_layouts(tuple(inputs), tuple(outs))
+    for slot, format in implementation.weights(q).items():
+        inputs[slot] = inputs[slot].with_format(format)
+    return q.with_layouts(tuple(inputs), tuple(outs))
+
+
+@dataclass
+class _Places:
+    """One bank with every tensor at an offset; stands in for the network's."""
+
+    engine: Engine
+    banks: list[Memory]
+    offsets: Mapping[str, int]
+
+    def resolve(self, node: object, ref: Ref) -> int:
+        return -1 if ref.role == "null" else self.offsets[ref.role] + ref.offset
+
+
+def run_tiles(
+    engine: Engine, implementation: AnyImplementation, q: Query[Any], arrays: Sequence[Array], misalign: int = 0
+) -> Array:
+    """Return the first result of *q* on *arrays*, run twice on memory that held NaN.
+
+    Args:
+        misalign: Floats that the first input lies beyond a multiple of 64 bytes.
+
+    Raises:
+        AssertionError: It refuses, halo or tail lanes of the result are not zeros, or the second run differs.
+    """
+    assert (reason := implementation.refusal(q)) is None, reason
+    plan = implementation.plan(q)
+    offsets: dict[str, int] = {}
+    used = 0
+
+    def reserve(role: str, nbytes: int, shift: int = 0) -> None:
+        nonlocal used
+        offsets[role] = used + shift
+        used += -(-(nbytes + shift) // 64) * 64 + 64
+
+    memories = {f"in{i}": pack(a, x) for i, (a, x) in enumerate(zip(arrays, q.inputs, strict=True))}
+    for role, memory in memories.items():
+        reserve(role, memory.nbytes, 4 * misalign if role == "in0" else 0)
+    for i, layout in enumerate(q.outputs):
+        reserve(f"out{i}", layout.nbytes)
+    for i, nbytes in enumerate(plan.scratch):
+        reserve(f"scratch{i}", nbytes)
+    bank = np.full(used // 4, np.nan, np.float32)
+    for role, memory in memories.items():
+        bank.view(np.uint8)[offsets[role] : offsets[role] + memory.nbytes] = memory.view(np.uint8)
+    places: Any = _Places(engine, [engine.upload(bank, "a test's tensors")], offsets)
+    tiles = [step for step in plan.steps if isinstance(step, Tile)]
+    table = TileTable(compose(tiles[0].library, engine.info.simd))
+    for tile in tiles:
+        table.add(None, tile)  # type: ignore[arg-type]
+    executor = TileExecutor(table, places)
+    found = []
+    for _ in range(2):
+        for i in range(len(tiles)):
+            kernel, grid, group = executor.bind(i, i + 1)
+            kernel.on(engine.stream, grid, group)()
+        flat = np.empty(q.outputs[0].span, np.float32)
+        engine.stream.read(places.banks[0], offsets["out0"], flat)
+        engine.stream.finish()
+        found.append(flat)
+    np.testing.assert_array_equal(found[0], found[1], "the second run differs from the first")
+    result = unpack(found[0], q.outputs[0])
+    np.testing.assert_array_equal(found[0], pack(result, q.outputs[0]), "halo or tail lanes are not zeros")
+    return result
+
+
+def wanted(q: Query[Any], arrays: Sequence[Array]) -> Array:
+    """Return the reference in float64, fused operations included."""
+    exact = [a.astype(np.float64) for a in arrays]
+    with np.errstate(all="ignore"):
+        (value,) = q.primitive.reference(*exact[: q.arity])
+        for step in q.post:
+            value = step.apply(value, exact)
+    return np.asarray(value)
+
+
+def check_tiles(
+    engine: Engine,
+    implementation: AnyImplementation,
+    primitive: Primitive,
+    arrays: Sequence[Array],
+    roundings: float,
+    *,
+    arity: int | None = None,
+    size: Array | None = None,
+    misalign: int = 0,
+    **posed: Any,
+) -> None:
+    """Assert that the result is within *roundings* * 2^-24 * (*size* + its own) of the float64 reference.
+
+    Args:
+        size: The natural size of the rounding errors before fused operations; |result| when not given.
+        posed: What :func:`pose` takes.
+    """
+    arity = len(arrays) if arity is None else arity
+    q = pose(engine.info, implementation, primitive, [Layout.of(a) for a in arrays], arity=arity, **posed)
+    got = run_tiles(engine, implementation, q, arrays, misalign).astype(np.float64)
+    want = wanted(q, arrays)
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
+    allowed = roundings * U32 * ((0 if size is None else size) + np.abs(want)) + 1e-37
+    assert (np.abs(got - want) <= allowed)[~np.isnan(want)].all(), (
+        f"{q}: off by {np.nanmax(np.abs(got - want) / allowed):.2f} times the bound"
+    )
+
+
+POSTS = ("", "relu", "add", "add relu", "clip", "hard_swish", "add hard_swish", "gate", "channel", "row sigmoid")
+"""Lists of post-operations, as :func:`post_list` reads them."""
+
+
+def post_list(
+    words: str, shape: tuple[int, ...], arrays: list[Array], rng: np.random.Generator
+) -> tuple[list[Fused], float]:
+    """Return the operations named in *words* (operands appended to *arrays*) and how much they magnify an error.
+
+    Operands are below 4 in size; hard_swish has slope at most 1.5, sigmoid 1/4.
+    """
+    fused, slope = [], 1.0
+
+    def operand(of: tuple[int, ...]) -> tuple[int, ...]:
+        arrays.append(np.clip(rng.standard_normal(of), -4, 4).astype(np.float32))
+        return (len(arrays) - 1,)
+
+    for word in words.split():
+        if word == "add":
+            fused.append(Fused(Eltwise("add"), operand(shape)))
+        elif word == "gate":
+            fused.append(Fused(Eltwise("mul"), operand((*shape[:2], *(1 for _ in shape[2:])))))
+            slope *= 4
+        elif word == "channel":
+            fused.append(Fused(Eltwise("sub"), operand((shape[1], *(1 for _ in shape[2:]))), 1))
+        elif word == "row":
+            fused.append(Fused(Eltwise("max"), operand(shape[-1:])))
+        elif word == "clip":
+            fused.append(Fused(Activation("clip", 1.0, 6.0)))
+        elif word == "hard_swish":
+            fused.append(Fused(Activation("hard_swish", 1 / 6, 0.5)))
+            slope *= 1.5
+        else:
+            fused.append(Fused(Activation(word)))
+    return fused, slope
+
+
+def any_halo(rng: np.random.Generator, rank: int) -> Halo:
+    """Return none, or a halo of 0 to 2 on each side of the spatial axes."""
+    if rng.random() < 0.5:
+        return ()
+    sides = [(int(a), int(b)) for a, b in rng.integers(0, 3, (rank - 2, 2))]
+    return ((0, 0), (0, 0), *sides)
