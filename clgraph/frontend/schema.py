@@ -103,7 +103,8 @@ class Importers:
         except defs.SchemaError:
             known = [v for d, o, v in IMPORTERS if (d, o) == (domain, op_type) and v <= opset]
             return max(known, default=None)
-        types = {name: int(attribute.type) for name, attribute in schema.attributes.items()}
+        # The stubs of onnx do not say that the type of an attribute is an integer.
+        types = {name: int(a.type) for name, a in schema.attributes.items()}  # type: ignore[call-overload]
         self._forms[domain, op_type] = Form(schema.min_input, schema.max_input, types)
         return int(schema.since_version)
 
