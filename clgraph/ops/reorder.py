@@ -96,7 +96,7 @@ def _conversion(source: DType, target: DType) -> Jit:
     if source == DType.F16:
         macros["LOAD_X(p, i)"] = "vload_half(i, p)"
     if target == DType.F16:
-        macros["STORE(p, i, v)"] = "vstore_half_rte(v, i, p)"
+        macros |= {"LOAD(p, i)": "vload_half(i, p)", "STORE(p, i, v)": "vstore_half_rte(v, i, p)"}
         macros["CONVERT(v)"] = "(v)" if source.floating else "((float)(v))"
     if target == DType.BOOL:
         macros["CONVERT(v)"] = "((v) != 0)"

@@ -3,6 +3,10 @@
 import numpy as np
 import pytest
 
+from clgraph.core.dtype import DType
+from clgraph.ops.activation import FUNCTIONS, Activation
+from clgraph.ops.eltwise import Eltwise
+from tests.support.check_op import check_op
 from tests.support.onnx_case import agree
 
 SIMPLE = {
@@ -30,3 +34,81 @@ def test_functions_agree_with_onnxruntime(op, opset, rng):
 
 def test_not_agrees_with_onnxruntime():
     agree("Not", [np.array([True, False])], opset=13)
+
+
+def _swish_argument(v, a):
+    return np.abs(a * v)
+
+
+def _gelu_tanh_scale(v):
+    argument = np.abs(2 * np.sqrt(2 / np.pi) * (v + 0.044715 * v**3))
+    # 1 + tanh(t) near -1 is off by 2^-53 in the reference itself.
+    return np.abs(FUNCTIONS["gelu_tanh"](v, 0, 0)) * (8 + 3 * argument) + np.abs(v) * 2.0**-29
+
+
+# In units of 2^-24 of the scale. OpenCL's table (full profile) counts ulps of 2^-23: 3 for exp, log and sqrt, 2.5 for a
+# division, 4 for sin and cos; the others are derived where they are written, in post_apply.clh.
+BOUNDS = {
+    "linear": (1, None),
+    "leaky_relu": (1, None),
+    "elu": (8 + 1, None),
+    "sigmoid": (8, None),
+    "tanh": (6, lambda v: 1),
+    "hard_sigmoid": (1, None),
+    "hard_swish": (2, None),
+    "swish": (1, lambda v: np.abs(FUNCTIONS["swish"](v, 0.5, 0)) * (8 + 3 * _swish_argument(v, 0.5))),
+    "gelu": (6, np.abs),
+    "gelu_tanh": (1, _gelu_tanh_scale),
+    "exp": (8, None),
+    "log": (6, None),
+    "sqrt": (6, None),
+    "reciprocal": (5, None),
+    "square": (1, None),
+    "erf": (6, lambda v: 1),
+    "softplus": (8, lambda v: np.logaddexp(v, 0) + 0.25),
+    "softsign": (1 + 5, None),
+    "sin": (8, None),
+    "cos": (8, None),
+    "mish": (8, None),
+}
+ARGUMENTS = {"linear": (0.5, -0.25), "clip": (-0.5, 0.75), "hard_sigmoid": (0.25, 0.5), "hard_swish": (0.25, 0.5)}
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("function", [f for f in FUNCTIONS if f != "not"])
+def test_every_function_is_computed_within_its_bound(function, engine):
+    alpha, beta = ARGUMENTS.get(function, (0.5, 0.0))
+    ulps, scale = BOUNDS.get(function, (0, None))
+    check_op(engine, Activation(function, alpha, beta), (3, 5, 7, 6), ulps=ulps, scale=scale)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("shape", [(), (1,), (257,), (2, 3, 4, 5, 6), (3, 0, 2)])
+def test_any_rank_is_served(shape, engine):
+    check_op(engine, Activation("relu"), shape)
+
+
+@pytest.mark.opencl
+def test_halves_are_computed_in_float(engine):
+    check_op(engine, Activation("sigmoid"), (3, 37), ulps=8, dtype=DType.F16)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("function", ["relu", "clip", "neg", "abs", "square", "sign", "round"])
+@pytest.mark.parametrize("dtype", [DType.I64, DType.I32, DType.I8])
+def test_integers_stay_integers(function, dtype, engine):
+    draw = {0: lambda rng, shape: rng.integers(-11, 12, shape)}
+    check_op(engine, Activation(function, -3, 5), (4, 9), dtype=dtype, draw=draw)
+
+
+@pytest.mark.opencl
+def test_not_is_computed(engine):
+    check_op(engine, Activation("not"), (4, 9), dtype=DType.BOOL)
+
+
+@pytest.mark.opencl
+def test_fused_operations_are_applied_in_order(engine):
+    # relu is exact, then a product and a sum: one rounding each, of |x p| and of |x p| + |r|.
+    fused = [(Eltwise("mul"), [(5, 1)], 0), (Activation("linear", 2.0, 1.0), [], 0), (Eltwise("sub"), [(2, 5, 7)], 1)]
+    scale = lambda x, p, r: 2 * np.abs(x * p) + 1 + np.abs(r)  # noqa: E731
+    check_op(engine, Activation("relu"), (2, 5, 7), ulps=3, scale=scale, fused=fused)

@@ -3,6 +3,11 @@
 import numpy as np
 import pytest
 
+from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
+from clgraph.ops.activation import Activation
+from clgraph.ops.conv_transpose import ConvTranspose
+from tests.support.check_op import check_op
 from tests.support.onnx_case import agree
 
 CASES = {
@@ -26,3 +31,27 @@ def test_import_and_reference_agree_with_onnxruntime(case, opset, rng):
     arrays = [rng.standard_normal(s).astype(np.float32) for s in (x, w, bias)]
     agree("ConvTranspose", arrays, opset=opset, rtol=1e-4, atol=1e-5, **attributes)
     agree("ConvTranspose", arrays[:2], opset=opset, rtol=1e-4, atol=1e-5, **attributes)
+
+
+DEVICE_CASES = {
+    "doubling": ((1, 17, 5, 4), (17, 9, 2, 2), ConvTranspose((2, 2))),
+    "overlapping": ((2, 3, 5, 4), (3, 4, 3, 3), ConvTranspose((2, 1), (1, 1), ((1, 1), (0, 1)))),
+    "dilated": ((1, 3, 5, 4), (3, 2, 3, 2), ConvTranspose((3, 2), (2, 2), output_padding=(1, 0))),
+    "groups": ((1, 6, 5, 4), (6, 2, 3, 3), ConvTranspose((2, 2), groups=3)),
+    "one_axis": ((1, 3, 7), (3, 2, 4), ConvTranspose((2,))),
+}
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("case", DEVICE_CASES)
+def test_every_implementation_is_within_the_bound_of_its_sum(case, engine):
+    x, w, primitive = DEVICE_CASES[case]
+    shapes = (x, w, (w[1] * primitive.groups,))
+    bound = primitive.bind([Layout(DType.F32, s) for s in shapes], [None] * 3).primitive
+    scale = lambda *arrays: bound.reference(*map(np.abs, arrays))[0]  # noqa: E731
+    # At most every product of a channel's window, and the bias.
+    length = w[0] * int(np.prod(w[2:])) + 1
+    fused = [(Activation("leaky_relu", 0.25), [], 0)]
+    check_op(engine, primitive, *shapes, ulps=length, scale=scale, constant=(1, 2))
+    check_op(engine, primitive, *shapes, ulps=length + 1, scale=scale, constant=(1, 2), fused=fused)
+    check_op(engine, primitive, *shapes, ulps=length, scale=scale, dtype=DType.F16)

@@ -6,7 +6,10 @@ import pytest
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
+from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
+from clgraph.ops.eltwise import Eltwise
+from tests.support.check_op import check_op
 from tests.support.onnx_case import agree
 
 CASES = {
@@ -46,3 +49,61 @@ def test_refuses_weights_that_do_not_fit_the_channels():
 def test_refuses_a_window_larger_than_the_padded_input():
     with pytest.raises(ShapeError, match="does not fit 2 elements"):
         Convolution((1,), (1,), ((0, 0),)).infer([Layout(DType.F32, (1, 3, 2)), Layout(DType.F32, (4, 3, 3))])
+
+
+DEVICE_CASES = {
+    "pointwise": ((2, 19, 5, 7), (37, 19, 1, 1), Convolution((1, 1), (1, 1), ((0, 0), (0, 0)))),
+    "three_by_three": ((1, 16, 14, 14), (32, 16, 3, 3), Convolution((1, 1), (1, 1), ((1, 1), (1, 1)))),
+    "strided": ((1, 20, 15, 13), (24, 20, 3, 3), Convolution((2, 2), (1, 1), ((1, 1), (1, 1)))),
+    "first_layer": ((1, 3, 17, 19), (16, 3, 7, 7), Convolution((2, 2), (1, 1), ((3, 3), (3, 3)))),
+    "uneven": ((2, 5, 9, 8), (7, 5, 3, 2), Convolution((2, 1), (1, 2), ((1, 0), (1, 2)))),
+    "groups": ((1, 12, 9, 9), (8, 3, 3, 3), Convolution((1, 1), (1, 1), ((1, 1), (1, 1)), 4)),
+    "depthwise": ((2, 33, 8, 9), (33, 1, 3, 3), Convolution((1, 1), (1, 1), ((1, 1), (1, 1)), 33)),
+    "one_axis": ((2, 3, 30), (5, 3, 4), Convolution((2,), (3,), ((1, 4),))),
+    "three_axes": ((1, 2, 5, 6, 7), (3, 2, 3, 2, 1), Convolution((1, 2, 1), (1, 1, 1), ((1, 1), (0, 1), (0, 0)))),
+}
+
+
+def _scale(primitive):
+    return lambda x, w, *b: primitive.reference(*map(np.abs, (x, w, *b)))[0]
+
+
+def _length(w):
+    """Products in a sum, and the bias: an ordinary float32 sum is off by at most that many units of its scale."""
+    return int(np.prod(w[1:])) + 1
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("case", DEVICE_CASES)
+def test_every_implementation_is_within_the_bound_of_its_sum(case, biased, engine):
+    x, w, primitive = DEVICE_CASES[case]
+    shapes = (x, w, w[:1]) if biased else (x, w)
+    constant = range(1, len(shapes))
+    only = _ordinary()
+    check_op(engine, primitive, *shapes, ulps=_length(w), scale=_scale(primitive), constant=constant, only=only)
+
+
+def _ordinary():
+    """The implementations that sum products as they stand; transformed ones have bounds and tests of their own."""
+    from clgraph.selector.implementation import IMPLEMENTATIONS
+
+    return [n for n in IMPLEMENTATIONS if n.startswith("convolution.") and "wino" not in n]
+
+
+@pytest.mark.opencl
+def test_halves_are_summed_in_float(engine):
+    x, w, primitive = DEVICE_CASES["uneven"]
+    check_op(engine, primitive, x, w, ulps=_length(w), scale=_scale(primitive), dtype=DType.F16)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("case", ["pointwise", "uneven", "depthwise"])
+def test_residual_and_activation_are_fused(case, engine):
+    x, w, primitive = DEVICE_CASES[case]
+    ((shape),) = [layout.shape for layout in primitive.infer([Layout(DType.F32, x), Layout(DType.F32, w)])]
+    fused = [(Eltwise("add"), [shape], 1), (Activation("relu"), [], 0), (Eltwise("mul"), [(w[0], 1, 1)], 0)]
+    # The sum and the residual add up to the scale; the addition and the product round once each.
+    scale = lambda x, w, b, r, m: (_scale(primitive)(x, w, b) + np.abs(r)) * np.abs(m)  # noqa: E731
+    shapes, only = (x, w, w[:1]), _ordinary()
+    check_op(engine, primitive, *shapes, ulps=_length(w) + 2, scale=scale, constant=(1, 2), fused=fused, only=only)

@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 
+from clgraph.core.dtype import DType
+from clgraph.ops.cumulative_sum import CumulativeSum
+from tests.support.check_op import check_op
 from tests.support.onnx_case import agree
 
 
@@ -14,3 +17,16 @@ def test_cumsum_agrees_with_onnxruntime(reverse, exclusive, axis, opset, rng):
     more = {"exclusive": exclusive, "reverse": reverse, "constant": (1,), "opset": opset}
     agree("CumSum", [rng.standard_normal((3, 5)).astype(np.float32), np.array(axis, np.int64)], **more)
     agree("CumSum", [rng.integers(-9, 9, (3, 5)), np.array(axis, np.int64)], **more)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_every_implementation_is_within_the_bound_of_its_sums(reverse, exclusive, engine):
+    for axis, shape in ((0, (19, 3)), (1, (2, 9, 4))):
+        primitive = CumulativeSum(axis, exclusive, reverse)
+        inclusive = CumulativeSum(axis, False, reverse)
+        scale = lambda x, p=inclusive: p.reference(np.abs(x))[0]  # noqa: E731
+        for dtype in (DType.F32, DType.F16):
+            check_op(engine, primitive, shape, ulps=shape[axis], scale=scale, dtype=dtype)
+        check_op(engine, primitive, shape, dtype=DType.I64)

@@ -6,7 +6,9 @@ import pytest
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
-from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.activation import Activation
+from clgraph.ops.eltwise import COMPARISONS, Eltwise
+from tests.support.check_op import check_op
 from tests.support.onnx_case import agree
 
 SHAPES = [((2, 3, 4), (2, 3, 4)), ((2, 3, 4), (3, 1)), ((1, 4), (2, 3, 1)), ((5,), ()), ((), ())]
@@ -100,3 +102,68 @@ def test_refuses_shapes_that_do_not_broadcast():
 def test_refuses_mixed_element_types():
     with pytest.raises(ShapeError, match="one element type"):
         Eltwise("add").infer([Layout(DType.F32, (2,)), Layout(DType.I32, (2,))])
+
+
+# In units of 2^-24 of the result: correctly rounded, but OpenCL's 2.5 ulps (5 units) of a division and 16 of a power.
+BOUNDS = {"add": 1, "sub": 1, "mul": 1, "div": 5, "min": 0, "max": 0, "prelu": 1, "fmod": 0, "mod": 1}
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("shapes", [*SHAPES, ((2, 3, 4, 5), (1, 3, 1, 1)), ((7, 1), (1, 9)), ((3, 0), (1,))])
+@pytest.mark.parametrize("function", BOUNDS)
+def test_every_function_is_computed_within_its_bound(function, shapes, engine):
+    nonzero = {1: lambda rng, shape: rng.uniform(0.5, 3, shape) * rng.choice([-1, 1], shape)}
+    draw = nonzero if function in ("fmod", "mod") else {}
+    check_op(engine, Eltwise(function), *shapes, ulps=BOUNDS[function], draw=draw)
+
+
+@pytest.mark.opencl
+def test_powers_are_computed_within_their_bound(engine):
+    positive = {0: lambda rng, shape: rng.uniform(0.1, 4, shape)}
+    check_op(engine, Eltwise("pow"), (3, 17), (17,), ulps=32, draw=positive, families=["normal", "zeros"])
+    whole = {1: lambda rng, shape: rng.integers(-3, 4, shape)}
+    check_op(engine, Eltwise("pow"), (3, 17), (17,), ulps=32, draw=whole, dtype=(DType.F32, DType.I64))
+
+
+@pytest.mark.opencl
+def test_halves_are_computed_in_float(engine):
+    check_op(engine, Eltwise("mul"), (3, 37), (3, 1), ulps=1, dtype=DType.F16)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("dtype", [DType.I64, DType.I32, DType.U8])
+@pytest.mark.parametrize("function", ["add", "sub", "mul", "div", "min", "max", "mod", "fmod", "and", "or", "xor"])
+def test_integers_are_computed_exactly(function, dtype, engine):
+    low = -9 if dtype.numpy.kind == "i" else 0
+    draw = {0: lambda rng, s: rng.integers(max(low, 2), 12, s) * 2, 1: lambda rng, s: rng.integers(low, 3, s)}
+    if function == "sub" and dtype == DType.U8:
+        draw[1] = lambda rng, s: rng.integers(0, 4, s)
+    check_op(engine, Eltwise(function), (5, 8), (8,), dtype=dtype, draw=draw)
+
+
+@pytest.mark.opencl
+def test_integer_powers_are_exact(engine):
+    draw = {0: lambda rng, s: rng.integers(-5, 6, s), 1: lambda rng, s: rng.integers(0, 6, s)}
+    check_op(engine, Eltwise("pow"), (5, 8), (8,), dtype=DType.I64, draw=draw)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F16, DType.I64, DType.U8])
+@pytest.mark.parametrize("function", COMPARISONS)
+def test_comparisons_are_exact(function, dtype, engine):
+    draw = {slot: lambda rng, shape: rng.integers(0, 4, shape) for slot in (0, 1)}
+    check_op(engine, Eltwise(function), (5, 8), (5, 1), dtype=dtype, draw=draw)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("function", ["and", "or", "xor", "equal"])
+def test_logic_is_exact(function, engine):
+    check_op(engine, Eltwise(function), (5, 8), (8,), dtype=DType.BOOL, families=["normal"])
+
+
+@pytest.mark.opencl
+def test_fused_operations_are_applied_in_order(engine):
+    fused = [(Activation("relu"), [], 0), (Eltwise("div"), [(4, 1)], 1)]
+    # 1 / (a + b) is only near where a + b is: one rounding of it, then a division's 2.5 ulps.
+    draw = {i: lambda rng, shape: rng.uniform(0.5, 3, shape) for i in (0, 1)}
+    check_op(engine, Eltwise("add"), (3, 4, 5), (3, 1, 5), ulps=6, fused=fused, draw=draw)

@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 
+from clgraph.core.dtype import DType
+from clgraph.ops.gather import Gather
+from tests.support.check_op import check_op
 from tests.support.onnx_case import agree
 
 
@@ -14,3 +17,21 @@ def test_gather_agrees_with_onnxruntime(shape, axis, opset, rng):
     indices = rng.integers(0 if opset < 11 else -3, 3, shape)
     for dtype in (np.int64, np.int32):
         agree("Gather", [x, np.asarray(indices, dtype)], opset=opset, axis=axis)
+
+
+TYPES = [DType.F32, DType.F16, DType.F64, DType.I64, DType.I32, DType.U8, DType.BOOL]
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_every_implementation_copies_exactly(axis, dtype, engine):
+    draw = {1: lambda rng, shape: rng.integers(-3, 3, shape)}
+    for kind, shape in ((DType.I64, (2, 5)), (DType.I32, (4,)), (DType.I64, ())):
+        check_op(engine, Gather(axis), (3, 4, 5), shape, dtype=(dtype, kind), draw=draw, families=["normal"])
+
+
+@pytest.mark.opencl
+def test_an_index_outside_of_the_axis_reads_its_nearest_end(engine):
+    draw = {1: lambda rng, shape: rng.integers(-9, 9, shape)}
+    check_op(engine, Gather(0), (3, 4), (50,), dtype=(DType.F32, DType.I64), draw=draw, families=["normal"])

@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 
+from clgraph.core.dtype import DType
+from clgraph.ops.layer_normalization import LayerNormalization
+from tests.support.check_op import check_op
 from tests.support.onnx_case import agree
 
 
@@ -19,3 +22,30 @@ def test_instance_normalization_agrees_with_onnxruntime(opset, rng):
     x = rng.standard_normal((2, 3, 4, 5)).astype(np.float32)
     scale, bias = (rng.standard_normal(3).astype(np.float32) for _ in range(2))
     agree("InstanceNormalization", [x, scale, bias], opset=opset, epsilon=1e-3)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize(
+    ("primitive", "shapes"),
+    [
+        (LayerNormalization(2, 2.0**-10), [(2, 3, 65), (65,), (65,)]),
+        (LayerNormalization(1, 2.0**-10), [(2, 3, 5), (3, 5)]),
+        (LayerNormalization(2, 2.0**-10, channels=True), [(2, 19, 4, 5), (19,), (19,)]),
+    ],
+)
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F16])
+def test_every_implementation_is_within_its_bound(dtype, primitive, shapes, engine):
+    x = shapes[0]
+    axes = tuple(range(primitive.axis, len(x)))
+    k = int(np.prod([x[a] for a in axes]))
+
+    def scale(x, factor, bias=None):
+        factor = np.abs(factor.reshape(primitive.wide(factor.shape, x.ndim)))
+        shift = 0 if bias is None else np.abs(bias.reshape(primitive.wide(bias.shape, x.ndim)))
+        deviation = np.sqrt(x.var(axes, keepdims=True) + primitive.epsilon)
+        y = np.abs(x - x.mean(axes, keepdims=True)) / deviation
+        return (np.abs(x).mean(axes, keepdims=True) / deviation * (1 + 2 * y) + y) * factor + shift
+
+    # The mean is off by k + 5 units of mean |x|: a difference over the deviation, and twice that relative to it. The
+    # sum of squares rounds k times, half of it under the root; root 6 units, two divisions 5 each, four roundings.
+    check_op(engine, primitive, *shapes, ulps=k + 5 + 20, scale=scale, dtype=dtype)

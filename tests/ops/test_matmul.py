@@ -6,7 +6,10 @@ import pytest
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
+from clgraph.ops.activation import Activation
+from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
+from tests.support.check_op import check_op
 from tests.support.onnx_case import agree
 
 SHAPES = [
@@ -41,3 +44,35 @@ def test_gemm_agrees_with_onnxruntime(transposed, alpha_beta, opset, rng):
 def test_refuses_matrices_that_do_not_fit():
     with pytest.raises(ShapeError, match=r"has 4 columns, \[5, 2\] has 5 rows"):
         MatMul().infer([Layout(DType.F32, (3, 4)), Layout(DType.F32, (5, 2))])
+
+
+DEVICE_SHAPES = [
+    *SHAPES,
+    ((37, 19), (19, 45)),
+    ((2, 3, 33, 17), (2, 3, 17, 20)),
+    ((1, 70), (70, 130)),
+    ((65, 64), (64, 96)),
+]
+
+
+def _scale(primitive):
+    return lambda *arrays: primitive.reference(*map(np.abs, arrays))[0]
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("shapes", DEVICE_SHAPES)
+@pytest.mark.parametrize("constant", [(), (1,)])
+def test_every_implementation_is_within_the_bound_of_its_sum(shapes, constant, engine):
+    # A sum of K products rounds K times.
+    check_op(engine, MatMul(), *shapes, ulps=shapes[0][-1] + 1, scale=_scale(MatMul()), constant=constant)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("transposed", [(True, False), (False, True), (True, True)])
+def test_transposed_inputs_bias_and_fused_operations(transposed, engine):
+    primitive = MatMul(*transposed)
+    a, b = ((19, 37) if transposed[0] else (37, 19)), ((45, 19) if transposed[1] else (19, 45))
+    fused = [(Activation("relu"), [], 0), (Eltwise("mul"), [(37, 1)], 0)]
+    scale = lambda a, b, c, m: _scale(primitive)(a, b, c) * np.abs(m)  # noqa: E731
+    check_op(engine, primitive, a, b, (45,), ulps=19 + 2 + 1, scale=scale, fused=fused)
+    check_op(engine, primitive, a, b, (37, 1), ulps=19 + 2, scale=_scale(primitive), dtype=DType.F16)

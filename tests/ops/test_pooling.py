@@ -1,10 +1,16 @@
 """Pooling over windows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
 from clgraph.errors import UnsupportedError
+from clgraph.ops.activation import Activation
 from clgraph.ops.pooling import Pooling
+from tests.support.check_op import check_op
 from tests.support.onnx_case import agree
 
 CASES = {
@@ -75,3 +81,37 @@ def test_the_indices_of_a_max_pool_are_refused(rng):
         agree(
             "MaxPool", [rng.standard_normal((1, 2, 6, 6)).astype(np.float32)], opset=12, kernel_shape=[2, 2], outputs=2
         )
+
+
+DEVICE_CASES = {
+    "plain": ((2, 19, 9, 8), ((3, 2),)),
+    "padded_strided": ((1, 16, 15, 14), ((3, 3), (2, 2), (1, 1), ((1, 1), (1, 1)))),
+    "halving": ((1, 33, 14, 13), ((2, 2), (2, 2))),
+    "uneven": ((1, 3, 9, 8), ((2, 3), (2, 1), (2, 1), ((0, 1), (1, 2)))),
+    "ceil": ((1, 5, 10, 8), ((3, 3), (2, 2), (1, 1), ((0, 0), (0, 0)), True)),
+    "one_axis": ((2, 3, 11), ((3,), (2,))),
+    "three_axes": ((1, 2, 5, 6, 4), ((2, 3, 2),)),
+}
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("case", DEVICE_CASES)
+def test_a_maximum_is_exact(case, engine):
+    shape, arguments = DEVICE_CASES[case]
+    negative = {0: lambda rng, s: rng.standard_normal(s) - 5}
+    check_op(engine, Pooling("max", *arguments), shape)
+    check_op(engine, Pooling("max", *arguments), shape, draw=negative, families=["normal"])
+    check_op(engine, Pooling("max", *arguments), shape, dtype=DType.F16, fused=[(Activation("relu"), [], 0)])
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("count_include_pad", [False, True])
+@pytest.mark.parametrize("case", DEVICE_CASES)
+def test_an_average_is_within_the_bound_of_its_sum(case, count_include_pad, engine):
+    shape, (kernel, *rest) = DEVICE_CASES[case]
+    primitive = Pooling("average", kernel, *rest)
+    primitive = replace(primitive, count_include_pad=count_include_pad)
+    bound = primitive.bind([Layout(DType.F32, shape)], [None]).primitive
+    # A sum of as many as the window has, and OpenCL's 2.5 ulps of a division.
+    ulps, scale = np.prod(kernel) + 5, lambda x: bound.reference(np.abs(x))[0]
+    check_op(engine, primitive, shape, ulps=ulps, scale=scale)

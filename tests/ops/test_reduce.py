@@ -3,6 +3,10 @@
 import numpy as np
 import pytest
 
+from clgraph.core.dtype import DType
+from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.reduce import Reduce
+from tests.support.check_op import check_op
 from tests.support.onnx_case import agree
 
 OPS = ["Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "SumSquare", "LogSum", "LogSumExp"]
@@ -49,3 +53,61 @@ def test_integers_are_reduced(rng):
     for op in ("Sum", "Max", "Min", "Prod"):
         agree(f"Reduce{op}", [x, np.array([1], np.int64)], opset=18, constant=(1,))
     agree("ReduceSum", [x.astype(np.int64)], opset=13)
+
+
+def _positive(rng, shape):
+    return rng.uniform(0.25, 2, shape)
+
+
+# Units of 2^-24 for n elements: a sum of n rounds n times; a division has OpenCL's 2.5 ulps (5 units), square root,
+# logarithm and exponential 3 (6 units). A relative error of the sum is an absolute one of its logarithm.
+BOUNDS = {
+    "sum": (lambda n: n, lambda r, x: r(np.abs(x))),
+    "mean": (lambda n: n + 5, lambda r, x: r(np.abs(x))),
+    "max": (lambda n: 0, None),
+    "min": (lambda n: 0, None),
+    "prod": (lambda n: n, None),
+    "l1": (lambda n: n, None),
+    "l2": (lambda n: n + 6, None),
+    "sum_square": (lambda n: n + 1, None),
+    "log_sum": (lambda n: n + 6, lambda r, x: 1 + np.abs(r(x))),
+    "log_sum_exp": (lambda n: n + 15, lambda r, x: 1 + np.abs(r(x))),
+}
+DEVICE_SHAPES = [
+    ((3, 5, 7), (1,)),
+    ((3, 5, 7), (0, 2)),
+    ((2, 19, 6, 5), (2, 3)),
+    ((4, 33), (1,)),
+    ((65,), (0,)),
+    ((2, 3), ()),
+]
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize(("shape", "axes"), DEVICE_SHAPES)
+@pytest.mark.parametrize("function", BOUNDS)
+def test_every_function_is_computed_within_its_bound(function, shape, axes, engine):
+    ulps, scale = BOUNDS[function]
+    count = int(np.prod([shape[a] for a in axes]))
+    for keepdims in (True, False):
+        primitive = Reduce(function, axes, keepdims)
+        size = None if scale is None else lambda x, p=primitive: scale(lambda v: p.reference(v)[0], x)
+        draw = {0: _positive} if function in ("prod", "log_sum") else {}
+        check_op(engine, primitive, shape, ulps=ulps(count), scale=size, draw=draw)
+
+
+@pytest.mark.opencl
+def test_fused_operations_and_halves(engine):
+    primitive = Reduce("mean", (2, 3))
+    scale = lambda x, b: primitive.reference(np.abs(x))[0] + np.abs(b)  # noqa: E731
+    fused = [(Eltwise("add"), [(19, 1, 1)], 0)]
+    for dtype in (DType.F32, DType.F16):
+        check_op(engine, primitive, (2, 19, 6, 5), ulps=30 + 5 + 1, scale=scale, fused=fused, dtype=dtype)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("function", ["sum", "max", "min", "prod", "l1", "sum_square"])
+@pytest.mark.parametrize("dtype", [DType.I64, DType.I32])
+def test_integers_are_reduced_exactly(function, dtype, engine):
+    draw = {0: lambda rng, shape: rng.integers(-4, 5, shape)}
+    check_op(engine, Reduce(function, (1,), False), (4, 7, 3), dtype=dtype, draw=draw)

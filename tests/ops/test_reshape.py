@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from clgraph.core.dtype import DType
 from clgraph.errors import ShapeError, UnsupportedError
 from clgraph.frontend.onnx_loader import load_model
 from clgraph.ops.reshape import Reshape
+from tests.support.check_op import check_op
 from tests.support.onnx_case import agree, one_node
 
 
@@ -57,3 +59,13 @@ def test_refuses_a_shape_of_another_count():
     model, _ = one_node("Reshape", [np.zeros((2, 3), np.float32), ints(4, -1)], opset=13, constant=(1,))
     with pytest.raises(ShapeError, match="6 elements"):
         load_model(model).build()
+
+
+TYPES = [DType.F32, DType.F16, DType.F64, DType.I64, DType.I32, DType.U8, DType.BOOL]
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("dtype", TYPES)
+def test_every_implementation_copies_exactly(dtype, engine):
+    check_op(engine, Reshape((5, -1)), (3, 4, 5), dtype=dtype, families=["normal"])
+    check_op(engine, Reshape(()), (1, 1), dtype=dtype, families=["normal"])

@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
+from clgraph.core.dtype import DType
 from clgraph.errors import UnsupportedError
+from clgraph.ops.resize import Resize
+from tests.support.check_op import check_op
 from tests.support.onnx_case import agree
 
 COORDINATES = ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"]
@@ -65,3 +68,19 @@ def test_old_resize_and_upsample_agree_with_onnxruntime(mode, x):
 def test_antialias_is_refused(x):
     with pytest.raises(UnsupportedError, match="antialias"):
         agree("Resize", [x, None, DOWN], opset=18, constant=(2,), mode="linear", antialias=1)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F16])
+@pytest.mark.parametrize("size", [(1, 2, 11, 9), (1, 2, 3, 4), (1, 2, 10, 12)])
+@pytest.mark.parametrize("rule", COORDINATES)
+def test_every_implementation_is_within_its_bound(rule, size, dtype, engine):
+    shape = (1, 2, 5, 6)
+    scales = tuple(n / d for n, d in zip(size, shape, strict=True))
+    check_op(engine, Resize("nearest", rule, "floor", shape=size, scales=scales), shape, dtype=dtype)
+    scale = lambda x: np.abs(x).max()  # noqa: E731
+    # A term: two weights rounded, their product and the term: 4 units; sums of 4 and 16 terms. The weights of a cubic
+    # add up to at most 1.5 in size along an axis.
+    check_op(engine, Resize("linear", rule, shape=size, scales=scales), shape, ulps=4 + 4, scale=scale, dtype=dtype)
+    cubic = Resize("cubic", rule, shape=size, scales=scales)
+    check_op(engine, cubic, shape, ulps=1.5**2 * (4 + 16), scale=scale, dtype=dtype)

@@ -3,6 +3,11 @@
 import numpy as np
 import pytest
 
+from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
+from clgraph.ops.fill import Fill, FillRef
+from clgraph.selector.query import Query
+from tests.support.check_op import run_raw
 from tests.support.onnx_case import agree
 
 
@@ -39,3 +44,12 @@ def test_dropout_and_identity_leave_no_layer(opset, rng):
     assert len(agree("Dropout", [x], opset=opset)) == 0
     if opset >= 12:
         agree("Dropout", [x], opset=opset, outputs=2)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize(("value", "dtype"), [(1.5, DType.F32), (-2, DType.I64), (True, DType.BOOL), (0.5, DType.F16)])
+def test_a_filled_tensor_is_exact(value, dtype, engine):
+    # Passes fold it wherever it stands: it reads nothing.
+    primitive, layout = Fill(value, dtype, (3, 5)), Layout(dtype, (3, 5))
+    (memory,) = run_raw(engine, FillRef, Query(primitive, (), (layout,), engine.info, 0), [])
+    np.testing.assert_array_equal(memory.reshape(3, 5), primitive.reference()[0])

@@ -3,7 +3,11 @@
 import numpy as np
 import pytest
 
+from clgraph.core.dtype import DType
 from clgraph.errors import ShapeError
+from clgraph.ops.slice import Slice
+from clgraph.ops.split import Split
+from tests.support.check_op import check_op
 from tests.support.onnx_case import agree
 
 BIG = 2**31 - 1
@@ -52,3 +56,15 @@ def test_refuses_parts_that_do_not_make_up_the_axis(rng):
     x = rng.standard_normal((7, 2)).astype(np.float32)
     with pytest.raises(ShapeError, match="do not make up"):
         agree("Split", [x, np.array([3, 3], np.int64)], opset=13, outputs=2, constant=(1,))
+
+
+TYPES = [DType.F32, DType.F16, DType.F64, DType.I64, DType.I32, DType.U8, DType.BOOL]
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("dtype", TYPES)
+def test_every_implementation_copies_exactly(dtype, engine):
+    parts = Slice((1, 0, 4), (3, 19, -1), (1, 2, -2))
+    check_op(engine, parts, (3, 19, 5), dtype=dtype, families=["normal"])
+    check_op(engine, Split(1, (1, 16, 2)), (3, 19, 5), dtype=dtype, families=["normal"])
+    check_op(engine, Split(0, (3, 0)), (3, 2), dtype=dtype, families=["normal"])
