@@ -8,7 +8,7 @@ from math import prod
 from clgraph.core.format import Format, feature_blocked
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.convolution_blocks import PLANAR, Block, best_block, ids
-from clgraph.ops.convolution_tiles import TILE, square, weights_refusal
+from clgraph.ops.convolution_tiles import TILE, operand_proposals, square, weights_refusal
 from clgraph.ops.tile_cost import Split, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.ops.tile_geometry import (
     LANES,
@@ -121,10 +121,9 @@ class ConvPlanar(Implementation[Convolution]):
 
     @classmethod
     def formats(cls, q: Query[Convolution]) -> tuple[Formats, ...]:
-        blocked, out = feature_blocked(q.outputs[0].rank), q.outputs[0]
-        operands = (blocked if x.shape == out.shape else None for x in q.inputs[q.arity :])
-        plain = Format.plain(q.inputs[0].rank)
-        return (Formats((plain, *(None,) * (q.arity - 1), *operands), (blocked,)),)
+        own = (Format.plain(q.inputs[0].rank), *(None,) * (q.arity - 1))
+        out = q.outputs[0]
+        return operand_proposals(q, own, range(q.arity, len(q.inputs)), feature_blocked(out.rank), out)
 
     @classmethod
     def weights(cls, q: Query[Convolution]) -> Mapping[int, Format]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format, feature_blocked
-from clgraph.core.layout import Halo
+from clgraph.core.layout import Halo, Layout
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.convolution_blocks import BLOCKED, Block, best_block, ids
 from clgraph.ops.tile_cost import Split, split, step_seconds, ticket_seconds, worker_flops
@@ -114,10 +114,23 @@ def weights_refusal(q: Query[Any], what: str) -> str | None:
 
 
 def wanted_formats(q: Query[Any]) -> tuple[Formats, ...]:
-    """Return the proposal of blocked operators: input, result and operands of its shape blocked, the rest as it is."""
+    """Return the proposals of blocked operators: input, result and operands of its shape blocked, the rest as it is.
+
+    A broadcast operand with the result's channels is read in both formats; the second proposal has it blocked too.
+    """
     blocked, out = feature_blocked(q.outputs[0].rank), q.outputs[0]
-    operands = (blocked if x.shape == out.shape else None for x in q.inputs[q.arity :])
-    return (Formats((blocked, *(None,) * (q.arity - 1), *operands), (blocked,)),)
+    own = (blocked, *(None,) * (q.arity - 1))
+    return operand_proposals(q, own, range(q.arity, len(q.inputs)), blocked, out)
+
+
+def operand_proposals(
+    q: Query[Any], own: tuple[Format | None, ...], slots: Iterable[int], blocked: Format, out: Layout
+) -> tuple[Formats, ...]:
+    """Return one or two proposals: *own*, then the inputs in *slots*, those broadcast over pixels blocked or not."""
+    operands = [q.inputs[s] for s in slots]
+    plain = tuple(blocked if x.shape == out.shape else None for x in operands)
+    either = tuple(blocked if x.rank == out.rank and x.shape[1] == out.shape[1] else None for x in operands)
+    return tuple(Formats((*own, *which), (blocked,)) for which in dict.fromkeys((either, plain)))
 
 
 def _flat(q: Query[Convolution], x: Planes, y: Planes) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from clgraph.core.format import Format, feature_blocked
 from clgraph.ops.activation import Activation
-from clgraph.ops.convolution_tiles import TILE
+from clgraph.ops.convolution_tiles import TILE, operand_proposals
 from clgraph.ops.copy_tiles import VECTOR_SECONDS, as_rows, copy_fsv16, copy_rows, row_pitches
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.tile_cost import step_seconds
@@ -61,8 +61,7 @@ class Blocked(Implementation[Any]):
         out = q.outputs[0]
         if out.rank not in (3, 4):
             return ()
-        blocked = feature_blocked(out.rank)
-        return (Formats(tuple(blocked if x.shape == out.shape else None for x in q.inputs), (blocked,)),)
+        return operand_proposals(q, (), range(len(q.inputs)), feature_blocked(out.rank), out)
 
     @classmethod
     def overwrites(cls, q: Query[Any]) -> frozenset[int]:
