@@ -53,7 +53,10 @@ def part_of(whole: Layout, axis: int, start: int, shape: tuple[int, ...]) -> tup
 
 def cuts(node: Node) -> tuple[int, list[int]] | None:
     """Return the axis that a slice or split cuts and where each result begins; ``None`` when it does more than that."""
-    p, shape = node.primitive, node.inputs[0].layout.shape
+    p = node.primitive
+    if not node.inputs:
+        return None
+    shape = node.inputs[0].layout.shape
     if isinstance(p, Split):
         return p.axis, [sum(p.sizes[:i]) for i in range(len(p.sizes))]
     if not isinstance(p, Slice) or any(step != 1 for step in p.steps):
