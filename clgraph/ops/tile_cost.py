@@ -36,7 +36,7 @@ def split(count: int, piece_seconds: float, seconds: float, workers: int) -> Spl
     parts = max(1, min(count, round(count * piece_seconds / max(seconds, 1e-12))))
     if workers < parts < 5 * workers or (count >= workers and parts < workers):
         parts = min(count, -(-parts // workers) * workers)
-    each = -(-count // parts)
+    each = max(1, -(-count // parts))
     return Split(-(-count // each), each)
 
 
