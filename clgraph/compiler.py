@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +20,7 @@ from clgraph.network.steps import texts
 from clgraph.passes.base import Context, Observer, PassManager
 from clgraph.passes.observers import Dump, Time, Verify, VerifyNumbers
 from clgraph.passes.pipeline import default_pipeline
-from clgraph.runtime.device import find_device
+from clgraph.runtime.device import Device, find_device
 from clgraph.runtime.driver import choose_options
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.null import HostEngine
@@ -162,10 +163,16 @@ def open_engines(options: Settings) -> dict[str, Engine | HostEngine]:
     device = find_device(options.device)
     found: list[Engine | HostEngine] = []
     if device.info.kind != "host":
-        found.append(Engine(device, options.threads, out_of_order=options.out_of_order))
+        found.append(_open(device, options.threads, options.out_of_order))
     if not (found and options.strict):
         found.append(HostEngine())
     return {engine.info.name: engine for engine in found}
+
+
+@functools.lru_cache(maxsize=8)
+def _open(device: Device, threads: int | None, out_of_order: bool) -> Engine:
+    """Return the engine of a device: models share it, so that each kernel is loaded once a process."""
+    return Engine(device, threads, out_of_order=out_of_order)
 
 
 def _load(source: Source) -> Topology:
