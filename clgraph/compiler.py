@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import clgraph.ops  # noqa: F401  # registers the implementations that options name
 from clgraph.core.registry import load_plugins
 from clgraph.errors import OptionError
 from clgraph.graph.primitive import Array
@@ -24,6 +25,7 @@ from clgraph.runtime.device import Device, find_device
 from clgraph.runtime.driver import choose_options
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.null import HostEngine
+from clgraph.selector.implementation import IMPLEMENTATIONS
 from clgraph.selector.query import DeviceInfo
 from clgraph.settings import Settings, settings
 
@@ -100,8 +102,15 @@ class Compiler:
     _made: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        """Open the device; raises ``DeviceError`` when there is none such."""
+        """Open the device.
+
+        Raises:
+            DeviceError: There is no such device.
+            OptionError: What is denied is no implementation.
+        """
         options = self.options
+        if unknown := sorted(options.deny_kernels - set(IMPLEMENTATIONS)):
+            raise OptionError(f"no implementation is called {unknown[0]!r}, so that it cannot be denied")
         runs = options.device != "null"
         self.engines = open_engines(options) if runs else {}
         self.context = Context(
@@ -114,7 +123,7 @@ class Compiler:
         )
 
     def specialise(self, topology: Topology, shapes: Shapes) -> Specialisation:
-        """Return *topology* compiled for input *shapes*."""
+        """Return *topology* compiled for input *shapes*; raises whatever is wrong with them or with the options."""
         program = topology.build(shapes)
         clock = Time()
         observers = [clock, *self._observers(shapes)]
@@ -122,6 +131,8 @@ class Compiler:
         PassManager(default_pipeline(), observers, disabled=options.disable_passes, stop_after=options.stop_after).run(
             program, self.context
         )
+        if lost := sorted(set(self.context.forced) - {node.name for node in program}):
+            raise OptionError(f"no node of the compiled program is called {lost[0]!r}, so that no kernel can be forced")
         network = None if self.context.execute is None else Network(program, self.engines)
         self._made += 1
         return Specialisation(program, network, tuple(PassRecord(*row) for row in clock.rows))
