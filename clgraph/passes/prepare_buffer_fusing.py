@@ -37,7 +37,7 @@ class PrepareBufferFusing(Pass):
     """
 
     name: ClassVar[str] = "prepare_buffer_fusing"
-    needs: ClassVar[Stage] = Stage.FORMATTED
+    needs: ClassVar[Stage] = Stage.PLACED
 
     def run(self, program: Program, context: Context) -> int:
         before = sum(map(is_in_place, program))

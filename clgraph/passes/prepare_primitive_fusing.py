@@ -75,18 +75,16 @@ def _why_not_behind(program: Program, context: Context, peer: Node, slot: int, i
     value = peer.inputs[slot]
     if value is not into.output or len(into.outputs) > 1:
         return "it has several results"
+    others = [v for i, v in enumerate(peer.inputs) if i != slot]
+    dependent = next((v for v in others if len(value.uses) > 1 and program.depends(v, into)), None)
+    if dependent is not None:
+        return f"{dependent.name} is computed from it: a cycle"
     if (why := read_outside(program, value, [peer]) or apart([into, peer])) is not None:
         return why
-    if len(value.uses) > 1:
-        return f"{peer.name} reads {value.name} twice"
     if value.layout.shape != peer.output.layout.shape or value.layout.dtype != peer.output.layout.dtype:
         return f"{value.layout} is not yet the full result {peer.output.layout}"
     if peer.primitive.as_post(slot) is None:
         return f"{peer.primitive} has no post-operation for its input {slot}"
-    others = [v for i, v in enumerate(peer.inputs) if i != slot]
-    dependent = next((v for v in others if program.depends(v, into)), None)
-    if dependent is not None:
-        return f"{dependent.name} depends on {into.name}: a cycle"
     q = context.query(into)
     extra = tuple(v.layout for v in others)
     operands = {i: len(q.inputs) + n for n, i in enumerate(i for i in range(len(peer.inputs)) if i != slot)}

@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clgraph.graph.program import Program, Value
+from clgraph.ops.reshape import Reshape
+from clgraph.ops.slice import Slice
+from clgraph.ops.split import Split
+from clgraph.passes.prepare_buffer_fusing import PrepareBufferFusing
+from clgraph.passes.selection import is_in_place
+from tests.support.fakes import fake_registry
+from tests.support.programs import RELU, Net, compile_all, run
+
+
+def _net(*channels: int, size: int = 8) -> tuple[Net, list[str]]:
+    """Return a net with one activation a channel count, on an input each."""
+    net = Net()
+    return net, [net.add(f"p{i}", RELU, net.input(f"x{i}", (1, c, size, size))) for i, c in enumerate(channels)]
+
+
+def _in_place(program: Program) -> set[str]:
+    return {n.name for n in program if is_in_place(n)}
+
+
+def element_bytes(value: Value) -> np.ndarray:
+    """Return the byte address, in its arena, of every logical element of *value*."""
+    layout = value.layout
+    assert value.buffer is not None
+    start = (value.buffer.offset or 0) + value.offset
+    index = np.indices(layout.shape).reshape(layout.rank, -1)
+    at = np.zeros(index.shape[1], np.int64)
+    for axis in range(layout.rank):
+        i = index[axis] + layout.halos[axis][0]
+        block = layout.format.block(axis)
+        at += (i // block) * layout.all_pitches[axis] + (i % block) * layout.inner_pitches[axis]
+    return start + at.reshape(layout.shape) * layout.dtype.itemsize
+
+
+def check_sharing(program: Program) -> None:
+    """Check that every node that runs nothing has its results where its inputs are, by the addresses of elements."""
+    for node in program:
+        if not is_in_place(node):
+            continue
+        sources = [element_bytes(v) for v in node.inputs]
+        results = [element_bytes(v) for v in node.outputs]
+        for expected, found in zip(node.primitive.reference(*sources), results, strict=True):
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_aligned_parts_of_a_concat_lie_in_its_result() -> None:
+    net, parts = _net(16, 4, 32)
+    net.add("y", RELU, net.concat("c", *parts))
+    program = run(net.program("y"), PrepareBufferFusing())
+    assert _in_place(program) == {"c"}
+    c = program["c"]
+    assert [v.offset for v in c.inputs] == [0, 16 * 256, 20 * 256]
+    assert len({id(v.buffer) for v in (*c.inputs, c.output)}) == 1
+    assert [str(v.layout) for v in c.inputs][1] == "f32:bfyx:1x4x8x8/3328,64,8,1"
+
+
+def test_concats_inside_concats_share_the_outermost_buffer() -> None:
+    net, parts = _net(16, 16, 16)
+    inner = net.concat("inner", parts[0], parts[1])
+    net.add("y", RELU, net.concat("outer", inner, parts[2]))
+    net.add("z", RELU, inner)
+    program = compile_all(net.program("y", "z"), disabled=frozenset({"prepare_primitive_fusing"}))
+    assert {"inner", "outer"} <= _in_place(program)
+    check_sharing(program)
+    assert len({id(v.buffer) for n in ("inner", "outer") for v in program[n].inputs}) == 1
+
+
+@pytest.mark.parametrize("why", ["input", "output", "constant", "twice", "shared", "alignment"])
+def test_a_concat_stays_a_copy_when_a_part_cannot_move(why: str) -> None:
+    net, parts = _net(16, 3 if why == "alignment" else 16, size=5 if why == "alignment" else 8)
+    more = []
+    if why == "input":
+        parts[1] = net.input("raw", (1, 16, 8, 8))
+    elif why == "output":
+        more = [parts[1]]
+    elif why == "constant":
+        parts[1] = net.data("data", 1, 16, 8, 8)
+    elif why == "twice":
+        parts[1] = parts[0]
+    elif why == "shared":
+        more = [net.add("w", RELU, net.concat("d", parts[1], net.add("q", RELU, "x0")))]
+    net.add("y", RELU, net.concat("c", *parts))
+    program = run(net.program("y", *more), PrepareBufferFusing())
+    assert len(_in_place(program) & {"c", "d"}) == (1 if why == "shared" else 0)
+
+
+def test_a_part_with_an_unfilled_block_in_the_middle_stays_a_copy_in_blocks() -> None:
+    for channels, expected in (((16, 8), {"c"}), ((8, 16), set())):
+        net = Net()
+        x = net.input("x", (1, 16, 12, 12))
+        joined = net.concat("c", *(net.conv(f"p{i}", x, 16, n) for i, n in enumerate(channels)))
+        net.conv("y", joined, 24, 16)
+        program = compile_all(net.program("y"))
+        blocked = {n.name for n in program if n.name == "c" and n.output.layout.format.blocks}
+        assert blocked & _in_place(program) == expected
+        check_sharing(program)
+
+
+def test_the_parts_of_a_split_are_views_and_an_output_is_a_copy() -> None:
+    for outputs in (("a", "b"), ("a", "parts1")):
+        net, (h,) = _net(32)
+        net.add("s", Split(1, (16, 16)), h, outputs=("parts0", "parts1"))
+        net.add("a", RELU, "parts0")
+        net.add("b", RELU, "parts1")
+        program = run(net.program(*outputs), PrepareBufferFusing())
+        assert ("s" in _in_place(program)) == (outputs == ("a", "b"))
+
+
+def test_a_slice_of_one_axis_is_a_view_and_of_two_or_with_steps_is_a_copy() -> None:
+    whole = ((0, 0, 0, 0), (1, 32, 8, 8))
+    cases = {
+        "view": Slice((0, 16, 0, 0), whole[1], (1, 1, 1, 1)),
+        "two": Slice((0, 16, 4, 0), whole[1], (1, 1, 1, 1)),
+        "steps": Slice(*whole, (1, 2, 1, 1)),
+        "unaligned": Slice((0, 0, 0, 3), whole[1], (1, 1, 1, 1)),
+    }
+    for case, primitive in cases.items():
+        net, (h,) = _net(32)
+        net.add("y", RELU, net.add("s", primitive, h))
+        assert ("s" in _in_place(run(net.program("y"), PrepareBufferFusing()))) == (case == "view")
+
+
+def test_a_reshape_of_a_dense_tensor_is_a_view_also_of_an_input_and_to_an_output() -> None:
+    net = Net()
+    net.add("a", Reshape((4, 8)), net.input("x", (2, 4, 4)))
+    net.add("b", Reshape((32,)), net.add("h", RELU, "x"))
+    program = compile_all(net.program("a", "b"))
+    assert _in_place(program) == {"a", "b"}
+    check_sharing(program)
+
+
+def test_a_reshape_of_a_part_with_gaps_is_a_copy() -> None:
+    net, (h,) = _net(32)
+    net.add("s", Slice((0, 0, 4, 0), (1, 32, 8, 8), (1, 1, 1, 1)), h)
+    net.add("y", RELU, net.add("flat", Reshape((32, 32)), net.add("k", RELU, "s")))
+    net.add("z", RELU, net.add("flat_view", Reshape((32, 32)), "s"))
+    program = run(net.program("y", "z"), PrepareBufferFusing())
+    assert "s" in _in_place(program) or "flat_view" in _in_place(program)
+    check_sharing(program)
+
+
+@st.composite
+def joined(draw):
+    """Nets with concats, cuts and reshapes of convolutions and activations, nested and with several readers."""
+    net = Net()
+    size = draw(st.integers(1, 9))
+    values = {}
+    for i in range(draw(st.integers(2, 5))):
+        channels = draw(st.one_of(st.integers(1, 260), st.sampled_from([16, 32, 48, 64])))
+        x = net.input(f"x{i}", (draw(st.just(1)), channels, size, size))
+        name = net.add(f"p{i}", RELU, x) if draw(st.booleans()) else net.conv(f"p{i}", x, channels, channels)
+        values[name] = (1, channels, size, size)
+    for i in range(draw(st.integers(1, 5))):
+        kind = draw(st.sampled_from(["concat", "concat", "split", "reshape", "conv", "relu"]))
+        name, shape = draw(st.sampled_from(sorted(values.items())))
+        if kind == "concat":
+            axis = draw(st.sampled_from([1, 1, 1, 0, 2]))
+            fits = [n for n, s in values.items() if s[:axis] + s[axis + 1 :] == shape[:axis] + shape[axis + 1 :]]
+            chosen = draw(st.lists(st.sampled_from(sorted(fits)), min_size=1, max_size=5))
+            total = sum(values[n][axis] for n in chosen)
+            values[net.concat(f"c{i}", *chosen, axis=axis)] = (*shape[:axis], total, *shape[axis + 1 :])
+        elif kind == "split" and shape[1] > 1:
+            cut = draw(st.one_of(st.integers(1, shape[1] - 1), st.just(min(16, shape[1] - 1))))
+            net.add(f"s{i}", Split(1, (cut, shape[1] - cut)), name, outputs=(f"s{i}a", f"s{i}b"))
+            values[f"s{i}a"], values[f"s{i}b"] = (1, cut, *shape[2:]), (1, shape[1] - cut, *shape[2:])
+        elif kind == "reshape":
+            net.add(f"r{i}", Reshape((shape[0], shape[1], 1, shape[2] * shape[3])), name)
+            values[f"r{i}"] = (shape[0], shape[1], 1, shape[2] * shape[3])
+        elif kind == "conv":
+            values[net.conv(f"v{i}", name, shape[1], shape[1], kernel=draw(st.sampled_from([1, 3])))] = shape
+        else:
+            values[net.add(f"a{i}", RELU, name)] = shape
+    read = {n for layer in net.layers for n in layer.inputs}
+    return net, [n for n in values if n not in read] or [sorted(values)[0]]
+
+
+@given(joined())
+@settings(max_examples=60, deadline=None)
+def test_whatever_is_joined_and_cut_lies_where_it_should(case) -> None:
+    with fake_registry():
+        net, outputs = case
+        program = compile_all(net.program(*outputs))
+        check_sharing(program)
+        assert all(v.layout.is_dense_plain for _, v in program.outputs)
