@@ -8,9 +8,12 @@ import pytest
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import DeviceMemoryError, InputError, ProgramError
+from clgraph.graph.buffer import Arena
 from clgraph.graph.program import Program, Stage, Value
 from clgraph.network.network import Network
 from clgraph.runtime.engine import Engine
+from clgraph.runtime.null import HostEngine
+from clgraph.selector.query import DeviceInfo
 from tests.support.tiny import Scale, ScaleLaunch, ScaleTile, linked, planned
 
 pytestmark = pytest.mark.opencl
@@ -164,22 +167,25 @@ def test_memory_is_cut_into_banks_no_larger_than_the_device_allocates(engine, mo
         np.testing.assert_array_equal(got[name], array)
 
 
-def test_on_an_out_of_order_queue_every_kernel_waits_for_what_it_reads(engine):
+PAIRS = [(ScaleLaunch, ScaleTile), (ScaleTile, ScaleTile), (ScaleLaunch, ScaleLaunch)]
+
+
+@pytest.mark.parametrize("implementations", PAIRS)
+def test_on_an_out_of_order_queue_every_kernel_waits_for_what_it_reads(engine, implementations):
+    """Two chains side by side that meet at the end."""
     unordered = Engine(engine.device, out_of_order=True)
-    x = Value("x", Layout(DType.F32, (3, 35)))
-    nodes = [linked(x, Scale(0.5, 1), "a0"), linked(x, Scale(-0.5, 2), "b0")]
+    x = Value("x", Layout(DType.F32, (50, 400)))
+    nodes = [linked(x, Scale(0.5, 1), "a0"), linked(x, Scale(-0.5, 1), "b0")]
     for i in range(1, 12):
-        nodes += [
-            linked(nodes[-2].output, Scale(0.5, 1), f"a{i}"),
-            linked(nodes[-2 + 1].output, Scale(-0.5, 2), f"b{i}"),
-        ]
+        shift = 1 + i % 2
+        a, b = nodes[-2:]
+        nodes += [linked(a.output, Scale(0.5, shift), f"a{i}"), linked(b.output, Scale(-0.5, shift), f"b{i}")]
     nodes.append(linked(nodes[-2].output, Scale(1.0, 2), "y", nodes[-1].output))
-    program = planned(
-        Program([x], [("y", nodes[-1].output)], nodes), unordered.info, [ScaleLaunch, ScaleTile] * 12 + [ScaleTile]
-    )
+    program = Program([x], [("y", nodes[-1].output)], nodes)
+    planned(program, unordered.info, [*implementations * 12, ScaleTile])
     network = Network(program, {unordered.info.name: unordered})
     for _ in range(20):
-        array = feed()
+        array = feed((50, 400))
         got = network.run({"x": array})["y"]
         np.testing.assert_allclose(got, expected(program, array)["y"], rtol=0, atol=BOUND)
 
@@ -203,3 +209,42 @@ def test_values_go_from_one_device_to_another(engine):
         got, want = network.run({"x": x}), expected(program, x)
         np.testing.assert_allclose(got["y"], want["c"], rtol=0, atol=BOUND)
         np.testing.assert_allclose(got["b"], want["b"], rtol=0, atol=BOUND)
+
+
+@pytest.mark.parametrize("host", [frozenset(), frozenset({"a", "b"})])
+def test_two_results_that_share_a_buffer_do_not_overwrite_each_other(engine, host):
+    """What a concat along the last axis makes of its inputs: rows of two values in turn."""
+    x = Value("x", Layout(DType.F32, (4, 6)))
+    a, b = linked(x, Scale(1.0, 1), "a"), linked(x, Scale(-1.0, 2), "b")
+    c = linked(a.output, Scale(1.0, 1), "c")
+    program = Program([x], [("c", c.output)], [a, b, c])
+    planned(program, engine.info, [ScaleLaunch, ScaleLaunch, ScaleLaunch], host | {"c"} if host else host)
+    if host:
+        for node, offset in ((a, 0), (b, 6)):
+            node.output.layout = node.output.layout.with_pitches((12, 1))
+            node.output.buffer, node.output.offset = a.output.buffer, offset * 4
+        a.output.buffer.nbytes, a.output.buffer.offset = 4 * 12 * 4, 64 * 20
+        program.arenas[engine.info.name] = Arena(64 * 30, 0, 0)
+    array = feed((4, 6))
+    got = Network(program, {engine.info.name: engine}).run({"x": array})["c"]
+    np.testing.assert_allclose(got, array + 2, rtol=0, atol=BOUND)
+
+
+def test_a_program_on_the_host_alone_needs_no_device():
+    info = DeviceInfo(name="host", kind="host")
+    x = Value("x", Layout(DType.F32, (3, 35)))
+    a = linked(x, Scale(1.5, 1), "a")
+    program = planned(Program([x], [("y", a.output), ("x", x)], [a]), info, [None], frozenset({"a"}))
+    network = Network(program, {"host": HostEngine()})
+    array = feed()
+    got = network.run({"x": array})
+    np.testing.assert_array_equal(got["y"], a.reference(array)[0])
+    np.testing.assert_array_equal(got["x"], array)
+    (command,) = network.profile({"x": array}).commands
+    assert (command.what, command.placement) == ("host", "host")
+
+
+def test_a_tensor_of_no_elements_passes_through(engine):
+    network, _ = chain(engine, [ScaleLaunch, ScaleTile, ScaleTile], shape=(0, 35))
+    assert network.run({"x": feed((0, 35))})["y"].shape == (0, 35)
+    assert [c.node for c in network.profile({"x": feed((0, 35))}).commands] == []

@@ -14,12 +14,13 @@ from clgraph.selector.library import compose
 from tests.support.tiny import Scale, ScaleAddDescriptor, ScaleTile, linked, planned
 
 pytestmark = pytest.mark.opencl
+COUNT = 20_011
 
 
 @pytest.fixture
 def chained(engine):
-    """Forty steps of 15 tickets, each reading the one before."""
-    x = Value("x", Layout(DType.F32, (101,)))
+    """Forty steps, each reading what other workers wrote in the one before."""
+    x = Value("x", Layout(DType.F32, (COUNT,)))
     value, nodes = x, []
     for i in range(40):
         nodes.append(linked(value, Scale(-0.5, 1 + i % 2), f"n{i}"))
@@ -45,7 +46,7 @@ def expected(program, x):
 
 def test_many_steps_in_one_launch_give_the_same_bits_as_a_launch_each_and_leave_the_counters_clean(engine, chained):
     program, places, executor = chained
-    x = np.random.default_rng(1).standard_normal(101).astype(np.float32)
+    x = np.random.default_rng(1).standard_normal(COUNT).astype(np.float32)
     single = [kernel.on(engine.stream, *shape) for kernel, *shape in (executor.bind(i, i + 1) for i in range(40))]
     kernel, grid, group = executor.bind(0, 40)
     whole = kernel.on(engine.stream, grid, group)
@@ -56,7 +57,7 @@ def test_many_steps_in_one_launch_give_the_same_bits_as_a_launch_each_and_leave_
             for step in steps:
                 step()
             found.append(result(program, places))
-            places.write(program.outputs[0][1], np.zeros(101, np.float32))
+            places.write(program.outputs[0][1], np.zeros(COUNT, np.float32))
     assert executor.check() == 0
     for array in found:
         np.testing.assert_array_equal(array, found[0])
@@ -83,14 +84,19 @@ def test_more_banks_than_a_library_addresses_are_refused(engine, chained):
         TileExecutor(table, places)
 
 
-def test_a_step_gets_no_more_workers_than_tickets(engine):
-    x = Value("x", Layout(DType.F32, (5,)))
-    node = linked(x, Scale(1.0, 1), "n")
+def test_a_step_gets_no_more_workers_than_tickets_and_runs_again_and_again(engine):
+    x = Value("x", Layout(DType.F32, (1,)))
+    node = linked(x, Scale(2.0, 1), "n")
     program = planned(Program([x], [("y", node.output)], [node]), engine.info, [ScaleTile])
     places = Places.of(program, engine.info.name, engine, [])
     table = TileTable(compose("test", engine.info.simd))
     table.add(node, steps_of(node)[0])
-    assert TileExecutor(table, places).bind(0, 1)[1] == (1,)
+    kernel, grid, group = TileExecutor(table, places).bind(0, 1)
+    assert grid == (1,)
+    for value in (3.0, 4.0, 5.0):
+        places.write(x, np.array([value], np.float32))
+        kernel.on(engine.stream, grid, group)()
+        assert result(program, places).tolist() == [2 * value + 1]
 
 
 def test_the_descriptor_has_the_pointers_resolved_to_bank_and_offset(engine):

@@ -42,7 +42,7 @@ def test_the_text_is_the_same_bytes_in_another_process():
 
 def test_each_instance_is_written_out_once_under_its_own_name_and_dispatched_by_id():
     library = compose("test", 16)
-    assert library.functions == ("scale_add_test",)
+    assert library.functions == ("copy_test", "scale_add_test")
     assert library.instances == 2
     text = library.text
     for n, shift in enumerate((1, 2)):
@@ -50,8 +50,10 @@ def test_each_instance_is_written_out_once_under_its_own_name_and_dispatched_by_
         assert text.index("#undef SHIFT", start) < text.index("NOINLINE static void shifts_test(const int id,")
         assert f"case {n}: shifts_test_{n}(p, n); break;" in text
     assert text.count("typedef struct { long operand;") == 1, "headers come once"
-    assert text.index("} scale_add_test_desc;") < text.index("static void scale_add_test(")
-    assert text.rindex("executor_tiles(") > text.index("case 0: scale_add_test(")
+    structs = ["} copy_test_desc;", "} scale_add_test_desc;", "shifts_test(const int id"]
+    functions = ["void copy_test(", "void scale_add_test(", "case 0: copy_test(", "case 1: scale_add_test("]
+    places = [text.index(part) for part in [*structs, *functions, "__kernel void executor_tiles("]]
+    assert places == sorted(places)
 
 
 def test_ids_are_positions_in_the_list_of_the_widest_fitting_vectors():

@@ -39,6 +39,13 @@ class ScaleAddDescriptor(Descriptor):
     factor: Float
 
 
+@descriptor("copy_test", library="test")
+class CopyDescriptor(Descriptor):
+    x: Pointer
+    y: Pointer
+    count: Int
+
+
 @dataclass(frozen=True, slots=True)
 class Scale(Primitive):
     """``y = factor * x + shift``; with a second input, ``y = relu(factor * x + shift) * second``."""
@@ -57,13 +64,16 @@ class Scale(Primitive):
 
 
 class ScaleTile(Implementation[Scale]):
+    """A shift of 1 in 15 even tickets, of 2 in two uneven ones: neighbours in a chain are cut at other places."""
+
     name = "test.scale.tile"
     serves = Serves(dtypes=frozenset({DType.F32}))
     general = False
 
     @classmethod
     def plan(cls, q: Query[Scale]) -> Plan:
-        count, chunk = q.inputs[0].count, 7
+        count = q.inputs[0].count
+        chunk = max(1, -(-count // 15) if q.primitive.shift == 1 else -(-count * 9 // 10))
         one = SHIFTS.id(q.device.simd, Micro.of("shift_test.cl", SHIFT=q.primitive.shift))
         d = ScaleAddDescriptor(Ref("in0"), Ref("out0"), count, chunk, one, q.primitive.factor)
         post: tuple[PostStep, ...] = ()
