@@ -13,10 +13,9 @@
 #endif
 
 static float eltwise_apply(const int code, const float a, const float b) {
+  if (code < 128) return post_apply(code, a, b, 0.0f, 0.0f);
   const float r = fmod(a, b);
-  if (code == 129) return r;
-  if (code == 128) return r != 0.0f && (r < 0.0f) != (b < 0.0f) ? r + b : r;
-  return post_apply(code, a, b, 0.0f, 0.0f);
+  return code == 128 && r != 0.0f && (r < 0.0f) != (b < 0.0f) ? r + b : r;
 }
 
 __kernel void eltwise_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(out0), __global const int* table,

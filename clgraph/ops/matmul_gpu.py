@@ -34,7 +34,7 @@ def efficiency(device: DeviceInfo, rows: int, columns: int, count: int) -> float
     tiles = -(-rows // TILE) * -(-columns // TILE) * count
     full = rows * columns * count / (tiles * TILE * TILE)
     busy = min(1.0, tiles / max(device.compute_units, 1))
-    return (0.25 * busy if device.kind == "gpu" else 0.01) * full
+    return (0.25 * busy if device.kind == "gpu" else 0.015) * full
 
 
 @implements(MatMul, name="matmul.gpu_tiled", serves=Serves(dtypes=FLOATS, fuses=FUSABLE))

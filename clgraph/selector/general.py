@@ -209,8 +209,8 @@ class General(Implementation[P]):
 
     @classmethod
     def cost(cls, q: Query[P]) -> float:
-        """Estimate: without vectors or tiles about a fiftieth of a CPU's arithmetic, a tenth of a GPU's."""
-        return roofline(q, 0.02, 0.1) if q.device.kind == "cpu" else roofline(q, 0.1, 0.5)
+        """Estimate: without vectors or tiles half a percent of a CPU's arithmetic, a tenth of a GPU's."""
+        return roofline(q, 0.005, 0.05) if q.device.kind == "cpu" else roofline(q, 0.1, 0.5)
 
 
 def _reaches(operand: Layout, result: Layout) -> bool:
