@@ -22,3 +22,14 @@ def engine(request: pytest.FixtureRequest):
         return Engine(find_device(request.param))
     except ClgraphError as error:
         pytest.skip(f"no device {request.param!r}: {error}")
+
+
+@pytest.fixture(params=DEVICES, scope="session")
+def device(request: pytest.FixtureRequest) -> str:
+    """Return each device of ``CLGRAPH_TEST_DEVICES`` as ``clgraph.compile`` takes it; skip where there is none such."""
+    from clgraph.runtime.device import find_device
+
+    try:
+        return find_device(request.param).info.name
+    except ClgraphError as error:
+        pytest.skip(f"no device {request.param!r}: {error}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from importlib import import_module
 
@@ -9,6 +10,7 @@ import click
 
 from clgraph import __version__
 from clgraph.errors import ClgraphError
+from clgraph.settings import LOG_LEVELS, settings
 
 _COMMANDS = {
     "devices": "List the OpenCL devices there are, with their profiles.",
@@ -44,7 +46,8 @@ class Commands(click.Group):
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="clgraph")
-def cli() -> None:
+@click.option("--log-level", type=click.Choice(LOG_LEVELS), help="Least severe messages shown on the error stream.")
+def cli(log_level: str | None) -> None:
     r"""Compile ONNX models for any OpenCL device, and run them.
 
     \b
@@ -53,8 +56,13 @@ def cli() -> None:
       clgraph demo ocr --text "OpenCL 2026"
       clgraph run model.onnx --random-inputs --shape x=1,3,224,224
       clgraph compile model.onnx --dump-graphs graphs
+      clgraph --log-level info run model.onnx --random-inputs
       clgraph COMMAND --help
     """
+    level = (log_level or settings().log_level).upper()
+    shown = logging.StreamHandler()
+    shown.setLevel(level)
+    logging.basicConfig(level=level, handlers=[shown], format="%(levelname)s %(name)s: %(message)s")
 
 
 def main() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
 from rich.markup import escape
+from rich.status import Status
 from rich.table import Table
 
 _NUMERIC = frozenset("0123456789.,+-%e ")
@@ -42,13 +44,38 @@ def say(text: str = "") -> None:
 
 @contextmanager
 def working(what: str) -> Iterator[None]:
-    """Show *what* with a spinner on the terminal's error stream while the block runs; nothing when it is none."""
+    """Show *what* with a spinner on the terminal's error stream while the block runs; nothing when it is none.
+
+    Behind it stands what clgraph logs meanwhile, such as the library of kernels that is being compiled.
+    """
     console = Console(stderr=True)
     if not console.is_terminal:
         yield
         return
-    with console.status(escape(what)):
-        yield
+    with console.status(escape(what)) as status:
+        handler = _StatusHandler(status, what)
+        log = logging.getLogger("clgraph")
+        level = log.level
+        log.addHandler(handler)
+        log.setLevel(min(log.getEffectiveLevel(), logging.INFO))
+        try:
+            yield
+        finally:
+            log.removeHandler(handler)
+            log.setLevel(level)
+
+
+class _StatusHandler(logging.Handler):
+    """Shows messages behind a spinner."""
+
+    def __init__(self, status: Status, what: str) -> None:
+        """Show behind *what*."""
+        super().__init__(logging.INFO)
+        self._status, self._what = status, what
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Show the message."""
+        self._status.update(escape(f"{self._what}: {record.getMessage()}"))
 
 
 def nbytes(count: float) -> str:

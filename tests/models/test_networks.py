@@ -15,46 +15,48 @@ from tests.support.oracle import WHOLE_MODEL, expected, worst_error
 pytestmark = pytest.mark.opencl
 
 
-def test_a_small_network_of_every_hot_kind_agrees_with_onnxruntime() -> None:
+def test_a_small_network_of_every_hot_kind_agrees_with_onnxruntime(device: str) -> None:
     for channels, size in ((8, 10), (16, 16), (33, 7)):
         model = small_model(channels, size)
         feeds = {"x": image((1, 3, size, size))}
-        results = clgraph.compile(model).run(feeds)
+        results = clgraph.compile(model, device).run(feeds)
         assert worst_error(results, expected(model, feeds)) <= 1e-5
 
 
-def test_resnet50_agrees_with_onnxruntime_run_after_run() -> None:
+def test_resnet50_agrees_with_onnxruntime_run_after_run(device: str) -> None:
     model = light_model("resnet50")
-    compiled = clgraph.compile(model)
+    compiled = clgraph.compile(model, device)
     for seed in (0, 1):
         feeds = {model.graph.input[0].name: image((1, 3, 224, 224), seed)}
         assert worst_error(compiled.run(feeds), expected(model, feeds)) <= WHOLE_MODEL
 
 
 @pytest.mark.parametrize("name", sorted(set(light_names()) - {"resnet50"}))
-def test_an_architecture_agrees_with_onnxruntime(name: str) -> None:
+def test_an_architecture_agrees_with_onnxruntime(name: str, device: str) -> None:
     model = light_model(name)
     value = model.graph.input[0]
     feeds = {value.name: image(tuple(d.dim_value for d in value.type.tensor_type.shape.dim))}
-    results = clgraph.compile(model, config={"strict": True}).run(feeds)
+    results = clgraph.compile(model, device, config={"strict": True}).run(feeds)
     assert worst_error(results, expected(model, feeds)) <= WHOLE_MODEL
 
 
-def test_every_node_of_resnet50_runs_on_the_device() -> None:
-    report = clgraph.compile(light_model("resnet50"), config={"strict": True}).explain()
+def test_every_node_of_resnet50_runs_on_the_device(device: str) -> None:
+    report = clgraph.compile(light_model("resnet50"), device, config={"strict": True}).explain()
     assert len({node.placement for node in report.nodes}) == 1
 
 
-def test_text_direction_agrees_with_onnxruntime(fetched: Callable[[str], Path]) -> None:
+def test_text_direction_agrees_with_onnxruntime(fetched: Callable[[str], Path], device: str) -> None:
     path = fetched("ocr-cls")
     feeds = {"x": image((1, 3, 48, 192))}
-    assert worst_error(clgraph.compile(path).run(feeds), expected(path, feeds)) <= WHOLE_MODEL
+    assert worst_error(clgraph.compile(path, device).run(feeds), expected(path, feeds)) <= WHOLE_MODEL
 
 
 @pytest.mark.parametrize("text", ["OpenCL 2026", "clgraph reads a longer line of text than that, 0123456789"])
-def test_text_recognition_agrees_with_onnxruntime_and_reads(text: str, fetched: Callable[[str], Path]) -> None:
+def test_text_recognition_agrees_with_onnxruntime_and_reads(
+    text: str, fetched: Callable[[str], Path], device: str
+) -> None:
     path = fetched("ocr-rec")
-    model = clgraph.compile(path)
+    model = clgraph.compile(path, device)
     feeds = {"x": prepare(draw_text(text))}
     results = model.run(feeds)
     assert worst_error(results, expected(path, feeds)) <= WHOLE_MODEL
