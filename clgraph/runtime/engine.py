@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 from collections.abc import Callable
@@ -15,6 +16,8 @@ from clgraph.runtime import binaries, driver, memory
 from clgraph.runtime.device import Device, with_workers
 from clgraph.runtime.memory import Memory
 from clgraph.runtime.stream import Stream
+
+_log = logging.getLogger(__name__)
 
 Scalar = np.int32 | np.int64 | np.float32
 KernelArgument = Memory | Scalar
@@ -90,6 +93,8 @@ class Engine:
             if key in self._programs:
                 return False
             cached = self._cache.read(key)
+            if cached is None:
+                _log.info("compiling %s for %s, once on this machine", what, self.info.name)
             if cached is None and library and sys.executable:
                 binaries.build_in_child(self.info.name, text, what)
                 self._programs[key] = self._load(text, key, what, library, self._cache.read(key))
