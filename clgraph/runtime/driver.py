@@ -45,6 +45,7 @@ def load() -> Any:
     """
     options = chosen_options()
     folder = pocl_folder()
+    pocl_was_loaded()
     pocl_cache.sweep(folder)
     atexit.register(pocl_cache.seal, folder)
     os.environ["POCL_CACHE_DIR"] = str(folder)
@@ -83,6 +84,13 @@ def pocl_folder() -> Path:
     temporary = Path(tempfile.mkdtemp(prefix="clgraph-"))
     atexit.register(shutil.rmtree, temporary, ignore_errors=True)
     return temporary
+
+
+@functools.cache
+def pocl_was_loaded() -> bool:
+    """Whether other code of this process loaded PoCL before clgraph: then it keeps its kernels where it likes."""
+    maps = Path("/proc/self/maps")
+    return maps.is_file() and "/libpocl" in maps.read_text(encoding="utf-8", errors="replace")
 
 
 @functools.cache
@@ -185,11 +193,12 @@ def work_around(handle: Any) -> tuple[int | None, tuple[str, ...]]:
         return None, (f"CPU {reported!r}, which its LLVM may not build for; not worked around: {why}",) * (
             reported == "generic"
         )
+    foreign = ("PoCL was loaded before clgraph and does not use clgraph's kernel cache",) * pocl_was_loaded()
     if was is None:
-        return None, ()
+        return None, foreign
     what = "LLVM 14 does not know this CPU" if was == "generic" else f"its CPU is {was}"
     how = " with the built-in library of that instruction set" if _overlay_isa() is not None else ""
-    return isa.simd, (f"{what}: kernels are compiled for {isa.cpu} ({isa.name}){how}",)
+    return isa.simd, (f"{what}: kernels are compiled for {isa.cpu} ({isa.name}){how}", *foreign)
 
 
 def _isa() -> pocl.Isa:
