@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import io
+import logging
+
+import pytest
+from rich.console import Console
+
+from clgraph.cli import output
+from clgraph.cli.options import parse_shapes
+from clgraph.errors import OptionError
+
+
+def test_piped_columns_are_aligned_and_numbers_stand_to_the_right(capsys: pytest.CaptureFixture[str]) -> None:
+    output.table(("name", "ms"), [("a", "1.50"), ("longer", "10.25")])
+    assert capsys.readouterr().out == "name       ms\na        1.50\nlonger  10.25\n"
+
+
+def test_names_that_look_like_markup_are_printed_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    output.table(("name",), [("[red]x[/red]",)])
+    output.say("[bold]y")
+    assert capsys.readouterr().out == "name\n[red]x[/red]\n[bold]y\n"
+
+
+def test_the_spinner_shows_what_is_logged_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr(output, "Console", lambda **_: Console(file=screen, force_terminal=True, width=80))
+    log = logging.getLogger("clgraph.test")
+    with output.working("compiling"):
+        log.info("library core")
+    assert "compiling: library core" in screen.getvalue()
+    assert not log.isEnabledFor(logging.INFO)
+
+
+def test_a_spinner_is_silent_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with output.working("compiling"):
+        logging.getLogger("clgraph.test").info("library core")
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (5 << 20, "5.0 MiB"), (3 << 30, "3.00 GiB")]
+)
+def test_bytes_are_printed_in_a_unit_that_fits(count: int, text: str) -> None:
+    assert output.nbytes(count) == text
+
+
+def test_shapes_are_read_with_names_that_hold_equal_signs() -> None:
+    assert parse_shapes(["a=b=1,2", "scalar="]) == {"a=b": (1, 2), "scalar": ()}
+    for wrong in ("x", "=1", "x=a", "x=1.5"):
+        with pytest.raises(OptionError, match="is not NAME=SIZE"):
+            parse_shapes([wrong])
