@@ -45,7 +45,7 @@ class Engine:
         self._cl = driver.load()
         self.failures: tuple[type[Exception], ...] = (self._cl.Error,)
         driver.check_process()
-        self._programs: dict[str, Any] = {}
+        self._programs: dict[tuple[str, bool], Any] = {}
         self._keeps_itself = self.info.name.startswith("pocl")
         folder = driver.pocl_folder() if self._keeps_itself else driver.chosen_options().cache_dir
         self._cache = binaries.ProgramCache(folder / "programs")
@@ -88,24 +88,23 @@ class Engine:
             KernelBuildError: It does not compile.
         """
         self.check_process()
-        key = self._key(text, library)
         with self._lock:
-            if key in self._programs:
+            if (text, library) in self._programs:
                 return False
+            key = self._key(text, library)
             cached = self._cache.read(key)
             if cached is None:
                 _log.info("compiling %s for %s, once on this machine", what, self.info.name)
             if cached is None and library and sys.executable:
                 binaries.build_in_child(self.info.name, text, what)
-                self._programs[key] = self._load(text, key, what, library, self._cache.read(key))
+                self._programs[text, library] = self._load(text, key, what, library, self._cache.read(key))
                 return True
-            self._programs[key] = self._load(text, key, what, library, cached)
+            self._programs[text, library] = self._load(text, key, what, library, cached)
             return cached is None
 
     def compile_library(self, text: str, what: str) -> None:
         """Build a library in this process."""
-        key = self._key(text, True)
-        self._programs[key] = self._load(text, key, what, True, None)
+        self._programs[text, True] = self._load(text, self._key(text, True), what, True, None)
 
     def _key(self, text: str, library: bool) -> str:
         options = binaries.options_for(self.info.features, library)
@@ -132,7 +131,7 @@ class Engine:
             KernelBuildError: The text does not compile, has no such kernel, or the kernel takes other arguments.
         """
         self.build(text, what or entry, library=library)
-        program = self._programs[self._key(text, library)]
+        program = self._programs[text, library]
         try:
             kernel = self._cl.Kernel(program, entry)
             kernel.set_args(*(a.handle if isinstance(a, Memory) else a for a in args))

@@ -40,27 +40,30 @@ class Descriptor:
         function: The tile function, found in the kernel file of the same name.
         library: The library it is compiled into.
         micros: The families of micro-kernels it calls.
+        c_fields: Name, C type and code for ``struct`` of each field; ``c_packing``, the codes together.
     """
 
     function: ClassVar[str] = ""
     library: ClassVar[str] = "core"
     micros: ClassVar[tuple[str, ...]] = ()
+    c_fields: ClassVar[tuple[tuple[str, str, str], ...]] = ()
+    c_packing: ClassVar[str] = "<"
 
     @classmethod
     def c_struct(cls) -> str:
         """Return the C definition ``typedef struct { ... } <function>_desc;``."""
-        lines = [f"  {c_type} {name};" for name, c_type, _ in _columns(cls)]
+        lines = [f"  {c_type} {name};" for name, c_type, _ in cls.c_fields]
         return "\n".join(["typedef struct {", *lines, f"}} {cls.function}_desc;"])
 
     @classmethod
     def size(cls) -> int:
         """Return the bytes of the struct, a multiple of 8."""
-        return -(-struct.calcsize(_format(cls)) // 8) * 8
+        return -(-struct.calcsize(cls.c_packing) // 8) * 8
 
     def to_bytes(self, resolve: Resolve) -> bytes:
         """Return the struct's bytes with every pointer resolved."""
-        row = [resolve(v) if isinstance(v := getattr(self, name), Ref) else v for name, _, _ in _columns(type(self))]
-        return struct.pack(_format(type(self)), *row).ljust(self.size(), b"\0")
+        row = [resolve(v) if isinstance(v := getattr(self, name), Ref) else v for name, _, _ in self.c_fields]
+        return struct.pack(self.c_packing, *row).ljust(self.size(), b"\0")
 
 
 DESCRIPTORS: Registry[str, type[Descriptor]] = Registry("tile function")
@@ -75,7 +78,10 @@ def descriptor(
     def record(cls: type[Any]) -> type[Any]:
         cls = dataclass(frozen=True, slots=True)(cls)
         cls.function, cls.library, cls.micros = function, library, micros
-        codes = [code for _, _, code in _columns(cls)]
+        hints = get_type_hints(cls, include_extras=True)
+        cls.c_fields = tuple((f.name, *get_args(hints[f.name])[1:]) for f in fields(cls))
+        codes = [code for _, _, code in cls.c_fields]
+        cls.c_packing = "<" + "".join(codes)
         if sorted(codes, key="qif".index) != codes and codes != sorted(codes, key=lambda c: c != "q"):
             raise TypeError(f"{cls.__name__}: 8-byte fields stand before 4-byte ones")
         DESCRIPTORS.register(function, cls)
@@ -109,12 +115,3 @@ class PostStep:
     def to_bytes(self, resolve: Resolve) -> bytes:
         """Return the 40 bytes of the C struct."""
         return struct.pack(self.FORMAT, resolve(self.operand), self.code, *self.pitches, self.a, self.b)
-
-
-def _columns(cls: type[Any]) -> list[tuple[str, str, str]]:
-    hints = get_type_hints(cls, include_extras=True)
-    return [(f.name, *get_args(hints[f.name])[1:]) for f in fields(cls)]
-
-
-def _format(cls: type[Any]) -> str:
-    return "<" + "".join(code for _, _, code in _columns(cls))
