@@ -7,6 +7,9 @@ import os
 import pytest
 
 from clgraph.errors import ClgraphError
+from tests.support.ran import note_what_networks_run, pytest_sessionfinish, pytest_testnodedown
+
+__all__ = ["engine", "note_what_networks_run", "pytest_sessionfinish", "pytest_testnodedown"]
 
 DEVICES = [d.strip() for d in os.environ.get("CLGRAPH_TEST_DEVICES", "pocl").split(",") if d.strip()]
 """Names as ``clgraph.runtime.device.find_device`` takes them."""

@@ -2,6 +2,9 @@
 //
 // Grid: one work-item an element, n of them. table: dims, view of y, view of x, code, then the bounds of a clip, each
 // as low and high 32 bits. Codes are those of post_codes.clh and 133 for `not`. Exact.
+#ifndef T
+  #define T int
+#endif
 #include "tensor.clh"
 
 __kernel void activation_int_ref(const int n, TENSOR(in0), TENSOR(out0), __global const int* table) {

@@ -3,6 +3,9 @@
 // Grid: one work-item an element of y, n of them. table: dims, views of y, a and b, code: those of post_codes.clh, 128
 // for a modulus with the sign of b, 129 with the sign of a, 130 and, 131 or, 132 xor. Division is towards zero, and 0 by
 // zero. A power is exact where it fits; a negative exponent gives what is left of the fraction: 0, 1 or -1. Exact.
+#ifndef T
+  #define T int
+#endif
 #include "tensor.clh"
 
 static long eltwise_power(const long base, const long exponent) {

@@ -1,6 +1,9 @@
 // y[view] = one value, given as the low and high 32 bits of its bytes.
 //
 // Grid: one work-item an element, n of them. table: dims, view of y. T is any unsigned type of the element's size.
+#ifndef T
+  #define T uint
+#endif
 #include "tensor.clh"
 
 __kernel void fill_ref(const int n, TENSOR(out0), __global const int* table, const int low, const int high) {

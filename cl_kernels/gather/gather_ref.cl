@@ -3,6 +3,9 @@
 // Grid: one work-item an element of y, n of them. table: dims, view of y, view of x (pitch 0 along the axes of the
 // indices), view of the indices (pitch 0 elsewhere), size and pitch of the gathered axis. INDEX is the indices' type,
 // T any type of the element's size.
+#ifndef T
+  #define T uint
+#endif
 #include "tensor.clh"
 
 #ifndef INDEX

@@ -1,6 +1,9 @@
 // y[view] = x[view]: copies elements between two views; transposes, slices, parts, repetitions, broadcasts.
 //
 // Grid: one work-item an element, n of them. table: dims, view of y, view of x. T is any type of the element's size.
+#ifndef T
+  #define T uint
+#endif
 #include "tensor.clh"
 
 __kernel void move_ref(const int n, TENSOR(in0), TENSOR(out0), __global const int* table) {

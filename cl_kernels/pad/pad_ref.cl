@@ -3,6 +3,9 @@
 // Grid: one work-item an element of y, n of them. table: dims of y, view of y, view of x (of coordinate 0), dims of x,
 // elements added before each axis, mode (0 constant, 1 edge, 2 reflect, 3 wrap), low and high 32 bits of the value.
 // T is any unsigned type of the element's size.
+#ifndef T
+  #define T uint
+#endif
 #include "tensor.clh"
 
 static int pad_source(int i, const int size, const int mode) {

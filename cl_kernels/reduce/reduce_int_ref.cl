@@ -2,6 +2,9 @@
 //
 // Grid: one work-item an element of y, n of them. table as of reduce_ref; function: 0 sum, 2 max, 3 min, 4 prod, 5 sum of
 // absolute values, 7 sum of squares. Exact where the result fits into T.
+#ifndef T
+  #define T int
+#endif
 #include "tensor.clh"
 
 __kernel void reduce_int_ref(const int n, TENSOR(in0), TENSOR(out0), __global const int* table) {

@@ -2,6 +2,9 @@
 //
 // Grid: one work-item an element of y, n of them. table: dims, views of y, condition, a and b. T is any type of the
 // element's size.
+#ifndef T
+  #define T uint
+#endif
 #include "tensor.clh"
 
 __kernel void where_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(in2), TENSOR(out0), __global const int* table) {

@@ -1,7 +1,7 @@
 """Run every implementation of a primitive against its float64 reference, through a one-node program on a device.
 
-The tests of operators and of tile functions call :func:`check_op`; what it ran is kept in ``RAN``, so that the suite
-can say which registered implementation no test has run.
+The tests of operators and of tile functions call :func:`check_op`; ``tests.support.ran`` knows which registered
+implementation no test has run.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from clgraph.selector.choose import candidates
 from clgraph.selector.plan import Launch, Table
 from clgraph.selector.query import Query, query_of
 from clgraph.selector.sources import kernel_text
+from tests.support.ran import RAN
 
 Array = NDArray[Any]
 Scale = Callable[..., Any]
@@ -39,9 +40,6 @@ HALF = {DType.F64: 0.0, DType.F32: 0.0, DType.F16: 2.0**-11}
 """What storing the result adds, relative to it; a float32 result's own rounding is in the bound."""
 TINY = {DType.F64: 0.0, DType.F32: 1e-37, DType.F16: 2.0**-24}
 """Below this, results may be flushed or denormal."""
-
-RAN: set[str] = set()
-"""Names of the implementations that some test has run on a device."""
 
 FAMILIES: dict[str, Callable[[np.random.Generator, tuple[int, ...]], Array]] = {
     "normal": lambda rng, shape: rng.standard_normal(shape),
@@ -133,7 +131,6 @@ def run(
     network = Network(program, {place: engine})
     first = network.run(feeds)
     again = network.run(feeds)
-    RAN.update(chosen)
     for key, value in first.items():
         np.testing.assert_array_equal(value, again[key], f"{name}: the second run differs from the first")
     return list(first.values())

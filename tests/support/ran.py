@@ -1,0 +1,56 @@
+"""Which implementations the tests have run on a device; the end of a whole run fails when one was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+RAN: set[str] = set()
+"""Names of implementations that some network of this process has run."""
+
+TESTS = Path(__file__).parents[1]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def note_what_networks_run() -> Iterator[None]:
+    """Let every run of a network enter what its program chose."""
+    from clgraph.network.network import Network
+    from clgraph.selector.choose import Choice
+
+    run = Network.run
+
+    def noting(self: Any, feeds: Any) -> Any:
+        result = run(self, feeds)
+        RAN.update(node.choice.implementation.name for node in self.program if isinstance(node.choice, Choice))
+        return result
+
+    Network.run = noting  # type: ignore[method-assign]
+    yield
+    Network.run = run  # type: ignore[method-assign]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take over what a worker of xdist has run."""
+    RAN.update(getattr(node, "workeroutput", {}).get("ran", ()))
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Name the registered implementations that no test ran, and fail, when all tests of operators were run."""
+    config = session.config
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["ran"] = sorted(RAN)
+        return
+    whole = {TESTS, TESTS / "ops"} & {Path(argument).resolve() for argument in config.args}
+    if exitstatus != 0 or not whole or config.option.keyword or config.option.markexpr or not RAN:
+        return
+    import clgraph.ops  # noqa: F401
+    from clgraph.selector.implementation import IMPLEMENTATIONS
+
+    missing = [i.name for i in IMPLEMENTATIONS.values() if i.name not in RAN and "cpu" in i.serves.kinds]
+    if missing:
+        print(f"\nno test has run {', '.join(missing)} on a device: add a case to tests/ops")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -1,0 +1,98 @@
+"""Rules for the kernel files: each compiles alone, says what it is, and is used."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+import clgraph.ops  # noqa: F401
+from clgraph.selector.descriptor import DESCRIPTORS
+from clgraph.selector.library import EXECUTOR, FAMILIES, tile_text
+from clgraph.selector.sources import kernel_files, kernel_text
+
+FOLDER = Path(__file__).parents[1] / "cl_kernels"
+FILES = [name for folder, name in kernel_files() if folder == FOLDER]
+HEADERS = sorted(p.relative_to(FOLDER).as_posix() for p in FOLDER.rglob("*.clh"))
+TILES = {name for name in FILES if PurePosixPath(name).stem in DESCRIPTORS}
+MICROS = {m.file for family in FAMILIES.values() for instances in family.instances.values() for m in instances}
+
+
+def read(name: str) -> str:
+    return (FOLDER / name).read_text(encoding="utf-8")
+
+
+def kernels(text: str) -> list[str]:
+    return re.findall(r"__kernel\b[^;{]*?\bvoid\s+(\w+)\s*\(", text)
+
+
+def deepest_conditional(text: str) -> int:
+    """Return how deep #if stands in #if, without the defaults of macros (an #ifndef with nothing but its #define)."""
+    text = re.sub(r"#\s*ifndef (\w+)\n(?:\s*#\s*define \1\b.*\n)(?:\s*#\s*define .*\n)*#\s*endif", "", text)
+    depth = deepest = 0
+    for line in text.splitlines():
+        if re.match(r"\s*#\s*if", line):
+            depth += 1
+            deepest = max(deepest, depth)
+        elif re.match(r"\s*#\s*endif", line):
+            depth -= 1
+    return deepest
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_compiles_alone_with_its_defaults(name, engine):
+    stem = PurePosixPath(name).stem
+    text = tile_text(stem, engine.info.simd) if name in TILES else kernel_text(name)
+    if name in TILES | MICROS and engine.info.kind != "cpu":
+        pytest.skip("written for CPUs")
+    engine.build(text, name)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_holds_one_kernel_or_function_of_its_own_name(name):
+    stem, text = PurePosixPath(name).stem, read(name)
+    if name in TILES | MICROS:
+        assert re.search(rf"\bstatic void {stem}\(", text), f"{name} has no function {stem}"
+        assert kernels(text) in ([], [f"{stem}_alone"])
+    else:
+        assert kernels(text) == [stem]
+
+
+@pytest.mark.parametrize("name", [*FILES, *HEADERS])
+def test_a_file_begins_with_what_it_is(name):
+    first = read(name).splitlines()[0]
+    assert first.startswith("// ")
+    assert len(first) > 20
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_general_kernel_states_grid_and_error(name):
+    if name.endswith(("_ref.cl", "_tiled.cl")):
+        header = "".join(line for line in read(name).splitlines() if line.startswith("//"))
+        assert "Grid: " in header
+        assert "table: " in header or "table as of" in header
+
+
+@pytest.mark.parametrize("name", [*FILES, *HEADERS])
+def test_conditionals_are_not_nested(name):
+    assert deepest_conditional(read(name)) <= 1
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_is_used(name):
+    sources = "".join(p.read_text(encoding="utf-8") for p in (FOLDER.parent / "clgraph").rglob("*.py"))
+    named = name.removesuffix(".cl")
+    stem = PurePosixPath(name).stem
+    assert name in TILES | MICROS | {EXECUTOR} or f'"{named}' in sources or f'"{stem}"' in sources, (
+        f"no implementation, library or family names {name}"
+    )
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_a_header_is_included(name):
+    texts = [read(other) for other in (*FILES, *HEADERS) if other != name]
+    sources = "".join(p.read_text(encoding="utf-8") for p in (FOLDER.parent / "clgraph").rglob("*.py"))
+    include = PurePosixPath(name).name
+    assert any(f'#include "{include}"' in text for text in texts) or f'"{include}"' in sources
