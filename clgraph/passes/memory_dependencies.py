@@ -29,8 +29,16 @@ class MemoryDependencies(Pass):
     def run(self, program: Program, context: Context) -> int:
         _give_buffers(program, context)
         liveness = Liveness.of(program)
+        held: dict[Buffer, list[Value]] = {}
+        for value in program.values:
+            if value.buffer is not None:
+                held.setdefault(value.buffer, []).append(value)
         for position, node in enumerate(liveness.nodes):
-            _overwrite(program, context, liveness, node, position)
+            taken = _overwritten(context, liveness, node, position)
+            if taken is not None and (own := node.output.buffer) is not None:
+                for value in held[own]:
+                    value.buffer = taken
+                held[taken] += held.pop(own)
         end = len(liveness.nodes)
         for buffer, touch in liveness.touches.items():
             buffer.first, buffer.last = touch.first(), touch.last(end)
@@ -69,30 +77,32 @@ def _give_buffers(program: Program, context: Context) -> None:
             buffer.placement = node.placement or next(iter(context.devices))
 
 
-def _overwrite(program: Program, context: Context, liveness: Liveness, node: Node, position: int) -> None:
-    """Let the first result of *node* take over the buffer of an input, where that is allowed."""
+def _overwritten(context: Context, liveness: Liveness, node: Node, position: int) -> Buffer | None:
+    """Return the buffer of an input that the first result of *node* may take over, and enter it into *liveness*."""
     choice, result = choice_of(node), node.output
     slots = choice.implementation.overwrites(choice.query)
     if not slots or is_in_place(node) or result.buffer is None or not _alone(result):
-        return
+        return None
     for slot in sorted(slots):
         value = node.inputs[slot]
         if value.constant is not None or value.buffer is None or value.buffer is result.buffer or not _alone(value):
             continue
         if value.buffer.placement != result.buffer.placement or value.layout.nbytes != result.layout.nbytes:
             continue
-        other_slots = {s for reader, s in value.uses if reader is node} - slots
+        aliased = any(
+            v.buffer is value.buffer and (s not in slots or v is not value) for s, v in enumerate(node.inputs)
+        )
         touch = liveness.at(value)
         others = Touch(touch.writers, touch.readers & ~(1 << position), touch.output, touch.fed)
         ordered = liveness.before(others, 1 << position) if context.out_of_order else others.last(position) < position
-        if touch.fed or touch.output or other_slots or not ordered:
+        if touch.fed or touch.output or aliased or not ordered:
             continue
         own = liveness.touches.pop(result.buffer)
         touch.writers |= own.writers
         touch.readers |= own.readers
         touch.output |= own.output
-        result.buffer = value.buffer
-        return
+        return value.buffer
+    return None
 
 
 def _alone(value: Value) -> bool:

@@ -48,7 +48,7 @@ class PropagateConstants(Pass):
                 constant_nodes.append(node)
                 known.update(node.outputs)
         for batch in _batches(constant_nodes, self.batch_bytes):
-            results = _on_host(batch) if context.execute is None else _on_device(batch, program, context)
+            results = _on_host(batch, program) if context.execute is None else _on_device(batch, program, context)
             if context.execute is None:
                 program.notes[self.name] = "dry run: constants were computed by the references on the host"
             for value, data in results:
@@ -156,12 +156,13 @@ def _memory_of(value: Value, source: Node, context: Context) -> Node:
     return node
 
 
-def _on_host(batch: Sequence[Node]) -> list[tuple[Value, Array]]:
+def _on_host(batch: Sequence[Node], program: Program) -> list[tuple[Value, Array]]:
     known: dict[Value, Array] = {}
     for node in batch:
         inputs = [known[v] if v in known else logical(v) for v in node.inputs]
         known.update(zip(node.outputs, node.reference(*inputs), strict=True))
-    return [(v, data if v.layout.is_dense_plain else pack(data, v.layout)) for v, data in known.items() if v.uses]
+    frontier = _frontier(batch, program)
+    return [(v, known[v] if v.layout.is_dense_plain else pack(known[v], v.layout)) for v in frontier]
 
 
 def logical(value: Value) -> Array:

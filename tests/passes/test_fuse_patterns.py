@@ -187,7 +187,9 @@ def test_zeros_around_a_convolution_become_its_pads() -> None:
     assert found == Convolution((1, 1), (1, 1), ((2, 3), (1, 4)))
 
 
-@pytest.mark.parametrize("pad", [Pad(((0, 0), (0, 1), (1, 1), (1, 1))), Pad(((0, 0), (0, 0), (1, 1), (1, 1)), value=1.0)])
+@pytest.mark.parametrize(
+    "pad", [Pad(((0, 0), (0, 1), (1, 1), (1, 1))), Pad(((0, 0), (0, 0), (1, 1), (1, 1)), value=1.0)]
+)
 def test_other_padding_stays(pad: Pad) -> None:
     net = Net()
     padded = net.add("pad", pad, net.input("x", (1, 3, 5, 6)))

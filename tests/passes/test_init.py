@@ -46,7 +46,7 @@ def test_a_cycle_is_an_error_that_names_its_nodes() -> None:
     a, b = program
     program.rewire(x_value := a.inputs[0], b.output, uses=[(a, 0)])
     assert x_value.uses
-    with pytest.raises(ProgramError, match="cycle runs through .*a"):
+    with pytest.raises(ProgramError, match=r"cycle runs through .*a"):
         Init().run(program, None)
 
 

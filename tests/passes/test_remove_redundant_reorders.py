@@ -64,6 +64,7 @@ def test_siblings_merge_unless_their_annotations_differ(rigid: Net, annotations:
 
 def test_a_producer_that_can_writes_the_layout_itself() -> None:
     net = Net()
+
     def crossing(cls, q):
         return None  # any format in, any other out
 

@@ -14,7 +14,9 @@ THERE, BACK = Transpose((0, 2, 3, 1)), Transpose((0, 3, 1, 2))
 def test_an_inverse_pair_cancels_through_activations_and_scalars() -> None:
     net = Net()
     h = net.add("h", RELU, net.input("x", (2, 3, 4, 5)))
-    sunk = net.add("scaled", Eltwise("mul"), net.add("e", Activation("exp"), net.add("t", THERE, h)), net.number("c", 3))
+    sunk = net.add(
+        "scaled", Eltwise("mul"), net.add("e", Activation("exp"), net.add("t", THERE, h)), net.number("c", 3)
+    )
     net.add("y", RELU, net.add("back", BACK, sunk))
     program = run(net.program("y"), TransposeOptimization())
     assert [str(p) for p in primitives(program)] == [

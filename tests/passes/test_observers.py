@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from clgraph.errors import ProgramError
+from clgraph.graph.program import Program, Stage
+from clgraph.passes.base import Context, Pass, PassManager
+from clgraph.passes.copying import copy_program
+from clgraph.passes.init import Init
+from clgraph.passes.observers import Dump, Time, Verify, VerifyNumbers
+from clgraph.passes.pipeline import default_pipeline
+from clgraph.passes.reference import random_feeds, run_reference
+from tests.support.programs import ADD, RELU, Net, compile_all
+
+
+@dataclass(frozen=True)
+class Wrong(Pass):
+    """Multiply the bias of the first convolution by a little more than 1, or break an edge."""
+
+    how: str = "numbers"
+    name = "wrong"
+    needs = Stage.BUILT
+
+    def run(self, program: Program, context: Context) -> int:
+        node = next(n for n in program if n.primitive.kind == "convolution")
+        if self.how == "edges":
+            node.inputs[0].uses.clear()
+        elif self.how == "order":
+            program._nodes.reverse()
+        else:
+            program.rewire(
+                node.inputs[1], replace(node.inputs[1], constant=node.inputs[1].constant * np.float32(1.001), uses={})
+            )
+        return 1
+
+
+def _net() -> Net:
+    net = Net()
+    h = net.conv("a", net.input("x", (1, 16, 12, 12)), 16, 16)
+    net.add("y", ADD, net.conv("b", net.add("relu", RELU, h), 16, 16, kernel=3), h)
+    return net
+
+
+def _with_wrong(place: int, how: str = "numbers") -> list[Pass]:
+    passes = list(default_pipeline())
+    passes.insert(place, Wrong(how))
+    return passes
+
+
+@pytest.mark.parametrize("place", [0, 1, 3, 9, 12, 15, 17])
+def test_the_first_pass_that_changes_results_is_named(place: int) -> None:
+    manager = PassManager(_with_wrong(place), [VerifyNumbers(Context())])
+    with pytest.raises(ProgramError, match=f"pass {place:02} wrong changes output 'y': computed by the references"):
+        manager.run(_net().program("y"), Context())
+
+
+def test_right_passes_are_not_named() -> None:
+    PassManager(default_pipeline(), [VerifyNumbers(Context())]).run(_net().program("y"), Context())
+
+
+def test_from_compile_graph_on_the_device_is_asked() -> None:
+    calls: list[Stage] = []
+
+    def execute(part: Program, feeds):
+        calls.append(part.stage)
+        if not part.inputs:
+            from clgraph.core.layout import pack
+
+            node = next(iter(part))
+            return (
+                {"0": pack(node.reference(node.inputs[0].constant)[0], node.output.layout)}
+                if len(part.outputs) == 1
+                else {
+                    name: pack(n.reference(n.inputs[0].constant)[0], n.output.layout)
+                    for (name, v) in part.outputs
+                    for n in (v.producer.inputs[0].producer,)
+                }
+            )
+        results = run_reference(part, feeds)
+        return {k: v * np.float32(1.01) for k, v in results.items()} if len(calls) > 5 else results
+
+    context = Context(execute=execute, build=lambda part: 0)
+    with pytest.raises(ProgramError, match="computed on the device"):
+        PassManager(default_pipeline(), [VerifyNumbers(context)]).run(_net().program("y"), context)
+    assert set(calls) == {Stage.PLANNED}
+
+
+@pytest.mark.parametrize(
+    ("how", "message"), [("edges", "does not list it as a reader"), ("order", "before it is made")]
+)
+def test_a_broken_program_names_the_pass(how: str, message: str) -> None:
+    with pytest.raises(ProgramError, match=f"after pass 03 wrong: .*{message}"):
+        PassManager(_with_wrong(3, how), [Verify()]).run(_net().program("y"), Context())
+
+
+def test_dumps_are_numbered_and_readable(tmp_path) -> None:
+    compile_all(_net().program("y"), observers=[Dump(tmp_path / "dumps")])
+    passes = [p.name for p in default_pipeline()]
+    expected = {"built", *(f"{i:02}_{name}" for i, name in enumerate(passes))}
+    for suffix in ("txt", "dot", "json"):
+        assert {p.stem for p in (tmp_path / "dumps").glob(f"*.{suffix}")} == expected
+    last = json.loads((tmp_path / "dumps" / f"{len(passes) - 1:02}_build_kernels.json").read_text())
+    assert last["stage"] == "planned"
+    assert all(node["implementation"] for node in last["nodes"])
+    assert last["arenas"]["null"]["nbytes"] >= last["arenas"]["null"]["lower_bound"]
+    assert (tmp_path / "dumps" / "built.txt").read_text().startswith("program built\n  input x f32:bfyx:1x16x12x12\n")
+
+
+def test_time_has_a_row_a_pass() -> None:
+    time = Time()
+    compile_all(_net().program("y"), observers=[time])
+    assert [name for _, name, _, _ in time.rows] == [p.name for p in default_pipeline()]
+    assert all(seconds >= 0 for *_, seconds in time.rows)
+
+
+def test_exact_references_differ_from_rounded_ones_by_rounding() -> None:
+    program = _net().program("y")
+    feeds = random_feeds(program)
+    exact, rounded = run_reference(program, feeds, exact=True)["y"], run_reference(program, feeds)["y"]
+    assert (exact.dtype, rounded.dtype) == (np.float64, np.float32)
+    # Two sums of 16 and 144 products of numbers near 1: at most (16 + 144 + 4) roundings of 2**-24 each, times the sum
+    # of magnitudes, which the largest result stands in for with a factor of 16.
+    bound = 164 * 2.0**-24 * 16 * np.abs(exact).max()
+    assert 0 < np.abs(exact - rounded).max() < bound
+
+
+def test_a_copy_shares_nothing_but_data() -> None:
+    program = compile_all(_net().program("y"))
+    copy = copy_program(program)
+    assert str(copy) == str(program)
+    originals = {id(x) for x in (*program, *program.values, *(v.buffer for v in program.values))}
+    assert not originals & {id(x) for x in (*copy, *copy.values, *(v.buffer for v in copy.values if v.buffer))}
+    assert [v.constant is w.constant for v, w in zip(program.constants, copy.constants, strict=True)] == [True, True]
+    Init().run(copy, Context())
