@@ -24,7 +24,7 @@ from clgraph.passes.pipeline import default_pipeline
 from clgraph.runtime.device import Device, find_device
 from clgraph.runtime.driver import choose_options
 from clgraph.runtime.engine import Engine
-from clgraph.runtime.null import HostEngine
+from clgraph.runtime.host import HostEngine
 from clgraph.selector.implementation import IMPLEMENTATIONS
 from clgraph.selector.query import DeviceInfo
 from clgraph.settings import Settings, settings

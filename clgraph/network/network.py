@@ -18,7 +18,7 @@ from clgraph.network.profile import NodeTime, Profile, device_seconds, node_time
 from clgraph.network.steps import commands, ordered_steps, visitors
 from clgraph.network.tensors import constant_array, empty
 from clgraph.runtime.engine import Engine
-from clgraph.runtime.null import HostEngine
+from clgraph.runtime.host import HostEngine
 
 AnyEngine = Engine | HostEngine
 

@@ -12,7 +12,7 @@ from clgraph.graph.buffer import Arena
 from clgraph.graph.program import Program, Stage, Value
 from clgraph.network.network import Network
 from clgraph.runtime.engine import Engine
-from clgraph.runtime.null import HostEngine
+from clgraph.runtime.host import HostEngine
 from clgraph.selector.query import DeviceInfo
 from tests.support.tiny import Scale, ScaleLaunch, ScaleTile, linked, planned
 
