@@ -27,6 +27,8 @@ def command(verbose: bool) -> None:
         ("", "index", "name", "kind", "device", "units", "workers", "simd", "local", "memory", "features"),
         [("*" if d is auto else "", i, *_row(d)) for i, d in enumerate(found)],
     )
+    if auto is None:
+        say("no OpenCL driver was found; for one on the CPU: pip install pocl-binary-distribution==3.0 (Linux x86_64)")
     for device in found:
         for note in device.notes:
             say(f"{device.info.name}: {note}")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import clgraph
@@ -21,6 +23,21 @@ def test_a_small_network_of_every_hot_kind_agrees_with_onnxruntime(device: str) 
         feeds = {"x": image((1, 3, size, size))}
         results = clgraph.compile(model, device).run(feeds)
         assert worst_error(results, expected(model, feeds)) <= 1e-5
+
+
+@pytest.mark.parametrize("out_of_order", [False, True])
+def test_models_that_share_a_device_run_from_many_threads(out_of_order: bool, device: str) -> None:
+    config = {"out_of_order": out_of_order}
+    models = [clgraph.compile(small_model(8 + 9 * i, 10 + i, i), device, config=config) for i in range(3)]
+    inputs = [image((1, 3, 10 + i, 10 + i), i) for i in range(3)]
+    wanted = [model(x) for model, x in zip(models, inputs, strict=True)]
+
+    def runs_alike(i: int) -> bool:
+        model, x, y = models[i % 3], inputs[i % 3], wanted[i % 3]
+        return all(np.array_equal(model(x), y) for _ in range(20))
+
+    with ThreadPoolExecutor(6) as pool:
+        assert all(pool.map(runs_alike, range(12)))
 
 
 def test_resnet50_agrees_with_onnxruntime_run_after_run(device: str) -> None:
