@@ -138,7 +138,7 @@ def _compose(name: str, simd: int, found: tuple[type[Descriptor], ...], families
     micros = sorted({m.file for _, instances in families for m in instances})
     seen: set[str] = set()
     parts = [
-        f"#define CLGRAPH_LIBRARY 1\n#define SIMD {simd}\n",
+        _preamble(simd),
         *_headers([*files, *micros, EXECUTOR], seen),
         *(d.c_struct() + "\n" for d in found),
         *(part for family in families for part in _dispatch(*family, seen)),
@@ -155,7 +155,7 @@ def tile_text(function: str, simd: int = 16) -> str:
     used = [(f, _family(f).of(simd)[:1]) for f in sorted(declared.micros)]
     seen: set[str] = set()
     parts = [
-        f"#define CLGRAPH_LIBRARY 1\n#define SIMD {simd}\n",
+        _preamble(simd),
         *_headers([_file(function), *sorted({m.file for _, instances in used for m in instances})], seen),
         declared.c_struct() + "\n",
         *(part for family in used for part in _dispatch(*family, seen)),
@@ -163,6 +163,12 @@ def tile_text(function: str, simd: int = 16) -> str:
         _isolated(_file(function), seen),
     ]
     return "".join(parts)
+
+
+def _preamble(simd: int) -> str:
+    """Return what stands first: CPUs with vectors of 4 floats may have no fused multiply-add, and emulate ``fma``."""
+    fma = "#define fma(a, b, c) mad(a, b, c)\n" if simd < 8 else ""
+    return f"#define CLGRAPH_LIBRARY 1\n#define SIMD {simd}\n{fma}"
 
 
 def _family(name: str) -> MicroFamily:
