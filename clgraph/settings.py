@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -112,13 +112,29 @@ class Settings:
     def with_(self, **changes: Any) -> Settings:
         """Return the settings with *changes*; ``None`` leaves an option as it is.
 
+        Text is read as the environment variable would be; several names may come as any collection.
+
         Raises:
-            OptionError: A keyword is no option.
+            OptionError: A keyword is no option, or its value cannot be read.
         """
-        known = {f.name for f in fields(self)}
-        if unknown := sorted(set(changes) - known):
+        known = {f.name: f for f in fields(self)}
+        if unknown := sorted(set(changes) - set(known)):
             raise OptionError(f"{unknown[0]!r} is no option; the options are {', '.join(sorted(known))}")
-        return replace(self, **{name: value for name, value in changes.items() if value is not None})
+        return replace(self, **{n: _read(known[n], v, n) for n, v in changes.items() if v is not None})
+
+
+def _read(option: Field[Any], value: Any, where: str) -> Any:
+    """Return *value* as the type of *option*; raises ``OptionError`` that calls it *where*."""
+    if isinstance(value, str):
+        try:
+            return option.metadata["read"](value)
+        except ValueError as error:
+            raise OptionError(f"{where}={value}: {error}") from error
+    if isinstance(option.default, frozenset):
+        return frozenset(value)
+    if isinstance(value, Mapping):
+        return tuple(value.items())
+    return value
 
 
 def settings(environment: Mapping[str, str] | None = None) -> Settings:
@@ -133,10 +149,7 @@ def settings(environment: Mapping[str, str] | None = None) -> Settings:
     for variable in sorted(v for v in variables if v.startswith(PREFIX) and v not in FOREIGN):
         if variable not in known:
             raise OptionError(f"{variable} is no option; the options are {', '.join(known)}")
-        try:
-            found[known[variable].name] = known[variable].metadata["read"](variables[variable])
-        except ValueError as error:
-            raise OptionError(f"{variable}={variables[variable]}: {error}") from error
+        found[known[variable].name] = _read(known[variable], variables[variable], variable)
     return Settings(**found)
 
 

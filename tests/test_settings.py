@@ -61,3 +61,13 @@ def test_none_leaves_an_option_and_an_unknown_one_is_refused():
     assert base.with_(threads=None, device="cpu") == Settings(threads=2, device="cpu")
     with pytest.raises(OptionError, match="'speed' is no option"):
         base.with_(speed=3)
+
+
+def test_options_may_be_given_as_text_or_collections() -> None:
+    changed = Settings().with_(
+        threads="3", disable_passes="init, partition", deny_kernels=["a.b"], force_kernels={"n": "c"}
+    )
+    assert (changed.threads, changed.disable_passes) == (3, {"init", "partition"})
+    assert (changed.deny_kernels, changed.force_kernels) == ({"a.b"}, (("n", "c"),))
+    with pytest.raises(OptionError, match="threads=0"):
+        Settings().with_(threads="0")
