@@ -61,22 +61,37 @@ def _join(program: Program, context: Context, node: Node) -> None:
     joined, whole = joins(node), node.output
     if node.fused or _on_host(context, node) or joined is None:
         return
-    axis, starts = joined
+    axis = joined[0]
     if not _share_halo(program, context, whole, node) or whole.layout.halos[axis] != (0, 0):
         return
-    places: list[tuple[Value, Layout, int]] = []
-    for value, start in zip(node.inputs, starts, strict=True):
-        part = part_of(whole.layout, axis, start, value.layout.shape)
-        if part is None or (whole.offset + part[1]) % UNIT or not _can_move(program, context, node, value, part[0]):
-            return
-        places.append((value, *part))
+    places = _places(program, context, node, whole.layout, whole.offset)
+    if places is None:
+        return
     if whole.buffer is None:
         whole.buffer = Buffer(whole.name, whole.layout.nbytes)
     for value, layout, offset in places:
-        value.layout, value.buffer, value.offset = layout, whole.buffer, whole.offset + offset
+        value.layout, value.buffer, value.offset = layout, whole.buffer, offset
         if value.producer is not None:
             value.producer.choice = None
     node.choice = in_place(node, context)
+
+
+def _places(
+    program: Program, context: Context, node: Node, whole: Layout, base: int
+) -> list[tuple[Value, Layout, int]] | None:
+    """Return layout and offset of each input of a concat whose result is *whole* at *base*; ``None`` if one refuses."""
+    joined = joins(node)
+    if node.fused or _on_host(context, node) or joined is None or whole.halos[joined[0]] != (0, 0):
+        return None
+    places = []
+    for value, start in zip(node.inputs, joined[1], strict=True):
+        part = part_of(whole, joined[0], start, value.layout.shape)
+        if part is None or (base + part[1]) % UNIT:
+            return None
+        if not _can_move(program, context, node, value, part[0], base + part[1]):
+            return None
+        places.append((value, part[0], base + part[1]))
+    return places
 
 
 def _share_halo(program: Program, context: Context, whole: Value, node: Node) -> bool:
@@ -95,8 +110,8 @@ def _share_halo(program: Program, context: Context, whole: Value, node: Node) ->
     return True
 
 
-def _can_move(program: Program, context: Context, node: Node, value: Value, layout: Layout) -> bool:
-    """Whether *value* can lie in a larger buffer as *layout*, to its producer and to its readers other than *node*."""
+def _can_move(program: Program, context: Context, node: Node, value: Value, layout: Layout, base: int) -> bool:
+    """Whether *value* can lie as *layout* at *base*, to its producer and to its readers other than *node*."""
     own = value.layout
     if value.constant is not None or value.producer is None or program.is_output(value) or value.buffer is not None:
         return False
@@ -105,7 +120,10 @@ def _can_move(program: Program, context: Context, node: Node, value: Value, layo
     producer = value.producer
     q = context.query(producer)
     outputs = tuple(layout if v is value else x for v, x in zip(producer.outputs, q.outputs, strict=True))
-    if _on_host(context, producer) or is_in_place(producer) or not _serves(context, producer, q, q.inputs, outputs):
+    if _on_host(context, producer) or is_in_place(producer):
+        return False
+    inside = isinstance(producer.primitive, Concat) and _places(program, context, producer, layout, base) is not None
+    if not inside and not _serves(context, producer, q, q.inputs, outputs):
         return False
     return all(_reads(context, reader, value, layout) for reader in value.readers if reader is not node)
 
