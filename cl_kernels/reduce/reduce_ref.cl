@@ -3,8 +3,8 @@
 // Grid: one work-item an element of y, n of them. The axes that stay are counted first, `kept` of them, then those
 // reduced, `count` elements. table: dims, view of y (pitch 0 along reduced axes), view of x, kept, count, function: 0 sum,
 // 1 mean, 2 max, 3 min, 4 prod, 5 l1, 6 l2, 7 sum of squares, 8 log of the sum, 9 log of the sum of exponentials.
-// Error: count * 2^-24 * sum |x| for sums, relative count * 2^-24 for products, exact for extrema; log and exp add the
-// device's 3 ulp each.
+// Sums are made of sums of 64. Error: (64 + count / 64) * 2^-24 * sum |x| for sums, relative count * 2^-24 for products,
+// exact for extrema; log, sqrt and exp add the device's 3 ulp each.
 #include "tensor.clh"
 
 __kernel void reduce_ref(const int n, TENSOR(in0), TENSOR(out0), __global const int* table, POST_PARAMETERS) {
@@ -17,24 +17,32 @@ __kernel void reduce_ref(const int n, TENSOR(in0), TENSOR(out0), __global const 
   __global const T* source = BASE_OF(const T, in0);
   const int kept = rest[0], count = rest[1], function = rest[2];
   coordinates(id, table, 0, kept, at);
-  float total = 0.0f, product = 1.0f, most = -INFINITY, least = INFINITY;
+  float total = 0.0f, part = 0.0f, product = 1.0f, most = -INFINITY, least = INFINITY;
   for (int i = 0; i < count; i++) {
     coordinates(i, table, kept, RANK, at);
     const float v = LOAD(source, element(x, at));
-    total += function == 5 ? fabs(v) : function == 6 || function == 7 ? v * v : v;
+    part += function == 5 ? fabs(v) : function == 6 || function == 7 ? v * v : v;
     product *= v;
     most = v > most || v != v ? v : most;
     least = v < least || v != v ? v : least;
+    if (i % 64 == 63) {
+      total += part;
+      part = 0.0f;
+    }
   }
-  float r = total;
+  float r = total + part;
   if (function == 9) {
     const float top = isfinite(most) ? most : 0.0f;
-    r = 0.0f;
+    total = part = 0.0f;
     for (int i = 0; i < count; i++) {
       coordinates(i, table, kept, RANK, at);
-      r += exp(LOAD(source, element(x, at)) - top);
+      part += exp(LOAD(source, element(x, at)) - top);
+      if (i % 64 == 63) {
+        total += part;
+        part = 0.0f;
+      }
     }
-    r = log(r) + top;
+    r = log(total + part) + top;
   }
   r = function == 1 ? r / (float)count : function == 2 ? most : function == 3 ? least : r;
   r = function == 4 ? product : function == 6 ? sqrt(r) : function == 8 ? log(r) : r;

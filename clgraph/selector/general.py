@@ -25,7 +25,9 @@ from clgraph.selector.post import post_codes
 from clgraph.selector.query import Query
 
 GROUP = 128
-"""Work-items of a work-group; a grid is rounded up to it and the kernel leaves out what is beyond."""
+"""Work-items of a work-group at most; a grid is rounded up to it and the kernel leaves out what is beyond."""
+GROUPS = 32
+"""Work-groups that are worth more than full ones: few long rows are spread over the device."""
 OPERANDS = 4
 """Operands of fused operations that a general kernel takes."""
 FLOATS = frozenset({DType.F32, DType.F16})
@@ -158,8 +160,9 @@ def bits_jit(itemsize: int, rank: int) -> Jit:
 
 def launch(kernel: str, jit: Jit, count: int, *args: Argument) -> Launch:
     """Return the launch of *count* work-items, its first argument, of kernel ``softmax/softmax_ref`` and the like."""
-    grid = -(-count // GROUP) * GROUP
-    return Launch(f"{kernel}.cl", kernel.rsplit("/", 1)[1], jit, (grid,), (GROUP,), (count, *args))
+    group = min(GROUP, 1 << max(count // GROUPS, 1).bit_length() - 1)
+    grid = -(-count // group) * group
+    return Launch(f"{kernel}.cl", kernel.rsplit("/", 1)[1], jit, (grid,), (group,), (count, *args))
 
 
 def table(*parts: Sequence[int] | View | int) -> Table:
