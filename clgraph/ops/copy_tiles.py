@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from clgraph.core.layout import Layout
@@ -136,20 +137,22 @@ class Rows:
     width: Axis
 
 
-def as_rows(q: Query[Any], slot: int, operands: Sequence[int]) -> Rows | str:
+def as_rows(q: Query[Any], slot: int, operands: Sequence[int], within: int = 0) -> Rows | str:
     """Return input *slot*, the result and the *operands* as rows, or why they are none.
 
     The input and the result lie plain, the elements of a row side by side.
+
+    Args:
+        within: The first axis that a row may hold; those before are rows and images.
     """
     x, y = q.inputs[slot], q.outputs[0]
     tensors = [broadcast_pitches(x, y.rank), y.all_pitches, *(broadcast_pitches(q.inputs[s], y.rank) for s in operands)]
-    axes = merge([Axis(size, tuple(t[i] for t in tensors)) for i, size in enumerate(y.shape)])
-    if len(axes) > 3:
-        return "walks three axes, and these tensors need more"
+    nest = [Axis(size, tuple(t[i] for t in tensors)) for i, size in enumerate(y.shape)]
+    axes = [*merge(nest[:within]), *merge(nest[within:])]
     one = Axis(1, (0,) * len(tensors))
-    width = axes.pop() if axes and axes[-1].pitches[:2] == (1, 1) else one
+    width = axes.pop() if axes and axes[-1].pitches[:2] == (1, 1) and prod(y.shape[within:]) > 1 else one
     if len(axes) > 2:
-        return "wants the elements of a row side by side"
+        return "walks three axes, and these tensors need more"
     rows = axes.pop() if axes else one
     return Rows(axes.pop() if axes else one, rows, width)
 

@@ -1,0 +1,36 @@
+// Softmax of each row of a plain tensor, or its logarithm. A ticket is a run of rows.
+//
+// inp, out     rows of `width` floats, in_y and out_y floats apart, in images in_n and out_n apart
+// images, rows, ticket_rows   images, rows of an image, rows of a ticket
+// logarithm    1: x - max - log(sum of exp(x - max));  0: exp(x - max) / that sum
+//
+// Error relative to the result: exp's 8 roundings and width / 16 + 8 of the sum, each 2^-24; the logarithm's, absolute: the
+// sum's, and 3 roundings of |x - max|. A row with NaN or +infinity is NaN.
+#include "rows.clh"
+
+static void softmax_rows(__global const softmax_rows_desc* d, __global char** banks, __global char* scratch,
+                         const int ticket, __global const post_step* post, const int posts) {
+  const int width = d->width, vectors = (width + 15) / 16, last = min((ticket + 1) * d->ticket_rows, d->images * d->rows);
+  for (int r = ticket * d->ticket_rows; r < last; r++) {
+    const int n = r / d->rows, y = r - n * d->rows;
+    __global const float* in = AT(const float, banks, d->inp) + (long)n * d->in_n + (long)y * d->in_y;
+    __global float* out = AT(float, banks, d->out) + (long)n * d->out_n + (long)y * d->out_y;
+    float16 top = -INFINITY, sum = 0.0f;
+    for (int i = 0; i < vectors; i++) top = fmax(top, load_row(in, i, width, -INFINITY));
+    const float16 high = (float16)(max_lanes(top));
+    for (int i = 0; i < vectors; i++) {
+      const float16 e = post_exp(load_row(in, i, width, -INFINITY) - high);
+      sum += width - i * 16 < 16 ? (lane_mask(width - i * 16) ? e : (float16)(0.0f)) : e;
+      if (!d->logarithm) store_row(out, i, width, e);
+    }
+    const float total = sum_lanes(sum);
+    if (d->logarithm) {
+      const float16 shift = (float16)(log(total));
+      for (int i = 0; i < vectors; i++) store_row(out, i, width, load_row(in, i, width, 0.0f) - high - shift);
+    } else {
+      const float16 scale = (float16)(1.0f / total);
+      for (int i = 0; i < vectors; i++) store_row(out, i, width, load_row(out, i, width, 0.0f) * scale);
+    }
+    post_whole_row(post, posts, banks, out, n, y, width);
+  }
+}

@@ -1,0 +1,108 @@
+"""Softmax over the last axes of plain tensors on CPU devices."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from clgraph.ops.convolution_tiles import TILE
+from clgraph.ops.copy_tiles import Rows, as_rows, row_pitches
+from clgraph.ops.softmax import Softmax
+from clgraph.ops.tile_cost import Split, split, step_seconds, ticket_seconds
+from clgraph.ops.tile_geometry import LANES, post_refusal
+from clgraph.selector.descriptor import Descriptor, Int, Long, Pointer, Ref, descriptor
+from clgraph.selector.implementation import Implementation, implements
+from clgraph.selector.plan import Plan, Tile
+from clgraph.selector.post import post_steps
+from clgraph.selector.query import Query
+
+VECTOR_SECONDS = 8.0e-9
+"""Maximum, exponential, sum and scaling of 16 floats."""
+
+
+@descriptor("softmax_rows")
+class SoftmaxRowsDesc(Descriptor):
+    """Fields as in ``softmax_rows.cl``."""
+
+    inp: Pointer
+    out: Pointer
+    in_n: Long
+    out_n: Long
+    in_y: Int
+    out_y: Int
+    images: Int
+    rows: Int
+    width: Int
+    ticket_rows: Int
+    logarithm: Int
+
+
+def _width(q: Query[Softmax]) -> int:
+    return prod(q.inputs[0].shape[a] for a in q.primitive.axes)
+
+
+def _tickets(q: Query[Softmax]) -> Split:
+    width = _width(q)
+    count, row = q.inputs[0].count // max(1, width), (-(-width // LANES) + 4) * VECTOR_SECONDS
+    return split(count, row, ticket_seconds(row * count, q.device), q.device.workers)
+
+
+def _operands(q: Query[Softmax]) -> list[int]:
+    return [s for f in q.post for s in f.operands]
+
+
+def whole_rows(q: Query[Softmax]) -> Rows | str:
+    """Return the rows that the softmax runs over, or why they are none."""
+    x, axes = q.inputs[0], q.primitive.axes
+    if not x.is_dense_plain or not q.outputs[0].is_dense_plain:
+        return "serves dense plain tensors"
+    if tuple(sorted(axes)) != tuple(range(x.rank - len(axes), x.rank)):
+        return f"serves the last axes, not {axes} of {x.rank}"
+    # One axis for all that is summed over keeps it from merging with the rows.
+    rows = as_rows(q, 0, _operands(q), q.inputs[0].rank - len(axes))
+    if not isinstance(rows, str) and rows.width.size != _width(q):
+        return "wants operands that move evenly along the axes summed over"
+    return rows
+
+
+@implements(Softmax, name="softmax.rows", serves=replace(TILE, formats=False, halos=False))
+class SoftmaxRows(Implementation[Softmax]):
+    """A row at a time: its maximum, its exponentials and their sum, the quotients."""
+
+    @classmethod
+    def limits(cls, q: Query[Softmax]) -> str | None:
+        if not q.inputs[0].count:
+            return "wants elements"
+        rows = whole_rows(q)
+        return rows if isinstance(rows, str) else post_refusal(q)
+
+    @classmethod
+    def overwrites(cls, q: Query[Softmax]) -> frozenset[int]:
+        return frozenset() if q.primitive.log else frozenset({0})
+
+    @classmethod
+    def cost(cls, q: Query[Softmax]) -> float:
+        vectors = q.inputs[0].count // _width(q) * (-(-_width(q) // LANES) + 4)
+        return step_seconds(q.device, vectors * VECTOR_SECONDS, q.inputs[0].nbytes / 2, _tickets(q).parts)
+
+    @classmethod
+    def plan(cls, q: Query[Softmax]) -> Plan:
+        rows, tickets = whole_rows(q), _tickets(q)
+        if isinstance(rows, str):
+            raise TypeError(rows)
+        desc = SoftmaxRowsDesc(
+            inp=Ref("in0"),
+            out=Ref("out0"),
+            in_n=rows.images.pitches[0],
+            out_n=rows.images.pitches[1],
+            in_y=rows.rows.pitches[0],
+            out_y=rows.rows.pitches[1],
+            images=rows.images.size,
+            rows=rows.rows.size,
+            width=rows.width.size,
+            ticket_rows=tickets.each,
+            logarithm=int(q.primitive.log),
+        )
+        pitches = [row_pitches(rows, i) for i in range(len(_operands(q)))]
+        post = post_steps(q, lambda layout: pitches.pop(0))
+        return Plan((Tile("softmax_rows", desc, tickets.parts, post=post),))
