@@ -11,7 +11,13 @@ from clgraph.errors import UnsupportedError
 
 
 class DType(Enum):
-    """One element type. The value is (OpenCL C type in memory, NumPy name)."""
+    """One element type. The value is (OpenCL C type in memory, NumPy name).
+
+    Attributes:
+        cl: OpenCL C spelling of the type as it lies in memory.
+        numpy: The NumPy dtype of the same bytes.
+        itemsize: Bytes of one element.
+    """
 
     F64 = ("double", "float64")
     F32 = ("float", "float32")
@@ -26,6 +32,13 @@ class DType(Enum):
     U8 = ("uchar", "uint8")
     BOOL = ("uchar", "bool")
 
+    def __init__(self, cl: str, name: str) -> None:
+        self.cl = cl
+        self.numpy: np.dtype[Any] = np.dtype(name)
+        self.itemsize = self.numpy.itemsize
+
+    __hash__ = object.__hash__  # members are one of a kind, and layouts hash them all the time
+
     @staticmethod
     def of(dtype: Any) -> DType:
         """Return the twin of a NumPy dtype; raises ``UnsupportedError`` for one clgraph does not hold."""
@@ -34,21 +47,6 @@ class DType(Enum):
             if member.value[1] == name:
                 return member
         raise UnsupportedError(f"element type {name} is not one of {', '.join(str(d) for d in DType)}")
-
-    @property
-    def cl(self) -> str:
-        """OpenCL C spelling of the type as it lies in memory."""
-        return self.value[0]
-
-    @property
-    def numpy(self) -> np.dtype[Any]:
-        """The NumPy dtype of the same bytes."""
-        return np.dtype(self.value[1])
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of one element."""
-        return self.numpy.itemsize
 
     @property
     def floating(self) -> bool:

@@ -115,6 +115,8 @@ class Layout:
     @property
     def span(self) -> int:
         """Elements from the first to one past the last that belongs to this layout, halo and tail lanes included."""
+        if not self.pitches:
+            return prod(self.extents)
         if 0 in self.extents:
             return 0
         ends = (

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from clgraph.graph.program import Fused, Node, Program, Stage
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.rewriting import apart, read_outside
-from clgraph.passes.selection import proposals
+from clgraph.passes.selection import proposals, still_serves
 from clgraph.passes.weight_scaling import followers, scale_weights
+from clgraph.selector.implementation import Implementation
 from clgraph.selector.query import Query
 
 
@@ -42,26 +43,26 @@ class PreparePrimitiveFusing(Pass):
                     names = ", ".join(n.name for n in chain)
                     scale_weights(program, node, chain, total)
                     table.append(f"{names}: into the weights and bias of {node.name}")
-        fused = len(table)
+        fused, gain = len(table), _Gain(context)
         for node in program:
             if node.primitive.elementwise:
-                fused += _follow(program, context, node, table) or _precede(program, context, node, table)
+                fused += _follow(program, gain, node, table)
         for node in reversed(tuple(program)):
             if node in program and node.primitive.elementwise:
-                fused += _precede(program, context, node, table)
+                fused += _precede(program, gain, node, table)
         if table:
             program.notes[self.name] = "\n".join(dict.fromkeys(table))
         return fused
 
 
-def _follow(program: Program, context: Context, peer: Node, table: list[str]) -> bool:
+def _follow(program: Program, gain: _Gain, peer: Node, table: list[str]) -> bool:
     """Fuse *peer* behind the later producer of its inputs, or note why not."""
     producers = [(program.position(v.producer), i) for i, v in enumerate(peer.inputs[: peer.arity]) if v.producer]
     reasons: list[str] = []
     for _, slot in sorted(producers, reverse=True):
         into = peer.inputs[slot].producer
         assert into is not None
-        reason = _why_not_behind(program, context, peer, slot, into)
+        reason = _why_not_behind(program, gain, peer, slot, into)
         if reason is None:
             table.append(f"{peer.name}: behind {into.name}")
             program.fuse(peer, into)
@@ -71,7 +72,7 @@ def _follow(program: Program, context: Context, peer: Node, table: list[str]) ->
     return False
 
 
-def _why_not_behind(program: Program, context: Context, peer: Node, slot: int, into: Node) -> str | None:
+def _why_not_behind(program: Program, gain: _Gain, peer: Node, slot: int, into: Node) -> str | None:
     value = peer.inputs[slot]
     if value is not into.output or len(into.outputs) > 1:
         return "it has several results"
@@ -85,7 +86,7 @@ def _why_not_behind(program: Program, context: Context, peer: Node, slot: int, i
         return f"{value.layout} is not yet the full result {peer.output.layout}"
     if peer.primitive.as_post(slot) is None:
         return f"{peer.primitive} has no post-operation for its input {slot}"
-    q = context.query(into)
+    q = gain.context.query(into)
     extra = tuple(v.layout for v in others)
     operands = {i: len(q.inputs) + n for n, i in enumerate(i for i in range(len(peer.inputs)) if i != slot)}
     own = tuple(operands[i] for i in range(peer.arity) if i != slot)
@@ -93,10 +94,10 @@ def _why_not_behind(program: Program, context: Context, peer: Node, slot: int, i
     steps += [Fused(f.primitive, tuple(operands[i] for i in f.operands), f.slot) for f in peer.fused]
     constant = q.constant | {operands[i] for i, v in enumerate(peer.inputs) if v.constant is not None and i != slot}
     fused = replace(q, inputs=q.inputs + extra, fused=(*q.fused, *steps), constant=frozenset(constant))
-    return _costs_more(context, into, q, peer, fused)
+    return gain.refusal(into, q, peer, fused)
 
 
-def _precede(program: Program, context: Context, peer: Node, table: list[str]) -> bool:
+def _precede(program: Program, gain: _Gain, peer: Node, table: list[str]) -> bool:
     """Fuse *peer* in front of the one node that reads its result first, or note why not."""
     readers = peer.output.readers
     if len(readers) != 1 or len(peer.outputs) > 1:
@@ -104,7 +105,7 @@ def _precede(program: Program, context: Context, peer: Node, table: list[str]) -
     (into,) = readers
     if into.primitive.elementwise or into.inputs[0] is not peer.output:
         return False
-    reason = _why_not_in_front(program, context, peer, into)
+    reason = _why_not_in_front(program, gain, peer, into)
     if reason is None:
         table.append(f"{peer.name}: in front of {into.name}")
         program.fuse(peer, into)
@@ -113,7 +114,7 @@ def _precede(program: Program, context: Context, peer: Node, table: list[str]) -
     return False
 
 
-def _why_not_in_front(program: Program, context: Context, peer: Node, into: Node) -> str | None:
+def _why_not_in_front(program: Program, gain: _Gain, peer: Node, into: Node) -> str | None:
     value, running = peer.output, peer.inputs[0]
     if (why := read_outside(program, value, [into]) or apart([into, peer])) is not None:
         return why
@@ -125,27 +126,36 @@ def _why_not_in_front(program: Program, context: Context, peer: Node, into: Node
         return f"{peer.primitive} has no pre-operation for {running.layout}"
     if any(v.constant is None for v in peer.inputs[1:]):
         return "an operand is no constant"
-    q = context.query(into)
+    q = gain.context.query(into)
     place = {i: len(q.inputs) + i - 1 for i in range(1, len(peer.inputs))}
     steps = [Fused(peer.primitive, tuple(place[i] for i in range(1, peer.arity)), 0, "pre")]
     steps += [Fused(f.primitive, tuple(place[i] for i in f.operands), f.slot, "pre") for f in peer.fused]
     inputs = (running.layout, *q.inputs[1:], *(v.layout for v in peer.inputs[1:]))
     constant = q.constant | frozenset(place.values())
     fused = replace(q, inputs=inputs, fused=(*steps, *q.fused), constant=constant)
-    return _costs_more(context, into, q, peer, fused)
+    return gain.refusal(into, q, peer, fused)
 
 
-def _costs_more(context: Context, into: Node, apart_query: Query[Any], peer: Node, fused: Query[Any]) -> str | None:
-    """Say why *fused* is no gain: nobody serves it, or the two nodes apart are faster. ``None`` when it is one."""
-    together = proposals(context, into, fused)
-    if not together:
-        return f"no implementation of {into.primitive.kind} on {fused.device.name} serves it"
-    alone, following = proposals(context, into, apart_query), proposals(context, peer)
-    if not alone or not following:
+@dataclass(slots=True)
+class _Gain:
+    """Says whether a fusion pays, and remembers what each node would run on: that it still serves is gain enough."""
+
+    context: Context
+    best: dict[Node, type[Implementation[Any]]] = field(default_factory=dict)
+
+    def refusal(self, into: Node, apart_query: Query[Any], peer: Node, fused: Query[Any]) -> str | None:
+        """Say why *fused* is no gain: nobody serves it, or the two nodes apart are faster. ``None`` when it is one."""
+        alone = () if into in self.best else proposals(self.context, into, apart_query)
+        if alone:
+            self.best[into] = alone[0].implementation
+        if into in self.best and still_serves(self.best[into], fused):
+            return None
+        together = proposals(self.context, into, fused)
+        if not together:
+            return f"no implementation of {into.primitive.kind} on {fused.device.name} serves it"
+        implementation, seconds = together[0].implementation, together[0].seconds
+        alone, following = proposals(self.context, into, apart_query), proposals(self.context, peer)
+        if alone and following and seconds > (apart := alone[0].seconds + following[0].seconds):
+            return f"{implementation.name} would take {seconds:.2g} s, the two apart {apart:.2g} s"
+        self.best[into] = implementation
         return None
-    seconds = alone[0].seconds + following[0].seconds
-    if together[0].seconds > seconds:
-        return (
-            f"{together[0].implementation.name} would take {together[0].seconds:.2g} s, the two apart {seconds:.2g} s"
-        )
-    return None

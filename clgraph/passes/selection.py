@@ -95,6 +95,19 @@ def estimate(context: Context, node: Node, q: Query[Any]) -> float | None:
         return None
 
 
+def still_serves(implementation: type[Implementation[Any]], q: Query[Any]) -> bool:
+    """Whether the implementation serves *q*, given on plain layouts, in formats and with halos of its own wish."""
+    if implementation.serves.refusal(plain := plain_query(q)) is not None:
+        return False
+    for formats in implementation.formats(plain):
+        posed = with_formats(plain, formats.inputs, formats.outputs)
+        if implementation.serves.refusal(posed) is None:
+            posed = with_halos(posed, dict(implementation.halo(posed)))
+            if implementation.refusal(posed) is None:
+                return True
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Proposal:
     """An implementation with the layouts it would like (halos included), and its estimate in seconds."""
@@ -158,7 +171,8 @@ def _proposals(q: Query[Any], forced: str | None, denied: frozenset[str], regist
 
 def servable(context: Context, node: Node, query: Query[Any]) -> str | None:
     """Return ``None`` when some implementation serves *query* in some formats, else why nothing does."""
-    if proposals(context, node, query):
+    general = (c for c in candidates(query) if c.general and c.name not in context.denied)
+    if any(c.refusal(query) is None for c in general) or proposals(context, node, query):
         return None
     try:
         choose(query, denied=context.denied)
