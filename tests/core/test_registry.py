@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import warnings
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from clgraph.core import registry
+from clgraph.core.registry import PLUGIN_FAILURES, Registry, load_plugins
+from clgraph.errors import RegistrationError
+
+
+@pytest.fixture
+def table():
+    made: Registry[str, type] = Registry("thing")
+    yield made
+    Registry._all.remove(made)
+
+
+def test_a_key_is_claimed_once_and_the_error_names_both(table) -> None:
+    @table.registers("a")
+    class First:
+        pass
+
+    with pytest.raises(RegistrationError, match=r"thing 'a' is already .*First.*; .*int cannot replace it"):
+        table.register("a", int)
+    assert table["a"] is First
+    assert (table.get("b"), "a" in table, len(table)) == (None, True, 1)
+
+
+def test_entries_come_in_order_of_their_keys(table) -> None:
+    for key in "cab":
+        table.register(key, type(key, (), {}))
+    assert list(table) == ["a", "b", "c"]
+    assert [t.__name__ for t in table.values()] == ["a", "b", "c"]
+
+
+def test_a_snapshot_restores(table) -> None:
+    table.register("a", int)
+    saved = table.snapshot()
+    table.register("b", float)
+    table.restore(saved)
+    assert list(table) == ["a"]
+
+
+def test_a_plugin_that_fails_is_rolled_back_and_the_others_load(table, monkeypatch) -> None:
+    class Point(EntryPoint):
+        def load(self):
+            table.register(self.name, int)
+            if self.name == "bad":
+                raise RuntimeError("no such luck")
+
+    points = [Point(n, "some.module", registry.PLUGIN_GROUP) for n in ("worse", "bad", "good")]
+    monkeypatch.setattr(registry, "entry_points", lambda group: points)
+    load_plugins.cache_clear()
+    try:
+        with pytest.warns(UserWarning, match=r"plugin bad \(some.module\): RuntimeError: no such luck"):
+            load_plugins()
+        assert list(table) == ["good", "worse"]
+        assert "bad" in PLUGIN_FAILURES[-1]
+        load_plugins.cache_clear()
+        table.restore({})
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            load_plugins("good")
+            load_plugins("none")
+        assert list(table) == ["good"]
+    finally:
+        load_plugins.cache_clear()
+        PLUGIN_FAILURES[:] = [f for f in PLUGIN_FAILURES if "no such luck" not in f]

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from clgraph.errors import InputError, ModelError, ShapeError, UnsupportedError
+from clgraph.graph.topology import Topology
+from clgraph.ops.convolution import Convolution
+from clgraph.ops.reshape import Reshape
+from tests.support.programs import ADD, RELU, Net, lines
+
+
+def _open() -> Topology:
+    topology = Topology()
+    topology.input("x", ("batch", 3, "?", "?"))
+    topology.output("y", topology.add("relu", RELU, "x"))
+    return topology
+
+
+def test_shapes_bind_at_build_and_a_repeated_name_is_no_constraint() -> None:
+    program = _open().build({"x": (2, 3, 5, 7)})
+    assert lines(program) == ["relu f32:bfyx:2x3x5x7 = activation(function=relu)(x)"]
+    assert program.outputs[0][0] == "y"
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        ({}, r"input 'x' has shape \[batch, 3, \?, \?\]; give it one"),
+        ({"x": (1, 4, 5, 5)}, r"\[1, 4, 5, 5\] does not fit"),
+        ({"x": (1, 3, 5)}, "does not fit"),
+        ({"x": (1, 3, -5, 5)}, "negative"),
+        ({"z": (1,)}, "no input is called 'z'; the inputs are 'x'"),
+    ],
+)
+def test_shapes_that_do_not_fit_are_refused(shapes, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        _open().build(shapes)
+
+
+def test_a_layer_that_does_not_fit_names_itself_and_its_inputs() -> None:
+    net = Net()
+    net.add("wrong", Convolution(), net.input("x", (1, 5, 8, 8)), net.data("w", 4, 3, 3, 3))
+    net.output("wrong")
+    with pytest.raises(ShapeError, match=r"node 'wrong' .*f32:bfyx:1x5x8x8.*5 channels"):
+        net.build()
+
+
+def test_a_shape_that_depends_on_data_is_refused_by_name() -> None:
+    net = Net()
+    net.add("y", Reshape(reads=("shape",)), net.input("x", (2, 3)), net.input("shape", (2,), np.int64))
+    net.output("y")
+    with pytest.raises(UnsupportedError, match=r"node 'y'.*must be known"):
+        net.build()
+
+
+def test_small_values_known_from_shapes_leave_no_layer() -> None:
+    net = Net()
+    shape = net.constant("shape", np.array([3, 2], np.int64))
+    doubled = net.add("one", ADD, shape, net.constant("zero", np.zeros(2, np.int64)))
+    net.add("y", Reshape(reads=("shape",)), net.input("x", (2, 3)), doubled)
+    assert lines(net.program("y")) == ["y f32:bf:3x2 = reshape(shape=3x2)(x)"]
+
+
+def test_names_are_made_once_and_before_they_are_read() -> None:
+    net = Net()
+    net.input("x", (1,))
+    with pytest.raises(ModelError, match="two things are called 'x'"):
+        net.constant("x", np.zeros(1, np.float32))
+    with pytest.raises(ModelError, match="reads 'later'"):
+        net.add("y", RELU, "later")
+    with pytest.raises(ModelError, match="output 'z'"):
+        net.output("z")
+
+
+def test_annotation_and_origin_reach_the_node() -> None:
+    net = Net()
+    net.add("y", RELU, net.input("x", (1,)), annotation="gpu", origin=("Relu_7",))
+    (node,) = net.program("y")
+    assert (node.annotation, node.origin) == ("gpu", ("Relu_7",))
