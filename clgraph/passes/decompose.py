@@ -28,7 +28,7 @@ class Decompose(Pass):
     * A batch normalisation with constant statistics is one multiplication and one addition of constants ``[C, 1, …]``,
       computed in float64 and rounded once. With statistics computed at run time it stays.
     * What returns its input is removed: ``x + 0``, ``x * 1``, ``linear(1, 0)``, a conversion to the same type.
-    * The constant of a commutative operator is its second input.
+    * The constant of a commutative operator is its second input; so is the one that is broadcast.
     * A function of one tensor and one scalar constant is an activation: ``max(x, 0)`` is relu, ``x * c + d`` linear.
       A division stays one unless the divisor is a power of two, because the reciprocal would round again.
     """
@@ -93,10 +93,12 @@ def _all_equal(value: Value, number: float) -> bool:
 def _eltwise(program: Program, node: Node) -> bool:
     assert isinstance(node.primitive, Eltwise)
     function, (a, b) = node.primitive.function, node.inputs
-    if function in _COMMUTE and a.constant is not None and b.constant is None:
-        return _put(program, node, _activation(function, b, a, 1, node.output.layout.shape) or node.primitive, [b, a])
+    shape = node.output.layout.shape
+    smaller = b.constant is None and a.layout.shape != shape and b.layout.shape == shape
+    if function in _COMMUTE and (smaller or (a.constant is not None and b.constant is None)):
+        return _put(program, node, _activation(function, b, a, 1, shape) or node.primitive, [b, a])
     slot = 0 if a.constant is None else 1
-    made = _activation(function, node.inputs[slot], node.inputs[1 - slot], slot, node.output.layout.shape)
+    made = _activation(function, node.inputs[slot], node.inputs[1 - slot], slot, shape)
     return made is not None and _put(program, node, made, [node.inputs[slot]])
 
 

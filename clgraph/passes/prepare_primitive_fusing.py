@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from clgraph.graph.program import Fused, Node, Program, Stage
+from clgraph.ops.activation import Activation
+from clgraph.ops.matmul import MatMul
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.rewriting import apart, read_outside
 from clgraph.passes.selection import proposals, still_serves
@@ -16,13 +18,14 @@ from clgraph.selector.query import Query
 
 @dataclass(frozen=True)
 class PreparePrimitiveFusing(Pass):
-    """Fold, then fuse behind producers, then fuse in front of consumers.
+    """Fold, then fuse behind producers, then fuse in front of consumers, in four steps.
 
-    1. Multiplication and addition of per-channel constants behind a convolution or matrix product with constant weights
+    1. A factor in front of a matrix product moves behind it, where it can be fused.
+    2. Multiplication and addition of per-channel constants behind a convolution or matrix product with constant weights
        become part of the weights and the bias, computed in float64 and rounded once.
-    2. An activation or elementwise operator becomes a post-operation of the node that makes its input; of two, the
+    3. An activation or elementwise operator becomes a post-operation of the node that makes its input; of two, the
        later one, so that the other operand is there in time.
-    3. What could not follow a producer (a scale, shift and activation behind a concat) becomes a pre-operation of the
+    4. What could not follow a producer (a scale, shift and activation behind a concat) becomes a pre-operation of the
        one node that reads it as its first input.
 
     A fusion is refused when the result in between is read elsewhere or is a graph output, when the operand depends on
@@ -36,6 +39,9 @@ class PreparePrimitiveFusing(Pass):
 
     def run(self, program: Program, context: Context) -> int:
         table: list[str] = []
+        for node in program:
+            if isinstance(node.primitive, MatMul):
+                _pull_scales(program, node, table)
         for node in program:
             if node in program:
                 chain, total = followers(program, node)
@@ -53,6 +59,24 @@ class PreparePrimitiveFusing(Pass):
         if table:
             program.notes[self.name] = "\n".join(dict.fromkeys(table))
         return fused
+
+
+def _pull_scales(program: Program, node: Node, table: list[str]) -> None:
+    """Multiply the result of a matrix product instead of an operand that nothing else reads."""
+    for slot, value in enumerate(node.inputs[:2]):
+        scale, layout = value.producer, value.layout
+        if scale is None or scale.fused or not isinstance(scale.primitive, Activation) or not layout.dtype.floating:
+            continue
+        linear = scale.primitive.function == "linear" and scale.primitive.beta == 0
+        alone = read_outside(program, value, [node]) is None and len(value.uses) == 1 and node.arity == 2
+        if not linear or not alone or node.fused or apart([scale, node]) is not None:
+            continue
+        program.rewire(value, scale.inputs[0], uses=[(node, slot)])
+        after = program.insert(scale.primitive, [node.output], sources=[scale])
+        program.rewire(node.output, after.output, uses=[u for u in node.output.uses if u[0] is not after])
+        program.outputs = [(name, after.output if v is node.output else v) for name, v in program.outputs]
+        program.erase(scale)
+        table.append(f"{scale.name}: from in front of {node.name} to behind it")
 
 
 def _follow(program: Program, gain: _Gain, peer: Node, table: list[str]) -> bool:
@@ -124,15 +148,13 @@ def _why_not_in_front(program: Program, gain: _Gain, peer: Node, into: Node) -> 
         return f"{running.name} has not the full shape of {value.layout}"
     if running.layout.dtype != value.layout.dtype or peer.primitive.as_post(0) is None:
         return f"{peer.primitive} has no pre-operation for {running.layout}"
-    if any(v.constant is None for v in peer.inputs[1:]):
-        return "an operand is no constant"
     q = gain.context.query(into)
     place = {i: len(q.inputs) + i - 1 for i in range(1, len(peer.inputs))}
     steps = [Fused(peer.primitive, tuple(place[i] for i in range(1, peer.arity)), 0, "pre")]
     steps += [Fused(f.primitive, tuple(place[i] for i in f.operands), f.slot, "pre") for f in peer.fused]
     inputs = (running.layout, *q.inputs[1:], *(v.layout for v in peer.inputs[1:]))
-    constant = q.constant | frozenset(place.values())
-    fused = replace(q, inputs=inputs, fused=(*steps, *q.fused), constant=constant)
+    constant = q.constant | {place[i] for i in place if peer.inputs[i].constant is not None}
+    fused = replace(q, inputs=inputs, fused=(*steps, *q.fused), constant=frozenset(constant))
     return gain.refusal(into, q, peer, fused)
 
 

@@ -109,3 +109,13 @@ def test_integers_are_left_alone() -> None:
     x = net.input("x", (2, 5), np.int32)
     net.add("y", Eltwise("mul"), x, net.constant("c", np.array(3, np.int32)))
     assert primitives(run(net.program("y"), Decompose())) == [Eltwise("mul")]
+
+
+def test_what_is_broadcast_is_the_second_input() -> None:
+    net = Net()
+    gate, x = net.input("gate", (1, 3, 1, 1)), net.input("x", (1, 3, 4, 4))
+    net.add("y", Eltwise("mul"), gate, x)
+    net.add("z", Eltwise("sub"), gate, x)
+    program = run(net.program("y", "z"), Decompose())
+    assert [v.name for v in program["y"].inputs] == ["x", "gate"]
+    assert [v.name for v in program["z"].inputs] == ["gate", "x"]

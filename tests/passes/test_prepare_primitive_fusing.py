@@ -186,3 +186,35 @@ def test_what_no_implementation_serves_stays() -> None:
     program = _fused(net, "y")
     assert len(program) == 2
     assert "no implementation of softmax on null serves it" in program.notes["prepare_primitive_fusing"]
+
+
+def test_a_gate_computed_at_run_time_may_go_in_front() -> None:
+    net = Net()
+    x = net.input("x", (1, 16, 6, 6))
+    h = net.add("h", Softmax((1,)), x)
+    gate = net.conv("gate", net.add("mean", Reduce("mean", (2, 3)), h), 16, 16)
+    net.conv("y", net.add("gated", MUL, h, gate), 16, 8)
+    program = _fused(net, "y")
+    assert _shape(program)["y"] == ["pre eltwise(function=mul)"]
+    assert program["y"].inputs[2] is program["gate"].output
+
+
+def test_a_factor_of_an_operand_follows_the_matrix_product() -> None:
+    net = Net()
+    factor = net.add("factor", Activation("linear", 0.25), net.input("a", (2, 3, 4)))
+    net.add("y", MatMul(), factor, net.add("other", Activation("linear", 0.5), net.input("b", (2, 4, 5))))
+    program = _fused(net, "y")
+    assert len(program) == 1
+    assert sorted(_shape(program)["y"]) == [
+        "post activation(function=linear, alpha=0.25)",
+        "post activation(function=linear, alpha=0.5)",
+    ]
+
+
+@pytest.mark.parametrize("case", ["shift", "reader"])
+def test_a_shift_or_a_factor_that_is_read_elsewhere_stays_in_front(case: str) -> None:
+    net = Net()
+    factor = net.add("factor", Activation("linear", 0.25, float(case == "shift")), net.input("a", (2, 3, 4)))
+    net.add("y", MatMul(), factor, net.input("b", (2, 4, 5)))
+    net.add("z", RELU, factor if case == "reader" else "b")
+    assert "post" not in str(_shape(_fused(net, "y", "z"))["y"])
