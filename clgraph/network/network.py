@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -110,7 +111,11 @@ class Network:
             self._finish()
         except self._failures as error:
             raise DeviceError(f"the device failed while running: {error}") from error
-        self._host.forget()
+        finally:
+            # Whatever was raised: nothing may be in flight when the arrays it reads go away.
+            with contextlib.suppress(DeviceError):
+                self._finish()
+            self._host.forget()
         return results
 
     def _arrays(self, feeds: Mapping[str, Array]) -> list[Array]:

@@ -1,6 +1,6 @@
 import json
 import threading
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -228,6 +228,31 @@ def test_two_results_that_share_a_buffer_do_not_overwrite_each_other(engine, hos
     array = feed((4, 6))
     got = Network(program, {engine.info.name: engine}).run({"x": array})["c"]
     np.testing.assert_allclose(got, array + 2, rtol=0, atol=BOUND)
+
+
+@dataclass(frozen=True, slots=True)
+class Picky(Scale):
+    """``Scale`` that refuses negative numbers."""
+
+    def reference(self, *inputs):
+        if (inputs[0] < 0).any():
+            raise FloatingPointError("negative")
+        return Scale.reference(self, *inputs)
+
+
+def test_a_run_that_fails_half_way_leaves_the_network_usable(engine):
+    x = Value("x", Layout(DType.F32, (3, 35)))
+    a = linked(x, Scale(1.0, 1), "a")
+    b = linked(a.output, Picky(2.0, 1), "b")
+    c = linked(b.output, Scale(1.0, 1), "c")
+    program = Program([x], [("y", c.output)], [a, b, c])
+    planned(program, engine.info, [ScaleLaunch] * 3, frozenset({"b"}))
+    network = Network(program, {engine.info.name: engine})
+    array = np.abs(feed())
+    for _ in range(2):
+        with pytest.raises(FloatingPointError):
+            network.run({"x": -array - 2})
+        np.testing.assert_allclose(network.run({"x": array})["y"], 2 * array + 4, rtol=0, atol=BOUND)
 
 
 def test_a_program_on_the_host_alone_needs_no_device():
