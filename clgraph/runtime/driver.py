@@ -179,9 +179,7 @@ def work_around(handle: Any) -> tuple[int | None, tuple[str, ...]]:
     forced = chosen_options().pocl_isa is not None
     isa = _isa()
     reported = handle.version.rpartition("-")[2]
-    why = pocl.refusal(handle.platform.version, _library_sha256())
-    if missing := isa.flags - pocl.cpu_flags():
-        why = f"the CPU has no {', '.join(sorted(missing))}"
+    why = pocl.refusal(handle.platform.version, _library_sha256(), isa, pocl.cpu_flags())
     if why is None:
         try:
             was = pocl.patch(pocl.ProcessMemory(), handle.int_ptr, reported, isa, forced)

@@ -88,8 +88,10 @@ def cpu_flags(cpuinfo: Path = Path("/proc/cpuinfo")) -> frozenset[str]:
     return frozenset(found.group(1).split()) if found else frozenset()
 
 
-def refusal(platform_version: str, sha256: str | None) -> str | None:
-    """Say why this PoCL must not be patched, or return ``None``."""
+def refusal(platform_version: str, sha256: str | None, isa: Isa, flags: frozenset[str]) -> str | None:
+    """Say why this PoCL must not be made to compile for *isa* on a CPU with *flags*, or return ``None``."""
+    if missing := isa.flags - flags:
+        return f"the CPU has no {', '.join(sorted(missing))}"
     if PLATFORM_VERSION not in platform_version:
         return f"{platform_version} is not {PLATFORM_VERSION}"
     if sha256 != LIBRARY_SHA256:

@@ -64,10 +64,16 @@ def test_the_instruction_set_is_the_widest_whose_flags_are_all_there(flags, isa)
 
 
 def test_only_the_known_binary_of_pocl_3_0_is_patched():
-    assert refusal("OpenCL 3.0 PoCL 3.0-rc2  Linux", LIBRARY_SHA256) is None
-    assert "is not PoCL 3.0" in refusal("OpenCL 3.0 PoCL 3.1", LIBRARY_SHA256)
-    assert "not the one" in refusal("OpenCL 3.0 PoCL 3.0-rc2", "00" * 32)
-    assert "not the one" in refusal("OpenCL 3.0 PoCL 3.0-rc2", None)
+    assert refusal("OpenCL 3.0 PoCL 3.0-rc2  Linux", LIBRARY_SHA256, AVX512, ZEN5) is None
+    assert "is not PoCL 3.0" in refusal("OpenCL 3.0 PoCL 3.1", LIBRARY_SHA256, AVX512, ZEN5)
+    assert "not the one" in refusal("OpenCL 3.0 PoCL 3.0-rc2", "00" * 32, AVX512, ZEN5)
+    assert "not the one" in refusal("OpenCL 3.0 PoCL 3.0-rc2", None, AVX512, ZEN5)
+
+
+def test_an_instruction_set_that_the_cpu_lacks_is_refused():
+    why = refusal("OpenCL 3.0 PoCL 3.0-rc2", LIBRARY_SHA256, AVX512, AVX2.flags)
+    assert why == "the CPU has no avx512bw, avx512cd, avx512dq, avx512f, avx512vl"
+    assert refusal("OpenCL 3.0 PoCL 3.0-rc2", LIBRARY_SHA256, AVX2, AVX2.flags) is None
 
 
 def test_a_generic_cpu_gets_a_name_that_stays_alive():
