@@ -26,7 +26,7 @@ CEIL = {
     "ceil": ((1, 2, 10, 8), {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}),
     "ceil_padded": ((1, 2, 6, 7), {"kernel_shape": [3, 2], "strides": [2, 3], "pads": [1, 1, 1, 1], "ceil_mode": 1}),
     "ceil_starts_in_padding": (
-        (1, 2, 3, 3),
+        (1, 2, 5, 5),
         {"kernel_shape": [2, 2], "strides": [3, 3], "pads": [1, 1, 1, 1], "ceil_mode": 1},
     ),
 }

@@ -230,7 +230,7 @@ def _compare(what: str, got: Array, want: Array, dtype: DType, limit: Any, size:
     if not dtype.floating:
         np.testing.assert_array_equal(got, want.astype(got.dtype), what)
         return 0.0
-    exact = got.astype(np.float64)
+    exact, want = got.astype(np.float64), np.asarray(want, np.float64)
     most = float(np.finfo(dtype.numpy).max)
     # Within a hundredth of the largest number either side of overflow is right.
     edge = (np.abs(want) > 0.99 * most) & (np.abs(want) < 1.01 * most)
@@ -248,4 +248,5 @@ def _compare(what: str, got: Array, want: Array, dtype: DType, limit: Any, size:
             f"{what}: {exact[finite][at]!r} should be {want[finite][at]!r}: off by {error[at]:.3g}, allowed "
             f"{allowed[at]:.3g}; {np.count_nonzero(error > allowed)} of {error.size} are off"
         )
-    return float((error / (U32 * np.maximum(size, 1e-30))).max()) if error.size else 0.0
+    sized = np.isfinite(size) & (size > 0)
+    return float((error[sized] / (U32 * size[sized])).max()) if sized.any() else 0.0
