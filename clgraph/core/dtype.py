@@ -42,11 +42,11 @@ class DType(Enum):
     @staticmethod
     def of(dtype: Any) -> DType:
         """Return the twin of a NumPy dtype; raises ``UnsupportedError`` for one clgraph does not hold."""
-        name = np.dtype(dtype).name
-        for member in DType:
-            if member.value[1] == name:
-                return member
-        raise UnsupportedError(f"element type {name} is not one of {', '.join(str(d) for d in DType)}")
+        member = _TWINS.get(np.dtype(dtype))
+        if member is None:
+            held = ", ".join(map(str, DType))
+            raise UnsupportedError(f"element type {np.dtype(dtype).name} is not one of {held}")
+        return member
 
     @property
     def floating(self) -> bool:
@@ -55,3 +55,6 @@ class DType(Enum):
 
     def __str__(self) -> str:
         return self.name.lower()
+
+
+_TWINS = {member.numpy: member for member in DType}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -141,15 +141,15 @@ class Layout:
 
     def with_format(self, format: Format) -> Layout:
         """Return the same tensor, dense, in another format, keeping the halo."""
-        return replace(self, format=format, pitches=())
+        return Layout(self.dtype, self.shape, format, self.halo)
 
     def with_halo(self, halo: Halo) -> Layout:
         """Return the same tensor, dense, with another halo."""
-        return replace(self, halo=halo, pitches=())
+        return Layout(self.dtype, self.shape, self.format, halo)
 
     def with_pitches(self, pitches: tuple[int, ...]) -> Layout:
         """Return the same tensor with the pitches of a larger buffer."""
-        return replace(self, pitches=pitches)
+        return Layout(self.dtype, self.shape, self.format, self.halo, pitches)
 
     def with_shape(self, shape: Shape) -> Layout:
         """Return a dense plain tensor of the same type with another shape."""

@@ -9,7 +9,6 @@ from typing import ClassVar
 import numpy as np
 
 from clgraph.core.format import Format
-from clgraph.core.layout import Layout
 from clgraph.errors import UnsupportedError
 from clgraph.graph.program import Node, Program, Stage, Value
 from clgraph.ops.reorder import Reorder
@@ -60,7 +59,6 @@ class _Problem:
     context: Context
     options: dict[Node, tuple[Proposal, ...]] = field(init=False)
     index: dict[Node, int] = field(init=False)
-    _costs: dict[tuple[Layout, Format, DeviceInfo], float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.options = {}
@@ -100,14 +98,11 @@ class _Problem:
         if made == wanted:
             return 0.0
         source = value.layout.with_format(made)
-        key = (source, wanted, device)
-        if key not in self._costs:
-            q = Query(Reorder(source.dtype, wanted), (source,), (source.with_format(wanted),), device, 1)
-            try:
-                self._costs[key] = choose(q, denied=self.context.denied).seconds
-            except UnsupportedError:
-                self._costs[key] = float("inf")
-        return self._costs[key]
+        q = Query(Reorder(source.dtype, wanted), (source,), (source.with_format(wanted),), device, 1)
+        try:
+            return choose(q, denied=self.context.denied).seconds
+        except UnsupportedError:
+            return float("inf")
 
     def _add_value(self, value: Value, sizes: list[int], factors: list[Factor], start: list[int]) -> None:
         """Add the cost of the reorders behind *value*."""
@@ -120,16 +115,16 @@ class _Problem:
             return
         producer = None if value.producer is None else self.index.get(value.producer)
         device = self.context.device(readers[0][0]) if readers else self.context.default
+        price = {(m, f): self.cost(value, m, f, device) for m in dict.fromkeys(made) for f in formats}
         if len(needs) == 1:
             (reader, wanted) = needs[0]
-            table = np.array([[self.cost(value, m, w, device) for w in wanted] for m in made])
+            table = np.array([[price[m, w] for w in wanted] for m in made])
             factors.append(_factor(producer, reader, table))
             return
         sets, variable = range(1, 1 << len(formats)), len(sizes)
         sizes.append(len(sets))
         start.append(len(sets) - 1)
-        price = [[self.cost(value, m, f, device) for f in formats] for m in made]
-        table = np.array([[sum(c for i, c in enumerate(row) if s >> i & 1) for s in sets] for row in price])
+        table = np.array([[sum(price[m, f] for i, f in enumerate(formats) if s >> i & 1) for s in sets] for m in made])
         factors.append(_factor(producer, variable, table))
         for reader, wanted in needs:
             has = [[0.0 if s >> formats.index(w) & 1 else float("inf") for s in sets] for w in wanted]

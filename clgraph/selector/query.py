@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
 from clgraph.core.layout import Layout
@@ -77,7 +77,7 @@ class Query(Generic[P]):
 
     def with_layouts(self, inputs: tuple[Layout, ...], outputs: tuple[Layout, ...]) -> Query[P]:
         """Return the same problem on other layouts."""
-        return replace(self, inputs=inputs, outputs=outputs)
+        return Query(self.primitive, inputs, outputs, self.device, self.arity, self.fused, self.constant)
 
     def __str__(self) -> str:
         inputs = ", ".join(map(str, self.inputs))

@@ -217,3 +217,12 @@ def test_an_input_that_is_also_read_through_a_view_is_not_taken_over() -> None:
         net.add("z", ADD, h, other)
         program = plan(net.program("z"), ORDERED)
         assert (program["h"].output.buffer is program["z"].output.buffer) == (not view)
+
+
+def test_out_of_order_a_chain_needs_two_buffers_too() -> None:
+    net = Net()
+    h = net.input("x", (1, 16, 8, 8))
+    for i in range(9):
+        h = net.conv(f"c{i}", h, 16, 16)
+    program = plan(net.program(h), Context(out_of_order=True, denied=frozenset({"convolution.blocked"})))
+    assert program.arenas["null"].nbytes == 2 * 4096

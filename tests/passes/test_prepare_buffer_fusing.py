@@ -114,6 +114,20 @@ def test_a_slice_of_one_axis_is_a_view_and_of_two_or_with_steps_is_a_copy() -> N
         assert ("s" in _in_place(run(net.program("y"), PrepareBufferFusing()))) == (case == "view")
 
 
+@pytest.mark.parametrize(("start", "end", "view"), [(0, 16, True), (16, 32, True), (16, 40, True), (0, 20, False)])
+def test_a_slice_of_blocks_is_a_view_unless_the_lanes_behind_it_belong_to_others(
+    start: int, end: int, view: bool
+) -> None:
+    net = Net()
+    h = net.conv("h", net.input("x", (1, 16, 12, 12)), 16, 40)
+    part = net.add("s", Slice((0, start, 0, 0), (1, end, 12, 12), (1, 1, 1, 1)), h)
+    net.conv("y", part, end - start, 16)
+    program = compile_all(net.program("y"))
+    blocked = bool(program["s"].output.layout.format.blocks)
+    assert (blocked and "s" in _in_place(program)) == view
+    simulate(program, list(program))
+
+
 def test_a_reshape_of_a_dense_tensor_is_a_view_also_of_an_input_and_to_an_output() -> None:
     net = Net()
     net.add("a", Reshape((4, 8)), net.input("x", (2, 4, 4)))
@@ -156,7 +170,8 @@ def joined(draw):
         elif kind == "split" and shape[1] > 1:
             cut = draw(st.one_of(st.integers(1, shape[1] - 1), st.just(min(16, shape[1] - 1))))
             net.add(f"s{i}", Split(1, (cut, shape[1] - cut)), name, outputs=(f"s{i}a", f"s{i}b"))
-            values[f"s{i}a"], values[f"s{i}b"] = (1, cut, *shape[2:]), (1, shape[1] - cut, *shape[2:])
+            values[f"s{i}a"] = (shape[0], cut, *shape[2:])
+            values[f"s{i}b"] = (shape[0], shape[1] - cut, *shape[2:])
         elif kind == "reshape":
             net.add(f"r{i}", Reshape((shape[0], shape[1], 1, shape[2] * shape[3])), name)
             values[f"r{i}"] = (shape[0], shape[1], 1, shape[2] * shape[3])

@@ -20,7 +20,7 @@ def _halo(top: int, bottom: int) -> tuple:
 def test_the_producer_writes_the_widest_halo_of_its_readers() -> None:
     net = Net()
     h = net.conv("a", net.input("x", (1, 16, 12, 12)), 16, 16)
-    b, c, d = net.conv("b", h, 16, 16, kernel=3), net.conv("c", h, 16, 16, kernel=4), net.conv("d", h, 16, 16)
+    c, b, d = net.conv("c", h, 16, 16, kernel=4), net.conv("b", h, 16, 16, kernel=3), net.conv("d", h, 16, 16)
     program = run_until(net.program(b, c, d), PreparePadding.name)
     assert program["a"].output.layout.halo == _halo(2, 1)
     assert _kinds(program).count("reorder") == 4
