@@ -1,7 +1,7 @@
 // Convolution of blocked tensors (b_fs_yx_fsv16), any kernel, dilation and padding, strides by the instances at hand.
 //
-// A ticket is a range of chunks by a range of output groups of one image. A chunk is a part of one output row, about equal
-// parts of at most `widest` pixels; a group is `nb` blocks of 16 output channels. The input carries the zero halo that its
+// A ticket is a range of chunks by a range of output groups of one image. A chunk is a part of one output row; a group is
+// `nb` blocks of 16 output channels. The input carries the zero halo that its
 // windows reach into: `inp` points at the window of output pixel (0, 0). A 1x1 kernel on tensors without halo sees the
 // plane as one row.
 //
@@ -13,6 +13,7 @@
 // height, width         of the output;  top, bottom, left, right: its halo
 // groups, group_groups  output groups in all and in one convolution group;  lanes: channels of the last block
 // chunks, row_chunks, ticket_chunks, ticket_groups   chunks in all, in one row, in one ticket; groups of one ticket
+// chunk_width           pixels of every chunk but a row's last; 0: about equal parts
 // spans, batch_tickets  tickets side by side over the chunks, tickets of one image
 // channel_major         1: neighbouring tickets are parts of one output group (weights stay), 0: of one strip
 // widths, ids_0, ids_1  nibble n: the widest instance not wider than n; byte n: its id (n < 8, n >= 8)
@@ -21,6 +22,7 @@
 // low, high             bounds of the result, after the residual
 //
 // Error as in micro_conv.cl. Post-operations follow on each chunk.
+#include "conv_chunks.clh"
 #include "fsv16.clh"
 
 static void conv_fsv16(__global const conv_fsv16_desc* d, __global char** banks, __global char* scratch,
@@ -45,7 +47,8 @@ static void conv_fsv16(__global const conv_fsv16_desc* d, __global char** banks,
     __global const float* ahead = weights + (long)min(g + d->distance, d->groups - 1) * d->weight_group;
     for (int chunk = first_chunk; chunk < last_chunk; chunk++) {
       const int y = chunk / row_chunks, part = chunk - y * row_chunks;
-      const int x0 = (long)part * width / row_chunks, x1 = (long)(part + 1) * width / row_chunks;
+      const int x0 = chunk_start(part, row_chunks, d->chunk_width, width);
+      const int x1 = chunk_start(part + 1, row_chunks, d->chunk_width, width);
       for (int x = x0; x < x1;) {
         const int most = min(x1 - x, 15), wide = (int)(d->widths >> (4 * most)) & 15;
         const int id = (int)((wide < 8 ? d->ids_0 : d->ids_1) >> (8 * (wide & 7))) & 255;

@@ -11,9 +11,10 @@
 // stage_pitch                 floats of a row in scratch: all windows of a row;  dilation_y, dilation_x: of the window
 // stride_y, stride_x          rows and pixels from one window to the next
 // channels, kernel_y, kernel_x, out_n, out_c, out_y, height, width, top, bottom, left, right, nb, groups, lanes, widths,
-// ids_0, ids_1, weight_group, row_chunks, low, high: as in conv_fsv16.cl
+// ids_0, ids_1, weight_group, row_chunks, chunk_width, low, high: as in conv_fsv16.cl
 //
 // Error as in micro_conv.cl.
+#include "conv_chunks.clh"
 #include "fsv16.clh"
 
 // Copy `count` neighbouring floats, at any alignment.
@@ -58,7 +59,8 @@ static void conv_planar(__global const conv_planar_desc* d, __global char** bank
     __global float* out = AT(float, banks, d->out) + (long)n * d->out_n + (long)block * d->out_c;
     for (int y = y0; y < y1; y++) {
       for (int part = 0; part < d->row_chunks; part++) {
-        const int x0 = (long)part * width / d->row_chunks, x1 = (long)(part + 1) * width / d->row_chunks;
+        const int x0 = chunk_start(part, d->row_chunks, d->chunk_width, width);
+        const int x1 = chunk_start(part + 1, d->row_chunks, d->chunk_width, width);
         for (int x = x0; x < x1;) {
           const int most = min(x1 - x, 15), wide = (int)(d->widths >> (4 * most)) & 15;
           const int id = (int)((wide < 8 ? d->ids_0 : d->ids_1) >> (8 * (wide & 7))) & 255;

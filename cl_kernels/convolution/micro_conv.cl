@@ -11,7 +11,7 @@
 // in_c, in_y, in_x     floats from one block (PX = 1: channel), window row, window column of the input to the next
 // stride      floats from one pixel's window to the next, read where S is 0
 // out_c, res_c         floats from one block of the output and the residual to the next
-// ahead, lines         `lines` cache lines are prefetched from `ahead` on for each (block, ky, kx)
+// ahead, lines         `lines` cache lines are prefetched from `ahead` on for each (block, ky, kx); blocked input alone
 //
 // All of NB, UR, S, PX are constants of the instance; the sum runs in float with fma, channels innermost:
 // |error| <= n 2^-24 sum |in w| for n = channels * kernel_y * kernel_x, plus one rounding each for bias and residual.
@@ -45,12 +45,12 @@ NOINLINE static void micro_conv(__global const float* restrict ip, __global cons
     for (int i = 0; i < UR; i++) acc[b][i] = start;
   }
   for (int c = 0; c < channels; c += PX, ip += in_c) {
-    const int present = min(PX, channels - c);
+    const int present = PX == 1 ? 1 : min(PX, channels - c);
     __global const float* row = ip;
     for (int ky = 0; ky < kernel_y; ky++, row += in_y) {
       __global const float* pixel = row;
       for (int kx = 0; kx < kernel_x; kx++, pixel += in_x) {
-        for (int l = 0; l < lines; l++) __builtin_prefetch(ahead + l * 16, 0, 2);
+        for (int l = 0; PX > 1 && l < lines; l++) __builtin_prefetch(ahead + l * 16, 0, 2);
         ahead += lines * 16;
         #pragma unroll 1
         for (int k = 0; k < present; k++) {

@@ -187,7 +187,7 @@ class ConvTransposeFsv16(Implementation[ConvTranspose]):
             lanes=y.lanes,
             strips=strips.parts,
             strip_rows=strips.each,
-            widest=-(-phase // block.chunks),
+            widest=block.chunk_width or -(-phase // block.chunks),
             weight_tap=-(-w[0] // LANES) * LANES * LANES * block.nb,
         )
         scratch = 4 * block.nb * phase * LANES

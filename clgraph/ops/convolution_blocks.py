@@ -53,9 +53,10 @@ MICROS = micro_family("micro_conv", {simd: list(_instances(simd)) for simd in _T
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """How a row is computed: ``nb`` blocks of output channels at a time, in ``chunks`` about equal parts.
+    """How a row is computed: ``nb`` blocks of output channels at a time, in ``chunks`` parts.
 
     Attributes:
+        chunk_width: Pixels of every part but the last; 0 for about equal parts.
         stride: Of the instances; 0 when they read it at run time.
         cost: Half-cycles an input channel and window element, for one row and all output blocks.
     """
@@ -64,6 +65,7 @@ class Block:
     stride: int
     nb: int
     chunks: int
+    chunk_width: int
     cost: float
 
 
@@ -96,9 +98,11 @@ def best_block(simd: int, pixel: int, stride: int, width: int, blocks: int, taps
         for ur in wide:
             chunks = -(-width // ur)
             narrow, wider = divmod(width, chunks)
-            cost = (chunks - wider) * _pieces(narrow, nb, wide, taps) + wider * _pieces(narrow + 1, nb, wide, taps)
-            found.append(Block(pixel, kind, nb, chunks, cost * (blocks // nb)))
-    return min(found, key=lambda b: (b.cost, b.chunks))
+            even = (chunks - wider) * _pieces(narrow, nb, wide, taps) + wider * _pieces(narrow + 1, nb, wide, taps)
+            fixed = width // ur * _pieces(ur, nb, wide, taps) + _pieces(width % ur, nb, wide, taps)
+            for cost, chunk_width in ((even, 0), (fixed, ur)):
+                found.append(Block(pixel, kind, nb, chunks, chunk_width, cost * (blocks // nb)))
+    return min(found, key=lambda b: (b.cost, b.chunks, b.chunk_width))
 
 
 def _pieces(size: int, nb: int, wide: tuple[int, ...], taps: int) -> float:

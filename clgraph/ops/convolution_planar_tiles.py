@@ -68,6 +68,7 @@ class ConvPlanarDesc(Descriptor):
     groups: Int
     lanes: Int
     row_chunks: Int
+    chunk_width: Int
     weight_group: Int
     low: Float
     high: Float
@@ -190,6 +191,7 @@ class ConvPlanar(Implementation[Convolution]):
             groups=y.blocks // block.nb,
             lanes=y.lanes,
             row_chunks=block.chunks,
+            chunk_width=block.chunk_width,
             weight_group=prod(w[1:]) * block.nb * LANES,
             low=bounds[0],
             high=bounds[1],

@@ -77,6 +77,7 @@ class ConvFsv16Desc(Descriptor):
     lanes: Int
     chunks: Int
     row_chunks: Int
+    chunk_width: Int
     ticket_chunks: Int
     ticket_groups: Int
     spans: Int
@@ -324,6 +325,7 @@ class ConvFsv16(Implementation[Convolution]):
             lanes=y.lanes,
             chunks=s.block.chunks * s.height,
             row_chunks=s.block.chunks,
+            chunk_width=s.block.chunk_width,
             ticket_chunks=t.chunks.each,
             ticket_groups=t.groups.each,
             spans=t.chunks.parts,

@@ -127,7 +127,8 @@ def test_every_row_is_put_together_from_instances_that_exist(simd, pixel, stride
         assert blocks % block.nb == 0
         assert block.chunks <= width
         table = ids(simd, pixel, block.stride, block.nb)
-        left = -(-width // block.chunks)
+        left = block.chunk_width or -(-width // block.chunks)
+        assert left * block.chunks >= width
         while left:
             wide = table.widths >> 4 * min(left, 15) & 15
             number = (table.low if wide < 8 else table.high) >> 8 * (wide % 8) & 255
