@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import clgraph
+from clgraph.passes.pipeline import default_pipeline
 from clgraph.passes.reference import random_feeds, run_reference
 from tests.conftest import DEVICES
-from tests.support.random_nets import joined
+from tests.support.random_nets import joined, networks
 
 pytestmark = pytest.mark.opencl
 
@@ -37,3 +39,14 @@ def agrees(net, outputs, device: str, **config) -> None:
 def test_joined_and_cut_tensors_hold_what_they_should(device: str, case) -> None:
     net, outputs = case
     agrees(net, outputs, device)
+
+
+OPTIONAL = sorted(p.name for p in default_pipeline() if not p.required)
+
+
+@given(networks(), st.sampled_from([None, *OPTIONAL]), st.sampled_from([None, *OPTIONAL]))
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.parametrize("device", DEVICES)
+def test_image_nets_compute_the_same_without_any_pass_and_stopped_anywhere(device, case, disabled, last) -> None:
+    net, outputs = case
+    agrees(net, outputs, device, disable_passes=frozenset(filter(None, [disabled])), stop_after=last)
