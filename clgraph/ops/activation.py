@@ -151,6 +151,22 @@ def import_elu(node: OnnxNode) -> Primitive:
     return Activation("elu", node.attribute("alpha", 1.0))
 
 
+@onnx("Selu", since=(6, 22))
+def import_selu(node: OnnxNode) -> Sequence[str]:
+    """Return gamma times the ELU of alpha."""
+    (y,) = node.emit(Activation("elu", node.attribute("alpha", 1.6732632)), node.inputs[0])
+    return node.emit(Activation("linear", node.attribute("gamma", 1.0507010)), y)
+
+
+@onnx("Celu", since=(12, 28))
+def import_celu(node: OnnxNode) -> Sequence[str]:
+    """Return alpha times the ELU of x / alpha."""
+    alpha = node.attribute("alpha", 1.0)
+    (y,) = node.emit(Activation("linear", 1 / alpha), node.inputs[0])
+    (y,) = node.emit(Activation("elu", 1.0), y)
+    return node.emit(Activation("linear", alpha), y)
+
+
 @onnx("HardSigmoid", since=(1, 6, 22))
 def import_hard_sigmoid(node: OnnxNode) -> Primitive:
     return Activation("hard_sigmoid", node.attribute("alpha", 0.2), node.attribute("beta", 0.5))

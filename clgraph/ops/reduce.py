@@ -129,8 +129,8 @@ _VERSIONS = {
     "L1": ((1, 11, 13, 18), "l1"),
     "L2": ((1, 11, 13, 18), "l2"),
     "SumSquare": ((1, 11, 13, 18), "sum_square"),
-    "LogSum": ((1, 11, 13, 18), "log_sum"),
-    "LogSumExp": ((1, 11, 13, 18), "log_sum_exp"),
+    "LogSum": ((1, 11, 13, 18, 28), "log_sum"),
+    "LogSumExp": ((1, 11, 13, 18, 28), "log_sum_exp"),
 }
 
 

@@ -24,7 +24,7 @@ from clgraph.selector.plan import Argument, Launch, Table
 from clgraph.selector.post import post_codes
 from clgraph.selector.query import Query
 
-GROUP = 128
+GROUP = 64
 """Work-items of a work-group at most; a grid is rounded up to it and the kernel leaves out what is beyond."""
 GROUPS = 32
 """Work-groups that are worth more than full ones: few long rows are spread over the device."""
@@ -192,6 +192,8 @@ class General(Implementation[P]):
     @classmethod
     def limits(cls, q: Query[P]) -> str | None:
         """Refuse what no general kernel serves, then what this one does not."""
+        if q.device.max_work_group < GROUP:
+            return f"wants groups of {GROUP} work-items, the device has {q.device.max_work_group}"
         if any(x.span >= 2**31 for x in (*q.inputs, *q.outputs)):
             return "counts elements in 32 bits"
         if not cls.blocked and any(x.format.blocks for x in (*q.inputs, *q.outputs)):

@@ -14,13 +14,15 @@ SIMPLE = {
     "Reciprocal": (7, 13), "Neg": (7, 13), "Abs": (7, 13), "Erf": (9, 13), "Floor": (7, 13), "Ceil": (7, 13),
     "Round": (11, 22), "Softplus": (7, 22), "Softsign": (7, 22), "Sin": (7, 22), "Cos": (7, 22), "Sign": (9, 13),
     "Mish": (18, 22), "LeakyRelu": (7, 16), "Elu": (7, 22), "HardSigmoid": (7, 22), "HardSwish": (14, 22),
-    "Gelu": (20,),
+    "Gelu": (20,), "Selu": (7, 22), "Celu": (12,),
 }  # fmt: skip
 PARAMETERS = {
     "LeakyRelu": [{"alpha": 0.3}],
     "Elu": [{"alpha": 0.7}],
     "HardSigmoid": [{"alpha": 0.3, "beta": 0.4}],
     "Gelu": [{"approximate": "tanh"}],
+    "Selu": [{"alpha": 1.5, "gamma": 1.25}],
+    "Celu": [{"alpha": 0.5}],
 }
 
 

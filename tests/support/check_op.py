@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 import clgraph.ops  # noqa: F401
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
-from clgraph.errors import UnsupportedError
 from clgraph.graph.check import check
 from clgraph.graph.primitive import Primitive
 from clgraph.graph.program import Fused, Node, Program, Value
 from clgraph.network.network import Network
+from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, PassManager
 from clgraph.passes.partition import Partition
 from clgraph.passes.pipeline import required_pipeline
-from clgraph.passes.selection import choice_of, proposals
+from clgraph.passes.selection import Proposal, choice_of, missing_halo, proposals
 from clgraph.runtime.engine import Engine
 from clgraph.selector.choose import candidates
 from clgraph.selector.plan import Launch, Table
@@ -62,6 +62,7 @@ def check_op(
     draw: Mapping[int, Callable[[np.random.Generator, tuple[int, ...]], Array]] | None = None,
     families: Sequence[str] = tuple(FAMILIES),
     only: Sequence[str] | None = None,
+    posed: Sequence[Layout] | None = None,
     seed: int = 0,
 ) -> dict[str, float]:
     """Run every implementation that serves the problem on every input family; return the worst error of each in units.
@@ -76,6 +77,7 @@ def check_op(
         fused: Post-operations: primitive, shapes of its other inputs, slot of the running value.
         draw: How to draw an input instead of by family.
         only: Names of implementations to run; all by default.
+        posed: Layouts of the inputs to run on, instead of every one that an implementation proposes.
 
     Raises:
         AssertionError: No implementation serves the problem, or one is off.
@@ -95,9 +97,10 @@ def check_op(
         want = node.reference(*exact)
         size = None if scale is None else scale(*exact)
         limit = ulps(*exact) if callable(ulps) else ulps
-        for name in _serving(engine, bound, arrays, len(shapes), constant, fused, only):
-            got = run(engine, name, bound, arrays, len(shapes), constant, fused)
-            what = f"{name}, {family}, {[str(x) for x in layouts]}"
+        for proposal in _serving(engine, bound, arrays, len(shapes), constant, fused, only, posed):
+            name = proposal.implementation.name
+            got = run(engine, proposal, bound, arrays, len(shapes), constant, fused)
+            what = f"{name}, {family}, {proposal.query}"
             for result, expected, layout in zip(got, want, [v.layout for v in node.outputs], strict=True):
                 worst[name] = max(worst.get(name, 0.0), _compare(what, result, expected, layout.dtype, limit, size))
     assert worst, f"nothing serves {bound} on {[str(x) for x in layouts]}"
@@ -106,16 +109,16 @@ def check_op(
 
 def run(
     engine: Engine,
-    name: str,
+    proposal: Proposal,
     primitive: Primitive,
     arrays: Sequence[Array],
     arity: int,
     constant: Sequence[int] = (),
     fused: Sequence[tuple[Primitive, Sequence[tuple[int, ...]], int]] = (),
 ) -> list[Array]:
-    """Run *primitive* by implementation *name* through the required passes and a network; return its results."""
-    program, node = _program(primitive, arrays, arity, constant, fused)
-    place = engine.info.name
+    """Run *primitive* by an implementation, on the layouts it proposes, through the required passes and a network."""
+    program, node = _program(primitive, arrays, arity, constant, fused, proposal.query)
+    name, place = proposal.implementation.name, engine.info.name
     chosen: set[str] = set()
 
     def execute(part: Program, feeds: Mapping[str, Array]) -> dict[str, Array]:
@@ -176,17 +179,31 @@ def run_raw(engine: Engine, implementation: Any, query: Query[Any], inputs: Sequ
 
 
 def _program(
-    primitive: Primitive, arrays: Sequence[Array], arity: int, constant: Sequence[int], fused: Any
+    primitive: Primitive,
+    arrays: Sequence[Array],
+    arity: int,
+    constant: Sequence[int],
+    fused: Any,
+    posed: Query[Any] | None = None,
 ) -> tuple[Program, Node]:
+    """Return a program of one node, and of reorders in front of it where *posed* wants other layouts."""
     values = [Value(f"x{i}", Layout.of(a), constant=a if i in constant else None) for i, a in enumerate(arrays)]
     outputs = tuple(Value(f"y{i}", x) for i, x in enumerate(primitive.infer([v.layout for v in values[:arity]])))
     steps, place = [], arity
     for other, shapes, slot in fused:
         steps.append(Fused(other, tuple(range(place, place + len(shapes))), slot))
         place += len(shapes)
-    node = Node("node", primitive, tuple(values), outputs, arity, fused=tuple(steps), origin=("node",))
+    moved, reorders = list(values), []
+    for i, layout in enumerate(posed.inputs if posed else ()):
+        if values[i].constant is None and layout != values[i].layout:
+            moved[i] = Value(f"moved{i}", layout)
+            change = Reorder(layout.dtype, layout.format, layout.halo)
+            reorders.append(Node(f"move{i}", change, (values[i],), (moved[i],), 1, origin=("node",)))
+    for value, layout in zip(outputs, posed.outputs if posed else (), strict=False):
+        value.layout = layout
+    node = Node("node", primitive, tuple(moved), outputs, arity, fused=tuple(steps), origin=("node",))
     inputs = [v for i, v in enumerate(values) if i not in constant]
-    return Program(inputs, [(v.name, v) for v in outputs], [node]), node
+    return Program(inputs, [(v.name, v) for v in outputs], [*reorders, node]), node
 
 
 def _serving(
@@ -197,19 +214,19 @@ def _serving(
     constant: Sequence[int],
     fused: Any,
     only: Sequence[str] | None,
-) -> list[str]:
+    posed: Sequence[Layout] | None,
+) -> list[Proposal]:
     program, node = _program(primitive, arrays, arity, constant, fused)
     context = Context(devices={engine.info.name: engine.info})
     Partition().run(program, context)
     names = [c.name for c in candidates(query_of(node, engine.info)) if only is None or c.name in only]
-    found = []
+    if posed is not None:
+        query = query_of(node, engine.info).with_layouts(tuple(posed), primitive.infer(posed[:arity]))
+        able = [c for c in candidates(query) if c.name in names and c.refusal(query) is None]
+        return [Proposal(c, query, 0.0) for c in able if not missing_halo(c, query)]
+    found: list[Proposal] = []
     for name in names:
-        forced = Context(devices=context.devices, forced={node.name: name})
-        try:
-            if proposals(forced, node):
-                found.append(name)
-        except UnsupportedError:
-            continue
+        found += proposals(Context(devices=context.devices, forced={node.name: name}), node)
     return found
 
 

@@ -1,0 +1,37 @@
+"""Importers as a whole: the schema versions they claim exist, and none in force is left out."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import onnx
+import pytest
+
+import clgraph.ops  # noqa: F401
+from clgraph.graph.primitive import IMPORTERS
+
+OLDEST, NEWEST = 7, 28
+"""Opsets that the front end reads."""
+
+CLAIMED: dict[str, set[int]] = defaultdict(set)
+for _domain, _op_type, _version in IMPORTERS:
+    if _domain == "":
+        CLAIMED[_op_type].add(_version)
+
+SCHEMAS: dict[str, dict[int, bool]] = defaultdict(dict)
+for _schema in onnx.defs.get_all_schemas_with_history():
+    if _schema.domain == "":
+        SCHEMAS[_schema.name][_schema.since_version] = _schema.deprecated
+
+
+@pytest.mark.parametrize("op_type", sorted(CLAIMED))
+def test_claimed_versions_are_those_of_the_schema(op_type):
+    newest = max(SCHEMAS[op_type])
+    assert {v for v in CLAIMED[op_type] if v <= newest} <= set(SCHEMAS[op_type])
+
+
+@pytest.mark.parametrize("op_type", sorted(CLAIMED))
+def test_no_version_in_force_is_left_out(op_type):
+    versions = SCHEMAS[op_type]
+    in_force = {max(v for v in versions if v <= k) for k in range(OLDEST, NEWEST + 1) if min(versions) <= k}
+    assert {v for v in in_force if not versions[v]} <= CLAIMED[op_type]
