@@ -31,6 +31,7 @@ class PrepareBufferFusing(Pass):
     * A slice or split with steps of 1 along one axis is a view under the same conditions on its readers, as long as
       the input has no halo and no part but the last ends inside a block: the lanes behind it would not be zeros.
     * A reshape or reorder whose elements lie in the same places is a view.
+    * Nothing shares a buffer across devices.
 
     Whatever does not fit stays a copy. The layouts of values that share a buffer do not change after this pass;
     add_required_reorders copies beside them instead. Counts the nodes that run nothing any more.
@@ -56,17 +57,22 @@ def _on_host(context: Context, node: Node) -> bool:
     return context.device(node).kind == "host"
 
 
+def _from_elsewhere(node: Node) -> bool:
+    """Whether the first input of *node* is made on another device."""
+    producer = node.inputs[0].producer
+    return producer is not None and producer.placement != node.placement
+
+
 def _join(program: Program, context: Context, node: Node) -> None:
     """Let the inputs of a concat lie in its result, where all of them can."""
     joined, whole = joins(node), node.output
     if node.fused or _on_host(context, node) or joined is None:
         return
-    axis = joined[0]
-    if not _share_halo(program, context, whole, node) or whole.layout.halos[axis] != (0, 0):
+    layout = _common_halo(program, context, whole, node)
+    places = None if layout is None else _places(program, context, node, layout, whole.offset)
+    if layout is None or places is None:
         return
-    places = _places(program, context, node, whole.layout, whole.offset)
-    if places is None:
-        return
+    whole.layout = layout
     if whole.buffer is None:
         whole.buffer = Buffer(whole.name, whole.layout.nbytes)
     for value, layout, offset in places:
@@ -94,20 +100,16 @@ def _places(
     return places
 
 
-def _share_halo(program: Program, context: Context, whole: Value, node: Node) -> bool:
-    """Give the result of a concat the widest halo of its inputs; say whether its readers allow that."""
+def _common_halo(program: Program, context: Context, whole: Value, node: Node) -> Layout | None:
+    """Return the layout of a concat's result with the widest halo of its inputs; ``None`` if a reader refuses that."""
     halo = whole.layout.halos
     for value in node.inputs:
         halo = widest(halo, value.layout.halos)
     if halo == whole.layout.halos:
-        return True
+        return whole.layout
     layout = whole.layout.with_halo(halo)
-    if whole.buffer is not None or program.is_output(whole):
-        return False
-    if not all(_reads(context, reader, whole, layout) for reader in whole.readers):
-        return False
-    whole.layout = layout
-    return True
+    movable = whole.buffer is None and not program.is_output(whole)
+    return layout if movable and all(_reads(context, r, whole, layout) for r in whole.readers) else None
 
 
 def _can_move(program: Program, context: Context, node: Node, value: Value, layout: Layout, base: int) -> bool:
@@ -120,7 +122,7 @@ def _can_move(program: Program, context: Context, node: Node, value: Value, layo
     producer = value.producer
     q = context.query(producer)
     outputs = tuple(layout if v is value else x for v, x in zip(producer.outputs, q.outputs, strict=True))
-    if _on_host(context, producer) or is_in_place(producer):
+    if producer.placement != node.placement or is_in_place(producer):
         return False
     inside = isinstance(producer.primitive, Concat) and _places(program, context, producer, layout, base) is not None
     if not inside and not _serves(context, producer, q, q.inputs, outputs):
@@ -149,7 +151,7 @@ def _cut(program: Program, context: Context, node: Node) -> None:
     """Let the results of a slice or split lie in its input, where all of them can."""
     source = node.inputs[0]
     whole = source.layout
-    if node.fused or source.constant is not None or _on_host(context, node) or whole.halo:
+    if node.fused or source.constant is not None or _on_host(context, node) or whole.halo or _from_elsewhere(node):
         return
     cut = cuts(node)
     if cut is None:
@@ -176,7 +178,7 @@ def _view(program: Program, context: Context, node: Node) -> None:
     """Let the result of a reshape or reorder be its input under another layout, where the elements lie alike."""
     source, result = node.inputs[0], node.output
     unmoved = source.layout.dtype == result.layout.dtype and same_places(source.layout, result.layout)
-    if node.fused or source.constant is not None or _on_host(context, node) or not unmoved:
+    if node.fused or source.constant is not None or _on_host(context, node) or _from_elsewhere(node) or not unmoved:
         return
     if source.layout.halo or result.layout.halo or result.buffer is not None or result.layout.count == 0:
         return

@@ -5,11 +5,14 @@ import pytest
 from hypothesis import given, settings
 
 from clgraph.graph.program import Program
+from clgraph.ops.concat import Concat
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.slice import Slice
 from clgraph.ops.split import Split
+from clgraph.passes.base import Context
 from clgraph.passes.prepare_buffer_fusing import PrepareBufferFusing
 from clgraph.passes.selection import is_in_place
+from clgraph.selector.query import DeviceInfo
 from tests.support.fakes import fake_registry
 from tests.support.memory import element_bytes, simulate, violations
 from tests.support.programs import RELU, Net, compile_all, run
@@ -157,3 +160,19 @@ def test_whatever_is_joined_and_cut_lies_where_it_should(case) -> None:
         simulate(program, list(program))
         assert violations(program, out_of_order=False) == []
         assert all(v.layout.is_dense_plain for _, v in program.outputs)
+
+
+def test_nothing_shares_a_buffer_across_devices() -> None:
+    one, two = DeviceInfo("one"), DeviceInfo("two")
+    for other in ("one", "two"):
+        net = Net()
+        h = net.add("h", RELU, net.input("x", (1, 32, 8, 8)), annotation="one")
+        joined = net.add("joined", Concat(1), h, net.add("g", RELU, "x", annotation=other), annotation="one")
+        net.add("y", RELU, net.add("flat", Reshape((1, 64, 64)), joined, annotation=other), annotation=other)
+        program = compile_all(
+            net.program("y"),
+            Context(devices={"one": one, "two": two}),
+            disabled=frozenset({"prepare_primitive_fusing"}),
+        )
+        assert _in_place(program) == ({"joined", "flat"} if other == "one" else set())
+        assert set(program.arenas) == {"one", other}

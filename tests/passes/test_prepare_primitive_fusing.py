@@ -218,3 +218,13 @@ def test_a_shift_or_a_factor_that_is_read_elsewhere_stays_in_front(case: str) ->
     net.add("y", MatMul(), factor, net.input("b", (2, 4, 5)))
     net.add("z", RELU, factor if case == "reader" else "b")
     assert "post" not in str(_shape(_fused(net, "y", "z"))["y"])
+
+
+def test_a_shift_in_front_of_a_scale_is_scaled_with_it() -> None:
+    net = Net()
+    conv = net.conv("conv", net.input("x", (1, 3, 6, 6)), 3, 5)
+    shifted = net.add("shifted", ADD, conv, net.data("b", 5, 1, 1))
+    net.add("y", Activation("linear", 2.0, 1.0), net.add("scaled", MUL, shifted, net.data("s", 5, 1, 1)))
+    (node,) = _fused(net, "y")
+    c = {n: a.astype(np.float64).ravel() for n, a in net.constants.items()}
+    np.testing.assert_array_equal(node.inputs[2].constant, (c["b"] * c["s"] * 2 + 1).astype(np.float32))
