@@ -1,18 +1,23 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import numpy as np
 import onnx
 import pytest
 
 import clgraph
+from clgraph import compiler
 from clgraph.core.dtype import DType
-from clgraph.errors import InputError, ModelError, OptionError, ShapeError, UnsupportedError
+from clgraph.errors import InputError, ModelError, OptionError, ProgramError, ShapeError, UnsupportedError
+from clgraph.graph.program import Program
 from clgraph.graph.topology import Signature
 from clgraph.model import KEPT_SPECIALISATIONS
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
+from clgraph.passes.base import Context, Pass
+from clgraph.passes.pipeline import default_pipeline
 from tests.support.models import image, small_model
 
 
@@ -194,6 +199,27 @@ def _all() -> frozenset[str]:
     from clgraph.selector.implementation import IMPLEMENTATIONS
 
     return frozenset(IMPLEMENTATIONS)
+
+
+@dataclass(frozen=True)
+class Double(Pass):
+    """A wrong pass: it doubles every weight."""
+
+    name = "double"
+
+    def run(self, program: Program, context: Context) -> int:
+        for value in program.constants:
+            assert value.constant is not None
+            value.constant = value.constant * 2
+        return len(program.constants)
+
+
+def test_verifying_names_the_pass_that_changes_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    passes = default_pipeline()
+    monkeypatch.setattr(compiler, "default_pipeline", lambda: (*passes[:3], Double(), *passes[3:]))
+    assert len(compiled().program) > 0
+    with pytest.raises(ProgramError, match="pass 03 double changes output 'y'"):
+        compiled(config={"verify_passes": True})
 
 
 def test_an_unreadable_model_is_a_model_error() -> None:

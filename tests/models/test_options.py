@@ -55,6 +55,13 @@ def test_an_out_of_order_queue_gives_the_same_result(device: str) -> None:
     run(device, out_of_order=True)
 
 
+def test_a_node_that_was_fused_is_explained_where_it_went(device: str) -> None:
+    node = run(device).explain()["relu"]
+    assert node.name == "first"
+    assert node.fused == ("activation(function=relu)",)
+    assert node.origin == ("first", "relu")
+
+
 def test_a_forced_kernel_is_used_and_says_so(device: str) -> None:
     node = run(device, force_kernels=(("second", "convolution.ref"),)).explain()["second"]
     assert (node.implementation, node.because) == ("convolution.ref", "forced")
