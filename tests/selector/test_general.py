@@ -1,0 +1,83 @@
+"""Views, spaces and tables of general kernels."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
+from clgraph.selector.general import View, launch, space, table, value_words
+from clgraph.selector.jit import Jit
+
+
+def offsets(dims, view):
+    """Every element offset of a view, in row-major order of the coordinates."""
+    return [
+        view.origin + sum(i * p for i, p in zip(at, view.pitches, strict=True))
+        for at in itertools.product(*map(range, dims))
+    ]
+
+
+@st.composite
+def problems(draw):
+    """Dims and two views: of a transposed, and of a broadcast or padded tensor."""
+    dims = tuple(draw(st.lists(st.integers(1, 4), min_size=0, max_size=5)))
+    order = draw(st.permutations(range(len(dims))))
+    pitches = [0] * len(dims)
+    step = 1
+    for axis in order:
+        pitches[axis] = step
+        step *= dims[axis] + draw(st.integers(0, 1))
+    own = tuple(draw(st.sampled_from([1, d])) for d in dims)
+    return dims, [View(draw(st.integers(0, 9)), tuple(pitches)), View.of(Layout(DType.F32, own), dims)]
+
+
+@given(problems())
+def test_merging_axes_changes_no_offset(problem):
+    dims, views = problem
+    merged = space(dims, views)
+    for before, after in zip(views, merged.views, strict=True):
+        assert offsets(dims, before) == offsets(merged.dims, after)
+
+
+@given(problems(), st.data())
+def test_groups_are_counted_one_after_the_other(problem, data):
+    dims, views = problem
+    first = data.draw(st.sets(st.sampled_from(range(len(dims))))) if dims else set()
+    groups = [sorted(first), [a for a in range(len(dims)) if a not in first]]
+    merged = space(dims, views, groups)
+    order = [a for group in groups for a in group]
+    assert merged.counts == tuple(int(np.prod([dims[a] for a in group])) for group in groups)
+    for before, after in zip(views, merged.views, strict=True):
+        turned = View(before.origin, tuple(before.pitches[a] for a in order))
+        assert offsets([dims[a] for a in order], turned) == offsets(merged.dims, after)
+
+
+def test_dense_tensors_of_one_shape_have_one_axis():
+    layout = Layout(DType.F32, (2, 3, 4, 5))
+    assert space(layout.shape, [View.of(layout)] * 3).dims == (120,)
+    channel = View.of(Layout(DType.F32, (3, 1, 1)), layout.shape)
+    assert space(layout.shape, [View.of(layout), channel]).dims == (2, 3, 20)
+
+
+def test_a_halo_is_an_origin_and_pitches():
+    halo = Layout(DType.F32, (2, 3), halo=((0, 0), (1, 2)))
+    assert View.of(halo) == View(1, (6, 1))
+    assert table(View.of(halo), [7], 8).values == (1, 6, 1, 7, 8)
+
+
+@pytest.mark.parametrize(("count", "group"), [(1, 1), (40, 1), (64, 2), (640, 16), (10**6, 64)])
+def test_few_work_items_are_spread_over_the_device(count, group):
+    step = launch("softmax/softmax_ref", Jit(), count)
+    assert step.group == (group,)
+    assert step.grid[0] % group == 0
+    assert 0 <= step.grid[0] - count < group
+
+
+@pytest.mark.parametrize(("value", "dtype"), [(-2, DType.I64), (1.5, DType.F64), (0.5, DType.F16), (True, DType.BOOL)])
+def test_a_value_travels_as_two_words(value, dtype):
+    data = np.array(value_words(value, dtype), np.int32).tobytes()[: dtype.itemsize]
+    assert np.frombuffer(data, dtype.numpy)[0] == value
