@@ -12,7 +12,7 @@ from clgraph.ops.tile_cost import split, ticket_seconds
 from clgraph.ops.tile_geometry import LANES, planes
 from clgraph.selector.descriptor import Descriptor, Int, Long, Pointer, PostStep, Ref, descriptor
 from clgraph.selector.plan import Tile
-from clgraph.selector.query import Query
+from clgraph.selector.query import DeviceInfo, Query
 
 PIECE = 128
 """Vectors of 16 floats that are copied before the list is applied to them: 8 KB stay in the first-level cache."""
@@ -165,14 +165,20 @@ def row_pitches(rows: Rows, operand: int) -> tuple[int, int, int, int, int]:
 
 def copy_rows(q: Query[Any], slot: int, rows: Rows, post: tuple[PostStep, ...]) -> Tile:
     """Return the tile that copies plain input *slot* of *q* to its result and applies *post*."""
+    inp, out = (Ref(f"in{slot}", 4 * q.inputs[slot].origin), Ref("out0", 4 * q.outputs[0].origin))
+    return rows_tile(inp, out, rows, q.device, post)
+
+
+def rows_tile(inp: Ref, out: Ref, rows: Rows, device: DeviceInfo, post: tuple[PostStep, ...] = ()) -> Tile:
+    """Return the tile that copies *rows* from *inp* to *out* and applies *post*."""
     width = rows.width.size
     row_pieces = -(-width // (PIECE * LANES))
     pieces = rows.images.size * rows.rows.size * row_pieces
     one = -(-min(width, PIECE * LANES) // LANES) * VECTOR_SECONDS * (1 + len(post))
-    tickets = split(pieces, one, ticket_seconds(one * pieces, q.device), q.device.workers)
+    tickets = split(pieces, one, ticket_seconds(one * pieces, device), device.workers)
     desc = CopyRowsDesc(
-        inp=Ref(f"in{slot}", 4 * q.inputs[slot].origin),
-        out=Ref("out0", 4 * q.outputs[0].origin),
+        inp=inp,
+        out=out,
         in_n=rows.images.pitches[0],
         out_n=rows.images.pitches[1],
         in_y=rows.rows.pitches[0],
@@ -185,3 +191,26 @@ def copy_rows(q: Query[Any], slot: int, rows: Rows, post: tuple[PostStep, ...]) 
         ticket_pieces=tickets.each,
     )
     return Tile("copy_rows", desc, tickets.parts, post=post)
+
+
+MOST_COPIES = 16
+"""Steps that one move may take."""
+
+
+def copies(inp: Ref, out: Ref, axes: Sequence[Axis], device: DeviceInfo) -> tuple[Tile, ...] | str:
+    """Return the tiles that move elements along *axes* (pitches of input, then result), or why there are none.
+
+    Neighbours must stay neighbours; a fourth axis, if short, becomes a tile an index.
+    """
+    found = merge(axes)
+    one = Axis(1, (0, 0))
+    width = found.pop() if found and found[-1].pitches == (1, 1) else one
+    rows, images = (found.pop() if found else one), (found.pop() if found else one)
+    outer = found.pop() if found else one
+    if found or outer.size > MOST_COPIES:
+        return f"copies rows along two axes and at most {MOST_COPIES} times, and this needs more"
+    starts = [(4 * i * outer.pitches[0], 4 * i * outer.pitches[1]) for i in range(outer.size)]
+    each = Rows(images, rows, width)
+    return tuple(
+        rows_tile(Ref(inp.role, inp.offset + a), Ref(out.role, out.offset + b), each, device) for a, b in starts
+    )

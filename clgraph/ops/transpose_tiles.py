@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from clgraph.ops.convolution_tiles import TILE
-from clgraph.ops.copy_tiles import Axis, Rows, copy_rows, merge, row_pitches
+from clgraph.ops.copy_tiles import Axis, Rows, copies, copy_rows, merge, row_pitches
 from clgraph.ops.reorder_tiles import MOVE_BYTES_PER_SECOND
 from clgraph.ops.tile_cost import split, step_seconds, ticket_seconds
 from clgraph.ops.tile_geometry import LANES, post_refusal
@@ -47,8 +47,8 @@ class Turn:
     columns: Axis
 
 
-def _problem(q: Query[Transpose]) -> Rows | Turn | str:
-    """Return the transpose as rows to copy or planes to turn, or why it is neither."""
+def _problem(q: Query[Transpose]) -> Rows | Turn | tuple[Tile, ...] | str:
+    """Return the transpose as rows to copy (with a list, or in several steps) or planes to turn, or why it is none."""
     x, y, axes = q.inputs[0], q.outputs[0], q.primitive.axes
     if not x.format.is_plain or not y.is_dense_plain or not x.count:
         return "serves plain tensors that have elements"
@@ -60,6 +60,8 @@ def _problem(q: Query[Transpose]) -> Rows | Turn | str:
     found = merge([Axis(s, (pitch[i], y.all_pitches[i], *(o[i] for o in also))) for i, s in enumerate(y.shape)])
     one = Axis(1, (0,) * (2 + len(operands)))
     if not found or found[-1].pitches[0] == 1:
+        if len(found) > 3 and not q.post:
+            return copies(Ref("in0", 4 * x.origin), Ref("out0"), found, q.device)
         width = found.pop() if found else one
         rows = found.pop() if found else one
         images = found.pop() if found else one
@@ -98,6 +100,8 @@ class TransposeTiles(Implementation[Transpose]):
             return Plan((copy_rows(q, 0, problem, post_steps(q, lambda layout: pitches.pop(0))),))
         if isinstance(problem, str):
             raise TypeError(problem)
+        if isinstance(problem, tuple):
+            return Plan(problem)
         strips = -(-problem.columns.size // LANES)
         total = strips * problem.images.size * problem.planes.size
         one = LANES * problem.rows.size * 8 / MOVE_BYTES_PER_SECOND
