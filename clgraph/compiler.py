@@ -133,7 +133,7 @@ class Compiler:
         )
         if lost := sorted(set(self.context.forced) - {node.name for node in program}):
             raise OptionError(f"no node of the compiled program is called {lost[0]!r}, so that no kernel can be forced")
-        network = None if self.context.execute is None else Network(program, self.engines)
+        network = None if self.context.execute is None else self._network(program)
         self._made += 1
         return Specialisation(program, network, tuple(PassRecord(*row) for row in clock.rows))
 
@@ -153,7 +153,10 @@ class Compiler:
 
     def _execute(self, program: Program, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Run a planned program once."""
-        return Network(program, self.engines).run(feeds)
+        return self._network(program).run(feeds)
+
+    def _network(self, program: Program) -> Network:
+        return Network(program, self.engines, poison=self.options.poison)
 
     def _build(self, program: Program) -> int:
         """Build every kernel text of a planned program; return how many were new."""

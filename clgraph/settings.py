@@ -97,6 +97,9 @@ class Settings:
     out_of_order: bool = field(
         default=False, metadata=_about(_boolean, "Use an out-of-order queue where the device has one.")
     )
+    poison: bool = field(
+        default=False, metadata=_about(_boolean, "Fill device memory with NaN wherever it holds nothing.")
+    )
     executor: str = field(
         default="stream", metadata=_about(_one_of("stream"), "How tile functions are run: stream (a launch for each).")
     )

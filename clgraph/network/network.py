@@ -15,9 +15,11 @@ from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program, Stage, Value
 from clgraph.network.host import Host
 from clgraph.network.places import Places
+from clgraph.network.poison import poisoned_steps
 from clgraph.network.profile import NodeTime, Profile, device_seconds, node_time
 from clgraph.network.steps import commands, ordered_steps, visitors
 from clgraph.network.tensors import constant_array, empty
+from clgraph.network.watch import Watcher, watched_steps
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.host import HostEngine
 
@@ -27,12 +29,13 @@ AnyEngine = Engine | HostEngine
 class Network:
     """A program bound to devices. ``run`` may be called from any thread; calls are served one after the other."""
 
-    def __init__(self, program: Program, engines: Mapping[str, AnyEngine]) -> None:
+    def __init__(self, program: Program, engines: Mapping[str, AnyEngine], *, poison: bool = False) -> None:
         """Allocate the memory of *program*, copy its constants, build and bind its kernels.
 
         Args:
             program: At stage PLANNED.
             engines: By placement; what is placed on none of the OpenCL engines is run on the host.
+            poison: Fill memory with NaN wherever it holds nothing (:mod:`clgraph.network.poison`): slow, for debugging.
 
         Raises:
             ProgramError: The program is not planned, or an input or output is not laid out as NumPy's arrays.
@@ -51,7 +54,11 @@ class Network:
         self._places = {p: Places.of(program, p, e, visitors(program, p)) for p, e in self._engines.items()}
         self._host = Host(self._places)
         self._commands = commands(program, self._places, self._host)
-        self._steps = ordered_steps(self._commands, {p: e.stream for p, e in self._engines.items()})
+        streams = {p: e.stream for p, e in self._engines.items()}
+        if poison:
+            self._steps = poisoned_steps(program, self._commands, self._places, streams)
+        else:
+            self._steps = ordered_steps(self._commands, streams)
         self._feeds = [(v.name, v.layout.shape, v.layout.dtype.numpy, self._writer(v)) for v in program.inputs]
         self._names = frozenset(v.name for v in program.inputs)
         self._results = [(name, self._reader(value)) for name, value in program.outputs]
@@ -97,6 +104,13 @@ class Network:
 
             self._run(feeds, [timed(n) for n in range(len(self._commands))])
             return Profile(tuple(times), time.perf_counter() - begin)
+
+    def watch(self, feeds: Mapping[str, Array], watcher: Watcher) -> dict[str, Array]:
+        """Run once, node by node, with *watcher* told what each reads and makes. Returns and raises as :meth:`run`."""
+        streams = {placement: engine.stream for placement, engine in self._engines.items()}
+        with self._lock:
+            steps = watched_steps(self.program, self._commands, self._host, streams, watcher)
+            return self._run(feeds, steps)
 
     def _run(self, feeds: Mapping[str, Array], steps: Iterable[Callable[[], Any]]) -> dict[str, Array]:
         for engine in self._engines.values():

@@ -104,6 +104,14 @@ class Places:
         bank, offset = self.at(value)
         self.engine.stream.write(self.banks[bank], offset, memory)
 
+    def fill(self, offset: int, nbytes: int, byte: int) -> None:
+        """Enqueue setting *nbytes* of the arena from *offset* on to *byte*."""
+        while nbytes > 0:
+            bank, start = self._in_arena(offset)
+            part = min(nbytes, self.banks[bank].nbytes - start)
+            self.engine.stream.fill(self.banks[bank], byte, start, part)
+            offset, nbytes = offset + part, nbytes - part
+
     def _in_arena(self, offset: int) -> tuple[int, int]:
         return offset // self.arena_bank, offset % self.arena_bank
 

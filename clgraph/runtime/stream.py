@@ -70,9 +70,14 @@ class Stream:
             self.finish()
         return self._cl.enqueue_copy(self.queue, array, memory.handle, src_offset=offset, is_blocking=True)
 
-    def fill(self, memory: Memory, value: int = 0) -> None:
-        """Enqueue setting every byte of *memory* to *value*."""
-        self._cl.enqueue_fill_buffer(self.queue, memory.handle, np.uint8(value), 0, memory.nbytes)
+    def fill(self, memory: Memory, value: int = 0, offset: int = 0, nbytes: int | None = None) -> None:
+        """Enqueue setting *nbytes* bytes of *memory* from *offset* on, all that follow by default, to *value*."""
+        if self.out_of_order:
+            self.finish()
+        count = memory.nbytes - offset if nbytes is None else nbytes
+        self._cl.enqueue_fill_buffer(self.queue, memory.handle, np.uint8(value), offset, count)
+        if self.out_of_order:
+            self.finish()
 
     def times(self, event: Any) -> tuple[int, int, int]:
         """Wait for *event* of a profiling stream; return when it was queued, started and ended, in nanoseconds."""

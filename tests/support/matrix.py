@@ -1,0 +1,148 @@
+"""Every model under every option that may not change results, and the figures of what it has been compiled to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+import clgraph
+from clgraph.cli.fetch import MODELS, fetch_model
+from clgraph.cli.ocr import draw_text, prepare
+from clgraph.errors import ClgraphError
+from clgraph.graph.program import Node, Program
+from clgraph.model import Model
+from clgraph.passes.pipeline import default_pipeline
+from tests.support.models import image, light_model, light_names
+from tests.support.oracle import WHOLE_MODEL, Array, expected, worst_error
+
+OCR = tuple(MODELS)
+_SIZES = {"ocr-det": (1, 3, 320, 320), "ocr-cls": (1, 3, 48, 192)}
+
+
+def model_names() -> list[str]:
+    """Return the nine architectures of onnx with random weights, then the models of the demo."""
+    return [*light_names(), *OCR]
+
+
+def load(name: str) -> tuple[onnx.ModelProto | Path, dict[str, Array]]:
+    """Return a model and its inputs. Raises ``DownloadError`` where a model of the demo cannot be had."""
+    if name in OCR:
+        feeds = prepare(draw_text("OpenCL 2026")) if name == "ocr-rec" else image(_SIZES[name])
+        return fetch_model(name), {"x": feeds}
+    model = light_model(name)
+    value = model.graph.input[0]
+    return model, {value.name: image(tuple(d.dim_value for d in value.type.tensor_type.shape.dim))}
+
+
+def variants(*, every_stop: bool = True) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Return (label, options): each optional pass left out, stops, verified, out of order, poisoned.
+
+    A stop behind a required pass leaves out the same passes as one behind the optional pass before it, so that only
+    the first of them is yielded.
+    """
+    passes = default_pipeline()
+    yield "as it is", {"strict": True}
+    for p in passes:
+        if not p.required:
+            yield f"without {p.name}", {"disable_passes": frozenset({p.name})}
+    seen: set[frozenset[str]] = {frozenset()}
+    for i, p in enumerate(passes if every_stop else ()):
+        out = frozenset(q.name for q in passes[i + 1 :] if not q.required)
+        if out not in seen:
+            seen.add(out)
+            yield f"up to {p.name}", {"stop_after": p.name}
+    yield "out of order", {"out_of_order": True}
+    yield "verified", {"verify_passes": True}
+
+
+@dataclass
+class Figures:
+    """What a model has been compiled to, and how its variants fared.
+
+    Attributes:
+        alone: Elementwise nodes that are fused into nothing, with the reason.
+        reorders: Nodes that only change the format, with the bytes they read and write.
+        failures: What was wrong, by variant.
+    """
+
+    name: str
+    before: int
+    after: int
+    fused: int
+    alone: list[str]
+    reorders: list[str]
+    arena: int
+    lower_bound: int
+    unshared: int
+    errors: dict[str, float] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+    ratio: float | None = None
+
+    @property
+    def overhead(self) -> float:
+        """The arena relative to the most bytes alive at once."""
+        return self.arena / self.lower_bound if self.lower_bound else 1.0
+
+
+def figures(name: str, model: Model) -> Figures:
+    """Return what *model* has been compiled to, without any variant."""
+    program = model.program
+    arenas = program.arenas.values()
+    return Figures(
+        name,
+        len(model.topology.layers),
+        len(program),
+        sum(len(n.fused) for n in program),
+        [_alone(program, n) for n in program if n.primitive.elementwise],
+        [_reorder(n) for n in program if n.primitive.kind == "reorder"],
+        sum(a.nbytes for a in arenas),
+        sum(a.lower_bound for a in arenas),
+        sum(a.unshared for a in arenas),
+    )
+
+
+def try_variant(
+    source: onnx.ModelProto | Path, feeds: dict[str, Array], wanted: dict[str, Array], device: str, config: Any
+) -> tuple[float, str | None]:
+    """Return the worst error of a model under options, and what is wrong with it."""
+    shapes = {name: array.shape for name, array in feeds.items()}
+    try:
+        error = worst_error(clgraph.compile(source, device, shapes=shapes, config=config).run(feeds), wanted)
+    except (ClgraphError, AssertionError) as failure:
+        return float("inf"), f"{type(failure).__name__}: {failure}"
+    return error, None if error <= WHOLE_MODEL else f"{error:.2g} of the output's scale"
+
+
+def measure(name: str, device: str, chosen: Callable[[str], bool], say: Callable[[str], None]) -> Figures:
+    """Return the figures of model *name* with every variant whose label is *chosen*."""
+    source, feeds = load(name)
+    wanted = expected(source, feeds)
+    shapes = {n: a.shape for n, a in feeds.items()}
+    found = figures(name, clgraph.compile(source, device, shapes=shapes))
+    for label, config in variants():
+        if chosen(label):
+            start = time.perf_counter()
+            found.errors[label], wrong = try_variant(source, feeds, wanted, device, config)
+            say(f"{name:14} {label:36} {found.errors[label]:.1e} {time.perf_counter() - start:6.1f} s {wrong or ''}")
+            if wrong is not None:
+                found.failures[label] = wrong
+    return found
+
+
+def _alone(program: Program, node: Node) -> str:
+    notes = program.notes.get("prepare_primitive_fusing", "").splitlines()
+    reasons = [n.partition(": ")[2] for n in notes if n.startswith(f"{node.name}: not ")]
+    if not reasons:
+        producers = [v.producer.primitive.kind if v.producer else "an input" for v in node.inputs[: node.arity]]
+        reasons = [f"reads {', '.join(producers)}"]
+    return f"{node.name} ({node.primitive}): {'; '.join(reasons)}"
+
+
+def _reorder(node: Node) -> str:
+    source, result = node.inputs[0].layout, node.output.layout
+    return f"{node.name}: {source} to {result}, {source.nbytes + result.nbytes} B"
