@@ -213,6 +213,12 @@ class General(Implementation[P]):
         return None
 
     @classmethod
+    def overwrites(cls, q: Query[P]) -> frozenset[int]:
+        """Return what a work-item reads where it writes: operands, and the inputs of elementwise primitives."""
+        first = 0 if q.primitive.elementwise else q.arity
+        return frozenset(i for i in range(first, len(q.inputs)) if q.inputs[i] == q.outputs[0])
+
+    @classmethod
     def cost(cls, q: Query[P]) -> float:
         """Estimate: without vectors or tiles half a percent of a CPU's arithmetic, a tenth of a GPU's."""
         return roofline(q, 0.005, 0.05) if q.device.kind == "cpu" else roofline(q, 0.1, 0.5)

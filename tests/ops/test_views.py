@@ -5,6 +5,8 @@ import pytest
 
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout, pack
+from clgraph.graph.topology import Topology
+from clgraph.network.network import Network
 from clgraph.network.tensors import gather
 from clgraph.ops.activation import Activation, ActivationRef
 from clgraph.ops.arg import ArgExtremum, ArgRef
@@ -33,8 +35,12 @@ from clgraph.ops.space import Shuffle, ShuffleRef
 from clgraph.ops.split import Split, SplitRef
 from clgraph.ops.transpose import Transpose, TransposeRef
 from clgraph.ops.where import Where, WhereRef
+from clgraph.passes.base import Context, PassManager
+from clgraph.passes.pipeline import required_pipeline
+from clgraph.selector.implementation import IMPLEMENTATIONS
 from clgraph.selector.query import Query
 from tests.support.check_op import run_raw
+from tests.support.onnx_case import reference_outputs
 
 pytestmark = pytest.mark.opencl
 X = (2, 9, 5, 6)
@@ -94,6 +100,31 @@ def test_conditions_and_indices_may_have_halos_too(engine):
     x = rng.random(X).astype(np.float32)
     check(engine, WhereRef, Where(), [rng.random((9, 1, 6)) < 0.5, x, -x])
     check(engine, GatherRef, Gather(1), [x, rng.integers(-9, 9, (3, 2))])
+
+
+def test_elementwise_kernels_and_operands_of_fused_operations_may_be_overwritten(engine):
+    topology = Topology()
+    x = topology.input("x", (1, 9, 5, 6))
+    weights = topology.constant("w", np.random.default_rng(1).random((9, 9, 1, 1)).astype(np.float32))
+    left = topology.add("left", Activation("linear", 2.0, 1.0), x)
+    right = topology.add("right", Activation("relu"), topology.add("before", Activation("neg"), left))
+    convolution = topology.add("convolution", Convolution(), topology.add("abs", Activation("abs"), x), weights)
+    topology.output(
+        "y", topology.add("sum", Eltwise("add"), convolution, topology.add("more", Eltwise("sub"), left, right))
+    )
+    program = topology.build()
+    program.fuse(program["sum"], program["convolution"])
+    place = engine.info.name
+    special = frozenset(n for n in IMPLEMENTATIONS if not IMPLEMENTATIONS[n].general)
+    PassManager(required_pipeline()).run(program, Context(devices={place: engine.info}, denied=special))
+    buffers = {node.name: node.output.buffer for node in program}
+    assert buffers["right"] is buffers["before"]
+    assert buffers["before"] is not buffers["left"], "left is read later"
+    assert buffers["convolution"] is buffers["more"]
+    feed = np.random.default_rng(0).standard_normal((1, 9, 5, 6)).astype(np.float32)
+    (want,) = reference_outputs(topology.build(), {"x": feed})
+    got = Network(program, {place: engine}).run({"x": feed})["y"]
+    np.testing.assert_allclose(got, want, rtol=1e-5)
 
 
 def check(engine, implementation, primitive, arrays):
