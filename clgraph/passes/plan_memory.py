@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from random import Random
 from typing import ClassVar
 
 from clgraph.errors import DeviceMemoryError
@@ -19,15 +20,19 @@ _ORDERS: tuple[Callable[[Buffer], tuple[int, ...]], ...] = (
     lambda b: (b.first, -b.nbytes),
 )
 
+_MOVES = 64
+"""How many changes of the order are tried when no order reaches the lower bound."""
+
 
 @dataclass(frozen=True)
 class PlanMemory(Pass):
     """Give every buffer an offset such that no two that are in conflict overlap.
 
     Buffers are placed largest first at the lowest free offset (greedy by size, as in Pisarchyk and Lee, "Efficient
-    Memory Management for Deep Neural Net Inference", 2020); when that misses the lower bound, three other orders are
-    tried and the smallest arena is kept. No buffer crosses a multiple of the largest allocation of the device, so that
-    an arena larger than that can be cut into banks. Counts the bytes saved by sharing.
+    Memory Management for Deep Neural Net Inference", 2020). When that misses the lower bound, three other orders are
+    tried, then single moves within the best order; the smallest arena is kept. No buffer crosses a multiple of the
+    largest allocation of the device, so that an arena larger than that can be cut into banks. Counts the bytes saved
+    by sharing.
     """
 
     name: ClassVar[str] = "plan_memory"
@@ -72,16 +77,29 @@ def _pack(buffers: list[Buffer], bank: int) -> Arena:
         if b.nbytes > bank:
             raise DeviceMemoryError(f"{b.name} takes {b.nbytes} bytes; the device allocates at most {bank} at once")
     least, best, end = lower_bound(buffers), dict[Buffer, int](), -1
-    for order in _ORDERS:
-        offsets = _place(sorted(buffers, key=order), bank)
-        size = max((o + _units(b.nbytes) for b, o in offsets.items()), default=0)
-        if end < 0 or size < end:
-            best, end = offsets, size
+    order = buffers
+    for tried in (sorted(buffers, key=key) for key in _ORDERS):
+        offsets = _place(tried, bank)
+        if end < 0 or _end(offsets) < end:
+            order, best, end = tried, offsets, _end(offsets)
+        if end <= least:
+            break
+    pick = Random(0)
+    for _ in range(_MOVES if end > least else 0):
+        tried = list(order)
+        tried.insert(pick.randrange(len(tried)), tried.pop(pick.randrange(len(tried))))
+        offsets = _place(tried, bank)
+        if _end(offsets) <= end:
+            order, best, end = tried, offsets, _end(offsets)
         if end <= least:
             break
     for b, offset in best.items():
         b.offset = offset
     return Arena(end, least, sum(_units(b.nbytes) for b in buffers))
+
+
+def _end(offsets: dict[Buffer, int]) -> int:
+    return max((o + _units(b.nbytes) for b, o in offsets.items()), default=0)
 
 
 def _place(buffers: list[Buffer], bank: int) -> dict[Buffer, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -24,8 +24,8 @@ def run_reference(program: Program, feeds: Mapping[str, Array], *, exact: bool =
     last: dict[Value, Node] = {v: node for node in program for v in node.inputs}
     kept = {v for _, v in program.outputs}
     for node in program:
-        inputs = [_widen(logical(v), exact) if v.constant is not None else values[v] for v in node.inputs]
-        results = _compute(node, inputs, exact)
+        inputs = [logical(v) if v.constant is not None else values[v] for v in node.inputs]
+        results = compute(node, inputs, exact=exact)
         values.update(zip(node.outputs, results, strict=True))
         for value in node.inputs:
             if last[value] is node and value not in kept:
@@ -46,7 +46,9 @@ def random_feeds(program: Program, seed: int = 0) -> dict[str, Array]:
     return feeds
 
 
-def _compute(node: Node, inputs: list[Array], exact: bool) -> tuple[Array, ...]:
+def compute(node: Node, inputs: Sequence[Array], *, exact: bool = False) -> tuple[Array, ...]:
+    """Return what *node* makes of *inputs*, its constants among them; *exact* as in :func:`run_reference`."""
+    inputs = [_widen(a, exact) for a in inputs]
     wide = exact and isinstance(node.primitive, Reorder) and not node.fused
     if wide and inputs[0].dtype == np.float64 and node.output.layout.dtype.floating:
         return (inputs[0],)
