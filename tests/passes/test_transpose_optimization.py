@@ -70,3 +70,9 @@ def test_transposes_of_different_annotations_are_not_merged() -> None:
     t = net.add("t", THERE, net.input("x", (2, 3, 4, 5)), annotation="a")
     net.add("y", BACK, t, annotation="b")
     assert len(run(net.program("y"), TransposeOptimization())) == 2
+
+
+def test_two_that_do_not_commute_are_applied_in_their_order() -> None:
+    net = Net()
+    net.add("y", Transpose((0, 2, 1)), net.add("t", Transpose((1, 0, 2)), net.input("x", (2, 3, 4))))
+    assert primitives(run(net.program("y"), TransposeOptimization())) == [Transpose((1, 2, 0))]
