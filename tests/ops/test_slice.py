@@ -66,7 +66,7 @@ TYPES = [DType.F32, DType.F16, DType.F64, DType.I64, DType.I32, DType.U8, DType.
 def test_every_implementation_copies_exactly(dtype, engine):
     parts = Slice((1, 0, 4), (3, 19, -1), (1, 2, -2))
     check_op(engine, parts, (3, 19, 5), dtype=dtype, families=["normal"])
-    rows = Slice((0, 3, 1, 2), (2, -1, 8, 37), (1, -1, 3, 1))
-    check_op(engine, rows, (2, 5, 9, 40), dtype=dtype, families=["normal"])
+    rows = Slice((0, 8, 2), (3, -1, 37), (1, -1, 1))
+    check_op(engine, rows, (3, 9, 40), dtype=dtype, families=["normal"])
     check_op(engine, Split(1, (1, 16, 2)), (3, 19, 5), dtype=dtype, families=["normal"])
     check_op(engine, Split(0, (3, 0)), (3, 2), dtype=dtype, families=["normal"])
