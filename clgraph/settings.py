@@ -101,7 +101,11 @@ class Settings:
         default=False, metadata=_about(_boolean, "Fill device memory with NaN wherever it holds nothing.")
     )
     executor: str = field(
-        default="stream", metadata=_about(_one_of("stream"), "How tile functions are run: stream (a launch for each).")
+        default="auto",
+        metadata=_about(
+            _one_of("auto", "persistent", "stream"),
+            "How tile functions are run: stream (a launch each), persistent (one launch for all in a row), or auto.",
+        ),
     )
     pocl_isa: str | None = field(
         default=None,

@@ -9,19 +9,30 @@
 // counters: int[16 * (1 + last_step * (1 + workers))], zeros: how many have left; then, per step and 64 bytes apart,
 //           tickets done and the next ticket of each home part
 // scratch:  workers * scratch_bytes
+// spins:    polls before a wait is given up
 // error:    set to 1 + step when a wait did not end; all workers leave then and the results are worthless
+// timed:    whether times is written
+// times:    ulong[4] for each step and worker: cycle counter when it came to the step, when it found no more tickets and
+//           when all were done, then how many it ran; zeros without a cycle counter
 // b0 .. b7: the buffers that descriptors point into
+//
+// A step whose function is -1 runs probe tickets: each adds up what all tickets of the step before wrote, so that a chain
+// of them goes wrong wherever one worker does not see what another did. descriptor is then a byte offset in b0.
 //
 // CLGRAPH_ACQ_REL (not defined): use acquire/release atomics of OpenCL C 3.0 instead of OpenCL 1.x atomics and fences.
 // STEAL_DELAY (300): polls of the done counter before helping others.
-// SPIN_LIMIT (2^32): polls before a wait is given up.
 #include "tile.clh"
 
 #ifndef STEAL_DELAY
   #define STEAL_DELAY 300
 #endif
-#ifndef SPIN_LIMIT
-  #define SPIN_LIMIT (1L << 32)
+#ifndef __has_builtin
+  #define __has_builtin(x) 0
+#endif
+#if __has_builtin(__builtin_readcyclecounter)
+  #define CYCLES() __builtin_readcyclecounter()
+#else
+  #define CYCLES() 0
 #endif
 
 typedef struct { long descriptor, post; int function, tickets, posts, reserved; } tile_step;
@@ -58,10 +69,18 @@ static void run_ticket(const int function, __global const char* d, __global char
                        const int ticket, __global const post_step* post, const int posts) {}
 #endif
 
+// Ticket t of a probe step: values[t] = 3 * (sum of the step before, from -tickets on) + t.
+static void probe(__global uint* values, const int tickets, const int t) {
+  uint sum = 0;
+  for (int k = 0; k < tickets; k++) sum += values[k - tickets];
+  values[t] = 3 * sum + t;
+}
+
 __attribute__((reqd_work_group_size(1, 1, 1)))
 __kernel void executor_tiles(__global const char* table, const int first, const int last,
-                             volatile __global int* counters, __global char* scratch, const long scratch_bytes, const int workers,
-                             volatile __global int* error, __global char* b0, __global char* b1, __global char* b2,
+                             volatile __global int* counters, __global char* scratch, const long scratch_bytes,
+                             const int workers, const long spins, volatile __global int* error, const int timed,
+                             __global ulong* times, __global char* b0, __global char* b1, __global char* b2,
                              __global char* b3, __global char* b4, __global char* b5, __global char* b6,
                              __global char* b7) {
   __global char* banks[8] = {b0, b1, b2, b3, b4, b5, b6, b7};
@@ -71,6 +90,8 @@ __kernel void executor_tiles(__global const char* table, const int first, const 
     __global const tile_step* s = (__global const tile_step*)table + i;
     volatile __global int* done = counters + 16 * (1 + i * (1 + workers));
     const long tickets = s->tickets;
+    int ran = 0;
+    if (timed) times[4 * (i * workers + me)] = CYCLES();
     for (int k = 0; k < workers; k++) {
       const int home = (me + k) % workers, start = tickets * home / workers;
       const int count = tickets * (home + 1) / workers - start;
@@ -80,14 +101,23 @@ __kernel void executor_tiles(__global const char* table, const int first, const 
       if (k && (peek(done) >= tickets || peek(next) >= count)) continue;
       int n = 0;
       for (int t = take(next); t < count; t = take(next), n++)
-        run_ticket(s->function, table + s->descriptor, banks, own, start + t,
-                   (__global const post_step*)(table + s->post), s->posts);
+        if (s->function < 0)
+          probe((__global uint*)(b0 + s->descriptor), tickets, start + t);
+        else
+          run_ticket(s->function, table + s->descriptor, banks, own, start + t,
+                     (__global const post_step*)(table + s->post), s->posts);
       if (n) add_release(done, n);
+      ran += n;
     }
+    if (timed) times[4 * (i * workers + me) + 1] = CYCLES();
     if (i + 1 < last) {
       long polls = 0;
-      while (peek_acquire(done) < tickets && polls < SPIN_LIMIT && !peek(error)) polls++;
-      if (polls == SPIN_LIMIT) *error = 1 + i;
+      while (peek_acquire(done) < tickets && polls < spins && !peek(error)) polls++;
+      if (polls == spins && peek_acquire(done) < tickets) *error = 1 + i;
+    }
+    if (timed) {
+      times[4 * (i * workers + me) + 2] = CYCLES();
+      times[4 * (i * workers + me) + 3] = ran;
     }
   }
   if (add_release(counters, 1) == workers - 1) {

@@ -24,6 +24,7 @@ _MODEL = (
     click.option("--verify-passes", is_flag=True, help="Check the program and its results after every pass."),
     click.option("--force-kernel", multiple=True, metavar="NODE=NAME", help="Use this implementation for a node."),
     click.option("--deny-kernel", multiple=True, metavar="NAME", help="Do not use this implementation."),
+    click.option("--executor", type=click.Choice(["auto", "persistent", "stream"]), help="How tile functions are run."),
     click.option("--dump-graphs", type=click.Path(path_type=Path), help="Write the program after every pass there."),
 )
 
@@ -98,6 +99,7 @@ def _model(arguments: dict[str, Any]) -> ModelOptions:
         "verify_passes": arguments.pop("verify_passes") or None,
         "force_kernels": tuple((name, kernel) for name, _, kernel in pairs) or None,
         "deny_kernels": frozenset(arguments.pop("deny_kernel")) or None,
+        "executor": arguments.pop("executor"),
         "dump_graphs": arguments.pop("dump_graphs"),
     }
     shapes = parse_shapes(arguments.pop("shapes"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -16,30 +17,40 @@ from clgraph.graph.program import Program, Stage, Value
 from clgraph.network.host import Host
 from clgraph.network.places import Places
 from clgraph.network.poison import poisoned_steps
-from clgraph.network.profile import NodeTime, Profile, device_seconds, node_time
-from clgraph.network.steps import commands, ordered_steps, visitors
+from clgraph.network.profile import Profile
+from clgraph.network.steps import Segment, commands, join, ordered_steps, visitors
 from clgraph.network.tensors import constant_array, empty
+from clgraph.network.tiles import TileExecutor
+from clgraph.network.timing import timed_steps
 from clgraph.network.watch import Watcher, watched_steps
+from clgraph.runtime import executor as executors
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.host import HostEngine
 
 AnyEngine = Engine | HostEngine
 
+_log = logging.getLogger(__name__)
+
 
 class Network:
     """A program bound to devices. ``run`` may be called from any thread; calls are served one after the other."""
 
-    def __init__(self, program: Program, engines: Mapping[str, AnyEngine], *, poison: bool = False) -> None:
+    def __init__(
+        self, program: Program, engines: Mapping[str, AnyEngine], executor: str = "auto", *, poison: bool = False
+    ) -> None:
         """Allocate the memory of *program*, copy its constants, build and bind its kernels.
 
         Args:
-            program: At stage PLANNED.
+            program: At stage PLANNED; gets a note that says how tile functions are run.
             engines: By placement; what is placed on none of the OpenCL engines is run on the host.
+            executor: How tile functions are run: ``stream`` (a launch for each step), ``persistent`` (one for all that
+                follow each other), or ``auto``: persistent where the device can.
             poison: Fill memory with NaN wherever it holds nothing (:mod:`clgraph.network.poison`): slow, for debugging.
 
         Raises:
             ProgramError: The program is not planned, or an input or output is not laid out as NumPy's arrays.
-            DeviceError, DeviceMemoryError, KernelBuildError: A device cannot hold or build it.
+            DeviceError, DeviceMemoryError, KernelBuildError: A device cannot hold or build it, or cannot run the
+                persistent executor that was asked for.
         """
         if program.stage < Stage.PLANNED:
             raise ProgramError(f"a network needs a PLANNED program; this one is {program.stage.name}")
@@ -54,11 +65,15 @@ class Network:
         self._places = {p: Places.of(program, p, e, visitors(program, p)) for p, e in self._engines.items()}
         self._host = Host(self._places)
         self._commands = commands(program, self._places, self._host)
+        self._executor, self._reasons = executor, dict[str, str]()
+        self._launches = join(self._commands, self._joins)
+        self._segments = [c.work for c in self._launches if c.joined and isinstance(c.work, Segment)]
+        self._note()
         streams = {p: e.stream for p, e in self._engines.items()}
         if poison:
             self._steps = poisoned_steps(program, self._commands, self._places, streams)
         else:
-            self._steps = ordered_steps(self._commands, streams)
+            self._steps = ordered_steps(self._launches, streams)
         self._feeds = [(v.name, v.layout.shape, v.layout.dtype.numpy, self._writer(v)) for v in program.inputs]
         self._names = frozenset(v.name for v in program.inputs)
         self._results = [(name, self._reader(value)) for name, value in program.outputs]
@@ -75,35 +90,17 @@ class Network:
 
     def profile(self, feeds: Mapping[str, Array]) -> Profile:
         """Run once with the clock on every command. Raises as :meth:`run`."""
-        times: list[NodeTime] = []
         with self._lock:
             for engine in self._engines.values():
                 engine.check_process()
             streams = {placement: engine.profiling_stream() for placement, engine in self._engines.items()}
-            begin = time.perf_counter()
-
-            def timed(number: int) -> Callable[[], None]:
-                command = self._commands[number]
-                stream = streams.get(command.placement)
-                step = command.on(stream)
-
-                def call() -> None:
-                    self._finish()
-                    start = time.perf_counter()
-                    event = step()
-                    if stream is None:
-                        self._finish()
-                        wait, seconds = 0.0, time.perf_counter() - start
-                    else:
-                        wait, seconds = device_seconds(stream.times(event))
-                    times.append(
-                        node_time(command.node, command.what, command.placement, start - begin + wait, seconds)
-                    )
-
-                return call
-
-            self._run(feeds, [timed(n) for n in range(len(self._commands))])
-            return Profile(tuple(times), time.perf_counter() - begin)
+            clock = timed_steps(self._launches, streams, self._finish)
+            # The first run warms up, and tells with the second how long a cycle of the device's counters is.
+            self._run(feeds, clock.steps)
+            clock.start()
+            self._run(feeds, clock.steps)
+            total = time.perf_counter() - clock.begin
+            return Profile(tuple(clock.times()), total)
 
     def watch(self, feeds: Mapping[str, Array], watcher: Watcher) -> dict[str, Array]:
         """Run once, node by node, with *watcher* told what each reads and makes. Returns and raises as :meth:`run`."""
@@ -123,6 +120,7 @@ class Network:
                 step()
             results = {name: read() for name, read in self._results}
             self._finish()
+            self._check()
         except self._failures as error:
             raise DeviceError(f"the device failed while running: {error}") from error
         finally:
@@ -170,6 +168,43 @@ class Network:
             return array
 
         return from_host if places is None or value.constant is not None else from_device
+
+    def _joins(self, placement: str, tiles: TileExecutor) -> bool:
+        """Whether consecutive tile steps are run as one launch; notes why not."""
+        if self._executor == "stream":
+            return False
+        engine, library = self._engines[placement], tiles.table.library
+        why = "its queue runs out of order" if engine.stream.out_of_order else executors.refusal(engine, library)
+        if why is not None and placement not in self._reasons:
+            self._reasons[placement] = why
+            if self._executor == "persistent":
+                raise DeviceError(f"{placement} cannot run the persistent executor: {why}; use executor=stream")
+            if engine.info.kind == "cpu":
+                _log.warning("%s: tile functions are run one by one: %s", placement, why)
+        return why is None
+
+    def _note(self) -> None:
+        """Say in the program's notes how tile functions are run."""
+        lines = []
+        for placement in self._places:
+            steps = sum(c.placement == placement and isinstance(c.work, Segment) for c in self._commands)
+            launches = sum(c.placement == placement and isinstance(c.work, Segment) for c in self._launches)
+            if steps:
+                why = self._reasons.get(placement)
+                because = f"; not joined: {why}" if why else ""
+                lines.append(f"{placement}: {steps} tile steps in {launches} launches{because}")
+        if lines:
+            self.program.notes["executor"] = "\n".join(lines)
+
+    def _check(self) -> None:
+        """Raise when workers of a segment have waited in vain."""
+        for segment in self._segments:
+            if step := segment.executor.check():
+                node, tile = segment.executor.table.steps[step - 1]
+                raise DeviceError(
+                    f"the workers of {segment.executor.table.library.name!r} waited in vain for node {node.name!r} "
+                    f"({tile.function}); the network can be run again, with executor=stream if it happens again"
+                )
 
     def _finish(self) -> None:
         for engine in self._engines.values():

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
+from clgraph.graph.primitive import Array
 from clgraph.graph.program import Node
 
 _NANO = 1e-9
@@ -20,6 +23,8 @@ class NodeTime:
         what: Kernel, tile function, ``host`` or ``copy``.
         start, seconds: Begin after the run's, and duration: the device's own time for kernels.
         nbytes, flops: Bytes of the node's inputs and outputs, and its arithmetic; 0 for a copy.
+        tickets: Pieces of work of a tile step; 0 for everything else.
+        idle: Seconds that a worker spent in it without a ticket, on average; known of the persistent executor only.
     """
 
     node: str
@@ -32,13 +37,16 @@ class NodeTime:
     seconds: float
     nbytes: int
     flops: float
+    tickets: int = 0
+    idle: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
     """The commands of one run in order, and the seconds of the whole run with its copies in and out.
 
-    Commands are waited for one by one, so that the total is larger than that of a plain run.
+    Launches are waited for one by one, so that the total is larger than that of a plain run. Tile steps that run in one
+    launch are timed from inside it.
     """
 
     commands: tuple[NodeTime, ...]
@@ -65,6 +73,7 @@ class Profile:
         ]
         for c in self.commands:
             args = {"kernel": c.what, "implementation": c.implementation, "bytes": c.nbytes, "flops": c.flops}
+            args |= {"tickets": c.tickets, "idle": c.idle * 1e6}
             time = {"ts": c.start * 1e6, "dur": c.seconds * 1e6}
             events.append(
                 {"ph": "X", "pid": 0, "tid": lanes[c.placement], "name": c.node, "cat": c.kind, **time, "args": args}
@@ -77,8 +86,35 @@ class Profile:
         return "\n".join([*lines, f"{self.seconds * 1e6:10.1f} us  in all"])
 
 
-def node_time(node: Node, what: str, placement: str, start: float, seconds: float) -> NodeTime:
-    """Return the record of one command of *node*."""
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """Seconds of one tile step inside a launch: its begin after the launch's, its duration, the workers' idle time."""
+
+    start: float
+    seconds: float
+    idle: float
+    tickets: int
+
+
+def step_times(cycles: Array, seconds_a_cycle: float) -> list[StepTime]:
+    """Return the times of consecutive steps from what the executor wrote: uint64 [steps, workers, 4].
+
+    A step lasts from the first worker with a ticket to the last that found no more.
+    """
+    found = []
+    begin = int(cycles[0, :, 0].min())
+    for came, out, _, ran in cycles.astype(np.int64).transpose(0, 2, 1):
+        start, end = int(came[ran > 0].min()), int(out[ran > 0].max())
+        idle = (np.clip(came, start, end) - start + end - np.clip(out, start, end)).mean()
+        scale = seconds_a_cycle
+        found.append(StepTime((start - begin) * scale, (end - start) * scale, float(idle) * scale, int(ran.sum())))
+    return found
+
+
+def node_time(
+    node: Node, what: str, placement: str, start: float, seconds: float, tickets: int = 0, idle: float = 0.0
+) -> NodeTime:
+    """Return the record of one command of *node*, or of its part of one."""
     layouts = [v.layout for v in (*node.inputs, *node.outputs)]
     own = [v.layout for v in node.inputs[: node.arity]]
     copy = what == "copy"
@@ -93,6 +129,8 @@ def node_time(node: Node, what: str, placement: str, start: float, seconds: floa
         seconds,
         0 if copy else sum(x.nbytes for x in layouts),
         0.0 if copy else node.primitive.flops(own, [v.layout for v in node.outputs]),
+        tickets,
+        idle,
     )
 
 

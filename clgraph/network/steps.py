@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,22 @@ from clgraph.selector.library import compose
 from clgraph.selector.plan import Argument, Launch, Table, Tile
 from clgraph.selector.sources import kernel_text
 
+Kernel = tuple[BoundKernel, tuple[int, ...], tuple[int, ...] | None]
+"""A kernel with its arguments, its grid and its group."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Consecutive tile steps of one table, run as one launch: steps *first* to *last* (exclusive)."""
+
+    executor: TileExecutor
+    first: int
+    last: int
+
+    def bind(self, *, timed: bool = False) -> Kernel:
+        """Return its kernel; with *timed*, one that writes times."""
+        return self.executor.bind(self.first, self.last, timed=timed)
+
 
 @dataclass(frozen=True)
 class Command:
@@ -29,24 +45,54 @@ class Command:
     Attributes:
         what: The kernel, tile function, ``host`` or ``copy``.
         placement: Where; ``host`` for the two that have no kernel.
-        work: What the host does, or the kernel with its grid and group.
+        work: What the host does, the kernel, or a tile step.
         after: Numbers of the commands whose results it reads or whose scratch it takes over.
+        joined: The commands that it stands for: tile steps that are run as one launch.
     """
 
     node: Node
     what: str
     placement: str
-    work: Step | tuple[BoundKernel, tuple[int, ...], tuple[int, ...] | None]
+    work: Step | Kernel | Segment
     after: tuple[int, ...] = ()
+    joined: tuple[Command, ...] = ()
 
-    def on(self, stream: Stream | None) -> Step:
-        """Return the step that does it, in order, on *stream*."""
-        if not isinstance(self.work, tuple):
+    def on(self, stream: Stream | None, *, timed: bool = False) -> Step:
+        """Return the step that does it, in order, on *stream*; with *timed*, tile steps write their times."""
+        if not isinstance(self.work, tuple | Segment):
             return self.work
         if stream is None:
             raise ProgramError(f"node {self.node.name!r}: {self.what} needs a stream")
-        kernel, grid, group = self.work
+        kernel, grid, group = self.work.bind(timed=timed) if isinstance(self.work, Segment) else self.work
         return kernel.on(stream, grid, group)
+
+
+def join(found: Sequence[Command], joins: Callable[[str, TileExecutor], bool]) -> list[Command]:
+    """Return the commands of *found* with tile steps of one table that follow each other as one.
+
+    Args:
+        joins: Whether the steps of a placement's table may be joined.
+    """
+    made: list[Command] = []
+    number_of: list[int] = []
+    for command in found:
+        last = made[-1] if made else None
+        needs = {number_of[n] for n in command.after}
+        if (
+            last is not None
+            and isinstance(command.work, Segment)
+            and isinstance(last.work, Segment)
+            and last.work.executor is command.work.executor
+            and joins(command.placement, command.work.executor)
+        ):
+            work = replace(last.work, last=command.work.last)
+            after = tuple(sorted({*last.after, *needs} - {len(made) - 1}))
+            parts = (*(last.joined or (last,)), command)
+            made[-1] = Command(last.node, last.what, last.placement, work, after, parts)
+        else:
+            made.append(replace(command, after=tuple(sorted(needs))))
+        number_of.append(len(made) - 1)
+    return made
 
 
 def ordered_steps(found: Sequence[Command], streams: Mapping[str, Stream]) -> list[Step]:
@@ -55,10 +101,10 @@ def ordered_steps(found: Sequence[Command], streams: Mapping[str, Stream]) -> li
     steps: list[Step] = []
     for number, command in enumerate(found):
         stream = streams.get(command.placement)
-        if stream is None or not stream.out_of_order or not isinstance(command.work, tuple):
+        if stream is None or not stream.out_of_order or not isinstance(command.work, tuple | Segment):
             steps.append(command.on(stream))
         else:
-            kernel, grid, group = command.work
+            kernel, grid, group = command.work.bind() if isinstance(command.work, Segment) else command.work
             steps.append(stream.launch_after(kernel.handle, grid, group, events, number, command.after))
     return steps
 
@@ -124,8 +170,8 @@ class _Binder:
         self._latest[key] = number
         first = self._done[key]
         self._done[key] += 1
-        work = self._executors[key].bind(first, first + 1)
-        self.found.append(Command(node, step.function, placement, work, tuple(sorted(after))))
+        tile = Segment(self._executors[key], first, first + 1)
+        self.found.append(Command(node, step.function, placement, tile, tuple(sorted(after))))
         return number
 
 

@@ -8,17 +8,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from clgraph.errors import DeviceMemoryError
+from clgraph.graph.primitive import Array
 from clgraph.graph.program import Node
 from clgraph.network.places import Places
 from clgraph.runtime.engine import BoundKernel, Engine
+from clgraph.runtime.executor import RECORD, SPINS, TIMES, arguments, counter_count
 from clgraph.runtime.memory import Memory
 from clgraph.selector.library import BANKS, ENTRY, Library
 from clgraph.selector.plan import Tile
-
-_RECORD = "<qqiiii"
-"""Descriptor and post-operation list (byte offsets in the table), function, tickets, post-operations, reserved."""
-_COUNTER_INTS = 16
-"""Counters stand 64 bytes apart, so that no two share a cache line."""
 
 
 @dataclass
@@ -35,7 +32,7 @@ class TileTable:
 
     def to_bytes(self, places: Places) -> bytes:
         """Return the table with every pointer resolved."""
-        start = struct.calcsize(_RECORD) * len(self.steps)
+        start = struct.calcsize(RECORD) * len(self.steps)
         records, blobs = bytearray(), bytearray()
         for node, tile in self.steps:
             descriptor = start + len(blobs)
@@ -44,12 +41,17 @@ class TileTable:
             for step in tile.post:
                 blobs += step.to_bytes(lambda ref, node=node: places.resolve(node, ref))  # type: ignore[misc]
             function = self.library.functions.index(tile.function)
-            records += struct.pack(_RECORD, descriptor, post, function, tile.tickets, len(tile.post), 0)
+            records += struct.pack(RECORD, descriptor, post, function, tile.tickets, len(tile.post), 0)
         return bytes(records + blobs)
 
 
 class TileExecutor:
-    """A table on a device, and the kernel that runs ranges of it."""
+    """A table on a device, and the kernel that runs ranges of it.
+
+    Attributes:
+        workers: Work-groups that run tickets.
+        table: What it runs.
+    """
 
     def __init__(self, table: TileTable, places: Places) -> None:
         """Copy the table, allocate counters and the workers' scratch.
@@ -63,36 +65,56 @@ class TileExecutor:
                 f"the model's memory takes {len(places.banks)} allocations of {engine.info.name} (at most "
                 f"{engine.info.max_alloc} bytes each); tile functions address {BANKS}: deny them or use smaller shapes"
             )
+        self.table, self.workers = table, engine.info.workers
         self._engine, self._text, self._library = engine, table.library.text, table.library.name
         self._tickets = [tile.tickets for _, tile in table.steps]
-        self.workers = engine.info.workers
         self._scratch_bytes = -(-max(tile.scratch for _, tile in table.steps) // 64) * 64
         self._table = engine.upload(np.frombuffer(table.to_bytes(places), np.uint8), "the table of tiles")
-        ints = _COUNTER_INTS * (1 + len(table.steps) * (1 + self.workers))
-        self._counters = engine.upload(np.zeros(ints, np.int32), "the counters of tiles")
+        zeros = np.zeros(counter_count(len(table.steps), self.workers), np.int32)
+        self._counters = engine.upload(zeros, "the counters of tiles")
         self._error = engine.upload(np.zeros(1, np.int32), "the error word of tiles")
         self._scratch = engine.allocate(self._scratch_bytes * self.workers, "the workers' scratch")
-        self._banks = [*places.banks, *places.banks[:1] * (BANKS - len(places.banks))]
+        self._banks = places.banks
+        self._times: Memory | None = None
 
-    def bind(self, first: int, last: int) -> tuple[BoundKernel, tuple[int, ...], tuple[int, ...] | None]:
+    def bind(
+        self, first: int, last: int, *, timed: bool = False, spins: int = SPINS
+    ) -> tuple[BoundKernel, tuple[int, ...], tuple[int, ...] | None]:
         """Return the kernel that runs steps *first* to *last* (exclusive), its grid and its group.
 
-        A single step with fewer tickets than workers gets no more workers than tickets.
+        Steps that all have fewer tickets than workers get no more workers than tickets.
+
+        Args:
+            timed: Write the times that :meth:`times` returns.
+            spins: Polls after which a wait between steps is given up.
         """
-        workers = min(self.workers, max(self._tickets[first:last]))
-        args: list[Memory | np.int32 | np.int64 | np.float32] = [
+        workers = self._workers(first, last)
+        if timed and self._times is None:
+            zeros = np.zeros(TIMES * len(self._tickets) * self.workers, np.uint64)
+            self._times = self._engine.upload(zeros, "the times of tiles")
+        times = self._times if timed else None
+        args = arguments(
             self._table,
-            np.int32(first),
-            np.int32(last),
+            (first, last),
             self._counters,
             self._scratch,
-            np.int64(self._scratch_bytes),
-            np.int32(workers),
+            self._scratch_bytes,
+            workers,
             self._error,
-            *self._banks,
-        ]
+            self._banks,
+            spins=spins,
+            times=times,
+        )
         kernel = self._engine.kernel(self._text, ENTRY, args, library=True, what=f"library {self._library}")
         return kernel, (workers,), (1,)
+
+    def times(self, first: int, last: int) -> Array:
+        """Return what the last timed run of the range wrote: uint64 [steps, workers, TIMES]; see the kernel."""
+        assert self._times is not None
+        workers = self._workers(first, last)
+        found = np.zeros((last - first, workers, TIMES), np.uint64)
+        self._engine.stream.read(self._times, first * workers * TIMES * 8, found)
+        return found
 
     def check(self) -> int:
         """Return 0, or 1 + the step at which a wait between steps was given up; clears the state then."""
@@ -103,3 +125,6 @@ class TileExecutor:
             self._engine.stream.fill(self._counters)
             self._engine.stream.finish()
         return int(word[0])
+
+    def _workers(self, first: int, last: int) -> int:
+        return min(self.workers, max(self._tickets[first:last]))

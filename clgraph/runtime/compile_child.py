@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import sys
 
-import numpy as np
-
 from clgraph.errors import ClgraphError
 from clgraph.runtime.device import find_device
-from clgraph.runtime.engine import Engine, KernelArgument
-from clgraph.selector.library import BANKS, ENTRY
+from clgraph.runtime.engine import Engine
+from clgraph.runtime.executor import arguments
+from clgraph.selector.library import ENTRY
 
 
 def main() -> int:
@@ -20,9 +19,8 @@ def main() -> int:
         engine = Engine(find_device(work["device"]))
         engine.compile_library(work["text"], work["what"])
         memory = engine.allocate(4096, "nothing")
-        nothing = np.int32(0)
-        args: list[KernelArgument] = [memory, nothing, nothing, memory, memory, np.int64(0), nothing, memory]
-        kernel = engine.kernel(work["text"], ENTRY, [*args, *[memory] * BANKS], library=True, what=work["what"])
+        bound = arguments(memory, (0, 0), memory, memory, 0, 0, memory, [memory])
+        kernel = engine.kernel(work["text"], ENTRY, bound, library=True, what=work["what"])
         # PoCL generates code at the first enqueue of a work-group size: here of a range of no steps.
         kernel.on(engine.stream, (engine.info.workers,), (1,))()
         engine.stream.finish()

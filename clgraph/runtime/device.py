@@ -160,8 +160,8 @@ def _features(handle: Any, extensions: frozenset[str]) -> frozenset[str]:
 
 
 def with_workers(device: Device, threads: int | None) -> Device:
-    """Return *device* with at most *threads* workers, where it is a CPU."""
-    if threads is None or device.info.kind != "cpu" or threads >= device.info.workers:
+    """Return *device* with *threads* workers, where it is a CPU; they may be more than there are cores."""
+    if threads is None or device.info.kind != "cpu" or threads == device.info.workers:
         return device
-    share = threads / device.info.workers
+    share = min(1.0, threads / device.info.workers)
     return replace(device, info=replace(device.info, workers=threads, flops=device.info.flops * share))

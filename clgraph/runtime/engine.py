@@ -106,6 +106,17 @@ class Engine:
         """Build a library in this process."""
         self._programs[text, True] = self._load(text, self._key(text, True), what, True, None)
 
+    def remembers(self, text: str, what: str) -> bool:
+        """Whether :meth:`remember` was called for *text*, in this or an earlier process with this device and driver."""
+        return self._cache.read(self._mark(text, what)) is not None
+
+    def remember(self, text: str, what: str) -> None:
+        """Keep on disk that *what* is true of the program *text* on this device."""
+        self._cache.write(self._mark(text, what), b"")
+
+    def _mark(self, text: str, what: str) -> str:
+        return binaries.text_key(self._key(text, True), what)
+
     def _key(self, text: str, library: bool) -> str:
         options = binaries.options_for(self.info.features, library)
         return binaries.text_key(text, options, self.device.label, self.info.driver, str(self.info.simd))

@@ -61,12 +61,14 @@ def test_without_any_driver_the_error_says_what_to_install(there):
         find_device("auto")
 
 
-def test_threads_cut_the_workers_of_a_cpu_and_nothing_else():
+def test_threads_set_the_workers_of_a_cpu_and_nothing_else():
     assert with_workers(POCL, None) is POCL
-    assert with_workers(POCL, 9) is POCL
+    assert with_workers(POCL, 4) is POCL
     assert with_workers(NVIDIA, 1) is NVIDIA
     cut = with_workers(POCL, 1).info
     assert (cut.workers, cut.flops) == (1, 1e11)
+    more = with_workers(POCL, 9).info
+    assert (more.workers, more.flops) == (9, 4e11)
 
 
 def test_platforms_get_short_names():

@@ -1,0 +1,87 @@
+"""The clock of a profile: steps that take down how long each command took on its device."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from clgraph.graph.primitive import Array
+from clgraph.network.profile import NodeTime, device_seconds, node_time, step_times
+from clgraph.network.steps import Command, Segment
+from clgraph.runtime.stream import Step, Stream
+
+_PAUSE = 5e-3
+"""Seconds between the two runs that the length of a cycle is taken from; the start of a launch is known to some us."""
+
+
+@dataclass
+class Clock:
+    """Steps that time themselves, and what the last run of each took."""
+
+    commands: Sequence[Command]
+    steps: list[Step] = field(default_factory=list)
+    begin: float = 0.0
+    _found: dict[int, tuple[float, float]] = field(default_factory=dict)
+    _cycles: dict[int, list[tuple[int, Array]]] = field(default_factory=dict)
+
+    def start(self) -> None:
+        """Begin the run that counts."""
+        time.sleep(_PAUSE)
+        self._found.clear()
+        self.begin = time.perf_counter()
+
+    def note(self, number: int, start: float, seconds: float) -> None:
+        """Take down when command *number* started, and how long it took."""
+        self._found[number] = (start - self.begin, seconds)
+
+    def note_cycles(self, number: int, started: int, segment: Segment) -> None:
+        """Take down the cycle counters of a segment whose launch started at *started* ns of the device's clock."""
+        self._cycles.setdefault(number, []).append((started, segment.executor.times(segment.first, segment.last)))
+
+    def times(self) -> list[NodeTime]:
+        """Return the record of every command of the last run, and of each tile step inside a launch."""
+        found = []
+        for number, (start, seconds) in self._found.items():
+            command = self.commands[number]
+            if number not in self._cycles:
+                work = command.work
+                tickets = work.executor.table.steps[work.first][1].tickets if isinstance(work, Segment) else 0
+                found.append(node_time(command.node, command.what, command.placement, start, seconds, tickets))
+                continue
+            (t0, before), (t1, cycles) = self._cycles[number][-2:]
+            passed = int(cycles[0, :, 0].min()) - int(before[0, :, 0].min())
+            inside = step_times(cycles, (t1 - t0) * 1e-9 / passed)
+            for one, part in zip(command.joined, inside, strict=True):
+                at = start + part.start
+                found.append(node_time(one.node, one.what, one.placement, at, part.seconds, part.tickets, part.idle))
+        return found
+
+
+def timed_steps(commands: Sequence[Command], streams: Mapping[str, Stream], finish: Callable[[], None]) -> Clock:
+    """Return a clock whose steps run *commands* on *streams*, each after *finish*."""
+    clock = Clock(commands)
+
+    def timed(number: int, command: Command) -> Step:
+        stream, work = streams.get(command.placement), command.work
+        segment = work if command.joined and isinstance(work, Segment) else None
+        step = command.on(stream, timed=segment is not None)
+
+        def call() -> None:
+            finish()
+            start = time.perf_counter()
+            event = step()
+            if stream is None:
+                finish()
+                clock.note(number, start, time.perf_counter() - start)
+            else:
+                times = stream.times(event)
+                wait, seconds = device_seconds(times)
+                clock.note(number, start + wait, seconds)
+                if segment is not None:
+                    clock.note_cycles(number, times[1], segment)
+
+        return call
+
+    clock.steps = [timed(number, command) for number, command in enumerate(commands)]
+    return clock
