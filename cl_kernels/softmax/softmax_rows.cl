@@ -20,7 +20,7 @@ static void softmax_rows(__global const softmax_rows_desc* d, __global char** ba
     const float16 high = (float16)(max_lanes(top));
     for (int i = 0; i < vectors; i++) {
       const float16 e = post_exp(load_row(in, i, width, -INFINITY) - high);
-      sum += width - i * 16 < 16 ? (lane_mask(width - i * 16) ? e : (float16)(0.0f)) : e;
+      sum += e;
       if (!d->logarithm) store_row(out, i, width, e);
     }
     const float total = sum_lanes(sum);
