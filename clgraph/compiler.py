@@ -69,12 +69,7 @@ def compile_model(
     """
     if precision not in PRECISIONS:
         raise OptionError(f"precision {precision!r} is not one of {', '.join(PRECISIONS)}")
-    options = settings().with_(**dict(config or {}))
-    options = options.with_(
-        device=None if device == "auto" else device,
-        threads=threads,
-        cache_dir=None if cache_dir is None else Path(cache_dir),
-    )
+    options = options_of(device, threads, cache_dir, config)
     load_plugins(options.plugins)
     topology = source if isinstance(source, Topology) else _load(source)
     if outputs is not None:
@@ -86,17 +81,37 @@ def compile_model(
     return model
 
 
+def options_of(
+    device: str = "auto",
+    threads: int | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> Settings:
+    """Return the environment's options with those of a call in front; raises ``OptionError`` for what is none."""
+    return (
+        settings()
+        .with_(**dict(config or {}))
+        .with_(
+            device=None if device == "auto" else device,
+            threads=threads,
+            cache_dir=None if cache_dir is None else Path(cache_dir),
+        )
+    )
+
+
 @dataclass
 class Compiler:
     """Compiles topologies for one device; its engines and kernels are shared by everything that it compiles.
 
     Attributes:
         options: The options in force.
+        observers: What else is told about every pass.
         engines: What runs the nodes of each placement; empty for a dry run.
         context: What passes may look at.
     """
 
     options: Settings
+    observers: Sequence[Observer] = ()
     engines: dict[str, Engine | HostEngine] = field(init=False)
     context: Context = field(init=False)
     _made: int = field(default=0, init=False)
@@ -126,7 +141,7 @@ class Compiler:
         """Return *topology* compiled for input *shapes*; raises whatever is wrong with them or with the options."""
         program = topology.build(shapes)
         clock = Time()
-        observers = [clock, *self._observers(shapes)]
+        observers = [clock, *self._observers(shapes), *self.observers]
         options = self.options
         PassManager(default_pipeline(), observers, disabled=options.disable_passes, stop_after=options.stop_after).run(
             program, self.context
@@ -156,7 +171,7 @@ class Compiler:
         return self._network(program).run(feeds)
 
     def _network(self, program: Program) -> Network:
-        return Network(program, self.engines, poison=self.options.poison)
+        return Network(program, self.engines, self.options.executor, poison=self.options.poison)
 
     def _build(self, program: Program) -> int:
         """Build every kernel text of a planned program; return how many were new."""

@@ -17,6 +17,7 @@ _COMMANDS = {
     "compile": "Compile a model and show what the passes did.",
     "run": "Run a model once.",
     "explain": "Show what was decided about each node of a model, and why.",
+    "compare": "Compare a model on the device with the references, node by node.",
     "profile": "Run a model with the clock on every node.",
     "passes": "List the passes in their order.",
     "demo": "Show what clgraph does on a real model.",

@@ -10,12 +10,15 @@ import numpy as np
 import clgraph
 from clgraph.cli.options import DeviceOptions, ModelOptions
 from clgraph.cli.output import working
+from clgraph.compiler import options_of
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Shape
+from clgraph.core.registry import load_plugins
 from clgraph.errors import InputError
 from clgraph.graph.primitive import Array
-from clgraph.graph.topology import Signature
+from clgraph.graph.topology import Signature, Topology
 from clgraph.model import Model, Shapes
+from clgraph.settings import Settings
 
 
 def load(options: ModelOptions) -> Model:
@@ -36,17 +39,27 @@ def load(options: ModelOptions) -> Model:
         )
 
 
+def load_topology(options: ModelOptions) -> tuple[Topology, Settings]:
+    """Return the model uncompiled, and the options to compile it with. Raises like :func:`load`."""
+    from clgraph.frontend.onnx_loader import load_model
+
+    where = options.where
+    settings = options_of(where.device, where.threads, where.cache_dir, options.config)
+    load_plugins(settings.plugins)
+    return load_model(options.model), settings
+
+
 def compiled(options: ModelOptions) -> Model:
     """Return the model compiled for the shapes that *options* give; raises like :func:`load`, and for open shapes."""
     model = load(options)
     if not options.shapes and not model.is_static:
-        check_shapes(model, {})
+        check_shapes(model.topology, {})
     return model
 
 
-def check_shapes(model: Model, shapes: Shapes) -> None:
+def check_shapes(topology: Topology, shapes: Shapes) -> None:
     """Raise ``InputError`` with the option to give when an input's shape is open."""
-    for signature in model.inputs:
+    for signature in topology.inputs.values():
         if not signature.is_fixed and signature.name not in shapes:
             raise InputError(f"input {signature} has an open shape; give it one: --shape {_example(signature)}")
 
@@ -56,16 +69,18 @@ def open_model(where: DeviceOptions, path: Path) -> Model:
     return clgraph.compile(path, device=where.device, threads=where.threads, cache_dir=where.cache_dir)
 
 
-def random_feeds(model: Model, shapes: Mapping[str, Shape], seed: int) -> dict[str, Array]:
+def random_feeds(model: Model | Topology, shapes: Mapping[str, Shape], seed: int) -> dict[str, Array]:
     """Return an array an input: normal floats, small integers, coins for booleans.
 
     Raises:
         InputError: The shape of an input is open.
     """
-    check_shapes(model, shapes)
+    topology = model if isinstance(model, Topology) else model.topology
+    check_shapes(topology, shapes)
     random = np.random.default_rng(seed)
     return {
-        s.name: _random(random, s.dtype or DType.F32, model.topology.shape_of(s.name, shapes)) for s in model.inputs
+        s.name: _random(random, s.dtype or DType.F32, topology.shape_of(s.name, shapes))
+        for s in topology.inputs.values()
     }
 
 

@@ -14,7 +14,7 @@ from tests.support.models import image, small_model
 
 Command = Callable[..., tuple[int, str, str]]
 
-COMMANDS = ["devices", "compile", "run", "explain", "profile", "passes", "demo"]
+COMMANDS = ["devices", "compile", "run", "explain", "compare", "profile", "passes", "demo"]
 
 
 def test_help_lists_every_command_and_each_has_examples(clgraph_command: Command) -> None:

@@ -1,0 +1,105 @@
+"""``clgraph compare``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from clgraph.bisection import bisect
+from clgraph.cli.compiling import load_topology, random_feeds, read_feeds
+from clgraph.cli.options import ModelOptions, model_options
+from clgraph.cli.output import say, table, working
+from clgraph.compare import TOLERANCE, Comparison, NodeError, compare
+from clgraph.errors import OptionError
+from clgraph.graph.primitive import Array
+
+
+@click.command(name="compare")
+@model_options
+@click.option("--input", "inputs", multiple=True, metavar="NAME=FILE.npy", help="Array of an input; else random.")
+@click.option("--random-inputs", is_flag=True, help="Random arrays for the other inputs; this is the default.")
+@click.option("--seed", default=0, show_default=True, help="Of the random inputs.")
+@click.option("--tolerance", default=TOLERANCE, show_default=True, help="Of an output, relative to its largest value.")
+@click.option("--top", default=10, show_default=True, metavar="N", help="Show the N worst nodes; 0 for all in order.")
+@click.option("--bisect", "find", is_flag=True, help="Find the pass or the kernel that makes a difference.")
+@click.option("--against", type=click.Choice(["references", "onnxruntime"]), default="references", show_default=True)
+@click.pass_context
+def command(
+    ctx: click.Context,
+    options: ModelOptions,
+    inputs: tuple[str, ...],
+    random_inputs: bool,
+    seed: int,
+    tolerance: float,
+    top: int,
+    find: bool,
+    against: str,
+) -> None:
+    r"""Run MODEL on the device, node by node, and compare each node with its reference in float64.
+
+    `own` is the error of a node on what the device gave it to read, `total` that of everything up to it, both relative
+    to the largest value of the result. The status is 1 when something differs.
+
+    \b
+    Examples:
+      clgraph compare model.onnx --shape x=1,3,224,224
+      clgraph compare model.onnx --input x=image.npy --against onnxruntime
+      clgraph compare model.onnx --bisect
+    """
+    feeds = read_feeds(inputs)
+    topology, settings = load_topology(options)
+    shapes = dict(options.shapes) | {name: array.shape for name, array in feeds.items()}
+    feeds = random_feeds(topology, shapes, seed) | feeds
+    expected = None if against == "references" else _onnxruntime(options.model, feeds)
+    if find:
+        with working("bisecting"):
+            finding = bisect(topology, feeds, settings, tolerance=tolerance, expected=expected, against=_name(against))
+        _show(finding.comparison, top)
+        for line in finding.log:
+            say(f"tried       {line}")
+        say(f"found       {finding}")
+        ctx.exit(0 if finding.comparison.agrees else 1)
+    with working("comparing"):
+        found = compare(topology, feeds, settings, tolerance=tolerance, expected=expected, against=_name(against))
+    _show(found, top)
+    say(found.verdict())
+    ctx.exit(0 if found.agrees else 1)
+
+
+def _show(found: Comparison, top: int) -> None:
+    nodes = sorted(found.nodes, key=lambda n: -n.own)[:top] if top else found.nodes
+    table(("node", "kind", "implementation", "own", "total", ""), [(*_row(n), _mark(n, found)) for n in nodes])
+    say()
+    table(("output", "device", "passes"), [(o.name, f"{o.device:.1e}", f"{o.passes:.1e}") for o in found.outputs])
+    say()
+
+
+def _row(n: NodeError) -> tuple[str, ...]:
+    return n.node, n.kind, n.implementation, f"{n.own:.1e}", f"{n.total:.1e}"
+
+
+def _mark(node: NodeError, found: Comparison) -> str:
+    if node.overwritten:
+        return f"overwritten: {', '.join(node.overwritten)}"
+    return "differs" if node.differs(found.tolerance) else ""
+
+
+def _name(against: str) -> str:
+    return "the references" if against == "references" else against
+
+
+def _onnxruntime(model: Path, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the outputs that ONNX Runtime computes. Raises ``OptionError`` where it cannot."""
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise OptionError("onnxruntime is not installed: pip install onnxruntime") from error
+    onnxruntime.set_default_logger_severity(3)
+    try:
+        session = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
+        results = session.run(None, dict(feeds))
+    except Exception as error:  # onnxruntime's own classes derive from nothing else in common
+        raise OptionError(f"onnxruntime does not run {model}: {error}") from error
+    return dict(zip([o.name for o in session.get_outputs()], results, strict=True))

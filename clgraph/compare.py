@@ -1,0 +1,215 @@
+"""Comparing a run on the device with the references, node by node: how far each is off, and which one starts it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from clgraph.compiler import Compiler
+from clgraph.errors import OptionError
+from clgraph.graph.primitive import Array
+from clgraph.graph.program import Node, Program, Value
+from clgraph.graph.topology import Topology
+from clgraph.passes.reference import compute, run_reference
+from clgraph.passes.selection import choice_of
+from clgraph.settings import Settings
+
+TOLERANCE = 1e-3
+"""Worst error of an output, relative to its largest value, that rounding may explain."""
+_SINGLE = 0.1
+"""The part of the tolerance that one node may use."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeError:
+    """How far the results of one node are off, relative to the largest value of each.
+
+    Attributes:
+        implementation: What ran it, ``in_place`` for nothing.
+        own: Against its reference on what the device gave it to read: its own fault.
+        total: Against the references of everything up to it.
+        overwritten: Inputs that are not any more what their producer wrote: the memory plan's fault.
+    """
+
+    node: str
+    kind: str
+    implementation: str
+    own: float
+    total: float
+    overwritten: tuple[str, ...] = ()
+
+    def differs(self, tolerance: float) -> bool:
+        """Whether the node itself, or memory under it, is wrong."""
+        return bool(self.overwritten) or not self.own <= tolerance * _SINGLE
+
+
+@dataclass(frozen=True, slots=True)
+class OutputError:
+    """How far one output is off, relative to its largest value.
+
+    Attributes:
+        device: The device's result against the expected one.
+        passes: The references of the compiled program against those of the program before the first pass.
+    """
+
+    name: str
+    device: float
+    passes: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A run on the device beside the references.
+
+    Attributes:
+        against: What the outputs were expected from.
+        nodes: In order of execution.
+    """
+
+    tolerance: float
+    against: str
+    nodes: tuple[NodeError, ...]
+    outputs: tuple[OutputError, ...]
+
+    @property
+    def first(self) -> NodeError | None:
+        """The first node that is wrong by itself; ``None`` when every node does what its reference does."""
+        return next((n for n in self.nodes if n.differs(self.tolerance)), None)
+
+    @property
+    def changed(self) -> bool:
+        """Whether the passes made another function of the model."""
+        return any(not o.passes <= self.tolerance for o in self.outputs)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether every output is as expected and no node is wrong."""
+        return self.first is None and not self.changed and all(o.device <= self.tolerance for o in self.outputs)
+
+    def verdict(self) -> str:
+        """Return what was found, in a sentence or two."""
+        found = []
+        if self.changed:
+            worst = max(self.outputs, key=lambda o: o.passes)
+            found.append(f"the passes change output {worst.name!r} by {worst.passes:.2g} of its scale")
+        if (node := self.first) is not None and node.overwritten:
+            found.append(f"{', '.join(node.overwritten)} is overwritten before node {node.node!r} reads it")
+        elif node is not None:
+            found.append(
+                f"the first node that differs is {node.node!r}: {node.implementation} is off by {node.own:.2g} of the "
+                "result's scale"
+            )
+        if not found and not self.agrees:
+            worst = max(self.outputs, key=lambda o: o.device)
+            found.append(
+                f"output {worst.name!r} is off by {worst.device:.2g} of its scale, though no node alone by more than "
+                f"{self.tolerance * _SINGLE:g}: rounding adds up, or {self.against} computes something else"
+            )
+        return "; ".join(found) or f"device and {self.against} agree within {self.tolerance:g} of each output's scale"
+
+
+def compare(
+    topology: Topology,
+    feeds: Mapping[str, Array],
+    options: Settings,
+    *,
+    tolerance: float = TOLERANCE,
+    expected: Mapping[str, Array] | None = None,
+    against: str = "the references",
+) -> Comparison:
+    """Run *topology* on the device of *options* node by node and compare each with its reference in float64.
+
+    Args:
+        feeds: One array an input.
+        expected: The outputs by name as another runtime, *against*, has them; those of the references by default.
+
+    Raises:
+        OptionError: The device is ``null``, which runs nothing.
+        ClgraphError: The model cannot be compiled, or the device fails.
+    """
+    shapes = {name: array.shape for name, array in feeds.items()}
+    made = Compiler(options).specialise(topology, shapes)
+    if made.network is None:
+        raise OptionError(f"device {options.device!r} runs nothing: there is nothing to compare")
+    before = run_reference(topology.build(shapes), feeds, exact=True)
+    watcher = _Watcher(made.program, feeds)
+    results = made.network.watch(feeds, watcher)
+    wanted = before if expected is None else expected
+    after = watcher.outputs()
+    outputs = [
+        OutputError(n, relative_error(results[n], wanted[n]), relative_error(after[n], before[n])) for n in results
+    ]
+    return Comparison(tolerance, against, tuple(watcher.errors), tuple(outputs))
+
+
+def relative_error(found: Array, wanted: Array) -> float:
+    """Return the largest difference, relative to the largest finite value of *wanted*.
+
+    ``inf`` where a shape, an integer or a boolean differs, or where only one of the two is no number.
+    """
+    if found.shape != wanted.shape:
+        return float("inf")
+    if found.dtype.kind != "f" or wanted.dtype.kind != "f":
+        return 0.0 if np.array_equal(found, wanted) else float("inf")
+    a, b = found.astype(np.float64), wanted.astype(np.float64)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    with np.errstate(invalid="ignore"):
+        difference = np.where(same, 0.0, np.abs(a - b))
+    worst = float(np.max(np.nan_to_num(difference, nan=np.inf), initial=0.0))
+    scale = float(np.max(np.abs(b[np.isfinite(b)]), initial=0.0))
+    return worst / scale if scale else worst
+
+
+@dataclass
+class _Watcher:
+    """Computes the references beside the device: from the start, and of each node on what it reads."""
+
+    program: Program
+    feeds: Mapping[str, Array]
+    errors: list[NodeError] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._exact: dict[Value, Array] = {v: _wide(self.feeds[v.name]) for v in self.program.inputs}
+        self._seen: dict[Value, Array] = {v: self.feeds[v.name] for v in self.program.inputs}
+        self._last = {v: node for node in self.program for v in node.inputs}
+        self._kept = {v for _, v in self.program.outputs}
+        self._read: tuple[Array, ...] = ()
+
+    def before(self, node: Node, inputs: tuple[Array, ...]) -> None:
+        """Keep what *node* reads."""
+        self._read = inputs
+
+    def after(self, node: Node, outputs: tuple[Array, ...]) -> None:
+        """Compare what it made."""
+        pairs = list(zip(node.inputs, self._read, strict=True))
+        stale = tuple(v.name for v, a in pairs if v in self._seen and not _same_bits(a, self._seen[v]))
+        own = compute(node, self._read, exact=True)
+        chain = compute(node, [self._exact.get(v, a) for v, a in pairs], exact=True)
+        name = choice_of(node).implementation.name
+        own_error = max(map(relative_error, outputs, own), default=0.0)
+        total = max(map(relative_error, outputs, chain), default=0.0)
+        self.errors.append(NodeError(node.name, node.primitive.kind, name, own_error, total, stale))
+        self._exact.update(zip(node.outputs, chain, strict=True))
+        self._seen.update(zip(node.outputs, outputs, strict=True))
+        for value in node.inputs:
+            if self._last[value] is node:
+                self._seen.pop(value, None)
+                if value not in self._kept:
+                    self._exact.pop(value, None)
+
+    def outputs(self) -> dict[str, Array]:
+        """Return the outputs of the references from the start."""
+        constants = run_reference(
+            Program([], [(n, v) for n, v in self.program.outputs if v.constant is not None], []), {}
+        )
+        return constants | {n: self._exact[v] for n, v in self.program.outputs if v.constant is None}
+
+
+def _same_bits(first: Array, second: Array) -> bool:
+    return np.ascontiguousarray(first).tobytes() == np.ascontiguousarray(second).tobytes()
+
+
+def _wide(array: Array) -> Array:
+    return array.astype(np.float64) if array.dtype.kind == "f" else array
