@@ -22,7 +22,7 @@ MOVES = replace(TILE, formats=False, halos=False, fuses=frozenset())
 
 
 def _axes(shape: tuple[int, ...], x: tuple[int, ...], y: tuple[int, ...]) -> list[Axis]:
-    return [Axis(size, pitches) for size, *pitches in zip(shape, x, y, strict=True)]  # type: ignore[arg-type]
+    return [Axis(size, (a, b)) for size, a, b in zip(shape, x, y, strict=True)]
 
 
 def _tiles(q: Query[Any]) -> tuple[Tile, ...] | str:

@@ -67,6 +67,12 @@ def test_transposes_of_batches_run_in_a_step_a_batch(engine, rng):
     exact(engine, TransposeTiles, Transpose((2, 1, 3, 0, 4)), [x])
 
 
+def test_parts_without_gaps_are_one_row():
+    layouts = [Layout.of(np.zeros((1, n, 8, 9), np.float32)) for n in (3, 5)]
+    q = pose(DeviceInfo(), ConcatTiles, Concat(1), layouts, arity=2)
+    assert [step.descriptor.width for step in ConcatTiles.plan(q).steps] == [3 * 72, 5 * 72]
+
+
 def test_tensors_without_elements_are_left_to_others():
     empty, x = (Layout.of(np.zeros(s, np.float32)) for s in ((0, 4), (3, 4)))
     assert "elements" in str(ConcatTiles.refusal(pose(DeviceInfo(), ConcatTiles, Concat(0), [empty, x], arity=2)))
