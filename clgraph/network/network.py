@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import threading
 import time
@@ -15,6 +16,7 @@ from clgraph.errors import DeviceError, InputError, ProgramError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program, Stage, Value
 from clgraph.network.host import Host
+from clgraph.network.loans import Loan
 from clgraph.network.places import Places
 from clgraph.network.poison import poisoned_steps
 from clgraph.network.profile import Profile
@@ -74,6 +76,7 @@ class Network:
             self._steps = poisoned_steps(program, self._commands, self._places, streams)
         else:
             self._steps = ordered_steps(self._launches, streams)
+        self._loans: list[Loan] = []
         self._feeds = [(v.name, v.layout.shape, v.layout.dtype.numpy, self._writer(v)) for v in program.inputs]
         self._names = frozenset(v.name for v in program.inputs)
         self._results = [(name, self._reader(value)) for name, value in program.outputs]
@@ -113,21 +116,26 @@ class Network:
         for engine in self._engines.values():
             engine.check_process()
         arrays = self._arrays(feeds)
+        over = False
         try:
             for (_, _, _, write), array in zip(self._feeds, arrays, strict=True):
                 write(array)
             for step in steps:
                 step()
-            results = {name: read() for name, read in self._results}
             self._finish()
+            over = True
             self._check()
+            results = {name: read() for name, read in self._results}
         except self._failures as error:
             raise DeviceError(f"the device failed while running: {error}") from error
         finally:
             # Whatever was raised: nothing may be in flight when the arrays it reads go away.
-            with contextlib.suppress(DeviceError):
-                self._finish()
+            if not over:
+                with contextlib.suppress(DeviceError):
+                    self._finish()
             self._host.forget()
+            for loan in self._loans:
+                loan.give_back()
         return results
 
     def _arrays(self, feeds: Mapping[str, Array]) -> list[Array]:
@@ -149,12 +157,26 @@ class Network:
         if value.buffer is None:
             return lambda array: None
         if (places := self._places.get(value.buffer.placement)) is not None:
+            if value in places.loans:
+                executors = {c.work.executor for c in self._commands if isinstance(c.work, Segment)}
+                self._loans.append(Loan(value, places, (e for e in executors if e.engine is places.engine)))
+                return self._loans[-1].take
+            if (view := places.view(value)) is not None:
+                return functools.partial(np.copyto, view)
             return lambda array: places.write(value, array)
         return lambda array: self._host.put(value, array)
 
     def _reader(self, value: Value) -> Callable[[], Array]:
         shape, dtype = value.layout.shape, value.layout.dtype.numpy
         places = None if value.buffer is None else self._places.get(value.buffer.placement)
+
+        view = None if places is None or value.constant is not None else places.view(value)
+
+        def from_view() -> Array:
+            array = empty(shape, dtype)
+            assert view is not None
+            np.copyto(array, view)
+            return array
 
         def from_device() -> Array:
             array = empty(shape, dtype)
@@ -167,7 +189,9 @@ class Network:
             array[...] = constant_array(value) if value.constant is not None else self._host.get(value)
             return array
 
-        return from_host if places is None or value.constant is not None else from_device
+        if places is None or value.constant is not None:
+            return from_host
+        return from_device if view is None else from_view
 
     def _joins(self, placement: str, tiles: TileExecutor) -> bool:
         """Whether consecutive tile steps are run as one launch; notes why not."""

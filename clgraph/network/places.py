@@ -10,9 +10,11 @@ import numpy as np
 from clgraph.errors import ProgramError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Node, Program, Value
+from clgraph.network.loans import readable_in_place
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.memory import Memory
 from clgraph.selector.descriptor import Ref
+from clgraph.selector.library import BANKS
 
 UNIT = 64
 """Tensors start at multiples of this many bytes."""
@@ -29,12 +31,14 @@ class Places:
     Attributes:
         banks: What a bank number means.
         fixed: (bank, offset) of constants and of visitors: values of other placements that nodes here read.
+        loans: Inputs of the program that are read where the caller has them, with the bank that stands for the array.
     """
 
     engine: Engine
     banks: list[Memory]
     arena_bank: int
     fixed: dict[Value, tuple[int, int]] = field(default_factory=dict)
+    loans: dict[Value, int] = field(default_factory=dict)
     _tables: dict[tuple[int, ...], Memory] = field(default_factory=dict)
 
     @staticmethod
@@ -53,12 +57,17 @@ class Places:
         constants = dict.fromkeys(v for n in nodes for v in n.inputs if v.constant is not None)
         places._pack(constants, size, "constants")
         places._pack(visitors, size, "values of other devices")
+        for value in readable_in_place(program, placement, engine.info)[: BANKS - len(places.banks)]:
+            places.loans[value] = len(places.banks)
+            places.banks.append(engine.allocate(value.layout.nbytes, f"input {value.name!r}"))
         return places
 
     def at(self, value: Value) -> tuple[int, int]:
         """Return the bank of *value* and the byte offset of its memory in it."""
         if value in self.fixed:
             return self.fixed[value]
+        if value in self.loans:
+            return self.loans[value], 0
         if value.buffer is None or value.buffer.offset is None:
             raise ProgramError(f"{value.name} has no place in memory")
         return self._in_arena(value.buffer.offset + value.offset)
@@ -99,6 +108,17 @@ class Places:
         bank, offset = self.at(value)
         self.engine.stream.read(self.banks[bank], offset, memory)
 
+    def view(self, value: Value) -> Array | None:
+        """Return the memory of a dense plain *value* as the host's array, where the device works on the host's memory.
+
+        It is to be touched only while nothing is in flight.
+        """
+        bank, offset = self.at(value)
+        array, layout = self.banks[bank].array, value.layout
+        if array is None:
+            return None
+        return array[offset : offset + layout.nbytes].view(layout.dtype.numpy).reshape(layout.shape)
+
     def write(self, value: Value, memory: Array) -> None:
         """Enqueue a copy of flat *memory*, which must live until the stream is finished."""
         bank, offset = self.at(value)
@@ -129,6 +149,12 @@ class Places:
             memory = self.engine.allocate(nbytes, what)
             self.banks.append(memory)
             for value in held:
-                if value.constant is not None:
+                if value.constant is None:
+                    continue
+                if memory.array is not None:
+                    start = self.fixed[value][1]
+                    data = np.ascontiguousarray(value.constant).reshape(-1).view(np.uint8)
+                    memory.array[start : start + data.nbytes] = data
+                else:
                     self.engine.stream.write(memory, self.fixed[value][1], np.ascontiguousarray(value.constant))
             self.engine.stream.finish()

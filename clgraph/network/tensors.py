@@ -11,17 +11,12 @@ from clgraph.core.layout import Layout
 from clgraph.errors import ProgramError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Value
-
-ALIGNMENT = 64
-"""Outputs start at multiples of this many bytes, so that they can be fed to any vector code without a copy."""
+from clgraph.runtime.memory import aligned
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """Return a new C-contiguous array whose first byte is aligned."""
-    nbytes = math.prod(shape) * dtype.itemsize
-    memory = np.empty(nbytes + ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % ALIGNMENT
-    return memory[start : start + nbytes].view(dtype).reshape(shape)
+    return aligned(math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape)
 
 
 def gather(memory: Array, layout: Layout) -> Array:

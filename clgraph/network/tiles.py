@@ -12,7 +12,7 @@ from clgraph.graph.primitive import Array
 from clgraph.graph.program import Node
 from clgraph.network.places import Places
 from clgraph.runtime.engine import BoundKernel, Engine
-from clgraph.runtime.executor import RECORD, SPINS, TIMES, arguments, counter_count
+from clgraph.runtime.executor import FIRST_BANK, RECORD, SPINS, TIMES, arguments, counter_count
 from clgraph.runtime.memory import Memory
 from clgraph.selector.library import BANKS, ENTRY, Library
 from clgraph.selector.plan import Tile
@@ -50,7 +50,7 @@ class TileExecutor:
 
     Attributes:
         workers: Work-groups that run tickets.
-        table: What it runs.
+        table, engine: What it runs, and where.
     """
 
     def __init__(self, table: TileTable, places: Places) -> None:
@@ -66,16 +66,23 @@ class TileExecutor:
                 f"{engine.info.max_alloc} bytes each); tile functions address {BANKS}: deny them or use smaller shapes"
             )
         self.table, self.workers = table, engine.info.workers
-        self._engine, self._text, self._library = engine, table.library.text, table.library.name
+        self.engine, self._text, self._library = engine, table.library.text, table.library.name
         self._tickets = [tile.tickets for _, tile in table.steps]
         self._scratch_bytes = -(-max(tile.scratch for _, tile in table.steps) // 64) * 64
         self._table = engine.upload(np.frombuffer(table.to_bytes(places), np.uint8), "the table of tiles")
         zeros = np.zeros(counter_count(len(table.steps), self.workers), np.int32)
         self._counters = engine.upload(zeros, "the counters of tiles")
         self._error = engine.upload(np.zeros(1, np.int32), "the error word of tiles")
+        shared = self._error.array
+        self._word = np.zeros(1, np.int32) if shared is None else shared[:4].view(np.int32)
         self._scratch = engine.allocate(self._scratch_bytes * self.workers, "the workers' scratch")
         self._banks = places.banks
         self._times: Memory | None = None
+        self._kernels: dict[tuple[int, int, bool], BoundKernel] = {}
+        self._readers = {
+            bank: [i for i, (node, _) in enumerate(table.steps) if value in node.inputs]
+            for value, bank in places.loans.items()
+        }
 
     def bind(
         self, first: int, last: int, *, timed: bool = False, spins: int = SPINS
@@ -89,9 +96,11 @@ class TileExecutor:
             spins: Polls after which a wait between steps is given up.
         """
         workers = self._workers(first, last)
+        if (kept := self._kernels.get((first, last, timed))) is not None:
+            return kept, (workers,), (1,)
         if timed and self._times is None:
             zeros = np.zeros(TIMES * len(self._tickets) * self.workers, np.uint64)
-            self._times = self._engine.upload(zeros, "the times of tiles")
+            self._times = self.engine.upload(zeros, "the times of tiles")
         times = self._times if timed else None
         args = arguments(
             self._table,
@@ -105,26 +114,35 @@ class TileExecutor:
             spins=spins,
             times=times,
         )
-        kernel = self._engine.kernel(self._text, ENTRY, args, library=True, what=f"library {self._library}")
+        kernel = self.engine.kernel(self._text, ENTRY, args, library=True, what=f"library {self._library}")
+        self._kernels[first, last, timed] = kernel
         return kernel, (workers,), (1,)
+
+    def use_bank(self, bank: int, memory: Memory) -> None:
+        """Let what reads input bank *bank* find *memory* there, which lives until the runs with it are over."""
+        for (first, last, _), kernel in self._kernels.items():
+            if any(first <= step < last for step in self._readers[bank]):
+                kernel.set(FIRST_BANK + bank, memory)
 
     def times(self, first: int, last: int) -> Array:
         """Return what the last timed run of the range wrote: uint64 [steps, workers, TIMES]; see the kernel."""
         assert self._times is not None
         workers = self._workers(first, last)
         found = np.zeros((last - first, workers, TIMES), np.uint64)
-        self._engine.stream.read(self._times, first * workers * TIMES * 8, found)
+        self.engine.stream.read(self._times, first * workers * TIMES * 8, found)
         return found
 
     def check(self) -> int:
         """Return 0, or 1 + the step at which a wait between steps was given up; clears the state then."""
-        word = np.zeros(1, np.int32)
-        self._engine.stream.read(self._error, 0, word)
-        if word[0]:
-            self._engine.stream.fill(self._error)
-            self._engine.stream.fill(self._counters)
-            self._engine.stream.finish()
-        return int(word[0])
+        word = self._word
+        if self._error.array is None:
+            self.engine.stream.read(self._error, 0, word)
+        found = int(word[0])
+        if found:
+            self.engine.stream.fill(self._error)
+            self.engine.stream.fill(self._counters)
+            self.engine.stream.finish()
+        return found
 
     def _workers(self, first: int, last: int) -> int:
         return min(self.workers, max(self._tickets[first:last]))

@@ -27,7 +27,7 @@ STAGED_BYTES = 256 * 1024
 """Most scratch for the input rows of one output row, so that they stay in the second-level cache."""
 
 
-@descriptor("conv_planar", micros=("micro_conv",))
+@descriptor("conv_planar", micros=("micro_conv",), any_alignment=True)
 class ConvPlanarDesc(Descriptor):
     """Fields as in ``conv_planar.cl``."""
 

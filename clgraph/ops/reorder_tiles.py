@@ -27,7 +27,7 @@ MOVES = Serves(dtypes=frozenset({DType.F32}), kinds=frozenset({"cpu"}), formats=
 MOVES_AND_FUSES = replace(MOVES, fuses=FUSABLE, operands=8)
 
 
-@descriptor("block_fsv16")
+@descriptor("block_fsv16", any_alignment=True)
 class BlockFsv16Desc(Descriptor):
     """Fields as in ``block_fsv16.cl``."""
 

@@ -132,7 +132,7 @@ def _describe(handle: Any, name: str) -> Device:
         max_alloc=handle.max_mem_alloc_size,
         global_bytes=handle.global_mem_size,
         extensions=extensions,
-        features=_features(handle, extensions),
+        features=_features(handle, extensions, host_memory=kind == "cpu" and name.startswith("pocl")),
         flops=flops,
         bytes_per_second=4e10 if kind == "cpu" else flops / 16,
         launch_seconds=3e-5 if name.startswith("pocl") else 8e-6,
@@ -145,7 +145,7 @@ def _simd(width: int) -> int:
     return next((simd for simd in (16, 8) if width >= simd), 4)
 
 
-def _features(handle: Any, extensions: frozenset[str]) -> frozenset[str]:
+def _features(handle: Any, extensions: frozenset[str], *, host_memory: bool) -> frozenset[str]:
     atomics = driver.atomic_capabilities(handle)
     wide = _ORDER_ACQ_REL | _SCOPE_DEVICE
     present = {
@@ -154,6 +154,7 @@ def _features(handle: Any, extensions: frozenset[str]) -> frozenset[str]:
         "acq_rel": atomics & wide == wide,
         "subgroups": bool(extensions & {"cl_khr_subgroups", "cl_intel_subgroups"}),
         "int_dot": "cl_khr_integer_dot_product" in extensions,
+        "host_memory": host_memory,
         "nvidia_ptx": "cl_nv_device_attribute_query" in extensions,
     }
     return frozenset(name for name, there in present.items() if there)

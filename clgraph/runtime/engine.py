@@ -71,10 +71,17 @@ class Engine:
         self.check_process()
         return memory.allocate(self._context, self.info, nbytes, what)
 
+    def lend(self, array: Array) -> Memory:
+        """Return a caller's C-contiguous *array* as memory to read, on a device with the feature ``host_memory``."""
+        return memory.lend(self._context, array)
+
     def upload(self, array: Array, what: str) -> Memory:
         """Return memory that holds the bytes of *array*."""
         data = np.ascontiguousarray(array)
         held = self.allocate(data.nbytes, what)
+        if held.array is not None:
+            held.array[: data.nbytes] = data.reshape(-1).view(np.uint8)
+            return held
         self.stream.write(held, 0, data)
         self.stream.finish()
         return held
@@ -161,6 +168,10 @@ class BoundKernel:
     def __init__(self, handle: Any, held: list[Memory]) -> None:
         """Keep *held* alive as long as the kernel."""
         self.handle, self.held = handle, held
+
+    def set(self, index: int, memory: Memory) -> None:
+        """Bind argument *index* to *memory*, which the caller keeps alive."""
+        self.handle.set_arg(index, memory.handle)
 
     def on(self, stream: Stream, grid: tuple[int, ...], group: tuple[int, ...] | None) -> Callable[[], Any]:
         """Return the step that enqueues the kernel on *stream*."""

@@ -13,6 +13,8 @@ from clgraph.selector.library import BANKS, ENTRY, Library
 
 RECORD = "<qqiiii"
 """A step: descriptor and post-operations (byte offsets in the table), function, tickets, post-operations, reserved."""
+FIRST_BANK = 11
+"""Number of the kernel's argument that is bank 0."""
 COUNTER_INTS = 16
 """Counters stand 64 bytes apart, so that no two share a cache line."""
 TIMES = 4

@@ -4,22 +4,31 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from clgraph.errors import DeviceMemoryError
+from clgraph.graph.primitive import Array
 from clgraph.runtime import driver
 from clgraph.selector.query import DeviceInfo
+
+ALIGNMENT = 64
+"""Bytes that host arrays of this module start at multiples of: any vector code may use them."""
 
 
 class Memory:
     """One allocation of a device. ``handle`` is the ``pyopencl.Buffer``.
 
+    ``array`` is the same memory as bytes on the host, where the device works on the host's memory, else ``None``: to be
+    read and written while nothing is in flight that touches it.
+
     The object must outlive every kernel it is bound to: not every driver keeps the buffers of a kernel alive.
     """
 
-    __slots__ = ("handle", "nbytes")
+    __slots__ = ("array", "handle", "nbytes")
 
-    def __init__(self, handle: Any, nbytes: int) -> None:
+    def __init__(self, handle: Any, nbytes: int, array: Array | None = None) -> None:
         """Wrap an allocation of *nbytes* bytes."""
-        self.handle, self.nbytes = handle, nbytes
+        self.handle, self.nbytes, self.array = handle, nbytes, array
 
     def __repr__(self) -> str:
         return f"<memory of {self.nbytes} bytes>"
@@ -37,7 +46,25 @@ def allocate(context: Any, info: DeviceInfo, nbytes: int, what: str) -> Memory:
         )
     cl = driver.load()
     size = max(nbytes, 1)
+    flags = cl.mem_flags
     try:
-        return Memory(cl.Buffer(context, cl.mem_flags.READ_WRITE, size), size)
-    except cl.Error as error:
+        if "host_memory" not in info.features:
+            return Memory(cl.Buffer(context, flags.READ_WRITE, size), size)
+        array = aligned(size)
+        return Memory(cl.Buffer(context, flags.READ_WRITE | flags.USE_HOST_PTR, hostbuf=array), size, array)
+    except (cl.Error, MemoryError) as error:
         raise DeviceMemoryError(f"{info.name} has no {size} bytes left for {what}: {error}") from error
+
+
+def aligned(nbytes: int) -> Array:
+    """Return *nbytes* new bytes whose first is aligned."""
+    memory = np.empty(nbytes + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    return memory[start : start + nbytes]
+
+
+def lend(context: Any, array: Array) -> Memory:
+    """Return a caller's C-contiguous *array* as memory to read, on a device that works on the host's memory."""
+    cl = driver.load()
+    flags = cl.mem_flags.READ_ONLY | cl.mem_flags.USE_HOST_PTR
+    return Memory(cl.Buffer(context, flags, hostbuf=array), array.nbytes)

@@ -40,12 +40,15 @@ class Descriptor:
         function: The tile function, found in the kernel file of the same name.
         library: The library it is compiled into.
         micros: The families of micro-kernels it calls.
+        any_alignment: Its plain inputs may start at any float, and it reads nothing behind their last one: a caller's
+            array can be read where it lies.
         c_fields: Name, C type and code for ``struct`` of each field; ``c_packing``, the codes together.
     """
 
     function: ClassVar[str] = ""
     library: ClassVar[str] = "core"
     micros: ClassVar[tuple[str, ...]] = ()
+    any_alignment: ClassVar[bool] = False
     c_fields: ClassVar[tuple[tuple[str, str, str], ...]] = ()
     c_packing: ClassVar[str] = "<"
 
@@ -71,13 +74,13 @@ DESCRIPTORS: Registry[str, type[Descriptor]] = Registry("tile function")
 
 @dataclass_transform(frozen_default=True)
 def descriptor(
-    function: str, *, library: str = "core", micros: tuple[str, ...] = ()
+    function: str, *, library: str = "core", micros: tuple[str, ...] = (), any_alignment: bool = False
 ) -> Callable[[type[Any]], type[Any]]:
     """Class decorator: make a frozen dataclass the descriptor of tile function *function*."""
 
     def record(cls: type[Any]) -> type[Any]:
         cls = dataclass(frozen=True, slots=True)(cls)
-        cls.function, cls.library, cls.micros = function, library, micros
+        cls.function, cls.library, cls.micros, cls.any_alignment = function, library, micros, any_alignment
         hints = get_type_hints(cls, include_extras=True)
         cls.c_fields = tuple((f.name, *get_args(hints[f.name])[1:]) for f in fields(cls))
         codes = [code for _, _, code in cls.c_fields]
