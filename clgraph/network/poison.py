@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 
 from clgraph.graph.buffer import Buffer
 from clgraph.graph.program import Node, Program
 from clgraph.network.places import UNIT, Places
-from clgraph.network.steps import Command
+from clgraph.network.steps import Command, Segment
 from clgraph.network.watch import alone, commands_by_node
 from clgraph.passes.plan_memory import buffers_of
 from clgraph.runtime.stream import Step, Stream
@@ -25,9 +26,9 @@ def poisoned_steps(
 ) -> list[Step]:
     """Return the steps of a run, one after the other, between which every buffer is filled with NaN outside its life.
 
-    First everything but the inputs is filled; then each buffer before its first write and after its last use. When
-    these are is what the memory plan says (``Buffer.first`` and ``last``), so that a plan that ends a life too early is
-    found as well as one that places two buffers over each other.
+    First everything but the inputs is filled; then each buffer before its first write and after its last use, and the
+    workers' scratch before every tile step. When these are is what the plan says (``Buffer.first`` and ``last``),
+    so that a plan that ends a life too early is found as well as one that places two buffers over each other.
 
     Args:
         order: Another execution order than the program's; lives are then taken from it instead of from the plan.
@@ -35,10 +36,13 @@ def poisoned_steps(
     nodes = list(program) if order is None else list(order)
     lives = planned_lives(program) if order is None else lives_in(program, nodes)
     by_node = commands_by_node(found)
-    steps = [_filling(places, *gap) for gap in _outside_inputs(program, places)]
+    steps: list[Step | None] = [_filling(places, *gap) for gap in _outside_inputs(program, places)]
     for position, node in enumerate(nodes):
         steps += [_emptying(places, b) for b, (first, _) in lives.items() if first == position]
-        steps += [alone(command, streams.get(command.placement)) for command in by_node.get(node, ())]
+        for command in by_node.get(node, ()):
+            if isinstance(command.work, Segment):
+                steps.append(functools.partial(command.work.executor.spoil, NAN))
+            steps.append(alone(command, streams.get(command.placement)))
         steps += [_emptying(places, b) for b, (_, last) in lives.items() if last == position]
     return [step for step in steps if step is not None]
 

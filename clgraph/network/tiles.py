@@ -124,6 +124,10 @@ class TileExecutor:
             if any(first <= step < last for step in self._readers[bank]):
                 kernel.set(FIRST_BANK + bank, memory)
 
+    def spoil(self, byte: int) -> None:
+        """Enqueue setting every byte of the workers' scratch to *byte*: no step may rely on what another left there."""
+        self.engine.stream.fill(self._scratch, byte)
+
     def times(self, first: int, last: int) -> Array:
         """Return what the last timed run of the range wrote: uint64 [steps, workers, TIMES]; see the kernel."""
         assert self._times is not None

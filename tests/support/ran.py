@@ -45,7 +45,13 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         config.workeroutput["ran"] = sorted(RAN)
         return
     whole = {TESTS, TESTS / "ops"} & {Path(argument).resolve() for argument in config.args}
-    if exitstatus != 0 or not whole or config.option.keyword or config.option.markexpr or not RAN:
+    if (
+        exitstatus != 0
+        or not whole
+        or config.option.keyword
+        or config.option.markexpr not in ("", "not slow")
+        or not RAN
+    ):
         return
     import clgraph.ops  # noqa: F401
     from clgraph.selector.implementation import IMPLEMENTATIONS
