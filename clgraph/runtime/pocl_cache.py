@@ -8,13 +8,21 @@ import shutil
 import struct
 import time
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 SEAL = "clgraph.seal"
 """File in a program's folder that names its files with size and CRC-32."""
+INDEX = "clgraph.index"
+"""File in the cache's folder that names the files of sealed programs with size and time of change, so that a program
+that nobody has touched is not read again."""
 
 _ABANDONED_SECONDS = 3600.0
 """Age from which a temporary file of PoCL belongs to no running process."""
+
+_State = dict[str, list[int]]
+"""Two numbers by file."""
 
 
 def sweep(folder: Path) -> int:
@@ -23,10 +31,20 @@ def sweep(folder: Path) -> int:
     Call before PoCL is loaded. A program without a seal (its process was killed) is looked at for completeness only.
     """
     removed = 0
-    for program in _programs(folder):
-        if not _is_sound(program):
-            shutil.rmtree(program, ignore_errors=True)
+    index = _read_json(folder / INDEX)
+    known: dict[str, _State] = {}
+    for program, state in _programs(folder):
+        if index.get(program) == state:
+            known[program] = state
+            continue
+        sealed = _read_json(folder / program / SEAL)
+        if not _is_sound(folder / program, state, sealed):
+            shutil.rmtree(folder / program, ignore_errors=True)
             removed += 1
+        elif sealed.keys() == state.keys():
+            known[program] = state
+    if known != index:
+        _write_json(folder / INDEX, known)
     for temporary in folder.glob("tempfile*"):
         if temporary.is_file() and time.time() - temporary.stat().st_mtime > _ABANDONED_SECONDS:
             temporary.unlink(missing_ok=True)
@@ -35,38 +53,63 @@ def sweep(folder: Path) -> int:
 
 def seal(folder: Path) -> None:
     """Record the files of every program that have appeared since; a folder that cannot be written stays as it is."""
-    for program in _programs(folder):
-        known = _read_seal(program)
-        found = {name: known[name] if name in known else _fingerprint(program / name) for name in _files(program)}
-        if found == known:
+    index = _read_json(folder / INDEX)
+    for program, state in _programs(folder):
+        if index.get(program) == state:
             continue
-        temporary = program / f".{SEAL}.{os.getpid()}"
-        try:
-            temporary.write_text(json.dumps(found), encoding="utf-8")
-            temporary.replace(program / SEAL)
-        except OSError:
+        home = folder / program
+        sealed = _read_json(home / SEAL)
+        found = {name: sealed[name] if name in sealed else _fingerprint(home / name) for name in sorted(state)}
+        if found != sealed and not _write_json(home / SEAL, found):
             return
 
 
-def _programs(folder: Path) -> list[Path]:
-    """Return the folders that hold a program: PoCL names them by a hash, two letters first."""
-    return [
-        p for parent in sorted(folder.glob("??")) if parent.is_dir() for p in sorted(parent.iterdir()) if p.is_dir()
-    ]
+def _programs(folder: Path) -> Iterator[tuple[str, _State]]:
+    """Yield the folders that hold a program, two letters and a hash, with [size, time of change] of their files."""
+    for parent in sorted(_entries(folder), key=lambda e: e.name):
+        if len(parent.name) == 2 and parent.is_dir():
+            for program in sorted(_entries(parent.path), key=lambda e: e.name):
+                if program.is_dir():
+                    yield f"{parent.name}/{program.name}", dict(_files(program.path, ""))
 
 
-def _files(program: Path) -> list[str]:
-    found = (p for pattern in ("*.bc", "*.so") for p in program.rglob(pattern) if p.is_file())
-    return sorted(p.relative_to(program).as_posix() for p in found)
+def _files(folder: str, prefix: str) -> Iterator[tuple[str, list[int]]]:
+    for entry in _entries(folder):
+        if entry.name.endswith((".bc", ".so")):
+            if entry.is_file():
+                status = entry.stat()
+                yield prefix + entry.name, [status.st_size, status.st_mtime_ns]
+        elif entry.is_dir():
+            yield from _files(entry.path, f"{prefix}{entry.name}/")
 
 
-def _read_seal(program: Path) -> dict[str, list[int]]:
-    """Return [size, CRC-32] by file; nothing where there is no readable seal."""
+def _entries(folder: str | Path) -> list[os.DirEntry[str]]:
+    """Return what is in *folder*; nothing where another process has just removed it."""
     try:
-        content = json.loads((program / SEAL).read_text(encoding="utf-8"))
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    """Return the object in a file; an empty one where there is none that can be read."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> bool:
+    """Write *content*, at once or not at all; return whether it was written."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        temporary.write_text(json.dumps(content), encoding="utf-8")
+        temporary.replace(path)
+    except OSError:
+        return False
+    return True
 
 
 def _fingerprint(path: Path) -> list[int]:
@@ -74,15 +117,13 @@ def _fingerprint(path: Path) -> list[int]:
     return [len(data), zlib.crc32(data)]
 
 
-def _is_sound(program: Path) -> bool:
-    sealed = _read_seal(program)
-    present = _files(program)
-    if not set(sealed) <= set(present):
+def _is_sound(program: Path, state: _State, sealed: _State) -> bool:
+    if not sealed.keys() <= state.keys():
         return False
     try:
         return all(
             _fingerprint(program / name) == sealed[name] if name in sealed else _is_complete(program / name)
-            for name in present
+            for name in state
         )
     except OSError:
         return False

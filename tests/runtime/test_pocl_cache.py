@@ -3,7 +3,8 @@ import struct
 
 import pytest
 
-from clgraph.runtime.pocl_cache import SEAL, seal, sweep
+from clgraph.runtime import pocl_cache
+from clgraph.runtime.pocl_cache import INDEX, SEAL, seal, sweep
 
 
 def elf(size=4096):
@@ -32,14 +33,16 @@ def test_a_sound_program_stays(tmp_path, program):
     assert program.is_dir()
 
 
-@pytest.mark.parametrize("sealed", [True, False])
+@pytest.mark.parametrize("sealed", ["indexed", "sealed", "not sealed"])
 @pytest.mark.parametrize(
     ("file", "content"),
     [("f/1-1-1/f.so", b""), ("f/1-1-1/f.so", elf()[:-1]), ("program.bc", b""), ("program.bc", b"BC\xc0\xde123")],
 )
 def test_a_cut_file_takes_its_program_away(tmp_path, program, sealed, file, content):
-    if sealed:
+    if sealed != "not sealed":
         seal(tmp_path)
+    if sealed == "indexed":
+        sweep(tmp_path)
     (program / file).write_bytes(content)
     assert sweep(tmp_path) == 1
     assert not program.exists()
@@ -67,6 +70,35 @@ def test_a_kernel_that_appeared_after_the_seal_is_sealed_next_time(tmp_path, pro
     assert sweep(tmp_path) == 0
     seal(tmp_path)
     assert "g/1-1-1/g.so" in (program / SEAL).read_text()
+
+
+def test_a_sealed_program_is_read_once_until_it_is_touched(tmp_path, program, monkeypatch):
+    seal(tmp_path)
+    assert sweep(tmp_path) == 0
+    read = []
+    fingerprint = pocl_cache._fingerprint
+    monkeypatch.setattr(pocl_cache, "_fingerprint", lambda path: read.append(path.name) or fingerprint(path))
+    assert sweep(tmp_path) == 0
+    seal(tmp_path)
+    assert not read
+    os.utime(program / "program.bc")
+    assert sweep(tmp_path) == 0
+    assert sorted(read) == ["f.so", "program.bc"]
+
+
+def test_a_program_that_is_not_sealed_is_looked_at_each_time(tmp_path, program):
+    assert sweep(tmp_path) == 0
+    assert sweep(tmp_path) == 0
+    (program / "program.bc").write_bytes(b"")
+    assert sweep(tmp_path) == 1
+
+
+def test_a_broken_index_counts_as_none(tmp_path, program):
+    seal(tmp_path)
+    (tmp_path / INDEX).write_text("[")
+    assert sweep(tmp_path) == 0
+    (program / "program.bc").write_bytes(b"BC\xc0\xde")
+    assert sweep(tmp_path) == 1
 
 
 def test_a_broken_seal_counts_as_none(tmp_path, program):
