@@ -7,7 +7,7 @@ tail lanes of the result, inputs at any alignment, pitches.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,11 +17,11 @@ import clgraph.ops  # noqa: F401
 from clgraph.core.layout import Halo, Layout, pack, unpack
 from clgraph.graph.primitive import Primitive
 from clgraph.graph.program import Fused
+from clgraph.network.places import Places
 from clgraph.network.tiles import TileExecutor, TileTable
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.runtime.engine import Engine
-from clgraph.runtime.memory import Memory
 from clgraph.selector.descriptor import Ref
 from clgraph.selector.implementation import Formats, Implementation
 from clgraph.selector.library import compose
@@ -63,12 +63,10 @@ def pose(
 
 
 @dataclass
-class _Places:
-    """One bank with every tensor at an offset; stands in for the network's."""
+class _OneBank(Places):
+    """One bank with every tensor of a test at an offset."""
 
-    engine: Engine
-    banks: list[Memory]
-    offsets: Mapping[str, int]
+    offsets: Mapping[str, int] = field(default_factory=dict)
 
     def resolve(self, node: object, ref: Ref) -> int:
         return -1 if ref.role == "null" else self.offsets[ref.role] + ref.offset
@@ -105,7 +103,7 @@ def run_tiles(
     bank = np.full(used // 4, np.nan, np.float32)
     for role, memory in memories.items():
         bank.view(np.uint8)[offsets[role] : offsets[role] + memory.nbytes] = memory.view(np.uint8)
-    places: Any = _Places(engine, [engine.upload(bank, "a test's tensors")], offsets)
+    places = _OneBank(engine, [engine.upload(bank, "a test's tensors")], engine.info.max_alloc, offsets=offsets)
     tiles = [step for step in plan.steps if isinstance(step, Tile)]
     table = TileTable(compose(tiles[0].library, engine.info.simd))
     for tile in tiles:
