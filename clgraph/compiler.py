@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,8 @@ from clgraph.settings import Settings, settings
 
 if TYPE_CHECKING:
     from clgraph.frontend.files import Source
+
+_log = logging.getLogger(__name__)
 
 PRECISIONS = ("f32",)
 
@@ -146,6 +149,8 @@ class Compiler:
         PassManager(default_pipeline(), observers, disabled=options.disable_passes, stop_after=options.stop_after).run(
             program, self.context
         )
+        for node in program:
+            _log.debug("%s on %s: %s: %s", node.name, node.placement, node.choice, node.primitive)
         if lost := sorted(set(self.context.forced) - {node.name for node in program}):
             raise OptionError(f"no node of the compiled program is called {lost[0]!r}, so that no kernel can be forced")
         network = None if self.context.execute is None else self._network(program)
@@ -168,7 +173,7 @@ class Compiler:
 
     def _execute(self, program: Program, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Run a planned program once."""
-        return self._network(program).run(feeds)
+        return self._network(program).run_once(feeds)
 
     def _network(self, program: Program) -> Network:
         return Network(program, self.engines, self.options.executor, poison=self.options.poison)

@@ -7,9 +7,53 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
 from clgraph.errors import OptionError
+from clgraph.graph.buffer import Buffer
 from clgraph.graph.program import Node, Program, Value
 from clgraph.selector.choose import Choice
 from clgraph.selector.plan import Launch
+
+
+@dataclass(frozen=True, slots=True)
+class BufferUse:
+    """Where one result of a node lies, or one piece of scratch.
+
+    Attributes:
+        offset: Bytes from the start of the arena of ``placement``; ``None`` before memory is planned.
+        shared: Other values in the same buffer.
+    """
+
+    value: str
+    buffer: str
+    placement: str
+    offset: int | None
+    nbytes: int
+    shared: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        at = "no place yet" if self.offset is None else f"@{self.offset} on {self.placement}"
+        shared = f", shared with {', '.join(self.shared)}" if self.shared else ""
+        return f"{self.value}: {self.nbytes} bytes in {self.buffer} {at}{shared}"
+
+
+@dataclass(frozen=True, slots=True)
+class Fusion:
+    """What prepare_primitive_fusing did with one elementwise node, or why it did not.
+
+    Attributes:
+        outcome: ``behind``, ``in front of``, ``into the weights and bias of``, or the first two with ``not``.
+        into: The other node.
+        reason: Why not; empty where it was done.
+    """
+
+    node: str
+    outcome: str
+    into: str
+    reason: str = ""
+
+    @property
+    def done(self) -> bool:
+        """Whether the node was fused."""
+        return not self.outcome.startswith("not ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +68,7 @@ class NodeReport:
         estimate: Seconds the choice was made by, not a measurement.
         refusals: Why each other implementation cannot; ``slower``: the estimates of those that can.
         steps: Kernels and tile functions, in order.
+        buffers: Memory of the results and of scratch.
     """
 
     name: str
@@ -40,6 +85,7 @@ class NodeReport:
     refusals: Mapping[str, str] = field(default_factory=dict)
     slower: Mapping[str, float] = field(default_factory=dict)
     steps: tuple[str, ...] = ()
+    buffers: tuple[BufferUse, ...] = ()
 
     def __str__(self) -> str:
         """Return a paragraph."""
@@ -53,6 +99,7 @@ class NodeReport:
         if self.implementation is not None:
             lines.append(f"  chosen      {self.implementation} ({self.because}, estimate {_micro(self.estimate)})")
         lines += [f"  step        {step}" for step in self.steps]
+        lines += [f"  buffer      {buffer}" for buffer in self.buffers]
         lines += [f"  slower      {name} (estimate {_micro(cost)})" for name, cost in sorted(self.slower.items())]
         lines += [f"  refused     {name}: {reason}" for name, reason in sorted(self.refusals.items())]
         return "\n".join(lines)
@@ -64,6 +111,12 @@ class Explanation:
 
     nodes: tuple[NodeReport, ...]
     notes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def fusions(self) -> tuple[Fusion, ...]:
+        """What was fused into what, and what was not and why."""
+        notes = self.notes.get("prepare_primitive_fusing", "").splitlines()
+        return tuple(f for f in map(_fusion, notes) if f is not None)
 
     def __getitem__(self, name: str) -> NodeReport:
         """Return the node called *name*, or the one that the ONNX node of that name has become.
@@ -81,7 +134,12 @@ class Explanation:
 
     def to_json(self) -> str:
         """Return everything as a JSON text."""
-        return json.dumps({"nodes": [asdict(n) for n in self.nodes], "notes": dict(self.notes)}, indent=1)
+        data = {
+            "nodes": [asdict(n) for n in self.nodes],
+            "fusions": [asdict(f) | {"done": f.done} for f in self.fusions],
+            "notes": dict(self.notes),
+        }
+        return json.dumps(data, indent=1)
 
     def __str__(self) -> str:
         notes = [f"{name}: {text}" for name, text in self.notes.items()]
@@ -90,10 +148,14 @@ class Explanation:
 
 def explain(program: Program) -> Explanation:
     """Return the report of a program at any stage."""
-    return Explanation(tuple(map(_report, program)), dict(program.notes))
+    held: dict[Buffer, list[str]] = {}
+    for value in program.values:
+        if value.buffer is not None:
+            held.setdefault(value.buffer, []).append(value.name)
+    return Explanation(tuple(_report(node, held) for node in program), dict(program.notes))
 
 
-def _report(node: Node) -> NodeReport:
+def _report(node: Node, held: Mapping[Buffer, list[str]]) -> NodeReport:
     report = {
         "name": node.name,
         "primitive": str(node.primitive),
@@ -103,6 +165,7 @@ def _report(node: Node) -> NodeReport:
         "placement": node.placement,
         "inputs": tuple(map(_value, node.inputs)),
         "outputs": tuple(map(_value, node.outputs)),
+        "buffers": _buffers(node, held),
     }
     choice = node.choice
     if not isinstance(choice, Choice):
@@ -117,6 +180,29 @@ def _report(node: Node) -> NodeReport:
         slower=dict(choice.slower),
         steps=steps,
     )
+
+
+def _buffers(node: Node, held: Mapping[Buffer, list[str]]) -> tuple[BufferUse, ...]:
+    found = []
+    for value in node.outputs:
+        if (b := value.buffer) is not None:
+            at = None if b.offset is None else b.offset + value.offset
+            shared = tuple(name for name in held[b] if name != value.name)
+            found.append(BufferUse(value.name, b.name, b.placement, at, value.layout.nbytes, shared))
+    found += [BufferUse(b.name, b.name, b.placement, b.offset, b.nbytes) for b in node.scratch]
+    return tuple(found)
+
+
+_OUTCOMES = ("not behind ", "not in front of ", "behind ", "in front of ", "into the weights and bias of ")
+
+
+def _fusion(note: str) -> Fusion | None:
+    node, _, rest = note.partition(": ")
+    for outcome in _OUTCOMES:
+        if rest.startswith(outcome):
+            into, _, reason = rest.removeprefix(outcome).partition(": ")
+            return Fusion(node, outcome.strip(), into, reason)
+    return None
 
 
 def _value(value: Value) -> tuple[str, str]:

@@ -20,6 +20,7 @@ from clgraph.selector.query import DeviceInfo
 if TYPE_CHECKING:
     from clgraph.network.network import Network
     from clgraph.network.profile import Profile
+    from clgraph.network.watch import Watcher
 
 Shapes = Mapping[str, Sequence[int]]
 
@@ -148,6 +149,12 @@ class Model:
         arrays = self._arrays(feeds)
         with self._lock:
             return self._network(arrays).profile(arrays)
+
+    def watch(self, feeds: Mapping[str, Any], watcher: Watcher) -> dict[str, Array]:
+        """Run once, node by node, with *watcher* told what each reads and makes; returns and raises as :meth:`run`."""
+        arrays = self._arrays(feeds)
+        with self._lock:
+            return self._network(arrays).watch(arrays, watcher)
 
     def explain(self) -> Explanation:
         """Return what was decided about every node of :attr:`program` and why; raises as that does."""

@@ -48,7 +48,8 @@ class Commands(click.Group):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="clgraph")
 @click.option("--log-level", type=click.Choice(LOG_LEVELS), help="Least severe messages shown on the error stream.")
-def cli(log_level: str | None) -> None:
+@click.option("-v", "verbose", count=True, help="Show what is being done (-v: info, -vv: debug).")
+def cli(log_level: str | None, verbose: int) -> None:
     r"""Compile ONNX models for any OpenCL device, and run them.
 
     \b
@@ -57,10 +58,11 @@ def cli(log_level: str | None) -> None:
       clgraph demo ocr --text "OpenCL 2026"
       clgraph run model.onnx --random-inputs --shape x=1,3,224,224
       clgraph compile model.onnx --dump-graphs graphs
-      clgraph --log-level info run model.onnx --random-inputs
+      clgraph -v run model.onnx --random-inputs
       clgraph COMMAND --help
     """
-    level = (log_level or settings().log_level).upper()
+    chosen = log_level or ("", "info", "debug")[min(verbose, 2)]
+    level = (chosen or settings().log_level).upper()
     shown = logging.StreamHandler()
     shown.setLevel(level)
     logging.basicConfig(level=level, handlers=[shown], format="%(levelname)s %(name)s: %(message)s")

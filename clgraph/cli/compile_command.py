@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import click
 
 from clgraph.cli.compiling import compiled
 from clgraph.cli.options import ModelOptions, model_options
 from clgraph.cli.output import milliseconds, nbytes, say, table
+from clgraph.cli.reports import dump_sources as write_sources
+from clgraph.cli.reports import report_memory
 from clgraph.explain import explain
 from clgraph.graph.program import Program
 
 
 @click.command(name="compile")
 @model_options
-@click.option("--verbose", "-v", is_flag=True, help="Show every note of the passes.")
-def command(options: ModelOptions, verbose: bool) -> None:
+@click.option("--notes", is_flag=True, help="Show every note of the passes.")
+@click.option("--report", type=click.Choice(["memory"]), help="Show what memory is used for, and draw it.")
+@click.option(
+    "--picture",
+    type=click.Path(path_type=Path),
+    default=Path("memory.svg"),
+    show_default=True,
+    help="File of the picture that --report memory draws.",
+)
+@click.option("--dump-sources", type=click.Path(path_type=Path), help="Write every kernel text there.")
+def command(options: ModelOptions, notes: bool, report: str | None, picture: Path, dump_sources: Path | None) -> None:
     r"""Compile MODEL (an ONNX file) and show what the passes did.
 
     \b
@@ -25,18 +37,24 @@ def command(options: ModelOptions, verbose: bool) -> None:
       clgraph compile model.onnx --shape x=1,3,224,224 --dump-graphs graphs
       clgraph compile model.onnx --disable-pass prepare_primitive_fusing --verify-passes
       clgraph compile model.onnx --force-kernel conv1=convolution.ref
-      clgraph compile model.onnx --device null
+      clgraph compile model.onnx --report memory --picture memory.svg
+      clgraph compile model.onnx --device null --dump-sources sources
     """
     model = compiled(options)
+    if report is not None:
+        report_memory(model, picture)
+        return
     table(
         ("number", "pass", "changes", "ms"),
         [(f"{p.number:02}", p.name, p.changes, milliseconds(p.seconds)) for p in model.passes],
     )
     say()
     _summary(model.program, sum(p.seconds for p in model.passes))
-    _notes(model.program, verbose)
+    _notes(model.program, notes)
     if (folder := options.config["dump_graphs"]) is not None:
         say(f"graphs      {folder}")
+    if dump_sources is not None:
+        say(f"sources     {len(write_sources(model, dump_sources))} files in {dump_sources}")
 
 
 def _summary(program: Program, seconds: float) -> None:
@@ -53,10 +71,10 @@ def _summary(program: Program, seconds: float) -> None:
         say(f"arena       {nbytes(arena.nbytes)} on {placement} ({shared})")
 
 
-def _notes(program: Program, verbose: bool) -> None:
+def _notes(program: Program, every: bool) -> None:
     for name, note in program.notes.items():
         lines = note.splitlines()
-        if verbose or len(lines) == 1:
+        if every or len(lines) == 1:
             say(f"note        {name}: {note}")
         else:
-            say(f"note        {name}: {len(lines)} lines, shown by --verbose")
+            say(f"note        {name}: {len(lines)} lines, shown by --notes")

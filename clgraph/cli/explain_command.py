@@ -17,6 +17,8 @@ from clgraph.explain import Explanation
 def command(options: ModelOptions, node: str | None, as_json: bool) -> None:
     r"""Show what was decided about each node of MODEL, and why; everything about one NODE.
 
+    A table shows which elementwise nodes were fused into which others, and why the others were not.
+
     NODE is the name of a node of the compiled program, or of an ONNX node that has become part of one.
 
     \b
@@ -48,5 +50,11 @@ def command(options: ModelOptions, node: str | None, as_json: bool) -> None:
                 for n in report.nodes
             ],
         )
+        if report.fusions:
+            say()
+            rows = sorted(report.fusions, key=lambda f: (not f.done, f.node))
+            table(("fusing", "", "into", "why not"), [(f.node, f.outcome, f.into, f.reason) for f in rows])
+        say()
         for name, note in report.notes.items():
-            say(f"{name}: {note}")
+            if name != "prepare_primitive_fusing":
+                say(f"{name}: {note}")

@@ -20,7 +20,9 @@ from clgraph.cli.output import say, table, working
 def command(options: ModelOptions, inputs: tuple[str, ...], seed: int, trace: Path | None, top: int) -> None:
     r"""Run MODEL with the clock on every node, slowest first.
 
-    Times are the device's own; GFLOP/s and GB/s are of the node's arithmetic and its inputs and outputs.
+    Times are the device's own; GFLOP/s and GB/s are of the node's arithmetic and its inputs and outputs. The roofline
+    is what the device's peak rates (`clgraph devices -v`: estimates) allow for the slower of the two; data that is
+    still in a cache may beat it.
 
     \b
     Examples:
@@ -36,7 +38,7 @@ def command(options: ModelOptions, inputs: tuple[str, ...], seed: int, trace: Pa
         profile = model.profile(feeds)
     ranked = sorted(profile.commands, key=lambda c: -c.seconds)
     table(
-        ("node", "kernel", "placement", "us", "%", "GFLOP/s", "GB/s"),
+        ("node", "kernel", "placement", "us", "%", "GFLOP/s", "GB/s", "% of roofline"),
         [
             (
                 c.node,
@@ -46,10 +48,28 @@ def command(options: ModelOptions, inputs: tuple[str, ...], seed: int, trace: Pa
                 f"{100 * c.seconds / profile.seconds:.1f}",
                 _rate(c.flops, c.seconds),
                 _rate(c.nbytes, c.seconds),
+                _share(c.roofline(model.device), c.seconds) if c.placement == model.device.name else "",
             )
             for c in ranked[: top or None]
         ],
     )
+    say()
+    table(
+        ("kind", "commands", "us", "%", "GFLOP/s", "GB/s", "% of roofline"),
+        [
+            (
+                t.kind,
+                t.count,
+                f"{t.seconds * 1e6:.1f}",
+                f"{100 * t.seconds / profile.seconds:.1f}",
+                _rate(t.flops, t.seconds),
+                _rate(t.nbytes, t.seconds),
+                _share(t.roofline(model.device), t.seconds),
+            )
+            for t in profile.by_kind()
+        ],
+    )
+    say()
     say(
         f"{profile.seconds * 1e3:.3f} ms in {len(ranked)} commands on {model.device.name}; "
         f"the whole run took {profile.total * 1e3:.3f} ms, waiting for each command"
@@ -57,6 +77,10 @@ def command(options: ModelOptions, inputs: tuple[str, ...], seed: int, trace: Pa
     if trace is not None:
         profile.save_trace(trace)
         say(f"trace {trace}")
+
+
+def _share(roofline: float, seconds: float) -> str:
+    return f"{100 * roofline / seconds:.0f}" if seconds else ""
 
 
 def _rate(count: float, seconds: float) -> str:

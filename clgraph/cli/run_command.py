@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
@@ -12,8 +13,10 @@ import numpy as np
 from clgraph.cli.compiling import load, random_feeds, read_feeds
 from clgraph.cli.options import ModelOptions, model_options
 from clgraph.cli.output import milliseconds, say, table, working
-from clgraph.errors import InputError
+from clgraph.errors import InputError, OptionError
 from clgraph.graph.primitive import Array
+from clgraph.graph.program import Node
+from clgraph.model import Model
 
 
 @click.command(name="run")
@@ -22,8 +25,14 @@ from clgraph.graph.primitive import Array
 @click.option("--random-inputs", is_flag=True, help="Random arrays for the inputs that --input does not give.")
 @click.option("--seed", default=0, show_default=True, help="Of the random inputs.")
 @click.option("--output-dir", type=click.Path(path_type=Path), help="Write each output there as a .npy file.")
+@click.option("--dump-tensors", metavar="NODE,NODE", help="Write what these nodes make there, too.")
 def command(
-    options: ModelOptions, inputs: tuple[str, ...], random_inputs: bool, seed: int, output_dir: Path | None
+    options: ModelOptions,
+    inputs: tuple[str, ...],
+    random_inputs: bool,
+    seed: int,
+    output_dir: Path | None,
+    dump_tensors: str | None,
 ) -> None:
     r"""Run MODEL (an ONNX file) once and show its outputs.
 
@@ -31,7 +40,12 @@ def command(
     Examples:
       clgraph run model.onnx --input x=image.npy --output-dir results
       clgraph run model.onnx --random-inputs --shape x=1,3,224,224
+      clgraph run model.onnx --random-inputs --dump-tensors conv1,conv2 --output-dir tensors
+
+    A node is named as in the compiled program, or as an ONNX node that has become part of one.
     """
+    if dump_tensors is not None and output_dir is None:
+        raise OptionError("--dump-tensors needs a folder: --output-dir")
     feeds = read_feeds(inputs)
     model = load(options)
     if random_inputs:
@@ -43,7 +57,7 @@ def command(
         )
     with working("running"):
         start = time.perf_counter()
-        results = model.run(feeds)
+        results = model.run(feeds) if dump_tensors is None else _watched(model, feeds, dump_tensors.split(","))
         seconds = time.perf_counter() - start
     table(
         ("output", "type", "shape", "least", "mean", "most"),
@@ -53,6 +67,30 @@ def command(
     if output_dir is not None:
         for name, path in save(results, output_dir).items():
             say(f"{name} -> {path}")
+
+
+def _watched(model: Model, feeds: dict[str, Array], wanted: list[str]) -> dict[str, Array]:
+    """Return the outputs and, as ``node:value``, what *wanted* nodes make; raises ``OptionError`` for unknown ones."""
+    model.prepare({name: array.shape for name, array in feeds.items()})
+    report = model.explain()
+    keeper = _Keeper(frozenset(report[name.strip()].name for name in wanted))
+    return model.watch(feeds, keeper) | keeper.found
+
+
+@dataclass
+class _Keeper:
+    """Keeps what some nodes make."""
+
+    nodes: frozenset[str]
+    found: dict[str, Array] = field(default_factory=dict)
+
+    def before(self, node: Node, inputs: tuple[Array, ...]) -> None:
+        """Keep nothing."""
+
+    def after(self, node: Node, outputs: tuple[Array, ...]) -> None:
+        """Keep the results."""
+        if node.name in self.nodes:
+            self.found |= {f"{node.name}:{v.name}": a for v, a in zip(node.outputs, outputs, strict=True)}
 
 
 def save(results: dict[str, Array], folder: Path) -> dict[str, Path]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Node
+from clgraph.selector.query import DeviceInfo
 
 _NANO = 1e-9
 
@@ -40,6 +41,42 @@ class NodeTime:
     tickets: int = 0
     idle: float = 0.0
 
+    def roofline(self, device: DeviceInfo) -> float:
+        """Return the seconds that the peak rates of *device* allow: the larger of arithmetic and traffic."""
+        return max(self.flops / device.flops, self.nbytes / device.bytes_per_second)
+
+
+@dataclass(frozen=True, slots=True)
+class KindTime:
+    """All commands of one kind of operator; ``copy`` for copies between devices."""
+
+    kind: str
+    commands: tuple[NodeTime, ...]
+
+    @property
+    def count(self) -> int:
+        """How many."""
+        return len(self.commands)
+
+    @property
+    def seconds(self) -> float:
+        """Their time."""
+        return sum(c.seconds for c in self.commands)
+
+    @property
+    def flops(self) -> float:
+        """Their arithmetic."""
+        return sum(c.flops for c in self.commands)
+
+    @property
+    def nbytes(self) -> int:
+        """Their traffic."""
+        return sum(c.nbytes for c in self.commands)
+
+    def roofline(self, device: DeviceInfo) -> float:
+        """Return the seconds that the peak rates of *device* allow, command by command."""
+        return sum(c.roofline(device) for c in self.commands)
+
 
 @dataclass(frozen=True, slots=True)
 class Profile:
@@ -63,6 +100,13 @@ class Profile:
         for c in self.commands:
             found[c.node] = found.get(c.node, 0.0) + c.seconds
         return found
+
+    def by_kind(self) -> tuple[KindTime, ...]:
+        """Return the totals of each kind of operator, the slowest first."""
+        found: dict[str, list[NodeTime]] = {}
+        for c in self.commands:
+            found.setdefault("copy" if c.what == "copy" else c.kind, []).append(c)
+        return tuple(sorted((KindTime(k, tuple(v)) for k, v in found.items()), key=lambda t: -t.seconds))
 
     def save_trace(self, path: Path) -> None:
         """Write the run as a Chrome trace, for ``chrome://tracing`` or Perfetto."""

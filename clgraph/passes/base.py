@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,8 @@ from clgraph.graph.primitive import Array
 from clgraph.graph.program import Node, Program, Stage
 from clgraph.selector.choose import Choice, choose
 from clgraph.selector.query import DeviceInfo, Query, query_of
+
+_log = logging.getLogger(__name__)
 
 
 class Execute(Protocol):
@@ -139,6 +142,7 @@ class PassManager:
             start = time.perf_counter()
             changes = p.run(program, context)
             seconds = time.perf_counter() - start
+            _log.info("pass %02d %s: %d changes in %.1f ms", number, p.name, changes, seconds * 1e3)
             program.stage = max(program.stage, p.reaches or program.stage)
             for observer in self.observers:
                 observer.after(number, p, program, changes, seconds)

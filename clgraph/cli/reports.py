@@ -1,0 +1,98 @@
+"""Reports and files that commands make of a compiled model."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from clgraph.cli.output import nbytes, say, table
+from clgraph.errors import OptionError
+from clgraph.memory_report import memory_report
+from clgraph.model import Model
+from clgraph.network.steps import texts
+from clgraph.selector.query import DeviceInfo
+
+LARGEST = 12
+"""Buffers that the report of memory shows."""
+
+
+def report_memory(model: Model, picture: Path) -> None:
+    """Print the arenas and the largest buffers of *model*, and draw the arenas over time into *picture* (SVG).
+
+    Raises:
+        OptionError: The file cannot be written.
+    """
+    report = memory_report(model.program)
+    table(
+        ("arena", "bytes", "at least", "ratio", "without sharing", "buffers", "peak at"),
+        [
+            (
+                a.placement,
+                nbytes(a.nbytes),
+                nbytes(a.lower_bound),
+                f"{a.overhead:.3f}",
+                nbytes(a.unshared),
+                len(a.buffers),
+                _node(report.nodes, a.peak),
+            )
+            for a in report.arenas
+        ],
+    )
+    say()
+    largest = sorted((b for a in report.arenas for b in a.buffers), key=lambda b: -b.nbytes)[:LARGEST]
+    table(
+        ("largest buffers", "of", "bytes", "offset", "from", "to", "values"),
+        [
+            (
+                b.name,
+                b.kind,
+                b.nbytes,
+                b.offset,
+                _node(report.nodes, b.first),
+                _node(report.nodes, b.last),
+                len(b.values),
+            )
+            for b in largest
+        ],
+    )
+    say(f"constants   {nbytes(report.constants)}")
+    _write(picture, report.to_svg())
+    say(f"picture     {picture}")
+
+
+def dump_sources(model: Model, folder: Path) -> list[Path]:
+    """Write every kernel text of *model*, complete with its ``#define`` lines, into *folder*; return the files.
+
+    Raises:
+        OptionError: The folder cannot be written.
+    """
+    written = []
+    for (_, text), (what, library) in texts(model.program, {model.device.name: _Named(model.device)}).items():
+        stem = re.sub(r"[^\w.-]+", "_", what.partition(" of ")[0] if not library else what)
+        path = folder / f"{stem}_{hashlib.sha256(text.encode()).hexdigest()[:8]}.cl"
+        _write(path, f"// {what}\n{text}")
+        written.append(path)
+    return written
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """A device that is not open, as far as the names of its kernel texts go."""
+
+    info: DeviceInfo
+
+
+def _node(nodes: tuple[str, ...], position: int) -> str:
+    if position < 0:
+        return "input"
+    return nodes[position] if position < len(nodes) else "output"
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OptionError(f"{path} cannot be written: {error}") from error
