@@ -27,8 +27,8 @@ class Slice(Primitive):
     """Element i of an axis of ``y`` is element ``start + i * step`` of x.
 
     Attributes:
-        starts, ends, steps: One entry an axis, or before ``bind`` one entry of ``axes``. Bound, they lie in
-            ``0 … size`` (``-1 … size - 1`` where the step is negative): -1 is the place before the first element.
+        starts, ends, steps: One entry an axis, or before ``bind`` one entry of ``axes``. As in NumPy, negative ones
+            count from the back; bound, only the end of a step that goes back to the first element is: ``-size - 1``.
         axes: Before ``bind``: the axes that the entries are for; ``None``: the first ones.
         reads: Names of the value inputs, before ``bind``.
     """
@@ -53,7 +53,9 @@ class Slice(Primitive):
         whole = [(0, d, 1) for d in shape]
         for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
             place = positive_axis(axis, len(shape))
-            whole[place] = slice(start, end, step).indices(shape[place])
+            first, stop, _ = slice(start, end, step).indices(shape[place])
+            some = len(range(first, stop, step)) > 0
+            whole[place] = (first, stop if stop >= 0 else -1 - shape[place], step) if some else (0, 0, step)
         columns = tuple(zip(*whole, strict=True)) or ((), (), ())
         return Bound(Slice(*columns), (0,))
 
@@ -67,14 +69,10 @@ class Slice(Primitive):
     def sizes(self) -> Shape:
         """The shape of the result of a bound slice."""
         rows = zip(self.starts, self.ends, self.steps, strict=True)
-        return tuple(len(range(start, end, step)) for start, end, step in rows)
+        return tuple(len(range(start, max(end, -1) if step < 0 else end, step)) for start, end, step in rows)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
-        rows = zip(self.starts, self.ends, self.steps, strict=True)
-        window = tuple(
-            slice(a, None if b < 0 else b, s) if n else slice(0, 0)
-            for (a, b, s), n in zip(rows, self.sizes, strict=True)
-        )
+        window = tuple(slice(*row) for row in zip(self.starts, self.ends, self.steps, strict=True))
         return (np.ascontiguousarray(inputs[0][window]).reshape(self.sizes),)
 
 
