@@ -34,3 +34,20 @@ def test_a_tool_says_what_is_wrong_in_one_line(tool: str, message: str) -> None:
     assert done.returncode == 1
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_fuzzing_memory_says_how_much_was_checked() -> None:
+    done = _run("fuzz_memory", "--count", 3)
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.startswith("3 graphs, 6 plans of ")
+    assert "15 executions, 0 graphs wrong" in done.stdout
+
+
+@pytest.mark.opencl
+def test_the_model_matrix_prints_a_row_a_model_and_what_stayed_alone() -> None:
+    pytest.importorskip("onnxruntime")
+    done = _run("model_matrix", "squeezenet", "--device", "pocl", "--only", "out of order")
+    assert done.returncode == 0, done.stderr
+    assert "| squeezenet | 65 | " in done.stdout
+    assert "- reorder: " in done.stdout
+    assert "out of order" in done.stderr
