@@ -1,13 +1,16 @@
-"""Inputs that kernels read where the caller has them."""
+"""Inputs and constants that kernels read where the caller, or the program, has them."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Node, Program, Value
 from clgraph.passes.selection import choice_of, is_in_place
+from clgraph.runtime.memory import ALIGNMENT
 from clgraph.selector.plan import Tile
 from clgraph.selector.query import DeviceInfo
 
@@ -47,6 +50,26 @@ def _takes_any_alignment(node: Node) -> bool:
     if is_in_place(node):
         return False
     return all(isinstance(s, Tile) and type(s.descriptor).any_alignment for s in choice_of(node).plan().steps)
+
+
+def stays(value: Value) -> bool:
+    """Whether kernels can read a constant where it lies: a large read-only array that suits them in address and end."""
+    array = value.constant
+    if array is None or array.nbytes < LEAST_BYTES or array.flags.writeable:
+        return False
+    if not array.flags.c_contiguous or not array.flags.aligned:
+        return False
+    if array.ctypes.data % ALIGNMENT == 0 and _bytes_behind(array) >= ALIGNMENT:
+        return True
+    return value.layout.is_dense_plain and all(s == 0 and _takes_any_alignment(n) for n, s in value.uses)
+
+
+def _bytes_behind(array: Array) -> int:
+    """Return how many bytes behind *array* belong to the array that it is a view of."""
+    root = array
+    while isinstance(root.base, np.ndarray):
+        root = root.base
+    return root.ctypes.data + root.nbytes - array.ctypes.data - array.nbytes if root.flags.c_contiguous else 0
 
 
 class Loan:

@@ -91,6 +91,17 @@ class Network:
         with self._lock:
             return self._run(feeds, self._steps)
 
+    def run_once(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the results of the only run: read-only, and where possible the network's memory itself.
+
+        Raises as :meth:`run`.
+        """
+        self._results = [(name, self._reader(value, keep=False)) for name, value in self.program.outputs]
+        results = self.run(feeds)
+        for array in results.values():
+            array.flags.writeable = False
+        return results
+
     def profile(self, feeds: Mapping[str, Array]) -> Profile:
         """Run once with the clock on every command. Raises as :meth:`run`."""
         with self._lock:
@@ -166,15 +177,18 @@ class Network:
             return lambda array: places.write(value, array)
         return lambda array: self._host.put(value, array)
 
-    def _reader(self, value: Value) -> Callable[[], Array]:
+    def _reader(self, value: Value, *, keep: bool = True) -> Callable[[], Array]:
+        """Return what reads a result: into a new array, or without *keep* maybe as the memory that it lies in."""
         shape, dtype = value.layout.shape, value.layout.dtype.numpy
         places = None if value.buffer is None else self._places.get(value.buffer.placement)
 
         view = None if places is None or value.constant is not None else places.view(value)
 
         def from_view() -> Array:
-            array = empty(shape, dtype)
             assert view is not None
+            if not keep:
+                return view
+            array = empty(shape, dtype)
             np.copyto(array, view)
             return array
 

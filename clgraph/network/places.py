@@ -10,7 +10,7 @@ import numpy as np
 from clgraph.errors import ProgramError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Node, Program, Value
-from clgraph.network.loans import readable_in_place
+from clgraph.network.loans import readable_in_place, stays
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.memory import Memory
 from clgraph.selector.descriptor import Ref
@@ -39,6 +39,7 @@ class Places:
     arena_bank: int
     fixed: dict[Value, tuple[int, int]] = field(default_factory=dict)
     loans: dict[Value, int] = field(default_factory=dict)
+    _left: list[Array] = field(default_factory=list)
     _tables: dict[tuple[int, ...], Memory] = field(default_factory=dict)
 
     @staticmethod
@@ -55,7 +56,9 @@ class Places:
         places = Places(engine, [engine.allocate(part, "the arena of activations") for part in parts], size)
         nodes = [n for n in program if n.placement == placement]
         constants = dict.fromkeys(v for n in nodes for v in n.inputs if v.constant is not None)
-        places._pack(constants, size, "constants")
+        if "host_memory" in engine.info.features:
+            places._leave([v for v in constants if stays(v)])
+        places._pack([v for v in constants if v not in places.fixed], size, "constants")
         places._pack(visitors, size, "values of other devices")
         for value in readable_in_place(program, placement, engine.info)[: BANKS - len(places.banks)]:
             places.loans[value] = len(places.banks)
@@ -131,6 +134,20 @@ class Places:
             part = min(nbytes, self.banks[bank].nbytes - start)
             self.engine.stream.fill(self.banks[bank], byte, start, part)
             offset, nbytes = offset + part, nbytes - part
+
+    def _leave(self, values: list[Value]) -> None:
+        """Let kernels read constants where they are: in one bank that starts at the first of them.
+
+        On a device that works on the host's memory, what lies behind a buffer has addresses as well.
+        """
+        found = {v: v.constant for v in values if v.constant is not None}
+        if not found:
+            return
+        first = min(found.values(), key=lambda array: array.ctypes.data)
+        for value, array in found.items():
+            self.fixed[value] = (len(self.banks), array.ctypes.data - first.ctypes.data)
+        self.banks.append(self.engine.lend(first))
+        self._left = list(found.values())
 
     def _in_arena(self, offset: int) -> tuple[int, int]:
         return offset // self.arena_bank, offset % self.arena_bank

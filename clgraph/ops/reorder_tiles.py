@@ -71,7 +71,7 @@ class UnblockFsv16Desc(Descriptor):
     strip_rows: Int
 
 
-@descriptor("pack_blocks")
+@descriptor("pack_blocks", any_alignment=True)
 class PackBlocksDesc(Descriptor):
     """Fields as in ``pack_blocks.cl``."""
 

@@ -83,7 +83,9 @@ def scale_weights(program: Program, node: Node, chain: Sequence[Node], total: Sc
 
 
 def _constant(program: Program, node: Node, what: str, data: Array) -> Value:
-    return program.constant(f"{node.name}/{what}", np.ascontiguousarray(data))
+    owned = np.ascontiguousarray(data)
+    owned.flags.writeable = False  # kernels may read it where it lies
+    return program.constant(f"{node.name}/{what}", owned)
 
 
 def _has_plain_weights(node: Node) -> bool:

@@ -57,8 +57,8 @@ def allocate(context: Any, info: DeviceInfo, nbytes: int, what: str) -> Memory:
 
 
 def aligned(nbytes: int) -> Array:
-    """Return *nbytes* new bytes whose first is aligned."""
-    memory = np.empty(nbytes + ALIGNMENT, np.uint8)
+    """Return *nbytes* new bytes whose first is aligned, with as many as ``ALIGNMENT`` behind them that may be read."""
+    memory = np.empty(nbytes + 2 * ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % ALIGNMENT
     return memory[start : start + nbytes]
 

@@ -1,4 +1,4 @@
-"""Inputs that are read where the caller has them."""
+"""Inputs and constants that are read where they are."""
 
 import weakref
 
@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 
 import clgraph
+from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
+from clgraph.graph.program import Program, Value
+from clgraph.network.network import Network
 from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
+from clgraph.runtime.memory import aligned
+from tests.support.tiny import Scale, ScaleTile, linked, planned
 
 pytestmark = pytest.mark.opencl
 RNG = np.random.default_rng(9)
@@ -79,3 +85,79 @@ def test_a_lent_input_gives_what_a_copied_one_gives(device, lent):
     np.testing.assert_array_equal(results["z"], np.maximum(x, 0))
     np.testing.assert_array_equal(lent.run({"x": x})["y"], results["y"])
     assert lent.profile({"x": x}).commands
+
+
+def constant(array):
+    """Return an input, a constant, and a tile of both that wants them aligned."""
+    x = Value("x", Layout(DType.F32, array.shape))
+    k = Value("k", Layout(DType.F32, array.shape), constant=array)
+    return x, k, linked(x, Scale(1.0, 1), "n", k)
+
+
+def bound(engine, array):
+    x, _, node = constant(array)
+    program = planned(Program([x], [("y", node.output)], [node]), engine.info, [ScaleTile])
+    return Network(program, {engine.info.name: engine})
+
+
+def fixed(array):
+    array.flags.writeable = False
+    return array
+
+
+@pytest.mark.parametrize("count", [20_000, 40_000])
+def test_large_constants_that_nobody_writes_are_read_where_they_are(engine, count):
+    if "host_memory" not in engine.info.features:
+        pytest.skip("the device copies")
+    room = aligned(3 * count * 4).view(np.float32)
+    room[...] = RNG.standard_normal(3 * count)
+    first, second = fixed(room[count : 2 * count]), fixed(room[:count])
+    assert first.ctypes.data % 64 == 0
+    x = Value("x", Layout(DType.F32, (count,)))
+    a = linked(x, Scale(1.0, 1), "a", Value("k0", x.layout, constant=first))
+    b = linked(a.output, Scale(-1.0, 2), "b", Value("k1", x.layout, constant=second))
+    program = planned(Program([x], [("y", b.output)], [a, b]), engine.info, [ScaleTile] * 2)
+    network = Network(program, {engine.info.name: engine})
+    places = network._places[engine.info.name]
+    assert [places.at(node.inputs[1])[1] for node in (a, b)] == [4 * count, 0]
+    array = RNG.standard_normal(count).astype(np.float32)
+    got = network.run({"x": array})["y"]
+    np.testing.assert_array_equal(got, b.reference(a.reference(array, first)[0], second)[0])
+    room[:count] = 1
+    np.testing.assert_array_equal(
+        network.run({"x": array})["y"], b.reference(a.reference(array, first)[0], np.float32(1))[0]
+    )
+
+
+COPIED = {
+    "writeable": lambda room: room[:20_000],
+    "not aligned": lambda room: fixed(room[1:20_001]),
+    "small": lambda room: fixed(room[:100]),
+    "with gaps": lambda room: fixed(room[:40_000:2]),
+    "at the end": lambda room: fixed(room[-20_000:]),
+}
+
+
+@pytest.mark.parametrize("case", COPIED)
+def test_other_constants_are_copied(engine, case):
+    # 20000 floats are a multiple of 64 bytes.
+    room = aligned(160_000).view(np.float32) if case != "at the end" else np.empty(40_016, np.float32)
+    if case == "at the end":
+        room = room[: (room.ctypes.data + room.nbytes) // 64 * 64 // 4 - room.ctypes.data // 4]
+    room[...] = RNG.standard_normal(room.size)
+    array = COPIED[case](room)
+    values = array.copy()
+    network = bound(engine, array)
+    room[...] = 7
+    x = RNG.standard_normal(array.shape).astype(np.float32)
+    (want,) = constant(values)[2].reference(x, values)
+    np.testing.assert_array_equal(network.run({"x": x})["y"], want)
+
+
+def test_the_results_of_an_only_run_outlive_the_network(engine):
+    x, _, node = constant(RNG.standard_normal(30_000).astype(np.float32))
+    program = planned(Program([x], [("y", node.output)], [node]), engine.info, [ScaleTile])
+    array = RNG.standard_normal(30_000).astype(np.float32)
+    got = Network(program, {engine.info.name: engine}).run_once({"x": array})["y"]
+    assert not got.flags.writeable
+    np.testing.assert_array_equal(got, node.reference(array, node.inputs[1].constant)[0])
