@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from clgraph.graph.program import Node, Program
 from clgraph.model import Model
 from clgraph.passes.pipeline import default_pipeline
 from tests.support.models import image, light_model, light_names
-from tests.support.oracle import WHOLE_MODEL, Array, expected, worst_error
+from tests.support.oracle import WHOLE_MODEL, Array, expected, session, worst_error
 
 OCR = tuple(MODELS)
 
@@ -67,6 +68,7 @@ class Figures:
         alone: Elementwise nodes that are fused into nothing, with the reason.
         reorders: Nodes that only change the format, with the bytes they read and write.
         failures: What was wrong, by variant.
+        ratio: Time relative to ONNX Runtime's, where it was measured.
     """
 
     name: str
@@ -117,12 +119,21 @@ def try_variant(
     return error, None if error <= WHOLE_MODEL else f"{error:.2g} of the output's scale"
 
 
-def measure(name: str, device: str, chosen: Callable[[str], bool], say: Callable[[str], None]) -> Figures:
-    """Return the figures of model *name* with every variant whose label is *chosen*."""
+def measure(
+    name: str, device: str, chosen: Callable[[str], bool], say: Callable[[str], None], rounds: int = 0
+) -> Figures:
+    """Return the figures of model *name* with every variant whose label is *chosen*.
+
+    Args:
+        rounds: Runs, each after one of ONNX Runtime on as many threads, that the ratio of times is taken from.
+    """
     source, feeds = load(name)
     wanted = expected(source, feeds)
     shapes = {n: a.shape for n, a in feeds.items()}
-    found = figures(name, clgraph.compile(source, device, shapes=shapes))
+    model = clgraph.compile(source, device, shapes=shapes)
+    found = figures(name, model)
+    if rounds:
+        found.ratio = _ratio(model, session(source, model.device.workers), feeds, rounds)
     for label, config in variants():
         if chosen(label):
             start = time.perf_counter()
@@ -145,6 +156,19 @@ def _picture() -> Array:
     for top in (20, 140, 240):
         page[:, :, top : top + line.shape[2], 10 : 10 + line.shape[3]] = line
     return page
+
+
+def _ratio(model: Model, other: Any, feeds: dict[str, Array], rounds: int) -> float:
+    ratios = []
+    for number in range(rounds + 2):
+        times = []
+        for run in (lambda: model.run(feeds), lambda: other.run(None, feeds)):
+            start = time.perf_counter()
+            run()
+            times.append(time.perf_counter() - start)
+        if number >= 2:
+            ratios.append(times[0] / times[1])
+    return statistics.median(ratios)
 
 
 def _alone(program: Program, node: Node) -> str:
