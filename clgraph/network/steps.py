@@ -17,7 +17,7 @@ from clgraph.network.tiles import TileExecutor, TileTable
 from clgraph.passes.selection import choice_of, is_in_place
 from clgraph.runtime.engine import BoundKernel, KernelArgument
 from clgraph.runtime.stream import Step, Stream
-from clgraph.selector.library import compose
+from clgraph.selector.library import Library, compose
 from clgraph.selector.plan import Argument, Launch, Table, Tile
 from clgraph.selector.sources import kernel_text
 
@@ -222,12 +222,13 @@ def _arguments(node: Node, argument: Argument, places: Places) -> list[KernelArg
 def texts(program: Program, placements: Mapping[str, Any]) -> dict[tuple[str, str], tuple[str, bool]]:
     """Return every kernel text that the plans name, as (what, is a library) by (placement, text)."""
     found: dict[tuple[str, str], tuple[str, bool]] = {}
+    libraries: dict[tuple[str, str], Library] = {}
     for node in program:
         placement = node.placement or ""
         for step in steps_of(node) if placement in placements else ():
             if isinstance(step, Launch):
                 found[placement, launch_text(step)] = (f"{step.entry} ({step.source}) of {node.name!r}", False)
-            else:
-                library = compose(step.library, placements[placement].info.simd)
+            elif (key := (placement, step.library)) not in libraries:
+                library = libraries[key] = compose(step.library, placements[placement].info.simd)
                 found[placement, library.text] = (f"library {library.name}", True)
     return found

@@ -50,7 +50,7 @@ BANKS = 8
 _Instances = tuple[str, "tuple[Micro, ...]"]
 """A family as compiled for one device: its name and its instances."""
 
-_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)", re.MULTILINE)
+_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(?!__)(\w+)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ def _family(name: str) -> MicroFamily:
 
 
 def _file(function: str) -> str:
-    found = [name for _, name in kernel_files() if PurePosixPath(name).stem == function]
+    found = [name for _, name in kernel_files() if name.rpartition("/")[2] == f"{function}.cl"]
     if len(found) != 1:
         raise RegistrationError(f"tile function {function} needs one kernel file {function}.cl; found {found}")
     return found[0]

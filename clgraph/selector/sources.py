@@ -18,17 +18,19 @@ def add_kernel_directory(directory: Path) -> None:
     if not directory.is_dir():
         raise RegistrationError(f"{directory} is no folder of kernels")
     _DIRECTORIES.append(directory)
-    kernel_text.cache_clear()
+    for cached in (kernel_files, kernel_text, _text):
+        cached.cache_clear()
 
 
-def kernel_files() -> list[tuple[Path, str]]:
+@functools.cache
+def kernel_files() -> tuple[tuple[Path, str], ...]:
     """Return every ``.cl`` file as (folder, name relative to it), sorted."""
-    return sorted((d, p.relative_to(d).as_posix()) for d in _DIRECTORIES for p in d.rglob("*.cl"))
+    return tuple(sorted((d, p.relative_to(d).as_posix()) for d in _DIRECTORIES for p in d.rglob("*.cl")))
 
 
 def includes(name: str) -> tuple[str, ...]:
     """Return what file *name* itself includes, in order."""
-    return tuple(_INCLUDE.findall(_find(name).read_text(encoding="utf-8")))
+    return tuple(_INCLUDE.findall(_text(name)))
 
 
 @functools.cache
@@ -44,7 +46,7 @@ def kernel_text(name: str) -> str:
 def expand(name: str, seen: set[str]) -> str:
     """Return file *name* with its includes expanded, but those in *seen* left out; adds what it includes to *seen*."""
     seen.add(name)
-    text = _find(name).read_text(encoding="utf-8")
+    text = _text(name)
 
     def include(match: re.Match[str]) -> str:
         wanted = match.group(1)
@@ -53,6 +55,11 @@ def expand(name: str, seen: set[str]) -> str:
         return f'{inner}\n#line {line} "{name}"'
 
     return _INCLUDE.sub(include, text)
+
+
+@functools.cache
+def _text(name: str) -> str:
+    return _find(name).read_text(encoding="utf-8")
 
 
 def _find(name: str) -> Path:
