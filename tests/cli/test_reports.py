@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import clgraph
-from clgraph.memory_report import memory_report
+from clgraph.memory_report import ArenaReport, BufferReport, memory_report
 from tests.support.models import image, small_model
 
 Command = Callable[..., tuple[int, str, str]]
@@ -49,6 +49,13 @@ def test_the_peak_is_where_the_most_bytes_are_alive() -> None:
     assert alive(arena.peak) == arena.lower_bound
     assert arena.nbytes == max(b.offset + -(-b.nbytes // 64) * 64 for b in arena.buffers)
     assert arena.overhead == arena.nbytes / arena.lower_bound
+
+
+def test_what_begins_and_what_ends_at_a_step_is_alive_there() -> None:
+    lives = [("a", 100, 0, 2), ("b", 64, 1, 1), ("c", 500, 2, 3), ("d", 540, 3, 3)]
+    buffers = tuple(BufferReport(n, "relu", size, 0, first, last, (n,)) for n, size, first, last in lives)
+    assert ArenaReport("null", 1024, 1024, 1204, buffers).peak == 3
+    assert ArenaReport("null", 1024, 1024, 664, buffers[:3]).peak == 2
 
 
 def test_sources_are_complete_and_each_text_is_written_once(
@@ -89,7 +96,7 @@ def test_tensors_of_nodes_are_written_as_their_references_make_them(
     windows = relu.reshape(1, 8, 5, 2, 5, 2)
     assert relu.min() == 0
     assert np.array_equal(pooled, windows.max((3, 5)))
-    assert (tmp_path / "t" / "y.npy").is_file()
+    assert {f.name for f in (tmp_path / "t").iterdir()} == {"first_r0.npy", "pool_p0.npy", "y.npy"}
 
 
 @pytest.mark.parametrize(

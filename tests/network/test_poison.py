@@ -12,7 +12,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.graph.program import Program, Stage, Value
 from clgraph.network.network import Network
-from clgraph.network.poison import lives_in, planned_lives
+from clgraph.network.poison import NAN, lives_in, planned_lives, poisoned_steps
 from clgraph.passes.base import Context
 from clgraph.passes.memory_dependencies import MemoryDependencies
 from clgraph.passes.oooq_memory_dependencies import OooqMemoryDependencies
@@ -116,6 +116,32 @@ def test_a_scratch_that_is_read_before_it_is_written_is_found(engine: Any) -> No
 
     _, poisoned = runs(chain(engine, [ScaleTile, Lazy, ScaleTile, ScaleTile]), engine)
     assert np.isnan(poisoned).all()
+
+
+class Fills:
+    """Stands for the memory of a device: notes what is filled."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[int, int]] = []
+
+    def fill(self, offset: int, nbytes: int, byte: int) -> None:
+        assert byte == NAN
+        self.found.append((offset, nbytes))
+
+
+def test_everything_is_filled_at_the_start_and_each_buffer_at_both_ends_of_its_life(engine: Any) -> None:
+    program = chain(engine, RIGHT)
+    fills = Fills()
+    for step in poisoned_steps(program, [], {engine.info.name: fills}, {}):
+        step()
+    x = program.inputs[0].buffer
+    arena = program.arenas[engine.info.name].nbytes
+    ends = [(b, end) for b, life in planned_lives(program).items() for end in life if 0 <= end < len(program)]
+    outside = len(fills.found) - len(ends)
+    start = {byte for at, count in fills.found[:outside] for byte in range(at, at + count)}
+    assert start == set(range(arena)) - set(range(x.offset, x.offset + x.nbytes))
+    assert sorted(fills.found[outside:]) == sorted((b.offset, -(-b.nbytes // 64) * 64) for b, _ in ends)
+    assert len(ends) > 2 * len(program) - 2
 
 
 def test_lives_from_the_edges_cover_those_of_the_plan(engine: Any) -> None:
