@@ -10,7 +10,7 @@ import numpy as np
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Node, Program, Value
 from clgraph.passes.selection import choice_of, is_in_place
-from clgraph.runtime.memory import ALIGNMENT
+from clgraph.runtime.memory import ALIGNMENT, Memory
 from clgraph.selector.plan import Tile
 from clgraph.selector.query import DeviceInfo
 
@@ -89,10 +89,13 @@ class Loan:
             assert self._view is not None
             self._view[...] = array
             memory = self._own
-        self._places.banks[self._bank] = memory
-        for executor in self._executors:
-            executor.use_bank(self._bank, memory)
+        self._use(memory)
 
     def give_back(self) -> None:
         """Forget the caller's array."""
-        self._places.banks[self._bank] = self._own
+        self._use(self._own)
+
+    def _use(self, memory: Memory) -> None:
+        self._places.banks[self._bank] = memory
+        for executor in self._executors:
+            executor.use_bank(self._bank, memory)

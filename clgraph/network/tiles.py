@@ -137,9 +137,11 @@ class TileExecutor:
         return found
 
     def check(self) -> int:
-        """Return 0, or 1 + the step at which a wait between steps was given up; clears the state then."""
+        """Wait, and return 0, or 1 + the step at which a wait between steps was given up; clears the state then."""
         word = self._word
-        if self._error.array is None:
+        if self._error.array is not None:
+            self.engine.stream.finish()
+        else:
             self.engine.stream.read(self._error, 0, word)
         found = int(word[0])
         if found:
