@@ -8,8 +8,12 @@ from pathlib import Path
 import pytest
 
 import clgraph
+from clgraph.compare import compare
+from clgraph.compiler import options_of
+from clgraph.frontend.onnx_loader import load_model
 from tests.support.matrix import load, model_names
 from tests.support.poisoned import any_order, run_in_order, same_bits
+from tests.support.zoo import ZOO, zoo_names
 
 pytestmark = pytest.mark.opencl
 
@@ -49,6 +53,18 @@ def test_every_model_gives_the_same_bits_on_poisoned_memory_and_in_any_order(
     if name.startswith("ocr"):
         fetched(name)
     poisoned_like_plain(name, device, out_of_order, orders=5 if out_of_order else 0)
+
+
+@pytest.mark.parametrize("name", zoo_names(small=True))
+def test_other_families_give_the_same_bits_on_poisoned_memory_and_agree_with_their_references(
+    name: str, device: str
+) -> None:
+    model, feeds = ZOO[name].make()
+    shapes = {n: a.shape for n, a in feeds.items()}
+    wanted = clgraph.compile(model, device, shapes=shapes, config={"executor": "stream"}).run(feeds)
+    assert same_bits(clgraph.compile(model, device, shapes=shapes, config={"poison": True}).run(feeds), wanted)
+    found = compare(load_model(model), feeds, options_of(device))
+    assert found.agrees, found.verdict()
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in HEAVY)) for n in model_names()])
