@@ -55,6 +55,22 @@ def light_model(name: str, seed: int = 0, *, logits: bool = True) -> onnx.ModelP
     return model
 
 
+def with_batch(model: onnx.ModelProto, batch: int) -> onnx.ModelProto:
+    """Make the first dimension of the inputs *batch*, let reshapes keep it, and return the model."""
+    tensors = {t.name: t for t in model.graph.initializer}
+    for value in model.graph.input:
+        if value.name not in tensors:
+            value.type.tensor_type.shape.dim[0].dim_value = batch
+    for node in model.graph.node:
+        if node.op_type == "Reshape" and (shape := tensors.get(node.input[1])) is not None:
+            sizes = numpy_helper.to_array(shape)
+            kept = np.where((np.arange(sizes.size) == 0) & (sizes == 1), 0, sizes)
+            shape.CopyFrom(numpy_helper.from_array(kept, shape.name))
+    for value in (*model.graph.output, *model.graph.value_info):
+        value.type.tensor_type.ClearField("shape")
+    return model
+
+
 def image(shape: tuple[int, ...], seed: int = 0) -> NDArray[np.float32]:
     """Return a random input, normal around 0."""
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)

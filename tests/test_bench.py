@@ -1,0 +1,130 @@
+"""What ``tools/bench`` makes of its measurements."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from clgraph.errors import InputError
+from clgraph.network.profile import NodeTime
+from tests.support.models import light_model
+from tests.support.zoo import ZOO
+from tools.benchmark.cases import SETS, Goal, chosen, known_models, load
+from tools.benchmark.layers import Layer, _groups, kinds_markdown, layers_markdown, match
+from tools.benchmark.measuring import Figures, geometric_mean
+from tools.benchmark.report import markdown, save
+
+
+def figures(model: str, ratios: Sequence[float], set_name: str = "cnn", threads: int = 1) -> Figures:
+    times = {"clgraph": 0.002, "onnxruntime": 0.004}
+    ratio = {"onnxruntime": list(ratios)}
+    return Figures(set_name, model, threads, {"x": [1]}, 3, 0.5, times, times, times, ratio, {"onnxruntime": 1e-6})
+
+
+def test_every_model_of_every_set_is_known() -> None:
+    names = {model.partition("@")[0] for one in SETS.values() for model in one.models}
+    assert names <= set(known_models())
+    assert chosen(["all"], ["x"])[-1] == ("", "x")
+    assert len(chosen(["all"], [])) == sum(len(one.models) for one in SETS.values())
+
+
+def test_a_shape_behind_a_name_makes_a_batch() -> None:
+    model, feeds = load("squeezenet@3x3x224x224")
+    assert [a.shape for a in feeds.values()] == [(3, 3, 224, 224)]
+    assert model.graph.input[0].type.tensor_type.shape.dim[0].dim_value == 3
+
+
+def test_open_dimensions_need_a_shape(tmp_path: Path) -> None:
+    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n"]) for n in "xy"]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", values[:1], values[1:])
+    path = tmp_path / "open.onnx"
+    path.write_bytes(helper.make_model(graph).SerializeToString())
+    with pytest.raises(InputError, match="open dimensions"):
+        load(str(path))
+    assert load(f"{path}@5")[1]["x"].shape == (5,)
+
+
+def test_the_ratio_is_the_median_of_the_rounds_and_means_are_geometric() -> None:
+    assert figures("resnet50", [0.5, 9.0, 0.7]).ratio("onnxruntime") == 0.7
+    assert geometric_mean([0.5, 2.0]) == pytest.approx(1.0)
+
+
+def test_a_missed_goal_is_bold() -> None:
+    text = markdown([figures("resnet50", [1.02]), figures("zfnet512", [1.02]), figures("x", [0.3], "")])
+    assert "**1.02** (≤ 1.00)" in text
+    assert "| 1.02 (≤ 1.05) |" in text
+    assert "**1.02** (≤ 0.72)" in text
+    assert "### models, 1 thread\n" in text
+    assert Goal(0.9).worst_of("resnet50") is None
+
+
+def test_results_are_saved_with_their_conditions(tmp_path: Path) -> None:
+    about = {"date": "2026-01-02T03:04:05+00:00", "device": "pocl:0 (pthread)"}
+    path = save(tmp_path / "results", about, [figures("resnet50", [0.5])], {"cold_starts": []})
+    assert path.name == "2026-01-02T030405-pocl-0.json"
+    saved = json.loads(path.read_text(encoding="utf-8"))
+    assert saved["conditions"] == about
+    assert saved["results"][0]["ratios"] == {"onnxruntime": [0.5]}
+    assert "### cnn" in path.with_suffix(".md").read_text(encoding="utf-8")
+
+
+def test_nodes_of_the_optimized_graph_are_found_by_tensor_name_or_reader() -> None:
+    made = helper.make_node
+    nodes = [made("Conv", ["x"], ["c"], "conv"), made("Relu", ["c"], ["r"], "conv_1"), made("Add", ["r"], ["y"], "add")]
+    optimized = [
+        made("ReorderInput", ["x"], ["t0"], "ReorderInput"),
+        made("Conv", ["t0"], ["t1"], "conv_1_nchwc"),
+        made("ReorderOutput", ["t1"], ["r"], "ReorderOutput"),
+        made("Add", ["r"], ["y"], "invented"),
+        made("Shape", ["x"], ["s"], "Shape"),
+    ]
+    assert dict(match(optimized, nodes)) == {
+        "ReorderInput": "conv_1",
+        "conv_1_nchwc": "conv_1",
+        "ReorderOutput": "conv_1",
+        "invented": "add",
+    }
+
+
+def command(node: str, *origin: str, seconds: float = 1e-6) -> NodeTime:
+    return NodeTime(node, origin, "conv", "conv.ref", "conv_ref", "pocl:0", 0.0, seconds, 0, 1e3)
+
+
+def test_commands_of_the_same_nodes_are_one_layer() -> None:
+    layers = _groups([command("a", "n0", "n1"), command("b", "n2"), command("c", "n3"), command("d", "n1", "n3")])
+    assert [set(x.nodes) for x in layers] == [{"n0", "n1", "n3"}, {"n2"}]
+    assert layers[0].seconds == pytest.approx(3e-6)
+    assert layers[0].kernels == ["conv_ref"] * 3
+
+
+def test_layers_are_shown_by_what_is_lost_in_them() -> None:
+    layers = [
+        Layer(("n0",), ["a"], ["Conv"], 1e-6, 5e-6, 1e3),
+        Layer(("n1", "n2"), ["b"], ["Conv", "Conv"], 9e-6, 2e-6, 9e4),
+        Layer((), [], ["Flatten"], 0.0, 1e-6),
+    ]
+    lines = layers_markdown(layers).splitlines()
+    assert lines[2] == "| n1 +1 | b | 9 | 10 | 2 Conv | 2 | +7 |"
+    assert lines[-1] == "| all | | 10 | | | 8 | +2 |"
+    assert [line.split(" | ")[0] for line in kinds_markdown(layers).splitlines()[2:]] == ["| b", "| (none)", "| a"]
+
+
+def test_a_batch_of_images_gives_each_its_own_result() -> None:
+    ort = pytest.importorskip("onnxruntime")
+    model, feeds = load("squeezenet@2x3x224x224")
+    name, images = next(iter(feeds.items()))
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    single = ort.InferenceSession(light_model("squeezenet", logits=False).SerializeToString())
+    both = session.run(None, feeds)[0]
+    one = single.run(None, {name: images[1:]})[0]
+    assert np.abs(both[1] - one[0]).max() <= 1e-5
+
+
+def test_texts_are_measured_without_masks_and_tested_with_them() -> None:
+    assert ZOO["small_encoder"].make()[1]["attention_mask"].min() == 0
+    assert load("minilm_16")[1]["attention_mask"].min() == 1

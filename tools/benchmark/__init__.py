@@ -1,0 +1,1 @@
+"""What ``tools/bench`` is made of: models, runtimes, measuring, comparing layer by layer, cold starts, reports."""

@@ -1,0 +1,112 @@
+"""Cold starts: what a fresh process takes from its start to the first result of a model, and how much memory."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from clgraph.errors import ClgraphError
+from tools.benchmark.cases import load
+from tools.benchmark.peers import Options
+
+_ROOT = Path(__file__).resolve().parents[2]
+
+_COMPILE = {
+    "clgraph": """
+import clgraph
+shapes = {name: array.shape for name, array in feeds.items()}
+compiled = clgraph.compile(model, device=device, shapes=shapes, threads=threads)
+compiled.run(feeds)
+""",
+    "onnxruntime": """
+import onnxruntime
+onnxruntime.set_default_logger_severity(3)
+options = onnxruntime.SessionOptions()
+options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"]).run(None, feeds)
+""",
+    "openvino": """
+import openvino
+core = openvino.Core()
+read = core.read_model(model)
+read.reshape({name: list(array.shape) for name, array in feeds.items()})
+config = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1, "INFERENCE_PRECISION_HINT": "f32"}
+core.compile_model(read, "CPU", config).create_infer_request().infer(feeds)
+""",
+}
+
+_CHILD = """
+import json, sys
+import numpy as np
+model, inputs, device, threads = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
+feeds = dict(np.load(inputs))
+{compile}
+status = open("/proc/self/status", encoding="utf-8").read() if sys.platform == "linux" else ""
+peak = next((int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM")), 0)
+print(json.dumps(peak))
+"""
+
+
+@dataclass(frozen=True)
+class Start:
+    """Cold starts of one runtime: the median and the best of the processes' wall clocks, and their peak memory."""
+
+    model: str
+    runtime: str
+    seconds: float
+    best: float
+    peak_bytes: int
+
+
+def cold_starts(name: str, runtimes: Sequence[str], options: Options, repeats: int = 5) -> list[Start]:
+    """Return the starts of *runtimes* with one model from its file, in turn; the first of each is not counted.
+
+    What clgraph keeps in its cache folder is there from the first on: its library of kernels.
+
+    Raises:
+        ClgraphError: The model cannot be had, or a process fails; its last line is in the message.
+    """
+    model, feeds = load(name)
+    with tempfile.TemporaryDirectory() as folder:
+        path, inputs = Path(folder, "model.onnx"), Path(folder, "inputs.npz")
+        onnx.save(model, path)
+        np.savez(inputs, allow_pickle=False, **feeds)
+        del model
+        arguments = [str(path), str(inputs), options.device, str(options.threads)]
+        times: dict[str, list[float]] = {r: [] for r in runtimes}
+        peaks = dict.fromkeys(runtimes, 0)
+        for _ in range(repeats + 1):
+            for runtime in runtimes:
+                start = time.perf_counter()
+                peaks[runtime] = max(peaks[runtime], _run(runtime, arguments))
+                times[runtime].append(time.perf_counter() - start)
+    return [Start(name, r, statistics.median(t[1:]), min(t[1:]), peaks[r]) for r, t in times.items()]
+
+
+def _run(runtime: str, arguments: Sequence[str]) -> int:
+    code = _CHILD.format(compile=_COMPILE[runtime])
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, cwd=_ROOT, check=False
+    )
+    if done.returncode:
+        raise ClgraphError(f"a fresh process of {runtime} failed: {done.stderr.strip().splitlines()[-1:]}")
+    return int(json.loads(done.stdout.splitlines()[-1]))
+
+
+def starts_markdown(starts: Sequence[Start]) -> str:
+    """Return the starts as a table."""
+    lines = ["| model | runtime | seconds | best | peak MiB |", "|---|---|---|---|---|"]
+    for s in starts:
+        peak = f"{s.peak_bytes / 2**20:.0f}" if s.peak_bytes else ""
+        lines.append(f"| {s.model} | {s.runtime} | {s.seconds:.2f} | {s.best:.2f} | {peak} |")
+    return "\n".join(lines)
