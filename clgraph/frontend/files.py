@@ -10,9 +10,22 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from clgraph.errors import ModelError
+from clgraph.frontend.mapping import outline
+from clgraph.graph.primitive import Array
 
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview | onnx.ModelProto
 """What a model can be read from."""
+
+
+def map_model(source: Source) -> tuple[onnx.ModelProto, Path | None, str, dict[str, Array]]:
+    """Return what :func:`read_model` does, but of a file's large weights only their bytes, mapped, by name."""
+    mapped: dict[str, Array] = {}
+    if not isinstance(source, (onnx.ModelProto, bytes, bytearray, memoryview)):
+        path = Path(source)
+        if (found := outline(path)) is not None:
+            data, mapped = found
+            return *_checked(_parse(data, str(path)), path.resolve().parent, str(path)), mapped
+    return *read_model(source), mapped
 
 
 def read_model(source: Source) -> tuple[onnx.ModelProto, Path | None, str]:
@@ -28,6 +41,10 @@ def read_model(source: Source) -> tuple[onnx.ModelProto, Path | None, str]:
     else:
         path = Path(source)
         model, folder, label = _parse(_read(path), str(path)), path.resolve().parent, str(path)
+    return _checked(model, folder, label)
+
+
+def _checked(model: onnx.ModelProto, folder: Path | None, label: str) -> tuple[onnx.ModelProto, Path | None, str]:
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
         raise ModelError(f"{label} has no graph: it is cut off, or no ONNX model")
     if (odd := next((t for t in _texts(model) if not isinstance(t, str)), None)) is not None:

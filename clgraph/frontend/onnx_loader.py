@@ -6,14 +6,14 @@ No shape is inferred and nothing is checked that the graph's own rules do not ne
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
 import onnx
 
 from clgraph.errors import ClgraphError, ModelError, UnsupportedError
-from clgraph.frontend.files import Source, read_model
+from clgraph.frontend.files import Source, map_model
 from clgraph.frontend.inline import Label, inline
 from clgraph.frontend.nodes import ModelNode, attribute_value
 from clgraph.frontend.schema import Importers, opsets_of
@@ -34,17 +34,19 @@ def load_model(source: Source) -> Topology:
         ModelError: The file cannot be read, or what it holds is not a well-formed graph.
         UnsupportedError: Lists every operator, version and element type of the model that clgraph does not have.
     """
-    model, folder, label = read_model(source)
+    model, folder, label, mapped = map_model(source)
     importers = Importers(opsets_of(model, label))
     model, labels = inline(model)
-    return _Loader(model.graph, folder, importers).load(labels, model)
+    return _Loader(model.graph, folder, importers, mapped).load(labels, model)
 
 
 class _Loader:
     """One model being read."""
 
-    def __init__(self, graph: onnx.GraphProto, folder: Path | None, importers: Importers) -> None:
-        self.graph, self.folder, self.importers = graph, folder, importers
+    def __init__(
+        self, graph: onnx.GraphProto, folder: Path | None, importers: Importers, mapped: Mapping[str, Array]
+    ) -> None:
+        self.graph, self.folder, self.importers, self.mapped = graph, folder, importers, mapped
         self.tensors = {t.name: t for t in graph.initializer}
         self.data: dict[str, Array] = {}
         self.aliases: dict[str, str] = {}
@@ -195,7 +197,7 @@ class _Loader:
 
     def _find_constant(self, name: str) -> Array | None:
         if name not in self.data and name in self.tensors:
-            self.data[name] = read_tensor(self.tensors[name], f"constant {name!r}", self.folder)
+            self.data[name] = read_tensor(self.tensors[name], f"constant {name!r}", self.folder, self.mapped.get(name))
         return self.data.get(name)
 
     def _resolve(self, name: str) -> str:

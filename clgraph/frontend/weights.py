@@ -43,11 +43,12 @@ def dtype_of(code: int, what: str) -> DType:
     raise UnsupportedError(f"{what} has element type {TensorProto.DataType.Name(code)}, which clgraph does not hold")
 
 
-def read_tensor(tensor: onnx.TensorProto, what: str, folder: Path | None) -> Array:
+def read_tensor(tensor: onnx.TensorProto, what: str, folder: Path | None, raw: Array | None = None) -> Array:
     """Return the data of *tensor* as a read-only array.
 
     Args:
         folder: Where external data may lie; nothing outside it is opened.
+        raw: The bytes of ``raw_data``, where they were left out of *tensor*.
 
     Raises:
         ModelError: The data is missing, has another size than the shape says, or lies outside *folder*.
@@ -59,6 +60,8 @@ def read_tensor(tensor: onnx.TensorProto, what: str, folder: Path | None) -> Arr
     wanted = prod(shape) * dtype.itemsize
     if tensor.data_location == TensorProto.EXTERNAL:
         data = _external(tensor, what, folder, wanted)
+    elif raw is not None:
+        data = raw
     elif tensor.HasField("raw_data"):
         data = np.frombuffer(tensor.raw_data, np.uint8)
     else:
