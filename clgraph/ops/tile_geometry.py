@@ -95,8 +95,8 @@ def halo_refusal(layout: Layout, wanted: Halo) -> str | None:
 
 
 def post_refusal(q: Query[Any]) -> str | None:
-    """Say why the operations fused behind *q* cannot be a tile's list, or return ``None``."""
-    for fused in q.post:
+    """Say why the operations fused into *q* cannot be a tile's list, or return ``None``."""
+    for fused in q.fused:
         if fused.primitive.as_post(fused.slot) is None:
             return f"{fused.primitive} has no post-operation"
         if len(fused.operands) > 1:
@@ -106,6 +106,11 @@ def post_refusal(q: Query[Any]) -> str | None:
             if layout.format.blocks and layout.format != feature_blocked(q.outputs[0].rank):
                 return f"reads operands in plain formats or in its result's, not {layout.format}"
     return None
+
+
+def pre_steps(q: Query[Any]) -> tuple[PostStep, ...]:
+    """Return the operations in front of the blocked first input of *q*, as a list."""
+    return post_steps(q, lambda layout: operand_pitches(layout, q.inputs[0]), q.pre)
 
 
 def operand_pitches(layout: Layout, out: Layout) -> tuple[int, int, int, int, int]:

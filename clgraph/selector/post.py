@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from clgraph.core.layout import Layout
+from clgraph.graph.program import Fused
 from clgraph.selector.descriptor import NULL, PostStep, Ref
 from clgraph.selector.query import Query
 from clgraph.selector.sources import kernel_text
@@ -24,14 +25,17 @@ def post_codes() -> dict[str, int]:
     return {name.lower(): int(code) for name, code in _DEFINE.findall(kernel_text("post_codes.clh"))}
 
 
-def post_steps(q: Query[Any], pitches: Callable[[Layout], Sequence[int]]) -> tuple[PostStep, ...]:
-    """Return the list for a tile: one step a fused operation behind the primitive.
+def post_steps(
+    q: Query[Any], pitches: Callable[[Layout], Sequence[int]], of: Sequence[Fused] | None = None
+) -> tuple[PostStep, ...]:
+    """Return the list for a tile: one step a fused operation.
 
     Args:
         pitches: For an operand's layout, its floats from one n, c-block, y, x, lane to the next, 0 where broadcast.
+        of: The operations; those behind the primitive by default.
     """
     steps = []
-    for fused in q.post:
+    for fused in q.post if of is None else of:
         operation = fused.primitive.as_post(fused.slot)
         if operation is None:
             raise ValueError(f"{fused.primitive} has no post-operation")

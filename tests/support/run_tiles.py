@@ -7,7 +7,7 @@ tail lanes of the result, inputs at any alignment, pitches.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,23 @@ def pose(
     formats: Formats | None = None,
 ) -> Query[Any]:
     """Return the query on the layouts that *implementation* proposes, weights packed and halos in place."""
+    return _with_weights(
+        implementation,
+        _pose(device, implementation, primitive, layouts, arity, fused, constant, out_halo, formats),
+    )
+
+
+def _pose(
+    device: DeviceInfo,
+    implementation: AnyImplementation,
+    primitive: Primitive,
+    layouts: Sequence[Layout],
+    arity: int,
+    fused: Sequence[Fused] = (),
+    constant: Sequence[int] = (),
+    out_halo: Halo = (),
+    formats: Formats | None = None,
+) -> Query[Any]:
     outputs = primitive.infer([x.plain() for x in layouts[:arity]])
     q: Query[Any] = Query(primitive, tuple(layouts), outputs, device, arity, tuple(fused), frozenset(constant))
     wanted = formats or implementation.formats(q)[0]
@@ -56,10 +73,19 @@ def pose(
     q = q.with_layouts(tuple(inputs), tuple(outs))
     for slot, halo in implementation.halo(q).items():
         inputs[slot] = inputs[slot].with_halo(halo)
-    q = q.with_layouts(tuple(inputs), tuple(outs))
-    for slot, format in implementation.weights(q).items():
-        inputs[slot] = inputs[slot].with_format(format)
     return q.with_layouts(tuple(inputs), tuple(outs))
+
+
+def _with_weights(implementation: AnyImplementation, q: Query[Any]) -> Query[Any]:
+    """Return *q* on the weights that *implementation* asks for, as post_optimize_weights leaves it."""
+    inputs, primitive = list(q.inputs), q.primitive
+    for slot, asked in implementation.weights(q).items():
+        if isinstance(asked, Primitive):
+            (inputs[slot],) = asked.infer([inputs[slot]])
+            primitive = implementation.transformed(q)
+        else:
+            inputs[slot] = inputs[slot].with_format(asked)
+    return replace(q, primitive=primitive).with_layouts(tuple(inputs), q.outputs)
 
 
 @dataclass
@@ -128,6 +154,8 @@ def wanted(q: Query[Any], arrays: Sequence[Array]) -> Array:
     """Return the reference in float64, fused operations included."""
     exact = [a.astype(np.float64) for a in arrays]
     with np.errstate(all="ignore"):
+        for step in q.pre:
+            exact[0] = step.apply(exact[0], exact)
         (value,) = q.primitive.reference(*exact[: q.arity])
         for step in q.post:
             value = step.apply(value, exact)
@@ -153,8 +181,12 @@ def check_tiles(
         posed: What :func:`pose` takes.
     """
     arity = len(arrays) if arity is None else arity
-    q = pose(engine.info, implementation, primitive, [Layout.of(a) for a in arrays], arity=arity, **posed)
-    got = run_tiles(engine, implementation, q, arrays, misalign).astype(np.float64)
+    q = _pose(engine.info, implementation, primitive, [Layout.of(a) for a in arrays], arity, **posed)
+    given = list(arrays)
+    for slot, asked in implementation.weights(q).items():
+        if isinstance(asked, Primitive):
+            (given[slot],) = asked.reference(given[slot])
+    got = run_tiles(engine, implementation, _with_weights(implementation, q), given, misalign).astype(np.float64)
     want = wanted(q, arrays)
     np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
     allowed = roundings * U32 * ((0 if size is None else size) + np.abs(want)) + 1e-37

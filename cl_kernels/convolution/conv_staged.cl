@@ -1,0 +1,112 @@
+(long)n * d->scale_n + // Convolution of a blocked tensor (b_fs_yx / d->take_x_fsv16) with operations in front of it: scale, shift and activation, gates.
+//
+// A ticket is a strip of output rows, or a part of one row, of one image; all output channels. It first applies the
+// operations to the input pixels under its windows, all channels, into the worker's scratch, zeros where windows reach
+// beyond the input; then as conv_fsv16.cl. The input needs no halo.
+//
+// inp, in_n, in_c, in_y      clear_pixels(to, before);pixel (0, 0) of channel block 0; pitches in floats;  in_height, in_width, in_blocks, in_lanes
+// take_y, take_x             input rows and pixels from one staged one to the next: the strides of a 1x1 kernel without padding,
+//                            else 1; operands of the list are addressed by staged pixels
+// step_y, step_x             staged rows and pixels from one window to the next
+// pad_top, pad_left          staged zeros before the first row and pixel
+// dilation_y, dilation_x, kernel_y, kernel_x, channels   of the window; input channels
+// scale, shift               what each channel is first multiplied with, then added; CLGRAPH_NULL for 1 and 0
+// scale_n, scale_c, scale_l, shift_n, shift_c, shift_l   their floats from one image, block, lane to the next
+// below, above               bounds after that
+// pres                       how many operations of the list follow, still in front; the others are for the result
+// strip_rows, strip_chunks   rows of a ticket, chunks of a row of a ticket
+// strips, row_strips         tickets of one image, of one row of tickets
+// weights, bias, res, out, res_n, res_c, res_y, out_n, out_c, out_y, height, width, top, bottom, left, right, nb, groups,
+// lanes, widths, ids_0, ids_1, weight_group, row_chunks, chunk_width, low, high: as in conv_fsv16.cl
+//
+// Error as in micro_conv.cl, in of it being the staged value, which has one rounding an operation.
+#include "conv_chunks.clh"
+#include "fsv16.clh"
+
+// One staged row of one channel block: `count` pixels, the input's from x on, `take` apart.
+NOINLINE static void stage_row(__global const conv_staged_desc* d, __global char** banks, __global const float* in,
+                               __global float* to, const int x, const int count, const int n, const int block) {
+  const int lanes = block == d->in_blocks - 1 ? d->in_lanes : 16, take = d->take_x;
+  const float16 below = d->below, above = d->above;
+  float16 scale = 1.0f, shift = 0.0f;
+  if (d->scale != CLGRAPH_NULL)
+    scale = load_lanes(AT(const float, banks, d->scale) + (long)block * d->scale_c, d->scale_l,
+                       lanes);
+  if (d->shift != CLGRAPH_NULL)
+    shift = load_lanes(AT(const float, banks, d->shift) + (long)n * d->shift_n + (long)block * d->shift_c, d->shift_l,
+                       lanes);
+  for (int i = 0; i < count; i++) {
+    float16 v = LOAD16(in + (long)(x + i * take) * 16) * scale + shift;
+    v = v < below ? below : v;
+    STORE16(to + i * 16, v > above ? above : v);
+  }
+}
+
+static void clear_pixels(__global float* to, const int count) {
+  for (int i = 0; i < count; i++) STORE16(to + i * 16, (float16)(0.0f));
+}
+
+static void conv_staged(__global const conv_staged_desc* d, __global char** banks, __global char* scratch,
+                        const int ticket, __global const post_step* post, const int posts) {
+  const int n = ticket / d->strips, within = ticket - n * d->strips;
+  const int y0 = within / d->row_strips * d->strip_rows, y1 = min(y0 + d->strip_rows, d->height), width = d->width;
+  const int c0 = within % d->row_strips * d->strip_chunks, c1 = min(c0 + d->strip_chunks, d->row_chunks);
+  const int left = chunk_start(c0, d->row_chunks, d->chunk_width, width);
+  const int right = chunk_start(c1, d->row_chunks, d->chunk_width, width);
+  const int rows = (y1 - y0 - 1) * d->step_y + (d->kernel_y - 1) * d->dilation_y + 1;
+  const int pitch = (right - left - 1) * d->step_x + (d->kernel_x - 1) * d->dilation_x + 1;
+  const int first_y = y0 * d->step_y * d->take_y - d->pad_top, first_x = left * d->step_x * d->take_x - d->pad_left;
+  const int before = clamp(-first_x, 0, pitch);
+  const int inside = max(0, min(pitch, (d->in_width - 1 - first_x) / d->take_x + 1) - before);
+  __global float* stage = (__global float*)scratch;
+  __global const float* in = AT(const float, banks, d->inp) + (long)n * d->in_n;
+
+  for (int b = 0; b < d->in_blocks; b++)
+    for (int r = 0; r < rows; r++) {
+      __global float* to = stage + ((long)b * rows + r) * pitch * 16;
+      const int y = first_y + r * d->take_y;
+      if (y < 0 || y >= d->in_height || inside == 0) {
+        clear_pixels(to, pitch);
+        continue;
+      }
+      const int x = first_x + before * d->take_x;
+      stage_row(d, banks, in + (long)b * d->in_c + (long)y * d->in_y, to + before * 16, x, inside, n, b);
+      if (d->pres)
+        post_row(post, d->pres, banks, to + before * 16, n, b, y, x, inside,
+                 b == d->in_blocks - 1 ? d->in_lanes : block + b == d->groups * d->nb - 1 ? d->lanes : 16, 1);
+      
+      clear_pixels(to + (before + inside) * 16, pitch - before - inside);
+    }
+
+  for (int g = 0; g < d->groups; g++) {
+    const int block = g * d->nb;
+    __global const float *bias = 0, *res = 0;
+    if (d->bias != CLGRAPH_NULL) bias = AT(const float, banks, d->bias) + block * 16;
+    if (d->res != CLGRAPH_NULL) res = AT(const float, banks, d->res) + (long)n * d->res_n + (long)block * d->res_c;
+    __global const float* wp = AT(const float, banks, d->weights) + (long)g * d->weight_group;
+    __global float* out = AT(float, banks, d->out) + (long)n * d->out_n + (long)block * d->out_c;
+    for (int y = y0; y < y1; y++) {
+      __global const float* row = stage + (long)(y - y0) * d->step_y * pitch * 16;
+      for (int part = c0; part < c1; part++) {
+        const int x0 = chunk_start(part, d->row_chunks, d->chunk_width, width);
+        const int x1 = chunk_start(part + 1, d->row_chunks, d->chunk_width, width);
+        for (int x = x0; x < x1;) {
+          const int most = min(x1 - x, 15), wide = (int)(d->widths >> (4 * most)) & 15;
+          const int id = (int)((wide < 8 ? d->ids_0 : d->ids_1) >> (8 * (wide & 7))) & 255;
+          micro_conv(id, row + (x - left) * d->step_x * 16, wp, bias, res ? res + (long)y * d->res_y + x * 16 : 0,
+                     out + (long)y * d->out_y + x * 16, d->channels, d->kernel_y, d->kernel_x, rows * pitch * 16,
+                     d->dilation_y * pitch * 16, d->dilation_x * 16, d->step_x * 16, d->out_c, d->res_c, d->low, d->high,
+                     wp, 0);
+          x += wide;
+        }
+      }
+      for (int b = 0; b < d->nb; b++) {
+        __global float* plane = out + (long)b * d->out_c;
+        if (posts > d->pres)
+          post_row(post + d->pres, posts - d->pres, banks, plane + (long)y * d->out_y + left * 16, n, block + b, y, left,
+                   right - left, 16, 1);
+        zero_halo(plane, d->out_y, y, left, right - left, d->height, width, d->top, d->bottom, d->left, d->right);
+      }
+    }
+  }
+}

@@ -1,0 +1,155 @@
+"""Operations in front of convolutions and poolings against float64: what a ticket prepares in its scratch."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from clgraph.core.layout import Layout
+from clgraph.graph.program import Fused
+from clgraph.ops.activation import Activation
+from clgraph.ops.convolution import Convolution
+from clgraph.ops.convolution_staged_tiles import ConvStaged
+from clgraph.ops.eltwise import Eltwise
+from clgraph.selector.query import DeviceInfo
+from tests.support.run_tiles import any_halo, check_tiles, pose, post_list
+
+PRES = (
+    "scale shift relu",
+    "gate",
+    "relu",
+    "gate sigmoid",
+    "shift clip",
+    "add relu",
+    "scale row",
+    "hard_swish scale",
+    "scale scale",
+    "shift scale",
+)
+
+
+def pre_list(words, shape, arrays, rng):
+    """Return the operations in front (operands appended to *arrays*) and a bound of a staged value's size.
+
+    Inputs and operands are below 4 in size; a bound of 1 for what follows a clip or sigmoid.
+    """
+    fused, size = [], 4.0
+
+    def operand(of):
+        arrays.append(np.clip(rng.standard_normal(of), -4, 4).astype(np.float32))
+        return (len(arrays) - 1,)
+
+    for word in words.split():
+        if word in ("scale", "shift", "row"):
+            of = shape[-1:] if word == "row" else (shape[1], *(1 for _ in shape[2:]))
+            fused.append(Fused(Eltwise("mul" if word == "scale" else "add"), operand(of), 0, "pre"))
+            size = size * 4 if word == "scale" else size + 4
+        elif word == "gate":
+            fused.append(Fused(Eltwise("mul"), operand((*shape[:2], *(1 for _ in shape[2:]))), 1, "pre"))
+            size *= 4
+        elif word == "add":
+            fused.append(Fused(Eltwise("add"), operand(shape), 0, "pre"))
+            size += 4
+        elif word == "clip":
+            fused.append(Fused(Activation("clip", 0.5, 2.0), where="pre"))
+        elif word == "hard_swish":
+            fused.append(Fused(Activation("hard_swish", 1 / 6, 0.5), where="pre"))
+        else:
+            fused.append(Fused(Activation(word), where="pre"))
+    return fused, size
+
+
+def draw(seed, words, kernel, channels, outputs, side, strides=(1, 1), pads=((0, 0), (0, 0)), dilations=(1, 1)):
+    """Return primitive, arrays, how many are its own, fused operations, roundings and size for check_tiles."""
+    rng = np.random.default_rng(seed)
+    shape = (1 + seed % 2, channels, *side)
+    arrays = [np.clip(rng.standard_normal(shape), -4, 4).astype(np.float32)]
+    arrays += [rng.standard_normal(s).astype(np.float32) for s in ((outputs, channels, *kernel), (outputs,))]
+    arrays = arrays[: 2 + seed % 2]
+    arity = len(arrays)
+    primitive = Convolution(strides, dilations, pads)
+    out = primitive.infer([Layout.of(a) for a in arrays])[0].shape
+    fused, size = pre_list(words, shape, arrays, rng)
+    behind, slope = post_list(("", "relu", "add hard_swish", "gate", "row sigmoid")[seed % 5], out, arrays, rng)
+    # A staged value below `size` has at most 12 roundings of its own beside the n of the sum.
+    weights = np.abs(arrays[1]).sum((1, 2, 3)).max()
+    roundings = slope * (arrays[1][0].size + 12 + 20)
+    return primitive, arrays, arity, (*fused, *behind), roundings, size * weights + 8, rng
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("words", PRES)
+@pytest.mark.parametrize("seed", range(4))
+def test_operations_in_front_of_points_agree_with_float64(engine, words, seed):
+    channels, outputs = ((32, 48), (17, 33), (70, 16), (3, 128))[seed]
+    side = ((14, 15), (31, 17), (7, 7), (40, 33))[seed]
+    strides = ((1, 1), (2, 2), (1, 1), (2, 3))[seed]
+    primitive, arrays, arity, fused, roundings, size, rng = draw(
+        seed + 10 * PRES.index(words), words, (1, 1), channels, outputs, side, strides
+    )
+    given = {"arity": arity, "size": np.float64(size), "constant": tuple(range(1, arity)), "fused": fused}
+    check_tiles(engine, ConvStaged, primitive, arrays, roundings, **given, out_halo=any_halo(rng, 4))
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("seed", range(20))
+def test_windows_over_the_edge_see_zeros_whatever_stands_in_front(engine, seed):
+    rng = np.random.default_rng(seed)
+    kernel = ((3, 3), (1, 3), (5, 5), (2, 2), (1, 1))[seed % 5]
+    strides = tuple(int(s) for s in rng.integers(1, 4, 2))
+    pads = tuple((int(a), int(b)) for a, b in rng.integers(0, 3, (2, 2)))
+    dilations = (1, 1) if seed % 3 else (2, 1)
+    side = tuple(int(s) for s in rng.integers(9, 45, 2))
+    words = ("scale shift relu", "clip", "shift sigmoid", "add")[seed % 4]
+    channels, outputs = int(rng.integers(1, 70)), int(rng.integers(1, 70))
+    primitive, arrays, arity, fused, roundings, size, rng = draw(
+        seed, words, kernel, channels, outputs, side, strides, pads, dilations
+    )
+    given = {"arity": arity, "size": np.float64(size), "constant": tuple(range(1, arity)), "fused": fused}
+    check_tiles(engine, ConvStaged, primitive, arrays, roundings, **given, out_halo=any_halo(rng, 4))
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("shape", [(1024, 32, 7), (512, 128, 14), (64, 128, 56)])
+def test_strips_of_many_channels_agree_with_float64(engine, shape):
+    channels, outputs, side = shape
+    primitive, arrays, arity, fused, roundings, size, _ = draw(
+        0, "scale shift relu", (1, 1), channels, outputs, (side, side)
+    )
+    given = {"arity": arity, "size": np.float64(size), "constant": (1,), "fused": fused}
+    check_tiles(engine, ConvStaged, primitive, arrays, roundings, **given)
+
+
+@pytest.mark.opencl
+def test_nan_in_front_reaches_every_window_over_it(engine):
+    primitive, arrays, arity, fused, roundings, size, _ = draw(
+        0, "scale shift relu", (3, 3), 17, 16, (9, 9), pads=((1, 1), (1, 1))
+    )
+    arrays[0][0, 3, 4, 4] = np.nan
+    given = {"arity": arity, "size": np.float64(size), "constant": (1,), "fused": fused}
+    check_tiles(engine, ConvStaged, primitive, arrays, roundings, **given)
+
+
+def test_nothing_in_front_groups_and_moving_weights_are_refused_with_the_reason():
+    primitive, arrays, arity, fused, *_ = draw(0, "relu", (1, 1), 32, 32, (8, 8))
+    layouts = [Layout.of(a) for a in arrays]
+
+    def reason(constant=(1,), **changes):
+        q = pose(DeviceInfo(), ConvStaged, primitive, layouts, arity=arity, fused=fused, constant=constant)
+        return ConvStaged.refusal(replace(q, **changes))
+
+    assert reason() is None
+    assert "in front of them" in str(reason(fused=()))
+    assert "one group" in str(reason(primitive=replace(primitive, groups=2)))
+    assert "constant weights" in str(reason(constant=()))
+
+
+@pytest.mark.parametrize("simd", [16, 8])
+def test_scratch_stays_within_the_second_level_cache_for_real_layers(simd):
+    for channels, side in ((64, 56), (512, 28), (1024, 14), (1024, 7), (2048, 7)):
+        primitive, arrays, arity, fused, *_ = draw(0, "relu", (1, 1), channels, 16, (side, side))
+        layouts = [Layout.of(a) for a in arrays]
+        q = pose(DeviceInfo(simd=simd), ConvStaged, primitive, layouts, arity=arity, fused=fused, constant=(1,))
+        (tile,) = ConvStaged.plan(q).steps
+        assert tile.scratch <= 256 * 1024
+        assert tile.tickets >= 2
