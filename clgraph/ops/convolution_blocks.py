@@ -98,14 +98,14 @@ def best_block(simd: int, pixel: int, stride: int, width: int, blocks: int, taps
         for ur in wide:
             chunks = -(-width // ur)
             narrow, wider = divmod(width, chunks)
-            even = (chunks - wider) * _pieces(narrow, nb, wide, taps) + wider * _pieces(narrow + 1, nb, wide, taps)
-            fixed = width // ur * _pieces(ur, nb, wide, taps) + _pieces(width % ur, nb, wide, taps)
+            even = (chunks - wider) * row_cost(narrow, nb, wide, taps) + wider * row_cost(narrow + 1, nb, wide, taps)
+            fixed = width // ur * row_cost(ur, nb, wide, taps) + row_cost(width % ur, nb, wide, taps)
             for cost, chunk_width in ((even, 0), (fixed, ur)):
                 found.append(Block(pixel, kind, nb, chunks, chunk_width, cost * (blocks // nb)))
     return min(found, key=lambda b: (b.cost, b.chunks, b.chunk_width))
 
 
-def _pieces(size: int, nb: int, wide: tuple[int, ...], taps: int) -> float:
+def row_cost(size: int, nb: int, wide: tuple[int, ...], taps: int) -> float:
     """Return the time a tap of *size* pixels put together from instances; entering one costs about 40 half-cycles."""
     cost = 0.0
     while size:

@@ -101,9 +101,18 @@ class Implementation(ABC, Generic[P]):
         return (Formats(plain, tuple(Format.plain(x.rank) for x in q.outputs)),)
 
     @classmethod
-    def weights(cls, q: Query[P]) -> Mapping[int, Format]:
-        """Return the formats it asks for of constant inputs, by slot; the plan may rely on them."""
+    def weights(cls, q: Query[P]) -> Mapping[int, Format | Primitive]:
+        """Return what it asks for in place of constant inputs, by slot; the plan may rely on it.
+
+        Either another format, or what a primitive makes of the constant; then :meth:`transformed` names the primitive
+        that the node becomes, of which nothing more is asked.
+        """
         return {}
+
+    @classmethod
+    def transformed(cls, q: Query[P]) -> Primitive:
+        """Return the primitive that computes the same from inputs that a primitive of :meth:`weights` has made."""
+        return q.primitive
 
     @classmethod
     def halo(cls, q: Query[P]) -> Mapping[int, Halo]:
