@@ -121,15 +121,17 @@ class Explanation:
     def __getitem__(self, name: str) -> NodeReport:
         """Return the node called *name*, or the one that the ONNX node of that name has become.
 
+        Nodes that passes have added, such as reorders, come after the node that they were added for.
+
         Raises:
             OptionError: There is none.
         """
         for node in self.nodes:
             if node.name == name:
                 return node
-        for node in self.nodes:
-            if name in node.origin:
-                return node
+        stems = sorted((n for n in self.nodes if name in n.origin), key=lambda n: n.name not in n.origin)
+        if stems:
+            return stems[0]
         raise OptionError(f"no node is called {name!r} or stems from one of that name")
 
     def to_json(self) -> str:
