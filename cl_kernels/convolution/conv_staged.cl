@@ -1,19 +1,17 @@
-(long)n * d->scale_n + // Convolution of a blocked tensor (b_fs_yx / d->take_x_fsv16) with operations in front of it: scale, shift and activation, gates.
+// Convolution of a blocked tensor (b_fs_yx_fsv16) with operations in front of it: scale, shift and activation, gates.
 //
 // A ticket is a strip of output rows, or a part of one row, of one image; all output channels. It first applies the
 // operations to the input pixels under its windows, all channels, into the worker's scratch, zeros where windows reach
 // beyond the input; then as conv_fsv16.cl. The input needs no halo.
 //
-// inp, in_n, in_c, in_y      clear_pixels(to, before);pixel (0, 0) of channel block 0; pitches in floats;  in_height, in_width, in_blocks, in_lanes
-// take_y, take_x             input rows and pixels from one staged one to the next: the strides of a 1x1 kernel without padding,
-//                            else 1; operands of the list are addressed by staged pixels
+// inp, in_n, in_c, in_y      pixel (0, 0) of channel block 0; pitches in floats;  in_height, in_width, in_blocks,
+//                            in_lanes
+// take_y, take_x             input rows and pixels from one staged one to the next: the strides of a 1x1 kernel without
+//                            padding, else 1; operands of the list are addressed by staged pixels
 // step_y, step_x             staged rows and pixels from one window to the next
 // pad_top, pad_left          staged zeros before the first row and pixel
 // dilation_y, dilation_x, kernel_y, kernel_x, channels   of the window; input channels
-// scale, shift               what each channel is first multiplied with, then added; CLGRAPH_NULL for 1 and 0
-// scale_n, scale_c, scale_l, shift_n, shift_c, shift_l   their floats from one image, block, lane to the next
-// below, above               bounds after that
-// pres                       how many operations of the list follow, still in front; the others are for the result
+// scale, shift, scale_n, scale_c, scale_l, shift_n, shift_c, shift_l, below, above, pres   as in staging.clh
 // strip_rows, strip_chunks   rows of a ticket, chunks of a row of a ticket
 // strips, row_strips         tickets of one image, of one row of tickets
 // weights, bias, res, out, res_n, res_c, res_y, out_n, out_c, out_y, height, width, top, bottom, left, right, nb, groups,
@@ -22,25 +20,7 @@
 // Error as in micro_conv.cl, in of it being the staged value, which has one rounding an operation.
 #include "conv_chunks.clh"
 #include "fsv16.clh"
-
-// One staged row of one channel block: `count` pixels, the input's from x on, `take` apart.
-NOINLINE static void stage_row(__global const conv_staged_desc* d, __global char** banks, __global const float* in,
-                               __global float* to, const int x, const int count, const int n, const int block) {
-  const int lanes = block == d->in_blocks - 1 ? d->in_lanes : 16, take = d->take_x;
-  const float16 below = d->below, above = d->above;
-  float16 scale = 1.0f, shift = 0.0f;
-  if (d->scale != CLGRAPH_NULL)
-    scale = load_lanes(AT(const float, banks, d->scale) + (long)block * d->scale_c, d->scale_l,
-                       lanes);
-  if (d->shift != CLGRAPH_NULL)
-    shift = load_lanes(AT(const float, banks, d->shift) + (long)n * d->shift_n + (long)block * d->shift_c, d->shift_l,
-                       lanes);
-  for (int i = 0; i < count; i++) {
-    float16 v = LOAD16(in + (long)(x + i * take) * 16) * scale + shift;
-    v = v < below ? below : v;
-    STORE16(to + i * 16, v > above ? above : v);
-  }
-}
+#include "staging.clh"
 
 static void clear_pixels(__global float* to, const int count) {
   for (int i = 0; i < count; i++) STORE16(to + i * 16, (float16)(0.0f));
@@ -58,6 +38,7 @@ static void conv_staged(__global const conv_staged_desc* d, __global char** bank
   const int first_y = y0 * d->step_y * d->take_y - d->pad_top, first_x = left * d->step_x * d->take_x - d->pad_left;
   const int before = clamp(-first_x, 0, pitch);
   const int inside = max(0, min(pitch, (d->in_width - 1 - first_x) / d->take_x + 1) - before);
+  const staging_heads heads = STAGING_OF(d);
   __global float* stage = (__global float*)scratch;
   __global const float* in = AT(const float, banks, d->inp) + (long)n * d->in_n;
 
@@ -70,11 +51,9 @@ static void conv_staged(__global const conv_staged_desc* d, __global char** bank
         continue;
       }
       const int x = first_x + before * d->take_x;
-      stage_row(d, banks, in + (long)b * d->in_c + (long)y * d->in_y, to + before * 16, x, inside, n, b);
-      if (d->pres)
-        post_row(post, d->pres, banks, to + before * 16, n, b, y, x, inside,
-                 b == d->in_blocks - 1 ? d->in_lanes : block + b == d->groups * d->nb - 1 ? d->lanes : 16, 1);
-      
+      stage_row(heads, banks, post, in + (long)b * d->in_c + (long)y * d->in_y + x * 16, to + before * 16, n, b, y,
+                x / d->take_x, inside, d->take_x, b == d->in_blocks - 1 ? d->in_lanes : 16);
+      clear_pixels(to, before);
       clear_pixels(to + (before + inside) * 16, pitch - before - inside);
     }
 
@@ -104,7 +83,7 @@ static void conv_staged(__global const conv_staged_desc* d, __global char** bank
         __global float* plane = out + (long)b * d->out_c;
         if (posts > d->pres)
           post_row(post + d->pres, posts - d->pres, banks, plane + (long)y * d->out_y + left * 16, n, block + b, y, left,
-                   right - left, 16, 1);
+                   right - left, block + b == d->groups * d->nb - 1 ? d->lanes : 16, 1);
         zero_halo(plane, d->out_y, y, left, right - left, d->height, width, d->top, d->bottom, d->left, d->right);
       }
     }

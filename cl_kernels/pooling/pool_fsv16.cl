@@ -11,9 +11,12 @@
 // average   0: maximum, NaN where the window holds one; 1: average;  padded: count the padding
 // blocks, lanes                    channel blocks of an image, channels of the last
 // strips, strip_rows               tickets of a block, rows of a ticket
+// staged                           1: operations stand in front, and the rows under a window are staged in scratch first
+// scale, shift, scale_n, scale_c, scale_l, shift_n, shift_c, shift_l, below, above, pres   as in staging.clh
 //
 // Error of an average of n: n 2^-24 times the average of absolute values, and one rounding.
 #include "fsv16.clh"
+#include "staging.clh"
 
 // The window elements first <= k < end with 0 <= at + k * dilation < size.
 static int2 pool_clip(const int at, const int taps, const int dilation, const int size) {
@@ -23,13 +26,14 @@ static int2 pool_clip(const int at, const int taps, const int dilation, const in
 }
 
 // Maximum or average (by `average`) of the windows of one output row, whose rows are the first <= i < end of `rows` from
-// `in` on, to `out`. A maximum by comparison skips NaN, which the sum of all elements shows cheaply; `exact` keeps them.
+// `in` on, `pitch` floats apart, to `out`. A maximum by comparison skips NaN, which the sum of all elements shows cheaply; `exact` keeps them.
 // Returns that sum.
 NOINLINE static float16 pool_row(__global const pool_fsv16_desc* d, __global const float* restrict in,
-                                 __global float* restrict out, const int rows, const int all_rows, const int exact) {
+                                 __global float* restrict out, const int rows, const int all_rows, const int pitch,
+                                 const int exact) {
   const int width = d->width, in_width = d->in_width, average = d->average, padded = d->padded;
   const int stride = d->stride_x, dilation = d->dilation_x, taps = d->kernel_x, left = d->pad_left;
-  const int padded_width = in_width + left + d->pad_right, pitch = d->dilation_y * d->in_y;
+  const int padded_width = in_width + left + d->pad_right;
   float16 seen = 0.0f;
   for (int x = 0; x < width; x++) {
     const int at = x * stride - left;
@@ -60,6 +64,8 @@ static void pool_fsv16(__global const pool_fsv16_desc* d, __global char** banks,
   const int strip = ticket % d->strips, block = ticket / d->strips % d->blocks, n = ticket / d->strips / d->blocks;
   const int y1 = min((strip + 1) * d->strip_rows, d->height), width = d->width;
   const int lanes = block == d->blocks - 1 ? d->lanes : 16;
+  const staging_heads heads = STAGING_OF(d);
+  __global float* stage = (__global float*)scratch;
   __global const float* in = AT(const float, banks, d->inp) + (long)n * d->in_n + (long)block * d->in_c;
   __global float* out = AT(float, banks, d->out) + (long)n * d->out_n + (long)block * d->out_c;
 
@@ -69,9 +75,18 @@ static void pool_fsv16(__global const pool_fsv16_desc* d, __global char** banks,
     const int2 all = pool_clip(at + d->pad_top, d->kernel_y, d->dilation_y, d->in_height + d->pad_top + d->pad_bottom);
     __global const float* from = in + (long)(at + k.x * d->dilation_y) * d->in_y;
     __global float* to = out + (long)y * d->out_y;
-    const float16 seen = pool_row(d, from, to, k.y - k.x, all.y - all.x, 0);
-    if (!d->average && any(seen != seen)) pool_row(d, from, to, k.y - k.x, all.y - all.x, 1);
-    if (posts) post_row(post, posts, banks, to, n, block, y, 0, width, lanes, 1);
+    const int rows = k.y - k.x, all_rows = all.y - all.x;
+    int pitch = d->dilation_y * d->in_y;
+    if (d->staged) {
+      for (int r = 0; r < rows; r++)
+        stage_row(heads, banks, post, from + (long)r * pitch, stage + r * d->in_width * 16, n, block,
+                  at + (k.x + r) * d->dilation_y, 0, d->in_width, 1, lanes);
+      from = stage;
+      pitch = d->in_width * 16;
+    }
+    const float16 seen = pool_row(d, from, to, rows, all_rows, pitch, 0);
+    if (!d->average && any(seen != seen)) pool_row(d, from, to, rows, all_rows, pitch, 1);
+    if (posts > d->pres) post_row(post + d->pres, posts - d->pres, banks, to, n, block, y, 0, width, lanes, 1);
     zero_halo(out, d->out_y, y, 0, width, d->height, width, d->top, d->bottom, d->left, d->right);
   }
 }

@@ -10,7 +10,7 @@ from clgraph.core.format import Format
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.convolution_blocks import BLOCKED, Block, best_block, ids
 from clgraph.ops.convolution_tiles import TILE, square, weights_refusal
-from clgraph.ops.staging import staged_formats, staging
+from clgraph.ops.staging import VECTOR_SECONDS, staged_formats, staging
 from clgraph.ops.tile_cost import Split, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.ops.tile_geometry import (
     LANES,
@@ -34,9 +34,6 @@ STAGED_BYTES = 192 * 1024
 
 MOST_BYTES = 512 * 1024
 """Most scratch for the smallest ticket there can be."""
-
-VECTOR_SECONDS = 1.0e-9
-"""One vector staged; one operation of the list takes as long."""
 
 
 @descriptor("conv_staged", micros=("micro_conv",))
@@ -258,14 +255,11 @@ class ConvStaged(Implementation[Convolution]):
         before = staging(q, s.take[1])
         table = ids(q.device.simd, BLOCKED, s.block.stride, s.block.nb)
         res, res_n, res_c, res_y = residual_ref(q, registers)
-        scale, shift = before.scale, before.shift
         top, bottom, left, right = y.halo
         channels, tickets = q.inputs[1].shape[1], s.rows.parts * s.chunks.parts
         flat = s.height != y.height or s.width != y.width
         desc = ConvStagedDesc(
             inp=x.at("in0"),
-            scale=scale[0],
-            shift=shift[0],
             weights=Ref("in1"),
             bias=Ref("in2") if q.arity > 2 else NULL,
             out=y.at("out0"),
@@ -280,13 +274,6 @@ class ConvStaged(Implementation[Convolution]):
             in_width=s.width if flat else x.width,
             in_blocks=x.blocks,
             in_lanes=x.lanes,
-            scale_n=scale[1],
-            scale_c=scale[2],
-            scale_l=scale[3],
-            shift_n=shift[1],
-            shift_c=shift[2],
-            shift_l=shift[3],
-            pres=len(before.rest),
             take_y=s.take[0],
             take_x=s.take[1],
             step_y=s.step[0],
@@ -320,10 +307,9 @@ class ConvStaged(Implementation[Convolution]):
             row_chunks=s.block.chunks,
             chunk_width=s.block.chunk_width,
             weight_group=-(-channels // LANES) * LANES * prod(s.kernel) * s.block.nb * LANES,
-            below=before.below,
-            above=before.above,
             low=registers.low,
             high=registers.high,
+            **before.fields,
         )
         post = (*before.rest, *blocked_posts(q, registers.taken))
         return Plan((Tile("conv_staged", desc, tickets * y.batch, scratch=s.scratch, post=post),))

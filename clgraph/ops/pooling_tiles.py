@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
-from clgraph.ops.convolution_tiles import TILE, square, wanted_formats
+from clgraph.ops.convolution_tiles import TILE, square
 from clgraph.ops.pooling import Pooling
+from clgraph.ops.staging import VECTOR_SECONDS, staged_formats, staging
 from clgraph.ops.tile_cost import Split, split, step_seconds, ticket_seconds
-from clgraph.ops.tile_geometry import blocked_posts, blocked_refusal, planes, post_refusal
-from clgraph.selector.descriptor import Descriptor, Int, Pointer, descriptor
+from clgraph.ops.tile_geometry import LANES, blocked_posts, blocked_refusal, planes, post_refusal
+from clgraph.selector.descriptor import Descriptor, Float, Int, Pointer, descriptor
 from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.plan import Plan, Tile
+from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import Query
 
 TAP_SECONDS = 1.0e-9
@@ -23,6 +26,8 @@ class PoolFsv16Desc(Descriptor):
 
     inp: Pointer
     out: Pointer
+    scale: Pointer
+    shift: Pointer
     in_n: Int
     in_c: Int
     in_y: Int
@@ -53,10 +58,24 @@ class PoolFsv16Desc(Descriptor):
     lanes: Int
     strips: Int
     strip_rows: Int
+    staged: Int
+    scale_n: Int
+    scale_c: Int
+    scale_l: Int
+    shift_n: Int
+    shift_c: Int
+    shift_l: Int
+    pres: Int
+    below: Float
+    above: Float
 
 
 def _row_seconds(q: Query[Pooling]) -> float:
-    return q.outputs[0].shape[-1] * (prod(q.primitive.kernel) + 4) * TAP_SECONDS
+    pooled = q.outputs[0].shape[-1] * (prod(q.primitive.kernel) + 4) * TAP_SECONDS
+    if not q.pre:
+        return pooled
+    staged = square(q.primitive.kernel)[0] * q.inputs[0].shape[-1]
+    return pooled + staged * VECTOR_SECONDS * (1 + len(staging(q).rest))
 
 
 def _strips(q: Query[Pooling]) -> Split:
@@ -67,9 +86,9 @@ def _strips(q: Query[Pooling]) -> Split:
     return split(rows, row, max(wanted, row * rows * planes_of / (64 * q.device.workers)), 1)
 
 
-@implements(Pooling, name="pooling.fsv16", serves=TILE)
+@implements(Pooling, name="pooling.fsv16", serves=replace(TILE, prefuses=FUSABLE))
 class PoolFsv16(Implementation[Pooling]):
-    """One 16-channel vector an output pixel, the window clipped to the input."""
+    """One 16-channel vector an output pixel, the window clipped to the input; with operations in front, staged."""
 
     @classmethod
     def limits(cls, q: Query[Pooling]) -> str | None:
@@ -79,7 +98,7 @@ class PoolFsv16(Implementation[Pooling]):
 
     @classmethod
     def formats(cls, q: Query[Pooling]) -> tuple[Formats, ...]:
-        return wanted_formats(q)
+        return staged_formats(q)
 
     @classmethod
     def cost(cls, q: Query[Pooling]) -> float:
@@ -94,6 +113,7 @@ class PoolFsv16(Implementation[Pooling]):
         kernel, stride, dilation = square(p.kernel), square(p.strides), square(p.dilations)
         pads = p.pads if len(p.pads) == 2 else ((0, 0), *p.pads)
         top, bottom, left, right = y.halo
+        before = staging(q)
         desc = PoolFsv16Desc(
             inp=x.at("in0"),
             out=y.at("out0"),
@@ -127,5 +147,9 @@ class PoolFsv16(Implementation[Pooling]):
             lanes=y.lanes,
             strips=strips.parts,
             strip_rows=strips.each,
+            staged=int(bool(q.pre)),
+            **before.fields,
         )
-        return Plan((Tile("pool_fsv16", desc, y.batch * y.blocks * strips.parts, post=blocked_posts(q)),))
+        scratch = kernel[0] * x.width * LANES * 4 if q.pre else 0
+        post = (*before.rest, *blocked_posts(q))
+        return Plan((Tile("pool_fsv16", desc, y.batch * y.blocks * strips.parts, scratch=scratch, post=post),))

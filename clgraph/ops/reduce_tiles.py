@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from clgraph.core.format import Format, feature_blocked
 from clgraph.ops.convolution_tiles import TILE
 from clgraph.ops.reduce import Reduce
+from clgraph.ops.staging import VECTOR_SECONDS, staging
 from clgraph.ops.tile_cost import Split, split, step_seconds, ticket_seconds
 from clgraph.ops.tile_geometry import LANES, blocked_posts, blocked_refusal, planes, post_refusal
 from clgraph.selector.descriptor import Descriptor, Float, Int, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.plan import Plan, Tile
+from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import Query
 
 PIXEL_SECONDS = 1.5e-9
@@ -24,6 +27,8 @@ class ReduceSpatialFsv16Desc(Descriptor):
 
     inp: Pointer
     out: Pointer
+    scale: Pointer
+    shift: Pointer
     in_n: Int
     in_c: Int
     in_y: Int
@@ -41,16 +46,30 @@ class ReduceSpatialFsv16Desc(Descriptor):
     bottom: Int
     left: Int
     right: Int
-    scale: Float
+    staged: Int
+    scale_n: Int
+    scale_c: Int
+    scale_l: Int
+    shift_n: Int
+    shift_c: Int
+    shift_l: Int
+    pres: Int
+    mean: Float
+    below: Float
+    above: Float
+
+
+def _pixel_seconds(q: Query[Reduce]) -> float:
+    return PIXEL_SECONDS + (VECTOR_SECONDS * (1 + len(staging(q).rest)) if q.pre else 0.0)
 
 
 def _tickets(q: Query[Reduce]) -> Split:
     n, c, *spatial = q.inputs[0].shape
-    block = prod(spatial) * PIXEL_SECONDS
+    block = prod(spatial) * _pixel_seconds(q)
     return split(-(-c // LANES), block, ticket_seconds(block * n * -(-c // LANES), q.device), q.device.workers)
 
 
-@implements(Reduce, name="reduce.spatial_fsv16", serves=TILE)
+@implements(Reduce, name="reduce.spatial_fsv16", serves=replace(TILE, prefuses=FUSABLE))
 class ReduceSpatialFsv16(Implementation[Reduce]):
     """Sum, mean or maximum over all pixels of a channel; the axes go or stay with size 1."""
 
@@ -73,13 +92,15 @@ class ReduceSpatialFsv16(Implementation[Reduce]):
     def formats(cls, q: Query[Reduce]) -> tuple[Formats, ...]:
         x, y = q.inputs[0], q.outputs[0]
         out = feature_blocked(y.rank) if y.rank > 2 else Format.plain(y.rank)
-        operands = (out if o.shape == y.shape else None for o in q.inputs[1:])
-        return (Formats((feature_blocked(x.rank), *operands), (out,)),)
+        meets = {s: (x, feature_blocked(x.rank)) for f in q.pre for s in f.operands}
+        operands = [(o, *meets.get(s, (y, out))) for s, o in enumerate(q.inputs) if s]
+        wanted = (format if o.shape == met.shape else None for o, met, format in operands)
+        return (Formats((feature_blocked(x.rank), *wanted), (out,)),)
 
     @classmethod
     def cost(cls, q: Query[Reduce]) -> float:
         n, c, *spatial = q.inputs[0].shape
-        work = n * -(-c // LANES) * prod(spatial) * PIXEL_SECONDS
+        work = n * -(-c // LANES) * prod(spatial) * _pixel_seconds(q)
         return step_seconds(q.device, work, q.inputs[0].nbytes / 4, _tickets(q).parts * n)
 
     @classmethod
@@ -87,6 +108,7 @@ class ReduceSpatialFsv16(Implementation[Reduce]):
         x, y, t, function = planes(q.inputs[0]), q.outputs[0], _tickets(q), q.primitive.function
         blocked = planes(y) if y.rank > 2 else None
         top, bottom, left, right = blocked.halo if blocked else (0, 0, 0, 0)
+        before = staging(q)
         desc = ReduceSpatialFsv16Desc(
             inp=x.at("in0"),
             out=blocked.at("out0") if blocked else Ref("out0"),
@@ -107,6 +129,10 @@ class ReduceSpatialFsv16(Implementation[Reduce]):
             bottom=bottom,
             left=left,
             right=right,
-            scale=1.0 / (x.height * x.width) if function == "mean" else 1.0,
+            mean=1.0 / (x.height * x.width) if function == "mean" else 1.0,
+            staged=int(bool(q.pre)),
+            **before.fields,
         )
-        return Plan((Tile("reduce_spatial_fsv16", desc, t.parts * x.batch, post=blocked_posts(q)),))
+        scratch = x.width * LANES * 4 if q.pre else 0
+        post = (*before.rest, *blocked_posts(q))
+        return Plan((Tile("reduce_spatial_fsv16", desc, t.parts * x.batch, scratch=scratch, post=post),))

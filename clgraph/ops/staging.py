@@ -11,6 +11,9 @@ from clgraph.selector.descriptor import NULL, PostStep, Ref
 from clgraph.selector.implementation import Formats
 from clgraph.selector.query import Query
 
+VECTOR_SECONDS = 1.0e-9
+"""One vector staged; one operation of the list takes as long."""
+
 Operand = tuple[Ref, int, int, int]
 """A vector of channels: its place and its floats from one image, block, lane to the next."""
 
@@ -26,6 +29,16 @@ class Staging:
     below: float
     above: float
     rest: tuple[PostStep, ...]
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields of a descriptor that stages."""
+        vectors = {
+            name: value
+            for what, operand in (("scale", self.scale), ("shift", self.shift))
+            for name, value in zip((what, f"{what}_n", f"{what}_c", f"{what}_l"), operand, strict=True)
+        }
+        return vectors | {"below": self.below, "above": self.above, "pres": len(self.rest)}
 
 
 def staging(q: Query[Any], take: int = 1) -> Staging:

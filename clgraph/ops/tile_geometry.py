@@ -103,8 +103,9 @@ def post_refusal(q: Query[Any]) -> str | None:
             return f"{fused.primitive} reads more than one operand"
         for slot in fused.operands:
             layout = q.inputs[slot]
-            if layout.format.blocks and layout.format != feature_blocked(q.outputs[0].rank):
-                return f"reads operands in plain formats or in its result's, not {layout.format}"
+            met = q.inputs[0] if fused.where == "pre" else q.outputs[0]
+            if layout.format.blocks and layout.format != feature_blocked(met.rank):
+                return f"reads operands in plain formats or in that of what they meet, not {layout.format}"
     return None
 
 

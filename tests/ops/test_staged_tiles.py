@@ -11,6 +11,10 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.convolution_staged_tiles import ConvStaged
 from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.pooling import Pooling
+from clgraph.ops.pooling_tiles import PoolFsv16
+from clgraph.ops.reduce import Reduce
+from clgraph.ops.reduce_tiles import ReduceSpatialFsv16
 from clgraph.selector.query import DeviceInfo
 from tests.support.run_tiles import any_halo, check_tiles, pose, post_list
 
@@ -153,3 +157,42 @@ def test_scratch_stays_within_the_second_level_cache_for_real_layers(simd):
         (tile,) = ConvStaged.plan(q).steps
         assert tile.scratch <= 256 * 1024
         assert tile.tickets >= 2
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("function", ["max", "average"])
+@pytest.mark.parametrize("words", PRES)
+@pytest.mark.parametrize("seed", range(3))
+def test_operations_in_front_of_a_pooling_agree_with_float64(engine, function, words, seed):
+    rng = np.random.default_rng(seed + 10 * PRES.index(words))
+    shape = (1 + seed % 2, int(rng.integers(1, 50)), *(int(s) for s in rng.integers(6, 30, 2)))
+    arrays = [np.clip(rng.standard_normal(shape), -4, 4).astype(np.float32)]
+    kernel = tuple(int(k) for k in rng.integers(1, 4, 2))
+    pads = tuple((int(rng.integers(0, (k + 1) // 2)), int(rng.integers(0, (k + 1) // 2))) for k in kernel)
+    strides = tuple(int(s) for s in rng.integers(1, 4, 2))
+    primitive = Pooling(function, kernel, strides, (1, 1) if seed else (2, 1), pads, bool(seed % 2), words == "relu")
+    if seed == 1:
+        arrays[0].flat[::97] = np.nan
+    out = primitive.infer([Layout.of(arrays[0])])[0].shape
+    fused, size = pre_list(words, shape, arrays, rng)
+    behind, slope = post_list(("", "add relu", "gate")[seed], out, arrays, rng)
+    # Values below `size` with 12 roundings of their own; an average of 9 adds 9, each operation of the list a few.
+    given = {"arity": 1, "size": np.float64(size), "fused": (*fused, *behind), "out_halo": any_halo(rng, 4)}
+    check_tiles(engine, PoolFsv16, primitive, arrays, slope * 40, **given)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("function", ["mean", "sum", "max"])
+@pytest.mark.parametrize("words", PRES)
+@pytest.mark.parametrize("keep", [True, False])
+def test_operations_in_front_of_a_global_reduction_agree_with_float64(engine, function, words, keep):
+    rng = np.random.default_rng(PRES.index(words))
+    shape = (2, int(rng.integers(1, 50)), *(int(s) for s in rng.integers(1, 20, 2)))
+    arrays = [np.clip(rng.standard_normal(shape), -4, 4).astype(np.float32)]
+    fused, size = pre_list(words, shape, arrays, rng)
+    behind, _ = post_list("relu" if keep else "add", (*shape[:2], *((1, 1) if keep else ())), arrays, rng)
+    count = shape[2] * shape[3]
+    size = np.float64(size * (count if function == "sum" else 1) + 4)
+    given = {"arity": 1, "size": size, "fused": (*fused, *behind), "out_halo": any_halo(rng, 4) if keep else ()}
+    # 12 roundings of a staged value, four running sums of n / 4 each and what follows them.
+    check_tiles(engine, ReduceSpatialFsv16, Reduce(function, (2, 3), keep), arrays, 32 + count / 4, **given)
