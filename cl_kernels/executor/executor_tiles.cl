@@ -20,6 +20,8 @@
 // of them goes wrong wherever one worker does not see what another did. descriptor is then a byte offset in b0.
 //
 // CLGRAPH_ACQ_REL (not defined): use acquire/release atomics of OpenCL C 3.0 instead of OpenCL 1.x atomics and fences.
+// CLGRAPH_YIELD (not defined): between polls that take long, let another thread have the core, by the system call that
+//           Linux has for it on x86-64; OpenCL C has none. A worker that waits may hold the core of the one it waits for.
 // STEAL_DELAY (300): polls of the done counter before helping others.
 #include "tile.clh"
 
@@ -62,6 +64,15 @@ static int add_release(volatile __global int* p, const int n) {
   mem_fence(CLK_GLOBAL_MEM_FENCE);
   return atomic_add(p, n);
 }
+#endif
+
+#ifdef CLGRAPH_YIELD
+static void yield_core() {
+  long number = 24;
+  __asm__ volatile("syscall" : "+a"(number) : : "rcx", "r11", "memory");
+}
+#else
+static void yield_core() {}
 #endif
 
 #ifndef CLGRAPH_LIBRARY
@@ -112,7 +123,8 @@ __kernel void executor_tiles(__global const char* table, const int first, const 
     if (timed) times[4 * (i * workers + me) + 1] = CYCLES();
     if (i + 1 < last) {
       long polls = 0;
-      while (peek_acquire(done) < tickets && polls < spins && !peek(error)) polls++;
+      while (peek_acquire(done) < tickets && polls < spins && !peek(error))
+        if ((++polls & 1023) == 0) yield_core();
       if (polls == spins && peek_acquire(done) < tickets) *error = 1 + i;
     }
     if (timed) {

@@ -60,7 +60,7 @@ class ProgramCache:
 def options_for(features: frozenset[str], library: bool) -> str:
     """Return the build options of a kernel text: of a library, or of a kernel of its own."""
     if library and "acq_rel" in features:
-        return "-cl-std=CL3.0 -cl-mad-enable -DCLGRAPH_ACQ_REL"
+        return "-cl-std=CL3.0 -cl-mad-enable -DCLGRAPH_ACQ_REL" + " -DCLGRAPH_YIELD" * ("yield" in features)
     return "-cl-std=CL1.2 -cl-mad-enable"
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import re
+import sys
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from platform import machine
 from typing import Any
 
 from clgraph.errors import DeviceError
@@ -155,6 +157,7 @@ def _features(handle: Any, extensions: frozenset[str], *, host_memory: bool) -> 
         "subgroups": bool(extensions & {"cl_khr_subgroups", "cl_intel_subgroups"}),
         "int_dot": "cl_khr_integer_dot_product" in extensions,
         "host_memory": host_memory,
+        "yield": host_memory and sys.platform == "linux" and machine() == "x86_64",
         "nvidia_ptx": "cl_nv_device_attribute_query" in extensions,
     }
     return frozenset(name for name, there in present.items() if there)

@@ -21,7 +21,8 @@ class DeviceInfo:
         simd: Floats in the native vector of a CPU device (16 for AVX-512, 8 for AVX2), 1 on a GPU.
         workers: Work-groups that run at once on a CPU device, the ``threads`` of the user.
         features: What implementations may ask for: ``fp16``, ``fp64``, ``subgroups``, ``acq_rel`` (acquire/release
-            atomics at device scope), ``host_memory`` (kernels work on the host's own arrays), ``nvidia_ptx``.
+            atomics at device scope), ``host_memory`` (kernels work on the host's own arrays), ``yield``
+            (kernels are threads that may make system calls), ``nvidia_ptx``.
         flops, bytes_per_second, launch_seconds: Rough figures for cost estimates.
     """
 

@@ -50,6 +50,9 @@ def test_a_log_is_cut_to_its_first_lines():
 
 def test_only_libraries_use_opencl_c_3_and_only_with_the_atomics_for_it():
     assert "CL3.0" in options_for(frozenset({"acq_rel"}), True)
-    assert "CL1.2" in options_for(frozenset({"acq_rel"}), False)
+    assert "YIELD" not in options_for(frozenset({"acq_rel"}), True)
+    assert "YIELD" in options_for(frozenset({"acq_rel", "yield"}), True)
+    assert "CL1.2" in options_for(frozenset({"acq_rel", "yield"}), False)
+    assert "YIELD" not in options_for(frozenset({"yield"}), False)
     assert "CL1.2" in options_for(frozenset(), True)
     assert "fast" not in options_for(frozenset(), True)
