@@ -1,4 +1,4 @@
-"""Softmax over the last axes of plain tensors on CPU devices."""
+"""Softmax of plain tensors on CPU devices: over the last axes, and over one with others behind it."""
 
 from __future__ import annotations
 
@@ -106,3 +106,70 @@ class SoftmaxRows(Implementation[Softmax]):
         pitches = [row_pitches(rows, i) for i in range(len(_operands(q)))]
         post = post_steps(q, lambda layout: pitches.pop(0))
         return Plan((Tile("softmax_rows", desc, tickets.parts, post=post),))
+
+
+@descriptor("softmax_planes")
+class SoftmaxPlanesDesc(Descriptor):
+    """Fields as in ``softmax_planes.cl``."""
+
+    inp: Pointer
+    out: Pointer
+    images: Int
+    count: Int
+    inner: Int
+    vectors: Int
+    ticket_vectors: Int
+    logarithm: Int
+
+
+def _planes(q: Query[Softmax]) -> tuple[int, int, int]:
+    """Return images, elements summed over and elements behind them."""
+    shape, axes = q.inputs[0].shape, sorted(q.primitive.axes)
+    return prod(shape[: axes[0]]), prod(shape[axes[0] : axes[-1] + 1]), prod(shape[axes[-1] + 1 :])
+
+
+def _plane_tickets(q: Query[Softmax]) -> Split:
+    images, count, inner = _planes(q)
+    vectors, each = images * -(-inner // LANES), count * VECTOR_SECONDS
+    return split(vectors, each, ticket_seconds(vectors * each, q.device), q.device.workers)
+
+
+@implements(Softmax, name="softmax.planes", serves=replace(TILE, formats=False, halos=False))
+class SoftmaxPlanes(Implementation[Softmax]):
+    """Sixteen neighbours at a time, each with its own maximum and sum along the axes in front of them."""
+
+    @classmethod
+    def limits(cls, q: Query[Softmax]) -> str | None:
+        x, axes = q.inputs[0], sorted(q.primitive.axes)
+        if not x.is_dense_plain or not q.outputs[0].is_dense_plain:
+            return "serves dense plain tensors"
+        if not x.count or axes != list(range(axes[0], axes[-1] + 1)):
+            return f"serves neighbouring axes of tensors with elements, not {axes}"
+        if axes[-1] == x.rank - 1:
+            return "serves axes with others behind them"
+        return "applies no further operations" if q.fused else None
+
+    @classmethod
+    def overwrites(cls, q: Query[Softmax]) -> frozenset[int]:
+        return frozenset() if q.primitive.log else frozenset({0})
+
+    @classmethod
+    def cost(cls, q: Query[Softmax]) -> float:
+        images, count, inner = _planes(q)
+        work = images * -(-inner // LANES) * count * VECTOR_SECONDS
+        return step_seconds(q.device, work, q.inputs[0].nbytes / 2, _plane_tickets(q).parts)
+
+    @classmethod
+    def plan(cls, q: Query[Softmax]) -> Plan:
+        (images, count, inner), tickets = _planes(q), _plane_tickets(q)
+        desc = SoftmaxPlanesDesc(
+            inp=Ref("in0"),
+            out=Ref("out0"),
+            images=images,
+            count=count,
+            inner=inner,
+            vectors=-(-inner // LANES),
+            ticket_vectors=tickets.each,
+            logarithm=int(q.primitive.log),
+        )
+        return Plan((Tile("softmax_planes", desc, tickets.parts),))

@@ -7,7 +7,7 @@ from clgraph.core.layout import Layout
 from clgraph.ops.layer_normalization import LayerNormalization
 from clgraph.ops.layer_normalization_tiles import NormalizeRows
 from clgraph.ops.softmax import Softmax
-from clgraph.ops.softmax_tiles import SoftmaxRows
+from clgraph.ops.softmax_tiles import SoftmaxPlanes, SoftmaxRows
 from clgraph.ops.transpose import Transpose
 from clgraph.ops.transpose_tiles import TransposeTiles
 from clgraph.selector.query import DeviceInfo
@@ -39,13 +39,29 @@ def test_softmax_agrees_with_float64(engine, log, seed):
 
 
 @pytest.mark.opencl
-def test_softmax_of_large_values_nan_and_infinities_is_what_numpy_says(engine):
-    x = np.random.default_rng(1).standard_normal((5, 37)).astype(np.float32) * 1000
-    x[1, 4], x[2, 36], x[3, 20] = np.nan, np.inf, -np.inf
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize("seed", range(16))
+def test_softmax_in_front_of_other_axes_agrees_with_float64(engine, log, seed):
+    rng = np.random.default_rng(seed)
+    rank = 2 + seed % 3
+    shape, first = draw_shape(rng, rank), int(rng.integers(rank - 1))
+    axes = tuple(range(first, int(rng.integers(first + 1, rank))))
+    arrays = [(rng.standard_normal(shape) * 3).astype(np.float32)]
+    count = int(np.prod([shape[a] for a in axes]))
+    # The sum's roundings, exp's 8 and its argument's (differences below 24), the quotient's 2; logarithms are below 40.
+    check_tiles(engine, SoftmaxPlanes, Softmax(axes, log), arrays, count + 40, arity=1, size=40 if log else 0)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize(("kind", "shape", "axis"), [(SoftmaxRows, (5, 37), 1), (SoftmaxPlanes, (37, 5), 0)])
+def test_softmax_of_large_values_nan_and_infinities_is_what_numpy_says(engine, kind, shape, axis):
+    x = np.random.default_rng(1).standard_normal(shape).astype(np.float32) * 1000
+    rows = np.moveaxis(x, axis, 1)
+    rows[1, 4], rows[2, 36], rows[3, 20] = np.nan, np.inf, -np.inf
     with np.errstate(all="ignore"):
-        want = Softmax((1,)).reference(x.astype(np.float64))[0]
-    q = pose(engine.info, SoftmaxRows, Softmax((1,)), [Layout.of(x)], arity=1)
-    got = run_tiles(engine, SoftmaxRows, q, [x])
+        want = Softmax((axis,)).reference(x.astype(np.float64))[0]
+    q = pose(engine.info, kind, Softmax((axis,)), [Layout.of(x)], arity=1)
+    got = run_tiles(engine, kind, q, [x])
     np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
     # exp of a difference d of float32 inputs is off by 8 roundings and 2^-24 |d|; the result is 0 where d < -100.
     np.testing.assert_allclose(got, want, rtol=150 * 2.0**-24, atol=1e-37)
@@ -103,6 +119,9 @@ def test_transposes_move_every_element(engine, seed):
 def test_softmax_over_inner_axes_and_normalisation_of_channels_are_refused():
     x = Layout.of(np.zeros((2, 16, 4), np.float32))
     assert "last axes" in str(SoftmaxRows.refusal(pose(DeviceInfo(), SoftmaxRows, Softmax((1,)), [x], arity=1)))
+    assert "behind them" in str(SoftmaxPlanes.refusal(pose(DeviceInfo(), SoftmaxPlanes, Softmax((2,)), [x], arity=1)))
+    apart = pose(DeviceInfo(), SoftmaxPlanes, Softmax((0, 2)), [x], arity=1)
+    assert "neighbouring" in str(SoftmaxPlanes.refusal(apart))
     scale = Layout.of(np.zeros((16,), np.float32))
     primitive = LayerNormalization(2, channels=True)
     assert "channels" in str(NormalizeRows.refusal(pose(DeviceInfo(), NormalizeRows, primitive, [x, scale], arity=2)))
