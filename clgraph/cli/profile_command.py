@@ -20,9 +20,10 @@ from clgraph.cli.output import say, table, working
 def command(options: ModelOptions, inputs: tuple[str, ...], seed: int, trace: Path | None, top: int) -> None:
     r"""Run MODEL with the clock on every node, slowest first.
 
-    Times are the device's own; GFLOP/s and GB/s are of the node's arithmetic and its inputs and outputs. The roofline
-    is what the device's peak rates (`clgraph devices -v`: estimates) allow for the slower of the two; data that is
-    still in a cache may beat it.
+    Times are the device's own. Tickets are the pieces of work of a tile function; idle is the time that a worker spent
+    without one, on average (known of the persistent executor). GFLOP/s and GB/s are of the node's arithmetic and its
+    inputs and outputs. The roofline is what the device's peak rates (`clgraph devices -v`: estimates) allow for the
+    slower of the two; data that is still in a cache may beat it.
 
     \b
     Examples:
@@ -38,7 +39,7 @@ def command(options: ModelOptions, inputs: tuple[str, ...], seed: int, trace: Pa
         profile = model.profile(feeds)
     ranked = sorted(profile.commands, key=lambda c: -c.seconds)
     table(
-        ("node", "kernel", "placement", "us", "%", "GFLOP/s", "GB/s", "% of roofline"),
+        ("node", "kernel", "placement", "us", "%", "tickets", "idle us", "GFLOP/s", "GB/s", "% of roofline"),
         [
             (
                 c.node,
@@ -46,6 +47,8 @@ def command(options: ModelOptions, inputs: tuple[str, ...], seed: int, trace: Pa
                 c.placement,
                 f"{c.seconds * 1e6:.1f}",
                 f"{100 * c.seconds / profile.seconds:.1f}",
+                c.tickets or "",
+                f"{c.idle * 1e6:.1f}" if c.idle else "",
                 _rate(c.flops, c.seconds),
                 _rate(c.nbytes, c.seconds),
                 _share(c.roofline(model.device), c.seconds) if c.placement == model.device.name else "",
@@ -72,7 +75,7 @@ def command(options: ModelOptions, inputs: tuple[str, ...], seed: int, trace: Pa
     say()
     say(
         f"{profile.seconds * 1e3:.3f} ms in {len(ranked)} commands on {model.device.name}; "
-        f"the whole run took {profile.total * 1e3:.3f} ms, waiting for each command"
+        f"the whole run took {profile.total * 1e3:.3f} ms, waiting for each launch"
     )
     if trace is not None:
         profile.save_trace(trace)
