@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from clgraph.compare import TOLERANCE, Comparison, compare, relative_error
 from clgraph.compiler import Compiler
@@ -27,6 +28,7 @@ class Finding:
         rewrite: The first pass after which the references compute something else: the pass itself is wrong.
         pass_: The first optional pass with which the device is wrong and without which it is right.
         node, kernel: The first node that differs, and the implementation without which the results are right.
+        executor: Whether only the executor is wrong: launching each tile function by itself gives the right results.
         log: What was tried, and how it ended.
     """
 
@@ -35,6 +37,7 @@ class Finding:
     pass_: str | None = None
     node: str | None = None
     kernel: str | None = None
+    executor: bool = False
     log: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -43,6 +46,8 @@ class Finding:
         found = []
         if self.rewrite is not None:
             found.append(f"pass {self.rewrite!r} changes what the model computes")
+        if self.executor:
+            found.append("the persistent executor is wrong: executor=stream gives the right results")
         if self.kernel is not None:
             where = "" if self.node is None else f" at node {self.node!r}"
             found.append(f"kernel {self.kernel!r} is wrong{where}")
@@ -83,6 +88,9 @@ def bisect(
     first = comparison.first
     if rewrite is not None and first is None:
         return Finding(comparison, rewrite, log=tuple(search.log))
+    if comparison.torn and first is None:
+        streamed = search.right("with executor stream", executor="stream")
+        return Finding(comparison, rewrite, executor=streamed, log=tuple(search.log))
     pass_ = search.first_pass()
     used = dict.fromkeys(
         n.implementation for n in comparison.nodes if n.implementation not in ("in_place", "host.reference")
@@ -90,7 +98,8 @@ def bisect(
     order = list(used) if first is None else [first.implementation, *(u for u in used if u != first.implementation)]
     wrong_memory = first is not None and bool(first.overwritten)
     kernel = None if wrong_memory else search.kernel(order)
-    return Finding(comparison, rewrite, pass_, None if first is None else first.node, kernel, tuple(search.log))
+    node = None if first is None else first.node
+    return Finding(comparison, rewrite, pass_, node, kernel, log=tuple(search.log))
 
 
 @dataclass
@@ -145,7 +154,7 @@ class _Search:
             (n for n in names if self.right(f"without {n}", deny_kernels=self.options.deny_kernels | {n})), None
         )
 
-    def right(self, what: str, **changes: frozenset[str]) -> bool:
+    def right(self, what: str, **changes: Any) -> bool:
         """Whether the device is right under other options."""
         try:
             made = Compiler(self.options.with_(**changes)).specialise(self.topology, self._shapes)

@@ -50,13 +50,15 @@ class OutputError:
     """How far one output is off, relative to its largest value.
 
     Attributes:
-        device: The device's result against the expected one.
+        device: The result of a plain run against the expected one.
         passes: The references of the compiled program against those of the program before the first pass.
+        together: The result of a plain run against that of the run node by node.
     """
 
     name: str
     device: float
     passes: float
+    together: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -84,9 +86,15 @@ class Comparison:
         return any(not o.passes <= self.tolerance for o in self.outputs)
 
     @property
+    def torn(self) -> bool:
+        """Whether a plain run gives something else than the nodes run one by one: the executor's fault."""
+        return any(not o.together <= self.tolerance * _SINGLE for o in self.outputs)
+
+    @property
     def agrees(self) -> bool:
         """Whether every output is as expected and no node is wrong."""
-        return self.first is None and not self.changed and all(o.device <= self.tolerance for o in self.outputs)
+        wrong = self.first is not None or self.changed or self.torn
+        return not wrong and all(o.device <= self.tolerance for o in self.outputs)
 
     def verdict(self) -> str:
         """Return what was found, in a sentence or two."""
@@ -100,6 +108,12 @@ class Comparison:
             found.append(
                 f"the first node that differs is {node.node!r}: {node.implementation} is off by {node.own:.2g} of the "
                 "result's scale"
+            )
+        if self.torn:
+            worst = max(self.outputs, key=lambda o: o.together)
+            found.append(
+                f"a plain run gives another output {worst.name!r} than the nodes one by one, by {worst.together:.2g} "
+                "of its scale: the executor is wrong"
             )
         if not found and not self.agrees:
             worst = max(self.outputs, key=lambda o: o.device)
@@ -135,11 +149,18 @@ def compare(
         raise OptionError(f"device {options.device!r} runs nothing: there is nothing to compare")
     before = run_reference(topology.build(shapes), feeds, exact=True)
     watcher = _Watcher(made.program, feeds)
-    results = made.network.watch(feeds, watcher)
+    alone = made.network.watch(feeds, watcher)
+    results = made.network.run(feeds)
     wanted = before if expected is None else expected
     after = watcher.outputs()
     outputs = [
-        OutputError(n, relative_error(results[n], wanted[n]), relative_error(after[n], before[n])) for n in results
+        OutputError(
+            name,
+            relative_error(result, wanted[name]),
+            relative_error(after[name], before[name]),
+            relative_error(result, alone[name]),
+        )
+        for name, result in results.items()
     ]
     return Comparison(tolerance, against, tuple(watcher.errors), tuple(outputs))
 

@@ -8,6 +8,7 @@ from clgraph.compare import compare, relative_error
 from clgraph.compiler import options_of
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
+from clgraph.network.network import Network
 from clgraph.ops.pooling import Pooling
 from clgraph.passes.base import Context
 from clgraph.passes.plan_memory import PlanMemory
@@ -93,6 +94,24 @@ def test_a_value_that_is_overwritten_too_early_is_named(device: str, monkeypatch
     assert found.comparison.first.overwritten == ("p",)
     assert "p is overwritten before node 'c' reads it" in found.comparison.verdict()
     assert found.kernel is None
+
+
+def test_an_executor_that_is_wrong_while_every_node_is_right_is_named(
+    device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Network.run
+
+    def careless(self: Network, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        results = run(self, feeds)
+        return results if self._executor == "stream" or "y" not in results else {"y": results["y"] * np.float32(1.01)}
+
+    monkeypatch.setattr(Network, "run", careless)
+    found = bisect(net(), FEEDS, options_of(device))
+    assert found.comparison.torn
+    assert found.executor
+    assert (found.node, found.kernel, found.pass_, found.rewrite) == (None, None, None, None)
+    assert "executor=stream gives the right results" in str(found)
+    assert "the executor is wrong" in found.comparison.verdict()
 
 
 def test_the_outputs_of_another_runtime_may_be_compared_with(device: str) -> None:

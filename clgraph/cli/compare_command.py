@@ -72,7 +72,10 @@ def _show(found: Comparison, top: int) -> None:
     nodes = sorted(found.nodes, key=lambda n: -n.own)[:top] if top else found.nodes
     table(("node", "kind", "implementation", "own", "total", ""), [(*_row(n), _mark(n, found)) for n in nodes])
     say()
-    table(("output", "device", "passes"), [(o.name, f"{o.device:.1e}", f"{o.passes:.1e}") for o in found.outputs])
+    table(
+        ("output", "device", "passes", "together"),
+        [(o.name, f"{o.device:.1e}", f"{o.passes:.1e}", f"{o.together:.1e}") for o in found.outputs],
+    )
     say()
 
 

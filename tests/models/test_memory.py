@@ -27,6 +27,8 @@ def poisoned_like_plain(name: str, device: str, out_of_order: bool, orders: int 
     config = {"out_of_order": out_of_order, "executor": "stream"}
     model = clgraph.compile(source, device, shapes=shapes, config=config)
     wanted = model.run(feeds)
+    if not out_of_order:
+        assert same_bits(clgraph.compile(source, device, shapes=shapes).run(feeds), wanted)
     poisoned = clgraph.compile(source, device, shapes=shapes, config=config | {"poison": True})
     for _ in range(2):
         assert same_bits(poisoned.run(feeds), wanted)
