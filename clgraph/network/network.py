@@ -217,7 +217,7 @@ class Network:
             self._reasons[placement] = why
             if self._executor == "persistent":
                 raise DeviceError(f"{placement} cannot run the persistent executor: {why}; use executor=stream")
-            if engine.info.kind == "cpu":
+            if engine.info.kind == "cpu" and not engine.stream.out_of_order:
                 _log.warning("%s: tile functions are run one by one: %s", placement, why)
         return why is None
 
