@@ -7,10 +7,15 @@ from typing import Any, ClassVar
 
 from clgraph.graph.program import Fused, Node, Program, Stage
 from clgraph.ops.activation import Activation
+from clgraph.ops.concat import Concat
 from clgraph.ops.matmul import MatMul
 from clgraph.passes.base import Context, Pass
+from clgraph.passes.convolution_groups import merge_groups
+from clgraph.passes.parts import activate_parts
+from clgraph.passes.pool_first import pool_first
 from clgraph.passes.rewriting import apart, read_outside
 from clgraph.passes.selection import proposals, still_serves
+from clgraph.passes.sharing import sharing_proposals
 from clgraph.passes.weight_scaling import followers, scale_weights
 from clgraph.selector.implementation import Implementation
 from clgraph.selector.query import Query
@@ -18,14 +23,18 @@ from clgraph.selector.query import Query
 
 @dataclass(frozen=True)
 class PreparePrimitiveFusing(Pass):
-    """Fold, then fuse behind producers, then fuse in front of consumers, in four steps.
+    """Fold, then fuse behind producers, then fuse in front of consumers, in seven steps.
 
     1. A factor in front of a matrix product moves behind it, where it can be fused.
     2. Multiplication and addition of per-channel constants behind a convolution or matrix product with constant weights
        become part of the weights and the bias, computed in float64 and rounded once.
-    3. An activation or elementwise operator becomes a post-operation of the node that makes its input; of two, the
+    3. Average pooling moves in front of the 1x1 convolution that it follows (``pool_first``).
+    4. Groups of a convolution that are no whole blocks are merged, and channel shuffles behind convolutions become an
+       order of output channels (``convolution_groups``).
+    5. An activation behind a concat moves in front of it, where what makes its parts can take it (``parts``).
+    6. An activation or elementwise operator becomes a post-operation of the node that makes its input; of two, the
        later one, so that the other operand is there in time.
-    4. What could not follow a producer (a scale, shift and activation behind a concat) becomes a pre-operation of the
+    7. What could not follow a producer (a scale, shift and activation behind a concat) becomes a pre-operation of the
        one node that reads it as its first input.
 
     A fusion is refused when the result in between is read elsewhere or is a graph output, when the operand depends on
@@ -44,11 +53,16 @@ class PreparePrimitiveFusing(Pass):
                 _pull_scales(program, node, table)
         for node in program:
             if node in program:
-                chain, total = followers(program, node)
-                if chain:
-                    names = ", ".join(n.name for n in chain)
-                    scale_weights(program, node, chain, total)
-                    table.append(f"{names}: into the weights and bias of {node.name}")
+                _scale(program, node, table)
+        for node in program:
+            if node in program and (moved := pool_first(program, node, table)) is not None:
+                _scale(program, moved, table)
+        for node in program:
+            if node in program:
+                merge_groups(program, context, node, table)
+        for node in program:
+            if isinstance(node.primitive, Concat):
+                activate_parts(program, context, node, table)
         fused, gain = len(table), _Gain(context)
         for node in program:
             if node.primitive.elementwise:
@@ -59,6 +73,14 @@ class PreparePrimitiveFusing(Pass):
         if table:
             program.notes[self.name] = "\n".join(dict.fromkeys(table))
         return fused
+
+
+def _scale(program: Program, node: Node, table: list[str]) -> None:
+    chain, total = followers(program, node)
+    if chain:
+        names = ", ".join(n.name for n in chain)
+        scale_weights(program, node, chain, total)
+        table.append(f"{names}: into the weights and bias of {node.name}")
 
 
 def _pull_scales(program: Program, node: Node, table: list[str]) -> None:
@@ -111,6 +133,8 @@ def _why_not_behind(program: Program, gain: _Gain, peer: Node, slot: int, into: 
     if peer.primitive.as_post(slot) is None:
         return f"{peer.primitive} has no post-operation for its input {slot}"
     q = gain.context.query(into)
+    if sharing_proposals(program, into, q):
+        return f"the parts of {into.name} can lie in one buffer, and it runs nothing then"
     extra = tuple(v.layout for v in others)
     operands = {i: len(q.inputs) + n for n, i in enumerate(i for i in range(len(peer.inputs)) if i != slot)}
     own = tuple(operands[i] for i in range(peer.arity) if i != slot)

@@ -49,7 +49,7 @@ def followers(program: Program, node: Node) -> tuple[list[Node], Scaling]:
     chain: list[Node] = []
     channels = node.output.layout.shape[axis] if axis is not None else 0
     total = Scaling(np.ones(channels), np.zeros(channels))
-    if axis is None or node.fused or not _has_plain_weights(node):
+    if axis is None or node.fused or not has_plain_weights(node):
         return chain, total
     value = node.output
     while len(value.uses) == 1 and not program.is_output(value):
@@ -71,24 +71,26 @@ def scale_weights(program: Program, node: Node, chain: Sequence[Node], total: Sc
     if np.any(total.scale != 1):
         scaled, spread = np.empty_like(weights.constant), total.scale.reshape(_spread(node, weights.constant))
         np.multiply(weights.constant, spread, out=scaled, dtype=np.float64, casting="unsafe")
-        inputs[1] = _constant(program, node, "weights", scaled)
+        inputs[1] = constant_of(program, node, "weights", scaled)
     shift = total.shift
     if node.arity > 2:
         bias = node.inputs[2].constant
         assert bias is not None
         shift = shift + np.broadcast_to(bias.reshape(-1), channels) * total.scale
     if node.arity > 2 or np.any(shift != 0):
-        inputs.append(_constant(program, node, "bias", shift.astype(dtype)))
+        inputs.append(constant_of(program, node, "bias", shift.astype(dtype)))
     return substitute(program, [node, *chain], node.primitive, inputs)
 
 
-def _constant(program: Program, node: Node, what: str, data: Array) -> Value:
+def constant_of(program: Program, node: Node, what: str, data: Array) -> Value:
+    """Return *data* as a new constant, named after *node* and *what*."""
     owned = np.ascontiguousarray(data)
     owned.flags.writeable = False  # kernels may read it where it lies
     return program.constant(f"{node.name}/{what}", owned)
 
 
-def _has_plain_weights(node: Node) -> bool:
+def has_plain_weights(node: Node) -> bool:
+    """Whether weights, and the bias if any, are plain constants of floating type."""
     weights = node.inputs[1]
     if weights.constant is None or not weights.layout.is_dense_plain or not weights.layout.dtype.floating:
         return False

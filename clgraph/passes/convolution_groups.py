@@ -1,0 +1,136 @@
+"""Grouped convolutions as whole blocks of channels, and channel shuffles as an order of output channels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clgraph.graph.program import Node, Program
+from clgraph.ops.activation import Activation
+from clgraph.ops.convolution import Convolution
+from clgraph.ops.reshape import Reshape
+from clgraph.ops.transpose import Transpose
+from clgraph.passes.base import Context
+from clgraph.passes.rewriting import apart, bypass, read_outside, substitute
+from clgraph.passes.selection import proposals
+from clgraph.passes.weight_scaling import constant_of, has_plain_weights
+
+CHANNELS = 16
+"""Channels of a block on every CPU device."""
+
+
+def merge_groups(program: Program, context: Context, node: Node, table: list[str]) -> Node:
+    """Let groups that are no whole blocks of channels share blocks, their weights zero for one another's channels.
+
+    Neighbouring groups become one: as few as make whole blocks, else all of them. A channel shuffle behind the
+    convolution, with nothing but activations between, becomes an order of its output channels; that needs one group.
+    Done where it is estimated faster than the convolution, and the shuffle, as they are. A NaN or an infinity in one
+    group reaches the groups merged with it.
+
+    Returns:
+        The convolution that is there now.
+    """
+    p = node.primitive
+    if not isinstance(p, Convolution) or node.fused or not has_plain_weights(node):
+        return node
+    shuffle = _shuffle_behind(program, node)
+    if p.groups == 1:
+        return _shuffled(program, node, shuffle, table) if shuffle else node
+    outputs, inputs = node.output.layout.shape[1] // p.groups, node.inputs[1].layout.shape[1]
+    if not (inputs % CHANNELS or outputs % CHANNELS) and not shuffle:
+        return node
+    divisors = [m for m in range(2, p.groups + 1) if p.groups % m == 0]
+    whole = next((m for m in divisors if not (m * inputs % CHANNELS or m * outputs % CHANNELS)), p.groups)
+    apart_seconds = _seconds(context, node, 1)
+    if apart_seconds is None:
+        return node
+    moved = sum(found[0].seconds for n in shuffle[1:] if (found := proposals(context, n)))
+    best: tuple[float, int] = (apart_seconds + moved, 1)
+    for m in {whole, p.groups}:
+        seconds = _seconds(context, node, m)
+        if seconds is not None:
+            best = min(best, (seconds + (0.0 if m == p.groups else moved), m))
+    if best[1] == 1:
+        return node
+    merged = _merged(program, node, best[1])
+    table.append(f"{node.name}: {p.groups} groups become {p.groups // best[1]}, of whole blocks")
+    return _shuffled(program, merged, shuffle, table) if shuffle and best[1] == p.groups else merged
+
+
+def _seconds(context: Context, node: Node, m: int) -> float | None:
+    """Return the estimate for *node* with every *m* groups made one."""
+    q, p = context.query(node), node.primitive
+    assert isinstance(p, Convolution)
+    w = q.inputs[1]
+    shape = (w.shape[0], w.shape[1] * m, *w.shape[2:])
+    inputs = (q.inputs[0], w.with_shape(shape), *q.inputs[2:])
+    found = proposals(context, node, replace(q, primitive=replace(p, groups=p.groups // m), inputs=inputs))
+    return found[0].seconds if found else None
+
+
+def _merged(program: Program, node: Node, m: int) -> Node:
+    p, weights = node.primitive, node.inputs[1].constant
+    assert isinstance(p, Convolution)
+    assert weights is not None
+    outputs, inputs = weights.shape[0] // p.groups, weights.shape[1]
+    spread = np.zeros((weights.shape[0], inputs * m, *weights.shape[2:]), weights.dtype)
+    for group in range(p.groups):
+        rows, first = slice(group * outputs, (group + 1) * outputs), group % m * inputs
+        spread[rows, first : first + inputs] = weights[rows]
+    own = (node.inputs[0], constant_of(program, node, "weights", spread), *node.inputs[2:])
+    return substitute(program, [node], replace(p, groups=p.groups // m), own)
+
+
+def _shuffle_behind(program: Program, node: Node) -> list[Node]:
+    """Return what makes the shuffled tensor of *node*'s: the last activation or *node*, reshape, transpose, reshape.
+
+    Empty when there is none, or when a result on the way is read elsewhere.
+    """
+    chain = [node]
+    while (reader := _only_reader(program, chain[-1])) is not None and len(chain) < 16:
+        chain.append(reader)
+        if isinstance(reader.primitive, Reshape) and len(chain) > 3 and isinstance(chain[-2].primitive, Transpose):
+            break
+        if not isinstance(reader.primitive, Activation | Reshape | Transpose) or reader.fused:
+            return []
+    made = chain[-4:]
+    if len(chain) < 4 or not all(isinstance(n.primitive, Reshape) for n in (made[1], made[3])):
+        return []
+    if not all(isinstance(n.primitive, Activation) for n in chain[1:-3]) or apart(chain) is not None:
+        return []
+    shape, split = made[0].output.layout.shape, made[1].output.layout.shape
+    transpose = made[2].primitive
+    swapped = isinstance(transpose, Transpose) and transpose.axes == (0, 2, 1, *range(3, len(split)))
+    parted = len(split) == len(shape) + 1 and (split[0], *split[3:]) == (shape[0], *shape[2:])
+    return made if swapped and parted and made[3].output.layout.shape == shape else []
+
+
+def _only_reader(program: Program, node: Node) -> Node | None:
+    readers = node.output.readers
+    if len(readers) != 1 or read_outside(program, node.output, readers) is not None or len(node.output.uses) != 1:
+        return None
+    return readers[0]
+
+
+def _shuffled(program: Program, node: Node, shuffle: list[Node], table: list[str]) -> Node:
+    """Give *node* its output channels in the order that *shuffle* makes, and remove the shuffle."""
+    split = shuffle[1].output.layout.shape
+    order: NDArray[np.int64] = np.arange(split[1] * split[2]).reshape(split[1:3]).T.ravel()
+    weights = node.inputs[1].constant
+    assert weights is not None
+    inputs = [node.inputs[0], constant_of(program, node, "weights", weights[order])]
+    if node.arity > 2:
+        bias = node.inputs[2].constant
+        assert bias is not None
+        inputs.append(constant_of(program, node, "bias", np.broadcast_to(bias.ravel(), len(order))[order]))
+    table.append(f"{', '.join(n.name for n in shuffle[1:])}: into the order of the output channels of {node.name}")
+    made = substitute(program, [node], node.primitive, inputs)
+    result = shuffle[3].output.name
+    source = shuffle[0] if isinstance(shuffle[0].primitive, Activation) else made
+    for moved in shuffle[1:]:
+        bypass(program, moved)
+    if program.is_output(source.output):
+        source.output.name = result
+    return made

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from clgraph.ops.activation import Activation
+from clgraph.ops.convolution import Convolution
+from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.reshape import Reshape
+from clgraph.ops.transpose import Transpose
+from clgraph.passes.prepare_primitive_fusing import PreparePrimitiveFusing
+from tests.support.programs import RELU, Net, run
+
+
+def grouped(net: Net, name: str, x: str, channels: int, out: int, groups: int, kernel: int = 1, **more) -> str:
+    pad = ((kernel // 2, kernel // 2),) * 2
+    w = net.data(f"{name}_w", out, channels // groups, kernel, kernel)
+    return net.add(name, Convolution((1, 1), (1, 1), pad, groups), x, w, net.data(f"{name}_b", out), **more)
+
+
+def shuffle(net: Net, x: str, groups: int, channels: int, side: int = 6) -> str:
+    split = net.add("split", Reshape((1, groups, channels // groups, side, side)), x)
+    return net.add("joined", Reshape((1, channels, side, side)), net.add("turned", Transpose((0, 2, 1, 3, 4)), split))
+
+
+def fused(net: Net, *outputs: str):
+    return run(net.program(*outputs), PreparePrimitiveFusing())
+
+
+@pytest.fixture(autouse=True)
+def fakes():
+    """What is merged depends on costs: these tests run on the real implementations."""
+    return
+
+
+def notes(program) -> str:
+    return program.notes.get("prepare_primitive_fusing", "")
+
+
+@pytest.mark.parametrize(
+    ("channels", "out", "groups", "left"),
+    [
+        (24, 24, 3, 1),
+        (64, 128, 8, 4),
+        (48, 48, 6, 3),
+        (40, 40, 5, 1),
+        (64, 64, 16, 4),
+        (64, 128, 4, 4),
+        (80, 40, 10, 1),
+    ],
+)
+def test_groups_become_the_fewest_that_are_whole_blocks(channels, out, groups, left) -> None:
+    net = Net()
+    grouped(net, "conv", net.input("x", (1, channels, 6, 6)), channels, out, groups)
+    program = fused(net, "conv")
+    (node,) = program
+    assert node.name == "conv"
+    assert node.primitive.groups == left
+    weights, own = node.inputs[1].constant, net.constants["conv_w"]
+    assert weights.shape == (out, channels // left, 1, 1)
+    assert np.count_nonzero(weights) == np.count_nonzero(own)
+    assert (f"conv: {groups} groups become {left}, of whole blocks" in notes(program)) == (left != groups)
+
+
+def test_each_channel_alone_stays_alone() -> None:
+    net = Net()
+    grouped(net, "conv", net.input("x", (1, 24, 6, 6)), 24, 24, 24, kernel=3)
+    (node,) = fused(net, "conv")
+    assert node.primitive.groups == 24
+
+
+def test_weights_that_are_no_constants_stay_in_their_groups() -> None:
+    net = Net()
+    p = Convolution((1, 1), (1, 1), ((0, 0), (0, 0)), 3)
+    net.add("conv", p, net.input("x", (1, 24, 6, 6)), net.input("w", (24, 8, 1, 1)))
+    (node,) = fused(net, "conv")
+    assert node.primitive.groups == 3
+
+
+@pytest.mark.parametrize("groups", [1, 4])
+def test_a_channel_shuffle_becomes_the_order_of_output_channels(groups) -> None:
+    net = Net()
+    x = net.input("x", (1, 24, 6, 6))
+    conv = grouped(net, "conv", x, 24, 40, groups)
+    net.add("tanh", Activation("tanh"), shuffle(net, net.add("relu", RELU, conv), 4, 40))
+    program = fused(net, "tanh")
+    (node,) = program
+    assert [f.primitive.function for f in node.fused] == ["relu", "tanh"]
+    order = np.arange(40).reshape(4, 10).T.ravel()
+    np.testing.assert_array_equal(node.inputs[2].constant, net.constants["conv_b"][order])
+    assert "split, turned, joined: into the order of the output channels of conv" in notes(program)
+
+
+def test_a_shuffle_at_the_end_gives_the_output_its_name() -> None:
+    net = Net()
+    joined = shuffle(net, grouped(net, "conv", net.input("x", (1, 24, 6, 6)), 24, 24, 3), 3, 24)
+    program = fused(net, joined)
+    assert [n.primitive.kind for n in program] == ["convolution"]
+    assert [(name, v.name) for name, v in program.outputs] == [("joined", "joined")]
+
+
+@pytest.mark.parametrize("what", ["read elsewhere", "other axes", "other shape", "something else between"])
+def test_what_is_no_plain_shuffle_stays(what) -> None:
+    net = Net()
+    conv = grouped(net, "conv", net.input("x", (1, 24, 6, 6)), 24, 24, 1)
+    if what == "something else between":
+        conv = net.add("sum", Eltwise("add"), conv, net.data("c", 1, 24, 6, 6))
+    split = net.add("split", Reshape((1, 6, 4, 6, 6) if what != "other shape" else (1, 6, 24, 2, 3)), conv)
+    axes = (0, 2, 1, 4, 3) if what == "other axes" else (0, 2, 1, 3, 4)
+    net.add("joined", Reshape((1, 24, 6, 6)), net.add("turned", Transpose(axes), split))
+    program = fused(net, "joined", *(["turned"] if what == "read elsewhere" else []))
+    assert [n.primitive.kind for n in program] == ["convolution", "reshape", "transpose", "reshape"]
+
+
+def test_different_annotations_keep_the_shuffle() -> None:
+    net = Net()
+    conv = grouped(net, "conv", net.input("x", (1, 24, 6, 6)), 24, 24, 1, annotation="a")
+    split = net.add("split", Reshape((1, 6, 4, 6, 6)), conv, annotation="b")
+    net.add("joined", Reshape((1, 24, 6, 6)), net.add("turned", Transpose((0, 2, 1, 3, 4)), split))
+    assert len(fused(net, "joined")) == 4
