@@ -19,6 +19,7 @@ from clgraph.graph.topology import Topology
 from clgraph.model import Model, PassRecord, Shapes, Specialisation
 from clgraph.network.network import Network
 from clgraph.network.steps import texts
+from clgraph.ops.convolution_winograd_tiles import ConvWinograd
 from clgraph.passes.base import Context, Observer, PassManager
 from clgraph.passes.observers import Dump, Time, Verify, VerifyNumbers
 from clgraph.passes.pipeline import default_pipeline
@@ -135,7 +136,7 @@ class Compiler:
             devices={name: e.info for name, e in self.engines.items()} or {"null": DeviceInfo()},
             out_of_order=options.out_of_order,
             forced=dict(options.force_kernels),
-            denied=options.deny_kernels,
+            denied=options.deny_kernels if options.winograd else options.deny_kernels | {ConvWinograd.name},
             execute=self._execute if runs else None,
             build=self._build if runs else None,
         )

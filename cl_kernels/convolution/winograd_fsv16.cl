@@ -1,0 +1,95 @@
+// Winograd convolution F(4x4, 3x3) of blocked tensors (b_fs_yx_fsv16): 3x3 windows, no stride, no dilation, one group.
+//
+// A ticket is a range of tile blocks by a range of output groups; a group is `nb` blocks of 16 output channels. For each
+// of the 36 positions of a transformed tile the products of channels are a 1x1 convolution whose pixels are the tiles of a
+// block (micro_conv.cl), kept in scratch; then each tile is transformed back into 4x4 pixels. The transformed input comes
+// from winograd_input_fsv16.cl, or, where `inp` points at it, the ticket transforms its tiles into its scratch first.
+//
+// inp, v                   the window of pixel (0, 0), in a halo as wide as the last tiles reach, or CLGRAPH_NULL;
+//                          the transformed input, or CLGRAPH_NULL
+// weights                  [groups][36][channels, a multiple of 16][nb * 16], as winograd_weights makes them
+// bias, out, res           bias (16 floats a block) and res may be CLGRAPH_NULL
+// in_n, in_c, in_y, out_n, out_c, out_y, res_n, res_c, res_y    pitches in floats
+// channels                 of the input, counted one by one
+// tiles, image_tiles, tiles_x    tiles in all, of an image, of a row of tiles
+// block_tiles, blocks, ticket_blocks    tiles of a block, blocks in all, of a ticket
+// spans                    tickets side by side over the blocks of tiles;  groups, ticket_groups: of output channels
+// v_position, v_block, m_position       floats from one position of v, one block of v, one position of the products on
+// weight_position          floats of one position of one group
+// lines                    cache lines a (position, tile block, channel block) prefetched of the next group; 0: none
+// height, width, top, bottom, left, right, lanes, widths, ids_0, ids_1, low, high: as in conv_fsv16.cl
+//
+// Error: |error| <= (n + 15) 2^-24 sum over c of |A^T| [ (|G| |g| |G^T|) . (|B^T| |d| |B|) ] |A| for n channels: one
+// rounding of the weights, 6 of the input, n of the products, 8 of the way back; then one each for bias and residual. The
+// sum is at most 27.5^2 max|g| max|d| a channel, 27.5 being the largest row of |A^T| diag(row sums of |G|, of |B^T|).
+// A value that is not finite reaches all 16 pixels of each tile that reads it. Post-operations follow on each row of tiles.
+#include "fsv16.clh"
+#include "winograd.clh"
+
+static void winograd_fsv16(__global const winograd_fsv16_desc* d, __global char** banks, __global char* scratch,
+                           const int ticket, __global const post_step* post, const int posts) {
+  const int tier = ticket / d->spans, span = ticket - tier * d->spans;
+  const int first = span * d->ticket_blocks, last = min(first + d->ticket_blocks, d->blocks);
+  const int last_group = min((tier + 1) * d->ticket_groups, d->groups);
+  const int nb = d->nb, size = d->block_tiles, planes = (d->channels + 15) / 16;
+  const int first_tile = first * size, last_tile = min(last * size, d->tiles);
+  const long v_position = d->v_position, v_block = d->v_block, m_position = d->m_position;
+
+  __global float* m = (__global float*)scratch;
+  __global float* v = m + 36 * m_position;
+  if (d->inp != CLGRAPH_NULL) {
+    for (int t = first; t < last; t++)
+      winograd_block(AT(const float, banks, d->inp), d->in_n, d->in_c, d->in_y, d->image_tiles, d->tiles_x, t * size,
+                     min(size, last_tile - t * size), 0, planes, v + (t - first) * v_block, size, v_position);
+  } else {
+    v = AT(float, banks, d->v) + first * v_block;
+  }
+
+  for (int g = tier * d->ticket_groups; g < last_group; g++) {
+    __global const float* weights = AT(const float, banks, d->weights);
+    __global const float* ahead = weights + (long)min(g + 1, d->groups - 1) * 36 * d->weight_position;
+    weights += (long)g * 36 * d->weight_position;
+    for (int p = 0; p < 36; p++, weights += d->weight_position, ahead += d->weight_position) {
+      for (int t = first; t < last; t++) {
+        const int count = min(size, last_tile - t * size);
+        __global const float* in = v + (t - first) * v_block + p * v_position;
+        __global float* to = m + p * m_position + (long)(t - first) * nb * size * 16;
+        __global const float* next = ahead + (long)(t - first) * planes * d->lines * 16;
+        for (int i = 0; i < count;) {
+          const int most = min(count - i, 15), wide = (int)(d->widths >> (4 * most)) & 15;
+          const int id = (int)((wide < 8 ? d->ids_0 : d->ids_1) >> (8 * (wide & 7))) & 255;
+          micro_conv(id, in + i * 16, weights, 0, 0, to + i * 16, d->channels, 1, 1, size * 16, 0, 0, 16, size * 16, 0,
+                     -INFINITY, INFINITY, next, i == 0 ? d->lines : 0);
+          i += wide;
+        }
+      }
+    }
+    for (int b = 0; b < nb; b++) {
+      const int block = g * nb + b;
+      __global const float *bias = 0, *res = 0;
+      if (d->bias != CLGRAPH_NULL) bias = AT(const float, banks, d->bias) + block * 16;
+      if (d->res != CLGRAPH_NULL) res = AT(const float, banks, d->res) + (long)block * d->res_c;
+      __global float* out = AT(float, banks, d->out) + (long)block * d->out_c;
+      for (int tile = first_tile; tile < last_tile;) {
+        const int n = tile / d->image_tiles, within = tile - n * d->image_tiles, ty = within / d->tiles_x;
+        const int tx = within - ty * d->tiles_x, run = min(d->tiles_x - tx, last_tile - tile);
+        const int y0 = 4 * ty, x0 = 4 * tx, rows = min(4, d->height - y0), count = min(4 * run, d->width - x0);
+        __global float* plane = out + (long)n * d->out_n;
+        __global const float* other = res ? res + (long)n * d->res_n + (long)y0 * d->res_y : 0;
+        for (int i = 0; i < run; i++) {
+          const int at = tile + i - first_tile, inside = at / size, x = x0 + 4 * i;
+          winograd_output(m + (long)((inside * nb + b) * size + at - inside * size) * 16, m_position, bias,
+                          other ? other + x * 16 : 0, plane + (long)y0 * d->out_y + x * 16, rows, d->width - x, d->out_y,
+                          d->res_y, d->low, d->high);
+        }
+        for (int y = y0; y < y0 + rows; y++) {
+          if (posts)
+            post_row(post, posts, banks, plane + (long)y * d->out_y + x0 * 16, n, block, y, x0, count,
+                     block == d->groups * nb - 1 ? d->lanes : 16, 1);
+          zero_halo(plane, d->out_y, y, x0, count, d->height, d->width, d->top, d->bottom, d->left, d->right);
+        }
+        tile += run;
+      }
+    }
+  }
+}

@@ -1,0 +1,26 @@
+// First of two steps of a Winograd convolution of blocked tensors: every 6x6 tile of the input, transformed.
+//
+//   v[tile block][36][channel block][tile][16] = B^T d B     (winograd.clh)
+//
+// A ticket is a run of channel blocks of one block of tiles. Tiles are counted through all images, row by row; each makes
+// 4x4 pixels of the result. Of a block that is not full the missing tiles are not written.
+//
+// inp                      the window of pixel (0, 0), in a halo as wide as the last tiles reach
+// v                        the result;  v_position, v_block: floats from one position, block of tiles to the next
+// in_n, in_c, in_y         pitches of the input
+// tiles, image_tiles, tiles_x    tiles in all, of an image, of a row of tiles
+// block_tiles              tiles of a block
+// blocks, ticket_blocks, runs    channel blocks, those of a ticket, tickets of a block of tiles
+//
+// Error: at most 6 2^-24 |B^T| |d| |B|.
+#include "winograd.clh"
+
+static void winograd_input_fsv16(__global const winograd_input_fsv16_desc* d, __global char** banks,
+                                 __global char* scratch, const int ticket, __global const post_step* post,
+                                 const int posts) {
+  const int block = ticket / d->runs, first = (ticket - block * d->runs) * d->ticket_blocks;
+  const int tile = block * d->block_tiles;
+  winograd_block(AT(const float, banks, d->inp), d->in_n, d->in_c, d->in_y, d->image_tiles, d->tiles_x, tile,
+                 min(d->block_tiles, d->tiles - tile), first, min(first + d->ticket_blocks, d->blocks),
+                 AT(float, banks, d->v) + (long)block * d->v_block, d->block_tiles, d->v_position);
+}

@@ -1,0 +1,130 @@
+"""Weights of 3x3 convolutions, transformed and packed for Winograd's F(4x4, 3x3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError
+from clgraph.graph.primitive import Array, Primitive, primitive
+from clgraph.ops.tile_cost import split, step_seconds, ticket_seconds
+from clgraph.ops.tile_geometry import LANES
+from clgraph.selector.descriptor import Descriptor, Int, Long, Pointer, Ref, descriptor
+from clgraph.selector.implementation import Implementation, Serves, implements
+from clgraph.selector.plan import Plan, Tile
+from clgraph.selector.query import Query
+
+POSITIONS = 36
+"""Of a transformed 6x6 tile."""
+
+_POINTS = (0.0, 0.75, -0.75, 1.5, -1.5)
+
+
+def weight_matrix() -> Array:
+    """Return G ``[6][3]`` in float64: row j is (1, p, p^2) over the product of p - q for the other points q."""
+    rows = [[p**k / np.prod([p - q for q in _POINTS if q != p]) for k in range(3)] for p in _POINTS]
+    return np.array([*rows, [0.0, 0.0, 1.0]])
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class WinogradWeights(Primitive):
+    """``y[group, position, c, lane] = (G w[o, c] G^T)[position]`` for ``o = group * 16 * vectors + lane``.
+
+    Input: w ``[O, C, 3, 3]``. Output ``[groups, 36, C filled up to a multiple of 16, 16 * vectors]``, zeros where
+    channels do not exist. Computed in float64 and rounded once.
+
+    Attributes:
+        vectors: Blocks of 16 output channels in a group.
+    """
+
+    vectors: int = 1
+
+    kind: ClassVar[str] = "winograd_weights"
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        (w,) = inputs
+        if w.rank != 4 or w.shape[2:] != (3, 3):
+            raise ShapeError(f"Winograd's F(4x4, 3x3) wants weights [O,C,3,3], not {list(w.shape)}")
+        lanes = LANES * self.vectors
+        return (w.with_shape((-(-w.shape[0] // lanes), POSITIONS, -(-w.shape[1] // LANES) * LANES, lanes)),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        (w,) = inputs
+        (groups, _, channels, lanes), g = self.infer([Layout.of(w)])[0].shape, weight_matrix()
+        padded = np.zeros((groups * lanes, channels, 3, 3))
+        padded[: w.shape[0], : w.shape[1]] = w
+        u = (g @ padded @ g.T).reshape(groups, lanes, channels, POSITIONS)
+        return (np.ascontiguousarray(u.transpose(0, 3, 2, 1)).astype(w.dtype),)
+
+    def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
+        return 5.0 * outputs[0].count
+
+
+def original_weights(u: Array, outputs: int, channels: int) -> Array:
+    """Return the weights ``[outputs][channels][3][3]`` that *u* was made of, in float64."""
+    groups, _, padded, lanes = u.shape
+    tiles = u.astype(np.float64).transpose(0, 3, 2, 1).reshape(groups * lanes, padded, 6, 6)[:outputs, :channels]
+    inverse = np.linalg.pinv(weight_matrix())
+    return np.asarray(inverse @ tiles @ inverse.T)
+
+
+@descriptor("pack_winograd", any_alignment=True)
+class PackWinogradDesc(Descriptor):
+    """Fields as in ``pack_winograd.cl``."""
+
+    inp: Pointer
+    out: Pointer
+    pitch_o: Long
+    pitch_c: Long
+    pitch_y: Long
+    pitch_x: Long
+    outputs: Int
+    channels: Int
+    padded: Int
+    vectors: Int
+    runs: Int
+    ticket_channels: Int
+
+
+@implements(
+    WinogradWeights,
+    name="winograd_weights.pack",
+    serves=Serves(dtypes=frozenset({DType.F32}), kinds=frozenset({"cpu"})),
+    general=True,
+)
+class PackWinograd(Implementation[WinogradWeights]):
+    """Sixteen output channels at a time, in double."""
+
+    @classmethod
+    def cost(cls, q: Query[WinogradWeights]) -> float:
+        moved = q.outputs[0].nbytes
+        return step_seconds(q.device, moved / 2.0e9, moved, 8 * q.device.workers)
+
+    @classmethod
+    def plan(cls, q: Query[WinogradWeights]) -> Plan:
+        w, (groups, _, padded, lanes) = q.inputs[0], q.outputs[0].shape
+        one = POSITIONS * lanes * 4 / 2.0e9
+        wanted = ticket_seconds(one * groups * padded, q.device)
+        runs = split(padded, one, wanted, 1)
+        pitch_o, pitch_c, pitch_y, pitch_x = w.all_pitches
+        desc = PackWinogradDesc(
+            inp=Ref("in0", 4 * w.origin),
+            out=Ref("out0"),
+            pitch_o=pitch_o,
+            pitch_c=pitch_c,
+            pitch_y=pitch_y,
+            pitch_x=pitch_x,
+            outputs=w.shape[0],
+            channels=w.shape[1],
+            padded=padded,
+            vectors=lanes // LANES,
+            runs=runs.parts,
+            ticket_channels=runs.each,
+        )
+        return Plan((Tile("pack_winograd", desc, groups * runs.parts),))
