@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,12 +26,11 @@ LEAST_BYTES = 1 << 15
 def readable_in_place(program: Program, placement: str, info: DeviceInfo) -> list[Value]:
     """Return the inputs of *program* that its nodes on *placement* can read where the caller has them.
 
-    The device works on the host's memory; the input shares no memory with another value and is no output; and all that
-    reads it are tile functions on *placement* that take any alignment.
+    The device works on the host's memory, the input is no output, and all that reads it are tile functions on
+    *placement* that take any alignment: no node, then, whose result shares its memory.
     """
     if "host_memory" not in info.features:
         return []
-    sharing = Counter(v.buffer for v in program.values if v.buffer is not None)
     return [
         v
         for v in program.inputs
@@ -40,7 +38,6 @@ def readable_in_place(program: Program, placement: str, info: DeviceInfo) -> lis
         and v.readers
         and v.buffer is not None
         and v.buffer.placement == placement
-        and sharing[v.buffer] == 1
         and not program.is_output(v)
         and all(node.placement == placement and _takes_any_alignment(node) for node in v.readers)
     ]

@@ -12,6 +12,7 @@ from clgraph.graph.program import Program, Value
 from clgraph.network.network import Network
 from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
+from clgraph.runtime.engine import Engine
 from clgraph.runtime.memory import aligned
 from tests.support.tiny import Scale, ScaleTile, linked, planned
 
@@ -49,7 +50,10 @@ def lent(request, device, engine):
 
 
 @pytest.mark.parametrize("floats", [0, 1, 7, 15])
-def test_an_array_at_any_address_is_read_where_it_lies(lent, floats):
+def test_an_array_at_any_address_is_read_where_it_lies(lent, floats, monkeypatch):
+    lends = []
+    lend = Engine.lend
+    monkeypatch.setattr(Engine, "lend", lambda engine, array: lends.append(array.ctypes.data) or lend(engine, array))
     memory = RNG.standard_normal(COUNT + floats).astype(np.float32)
     x = memory[floats:].reshape(SHAPE)
     want = lent.run({"x": x})["y"]
@@ -60,6 +64,7 @@ def test_an_array_at_any_address_is_read_where_it_lies(lent, floats):
     odd[...] = x
     assert not odd.flags.aligned
     np.testing.assert_array_equal(lent.run({"x": odd})["y"], want)
+    assert lends == [x.ctypes.data] * 2
     np.testing.assert_array_equal(lent.run({"x": np.asfortranarray(x)})["y"], want)
     np.testing.assert_array_equal(lent.run({"x": x})["y"], want)
 
