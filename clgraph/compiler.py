@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import gc
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +41,20 @@ _log = logging.getLogger(__name__)
 PRECISIONS = ("f32",)
 
 
+@contextlib.contextmanager
+def without_collection() -> Iterator[None]:
+    """Hold off Python's search for cyclic garbage: a compilation makes many objects, and nearly all of them live on."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+@without_collection()
 def compile_model(
     source: Source | Topology,
     device: str = "auto",
@@ -141,6 +157,7 @@ class Compiler:
             build=self._build if runs else None,
         )
 
+    @without_collection()
     def specialise(self, topology: Topology, shapes: Shapes) -> Specialisation:
         """Return *topology* compiled for input *shapes*; raises whatever is wrong with them or with the options."""
         program = topology.build(shapes)
