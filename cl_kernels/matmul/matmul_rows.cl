@@ -15,25 +15,7 @@
 // ahead                        as in micro_matmul.cl
 //
 // Error as in micro_matmul.cl. Post-operations follow on each run of rows; batch, row and 16-column vector are n, y and x.
-#include "transpose.clh"
-#include "post_tile.clh"
-
-static void matmul_pack(__global const matmul_rows_desc* d, __global const float* b, const int columns,
-                        __global float* to) {
-  for (int k = 0; k < d->depth; k += 16) {
-    const int present = min(16, d->depth - k);
-    for (int j = 0; j < 64; j += 16) {
-      const int lanes = clamp(columns - j, 0, 16);
-      __global float* block = to + k * 64 + j;
-      if (d->b_row == 1) {
-        transpose_tile(b + (long)j * d->b_column + k, d->b_column, block, 64, lanes, present, 1);
-        continue;
-      }
-      for (int i = 0; i < present; i++)
-        STORE16(block + i * 64, load_lanes(b + (long)(k + i) * d->b_row + (long)j * d->b_column, d->b_column, lanes));
-    }
-  }
-}
+#include "pack.clh"
 
 static void matmul_rows(__global const matmul_rows_desc* d, __global char** banks, __global char* scratch,
                         const int ticket, __global const post_step* post, const int posts) {
@@ -47,7 +29,7 @@ static void matmul_rows(__global const matmul_rows_desc* d, __global char** bank
     __global const float* b = AT(const float, banks, d->b) + (long)n * d->b_batch + (long)g * d->b_group;
     int b_row = d->packed ? 64 : d->b_row;
     if (!d->packed && (columns < 64 || d->b_column != 1)) {
-      matmul_pack(d, b, columns, (__global float*)scratch);
+      pack_columns(b, d->b_row, d->b_column, d->depth, columns, (__global float*)scratch);
       b = (__global const float*)scratch;
       b_row = 64;
     }

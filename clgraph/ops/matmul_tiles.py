@@ -18,7 +18,7 @@ from clgraph.selector.implementation import Implementation, implements
 from clgraph.selector.library import Micro, micro_family
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.post import post_codes, post_steps
-from clgraph.selector.query import Query
+from clgraph.selector.query import DeviceInfo, Query
 
 GROUP = 64
 """Columns of a packed group."""
@@ -31,6 +31,22 @@ MICROS = micro_family(
     "micro_matmul",
     {simd: [Micro.of(_FILE, NB=nb, UR=ur) for ur in range(1, most + 1)] for simd, (nb, most) in _SHAPES.items()},
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Widest:
+    """The largest instance of a device: vectors of 16 columns, rows; and the id of the one with one row."""
+
+    nb: int
+    rows: int
+    first_id: int
+
+
+def widest_instance(device: DeviceInfo) -> Widest:
+    """Return the instance that products of many rows use; those with fewer rows are its neighbours."""
+    nb, rows = _SHAPES[16 if device.simd >= 16 else 8]
+    return Widest(nb, rows, MICROS.id(device.simd, Micro.of(_FILE, NB=nb, UR=1)))
+
 
 AHEAD = 2048
 """Floats that a product with one row fetches ahead: about what memory delivers in its latency."""

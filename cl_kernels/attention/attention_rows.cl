@@ -1,0 +1,106 @@
+// Attention on dense plain tensors: y = softmax(scale * q k + bias) v, a matrix of queries, keys and values at a time.
+//
+// A ticket is a run of queries of one batch element. Its scores, [queries][keys rounded up to 64], stay in scratch from
+// the product with the keys over the exponentials to the product with the values. Products read 64 columns of the right
+// side even where it has fewer, what follows in memory; the columns that do not exist are not used. Behind the last batch
+// element may be nothing, so that its keys and values are packed in scratch first.
+//
+// q, k, v, out   matrices side by side, q_batch, ... floats apart: [rows][depth], [depth][keys] or (by_key) [keys][depth],
+//                [keys][width], [rows][width]
+// bias           added to the scores, or CLGRAPH_NULL; bias_row, bias_column: its floats from one query, key to the next
+// inner, bias_outer, bias_inner   batch elements that the bias counts apart from the others, and its floats from one to
+//                the next of both kinds
+// ticket_rows, spans              queries of a ticket, tickets of one batch element
+// batch                           batch elements
+// nb, widest, first_id            as in matmul_rows.cl
+//
+// Error: a score s is off by (depth + 2) * 2^-24 * (scale * sum |q k| + |bias|), the weights by that and by
+// (|s - max| + 8) * 2^-24 relative, their sum by keys / 16 + 8, the result by keys * 2^-24, relative to sum weight |v|.
+#include "pack.clh"
+#include "rows.clh"
+
+#define ATTENTION_ROWS 24  // most queries of a ticket
+
+// Rows first .. last of a product with a right side of at most 64 columns.
+static void attention_product(__global const attention_rows_desc* d, __global const float* a, const int a_row,
+                              __global const float* b, const int b_row, __global float* c, const int c_row,
+                              const int columns, const int depth, const int rows) {
+  for (int y = 0; y < rows;) {
+    const int left = rows - y, pieces = (left + d->widest - 1) / d->widest, count = (left + pieces - 1) / pieces;
+    for (int j = 0; j < columns; j += d->nb * 16)
+      micro_matmul(d->first_id + count - 1, a + (long)y * a_row, a_row, 1, b + j, b_row, c + (long)y * c_row + j, c_row,
+                   columns - j, depth, 0);
+    y += count;
+  }
+}
+
+// e^v for v <= 0; below -87, where results would not be normal numbers, 0.
+static float16 attention_exp(const float16 x) {
+  const float16 t = post_scaled(x);
+  const float16 p = post_expm1_near_0(post_reduced(x, t - (float16)(POST_MAGIC))) + 1.0f;
+  return x < -87.0f ? (float16)(0.0f) : p * as_float16((as_int16(t) - (0x4b400000 - 127)) << 23);
+}
+
+// Turn a row of scores into exponentials; return their sum.
+static float attention_weights(__global float* row, __global const float* bias, const int bias_column, const float scale,
+                               const int keys) {
+  const int vectors = (keys + 15) / 16;
+  float16 top = -INFINITY, sum = 0.0f;
+  for (int i = 0; i < vectors; i++) {
+    const int lanes = min(16, keys - i * 16);
+    float16 v = vload16(i, row) * scale;
+    if (bias) v += bias_column ? load_lanes(bias + i * 16, 1, lanes) : (float16)(*bias);
+    if (lanes < 16) v = lane_mask(lanes) ? v : (float16)(-INFINITY);
+    vstore16(v, i, row);
+    top = fmax(top, v);
+  }
+  const float16 high = (float16)(max_lanes(top));
+  for (int i = 0; i < vectors; i++) {
+    const float16 e = attention_exp(vload16(i, row) - high);
+    vstore16(e, i, row);
+    sum += e;
+  }
+  return sum_lanes(sum);
+}
+
+static void attention_rows(__global const attention_rows_desc* d, __global char** banks, __global char* scratch,
+                           const int ticket, __global const post_step* post, const int posts) {
+  const int n = ticket / d->spans, first = (ticket - n * d->spans) * d->ticket_rows;
+  const int rows = min(d->ticket_rows, d->rows - first), keys = d->keys, depth = d->depth, width = d->width;
+  const int pitch = (keys + 63) / 64 * 64;
+  __global float* scores = (__global float*)scratch;
+  __global float* packed = scores + (long)d->ticket_rows * pitch;
+  __global const float* q = AT(const float, banks, d->q) + (long)n * d->q_batch + (long)first * depth;
+  __global const float* k = AT(const float, banks, d->k) + (long)n * d->k_batch;
+  __global const float* v = AT(const float, banks, d->v) + (long)n * d->v_batch;
+  __global float* out = AT(float, banks, d->out) + (long)n * d->out_batch + (long)first * width;
+
+  const bool behind = n < d->batch - 1;
+  for (int g = 0; g < keys; g += 64) {
+    const bool whole = !d->by_key && (behind || keys - g >= 64);
+    if (!whole)
+      pack_columns(d->by_key ? k + (long)g * depth : k + g, d->by_key ? 1 : keys, d->by_key ? depth : 1, depth,
+                   min(64, keys - g), packed);
+    attention_product(d, q, depth, whole ? k + g : packed, whole ? keys : 64, scores + g, pitch, 64, depth, rows);
+  }
+  float scales[ATTENTION_ROWS];
+  for (int i = 0; i < rows; i++) {
+    __global const float* bias = 0;
+    if (d->bias != CLGRAPH_NULL)
+      bias = AT(const float, banks, d->bias) + (long)(n / d->inner) * d->bias_outer + (long)(n % d->inner) * d->bias_inner +
+             (long)(first + i) * d->bias_row;
+    scales[i] = 1.0f / attention_weights(scores + (long)i * pitch, bias, d->bias_column, d->scale, keys);
+  }
+  for (int g = 0; g < width; g += 64) {
+    const int columns = min(64, width - g);
+    const bool whole = behind || columns == 64;
+    if (!whole) pack_columns(v + g, width, 1, keys, columns, packed);
+    attention_product(d, scores, pitch, whole ? v + g : packed, whole ? width : 64, out + g, width, columns, keys, rows);
+  }
+  for (int i = 0; i < rows; i++) {
+    __global float* row = out + (long)i * width;
+    const float16 scale = scales[i];
+    for (int j = 0; j * 16 < width; j++) store_row(row, j, width, load_row(row, j, width, 0.0f) * scale);
+    post_whole_row(post, posts, banks, row, n, first + i, width);
+  }
+}

@@ -1,0 +1,111 @@
+"""Attention: softmax of products of queries and keys, times values."""
+
+import numpy as np
+import pytest
+
+from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError
+from clgraph.ops.attention import Attention
+from clgraph.ops.attention_tiles import MOST_ROWS, AttentionRows
+from clgraph.ops.matmul import MatMul
+from clgraph.ops.softmax import Softmax
+from clgraph.selector.query import DeviceInfo
+from tests.support.check_op import check_op
+from tests.support.run_tiles import check_tiles, pose, post_list, run_tiles
+
+U32 = 2.0**-24
+
+
+def matrices(rng, batch, m, n, d, e, by_key, bias=None):
+    shapes = [(*batch, m, d), (*batch, *((n, d) if by_key else (d, n))), (*batch, n, e)]
+    return [rng.standard_normal(s).astype(np.float32) for s in [*shapes, *([bias] if bias is not None else [])]]
+
+
+def error_size(primitive, q, k, v, bias=None):
+    """Return what errors are relative to, and how far scores lie below their row's largest, at most."""
+    q, k, v = (x.astype(np.float64) for x in (q, k, v))
+    keys = k.swapaxes(-1, -2) if primitive.by_key else k
+    products, sizes = np.matmul(q, keys), np.matmul(np.abs(q), np.abs(keys))
+    scores = products * primitive.scale + (0 if bias is None else bias)
+    weights = Softmax((scores.ndim - 1,)).reference(scores)[0]
+    off = abs(primitive.scale) * sizes + (0 if bias is None else np.abs(bias))
+    return np.matmul(weights, np.abs(v)), weights, off, scores.max(-1, keepdims=True) - scores
+
+
+def natural_size(primitive, *arrays):
+    """Return the error of the result in units of 2^-24, from those of the scores, the exponentials and the sums."""
+    v, d, n = np.abs(arrays[2].astype(np.float64)), arrays[0].shape[-1], arrays[2].shape[-2]
+    mixed, weights, off, below = error_size(primitive, *arrays)
+    # A score is off by `score`, so is the maximum; the exponential has 8 roundings and one of its argument; the sums of
+    # weights and of the mixture have at most n each, the quotient and what follows 8.
+    score = (d + 2) * off
+    each = score + score.max(-1, keepdims=True) + below + 9
+    return 2 * np.matmul(weights * each, v) + mixed * (2 * n + 8)
+
+
+@pytest.mark.parametrize("by_key", [False, True])
+def test_attention_is_a_softmax_between_two_products(by_key, rng):
+    q, k, v, bias = matrices(rng, (2, 3), 5, 7, 4, 6, by_key, (2, 1, 1, 7))
+    scores = MatMul(transpose_b=by_key).reference(q, k)[0] * np.float32(0.5) + bias
+    want = MatMul().reference(Softmax((3,)).reference(scores)[0], v)[0]
+    np.testing.assert_allclose(Attention(0.5, by_key).reference(q, k, v, bias)[0], want, rtol=1e-5, atol=1e-6)
+
+
+def test_matrices_that_do_not_fit_are_refused(rng):
+    layouts = [Layout.of(a) for a in matrices(rng, (2,), 5, 7, 4, 6, False, (3, 5, 7))]
+    assert Attention().infer(layouts[:3])[0].shape == (2, 5, 6)
+    with pytest.raises(ShapeError, match="do not fit"):
+        Attention(by_key=True).infer(layouts[:3])
+    with pytest.raises(ShapeError, match="bias"):
+        Attention().infer(layouts)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize(("batch", "sizes", "bias"), [((2, 3), (5, 7, 4, 19), (2, 1, 1, 7)), ((), (3, 65, 5, 2), None)])
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F16])
+def test_every_implementation_is_within_its_bound(dtype, batch, sizes, bias, engine, rng):
+    for by_key in (False, True):
+        shapes = [a.shape for a in matrices(rng, batch, *sizes, by_key, bias)]
+        primitive = Attention(0.5, by_key)
+        scale = lambda *arrays: natural_size(primitive, *arrays)  # noqa: B023, E731
+        check_op(engine, primitive, *shapes, ulps=1, scale=scale, dtype=dtype)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("seed", range(24))
+def test_tiles_agree_with_float64(engine, seed):
+    rng = np.random.default_rng(seed)
+    m, n = (int(rng.integers(1, most)) for most in (3 * MOST_ROWS, 200))
+    d, e = ((32, 64), (64, 64), (int(rng.integers(1, 40)), int(rng.integers(1, 140))))[seed % 3]
+    batch = ((), (3,), (2, 3))[seed % 3 if seed < 12 else 2]
+    bias = (None, (n,), (m, n), (*batch[:1], *(1 for _ in batch[1:]), 1, n), (*batch, m, 1))[seed % 5]
+    by_key = bool(seed // 2 % 2)
+    arrays = matrices(rng, batch, m, n, d, e, by_key, bias)
+    primitive, arity = Attention(d**-0.5, by_key), len(arrays)
+    size = natural_size(primitive, *arrays)
+    fused, slope = post_list(("", "relu", "add")[seed % 3], (*batch, m, e), arrays, rng)
+    check_tiles(engine, AttentionRows, primitive, arrays, slope, arity=arity, size=size + 8 * bool(fused), fused=fused)
+
+
+@pytest.mark.opencl
+def test_masked_keys_count_nothing(engine):
+    rng = np.random.default_rng(3)
+    q, k, v = matrices(rng, (2,), 9, 70, 8, 6, False)
+    bias = np.zeros((2, 1, 70), np.float32)
+    bias[:, :, 40:] = np.finfo(np.float32).min
+    bias[1] = np.finfo(np.float32).min
+    size = natural_size(Attention(1.0), q, k[..., :40], v[:, :40]) + np.abs(v).max() * 1000
+    check_tiles(engine, AttentionRows, Attention(1.0), [q, k, v, bias], 1, size=size)
+    posed = pose(engine.info, AttentionRows, Attention(1.0), [Layout.of(a) for a in (q, k, v, bias)], arity=4)
+    other = v.copy()
+    other[0, 40:] = 1e6
+    seen, hidden = (run_tiles(engine, AttentionRows, posed, [q, k, values, bias]) for values in (v, other))
+    assert np.array_equal(seen[0], hidden[0])
+
+
+def test_scores_that_leave_the_cache_are_refused():
+    layouts = [Layout.of(np.zeros(s, np.float32)) for s in [(1, 4, 8), (1, 8, 9000), (1, 9000, 8)]]
+    assert "keeps scores" in str(
+        AttentionRows.refusal(pose(DeviceInfo(), AttentionRows, Attention(), layouts, arity=3))
+    )
