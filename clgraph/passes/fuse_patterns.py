@@ -22,7 +22,8 @@ class FusePatterns(Pass):
 
     Explicit padding with zeros in front of a convolution becomes its pads. A pattern is left alone, and
     ``Program.notes`` says why, when a result inside it is read elsewhere or is a graph output, or when its nodes carry
-    different annotations or placements. Attention has no primitive, so its matrix products and softmax stay apart.
+    different annotations or placements. Attention is
+    fuse_attention's, which has to know devices.
     """
 
     name: ClassVar[str] = "fuse_patterns"

@@ -9,6 +9,7 @@ from clgraph.passes.compile_graph import CompileGraph
 from clgraph.passes.confirm_placement import ConfirmPlacement
 from clgraph.passes.decompose import Decompose
 from clgraph.passes.fold_constants import FoldConstants
+from clgraph.passes.fuse_attention import FuseAttention
 from clgraph.passes.fuse_patterns import FusePatterns
 from clgraph.passes.handle_reshape import HandleReshape
 from clgraph.passes.init import Init
@@ -40,6 +41,7 @@ def default_pipeline() -> tuple[Pass, ...]:
         PrepareQuantization(),  # on patterns that nothing stands between any more
         Partition(),  # on a graph whose spelling is settled; capability is asked for whole operators
         RemoveLayeringAnnotations(),  # placements bind from here on; hints would only forbid fusions
+        FuseAttention(),  # asks each node's device; what stands between the products must not be fused yet
         PreparePrimitiveFusing(),  # fewer nodes for the choice of formats; needs to know each node's device
         ReorderInputs(),  # formats of what is left, and the reorders between them
         HandleReshape(),  # reshapes that met when other nodes between them went

@@ -25,6 +25,7 @@ NAMES = [
     "prepare_quantization",
     "partition",
     "remove_layering_annotations",
+    "fuse_attention",
     "prepare_primitive_fusing",
     "reorder_inputs",
     "handle_reshape",
