@@ -32,6 +32,8 @@ class Convolution(Primitive):
         strides, dilations: One entry a spatial axis; empty before ``bind``: all ones.
         pads: Zeros (before, after) a spatial axis; empty before ``bind``: none.
         auto_pad: ONNX's rule for the pads; ``""`` once bound.
+        bands: What is known of the weights of one group: zeros outside of so many equal blocks on their diagonal, which
+            an implementation may leave out. They were groups once, too narrow to be computed apart.
     """
 
     strides: tuple[int, ...] = ()
@@ -39,6 +41,7 @@ class Convolution(Primitive):
     pads: Pads = ()
     groups: int = 1
     auto_pad: str = ""
+    bands: int = 1
 
     kind: ClassVar[str] = "convolution"
 

@@ -63,6 +63,9 @@ class ConvFsv16Desc(Descriptor):
     res_c: Int
     res_y: Int
     channels: Int
+    band_in: Int
+    band_out: Int
+    outputs: Int
     kernel_y: Int
     kernel_x: Int
     height: Int
@@ -206,7 +209,19 @@ class Tickets:
 
 def _seconds(q: Query[Convolution], s: Shape) -> float:
     """Return one worker's time for one row and every output block of one convolution group."""
-    return s.block.cost * s.taps * 2 * LANES / worker_flops(q.device)
+    return s.block.cost * s.taps * _reached(q, s) * 2 * LANES / worker_flops(q.device)
+
+
+def _reached(q: Query[Convolution], s: Shape) -> float:
+    """Return the part of the input channels that the output groups read, on average: less than all where bands are."""
+    bands, outputs = q.primitive.bands, q.outputs[0].shape[1]
+    if bands == 1:
+        return 1.0
+    each, width, found = outputs // bands, s.block.nb * LANES, 0
+    for first in range(0, outputs, width):
+        begin = first // each * (s.channels // bands) // LANES * LANES
+        found += ((min(first + width, outputs) - 1) // each + 1) * (s.channels // bands) - begin
+    return found / (s.channels * -(-outputs // width))
 
 
 def _tickets(q: Query[Convolution], s: Shape) -> Tickets:
@@ -238,6 +253,8 @@ class ConvFsv16(Implementation[Convolution]):
     def limits(cls, q: Query[Convolution]) -> str | None:
         x, out = q.inputs[0], q.outputs[0]
         groups = q.primitive.groups
+        if groups > 1 and q.primitive.bands > 1:
+            return "serves groups or bands, not both"
         if groups > 1 and (x.shape[1] // groups % LANES or out.shape[1] // groups % LANES):
             return f"serves groups of whole {LANES}-channel blocks, not {x.shape[1]} channels in {groups} groups"
         return (
@@ -311,6 +328,9 @@ class ConvFsv16(Implementation[Convolution]):
             res_c=res_c,
             res_y=res_y,
             channels=s.channels,
+            band_in=s.channels // p.bands if p.bands > 1 else 0,
+            band_out=y.channels // p.bands if p.bands > 1 else 0,
+            outputs=y.channels,
             kernel_y=s.kernel[0],
             kernel_x=s.kernel[1],
             height=s.height,

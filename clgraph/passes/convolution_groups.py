@@ -26,6 +26,7 @@ def merge_groups(program: Program, context: Context, node: Node, table: list[str
 
     Neighbouring groups become one: as few as make whole blocks, else all of them. A channel shuffle behind the
     convolution, with nothing but activations between, becomes an order of its output channels; that needs one group.
+    Without one, all groups merged leave the ``bands`` of the new group, so that zeros need not be multiplied.
     Done where it is estimated faster than the convolution, and the shuffle, as they are. A NaN or an infinity in one
     group reaches the groups merged with it.
 
@@ -43,15 +44,16 @@ def merge_groups(program: Program, context: Context, node: Node, table: list[str
         return node
     divisors = [m for m in range(2, p.groups + 1) if p.groups % m == 0]
     whole = next((m for m in divisors if not (m * inputs % CHANNELS or m * outputs % CHANNELS)), p.groups)
-    apart_seconds = _seconds(context, node, 1)
+    apart_seconds = _seconds(context, node, 1, banded=False)
     if apart_seconds is None:
         return node
     moved = sum(found[0].seconds for n in shuffle[1:] if (found := proposals(context, n)))
     best: tuple[float, int] = (apart_seconds + moved, 1)
     for m in {whole, p.groups}:
-        seconds = _seconds(context, node, m)
+        ordered = bool(shuffle) and m == p.groups
+        seconds = _seconds(context, node, m, banded=not ordered)
         if seconds is not None:
-            best = min(best, (seconds + (0.0 if m == p.groups else moved), m))
+            best = min(best, (seconds + (0.0 if ordered else moved), m))
     if best[1] == 1:
         return node
     merged = _merged(program, node, best[1])
@@ -59,14 +61,15 @@ def merge_groups(program: Program, context: Context, node: Node, table: list[str
     return _shuffled(program, merged, shuffle, table) if shuffle and best[1] == p.groups else merged
 
 
-def _seconds(context: Context, node: Node, m: int) -> float | None:
-    """Return the estimate for *node* with every *m* groups made one."""
+def _seconds(context: Context, node: Node, m: int, *, banded: bool) -> float | None:
+    """Return the estimate for *node* with every *m* groups made one, which keeps its bands or not."""
     q, p = context.query(node), node.primitive
     assert isinstance(p, Convolution)
     w = q.inputs[1]
     shape = (w.shape[0], w.shape[1] * m, *w.shape[2:])
     inputs = (q.inputs[0], w.with_shape(shape), *q.inputs[2:])
-    found = proposals(context, node, replace(q, primitive=replace(p, groups=p.groups // m), inputs=inputs))
+    merged = replace(p, groups=p.groups // m, bands=m if banded and m == p.groups else 1)
+    found = proposals(context, node, replace(q, primitive=merged, inputs=inputs))
     return found[0].seconds if found else None
 
 
@@ -80,7 +83,7 @@ def _merged(program: Program, node: Node, m: int) -> Node:
         rows, first = slice(group * outputs, (group + 1) * outputs), group % m * inputs
         spread[rows, first : first + inputs] = weights[rows]
     own = (node.inputs[0], constant_of(program, node, "weights", spread), *node.inputs[2:])
-    return substitute(program, [node], replace(p, groups=p.groups // m), own)
+    return substitute(program, [node], replace(p, groups=p.groups // m, bands=m if m == p.groups else 1), own)
 
 
 def _shuffle_behind(program: Program, node: Node) -> list[Node]:
@@ -126,7 +129,8 @@ def _shuffled(program: Program, node: Node, shuffle: list[Node], table: list[str
         assert bias is not None
         inputs.append(constant_of(program, node, "bias", np.broadcast_to(bias.ravel(), len(order))[order]))
     table.append(f"{', '.join(n.name for n in shuffle[1:])}: into the order of the output channels of {node.name}")
-    made = substitute(program, [node], node.primitive, inputs)
+    assert isinstance(node.primitive, Convolution)
+    made = substitute(program, [node], replace(node.primitive, bands=1), inputs)
     result = shuffle[3].output.name
     source = shuffle[0] if isinstance(shuffle[0].primitive, Activation) else made
     for moved in shuffle[1:]:

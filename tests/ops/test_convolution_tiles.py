@@ -76,6 +76,24 @@ def test_depthwise_convolutions_agree_with_float64(engine, seed):
 
 
 @pytest.mark.opencl
+@pytest.mark.parametrize("seed", range(24))
+def test_zeros_outside_of_bands_are_left_out_and_nothing_else(engine, seed):
+    rng = np.random.default_rng(seed)
+    bands = int(rng.integers(2, 7))
+    ins, outs = (int(c) for c in rng.integers(1, 41, 2))
+    kernel = ((1, 1), (3, 3), (1, 2))[seed % 3]
+    arrays = [rng.standard_normal((1 + seed % 2, ins * bands, 9, 14)).astype(np.float32)]
+    weights = np.zeros((outs * bands, ins * bands, *kernel), np.float32)
+    for b in range(bands):
+        part = rng.standard_normal((outs, ins, *kernel))
+        weights[b * outs : (b + 1) * outs, b * ins : (b + 1) * ins] = part
+    arrays += [weights, rng.standard_normal(outs * bands).astype(np.float32)]
+    primitive = Convolution((1, 1 + seed % 2), (1, 1), ((1, 1), (0, 1)), bands=bands)
+    (size,) = primitive.reference(*(np.abs(a).astype(np.float64) for a in arrays))
+    check_tiles(engine, ConvFsv16, primitive, arrays, ins * kernel[0] * kernel[1] + 2, size=size, constant=(1, 2))
+
+
+@pytest.mark.opencl
 def test_one_spatial_axis_is_one_row(engine, rng):
     arrays = [rng.standard_normal(s).astype(np.float32) for s in ((2, 20, 31), (40, 20, 5), (40,))]
     primitive = Convolution((2,), (1,), ((2, 1),))

@@ -38,28 +38,30 @@ def notes(program) -> str:
 
 
 @pytest.mark.parametrize(
-    ("channels", "out", "groups", "left"),
-    [
-        (24, 24, 3, 1),
-        (64, 128, 8, 4),
-        (48, 48, 6, 3),
-        (40, 40, 5, 1),
-        (64, 64, 16, 4),
-        (64, 128, 4, 4),
-        (80, 40, 10, 1),
-    ],
+    ("channels", "out", "groups"),
+    [(24, 24, 3), (64, 128, 8), (48, 48, 6), (40, 40, 5), (64, 64, 16), (80, 40, 10), (136, 136, 4), (256, 256, 64)],
 )
-def test_groups_become_the_fewest_that_are_whole_blocks(channels, out, groups, left) -> None:
+def test_groups_become_one_with_bands_or_fewer_of_whole_blocks(channels, out, groups) -> None:
     net = Net()
     grouped(net, "conv", net.input("x", (1, channels, 6, 6)), channels, out, groups)
     program = fused(net, "conv")
     (node,) = program
+    left = node.primitive.groups
     assert node.name == "conv"
-    assert node.primitive.groups == left
+    assert left < groups
+    assert left == 1 or (channels // left % 16, out // left % 16) == (0, 0)
+    assert node.primitive.bands == (groups if left == 1 else 1)
     weights, own = node.inputs[1].constant, net.constants["conv_w"]
     assert weights.shape == (out, channels // left, 1, 1)
     assert np.count_nonzero(weights) == np.count_nonzero(own)
-    assert (f"conv: {groups} groups become {left}, of whole blocks" in notes(program)) == (left != groups)
+    assert f"conv: {groups} groups become {left}, of whole blocks" in notes(program)
+
+
+def test_groups_of_whole_blocks_stay() -> None:
+    net = Net()
+    grouped(net, "conv", net.input("x", (1, 64, 6, 6)), 64, 128, 4)
+    (node,) = fused(net, "conv")
+    assert (node.primitive.groups, node.primitive.bands) == (4, 1)
 
 
 def test_each_channel_alone_stays_alone() -> None:
@@ -86,6 +88,7 @@ def test_a_channel_shuffle_becomes_the_order_of_output_channels(groups) -> None:
     program = fused(net, "tanh")
     (node,) = program
     assert [f.primitive.function for f in node.fused] == ["relu", "tanh"]
+    assert node.primitive.bands == 1
     order = np.arange(40).reshape(4, 10).T.ravel()
     np.testing.assert_array_equal(node.inputs[2].constant, net.constants["conv_b"][order])
     assert "split, turned, joined: into the order of the output channels of conv" in notes(program)
