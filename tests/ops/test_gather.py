@@ -4,9 +4,13 @@ import numpy as np
 import pytest
 
 from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
 from clgraph.ops.gather import Gather
+from clgraph.ops.gather_tiles import GatherRows
+from clgraph.selector.query import DeviceInfo
 from tests.support.check_op import check_op
 from tests.support.onnx_case import agree
+from tests.support.run_tiles import pose, run_tiles
 
 
 @pytest.mark.parametrize("opset", [7, 11, 13])
@@ -35,3 +39,20 @@ def test_every_implementation_copies_exactly(axis, dtype, engine):
 def test_an_index_outside_of_the_axis_reads_its_nearest_end(engine):
     draw = {1: lambda rng, shape: rng.integers(-9, 9, shape)}
     check_op(engine, Gather(0), (3, 4), (50,), dtype=(DType.F32, DType.I64), draw=draw, families=["normal"])
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("seed", range(12))
+def test_tiles_copy_rows_exactly(seed, engine):
+    rng = np.random.default_rng(seed)
+    axis, count = int(rng.integers(2)), int(rng.integers(1, 40))
+    shape = tuple(int(n) for n in rng.integers(1, (4, 30, 90)[-2 - axis :]))
+    x = rng.standard_normal(shape).astype(np.float32)
+    indices = rng.integers(-2 * shape[axis], 2 * shape[axis], count).astype((np.int64, np.int32)[seed % 2])
+    q = pose(engine.info, GatherRows, Gather(axis), [Layout.of(x), Layout.of(indices)], arity=2)
+    np.testing.assert_array_equal(run_tiles(engine, GatherRows, q, [x, indices]), Gather(axis).reference(x, indices)[0])
+
+
+def test_rows_of_odd_bytes_are_refused():
+    layouts = [Layout(DType.U8, (5, 3)), Layout(DType.I64, (2,))]
+    assert "whole words" in str(GatherRows.refusal(pose(DeviceInfo(), GatherRows, Gather(0), layouts, arity=2)))
