@@ -254,10 +254,13 @@ class Program:
                 raise ProgramError(f"{node.name} cannot be erased: {value.name} is still read by {reader}")
         self._unlink(node)
 
-    def fuse(self, peer: Node, into: Node) -> None:
+    def fuse(self, peer: Node, into: Node, running: int = 0) -> None:
         """Absorb *peer* into *into*: after it when *peer* reads its result, before it when *into* reads *peer*'s.
 
         The other inputs of *peer* (and its own fused operations) come along as operands.
+
+        Args:
+            running: Before *into*, the input of *peer* that becomes *into*'s first one.
 
         Raises:
             ProgramError: The two are not neighbours, their annotations or placements differ, the result between them
@@ -271,7 +274,7 @@ class Program:
             raise ProgramError(f"{what}: neither reads the other's first result")
         if len(inner.uses) != 1 or self.is_output(inner) or len((into if post else peer).outputs) > 1:
             raise ProgramError(f"{what}: {inner.name} is read elsewhere")
-        slot = peer.inputs.index(inner) if post else 0
+        slot = peer.inputs.index(inner) if post else running
         extra = [v for i, v in enumerate(peer.inputs) if i != slot]
         if post and any(self.depends(v, into) for v in extra):
             raise ProgramError(f"{what}: another input of {peer.name} depends on {into.name}")

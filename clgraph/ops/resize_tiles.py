@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from clgraph.ops.convolution_tiles import TILE, wanted_formats
+from clgraph.ops.convolution_tiles import TILE
 from clgraph.ops.resize import Resize
+from clgraph.ops.staging import VECTOR_SECONDS, staged_formats, staging
 from clgraph.ops.tile_cost import Split, split, step_seconds, ticket_seconds
 from clgraph.ops.tile_geometry import LANES, blocked_posts, blocked_refusal, planes, post_refusal
 from clgraph.selector.descriptor import Descriptor, Float, Int, Pointer, descriptor
 from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.plan import Plan, Tile
+from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import Query
 
 PIXEL_SECONDS = {"nearest": 2.0e-9, "linear": 5.0e-9}
@@ -28,6 +30,8 @@ class ResizeFsv16Desc(Descriptor):
 
     inp: Pointer
     out: Pointer
+    scale: Pointer
+    shift: Pointer
     in_n: Int
     in_c: Int
     in_y: Int
@@ -48,7 +52,18 @@ class ResizeFsv16Desc(Descriptor):
     lanes: Int
     strips: Int
     strip_rows: Int
-    shift: Float
+    staged: Int
+    stage_at: Int
+    scale_n: Int
+    scale_c: Int
+    scale_l: Int
+    shift_n: Int
+    shift_c: Int
+    shift_l: Int
+    pres: Int
+    below: Float
+    above: Float
+    middle: Float
     factor_y: Float
     divisor_y: Float
     offset_y: Float
@@ -59,7 +74,7 @@ class ResizeFsv16Desc(Descriptor):
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """Where output element i lies: ``(offset + (i + shift) * factor / divisor) - shift``, in float32 steps."""
+    """Where output element i lies: ``(offset + (i + middle) * factor / divisor) - middle``, in float32 steps."""
 
     factor: float
     divisor: float
@@ -67,7 +82,7 @@ class Map:
 
 
 def coordinate_map(p: Resize, axis: int, size: int) -> Map:
-    """Return the map along *axis*, of *size* input elements, for the rule of *p*; see :func:`shift`."""
+    """Return the map along *axis*, of *size* input elements, for the rule of *p*; see :func:`middle`."""
     out, scale = (p.shape or ())[axis], p.scales[axis]
     if scale == 1 and size == out:
         return Map(1.0, 1.0)
@@ -82,7 +97,7 @@ def coordinate_map(p: Resize, axis: int, size: int) -> Map:
     return Map(1.0, scale)
 
 
-def shift(p: Resize) -> float:
+def middle(p: Resize) -> float:
     """Return what stands for the middle of an element: one half where the rule counts from there, else 0."""
     return 0.5 if "half_pixel" in p.coordinates else 0.0
 
@@ -94,7 +109,7 @@ def _strips(q: Query[Resize]) -> Split:
     return split(rows, row, max(ticket_seconds(work, q.device), work / (32 * q.device.workers)), 1)
 
 
-@implements(Resize, name="resize.fsv16", serves=TILE)
+@implements(Resize, name="resize.fsv16", serves=replace(TILE, prefuses=FUSABLE))
 class ResizeFsv16(Implementation[Resize]):
     """Nearest or linear, a 16-channel vector a pixel; the columns' taps once a ticket."""
 
@@ -111,7 +126,7 @@ class ResizeFsv16(Implementation[Resize]):
 
     @classmethod
     def formats(cls, q: Query[Resize]) -> tuple[Formats, ...]:
-        return wanted_formats(q) if q.outputs[0].rank in (3, 4) else ()
+        return staged_formats(q) if q.outputs[0].rank in (3, 4) else ()
 
     @classmethod
     def cost(cls, q: Query[Resize]) -> float:
@@ -119,7 +134,9 @@ class ResizeFsv16(Implementation[Resize]):
         pixels = n * -(-c // LANES) * spatial[0] * (spatial[1] if len(spatial) == 2 else 1)
         traffic = (q.inputs[0].nbytes + q.outputs[0].nbytes) / 4
         tickets = _strips(q).parts * n * -(-c // LANES)
-        return step_seconds(q.device, pixels * PIXEL_SECONDS[q.primitive.mode], traffic, tickets)
+        staged = q.inputs[0].nbytes / 4 / LANES if q.pre else 0.0
+        work = pixels * PIXEL_SECONDS[q.primitive.mode] + 2 * staged * VECTOR_SECONDS * (1 + len(staging(q).rest))
+        return step_seconds(q.device, work, traffic, tickets)
 
     @classmethod
     def plan(cls, q: Query[Resize]) -> Plan:
@@ -128,6 +145,7 @@ class ResizeFsv16(Implementation[Resize]):
         rows = coordinate_map(p, 2, x.height) if last == 3 else Map(1.0, 1.0)
         columns = coordinate_map(p, last, x.width)
         top, bottom, left, right = y.halo
+        before, stage_at = staging(q), -(-12 * y.width // 64) * 64
         desc = ResizeFsv16Desc(
             inp=x.at("in0"),
             out=y.at("out0"),
@@ -151,13 +169,18 @@ class ResizeFsv16(Implementation[Resize]):
             lanes=y.lanes,
             strips=strips.parts,
             strip_rows=strips.each,
-            shift=shift(p),
+            middle=middle(p),
             factor_y=rows.factor,
             divisor_y=rows.divisor,
             offset_y=rows.offset,
             factor_x=columns.factor,
             divisor_x=columns.divisor,
             offset_x=columns.offset,
+            staged=int(bool(q.pre)),
+            stage_at=stage_at,
+            **before.fields,
         )
         tickets = y.batch * y.blocks * strips.parts
-        return Plan((Tile("resize_fsv16", desc, tickets, scratch=12 * y.width, post=blocked_posts(q)),))
+        scratch = stage_at + 2 * x.width * LANES * 4 if q.pre else 12 * y.width
+        post = (*before.rest, *blocked_posts(q))
+        return Plan((Tile("resize_fsv16", desc, tickets, scratch=scratch, post=post),))

@@ -148,36 +148,44 @@ def _why_not_behind(program: Program, gain: _Gain, peer: Node, slot: int, into: 
 def _precede(program: Program, gain: _Gain, peer: Node, table: list[str]) -> bool:
     """Fuse *peer* in front of the one node that reads its result first, or note why not."""
     readers = peer.output.readers
+    if len(readers) > 1:
+        table.append(f"{peer.name}: in front of nothing: {len(readers)} nodes read its result")
     if len(readers) != 1 or len(peer.outputs) > 1:
         return False
     (into,) = readers
-    if into.primitive.elementwise or into.inputs[0] is not peer.output:
+    if into.primitive.elementwise:
         return False
-    reason = _why_not_in_front(program, gain, peer, into)
+    if into.inputs[0] is not peer.output:
+        table.append(f"{peer.name}: not in front of {into.name}: it is not what that reads first")
+        return False
+    shape = peer.output.layout.shape
+    slot = next((i for i, v in enumerate(peer.inputs[: peer.arity]) if v.layout.shape == shape), 0)
+    reason = _why_not_in_front(program, gain, peer, into, slot)
     if reason is None:
         table.append(f"{peer.name}: in front of {into.name}")
-        program.fuse(peer, into)
+        program.fuse(peer, into, slot)
         return True
     table.append(f"{peer.name}: not in front of {into.name}: {reason}")
     return False
 
 
-def _why_not_in_front(program: Program, gain: _Gain, peer: Node, into: Node) -> str | None:
-    value, running = peer.output, peer.inputs[0]
+def _why_not_in_front(program: Program, gain: _Gain, peer: Node, into: Node, slot: int) -> str | None:
+    value, running = peer.output, peer.inputs[slot]
     if (why := read_outside(program, value, [into]) or apart([into, peer])) is not None:
         return why
     if len(value.uses) > 1:
         return f"{into.name} reads {value.name} twice"
     if running.constant is not None or running.layout.shape != value.layout.shape:
         return f"{running.name} has not the full shape of {value.layout}"
-    if running.layout.dtype != value.layout.dtype or peer.primitive.as_post(0) is None:
+    if running.layout.dtype != value.layout.dtype or peer.primitive.as_post(slot) is None:
         return f"{peer.primitive} has no pre-operation for {running.layout}"
     q = gain.context.query(into)
-    place = {i: len(q.inputs) + i - 1 for i in range(1, len(peer.inputs))}
-    steps = [Fused(peer.primitive, tuple(place[i] for i in range(1, peer.arity)), 0, "pre")]
+    others = [i for i in range(len(peer.inputs)) if i != slot]
+    place = {i: len(q.inputs) + n for n, i in enumerate(others)}
+    steps = [Fused(peer.primitive, tuple(place[i] for i in others if i < peer.arity), slot, "pre")]
     steps += [Fused(f.primitive, tuple(place[i] for i in f.operands), f.slot, "pre") for f in peer.fused]
-    inputs = (running.layout, *q.inputs[1:], *(v.layout for v in peer.inputs[1:]))
-    constant = q.constant | {place[i] for i in place if peer.inputs[i].constant is not None}
+    inputs = (running.layout, *q.inputs[1:], *(peer.inputs[i].layout for i in others))
+    constant = q.constant | {place[i] for i in others if peer.inputs[i].constant is not None}
     fused = replace(q, inputs=inputs, fused=(*steps, *q.fused), constant=frozenset(constant))
     return gain.refusal(into, q, peer, fused)
 

@@ -15,6 +15,8 @@ from clgraph.ops.pooling import Pooling
 from clgraph.ops.pooling_tiles import PoolFsv16
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.reduce_tiles import ReduceSpatialFsv16
+from clgraph.ops.resize import Resize
+from clgraph.ops.resize_tiles import ResizeFsv16
 from clgraph.selector.query import DeviceInfo
 from tests.support.run_tiles import any_halo, check_tiles, pose, post_list
 
@@ -196,3 +198,20 @@ def test_operations_in_front_of_a_global_reduction_agree_with_float64(engine, fu
     given = {"arity": 1, "size": size, "fused": (*fused, *behind), "out_halo": any_halo(rng, 4) if keep else ()}
     # 12 roundings of a staged value, four running sums of n / 4 each and what follows them.
     check_tiles(engine, ReduceSpatialFsv16, Reduce(function, (2, 3), keep), arrays, 32 + count / 4, **given)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("words", PRES)
+def test_operations_in_front_of_an_interpolation_agree_with_float64(engine, mode, words):
+    rng = np.random.default_rng(PRES.index(words))
+    shape = (2, int(rng.integers(1, 40)), *(int(s) for s in rng.integers(2, 14, 2)))
+    arrays = [np.clip(rng.standard_normal(shape), -4, 4).astype(np.float32)]
+    fused, size = pre_list(words, shape, arrays, rng)
+    out = (*shape[:2], *(s * int(rng.integers(1, 5)) for s in shape[2:]))
+    behind, slope = post_list(("", "add relu")[PRES.index(words) % 2], out, arrays, rng)
+    scales = tuple(b / a for a, b in zip(shape, out, strict=True))
+    primitive = Resize(mode=mode, shape=out, scales=scales)
+    given = {"arity": 1, "size": np.float64(size), "fused": (*fused, *behind), "out_halo": any_halo(rng, 4)}
+    # 12 roundings of a staged value, 6 of the four products and their sum, the weights' own from float coordinates.
+    check_tiles(engine, ResizeFsv16, primitive, arrays, slope * 40, **given)

@@ -188,15 +188,32 @@ def test_what_no_implementation_serves_stays() -> None:
     assert "no implementation of softmax on null serves it" in program.notes["prepare_primitive_fusing"]
 
 
-def test_a_gate_computed_at_run_time_may_go_in_front() -> None:
+@pytest.mark.parametrize("first", ["tensor", "gate"])
+def test_a_gate_computed_at_run_time_may_go_in_front_whichever_operand_it_is(first: str) -> None:
     net = Net()
     x = net.input("x", (1, 16, 6, 6))
     h = net.add("h", Softmax((1,)), x)
     gate = net.conv("gate", net.add("mean", Reduce("mean", (2, 3)), h), 16, 16)
-    net.conv("y", net.add("gated", MUL, h, gate), 16, 8)
+    net.conv("y", net.add("gated", Eltwise("sub"), *((h, gate) if first == "tensor" else (gate, h))), 16, 8)
     program = _fused(net, "y")
-    assert _shape(program)["y"] == ["pre eltwise(function=mul)"]
+    assert _shape(program)["y"] == ["pre eltwise(function=sub)"]
+    assert program["y"].fused[0].slot == (0 if first == "tensor" else 1)
+    assert program["y"].inputs[0] is program["h"].output
     assert program["y"].inputs[2] is program["gate"].output
+
+
+def test_what_several_nodes_read_stays_and_says_so() -> None:
+    net = Net()
+    x = net.input("x", (1, 16, 6, 6))
+    joined = net.concat("joined", *(net.conv(c, x, 16, 16) for c in "ab"))
+    scaled = net.add("scaled", MUL, joined, net.data("s", 6))
+    net.conv("y", scaled, 32, 8)
+    net.conv("z", scaled, 32, 8)
+    program = _fused(net, "y", "z")
+    assert "scaled" in _shape(program)
+    notes = program.notes["prepare_primitive_fusing"]
+    assert "scaled: in front of nothing: 2 nodes read its result" in notes
+    assert "scaled: not behind joined: the parts of joined can lie in one buffer, and it runs nothing then" in notes
 
 
 def test_a_factor_of_an_operand_follows_the_matrix_product() -> None:
