@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -46,8 +47,10 @@ def sweep(folder: Path) -> int:
     if known != index:
         _write_json(folder / INDEX, known)
     for temporary in folder.glob("tempfile*"):
-        if temporary.is_file() and time.time() - temporary.stat().st_mtime > _ABANDONED_SECONDS:
-            temporary.unlink(missing_ok=True)
+        # The process that made it may remove it meanwhile.
+        with contextlib.suppress(FileNotFoundError):
+            if temporary.is_file() and time.time() - temporary.stat().st_mtime > _ABANDONED_SECONDS:
+                temporary.unlink()
     return removed
 
 

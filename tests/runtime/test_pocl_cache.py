@@ -116,3 +116,17 @@ def test_only_old_temporary_files_are_removed(tmp_path):
     sweep(tmp_path)
     assert new.exists()
     assert not old.exists()
+
+
+def test_a_temporary_file_may_go_while_the_cache_is_swept(tmp_path, monkeypatch):
+    (tmp_path / "tempfile_a.cl").write_text("")
+    really = type(tmp_path).is_file
+
+    def gone_after(path):
+        found = really(path)
+        if path.name.startswith("tempfile"):
+            path.unlink()
+        return found
+
+    monkeypatch.setattr(type(tmp_path), "is_file", gone_after)
+    assert sweep(tmp_path) == 0
