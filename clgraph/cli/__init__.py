@@ -50,7 +50,7 @@ class Commands(click.Group):
 @click.option("--log-level", type=click.Choice(LOG_LEVELS), help="Least severe messages shown on the error stream.")
 @click.option("-v", "verbose", count=True, help="Show what is being done (-v: info, -vv: debug).")
 def cli(log_level: str | None, verbose: int) -> None:
-    r"""Compile ONNX models for any OpenCL device, and run them.
+    """Compile ONNX models for any OpenCL device, and run them.
 
     \b
     Examples:

@@ -37,7 +37,7 @@ def command(
     find: bool,
     against: str,
 ) -> None:
-    r"""Run MODEL on the device, node by node, and compare each node with its reference in float64.
+    """Run MODEL on the device, node by node, and compare each node with its reference in float64.
 
     `own` is the error of a node on what the device gave it to read, `total` that of everything up to it, both relative
     to the largest value of the result. The status is 1 when something differs.

@@ -29,7 +29,7 @@ from clgraph.graph.program import Program
 )
 @click.option("--dump-sources", type=click.Path(path_type=Path), help="Write every kernel text there.")
 def command(options: ModelOptions, notes: bool, report: str | None, picture: Path, dump_sources: Path | None) -> None:
-    r"""Compile MODEL (an ONNX file) and show what the passes did.
+    """Compile MODEL (an ONNX file) and show what the passes did.
 
     \b
     Examples:

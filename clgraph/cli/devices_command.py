@@ -11,7 +11,7 @@ from clgraph.runtime.device import Device, devices, find_device
 @click.command(name="devices")
 @click.option("--verbose", "-v", is_flag=True, help="Show extensions and the figures that costs are estimated by.")
 def command(verbose: bool) -> None:
-    r"""List the OpenCL devices there are, with their profiles.
+    """List the OpenCL devices there are, with their profiles.
 
     The device that `auto` selects has a star. Select one by its name (pocl:0), its kind (cpu, gpu, host), its index, or
     a part of what its driver calls it.

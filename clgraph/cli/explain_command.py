@@ -15,7 +15,7 @@ from clgraph.explain import Explanation
 @click.argument("node", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def command(options: ModelOptions, node: str | None, as_json: bool) -> None:
-    r"""Show what was decided about each node of MODEL, and why; everything about one NODE.
+    """Show what was decided about each node of MODEL, and why; everything about one NODE.
 
     A table shows which elementwise nodes were fused into which others, and why the others were not.
 

@@ -13,7 +13,7 @@ from clgraph.passes.pipeline import default_pipeline
 
 @click.command(name="passes")
 def command() -> None:
-    r"""List the passes in their order.
+    """List the passes in their order.
 
     The number is that of the files which --dump-graphs writes. A required pass cannot be disabled.
 

@@ -18,7 +18,7 @@ from clgraph.cli.output import say, table, working
 @click.option("--trace", type=click.Path(path_type=Path), help="Write a Chrome trace there.")
 @click.option("--top", default=0, metavar="N", help="Show only the N slowest commands.")
 def command(options: ModelOptions, inputs: tuple[str, ...], seed: int, trace: Path | None, top: int) -> None:
-    r"""Run MODEL with the clock on every node, slowest first.
+    """Run MODEL with the clock on every node, slowest first.
 
     Times are the device's own. Tickets are the pieces of work of a tile function; idle is the time that a worker spent
     without one, on average (known of the persistent executor). GFLOP/s and GB/s are of the node's arithmetic and its

@@ -34,7 +34,7 @@ def command(
     output_dir: Path | None,
     dump_tensors: str | None,
 ) -> None:
-    r"""Run MODEL (an ONNX file) once and show its outputs.
+    """Run MODEL (an ONNX file) once and show its outputs.
 
     \b
     Examples:
