@@ -24,14 +24,19 @@ def draw_text(text: str, font: str | os.PathLike[str] | None = None) -> Image.Im
     """Return *text* in black on white, on one line, in Pillow's own font or in the font file given.
 
     Raises:
-        InputError: There is nothing to draw, or *font* is no font file.
+        InputError: There is nothing to draw, more than a line, or a character that the font lacks; or *font* is no
+            font file.
     """
     if not text.strip():
         raise InputError("there is no text to draw")
+    if len(text.splitlines()) > 1:
+        raise InputError("the text has more than one line; the network reads one")
     try:
         face = ImageFont.load_default(_FONT_SIZE) if font is None else ImageFont.truetype(str(font), _FONT_SIZE)
     except OSError as error:
         raise InputError(f"{font} is no font file that can be read: {error}") from error
+    if lacking := [c for c in text if not c.isspace() and _is_missing(face, c)]:
+        raise InputError(f"the font has no {lacking[0]!r}; give one that has it: --font FILE")
     left, top, right, bottom = face.getbbox(text)
     size = (round(right - left) + 2 * _MARGIN, round(bottom - top) + 2 * _MARGIN)
     picture = Image.new("RGB", size, "white")
@@ -39,11 +44,23 @@ def draw_text(text: str, font: str | os.PathLike[str] | None = None) -> Image.Im
     return picture
 
 
+def _is_missing(face: ImageFont.FreeTypeFont | ImageFont.ImageFont, character: str) -> bool:
+    """Say whether *face* draws what it draws for a code point that is no character."""
+    return bytes(face.getmask(character)) == bytes(face.getmask("\U0010ffff"))
+
+
 def open_picture(path: str | os.PathLike[str]) -> Image.Image:
-    """Return the picture in a file; raises ``InputError`` when there is none that can be read."""
+    """Return the picture in a file, on white where it is transparent.
+
+    Raises:
+        InputError: There is none that can be read.
+    """
     try:
         with Image.open(path) as picture:
-            return picture.convert("RGB")
+            if not picture.has_transparency_data:
+                return picture.convert("RGB")
+            drawn = picture.convert("RGBA")
+            return Image.alpha_composite(Image.new("RGBA", drawn.size, "white"), drawn).convert("RGB")
     except FileNotFoundError as error:
         raise InputError(f"there is no file {Path(path)}") from error
     except (UnidentifiedImageError, OSError) as error:

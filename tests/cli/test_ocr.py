@@ -63,3 +63,21 @@ def test_a_picture_in_grey_or_with_alpha_is_read(tmp_path: Path) -> None:
     for mode in ("L", "RGBA", "P", "1"):
         Image.new(mode, (8, 8)).save(tmp_path / f"{mode}.png")
         assert open_picture(tmp_path / f"{mode}.png").mode == "RGB"
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "P"])
+def test_what_is_transparent_in_a_picture_is_white(tmp_path: Path, mode: str) -> None:
+    clear = Image.new("RGBA", (8, 8), (0, 0, 0, 0))
+    clear.putpixel((3, 3), (0, 0, 0, 255))
+    clear.convert(mode).save(tmp_path / "clear.png")
+    pixels = np.asarray(open_picture(tmp_path / "clear.png"))
+    assert (pixels[3, 3] == 0).all()
+    assert (np.delete(pixels.reshape(64, 3), 3 * 8 + 3, axis=0) == 255).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("two\nlines", "more than one line"), ("a \u4f60", "no '\u4f60'"), ("  ", "no text")]
+)
+def test_text_that_cannot_be_drawn_on_one_line_is_refused(text: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        draw_text(text)
