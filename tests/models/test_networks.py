@@ -11,6 +11,7 @@ import pytest
 
 import clgraph
 from clgraph.cli.ocr import characters_of, decode, draw_text, prepare
+from clgraph.ops.convolution import Convolution
 from tests.support.models import image, light_model, light_names, small_model
 from tests.support.oracle import WHOLE_MODEL, expected, worst_error
 
@@ -81,3 +82,15 @@ def test_text_recognition_agrees_with_onnxruntime_and_reads(
     answer, confidence = decode(probabilities[0], characters_of(model.metadata["character"]))
     assert answer.strip() == text
     assert confidence > 0.9
+
+
+def test_a_batch_of_nothing_runs_and_leaves_the_model_usable(device: str) -> None:
+    net = clgraph.Topology()
+    x = net.input("x", ("n", 16, 12, 12))
+    w = net.constant("w", image((32, 16, 3, 3), 1))
+    net.output("y", net.add("conv", Convolution(pads=((1, 1), (1, 1))), x, w))
+    model = clgraph.compile(net, device)
+    one = image((1, 16, 12, 12))
+    wanted = model(one)
+    assert model(one[:0]).shape == (0, 32, 12, 12)
+    assert np.array_equal(model(one), wanted)

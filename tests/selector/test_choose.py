@@ -62,6 +62,12 @@ def implementations() -> Iterator[None]:
     IMPLEMENTATIONS.restore(saved)
 
 
+def test_tensors_without_elements_are_for_general_implementations() -> None:
+    empty = Layout(DType.F32, (1, 32, 0, 4))
+    choice = choose(replace(QUERY, inputs=(empty,), outputs=(empty,)))
+    assert (choice.name, choice.refusals["choose_probe.fast"]) == ("choose_probe.ref", "serves no empty tensors")
+
+
 def test_the_cheapest_special_implementation_wins_over_the_general_one() -> None:
     choice = choose(QUERY)
     assert str(choice) == "choose_probe.fast (cheapest)"
