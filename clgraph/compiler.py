@@ -57,7 +57,7 @@ def without_collection() -> Iterator[None]:
 @without_collection()
 def compile_model(
     source: Source | Topology,
-    device: str = "auto",
+    device: str | int = "auto",
     shapes: Shapes | None = None,
     outputs: Sequence[str] | None = None,
     precision: str = "f32",
@@ -102,7 +102,7 @@ def compile_model(
 
 
 def options_of(
-    device: str = "auto",
+    device: str | int = "auto",
     threads: int | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     config: Mapping[str, Any] | None = None,

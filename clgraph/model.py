@@ -193,6 +193,8 @@ class Model:
 
     def _arrays(self, feeds: Mapping[str, Any]) -> dict[str, Array]:
         arrays: dict[str, Array] = {}
+        if not isinstance(feeds, Mapping):
+            raise InputError(f"the arrays come as a dictionary by name, not as {type(feeds).__name__}; {self._names()}")
         for name, dtype in self._wanted:
             if name not in feeds:
                 raise InputError(f"input {name!r} is missing; {self._names()}")

@@ -6,7 +6,7 @@ Option ``name`` is the variable ``CLGRAPH_<NAME>``; an argument of the API or a 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -125,7 +125,7 @@ class Settings:
     def with_(self, **changes: Any) -> Settings:
         """Return the settings with *changes*; ``None`` leaves an option as it is.
 
-        Text is read as the environment variable would be; several names may come as any collection.
+        Text and numbers are read as the environment variable would be; several names may come as any collection.
 
         Raises:
             OptionError: A keyword is no option, or its value cannot be read.
@@ -138,6 +138,8 @@ class Settings:
 
 def _read(option: Field[Any], value: Any, where: str) -> Any:
     """Return *value* as the type of *option*; raises ``OptionError`` that calls it *where*."""
+    if not isinstance(value, Collection):
+        value = str(value)
     if isinstance(value, str):
         try:
             return option.metadata["read"](value)

@@ -128,8 +128,10 @@ def test_arrays_in_any_order_of_memory_give_the_same_result() -> None:
         ({"x": image((1, 3, 10, 11))}, "does not fit"),
         ({"x": image((3, 10, 10))}, "does not fit"),
         ({"x": "text"}, "the model wants float32"),
+        (None, "a dictionary by name, not as NoneType; the inputs are 'x'"),
+        ([image((1, 3, 10, 10))], "a dictionary by name, not as list"),
     ],
-    ids=["missing", "unknown", "type", "size", "rank", "text"],
+    ids=["missing", "unknown", "type", "size", "rank", "text", "nothing", "list"],
 )
 def test_wrong_feeds_are_one_error_and_the_model_stays_usable(feeds: dict[str, object], message: str) -> None:
     model, x = compiled(), image((1, 3, 10, 10))
@@ -241,9 +243,14 @@ def test_no_garbage_is_searched_for_while_a_model_is_compiled(monkeypatch: pytes
     assert during == [False]
 
 
-def test_an_unreadable_model_is_a_model_error() -> None:
-    with pytest.raises(ModelError, match="is empty"):
-        clgraph.compile(b"")
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [(b"", "is empty"), (None, "not NoneType"), (5, "not int"), ("\0", "null byte")],
+    ids=["empty", "none", "number", "zero"],
+)
+def test_an_unreadable_model_is_a_model_error(source: object, message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        clgraph.compile(source)  # type: ignore[arg-type]
 
 
 def test_repr_names_inputs_outputs_and_device() -> None:

@@ -71,3 +71,13 @@ def test_options_may_be_given_as_text_or_collections() -> None:
     assert (changed.deny_kernels, changed.force_kernels) == ({"a.b"}, (("n", "c"),))
     with pytest.raises(OptionError, match="threads=0"):
         Settings().with_(threads="0")
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, True])
+def test_numbers_are_checked_as_their_text_is(value):
+    with pytest.raises(OptionError, match=f"threads={value}"):
+        Settings().with_(threads=value)
+
+
+def test_a_device_may_be_given_by_its_number():
+    assert Settings().with_(device=0).device == "0"

@@ -21,7 +21,7 @@ def map_model(source: Source) -> tuple[onnx.ModelProto, Path | None, str, dict[s
     """Return what :func:`read_model` does, but of a file's large weights only their bytes, mapped, by name."""
     mapped: dict[str, Array] = {}
     if not isinstance(source, (onnx.ModelProto, bytes, bytearray, memoryview)):
-        path = Path(source)
+        path = _path(source)
         if (found := outline(path)) is not None:
             data, mapped = found
             return *_checked(_parse(data, str(path)), path.resolve().parent, str(path)), mapped
@@ -39,7 +39,7 @@ def read_model(source: Source) -> tuple[onnx.ModelProto, Path | None, str]:
     elif isinstance(source, (bytes, bytearray, memoryview)):
         model, folder, label = _parse(bytes(source), "the model"), None, "the model"
     else:
-        path = Path(source)
+        path = _path(source)
         model, folder, label = _parse(_read(path), str(path)), path.resolve().parent, str(path)
     return _checked(model, folder, label)
 
@@ -70,6 +70,14 @@ def _texts(model: onnx.ModelProto) -> Iterator[object]:
         yield from (text for entry in node.metadata_props for text in (entry.key, entry.value))
 
 
+def _path(source: str | os.PathLike[str]) -> Path:
+    try:
+        return Path(source)
+    except TypeError as error:
+        wanted = "a path, the bytes of a file, a ModelProto or a Topology"
+        raise ModelError(f"a model is {wanted}, not {type(source).__name__}") from error
+
+
 def _read(path: Path) -> bytes:
     if path.is_dir():
         raise ModelError(f"{path} is a folder, not an ONNX file")
@@ -77,8 +85,8 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except FileNotFoundError as error:
         raise ModelError(f"there is no file {path}") from error
-    except OSError as error:
-        raise ModelError(f"{path} cannot be read: {error.strerror or error}") from error
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{str(path)!r} cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
 def _parse(data: bytes, label: str) -> onnx.ModelProto:

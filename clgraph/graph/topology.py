@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -121,7 +122,10 @@ class Topology:
                 what = f"input {name!r} has shape {_spell(declared)}"
                 raise InputError(f"{what}; give it one: shapes={{{name!r}: (...)}}")
             return tuple(d for d in declared if isinstance(d, int))
-        bound = tuple(int(d) for d in given)
+        try:
+            bound = tuple(operator.index(d) for d in given)
+        except TypeError as error:
+            raise InputError(f"input {name!r}: a shape is some whole numbers, not {given!r}") from error
         if declared is not None and (
             len(bound) != len(declared)
             or any(isinstance(d, int) and d != b for d, b in zip(declared, bound, strict=True))

@@ -30,6 +30,9 @@ def test_shapes_bind_at_build_and_a_repeated_name_is_no_constraint() -> None:
         ({"x": (1, 4, 5, 5)}, r"\[1, 4, 5, 5\] does not fit"),
         ({"x": (1, 3, 5)}, "does not fit"),
         ({"x": (1, 3, -5, 5)}, "negative"),
+        ({"x": "1355"}, "whole numbers, not '1355'"),
+        ({"x": (1, 3, 5.5, 5)}, "whole numbers"),
+        ({"x": 5}, "whole numbers"),
         ({"z": (1,)}, "no input is called 'z'; the inputs are 'x'"),
     ],
 )
