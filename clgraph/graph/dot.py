@@ -8,7 +8,7 @@ _COLOURS = {"conv": "#cfe2f3", "reorder": "#f4cccc", "matmul": "#d9ead3", "pool"
 
 
 def print_dot(program: Program) -> str:
-    """Return the program as a ``digraph``: nodes with layout and implementation, edges with shapes."""
+    """Return the program as a ``digraph``: nodes with layout, hint, placement and implementation, edges with shapes."""
     lines = ["digraph program {", '  node [shape=box, style=filled, fillcolor=white, fontname="sans-serif"];']
     ids: dict[int, str] = {}
     for i, value in enumerate(program.inputs):
@@ -30,6 +30,10 @@ def print_dot(program: Program) -> str:
 
 def _label(node: Node) -> str:
     parts = [node.name, str(node.primitive), *(f"+ {f.primitive}" for f in node.fused), str(node.output.layout)]
+    if node.annotation is not None:
+        parts.append(f'"{node.annotation}"')
+    if node.placement is not None:
+        parts.append(f"@{node.placement}")
     return "\n".join(parts + ([str(node.choice)] if node.choice is not None else []))
 
 

@@ -110,6 +110,17 @@ def test_dumps_are_numbered_and_readable(tmp_path) -> None:
     assert (tmp_path / "dumps" / "built.txt").read_text().startswith("program built\n  input x f32:bfyx:1x16x12x12\n")
 
 
+def test_pictures_show_the_annotation_before_partition_and_the_placement_after(tmp_path) -> None:
+    program = _net().program("y")
+    next(iter(program)).annotation = "left half"
+    compile_all(program, observers=[Dump(tmp_path)])
+    before, after = ((tmp_path / f"{name}.dot").read_text() for name in ("built", "24_build_kernels"))
+    assert '\\n\\"left half\\""' in before
+    assert "@null" not in before
+    assert "left half" not in after
+    assert "\\n@null" in after
+
+
 def test_time_has_a_row_a_pass() -> None:
     time = Time()
     compile_all(_net().program("y"), observers=[time])
