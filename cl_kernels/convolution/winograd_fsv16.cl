@@ -16,7 +16,8 @@
 // spans                    tickets side by side over the blocks of tiles;  groups, ticket_groups: of output channels
 // v_position, v_block, m_position       floats from one position of v, one block of v, one position of the products on
 // weight_position          floats of one position of one group
-// lines                    cache lines a (position, tile block, channel block) prefetched of the next group; 0: none
+// lines                    cache lines a (position, tile block, channel block) prefetched of the weights; 0: none
+// weight_ahead             floats from the weights in use to those prefetched, positions further on
 // height, width, top, bottom, left, right, lanes, widths, ids_0, ids_1, low, high: as in conv_fsv16.cl
 //
 // Error: |error| <= (n + 15) 2^-24 sum over c of |A^T| [ (|G| |g| |G^T|) . (|B^T| |d| |B|) ] |A| for n channels: one
@@ -47,9 +48,11 @@ static void winograd_fsv16(__global const winograd_fsv16_desc* d, __global char*
 
   for (int g = tier * d->ticket_groups; g < last_group; g++) {
     __global const float* weights = AT(const float, banks, d->weights);
-    __global const float* ahead = weights + (long)min(g + 1, d->groups - 1) * 36 * d->weight_position;
+    __global const float* end = weights + (long)(36 * d->groups - 1) * d->weight_position;
     weights += (long)g * 36 * d->weight_position;
-    for (int p = 0; p < 36; p++, weights += d->weight_position, ahead += d->weight_position) {
+    for (int p = 0; p < 36; p++, weights += d->weight_position) {
+      __global const float* ahead = weights + d->weight_ahead;
+      if (ahead > end) ahead = end;
       for (int t = first; t < last; t++) {
         const int count = min(size, last_tile - t * size);
         __global const float* in = v + (t - first) * v_block + p * v_position;

@@ -37,6 +37,9 @@ EDGE = 4
 INPUT_HALF_CYCLES, OUTPUT_HALF_CYCLES = 340.0, 300.0
 """Time to transform one tile of 16 channels, in half-cycles like ``half_cycles`` of a core with 512-bit units."""
 
+PREFETCHED = 1 << 16
+"""Bytes of weights on their way from memory, or in the second-level cache and not yet used."""
+
 SCRATCH_BYTES = 3 << 17
 """Scratch of a ticket that transforms its own tiles: more would drive the weights out of the second-level cache."""
 
@@ -81,6 +84,7 @@ class WinogradDesc(Descriptor):
     v_block: Long
     m_position: Long
     weight_position: Long
+    weight_ahead: Long
     in_n: Int
     in_c: Int
     in_y: Int
@@ -317,6 +321,7 @@ class ConvWinograd(Implementation[Convolution]):
             v_block=v_block,
             m_position=form.m_position,
             weight_position=weight_position,
+            weight_ahead=max(1, PREFETCHED // (4 * weight_position)) * weight_position,
             in_n=x.n,
             in_c=x.c,
             in_y=x.y,
