@@ -85,7 +85,7 @@ def load(text: str) -> tuple[onnx.ModelProto, Feeds]:
     if name in ZOO:
         return ZOO[name].make()
     if name in light_names():
-        model = light_model(name, logits=False)
+        model = light_model(name)
         model = with_batch(model, shape[0]) if shape else model
     else:
         model, _, _ = read_model(fetch_model(name) if name in MODELS else name)
