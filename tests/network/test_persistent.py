@@ -173,6 +173,13 @@ def test_the_self_test_finds_what_is_broken(engine, sound, broken, said):
     assert said in executor.run_probe(engine, replace(library, text=library.text.replace(sound, broken)), spins=1 << 16)
 
 
+def test_a_network_asks_once_whether_its_steps_may_be_joined(engine, monkeypatch):
+    asked = []
+    monkeypatch.setattr(executor, "refusal", lambda *_: asked.append(1))
+    assert launched(Network(chain(engine.info, [ScaleTile] * 12), {engine.info.name: engine})) == [12]
+    assert len(asked) == 1
+
+
 def test_the_profile_of_a_segment_has_the_time_and_tickets_of_every_step(engine):
     program = chain(engine.info, [ScaleTile] * 12)
     profile = Network(program, {engine.info.name: engine}).profile({"x": feed()})
