@@ -187,7 +187,8 @@ def _form(
 
     A ticket of one step reads all weights. One of two steps takes several blocks of tiles at a time where that leaves
     tickets for everybody, because each position's weights are read once for all of them. Weights are four times those
-    of a direct convolution; the time in which they come from memory adds to that of the products.
+    of a direct convolution: the time in which they come from memory adds to that of the products, and a quarter more
+    for what they drive out of the caches.
     """
     blocks, planes_in, planes_out = -(-tiles // size), -(-channels // LANES), -(-outputs // LANES)
     groups, each = planes_out // nb, 1
@@ -202,7 +203,7 @@ def _form(
     products = POSITIONS * channels * groups * rows
     second = 2 * LANES / worker_flops(device)
     into, out_of = INPUT_HALF_CYCLES * tiles * planes_in, OUTPUT_HALF_CYCLES * tiles * planes_out
-    seconds = weights / device.bytes_per_second if weights > CACHED_WEIGHTS else 0.0
+    seconds = 1.25 * weights / device.bytes_per_second if weights > CACHED_WEIGHTS else 0.0
     if fused:
         seconds += step_seconds(device, (into + products + out_of) * second, moved / 4, form.spans)
     else:
