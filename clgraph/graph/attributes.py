@@ -73,13 +73,15 @@ def window_pads(
     """Return the pads of a sliding window: *pads*, or those of ONNX's ``auto_pad`` rule (``""`` and NOTSET: none).
 
     Raises:
-        ShapeError: *auto_pad* is no rule, or the attributes do not have one entry a spatial axis.
+        ShapeError: *auto_pad* is no rule, a pad is negative, or the attributes do not have one entry a spatial axis.
     """
     if any(len(v) != len(spatial) for v in (kernel, strides, dilations)) or (pads and len(pads) != len(spatial)):
         raise ShapeError(
             f"kernel {kernel}, strides {strides}, dilations {dilations} and pads {pads} want one entry for each of "
             f"{len(spatial)} spatial axes"
         )
+    if any(pad < 0 for pair in pads for pad in pair):
+        raise ShapeError(f"pads {pads} of a window want to be 0 or more; put a Slice in front to cut the input")
     if auto_pad in ("", "NOTSET"):
         return pads or ((0, 0),) * len(spatial)
     if auto_pad == "VALID":

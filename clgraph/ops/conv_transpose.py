@@ -12,7 +12,7 @@ import numpy as np
 
 from clgraph.core.layout import Layout, Shape
 from clgraph.errors import ShapeError
-from clgraph.graph.attributes import Pads, pairs
+from clgraph.graph.attributes import Pads, pairs, window_pads
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
 from clgraph.ops.convolution import convolution_launch, convolution_table
 from clgraph.selector.general import FLOATS, General
@@ -54,10 +54,13 @@ class ConvTranspose(Primitive):
             strides=self.strides or (1,) * rank,
             dilations=self.dilations or (1,) * rank,
             output_padding=self.output_padding or (0,) * rank,
-            pads=self.pads or ((0, 0),) * rank,
             output_shape=(),
             auto_pad="",
         )
+        bound = replace(bound, pads=window_pads("", self.pads, spatial, kernel, bound.strides, bound.dilations))
+        if len(bound.output_padding) != rank or (self.output_shape and len(self.output_shape) < rank):
+            wrong = f"output_padding {self.output_padding} or output_shape {self.output_shape}"
+            raise ShapeError(f"{wrong} does not have one entry for each of {rank} spatial axes")
         same = self.auto_pad.startswith("SAME")
         wanted = self.output_shape[-rank:] or tuple(n * s for n, s in zip(spatial, bound.strides, strict=True))
         if self.output_shape or same:
@@ -74,7 +77,7 @@ class ConvTranspose(Primitive):
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         x, w = inputs[:2]
-        if x.rank < 3 or x.rank != w.rank or w.shape[0] != x.shape[1] or x.shape[1] % self.groups:
+        if x.rank < 3 or x.rank != w.rank or w.shape[0] != x.shape[1] or self.groups < 1 or x.shape[1] % self.groups:
             raise ShapeError(f"weights {list(w.shape)} in {self.groups} groups do not fit x {list(x.shape)}")
         channels = w.shape[1] * self.groups
         if len(inputs) > 2 and inputs[2].shape != (channels,):

@@ -39,6 +39,8 @@ class Shuffle(Primitive):
         if x.rank != 4:
             raise ShapeError(f"{self} wants x[N,C,H,W], not rank {x.rank}")
         (n, c, h, w), s = x.shape, self.size
+        if s < 1:
+            raise ShapeError(f"blocks of {s} are none")
         fits = h % s == w % s == 0 if self.to_depth else c % (s * s) == 0
         if not fits:
             raise ShapeError(f"{list(x.shape)} does not divide into blocks of {s}")

@@ -5,6 +5,7 @@ import pytest
 
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError
 from clgraph.ops.activation import Activation
 from clgraph.ops.conv_transpose import ConvTranspose
 from tests.support.check_op import check_op
@@ -21,6 +22,16 @@ CASES = {
     "output_shape": ((1, 3, 5, 4), (3, 4, 3, 3), {"output_shape": [10, 8], "strides": [2, 2]}),
     "one_axis": ((1, 3, 7), (3, 2, 4), {"strides": [2]}),
 }
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [{"strides": (2,)}, {"output_padding": (1,)}, {"output_shape": (9,)}, {"pads": ((0, 0),)}, {"groups": 0}],
+)
+def test_refuses_attributes_that_do_not_fit_the_axes(attributes):
+    inputs = [Layout(DType.F32, (1, 3, 5, 4)), Layout(DType.F32, (3, 4, 3, 3))]
+    with pytest.raises(ShapeError):
+        ConvTranspose(**attributes).bind(inputs, [None, None]).primitive.infer(inputs)
 
 
 @pytest.mark.parametrize("opset", [7, 11, 22])

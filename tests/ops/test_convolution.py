@@ -1,5 +1,7 @@
 """Convolution: import, shapes and reference against ONNX Runtime, every implementation against the reference."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,8 @@ from clgraph.errors import ShapeError
 from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
+from clgraph.selector.choose import choose
+from clgraph.selector.query import DeviceInfo, Query
 from tests.support.check_op import check_op
 from tests.support.onnx_case import agree
 
@@ -49,6 +53,30 @@ def test_refuses_weights_that_do_not_fit_the_channels():
 def test_refuses_a_window_larger_than_the_padded_input():
     with pytest.raises(ShapeError, match="does not fit 2 elements"):
         Convolution((1,), (1,), ((0, 0),)).infer([Layout(DType.F32, (1, 3, 2)), Layout(DType.F32, (4, 3, 3))])
+
+
+def test_refuses_negative_pads():
+    with pytest.raises(ShapeError, match="0 or more"):
+        Convolution(pads=((-1, 0),)).bind([Layout(DType.F32, (1, 3, 9)), Layout(DType.F32, (4, 3, 3))], [None, None])
+
+
+def test_a_gpu_gets_the_tiled_kernel_where_its_tiles_are_full():
+    """The numbers are an H200's."""
+    gpu = DeviceInfo(
+        name="gpu:0", kind="gpu", compute_units=132, simd=1, flops=60e12, bytes_per_second=4e12, local_bytes=48 << 10
+    )
+    large = Query(
+        Convolution((1, 1), (1, 1), ((1, 1), (1, 1))),
+        (Layout(DType.F32, (8, 256, 56, 56)), Layout(DType.F32, (256, 256, 3, 3))),
+        (Layout(DType.F32, (8, 256, 56, 56)),),
+        gpu,
+        2,
+    )
+    choice = choose(large)
+    assert (choice.name, choice.because) == ("convolution.gpu_tiled", "cheapest")
+    assert choice.slower["convolution.ref"] > choice.seconds
+    assert all("cpu devices" in reason for reason in choice.refusals.values())
+    assert choose(replace(large, device=replace(gpu, local_bytes=4 << 10))).name == "convolution.ref"
 
 
 DEVICE_CASES = {
