@@ -14,15 +14,17 @@ if TYPE_CHECKING:
     from clgraph.graph.topology import Topology
     from clgraph.model import Model
     from clgraph.runtime.device import devices
+    from clgraph.saved.load import load_model as load
 
 __version__ = "0.1.0"
-__all__ = ["Model", "Topology", "__version__", "compile", "devices", "errors"]
+__all__ = ["Model", "Topology", "__version__", "compile", "devices", "errors", "load"]
 
 _HOMES = {
     "Model": ("clgraph.model", "Model"),
     "Topology": ("clgraph.graph.topology", "Topology"),
     "compile": ("clgraph.compiler", "compile_model"),
     "devices": ("clgraph.runtime.device", "devices"),
+    "load": ("clgraph.saved.load", "load_model"),
 }
 
 

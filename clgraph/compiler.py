@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import gc
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import clgraph.ops  # noqa: F401  # registers the implementations that options name
 from clgraph.core.registry import load_plugins
+from clgraph.engines import open_engines, options_of, without_collection
 from clgraph.errors import OptionError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
@@ -25,13 +21,11 @@ from clgraph.ops.convolution_winograd_tiles import ConvWinograd
 from clgraph.passes.base import Context, Observer, PassManager
 from clgraph.passes.observers import Dump, Time, Verify, VerifyNumbers
 from clgraph.passes.pipeline import default_pipeline
-from clgraph.runtime.device import Device, find_device
-from clgraph.runtime.driver import choose_options
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.host import HostEngine
 from clgraph.selector.implementation import IMPLEMENTATIONS
 from clgraph.selector.query import DeviceInfo
-from clgraph.settings import Settings, settings
+from clgraph.settings import Settings
 
 if TYPE_CHECKING:
     from clgraph.frontend.files import Source
@@ -39,19 +33,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 PRECISIONS = ("f32",)
-
-
-@contextlib.contextmanager
-def without_collection() -> Iterator[None]:
-    """Hold off Python's search for cyclic garbage: a compilation makes many objects, and nearly all of them live on."""
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 @without_collection()
@@ -99,24 +80,6 @@ def compile_model(
     if shapes or model.is_static:
         model.prepare(shapes)
     return model
-
-
-def options_of(
-    device: str | int = "auto",
-    threads: int | None = None,
-    cache_dir: str | os.PathLike[str] | None = None,
-    config: Mapping[str, Any] | None = None,
-) -> Settings:
-    """Return the environment's options with those of a call in front; raises ``OptionError`` for what is none."""
-    return (
-        settings()
-        .with_(**dict(config or {}))
-        .with_(
-            device=None if device == "auto" else device,
-            threads=threads,
-            cache_dir=None if cache_dir is None else Path(cache_dir),
-        )
-    )
 
 
 @dataclass
@@ -173,7 +136,8 @@ class Compiler:
             raise OptionError(f"no node of the compiled program is called {lost[0]!r}, so that no kernel can be forced")
         network = None if self.context.execute is None else self._network(program)
         self._made += 1
-        return Specialisation(program, network, tuple(PassRecord(*row) for row in clock.rows))
+        records = tuple(PassRecord(*row) for row in clock.rows)
+        return Specialisation(program, network, records, self.context.devices, options)
 
     def _observers(self, shapes: Shapes) -> list[Observer]:
         """Return what the options ask for: dumps of the first program in their folder, of others below it."""
@@ -203,28 +167,6 @@ class Compiler:
             engines[placement].build(text, what, library=library)
             for (placement, text), (what, library) in texts(program, engines).items()
         )
-
-
-def open_engines(options: Settings) -> dict[str, Engine | HostEngine]:
-    """Return the engines of the device that *options* select and, unless they are strict, of the host.
-
-    Raises:
-        DeviceError: There is no such device, or its driver does not open it.
-    """
-    choose_options(options)
-    device = find_device(options.device)
-    found: list[Engine | HostEngine] = []
-    if device.info.kind != "host":
-        found.append(_open(device, options.threads, options.out_of_order))
-    if not (found and options.strict):
-        found.append(HostEngine())
-    return {engine.info.name: engine for engine in found}
-
-
-@functools.lru_cache(maxsize=8)
-def _open(device: Device, threads: int | None, out_of_order: bool) -> Engine:
-    """Return the engine of a device: models share it, so that each kernel is loaded once a process."""
-    return Engine(device, threads, out_of_order=out_of_order)
 
 
 def _load(source: Source) -> Topology:

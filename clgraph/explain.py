@@ -175,7 +175,7 @@ def _report(node: Node, held: Mapping[Buffer, list[str]]) -> NodeReport:
     steps = tuple(s.entry if isinstance(s, Launch) else s.function for s in choice.plan().steps)
     return NodeReport(
         **report,  # type: ignore[arg-type]  # the keys are the fields
-        implementation=choice.implementation.name,
+        implementation=choice.name,
         because=choice.because,
         estimate=choice.seconds,
         refusals=dict(choice.refusals),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from clgraph.network.network import Network
     from clgraph.network.profile import Profile
     from clgraph.network.watch import Watcher
+    from clgraph.settings import Settings
 
 Shapes = Mapping[str, Sequence[int]]
 
@@ -40,11 +42,18 @@ class PassRecord:
 
 @dataclass(frozen=True, slots=True)
 class Specialisation:
-    """A topology compiled for one set of input shapes; ``network`` is ``None`` for a dry run."""
+    """A topology compiled for one set of input shapes.
+
+    Attributes:
+        network: What runs it; ``None`` for a dry run.
+        devices, options: What it was compiled for, by placement, and under which options.
+    """
 
     program: Program
     network: Network | None
     passes: tuple[PassRecord, ...]
+    devices: Mapping[str, DeviceInfo]
+    options: Settings
 
 
 class Model:
@@ -91,6 +100,11 @@ class Model:
         return all(s.is_fixed for s in self.topology.inputs.values())
 
     @property
+    def is_compiled(self) -> bool:
+        """Whether there is a program."""
+        return self._latest is not None
+
+    @property
     def program(self) -> Program:
         """The compiled program: of the shapes used last; for a model of fixed shapes, the one there is.
 
@@ -103,6 +117,30 @@ class Model:
     def passes(self) -> tuple[PassRecord, ...]:
         """What the passes did to :attr:`program`. Raises as that does."""
         return self._current().passes
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """For a model that was loaded, whether each of its programs came out of the file or was compiled, and why."""
+        with self._lock:
+            kept = tuple(self._kept.values())
+        return tuple(s.program.notes["load"] for s in kept if "load" in s.program.notes)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model and what is compiled of it to one file, for :func:`clgraph.load`.
+
+        The file holds the topology with its weights, so that another device or shape can be compiled, and the programs
+        of the shapes used last with what their kernels read, equal data once. A file that is there is replaced, at once
+        or not at all.
+
+        Raises:
+            ModelError: The file cannot be written.
+            UnsupportedError: An operator of a plugin has attributes that cannot be written.
+        """
+        from clgraph.saved.save import save_model
+
+        with self._lock:
+            kept = dict(self._kept)
+        save_model(self.topology, kept, path)
 
     def prepare(self, shapes: Shapes | None = None) -> Program:
         """Compile for *shapes* now, so that the first run with them does not have to; return the program.

@@ -9,7 +9,7 @@ import click
 
 from clgraph.cli.compiling import compiled
 from clgraph.cli.options import ModelOptions, model_options
-from clgraph.cli.output import milliseconds, nbytes, say, table
+from clgraph.cli.output import milliseconds, nbytes, say, table, working
 from clgraph.cli.reports import dump_sources as write_sources
 from clgraph.cli.reports import report_memory
 from clgraph.explain import explain
@@ -18,6 +18,7 @@ from clgraph.graph.program import Program
 
 @click.command(name="compile")
 @model_options
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Save the compiled model there (.clg).")
 @click.option("--notes", is_flag=True, help="Show every note of the passes.")
 @click.option("--report", type=click.Choice(["memory"]), help="Show what memory is used for, and draw it.")
 @click.option(
@@ -28,12 +29,20 @@ from clgraph.graph.program import Program
     help="File of the picture that --report memory draws.",
 )
 @click.option("--dump-sources", type=click.Path(path_type=Path), help="Write every kernel text there.")
-def command(options: ModelOptions, notes: bool, report: str | None, picture: Path, dump_sources: Path | None) -> None:
-    """Compile MODEL (an ONNX file) and show what the passes did.
+def command(
+    options: ModelOptions,
+    output: Path | None,
+    notes: bool,
+    report: str | None,
+    picture: Path,
+    dump_sources: Path | None,
+) -> None:
+    """Compile MODEL (an ONNX file, or a saved one) and show what the passes did.
 
     \b
     Examples:
       clgraph compile model.onnx
+      clgraph compile model.onnx -o model.clg
       clgraph compile model.onnx --shape x=1,3,224,224 --dump-graphs graphs
       clgraph compile model.onnx --disable-pass prepare_primitive_fusing --verify-passes
       clgraph compile model.onnx --force-kernel conv1=convolution.ref
@@ -41,6 +50,9 @@ def command(options: ModelOptions, notes: bool, report: str | None, picture: Pat
       clgraph compile model.onnx --device null --dump-sources sources
     """
     model = compiled(options)
+    if output is not None:
+        with working(f"saving {output.name}"):
+            model.save(output)
     if report is not None:
         report_memory(model, picture)
         return
@@ -53,6 +65,8 @@ def command(options: ModelOptions, notes: bool, report: str | None, picture: Pat
     _notes(model.program, notes)
     if (folder := options.config["dump_graphs"]) is not None:
         say(f"graphs      {folder}")
+    if output is not None:
+        say(f"saved       {output}, {nbytes(output.stat().st_size)}")
     if dump_sources is not None:
         say(f"sources     {len(write_sources(model, dump_sources))} files in {dump_sources}")
 

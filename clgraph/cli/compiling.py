@@ -10,14 +10,16 @@ import numpy as np
 import clgraph
 from clgraph.cli.options import DeviceOptions, ModelOptions
 from clgraph.cli.output import working
-from clgraph.compiler import options_of
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Shape
 from clgraph.core.registry import load_plugins
+from clgraph.engines import options_of
 from clgraph.errors import InputError
 from clgraph.graph.primitive import Array
 from clgraph.graph.topology import Signature, Topology
 from clgraph.model import Model, Shapes
+from clgraph.saved.container import Contents, is_saved
+from clgraph.saved.load import read_topology
 from clgraph.settings import Settings
 
 
@@ -28,6 +30,8 @@ def load(options: ModelOptions) -> Model:
         ClgraphError: Anything that is wrong with the model, the device or the options.
     """
     where = options.where
+    if is_saved(options.model):
+        return _load_saved(options)
     with working(f"compiling {options.model.name}"):
         return clgraph.compile(
             options.model,
@@ -39,6 +43,21 @@ def load(options: ModelOptions) -> Model:
         )
 
 
+def _load_saved(options: ModelOptions) -> Model:
+    where = options.where
+    with working(f"loading {options.model.name}"):
+        model = clgraph.load(
+            options.model,
+            device=where.device,
+            threads=where.threads,
+            cache_dir=where.cache_dir,
+            config=dict(options.config),
+        )
+        if options.shapes:
+            model.prepare(dict(options.shapes))
+        return model
+
+
 def load_topology(options: ModelOptions) -> tuple[Topology, Settings]:
     """Return the model uncompiled, and the options to compile it with. Raises like :func:`load`."""
     from clgraph.frontend.onnx_loader import load_model
@@ -46,13 +65,15 @@ def load_topology(options: ModelOptions) -> tuple[Topology, Settings]:
     where = options.where
     settings = options_of(where.device, where.threads, where.cache_dir, options.config)
     load_plugins(settings.plugins)
+    if is_saved(options.model):
+        return read_topology(Contents(options.model)), settings
     return load_model(options.model), settings
 
 
 def compiled(options: ModelOptions) -> Model:
     """Return the model compiled for the shapes that *options* give; raises like :func:`load`, and for open shapes."""
     model = load(options)
-    if not options.shapes and not model.is_static:
+    if not options.shapes and not model.is_static and not model.is_compiled:
         check_shapes(model.topology, {})
     return model
 

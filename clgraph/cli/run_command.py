@@ -34,12 +34,13 @@ def command(
     output_dir: Path | None,
     dump_tensors: str | None,
 ) -> None:
-    """Run MODEL (an ONNX file) once and show its outputs.
+    """Run MODEL (an ONNX file, or a saved one) once and show its outputs.
 
     \b
     Examples:
       clgraph run model.onnx --input x=image.npy --output-dir results
       clgraph run model.onnx --random-inputs --shape x=1,3,224,224
+      clgraph run model.clg --random-inputs
       clgraph run model.onnx --random-inputs --dump-tensors conv1,conv2 --output-dir tensors
 
     A node is named as in the compiled program, or as an ONNX node that has become part of one.

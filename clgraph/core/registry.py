@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from importlib.metadata import entry_points
@@ -19,9 +20,15 @@ PLUGIN_FAILURES: list[str] = []
 
 
 class Registry(Generic[K, V]):
-    """A table from key to entry that refuses to overwrite and can be rolled back."""
+    """A table from key to entry that refuses to overwrite and can be rolled back.
+
+    What :func:`complete_by` was given fills the tables before the first question that needs more than is there.
+    """
 
     _all: ClassVar[list[Registry[Any, Any]]] = []
+    _fill: ClassVar[list[Callable[[], None]]] = []
+    _filling: ClassVar[threading.RLock] = threading.RLock()
+    _busy: ClassVar[bool] = False
 
     def __init__(self, what: str) -> None:
         """Make an empty table; *what* names its entries in messages."""
@@ -52,20 +59,20 @@ class Registry(Generic[K, V]):
         return record
 
     def __getitem__(self, key: K) -> V:
-        return self._entries[key]
+        return (self._entries if key in self._entries else self._complete())[key]
 
     def __contains__(self, key: object) -> bool:
-        return key in self._entries
+        return key in self._entries or key in self._complete()
 
     def get(self, key: K) -> V | None:
         """Return the entry or ``None``."""
-        return self._entries.get(key)
+        return (self._entries if key in self._entries else self._complete()).get(key)
 
     def __iter__(self) -> Iterator[K]:
-        return iter(sorted(self._entries, key=str))
+        return iter(sorted(self._complete(), key=str))
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._complete())
 
     def values(self) -> list[V]:
         """Return the entries in order of their keys."""
@@ -73,11 +80,30 @@ class Registry(Generic[K, V]):
 
     def snapshot(self) -> dict[K, V]:
         """Return a copy of the table, for :meth:`restore`."""
-        return dict(self._entries)
+        return dict(self._complete())
 
     def restore(self, entries: dict[K, V]) -> None:
         """Put the table back to a :meth:`snapshot`."""
         self._entries = dict(entries)
+
+    def _complete(self) -> dict[K, V]:
+        """Return the table, filled by what waits to fill it; another thread that is at it is waited for."""
+        if Registry._fill:
+            with Registry._filling:
+                if not Registry._busy:
+                    Registry._busy = True
+                    try:
+                        while Registry._fill:
+                            Registry._fill[0]()
+                            del Registry._fill[0]
+                    finally:
+                        Registry._busy = False
+        return self._entries
+
+
+def complete_by(fill: Callable[[], None]) -> None:
+    """Let *fill*, which imports what registers itself, be called before the first question that needs all entries."""
+    Registry._fill.append(fill)
 
 
 def _describe(entry: object) -> str:

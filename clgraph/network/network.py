@@ -28,6 +28,7 @@ from clgraph.network.watch import Watcher, watched_steps
 from clgraph.runtime import executor as executors
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.host import HostEngine
+from clgraph.selector.library import Library, compose
 
 AnyEngine = Engine | HostEngine
 
@@ -38,7 +39,13 @@ class Network:
     """A program bound to devices. ``run`` may be called from any thread; calls are served one after the other."""
 
     def __init__(
-        self, program: Program, engines: Mapping[str, AnyEngine], executor: str = "auto", *, poison: bool = False
+        self,
+        program: Program,
+        engines: Mapping[str, AnyEngine],
+        executor: str = "auto",
+        *,
+        poison: bool = False,
+        library: Callable[[str, int], Library] = compose,
     ) -> None:
         """Allocate the memory of *program*, copy its constants, build and bind its kernels.
 
@@ -47,6 +54,7 @@ class Network:
             engines: By placement; what is placed on none of the OpenCL engines is run on the host.
             executor: How tile functions are run: ``stream`` (a launch for each step), ``persistent`` (one for all that
                 follow each other), or ``auto``: persistent where the device can.
+            library: Finds the libraries of tile functions by name and SIMD width.
             poison: Fill memory with NaN wherever it holds nothing (:mod:`clgraph.network.poison`): slow, for debugging.
 
         Raises:
@@ -66,7 +74,7 @@ class Network:
         self._failures = next((e.failures for e in self._engines.values()), ())
         self._places = {p: Places.of(program, p, e, visitors(program, p)) for p, e in self._engines.items()}
         self._host = Host(self._places)
-        self._commands = commands(program, self._places, self._host)
+        self._commands = commands(program, self._places, self._host, library)
         self._executor, self._reasons = executor, dict[str, str]()
         self._answers: dict[TileExecutor, str | None] = {}
         self._launches = join(self._commands, self._joins)

@@ -166,7 +166,7 @@ def node_time(
         node.name,
         node.origin,
         node.primitive.kind,
-        "copy" if copy else getattr(getattr(node.choice, "implementation", None), "name", "host.reference"),
+        "copy" if copy else getattr(node.choice, "name", "host.reference"),
         what,
         placement,
         start,

@@ -116,13 +116,15 @@ def visitors(program: Program, placement: str) -> list[Value]:
     return [v for v in read if v.buffer is not None and v.buffer.placement != placement]
 
 
-def commands(program: Program, places: Mapping[str, Places], host: Host) -> list[Command]:
-    """Bind every node of *program* in order.
+def commands(
+    program: Program, places: Mapping[str, Places], host: Host, library: Callable[[str, int], Library] = compose
+) -> list[Command]:
+    """Bind every node of *program* in order; *library* finds libraries by name and SIMD width.
 
     Raises:
         KernelBuildError, DeviceMemoryError: A kernel does not build, or does not fit.
     """
-    binder = _Binder(program, places, host)
+    binder = _Binder(program, places, host, library)
     for node in program:
         binder.bind(node)
     return binder.found
@@ -131,10 +133,16 @@ def commands(program: Program, places: Mapping[str, Places], host: Host) -> list
 class _Binder:
     """Appends the commands of one node after the other to ``found``."""
 
-    def __init__(self, program: Program, places: Mapping[str, Places], host: Host) -> None:
+    def __init__(
+        self,
+        program: Program,
+        places: Mapping[str, Places],
+        host: Host,
+        library: Callable[[str, int], Library],
+    ) -> None:
         self.found: list[Command] = []
         self._places, self._host = places, host
-        tables = tile_tables(program, places)
+        tables = tile_tables(program, places, library)
         self._executors = {key: TileExecutor(table, places[key[0]]) for key, table in tables.items()}
         self._done = dict.fromkeys(tables, 0)
         self._latest: dict[tuple[str, str], int] = {}
@@ -183,7 +191,9 @@ def steps_of(node: Node) -> list[Launch | Tile]:
     return [s for s in steps if (s.tickets if isinstance(s, Tile) else all(s.grid))]
 
 
-def tile_tables(program: Program, places: Mapping[str, Places]) -> dict[tuple[str, str], TileTable]:
+def tile_tables(
+    program: Program, places: Mapping[str, Places], library: Callable[[str, int], Library] = compose
+) -> dict[tuple[str, str], TileTable]:
     """Return the tile steps of each device, by placement and library."""
     tables: dict[tuple[str, str], TileTable] = {}
     for node in program:
@@ -192,7 +202,7 @@ def tile_tables(program: Program, places: Mapping[str, Places]) -> dict[tuple[st
             if isinstance(step, Tile):
                 key = (placement, step.library)
                 if key not in tables:
-                    tables[key] = TileTable(compose(step.library, places[placement].engine.info.simd))
+                    tables[key] = TileTable(library(step.library, places[placement].engine.info.simd))
                 tables[key].add(node, step)
     return tables
 

@@ -44,7 +44,9 @@ def in_place(node: Node, context: Context) -> Choice:
 
 def is_in_place(node: Node) -> bool:
     """Whether *node* runs nothing, because its results share the buffer of its inputs."""
-    return isinstance(node.choice, Choice) and node.choice.implementation is InPlace
+    choice = node.choice
+    # The name first: a choice that was saved finds its implementation only when it is asked for.
+    return isinstance(choice, Choice) and choice.name == InPlace.name and choice.implementation is InPlace
 
 
 def choice_of(node: Node) -> Choice:

@@ -26,6 +26,11 @@ class Choice:
     refusals: Mapping[str, str] = field(default_factory=dict)
     slower: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def name(self) -> str:
+        """Name of the implementation."""
+        return self.implementation.name
+
     def plan(self) -> Plan:
         """Return the steps of the chosen implementation for the query's layouts."""
         return _plan(self.implementation, self.query)
@@ -35,7 +40,7 @@ class Choice:
         return self if q == self.query else replace(self, query=q)
 
     def __str__(self) -> str:
-        return f"{self.implementation.name} ({self.because})"
+        return f"{self.name} ({self.because})"
 
 
 class HostReference(Implementation[Any]):

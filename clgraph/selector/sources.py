@@ -22,6 +22,11 @@ def add_kernel_directory(directory: Path) -> None:
         cached.cache_clear()
 
 
+def kernel_directories() -> tuple[Path, ...]:
+    """Return the folders of kernel files, in the order they are searched."""
+    return tuple(_DIRECTORIES)
+
+
 @functools.cache
 def kernel_files() -> tuple[tuple[Path, str], ...]:
     """Return every ``.cl`` file as (folder, name relative to it), sorted."""

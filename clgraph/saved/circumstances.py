@@ -1,0 +1,63 @@
+"""What a compiled program depends on beside the model: it is run as it is only where all of this is the same."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import clgraph
+from clgraph.selector.query import DeviceInfo
+from clgraph.selector.sources import kernel_directories
+from clgraph.settings import Settings
+
+_PARTS = ("core", "graph", "selector", "ops", "passes", "network", "runtime", "saved")
+"""The packages whose code decides what a program looks like and what it computes."""
+
+_OPTIONS = ("disable_passes", "stop_after", "strict", "deny_kernels", "force_kernels", "winograd", "out_of_order")
+
+
+def circumstances(devices: Mapping[str, DeviceInfo], options: Settings) -> dict[str, str]:
+    """Return, by name, what a program for *devices* under *options* depends on."""
+    info = next(iter(devices.values()))
+    return {
+        "device": info.name,
+        "driver": f"{info.vendor} {info.driver}",
+        "workers": str(info.workers),
+        "vectors": f"{info.simd} {' '.join(sorted(info.features))}",
+        "placements": " ".join(devices),
+        "options": " ".join(f"{name}={_spell(getattr(options, name))}" for name in _OPTIONS),
+        "plugins": options.plugins,
+        "clgraph": clgraph.__version__,
+        "sources": sources_digest(),
+    }
+
+
+def differences(saved: Mapping[str, str], here: Mapping[str, str]) -> str:
+    """Say in what *saved* circumstances are not those *here*; empty for nothing."""
+    told = []
+    for name, now in here.items():
+        if (then := saved.get(name)) != now:
+            told.append(
+                "other sources of clgraph or its kernels" if name == "sources" else f"{name} {then}, here {now}"
+            )
+    return "; ".join(told)
+
+
+@functools.cache
+def sources_digest() -> str:
+    """Return a digest of clgraph's modules that compile and run, and of every kernel file."""
+    package = Path(clgraph.__file__).parent
+    folders = [*(package / part for part in _PARTS), *kernel_directories()]
+    digest = hashlib.sha256()
+    for folder in folders:
+        for path in sorted(folder.rglob("*")):
+            if path.suffix in (".py", ".cl", ".clh"):
+                digest.update(f"{path.relative_to(folder).as_posix()}\0".encode())
+                digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def _spell(value: object) -> str:
+    return ",".join(sorted(map(str, value))) if isinstance(value, frozenset) else str(value)

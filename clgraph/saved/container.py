@@ -1,0 +1,186 @@
+"""The file of a saved model: a JSON header, then raw arrays at multiples of 64 bytes, mapped when it is read.
+
+    0   8   magic, "clgraph" and the byte 0x01
+    8   4   version of the format, little-endian like all numbers
+    12  4   zero
+    16  8   bytes of the header
+    24  8   bytes of the whole file
+    32  32  SHA-256 of the header
+    64      the header: JSON in UTF-8, then zeros to a multiple of 64
+            the blobs, each followed by zeros: at least 64, to a multiple of 64
+
+The header's ``blobs`` are [offset behind the header, bytes, CRC-32]. The header is always checked against its digest,
+blobs of integers and small ones against theirs; large arrays of floats are not read before they are used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import mmap
+import os
+import struct
+import tempfile
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.errors import ModelError
+from clgraph.graph.primitive import Array
+from clgraph.graph.serial import Json
+
+MAGIC = b"clgraph\x01"
+VERSION = 1
+"""Raised whenever an older reader would misread the file."""
+
+ALIGNMENT = 64
+CHECKED_BYTES = 1 << 16
+"""Blobs up to this size are checked when the file is read."""
+
+_HEAD = struct.Struct("<8sIIQQ32s")
+
+
+class Blobs:
+    """The arrays of a file being written; equal bytes are kept once."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self.table: list[tuple[int, int, int]] = []
+        self._data: list[memoryview] = []
+        self._end = 0
+        self._known: dict[bytes, int] = {}
+        self._seen: dict[int, tuple[int, Array]] = {}
+
+    def add(self, array: Array) -> Json:
+        """Return what stands for *array* in the header: its blob, element type and shape."""
+        if id(array) not in self._seen:
+            self._seen[id(array)] = (self._blob(array), array)
+        return [self._seen[id(array)][0], DType.of(array.dtype).name, list(array.shape)]
+
+    def _blob(self, array: Array) -> int:
+        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+        digest = hashlib.sha256(data).digest()
+        if digest not in self._known:
+            self._known[digest] = len(self.table)
+            self.table.append((self._end, data.nbytes, zlib.crc32(data)))
+            self._data.append(data)
+            self._end += data.nbytes + _padding(data.nbytes)
+        return self._known[digest]
+
+    def write(self, path: Path, header: Mapping[str, Json]) -> None:
+        """Write the file at once or not at all.
+
+        Raises:
+            ModelError: It cannot be written.
+        """
+        text = json.dumps({**header, "blobs": self.table}, separators=(",", ":")).encode()
+        start = _HEAD.size + len(text) + -len(text) % ALIGNMENT
+        total = start + self._end
+        head = _HEAD.pack(MAGIC, VERSION, 0, len(text), total, hashlib.sha256(text).digest())
+        temporary: str | None = None
+        try:
+            handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+            with open(handle, "wb") as file:
+                file.write(head + text + bytes(-len(text) % ALIGNMENT))
+                for data in self._data:
+                    file.write(data)
+                    file.write(bytes(_padding(data.nbytes)))
+            mask = os.umask(0)
+            os.umask(mask)
+            os.chmod(temporary, 0o666 & ~mask)
+            os.replace(temporary, path)
+        except OSError as error:
+            if temporary is not None:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary)
+            raise ModelError(f"the model cannot be saved to {path}: {error.strerror or error}") from error
+
+
+def _padding(nbytes: int) -> int:
+    return ALIGNMENT + -nbytes % ALIGNMENT
+
+
+def is_saved(path: Path) -> bool:
+    """Whether the file at *path* starts like a saved model."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
+
+
+class Contents:
+    """A saved model's file: its header, and its arrays on demand."""
+
+    def __init__(self, path: Path) -> None:
+        """Map the file and check its header.
+
+        Raises:
+            ModelError: It is missing, cut, damaged, of a newer version, or no saved model.
+        """
+        self.path = path
+        self._bytes = _map(path)
+        self.header, self._start = _header(self._bytes, path)
+        self._blobs: Sequence[Any] = self.header.get("blobs", ())
+        self._checked: set[int] = set()
+
+    def array(self, reference: Json) -> Array:
+        """Return an array, read-only and mapped, that :meth:`Blobs.add` has a reference for.
+
+        Raises:
+            ModelError: It does not lie in the file, or is damaged.
+        """
+        try:
+            number, name, shape = reference
+            offset, nbytes, crc = self._blobs[number]
+            dtype = DType[name]
+            begin = self._start + offset
+            if offset < 0 or nbytes < 0 or begin + nbytes + ALIGNMENT > self._bytes.nbytes:
+                raise ModelError(f"{self.path} is damaged: blob {number} does not lie in the file")
+            data = self._bytes[begin : begin + nbytes]
+            if (nbytes <= CHECKED_BYTES or not dtype.floating) and number not in self._checked:
+                if zlib.crc32(data.data) != crc:
+                    raise ModelError(f"{self.path} is damaged: blob {number} has another checksum than the header says")
+                self._checked.add(number)
+            return data.view(dtype.numpy).reshape(shape)
+        except (LookupError, TypeError, ValueError) as error:
+            if isinstance(error, ModelError):
+                raise
+            raise ModelError(f"{self.path} is damaged: {reference!r} is no array: {error}") from error
+
+
+def _map(path: Path) -> Array:
+    try:
+        with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_size < _HEAD.size:
+                raise ModelError(f"{path} is no saved model, or is cut off")
+            return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def _header(data: Array, path: Path) -> tuple[dict[str, Any], int]:
+    magic, version, _, nbytes, total, digest = _HEAD.unpack(data[: _HEAD.size].tobytes())
+    if magic != MAGIC:
+        raise ModelError(f"{path} is no saved model")
+    if version > VERSION:
+        raise ModelError(f"{path} has format {version}; this clgraph reads up to {VERSION}: save it again, or update")
+    if total != data.nbytes:
+        raise ModelError(f"{path} is cut off or damaged: it has {data.nbytes} bytes and should have {total}")
+    if _HEAD.size + nbytes > total:
+        raise ModelError(f"{path} is damaged: its header does not fit")
+    text = data[_HEAD.size : _HEAD.size + nbytes].tobytes()
+    if hashlib.sha256(text).digest() != digest:
+        raise ModelError(f"{path} is damaged: its header has another checksum")
+    try:
+        header = json.loads(text)
+    except ValueError as error:
+        raise ModelError(f"{path} is damaged: its header is no JSON: {error}") from error
+    if not isinstance(header, dict):
+        raise ModelError(f"{path} is damaged: its header is no object")
+    return header, _HEAD.size + nbytes + -nbytes % ALIGNMENT

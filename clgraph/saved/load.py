@@ -1,0 +1,141 @@
+"""``clgraph.load``: a model out of the file that ``Model.save`` wrote."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from clgraph.core.registry import load_plugins
+from clgraph.engines import open_engines, options_of, without_collection
+from clgraph.errors import ModelError
+from clgraph.graph.topology import Topology
+from clgraph.model import Model, PassRecord, Shapes, Specialisation
+from clgraph.network.network import Network
+from clgraph.ops import primitive_of
+from clgraph.saved.circumstances import circumstances, differences
+from clgraph.saved.container import Contents
+from clgraph.saved.programs import decode_program
+from clgraph.saved.save import Key, library_key
+from clgraph.saved.topologies import decode_topology
+from clgraph.selector.library import Library, compose
+from clgraph.selector.query import DeviceInfo
+from clgraph.settings import Settings
+
+_log = logging.getLogger(__name__)
+
+
+@without_collection()
+def load_model(
+    path: str | os.PathLike[str],
+    device: str | int = "auto",
+    threads: int | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> Model:
+    """Load a model that :meth:`clgraph.Model.save` has written.
+
+    Programs saved for the same device, driver, workers, options and sources of clgraph are run as they are, on weights
+    that stay in the mapped file. Others are compiled anew, which the log, ``Model.notes`` and ``explain`` say.
+
+    Args:
+        path: The file.
+        device, threads, cache_dir, config: As for :func:`clgraph.compile`.
+
+    Raises:
+        ModelError: The file is missing, cut, damaged, of a newer version, or no saved model.
+        UnsupportedError: It needs an operator of a plugin that is not there.
+        DeviceError: There is no such device.
+        ClgraphError: Anything that is wrong with the options.
+    """
+    options = options_of(device, threads, cache_dir, config)
+    contents = Contents(Path(path))
+    load_plugins(options.plugins)
+    loader = _Loader(contents, options)
+    model = Model(read_topology(contents), next(iter(loader.devices.values())), loader.specialise)
+    if (shapes := loader.latest(model.topology)) is not None:
+        model.prepare(shapes)
+    elif model.is_static:
+        model.prepare()
+    return model
+
+
+def read_topology(contents: Contents) -> Topology:
+    """Return the topology in a file. Raises ``ModelError`` where there is none."""
+    return decode_topology(contents.header.get("topology"), contents.array, primitive_of)
+
+
+class _Loader:
+    """Finds programs in the file, and compiles what is not in it."""
+
+    def __init__(self, contents: Contents, options: Settings) -> None:
+        """Open the device.
+
+        Raises:
+            DeviceError: There is no such device.
+        """
+        self._contents, self._options = contents, options
+        self._engines = open_engines(options) if options.device != "null" else {}
+        self.devices: dict[str, DeviceInfo] = {n: e.info for n, e in self._engines.items()} or {"null": DeviceInfo()}
+        self._here = circumstances(self.devices, options)
+        self._compile: Any = None
+        try:
+            self._found = [(_key(p["shapes"]), dict(p["circumstances"]), p) for p in contents.header["programs"]]
+            self._libraries = {
+                name: Library(x[0], x[1], tuple(x[2]), x[3]) for name, x in contents.header["libraries"].items()
+            }
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise ModelError(f"{contents.path} is damaged: it does not list its programs: {error!r}") from error
+
+    def latest(self, topology: Topology) -> dict[str, tuple[int, ...]] | None:
+        """Return the input shapes that were used last, of programs that can be run here if there are any."""
+        fitting = [key for key, saved, _ in self._found if not differences(saved, self._here)]
+        keys = fitting or [key for key, _, _ in self._found]
+        return dict(zip(topology.inputs, keys[-1], strict=True)) if keys else None
+
+    def specialise(self, topology: Topology, shapes: Shapes) -> Specialisation:
+        """Return the program for input *shapes*: out of the file, or compiled with a note that says why."""
+        key = tuple(tuple(shape) for shape in shapes.values())
+        why = f"the file holds no program for the shapes {', '.join(str(list(s)) for s in key)}"
+        for saved_for, saved, data in reversed(self._found):
+            if saved_for == key:
+                why = differences(saved, self._here) or self._refusal(data)
+                if not why:
+                    return self._rebuild(data)
+        level = logging.INFO if "no program" in why else logging.WARNING
+        _log.log(level, "%s is compiled anew: %s", self._contents.path, why)
+        if self._compile is None:
+            from clgraph.compiler import Compiler
+
+            self._compile = Compiler(self._options).specialise
+        made: Specialisation = self._compile(topology, shapes)
+        made.program.notes["load"] = f"compiled anew: {why}"
+        return made
+
+    def _refusal(self, data: Any) -> str:
+        """Say why a program of the same circumstances cannot be run as it is; empty for nothing."""
+        if self._options.dump_graphs is not None or self._options.verify_passes:
+            return "its passes are to be dumped or verified"
+        for placement, (nbytes, *_) in data["program"]["arenas"].items():
+            if nbytes > self.devices[placement].max_alloc:
+                return f"{nbytes} bytes of activations take several allocations on {placement}"
+        return ""
+
+    def _rebuild(self, data: Any) -> Specialisation:
+        program = decode_program(data["program"], self._contents.array, self.devices, primitive_of)
+        passes = tuple(PassRecord(*row) for row in data["passes"])
+        network = None
+        if self._engines:
+            options = self._options
+            network = Network(program, self._engines, options.executor, poison=options.poison, library=self._library)
+        program.notes["load"] = "as saved: no pass was run"
+        return Specialisation(program, network, passes, self.devices, self._options)
+
+    def _library(self, name: str, simd: int) -> Library:
+        return self._libraries.get(library_key(name, simd)) or compose(name, simd)
+
+
+def _key(shapes: Any) -> Key:
+    return tuple(tuple(shape) for shape in shapes)

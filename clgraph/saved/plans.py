@@ -1,0 +1,164 @@
+"""Plans and choices as JSON and back. What is read names its implementation and holds its steps, ready to be bound."""
+
+from __future__ import annotations
+
+import functools
+import struct
+from typing import Any, ClassVar
+
+from clgraph.graph.program import Node
+from clgraph.graph.serial import Json, PrimitiveOf, decode, encode
+from clgraph.selector.choose import Choice, HostReference
+from clgraph.selector.descriptor import NULL, Descriptor, PostStep, Ref, Resolve
+from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation
+from clgraph.selector.jit import Jit
+from clgraph.selector.plan import Argument, Launch, Plan, Step, Table, Tile
+from clgraph.selector.query import DeviceInfo, Query
+
+_POINTER = struct.Struct("<q")
+
+
+class Packed(Descriptor):
+    """The bytes of a descriptor, and which of them are pointers: what a table of tiles needs of it.
+
+    Each tile function has a subclass, so that the class says what the descriptor's own class says.
+    """
+
+    __slots__ = ("_data", "_pointers")
+
+    def __init__(self, data: bytes, pointers: tuple[tuple[int, Ref], ...]) -> None:
+        """Take the struct, and what stands at which offset of it."""
+        self._data, self._pointers = data, pointers
+
+    def to_bytes(self, resolve: Resolve) -> bytes:
+        """Return the struct's bytes with every pointer resolved."""
+        data = bytearray(self._data)
+        for offset, ref in self._pointers:
+            _POINTER.pack_into(data, offset, resolve(ref))
+        return bytes(data)
+
+    def to_json(self) -> tuple[Json, Json]:
+        """Return the bytes and the pointers."""
+        return self._data.hex(), [[offset, ref.role, ref.offset] for offset, ref in self._pointers]
+
+
+@functools.cache
+def _packed(function: str, library: str, any_alignment: bool) -> type[Packed]:
+    names = {"function": function, "library": library, "any_alignment": any_alignment, "__slots__": ()}
+    return type("Packed", (Packed,), names)
+
+
+class Recorded(Choice):
+    """A choice out of a file: name and steps are there, implementation and query are looked up when asked for."""
+
+    __slots__ = ("_device", "_name", "_node", "_of", "_plan", "_query")
+    _device: DeviceInfo
+    _name: str
+    _node: Node
+    _of: PrimitiveOf
+    _plan: Plan
+    _query: Json
+
+    FIELDS: ClassVar[tuple[str, ...]] = ("seconds", "because", "refusals", "slower")
+
+    def __init__(self, node: Node, device: DeviceInfo, data: Json, primitive_of: PrimitiveOf) -> None:
+        """Read what :func:`encode_choice` wrote about *node*, which runs on *device*."""
+        name, seconds, because, refusals, slower, query, steps, scratch = data
+        found = (seconds, str(because), dict(refusals), dict(slower))
+        for field, value in zip(self.FIELDS, found, strict=True):
+            object.__setattr__(self, field, value)
+        plan = Plan(tuple(_decode_step(step) for step in steps), tuple(scratch))
+        own = (node, device, str(name), query, primitive_of, plan)
+        for field, value in zip(("_node", "_device", "_name", "_query", "_of", "_plan"), own, strict=True):
+            object.__setattr__(self, field, value)
+
+    @property
+    def name(self) -> str:
+        """Name of the implementation."""
+        return self._name
+
+    @property
+    def implementation(self) -> type[Implementation[Any]]:
+        """The implementation of that name; ``KeyError`` where it is gone."""
+        from clgraph.passes.selection import InPlace
+
+        return {InPlace.name: InPlace, HostReference.name: HostReference}.get(self._name) or IMPLEMENTATIONS[self._name]
+
+    @property
+    def query(self) -> Query[Any]:
+        """The problem that it was chosen for."""
+        primitive, inputs, outputs, arity, fused, constant = (decode(x, self._of) for x in self._query)
+        return Query(primitive or self._node.primitive, inputs, outputs, self._device, arity, fused, constant)
+
+    def plan(self) -> Plan:
+        """Return the steps as they were saved."""
+        return self._plan
+
+
+def encode_choice(node: Node, choice: Choice) -> Json:
+    """Return *choice* of *node* with its steps."""
+    plan, q = choice.plan(), choice.query
+    primitive = None if q.primitive == node.primitive else q.primitive
+    query = [encode(x) for x in (primitive, q.inputs, q.outputs, q.arity, q.fused, q.constant)]
+    steps = [_encode_step(step) for step in plan.steps]
+    slower, refusals = dict(choice.slower), dict(choice.refusals)
+    return [choice.name, choice.seconds, choice.because, refusals, slower, query, steps, list(plan.scratch)]
+
+
+def libraries_of(choice: Choice) -> set[str]:
+    """Return the names of the libraries that the steps need."""
+    return {step.library for step in choice.plan().steps if isinstance(step, Tile)}
+
+
+def _encode_step(step: Step) -> Json:
+    if isinstance(step, Launch):
+        args = [_encode_argument(a) for a in step.args]
+        group = None if step.group is None else list(step.group)
+        return ["launch", step.source, step.entry, [list(m) for m in step.jit.macros], list(step.grid), group, args]
+    d = step.descriptor
+    data, pointers = d.to_json() if isinstance(d, Packed) else _pack(d)
+    post = [[p.code, encode(p.a), encode(p.b), p.operand.role, p.operand.offset, list(p.pitches)] for p in step.post]
+    kind = [type(d).function, type(d).library, type(d).any_alignment]
+    return ["tile", step.function, kind, data, pointers, step.tickets, step.scratch, post]
+
+
+def _pack(d: Descriptor) -> tuple[Json, Json]:
+    at, pointers = 0, []
+    for name, _, code in d.c_fields:
+        value = getattr(d, name)
+        if isinstance(value, Ref):
+            pointers.append([at, value.role, value.offset])
+        at += struct.calcsize(code)
+    return d.to_bytes(lambda ref: 0).hex(), pointers
+
+
+def _encode_argument(argument: Argument) -> Json:
+    return ["table", *argument.values] if isinstance(argument, Table) else encode(argument)
+
+
+def _decode_step(data: Json) -> Step:
+    if data[0] == "launch":
+        _, source, entry, macros, grid, group, args = data
+        jit = Jit(tuple((name, value) for name, value in macros))
+        shape = None if group is None else tuple(group)
+        return Launch(source, entry, jit, tuple(grid), shape, tuple(_decode_argument(a) for a in args))
+    _, function, kind, packed, pointers, tickets, scratch, post = data
+    refs = tuple((offset, Ref(role, start)) for offset, role, start in pointers)
+    descriptor = _packed(*kind)(bytes.fromhex(packed), refs)
+    return Tile(function, descriptor, tickets, scratch, tuple(_decode_post(p) for p in post))
+
+
+def _decode_post(data: Json) -> PostStep:
+    code, a, b, role, offset, pitches = data
+    operand = NULL if role == NULL.role else Ref(role, offset)
+    return PostStep(code, _number(a), _number(b), operand, tuple(pitches))
+
+
+def _decode_argument(data: Json) -> Argument:
+    if isinstance(data, list) and data[0] == "table":
+        return Table(tuple(data[1:]))
+    return data if isinstance(data, str | int) else _number(data)
+
+
+def _number(data: Json) -> float:
+    return float(data[1] if isinstance(data, list) else data)

@@ -1,0 +1,88 @@
+"""Topologies as JSON and back; what is read finds its layers and constants when somebody asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from clgraph.core.dtype import DType
+from clgraph.errors import ModelError
+from clgraph.graph.primitive import Array
+from clgraph.graph.serial import Json, PrimitiveOf, decode, encode
+from clgraph.graph.topology import Layer, Signature, Topology
+
+
+class SavedTopology(Topology):
+    """A topology whose ``layers`` and ``constants`` are read at first use: only compiling needs them."""
+
+    _read: Callable[[], dict[str, Any]]
+
+    def __getattr__(self, name: str) -> Any:
+        """Read what is not there yet."""
+        if name not in ("layers", "constants", "_made") or "_read" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self.__dict__.update(self._read())
+        return self.__dict__[name]
+
+
+def encode_topology(topology: Topology, add: Callable[[Array], Json]) -> Json:
+    """Return *topology*; *add* takes the data of a constant and returns what stands for it.
+
+    Raises:
+        UnsupportedError: A primitive holds something that cannot be written.
+    """
+    return {
+        "inputs": [_signature(s) for s in topology.inputs.values()],
+        "outputs": [list(pair) for pair in topology.outputs],
+        "declared": [_signature(s) for s in topology.declared.values()],
+        "metadata": dict(topology.metadata),
+        "constants": [[name, add(array)] for name, array in topology.constants.items()],
+        "layers": [
+            [x.name, encode(x.primitive), list(x.inputs), list(x.outputs), list(x.origin), x.annotation]
+            for x in topology.layers
+        ],
+    }
+
+
+def decode_topology(data: Json, array: Callable[[Json], Array], primitive_of: PrimitiveOf) -> Topology:
+    """Return the topology that :func:`encode_topology` wrote.
+
+    Raises:
+        ModelError: *data* is no such topology. What is read later raises it then.
+    """
+
+    def read() -> dict[str, Any]:
+        try:
+            constants = {name: array(held) for name, held in data["constants"]}
+            layers = [
+                Layer(name, decode(primitive, primitive_of), tuple(reads), tuple(makes), tuple(origin), annotation)
+                for name, primitive, reads, makes, origin, annotation in data["layers"]
+            ]
+        except (LookupError, TypeError, ValueError) as error:
+            raise _damaged(error) from error
+        made = {*topology.inputs, *constants, *(name for layer in layers for name in layer.outputs)}
+        return {"constants": constants, "layers": layers, "_made": made}
+
+    topology = SavedTopology.__new__(SavedTopology)
+    try:
+        topology.inputs = {s.name: s for s in map(_read_signature, data["inputs"])}
+        topology.outputs = [(name, value) for name, value in data["outputs"]]
+        topology.declared = {s.name: s for s in map(_read_signature, data["declared"])}
+        topology.metadata = dict(data["metadata"])
+    except (LookupError, TypeError, ValueError) as error:
+        raise _damaged(error) from error
+    topology._read = read
+    return topology
+
+
+def _damaged(error: Exception) -> ModelError:
+    return error if isinstance(error, ModelError) else ModelError(f"a saved topology is not well-formed: {error!r}")
+
+
+def _signature(s: Signature) -> Json:
+    return [s.name, None if s.dtype is None else s.dtype.name, None if s.shape is None else list(s.shape)]
+
+
+def _read_signature(data: Json) -> Signature:
+    name, dtype, shape = data
+    return Signature(name, None if dtype is None else DType[dtype], None if shape is None else tuple(shape))
