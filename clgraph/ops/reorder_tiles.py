@@ -126,14 +126,18 @@ def _strips(q: Query[Any], blocks: int, height: int, width: int) -> Split:
     return split(height, row, max(wanted, row * height * blocks / (16 * q.device.workers)), 1)
 
 
-def _mover_cost(q: Query[Any]) -> float:
-    moved = q.inputs[0].nbytes + q.outputs[0].nbytes
-    return step_seconds(q.device, moved / MOVE_BYTES_PER_SECOND, moved / 2, 8 * q.device.workers)
+class _Mover(Implementation[Reorder]):
+    """Moves elements between the layouts that the query has."""
 
+    @classmethod
+    def formats(cls, q: Query[Reorder]) -> tuple[Formats, ...]:
+        """Return the formats the query has: a reorder is posed on the layouts it goes between."""
+        return (Formats(tuple(x.format for x in q.inputs), tuple(y.format for y in q.outputs)),)
 
-def _same_formats(q: Query[Any]) -> tuple[Formats, ...]:
-    """Return the formats the query has: a reorder is posed on the layouts it goes between."""
-    return (Formats(tuple(x.format for x in q.inputs), tuple(y.format for y in q.outputs)),)
+    @classmethod
+    def cost(cls, q: Query[Reorder]) -> float:
+        moved = q.inputs[0].nbytes + q.outputs[0].nbytes
+        return step_seconds(q.device, moved / MOVE_BYTES_PER_SECOND, moved / 2, 8 * q.device.workers)
 
 
 def _flat(q: Query[Any], x: Planes, y: Planes, x_pixel: int, y_pixel: int) -> bool:
@@ -166,7 +170,7 @@ def _halo(y: Planes) -> dict[str, int]:
 
 
 @implements(Reorder, name="reorder.block_fsv16", serves=MOVES_AND_FUSES)
-class BlockFsv16(Implementation[Reorder]):
+class BlockFsv16(_Mover):
     """Plain to blocks of 16 channels, 16 by 16 elements at a time."""
 
     @classmethod
@@ -174,14 +178,6 @@ class BlockFsv16(Implementation[Reorder]):
         return (
             _plain_refusal(q.inputs[0], "the input") or blocked_refusal(q.outputs[0], "the result") or post_refusal(q)
         )
-
-    @classmethod
-    def formats(cls, q: Query[Reorder]) -> tuple[Formats, ...]:
-        return _same_formats(q)
-
-    @classmethod
-    def cost(cls, q: Query[Reorder]) -> float:
-        return _mover_cost(q)
 
     @classmethod
     def plan(cls, q: Query[Reorder]) -> Plan:
@@ -192,7 +188,7 @@ class BlockFsv16(Implementation[Reorder]):
 
 
 @implements(Reorder, name="reorder.unblock_fsv16", serves=MOVES)
-class UnblockFsv16(Implementation[Reorder]):
+class UnblockFsv16(_Mover):
     """Blocks of 16 channels to plain, 16 by 16 elements at a time."""
 
     @classmethod
@@ -200,14 +196,6 @@ class UnblockFsv16(Implementation[Reorder]):
         if q.outputs[0].halo:
             return "writes no halo"
         return blocked_refusal(q.inputs[0], "the input") or _plain_refusal(q.outputs[0], "the result")
-
-    @classmethod
-    def formats(cls, q: Query[Reorder]) -> tuple[Formats, ...]:
-        return _same_formats(q)
-
-    @classmethod
-    def cost(cls, q: Query[Reorder]) -> float:
-        return _mover_cost(q)
 
     @classmethod
     def plan(cls, q: Query[Reorder]) -> Plan:
@@ -218,7 +206,7 @@ class UnblockFsv16(Implementation[Reorder]):
 
 
 @implements(Reorder, name="reorder.copy_fsv16", serves=MOVES_AND_FUSES)
-class CopyFsv16(Implementation[Reorder]):
+class CopyFsv16(_Mover):
     """Blocks of 16 channels to the same with another halo."""
 
     @classmethod
@@ -228,20 +216,12 @@ class CopyFsv16(Implementation[Reorder]):
         )
 
     @classmethod
-    def formats(cls, q: Query[Reorder]) -> tuple[Formats, ...]:
-        return _same_formats(q)
-
-    @classmethod
-    def cost(cls, q: Query[Reorder]) -> float:
-        return _mover_cost(q)
-
-    @classmethod
     def plan(cls, q: Query[Reorder]) -> Plan:
         return Plan((copy_fsv16(q, 0, blocked_posts(q)),))
 
 
 @implements(Reorder, name="reorder.pack_blocks", serves=MOVES)
-class PackBlocks(Implementation[Reorder]):
+class PackBlocks(_Mover):
     """A plain tensor of up to four axes into blocks on any axes: weights, matrices and biases."""
 
     @classmethod
@@ -252,10 +232,6 @@ class PackBlocks(Implementation[Reorder]):
         if not y.format.blocks or y.halo or y.all_pitches != y.dense_pitches:
             return f"packs into dense blocks, not {y}"
         return None
-
-    @classmethod
-    def formats(cls, q: Query[Reorder]) -> tuple[Formats, ...]:
-        return _same_formats(q)
 
     @classmethod
     def cost(cls, q: Query[Reorder]) -> float:

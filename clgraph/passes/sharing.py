@@ -4,38 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from clgraph.core.dtype import DType
 from clgraph.core.format import Format, feature_blocked
 from clgraph.core.layout import Layout
-from clgraph.graph.primitive import Primitive
 from clgraph.graph.program import Node, Program
 from clgraph.ops.concat import Concat
 from clgraph.ops.slice import Slice
 from clgraph.ops.split import Split
-from clgraph.passes.selection import Proposal
-from clgraph.selector.implementation import Implementation, Serves
-from clgraph.selector.plan import Plan
+from clgraph.passes.selection import InPlace, Proposal
 from clgraph.selector.query import Query
 
 UNIT = 64
 """Buffers and what shares them start at multiples of this many bytes: a cache line, the widest vector of any device."""
 
 
-class WouldShare(Implementation[Any]):
+class WouldShare(InPlace):
     """A provisional choice: the node's parts can share one buffer, if everything around it agrees."""
-
-    primitive = Primitive
-    name = "in_place"
-    serves = Serves(dtypes=frozenset(DType), formats=True, halos=True)
-    general = False
-
-    @classmethod
-    def cost(cls, q: Query[Any]) -> float:
-        return 0.0
-
-    @classmethod
-    def plan(cls, q: Query[Any]) -> Plan:
-        return Plan(())
 
 
 def part_of(whole: Layout, axis: int, start: int, shape: tuple[int, ...]) -> tuple[Layout, int] | None:
