@@ -88,7 +88,7 @@ class Implementation(ABC, Generic[P]):
     def refusal(cls, q: Query[P]) -> str | None:
         """Say why *q* cannot be served, or return ``None`` when it can. Only general ones see tensors of no element."""
         if not cls.general and any(0 in x.shape for x in (*q.inputs, *q.outputs)):
-            return "serves no empty tensors"
+            return "serves no tensors without elements"
         return cls.serves.refusal(q) or cls.limits(q)
 
     @classmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -180,7 +181,7 @@ def test_v_shows_the_passes_and_vv_the_choices(model: Path) -> None:
         command = [sys.executable, "-m", "clgraph", *flags, "compile", str(model), *NULL]
         shown[flags] = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stderr
     assert shown[()] == ""
-    assert "pass 08 prepare_primitive_fusing: " in shown["-v",]
+    assert re.search(r"pass \d\d prepare_primitive_fusing: ", shown["-v",])
     assert "convolution.planar" not in shown["-v",]
     assert "first on null: convolution.planar" in shown["-vv",]
 

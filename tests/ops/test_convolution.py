@@ -73,10 +73,10 @@ def test_a_gpu_gets_the_tiled_kernel_where_its_tiles_are_full():
         2,
     )
     choice = choose(large)
-    assert (choice.name, choice.because) == ("convolution.gpu_tiled", "cheapest")
+    assert (choice.implementation.name, choice.because) == ("convolution.gpu_tiled", "cheapest")
     assert choice.slower["convolution.ref"] > choice.seconds
     assert all("cpu devices" in reason for reason in choice.refusals.values())
-    assert choose(replace(large, device=replace(gpu, local_bytes=4 << 10))).name == "convolution.ref"
+    assert choose(replace(large, device=replace(gpu, local_bytes=4 << 10))).implementation.name == "convolution.ref"
 
 
 DEVICE_CASES = {
