@@ -129,8 +129,6 @@ class AttentionRows(Implementation[Attention]):
     def limits(cls, q: Query[Attention]) -> str | None:
         if not all(x.is_dense_plain for x in (*q.own, q.outputs[0])):
             return "serves dense plain tensors"
-        if not all(x.count for x in q.own):
-            return "wants elements"
         if (size := _scratch(q, MOST_ROWS)) > MOST_SCRATCH:
             return f"keeps scores in {MOST_SCRATCH} bytes, and these need {size}"
         if any(x.format.blocks for x in q.inputs[q.arity :]):

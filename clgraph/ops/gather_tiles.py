@@ -57,8 +57,6 @@ class GatherRows(Implementation[Gather]):
     def limits(cls, q: Query[Gather]) -> str | None:
         if not all(x.is_dense_plain for x in (*q.inputs, *q.outputs)):
             return "serves dense plain tensors"
-        if not q.outputs[0].count:
-            return "wants elements"
         if _row_bytes(q) % WORD:
             return f"copies rows of whole words, not of {_row_bytes(q)} bytes"
         return None

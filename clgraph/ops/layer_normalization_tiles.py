@@ -68,8 +68,8 @@ class NormalizeRows(Implementation[LayerNormalization]):
         x, p = q.inputs[0], q.primitive
         if p.channels:
             return "scales elements of a row, not channels"
-        if not all(t.is_dense_plain for t in (*q.own, q.outputs[0])) or not x.count:
-            return "serves dense plain tensors that have elements"
+        if not all(t.is_dense_plain for t in (*q.own, q.outputs[0])):
+            return "serves dense plain tensors"
         tail = x.shape[p.axis :]
         if any(w.shape[-len(tail) :] != tail or w.count != prod(tail) for w in q.own[1:]):
             return f"wants scale and bias of shape {list(tail)}"

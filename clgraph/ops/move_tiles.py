@@ -27,8 +27,8 @@ def _axes(shape: tuple[int, ...], x: tuple[int, ...], y: tuple[int, ...]) -> lis
 
 def _tiles(q: Query[Any]) -> tuple[Tile, ...] | str:
     """Return the copies that make up *q*, or why it is none of them."""
-    if not all(t.is_dense_plain and t.count for t in (*q.inputs, *q.outputs)):
-        return "copies dense plain tensors that have elements"
+    if not all(t.is_dense_plain for t in (*q.inputs, *q.outputs)):
+        return "copies dense plain tensors"
     found: list[Tile] = []
     for inp, out, part, x, y in _parts(q):
         tiles = copies(inp, out, _axes(part.shape, x, y), q.device)

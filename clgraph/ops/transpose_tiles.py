@@ -50,8 +50,8 @@ class Turn:
 def _problem(q: Query[Transpose]) -> Rows | Turn | tuple[Tile, ...] | str:
     """Return the transpose as rows to copy (with a list, or in several steps) or planes to turn, or why it is none."""
     x, y, axes = q.inputs[0], q.outputs[0], q.primitive.axes
-    if not x.format.is_plain or not y.is_dense_plain or not x.count:
-        return "serves plain tensors that have elements"
+    if not x.format.is_plain or not y.is_dense_plain:
+        return "serves plain tensors"
     operands = [q.inputs[s] for f in q.post for s in f.operands]
     if any(o.shape != y.shape or not o.is_dense_plain for o in operands):
         return "reads operands of the result's shape"
