@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from clgraph.core.registry import load_plugins
 from clgraph.engines import open_engines, options_of, without_collection
-from clgraph.errors import OptionError
+from clgraph.errors import ModelError, OptionError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
@@ -75,6 +75,8 @@ def compile_model(
     topology = source if isinstance(source, Topology) else _load(source)
     if outputs is not None:
         topology = _narrow(topology, outputs)
+    if not topology.outputs:
+        raise ModelError("there is nothing to compute: the model has no outputs; Topology.output(name) makes one")
     compiler = Compiler(options)
     model = Model(topology, compiler.context.default, compiler.specialise)
     if shapes or model.is_static:

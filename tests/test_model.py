@@ -253,6 +253,15 @@ def test_an_unreadable_model_is_a_model_error(source: object, message: str) -> N
         clgraph.compile(source)  # type: ignore[arg-type]
 
 
+def test_nothing_to_compute_is_an_error() -> None:
+    topology = clgraph.Topology()
+    topology.input("x", (1, 2))
+    with pytest.raises(ModelError, match="no outputs"):
+        compiled(topology)
+    with pytest.raises(ModelError, match="no outputs"):
+        compiled(outputs=[])
+
+
 def test_repr_names_inputs_outputs_and_device() -> None:
     assert repr(compiled()) == "<Model (x f32 [1, 3, 10, 10]) -> (y) on host>"
 
