@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from typing import Any
 
@@ -66,12 +68,21 @@ def decode(data: Json, primitive_of: PrimitiveOf) -> Any:
         ModelError: *data* is nothing that ``encode`` makes.
         UnsupportedError: A primitive is not known.
     """
-    if not isinstance(data, list):
+    if data is None or isinstance(data, bool | int | float | str):
         return data
-    try:
+    with well_formed(f"a saved value, {str(data)[:80]},"):
         return _DECODERS[data[0]](data, primitive_of)
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise ModelError(f"{str(data)[:80]} is no saved value: {error}") from error
+
+
+@contextlib.contextmanager
+def well_formed(what: str) -> Iterator[None]:
+    """Make ``ModelError`` of what Python raises where JSON does not have the form that is read, and where it lies."""
+    try:
+        yield
+    except ModelError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, struct.error) as error:
+        raise ModelError(f"{what} is damaged: it is not well-formed: {error!r}") from error
 
 
 def _format(layout: Layout) -> tuple[Json, Json]:

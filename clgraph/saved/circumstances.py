@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import clgraph
@@ -52,11 +53,21 @@ def sources_digest() -> str:
     folders = [*(package / part for part in _PARTS), *kernel_directories()]
     digest = hashlib.sha256()
     for folder in folders:
-        for path in sorted(folder.rglob("*")):
-            if path.suffix in (".py", ".cl", ".clh"):
-                digest.update(f"{path.relative_to(folder).as_posix()}\0".encode())
-                digest.update(hashlib.sha256(path.read_bytes()).digest())
+        for name in sorted(_files(str(folder), "")):
+            with open(f"{folder}/{name}", "rb") as file:
+                content = file.read()
+            digest.update(f"{name} {len(content)}\0".encode())
+            digest.update(content)
     return digest.hexdigest()
+
+
+def _files(folder: str, prefix: str) -> Iterator[str]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith((".py", ".cl", ".clh")):
+                yield prefix + entry.name
+            elif entry.name != "__pycache__" and entry.is_dir():
+                yield from _files(entry.path, f"{prefix}{entry.name}/")
 
 
 def _spell(value: object) -> str:

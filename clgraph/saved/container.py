@@ -32,7 +32,7 @@ import numpy as np
 from clgraph.core.dtype import DType
 from clgraph.errors import ModelError
 from clgraph.graph.primitive import Array
-from clgraph.graph.serial import Json
+from clgraph.graph.serial import Json, well_formed
 
 MAGIC = b"clgraph\x01"
 VERSION = 1
@@ -135,7 +135,7 @@ class Contents:
         Raises:
             ModelError: It does not lie in the file, or is damaged.
         """
-        try:
+        with well_formed(f"{self.path} ({str(reference)[:40]})"):
             number, name, shape = reference
             offset, nbytes, crc = self._blobs[number]
             dtype = DType[name]
@@ -148,10 +148,6 @@ class Contents:
                     raise ModelError(f"{self.path} is damaged: blob {number} has another checksum than the header says")
                 self._checked.add(number)
             return data.view(dtype.numpy).reshape(shape)
-        except (LookupError, TypeError, ValueError) as error:
-            if isinstance(error, ModelError):
-                raise
-            raise ModelError(f"{self.path} is damaged: {reference!r} is no array: {error}") from error
 
 
 def _map(path: Path) -> Array:

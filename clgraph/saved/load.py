@@ -10,7 +10,7 @@ from typing import Any
 
 from clgraph.core.registry import load_plugins
 from clgraph.engines import open_engines, options_of, without_collection
-from clgraph.errors import ModelError
+from clgraph.graph.serial import well_formed
 from clgraph.graph.topology import Topology
 from clgraph.model import Model, PassRecord, Shapes, Specialisation
 from clgraph.network.network import Network
@@ -81,13 +81,11 @@ class _Loader:
         self.devices: dict[str, DeviceInfo] = {n: e.info for n, e in self._engines.items()} or {"null": DeviceInfo()}
         self._here = circumstances(self.devices, options)
         self._compile: Any = None
-        try:
+        with well_formed(str(contents.path)):
             self._found = [(_key(p["shapes"]), dict(p["circumstances"]), p) for p in contents.header["programs"]]
             self._libraries = {
                 name: Library(x[0], x[1], tuple(x[2]), x[3]) for name, x in contents.header["libraries"].items()
             }
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
-            raise ModelError(f"{contents.path} is damaged: it does not list its programs: {error!r}") from error
 
     def latest(self, topology: Topology) -> dict[str, tuple[int, ...]] | None:
         """Return the input shapes that were used last, of programs that can be run here if there are any."""
@@ -118,14 +116,16 @@ class _Loader:
         """Say why a program of the same circumstances cannot be run as it is; empty for nothing."""
         if self._options.dump_graphs is not None or self._options.verify_passes:
             return "its passes are to be dumped or verified"
-        for placement, (nbytes, *_) in data["program"]["arenas"].items():
-            if nbytes > self.devices[placement].max_alloc:
-                return f"{nbytes} bytes of activations take several allocations on {placement}"
+        with well_formed(str(self._contents.path)):
+            for placement, (nbytes, *_) in data["program"]["arenas"].items():
+                if nbytes > self.devices[placement].max_alloc:
+                    return f"{nbytes} bytes of activations take several allocations on {placement}"
         return ""
 
     def _rebuild(self, data: Any) -> Specialisation:
-        program = decode_program(data["program"], self._contents.array, self.devices, primitive_of)
-        passes = tuple(PassRecord(*row) for row in data["passes"])
+        with well_formed(str(self._contents.path)):
+            program = decode_program(data["program"], self._contents.array, self.devices, primitive_of)
+            passes = tuple(PassRecord(*row) for row in data["passes"])
         network = None
         if self._engines:
             options = self._options

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import astuple
 from typing import Any
 
+from clgraph.core.layout import Layout
 from clgraph.errors import ModelError, ProgramError
 from clgraph.graph.buffer import Arena, Buffer
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.program import Fused, Node, Program, Stage, Value
-from clgraph.graph.serial import Json, PrimitiveOf, decode, encode
+from clgraph.graph.serial import Json, PrimitiveOf, decode, encode, well_formed
 from clgraph.saved.plans import Recorded, encode_choice
 from clgraph.selector.choose import Choice
 from clgraph.selector.query import DeviceInfo
@@ -77,7 +78,7 @@ def decode_program(
     Raises:
         ModelError: *data* is no such program.
     """
-    try:
+    with well_formed("a saved program"):
         buffers = [
             Buffer(name, size, at, first, last, {}, where) for name, size, at, first, last, where in data["buffers"]
         ]
@@ -88,10 +89,6 @@ def decode_program(
         )
         program.arenas = {placement: Arena(*sizes) for placement, sizes in data["arenas"].items()}
         program.notes = dict(data["notes"])
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        if isinstance(error, ModelError):
-            raise
-        raise ModelError(f"a saved program is not well-formed: {error!r}") from error
     program.stage = Stage.PLANNED
     return program
 
@@ -106,7 +103,10 @@ def _decode_value(
     data: Json, buffers: list[Buffer], array: Callable[[Json], Array], primitive_of: PrimitiveOf
 ) -> Value:
     name, layout, constant, buffer, offset = data
-    value = Value(name, decode(layout, primitive_of), None, None if constant is None else array(constant))
+    found = decode(layout, primitive_of)
+    if not isinstance(found, Layout):
+        raise ModelError(f"a saved program is damaged: {name!r} has the layout {layout!r}")
+    value = Value(name, found, None, None if constant is None else array(constant))
     value.buffer, value.offset = None if buffer is None else buffers[buffer], offset
     return value
 

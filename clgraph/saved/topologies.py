@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from clgraph.core.dtype import DType
-from clgraph.errors import ModelError
 from clgraph.graph.primitive import Array
-from clgraph.graph.serial import Json, PrimitiveOf, decode, encode
+from clgraph.graph.serial import Json, PrimitiveOf, decode, encode, well_formed
 from clgraph.graph.topology import Layer, Signature, Topology
 
 
@@ -52,31 +51,23 @@ def decode_topology(data: Json, array: Callable[[Json], Array], primitive_of: Pr
     """
 
     def read() -> dict[str, Any]:
-        try:
+        with well_formed("a saved topology"):
             constants = {name: array(held) for name, held in data["constants"]}
             layers = [
                 Layer(name, decode(primitive, primitive_of), tuple(reads), tuple(makes), tuple(origin), annotation)
                 for name, primitive, reads, makes, origin, annotation in data["layers"]
             ]
-        except (LookupError, TypeError, ValueError) as error:
-            raise _damaged(error) from error
         made = {*topology.inputs, *constants, *(name for layer in layers for name in layer.outputs)}
         return {"constants": constants, "layers": layers, "_made": made}
 
     topology = SavedTopology.__new__(SavedTopology)
-    try:
+    with well_formed("a saved topology"):
         topology.inputs = {s.name: s for s in map(_read_signature, data["inputs"])}
         topology.outputs = [(name, value) for name, value in data["outputs"]]
         topology.declared = {s.name: s for s in map(_read_signature, data["declared"])}
         topology.metadata = dict(data["metadata"])
-    except (LookupError, TypeError, ValueError) as error:
-        raise _damaged(error) from error
     topology._read = read
     return topology
-
-
-def _damaged(error: Exception) -> ModelError:
-    return error if isinstance(error, ModelError) else ModelError(f"a saved topology is not well-formed: {error!r}")
 
 
 def _signature(s: Signature) -> Json:
