@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, fields
-from typing import Annotated, Any, ClassVar, dataclass_transform, get_args, get_type_hints
+from dataclasses import FrozenInstanceError, dataclass
+from typing import Annotated, Any, ClassVar, dataclass_transform, get_args
 
 from clgraph.core.registry import Registry
 
@@ -27,14 +27,17 @@ Float = Annotated[float, "float", "f"]
 Pointer = Annotated[Ref, "long", "q"]
 """In C a ``long``: bank number in the top 8 bits, byte offset below; ``AT(type, banks, p)`` makes it an address."""
 
+_HINTS = {"Int": Int, "Long": Long, "Float": Float, "Pointer": Pointer}
+
 Resolve = Callable[[Ref], int]
 """Turns a reference into bank << 56 | byte offset."""
 
 
 class Descriptor:
-    """Base of descriptor classes: frozen dataclasses with fields of ``Int``, ``Long``, ``Float`` and ``Pointer``.
+    """Base of descriptor classes: frozen values with fields of ``Int``, ``Long``, ``Float`` and ``Pointer``.
 
     8-byte fields (``Long``, ``Pointer``) stand before the 4-byte ones, so that C and Python agree without padding.
+    Instances are made like those of dataclasses, but no code is generated for each class: it takes a millisecond.
 
     Attributes:
         function: The tile function, found in the kernel file of the same name.
@@ -51,6 +54,22 @@ class Descriptor:
     any_alignment: ClassVar[bool] = False
     c_fields: ClassVar[tuple[tuple[str, str, str], ...]] = ()
     c_packing: ClassVar[str] = "<"
+
+    def __init__(self, *values: Any, **named: Any) -> None:
+        """Set every field, by position or name; raises ``TypeError`` unless each is given once."""
+        names = [name for name, _, _ in self.c_fields]
+        given = dict(zip(names, values, strict=False)) | named
+        if len(values) + len(named) != len(names) or given.keys() != set(names):
+            raise TypeError(f"{type(self).__name__} takes {', '.join(names)}, once each")
+        self.__dict__.update(given)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if any(name == field for field, _, _ in self.c_fields):
+            raise FrozenInstanceError(f"cannot assign to field {name!r}")
+        super().__setattr__(name, value)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{n}={getattr(self, n)!r}' for n, _, _ in self.c_fields)})"
 
     @classmethod
     def c_struct(cls) -> str:
@@ -76,13 +95,15 @@ DESCRIPTORS: Registry[str, type[Descriptor]] = Registry("tile function")
 def descriptor(
     function: str, *, library: str = "core", micros: tuple[str, ...] = (), any_alignment: bool = False
 ) -> Callable[[type[Any]], type[Any]]:
-    """Class decorator: make a frozen dataclass the descriptor of tile function *function*."""
+    """Class decorator: make a subclass of :class:`Descriptor` the descriptor of tile function *function*.
+
+    Raises:
+        TypeError: A field has another type, a default, or stands where C would pad.
+    """
 
     def record(cls: type[Any]) -> type[Any]:
-        cls = dataclass(frozen=True, slots=True)(cls)
         cls.function, cls.library, cls.micros, cls.any_alignment = function, library, micros, any_alignment
-        hints = get_type_hints(cls, include_extras=True)
-        cls.c_fields = tuple((f.name, *get_args(hints[f.name])[1:]) for f in fields(cls))
+        cls.c_fields = tuple(_c_field(cls, *item) for item in cls.__annotations__.items())
         codes = [code for _, _, code in cls.c_fields]
         cls.c_packing = "<" + "".join(codes)
         if sorted(codes, key="qif".index) != codes and codes != sorted(codes, key=lambda c: c != "q"):
@@ -91,6 +112,15 @@ def descriptor(
         return cls
 
     return record
+
+
+def _c_field(cls: type[Any], name: str, hint: Any) -> tuple[str, str, str]:
+    """Return name, C type and code of a field; its type is an object, or its name in modules that keep it as text."""
+    known = _HINTS.get(hint) if isinstance(hint, str) else hint
+    if known not in _HINTS.values() or name in vars(cls):
+        raise TypeError(f"{cls.__name__}.{name}: fields are {', '.join(_HINTS)} without a default, not {hint}")
+    _, c_type, code = get_args(known)
+    return name, c_type, code
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Iterator
+from dataclasses import FrozenInstanceError
 
 import pytest
 
@@ -35,7 +36,7 @@ def test_the_c_struct_lists_the_fields_in_order(probe: type[Descriptor]) -> None
 
 
 def test_the_bytes_follow_the_c_layout_and_end_on_eight(probe: type[Descriptor]) -> None:
-    data = probe(Ref("in0", 64), NULL, 7, 0.5, float("inf")).to_bytes(resolve)  # type: ignore[call-arg]
+    data = probe(Ref("in0", 64), NULL, 7, 0.5, float("inf")).to_bytes(resolve)
     assert len(data) == probe.size() == 32
     assert struct.unpack("<qqiff4x", data) == (1 << 56 | 64, -1, 7, 0.5, float("inf"))
 
@@ -48,6 +49,32 @@ def test_a_long_behind_an_int_is_refused_because_c_would_pad() -> None:
     with pytest.raises(TypeError, match="8-byte fields stand before"):
         descriptor("crooked_tile")(Crooked)
     assert "crooked_tile" not in DESCRIPTORS
+
+
+def test_fields_are_given_once_each_by_position_or_name_and_never_change(probe: type[Descriptor]) -> None:
+    d = probe(Ref("in0"), NULL, high=2.0, low=1.0, count=7)
+    assert d.to_bytes(resolve) == probe(Ref("in0"), NULL, 7, 1.0, 2.0).to_bytes(resolve)
+    assert "count=7, low=1.0, high=2.0" in repr(d)
+    for values, named in (((NULL, NULL, 7, 0.5), {}), ((NULL, NULL, 7, 0.5), {"low": 1.0}), ((NULL,) * 6, {})):
+        with pytest.raises(TypeError, match="takes source, target, count, low, high"):
+            probe(*values, **named)
+    with pytest.raises(FrozenInstanceError, match="count"):
+        d.count = 8  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("fields", [{"count": "int"}, {"count": "Int | None"}, {"count": float}])
+def test_a_field_of_another_type_is_refused_and_named(fields: dict[str, object]) -> None:
+    with pytest.raises(TypeError, match=r"Odd\.count: fields are Int"):
+        descriptor("odd_tile")(type("Odd", (Descriptor,), {"__annotations__": fields}))
+    assert "odd_tile" not in DESCRIPTORS
+
+
+def test_a_field_with_a_default_is_refused() -> None:
+    class Filled(Descriptor):
+        count: Int = 1
+
+    with pytest.raises(TypeError, match="without a default"):
+        descriptor("filled_tile")(Filled)
 
 
 def test_a_post_step_takes_the_bytes_of_its_c_struct() -> None:
