@@ -52,7 +52,8 @@ def compile_model(
     set of shapes.
 
     Args:
-        source: Path of an ONNX file, its bytes, a ``ModelProto``, or a :class:`Topology`.
+        source: Path of an ONNX file, its bytes, a ``ModelProto``, or a :class:`Topology`. Large weights of a file stay
+            mapped: it may be removed or replaced while the model is in use, but not be written to or cut.
         device: ``auto``, ``cpu``, ``gpu``, ``host``, ``null`` (a dry run without OpenCL), ``pocl:0``, an index or a
             part of the name; ``clgraph devices`` lists what there is. ``auto`` leaves it to ``CLGRAPH_DEVICE``.
         shapes: Input shapes by name.
