@@ -13,6 +13,7 @@
 // ticket_rows, spans              queries of a ticket, tickets of one batch element
 // batch                           batch elements
 // nb, widest, first_id            as in matmul_rows.cl
+// narrow_id                       instance of 6 rows and 32 columns; -1: none
 //
 // Error: a score s is off by (depth + 2) * 2^-24 * (scale * sum |q k| + |bias|), the weights by that and by
 // (|s - max| + 8) * 2^-24 relative, their sum by keys / 16 + 8, the result by keys * 2^-24, relative to sum weight |v|.
@@ -21,11 +22,14 @@
 
 #define ATTENTION_ROWS 24  // most queries of a ticket
 
-// Rows first .. last of a product with a right side of at most 64 columns.
+// Some rows of a product with a right side of at most 64 columns; of at most 32 in blocks of their own.
 static void attention_product(__global const attention_rows_desc* d, __global const float* a, const int a_row,
                               __global const float* b, const int b_row, __global float* c, const int c_row,
                               const int columns, const int depth, const int rows) {
-  for (int y = 0; y < rows;) {
+  int y = 0;
+  for (; d->narrow_id >= 0 && columns <= 32 && y + 6 <= rows; y += 6)
+    micro_matmul(d->narrow_id, a + (long)y * a_row, a_row, 1, b, b_row, c + (long)y * c_row, c_row, columns, depth, 0);
+  while (y < rows) {
     const int left = rows - y, pieces = (left + d->widest - 1) / d->widest, count = (left + pieces - 1) / pieces;
     for (int j = 0; j < columns; j += d->nb * 16)
       micro_matmul(d->first_id + count - 1, a + (long)y * a_row, a_row, 1, b + j, b_row, c + (long)y * c_row + j, c_row,
@@ -34,30 +38,33 @@ static void attention_product(__global const attention_rows_desc* d, __global co
   }
 }
 
-// e^v for v <= 0; below -87, where results would not be normal numbers, 0.
-static float16 attention_exp(const float16 x) {
-  const float16 t = post_scaled(x);
-  const float16 p = post_expm1_near_0(post_reduced(x, t - (float16)(POST_MAGIC))) + 1.0f;
-  return x < -87.0f ? (float16)(0.0f) : p * as_float16((as_int16(t) - (0x4b400000 - 127)) << 23);
+// Turn a row of scores into what the exponential is taken of, -infinity behind the last key; return the largest.
+static float attention_top(__global float* row, __global const float* bias, const int bias_column, const float scale,
+                           const int keys) {
+  const int whole = keys / 16, rest = keys % 16;
+  float16 top = -INFINITY;
+  for (int i = 0; i < whole; i++) {
+    float16 v = LOAD16(row + i * 16) * scale;
+    if (bias) v += bias_column ? LOAD_LOOSE(bias + i * 16) : (float16)(*bias);
+    STORE16(row + i * 16, v);
+    top = v > top ? v : top;
+  }
+  if (rest) {
+    float16 v = LOAD16(row + whole * 16) * scale;
+    if (bias) v += bias_column ? load_lanes(bias + whole * 16, 1, rest) : (float16)(*bias);
+    v = lane_mask(rest) ? v : (float16)(-INFINITY);
+    STORE16(row + whole * 16, v);
+    top = v > top ? v : top;
+  }
+  return max_lanes(top);
 }
 
-// Turn a row of scores into exponentials; return their sum.
-static float attention_weights(__global float* row, __global const float* bias, const int bias_column, const float scale,
-                               const int keys) {
-  const int vectors = (keys + 15) / 16;
-  float16 top = -INFINITY, sum = 0.0f;
-  for (int i = 0; i < vectors; i++) {
-    const int lanes = min(16, keys - i * 16);
-    float16 v = vload16(i, row) * scale;
-    if (bias) v += bias_column ? load_lanes(bias + i * 16, 1, lanes) : (float16)(*bias);
-    if (lanes < 16) v = lane_mask(lanes) ? v : (float16)(-INFINITY);
-    vstore16(v, i, row);
-    top = fmax(top, v);
-  }
-  const float16 high = (float16)(max_lanes(top));
-  for (int i = 0; i < vectors; i++) {
-    const float16 e = attention_exp(vload16(i, row) - high);
-    vstore16(e, i, row);
+// Turn them into exponentials; return their sum.
+static float attention_weights(__global float* row, const float top, const int keys) {
+  float16 sum = 0.0f;
+  for (int i = 0; i < (keys + 15) / 16; i++) {
+    const float16 e = post_exp(LOAD16(row + i * 16) - top);
+    STORE16(row + i * 16, e);
     sum += e;
   }
   return sum_lanes(sum);
@@ -83,14 +90,15 @@ static void attention_rows(__global const attention_rows_desc* d, __global char*
                    min(64, keys - g), packed);
     attention_product(d, q, depth, whole ? k + g : packed, whole ? keys : 64, scores + g, pitch, 64, depth, rows);
   }
-  float scales[ATTENTION_ROWS];
+  float tops[ATTENTION_ROWS], scales[ATTENTION_ROWS];
   for (int i = 0; i < rows; i++) {
     __global const float* bias = 0;
     if (d->bias != CLGRAPH_NULL)
       bias = AT(const float, banks, d->bias) + (long)(n / d->inner) * d->bias_outer + (long)(n % d->inner) * d->bias_inner +
              (long)(first + i) * d->bias_row;
-    scales[i] = 1.0f / attention_weights(scores + (long)i * pitch, bias, d->bias_column, d->scale, keys);
+    tops[i] = attention_top(scores + (long)i * pitch, bias, d->bias_column, d->scale, keys);
   }
+  for (int i = 0; i < rows; i++) scales[i] = 1.0f / attention_weights(scores + (long)i * pitch, tops[i], keys);
   for (int g = 0; g < width; g += 64) {
     const int columns = min(64, width - g);
     const bool whole = behind || columns == 64;

@@ -31,7 +31,7 @@ NOINLINE static void micro_matmul(__global const float* restrict a, const long a
     float16 w[NB];
     #pragma unroll
     for (int j = 0; j < NB; j++) {
-      w[j] = vload16(j, b);
+      w[j] = LOAD_LOOSE(b + j * 16);
       if (UR == 1 && ahead) __builtin_prefetch(b + j * 16 + ahead, 0, 2);
     }
     #pragma unroll
@@ -47,7 +47,7 @@ NOINLINE static void micro_matmul(__global const float* restrict a, const long a
     for (int j = 0; j < NB; j++) {
       const int lanes = min(16, columns - j * 16);
       if (lanes == 16)
-        vstore16(sum[j][i], j, c + (long)i * c_row);
+        STORE_LOOSE(c + (long)i * c_row + j * 16, sum[j][i]);
       else if (lanes > 0)
         store_lanes(c + (long)i * c_row + j * 16, sum[j][i], lanes);
     }

@@ -21,7 +21,7 @@ static void softmax_planes(__global const softmax_planes_desc* d, __global char*
     float16 top = -INFINITY, sum = 0.0f;
     for (int k = 0; k < count; k++) {
       const float16 v = load_lanes(in + (long)k * inner, 1, lanes);
-      top = select(fmax(top, v), v, v != v);
+      top = v > top ? v : top;
     }
     for (int k = 0; k < count; k++) {
       const float16 e = post_exp(load_lanes(in + (long)k * inner, 1, lanes) - top);

@@ -16,7 +16,10 @@ static void softmax_rows(__global const softmax_rows_desc* d, __global char** ba
     __global const float* in = AT(const float, banks, d->inp) + (long)n * d->in_n + (long)y * d->in_y;
     __global float* out = AT(float, banks, d->out) + (long)n * d->out_n + (long)y * d->out_y;
     float16 top = -INFINITY, sum = 0.0f;
-    for (int i = 0; i < vectors; i++) top = fmax(top, load_row(in, i, width, -INFINITY));
+    for (int i = 0; i < vectors; i++) {
+      const float16 v = load_row(in, i, width, -INFINITY);
+      top = v > top ? v : top;
+    }
     const float16 high = (float16)(max_lanes(top));
     for (int i = 0; i < vectors; i++) {
       const float16 e = post_exp(load_row(in, i, width, -INFINITY) - high);

@@ -54,6 +54,7 @@ class AttentionRowsDesc(Descriptor):
     nb: Int
     widest: Int
     first_id: Int
+    narrow_id: Int
     scale: Float
 
 
@@ -177,6 +178,7 @@ class AttentionRows(Implementation[Attention]):
             nb=widest.nb,
             widest=widest.rows,
             first_id=widest.first_id,
+            narrow_id=widest.narrow_id,
             scale=q.primitive.scale,
         )
         pitches = [(n, 0, row, LANES * last, last) for n, row, last in batch.operands]

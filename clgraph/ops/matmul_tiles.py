@@ -27,25 +27,37 @@ _FILE = "matmul/micro_matmul.cl"
 _SHAPES = {16: (4, 6), 8: (1, 6)}
 """Vectors of 16 columns and most rows of an instance, by SIMD width."""
 
+_NARROW = Micro.of(_FILE, NB=2, UR=6)
+"""What computes at most 32 columns where the others compute 64."""
+
 MICROS = micro_family(
     "micro_matmul",
-    {simd: [Micro.of(_FILE, NB=nb, UR=ur) for ur in range(1, most + 1)] for simd, (nb, most) in _SHAPES.items()},
+    {
+        simd: [Micro.of(_FILE, NB=nb, UR=ur) for ur in range(1, most + 1)] + [_NARROW] * (nb > 2)
+        for simd, (nb, most) in _SHAPES.items()
+    },
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Widest:
-    """The largest instance of a device: vectors of 16 columns, rows; and the id of the one with one row."""
+    """The largest instance of a device: vectors of 16 columns, rows; the id of the one with one row.
+
+    Attributes:
+        narrow_id: Of the instance of 6 rows and 32 columns; -1 where the largest is no wider.
+    """
 
     nb: int
     rows: int
     first_id: int
+    narrow_id: int
 
 
 def widest_instance(device: DeviceInfo) -> Widest:
     """Return the instance that products of many rows use; those with fewer rows are its neighbours."""
     nb, rows = _SHAPES[16 if device.simd >= 16 else 8]
-    return Widest(nb, rows, MICROS.id(device.simd, Micro.of(_FILE, NB=nb, UR=1)))
+    narrow = MICROS.id(device.simd, _NARROW) if nb > 2 else -1
+    return Widest(nb, rows, MICROS.id(device.simd, Micro.of(_FILE, NB=nb, UR=1)), narrow)
 
 
 AHEAD = 2048
