@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clgraph.errors import InputError
-from clgraph.explain import Explanation, explain
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Signature, Topology
 from clgraph.selector.query import DeviceInfo
 
 if TYPE_CHECKING:
+    from clgraph.explain import Explanation
     from clgraph.network.network import Network
     from clgraph.network.profile import Profile
     from clgraph.network.watch import Watcher
@@ -196,6 +196,8 @@ class Model:
 
     def explain(self) -> Explanation:
         """Return what was decided about every node of :attr:`program` and why; raises as that does."""
+        from clgraph.explain import explain
+
         return explain(self.program)
 
     def __repr__(self) -> str:

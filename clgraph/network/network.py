@@ -18,7 +18,6 @@ from clgraph.graph.program import Program, Stage, Value
 from clgraph.network.host import Host
 from clgraph.network.loans import Loan
 from clgraph.network.places import Places
-from clgraph.network.poison import poisoned_steps
 from clgraph.network.profile import Profile
 from clgraph.network.steps import Segment, commands, join, ordered_steps, visitors
 from clgraph.network.tensors import constant_array, empty
@@ -82,6 +81,8 @@ class Network:
         self._note()
         streams = {p: e.stream for p, e in self._engines.items()}
         if poison:
+            from clgraph.network.poison import poisoned_steps
+
             self._steps = poisoned_steps(program, self._commands, self._places, streams)
         else:
             self._steps = ordered_steps(self._launches, streams)

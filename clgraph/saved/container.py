@@ -78,7 +78,7 @@ class Blobs:
         Raises:
             ModelError: It cannot be written.
         """
-        text = json.dumps({**header, "blobs": self.table}, separators=(",", ":")).encode()
+        text = json.dumps({**header, "blobs": self.table}, separators=(",", ":"), allow_nan=False).encode()
         start = _HEAD.size + len(text) + -len(text) % ALIGNMENT
         total = start + self._end
         head = _HEAD.pack(MAGIC, VERSION, 0, len(text), total, hashlib.sha256(text).digest())

@@ -64,7 +64,8 @@ class Recorded(Choice):
     def __init__(self, node: Node, device: DeviceInfo, data: Json, primitive_of: PrimitiveOf) -> None:
         """Read what :func:`encode_choice` wrote about *node*, which runs on *device*."""
         name, seconds, because, refusals, slower, query, steps, scratch = data
-        found = (seconds, str(because), dict(refusals), dict(slower))
+        costs = {other: _number(cost) for other, cost in slower.items()}
+        found = (_number(seconds), str(because), dict(refusals), costs)
         for field, value in zip(self.FIELDS, found, strict=True):
             object.__setattr__(self, field, value)
         plan = Plan(tuple(_decode_step(step) for step in steps), tuple(scratch))
@@ -101,8 +102,8 @@ def encode_choice(node: Node, choice: Choice) -> Json:
     primitive = None if q.primitive == node.primitive else q.primitive
     query = [encode(x) for x in (primitive, q.inputs, q.outputs, q.arity, q.fused, q.constant)]
     steps = [_encode_step(step) for step in plan.steps]
-    slower, refusals = dict(choice.slower), dict(choice.refusals)
-    return [choice.name, choice.seconds, choice.because, refusals, slower, query, steps, list(plan.scratch)]
+    slower, refusals = {name: encode(cost) for name, cost in choice.slower.items()}, dict(choice.refusals)
+    return [choice.name, encode(choice.seconds), choice.because, refusals, slower, query, steps, list(plan.scratch)]
 
 
 def libraries_of(choice: Choice) -> set[str]:

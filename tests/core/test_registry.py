@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import EntryPoint
 
 import pytest
 
 from clgraph.core import registry
-from clgraph.core.registry import PLUGIN_FAILURES, Registry, load_plugins
+from clgraph.core.registry import PLUGIN_FAILURES, Registry, complete_by, load_plugins
 from clgraph.errors import RegistrationError
+from clgraph.graph.primitive import PRIMITIVES
 
 
 @pytest.fixture
@@ -68,3 +71,66 @@ def test_a_plugin_that_fails_is_rolled_back_and_the_others_load(table, monkeypat
     finally:
         load_plugins.cache_clear()
         PLUGIN_FAILURES[:] = [f for f in PLUGIN_FAILURES if "no such luck" not in f]
+
+
+@pytest.fixture
+def waiting(monkeypatch: pytest.MonkeyPatch) -> list:
+    """What waits to fill the registries: nothing but what a test adds."""
+    len(PRIMITIVES)  # what waits in earnest is done
+    found: list = []
+    monkeypatch.setattr(Registry, "_fill", found)
+    return found
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda table: table["a"],
+        lambda table: table.get("a"),
+        lambda table: "a" in table,
+        len,
+        list,
+        lambda table: table.values(),
+        lambda table: table.snapshot(),
+    ],
+)
+def test_a_table_is_filled_before_the_first_question_that_needs_it_and_once(table, waiting, ask) -> None:
+    calls = []
+    complete_by(lambda: calls.append(table.register("a", int)))
+    table.register("b", str)
+    assert (table["b"], table.get("b"), "b" in table, calls) == (str, str, True, [])
+    assert ask(table)
+    assert ask(table)
+    assert calls == [int]
+
+
+def test_what_fills_may_ask_and_is_asked_again_when_it_fails(table, waiting) -> None:
+    answers = iter([ImportError("broken"), None])
+
+    def fill() -> None:
+        assert "a" not in table
+        if (error := next(answers)) is not None:
+            raise error
+        table.register("a", int)
+
+    complete_by(fill)
+    with pytest.raises(ImportError, match="broken"):
+        len(table)
+    assert list(table) == ["a"]
+
+
+def test_another_thread_waits_until_the_tables_are_filled(table, waiting) -> None:
+    inside, go = threading.Event(), threading.Event()
+
+    def fill() -> None:
+        inside.set()
+        assert go.wait(20)
+        table.register("a", int)
+
+    complete_by(fill)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(list, table)
+        assert inside.wait(20)
+        second = pool.submit(list, table)
+        go.set()
+        assert first.result(20) == second.result(20) == ["a"]

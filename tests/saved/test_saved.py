@@ -23,7 +23,7 @@ from clgraph.errors import ClgraphError, InputError, ModelError, UnsupportedErro
 from clgraph.graph.primitive import PRIMITIVES
 from clgraph.ops.activation import Activation
 from clgraph.saved import circumstances
-from clgraph.saved.container import MAGIC, VERSION
+from clgraph.saved.container import MAGIC, VERSION, Blobs, Contents
 from tests.support.models import image, light_model, small_model
 from tests.support.zoo_mobile import mobilenet_v3_small
 from tests.support.zoo_text import Encoder, encoder, tokens
@@ -181,13 +181,40 @@ def test_equal_data_is_written_once_and_the_weights_stay_mapped(tmp_path: Path) 
         assert value.constant.ctypes.data % 64 == 0
 
 
+def test_equal_bytes_are_one_blob_whoever_holds_them(tmp_path: Path) -> None:
+    blobs = Blobs()
+    first, second = np.arange(64, dtype=np.int64), np.arange(64, dtype=np.int64).reshape(8, 8)
+    assert blobs.add(first) == [0, "I64", [64]]
+    assert blobs.add(second) == [0, "I64", [8, 8]]
+    assert blobs.add(second[:, 1]) == [1, "I64", [8]]
+    assert blobs.add(np.arange(17, dtype=np.int8)) == [2, "I8", [17]]
+    blobs.write(tmp_path / "b", {})
+    contents = Contents(tmp_path / "b")
+    assert contents.array([2, "I8", [17]]).tolist() == list(range(17))
+    for number, nbytes in enumerate((512, 64, 17)):
+        array = contents.array([number, "I8", [nbytes]])
+        assert array.ctypes.data % 64 == 0
+        assert array.base is not None
+        assert contents.header["blobs"][number][1] == nbytes
+    starts = [offset for offset, _, _ in contents.header["blobs"]]
+    assert all(start % 64 == 0 for start in starts)
+    assert starts == [0, 512 + 64, 512 + 64 + 64 + 64]
+    assert (tmp_path / "b").stat().st_size % 64 == 0
+    np.testing.assert_array_equal(contents.array([0, "I64", [8, 8]]), second)
+    np.testing.assert_array_equal(contents.array([1, "I64", [8]]), second[:, 1])
+
+
 def test_loading_imports_neither_onnx_nor_the_compiler_and_few_operators(tmp_path: Path) -> None:
-    clgraph.compile(small_model(), device="null").save(tmp_path / "m.clg")
-    code = "import sys, clgraph; print(*clgraph.load('m.clg', device='null').notes); print(*sys.modules)"
-    command = [sys.executable, "-c", code]
+    onnx.save(small_model(), tmp_path / "m.onnx")
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    run = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, env=environment)
-    note, modules = run.stdout.splitlines()
+
+    def run(code: str) -> str:
+        command = [sys.executable, "-c", code]
+        return subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, env=environment).stdout
+
+    run("import clgraph; clgraph.compile('m.onnx', device='null').save('m.clg')")
+    out = run("import sys, clgraph; print(*clgraph.load('m.clg', device='null').notes); print(*sys.modules)")
+    note, modules = out.splitlines()
     found = set(modules.split())
     assert note == "as saved: no pass was run"
     assert "clgraph.saved.load" in found
