@@ -10,30 +10,35 @@
 
 static void softmax_rows(__global const softmax_rows_desc* d, __global char** banks, __global char* scratch,
                          const int ticket, __global const post_step* post, const int posts) {
-  const int width = d->width, vectors = (width + 15) / 16, last = min((ticket + 1) * d->ticket_rows, d->images * d->rows);
+  const int width = d->width, whole = width / 16, rest = width % 16, last = min((ticket + 1) * d->ticket_rows, d->images * d->rows);
   for (int r = ticket * d->ticket_rows; r < last; r++) {
     const int n = r / d->rows, y = r - n * d->rows;
     __global const float* in = AT(const float, banks, d->inp) + (long)n * d->in_n + (long)y * d->in_y;
     __global float* out = AT(float, banks, d->out) + (long)n * d->out_n + (long)y * d->out_y;
-    float16 top = -INFINITY, sum = 0.0f;
-    for (int i = 0; i < vectors; i++) {
-      const float16 v = load_row(in, i, width, -INFINITY);
+    float16 top = -INFINITY, sum = 0.0f, end = -INFINITY;
+    for (int i = 0; i < whole; i++) {
+      const float16 v = LOAD_LOOSE(in + i * 16);
       top = v > top ? v : top;
     }
+    if (rest) {
+      end = load_row(in, whole, width, -INFINITY);
+      top = end > top ? end : top;
+    }
     const float16 high = (float16)(max_lanes(top));
-    for (int i = 0; i < vectors; i++) {
-      const float16 e = post_exp(load_row(in, i, width, -INFINITY) - high);
+    for (int i = 0; i < whole; i++) {
+      const float16 e = post_exp(LOAD_LOOSE(in + i * 16) - high);
       sum += e;
-      if (!d->logarithm) store_row(out, i, width, e);
+      if (!d->logarithm) STORE_LOOSE(out + i * 16, e);
     }
+    const float16 end_e = post_exp(end - high);
+    if (rest) sum += end_e;
     const float total = sum_lanes(sum);
-    if (d->logarithm) {
-      const float16 shift = (float16)(log(total));
-      for (int i = 0; i < vectors; i++) store_row(out, i, width, load_row(in, i, width, 0.0f) - high - shift);
-    } else {
-      const float16 scale = (float16)(1.0f / total);
-      for (int i = 0; i < vectors; i++) store_row(out, i, width, load_row(out, i, width, 0.0f) * scale);
-    }
+    const float16 shift = d->logarithm ? (float16)(log(total)) : (float16)(0.0f), scale = (float16)(1.0f / total);
+    if (d->logarithm)
+      for (int i = 0; i < whole; i++) STORE_LOOSE(out + i * 16, LOAD_LOOSE(in + i * 16) - high - shift);
+    else
+      for (int i = 0; i < whole; i++) STORE_LOOSE(out + i * 16, LOAD_LOOSE(out + i * 16) * scale);
+    if (rest) store_lanes(out + whole * 16, d->logarithm ? end - high - shift : end_e * scale, rest);
     post_whole_row(post, posts, banks, out, n, y, width);
   }
 }

@@ -16,7 +16,7 @@ from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.post import post_steps
 from clgraph.selector.query import Query
 
-VECTOR_SECONDS = 8.0e-9
+VECTOR_SECONDS = 4.0e-9
 """Maximum, exponential, sum and scaling of 16 floats."""
 
 
