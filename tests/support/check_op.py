@@ -265,5 +265,5 @@ def _compare(what: str, got: Array, want: Array, dtype: DType, limit: Any, size:
             f"{what}: {exact[finite][at]!r} should be {want[finite][at]!r}: off by {error[at]:.3g}, allowed "
             f"{allowed[at]:.3g}; {np.count_nonzero(error > allowed)} of {error.size} are off"
         )
-    sized = np.isfinite(size) & (size > 0)
+    sized = np.isfinite(size) & (U32 * size > 0)
     return float((error[sized] / (U32 * size[sized])).max()) if sized.any() else 0.0
