@@ -20,10 +20,11 @@ from clgraph.cli.output import say, table, working
 def command(options: ModelOptions, inputs: tuple[str, ...], seed: int, trace: Path | None, top: int) -> None:
     """Run MODEL with the clock on every node, slowest first.
 
-    Times are the device's own. Tickets are the pieces of work of a tile function; idle is the time that a worker spent
-    without one, on average (known of the persistent executor). GFLOP/s and GB/s are of the node's arithmetic and its
-    inputs and outputs. The roofline is what the device's peak rates (`clgraph devices -v`: estimates) allow for the
-    slower of the two; data that is still in a cache may beat it.
+    Times are the device's own; the estimate, of the whole node, is what its kernel was chosen by. Tickets are the
+    pieces of work of a tile function; idle is the time that a worker spent without one, on average (known of the
+    persistent executor). GFLOP/s and GB/s are of the node's arithmetic and its inputs and outputs. The roofline is what
+    the device's peak rates (`clgraph devices -v`: estimates) allow for the slower of the two; data that is still in a
+    cache may beat it.
 
     \b
     Examples:
@@ -38,14 +39,28 @@ def command(options: ModelOptions, inputs: tuple[str, ...], seed: int, trace: Pa
         model.run(feeds)
         profile = model.profile(feeds)
     ranked = sorted(profile.commands, key=lambda c: -c.seconds)
+    estimates = {n.name: n.estimate for n in model.explain().nodes if n.estimate is not None}
     table(
-        ("node", "kernel", "placement", "us", "%", "tickets", "idle us", "GFLOP/s", "GB/s", "% of roofline"),
+        (
+            "node",
+            "kernel",
+            "placement",
+            "us",
+            "estimate",
+            "%",
+            "tickets",
+            "idle us",
+            "GFLOP/s",
+            "GB/s",
+            "% of roofline",
+        ),
         [
             (
                 c.node,
                 c.what,
                 c.placement,
                 f"{c.seconds * 1e6:.1f}",
+                f"{estimates[c.node] * 1e6:.1f}" if c.node in estimates else "",
                 f"{100 * c.seconds / profile.seconds:.1f}",
                 c.tickets or "",
                 f"{c.idle * 1e6:.1f}" if c.idle else "",

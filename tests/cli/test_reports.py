@@ -165,6 +165,8 @@ def test_profile_sums_by_kind_and_against_the_roofline(clgraph_command: Command,
     kinds = [line.split()[0] for line in out.splitlines() if line.strip()]
     assert {"convolution", "pooling"} <= set(kinds)
     assert "% of roofline" in out
+    estimates = {n.name: n.estimate for n in clgraph.compile(model, "pocl").explain().nodes}
+    assert all(f"{estimates[name] * 1e6:.1f}" in out for name in ("first", "second"))
     events = [e for e in json.loads(trace.read_text())["traceEvents"] if e["ph"] == "X"]
     assert {e["name"] for e in events} >= {"first", "pool", "second"}
     assert all(e["dur"] >= 0 and e["ts"] >= 0 for e in events)
