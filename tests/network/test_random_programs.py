@@ -34,7 +34,7 @@ def agrees(net, outputs, device: str, **config) -> None:
 
 
 @given(joined())
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @pytest.mark.parametrize("device", DEVICES)
 def test_joined_and_cut_tensors_hold_what_they_should(device: str, case) -> None:
     net, outputs = case

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from hypothesis import strategies as st
 
 from clgraph.ops.activation import Activation
@@ -17,15 +18,25 @@ from tests.support.programs import ADD, MUL, RELU, Net
 
 @st.composite
 def joined(draw):
-    """Nets with concats, cuts and reshapes of convolutions and activations, nested and with several readers."""
+    """Nets with concats, cuts and reshapes, nested and with several readers, of convolutions and activations.
+
+    On integers, sums of a tensor with itself stand for both: at most six in a row, so that 3 * 2**6 fits in a byte.
+    """
     net = Net()
-    size = draw(st.integers(1, 9))
+    size, batch = draw(st.integers(1, 9)), draw(st.sampled_from([1, 1, 1, 2]))
+    dtype = draw(st.sampled_from([np.float32] * 3 + [np.int32, np.uint8, np.int64]))
+    floating = dtype == np.float32
+
+    def made(name, x):
+        return net.add(name, RELU, x) if floating else net.add(name, ADD, x, x)
+
     values = {}
     for i in range(draw(st.integers(2, 5))):
         channels = draw(st.one_of(st.integers(1, 260), st.sampled_from([16, 32, 48, 64])))
-        x = net.input(f"x{i}", (draw(st.just(1)), channels, size, size))
-        name = net.add(f"p{i}", RELU, x) if draw(st.booleans()) else net.conv(f"p{i}", x, channels, channels)
-        values[name] = (1, channels, size, size)
+        x = net.input(f"x{i}", (batch, channels, size, size), dtype)
+        plain = not floating or draw(st.booleans())
+        name = made(f"p{i}", x) if plain else net.conv(f"p{i}", x, channels, channels)
+        values[name] = (batch, channels, size, size)
     for i in range(draw(st.integers(1, 5))):
         kind = draw(st.sampled_from(["concat", "concat", "split", "reshape", "conv", "relu"]))
         name, shape = draw(st.sampled_from(sorted(values.items())))
@@ -43,10 +54,10 @@ def joined(draw):
         elif kind == "reshape":
             net.add(f"r{i}", Reshape((shape[0], shape[1], 1, shape[2] * shape[3])), name)
             values[f"r{i}"] = (shape[0], shape[1], 1, shape[2] * shape[3])
-        elif kind == "conv":
+        elif kind == "conv" and floating:
             values[net.conv(f"v{i}", name, shape[1], shape[1], kernel=draw(st.sampled_from([1, 3])))] = shape
         else:
-            values[net.add(f"a{i}", RELU, name)] = shape
+            values[made(f"a{i}", name)] = shape
     read = {n for layer in net.layers for n in layer.inputs}
     return net, [n for n in values if n not in read] or [sorted(values)[0]]
 
