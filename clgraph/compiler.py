@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from clgraph.core.registry import load_plugins
-from clgraph.engines import open_engines, options_of, without_collection
+from clgraph.engines import open_engines, options_of, placement_of, without_collection
 from clgraph.errors import ModelError, OptionError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
@@ -20,6 +20,7 @@ from clgraph.network.steps import texts
 from clgraph.ops.convolution_winograd_tiles import ConvWinograd
 from clgraph.passes.base import Context, Observer, PassManager
 from clgraph.passes.observers import Dump, Time, Verify, VerifyNumbers
+from clgraph.passes.partition import unused_patterns
 from clgraph.passes.pipeline import default_pipeline
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.host import HostEngine
@@ -44,6 +45,8 @@ def compile_model(
     precision: str = "f32",
     threads: int | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
+    placement: Mapping[str, str] | None = None,
+    placement_fallback: Sequence[str] | None = None,
     config: Mapping[str, Any] | None = None,
 ) -> Model:
     """Compile an ONNX model, or a topology written by hand, for a device.
@@ -61,6 +64,10 @@ def compile_model(
         precision: ``f32``.
         threads: Worker threads on a CPU device; all usable cores by default.
         cache_dir: Folder for compiled kernels; the user's cache folder by default.
+        placement: Devices of parts of the model: of the nodes whose annotation, name, ONNX operator type or kind fits a
+            pattern (``{"encoder*": "gpu:0", "head": "cpu"}``); the first pattern that fits counts. The others run on
+            *device*; several, as ``"gpu:0,pocl:0"``, share them out by estimated time.
+        placement_fallback: Devices that may run what its own device refuses; without, that is an error.
         config: Further options by name, as in :class:`clgraph.settings.Settings`.
 
     Raises:
@@ -71,13 +78,16 @@ def compile_model(
     """
     if precision not in PRECISIONS:
         raise OptionError(f"precision {precision!r} is not one of {', '.join(PRECISIONS)}")
-    options = options_of(device, threads, cache_dir, config)
+    further = {"placement": placement, "placement_fallback": placement_fallback, **dict(config or {})}
+    options = options_of(device, threads, cache_dir, further)
     load_plugins(options.plugins)
     topology = source if isinstance(source, Topology) else _load(source)
     if outputs is not None:
         topology = _narrow(topology, outputs)
     if not topology.outputs:
         raise ModelError("there is nothing to compute: the model has no outputs; Topology.output(name) makes one")
+    if unused := unused_patterns(topology, [pattern for pattern, _ in options.placement]):
+        raise OptionError(f"placement: {unused[0]!r} fits no annotation, node name or operator of the model")
     compiler = Compiler(options)
     model = Model(topology, compiler.context.default, compiler.specialise)
     if shapes or model.is_static:
@@ -116,6 +126,7 @@ class Compiler:
         self.engines = open_engines(options) if runs else {}
         self.context = Context(
             devices={name: e.info for name, e in self.engines.items()} or {"null": DeviceInfo()},
+            **(placement_of(options) if runs else {}),
             out_of_order=options.out_of_order,
             forced=dict(options.force_kernels),
             denied=options.deny_kernels if options.winograd else options.deny_kernels | {ConvWinograd.name},
@@ -131,7 +142,7 @@ class Compiler:
         observers = [clock, *self._observers(shapes), *self.observers]
         options = self.options
         PassManager(default_pipeline(), observers, disabled=options.disable_passes, stop_after=options.stop_after).run(
-            program, self.context
+            program, replace(self.context, op_types=topology.op_types)
         )
         for node in program:
             _log.debug("%s on %s: %s: %s", node.name, node.placement, node.choice, node.primitive)

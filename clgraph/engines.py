@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from clgraph.runtime.device import Device, find_device
+from clgraph.runtime.device import HOST, Device, find_device
 from clgraph.runtime.driver import choose_options
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.host import HostEngine
@@ -49,19 +49,34 @@ def options_of(
 
 
 def open_engines(options: Settings) -> dict[str, Engine | HostEngine]:
-    """Return the engines of the device that *options* select and, unless they are strict, of the host.
+    """Return the engines of all devices that *options* name, the default one first, and of the host unless strict.
 
     Raises:
         DeviceError: There is no such device, or its driver does not open it.
     """
     choose_options(options)
-    device = find_device(options.device)
-    found: list[Engine | HostEngine] = []
-    if device.info.kind != "host":
-        found.append(_open(device, options.threads, options.out_of_order))
-    if not (found and options.strict):
+    names = [*_several(options.device), *(to for _, to in options.placement), *options.placement_fallback]
+    wanted = dict.fromkeys(find_device(name) for name in names)
+    opened = [_open(d, options.threads, options.out_of_order) for d in wanted if d.info.kind != "host"]
+    found: list[Engine | HostEngine] = list(opened)
+    if find_device(names[0]).info.kind == "host":
+        found.insert(0, HostEngine())
+    elif HOST in wanted or not options.strict:
         found.append(HostEngine())
     return {engine.info.name: engine for engine in found}
+
+
+def placement_of(options: Settings) -> dict[str, Any]:
+    """Return what ``Context`` holds about placement, with the devices by the names of their engines."""
+    return {
+        "placement": tuple((pattern, find_device(to).info.name) for pattern, to in options.placement),
+        "fallback": tuple(find_device(name).info.name for name in options.placement_fallback),
+        "free": tuple(find_device(name).info.name for name in _several(options.device)),
+    }
+
+
+def _several(device: str) -> list[str]:
+    return [name.strip() for name in device.split(",") if name.strip()] or ["auto"]
 
 
 @functools.lru_cache(maxsize=8)

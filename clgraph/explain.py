@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, field
 from clgraph.errors import OptionError
 from clgraph.graph.buffer import Buffer
 from clgraph.graph.program import Node, Program, Value
+from clgraph.graph.subgraph import Subgraph, subgraphs
 from clgraph.selector.choose import Choice
-from clgraph.selector.plan import Launch
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +107,11 @@ class NodeReport:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A compiled program, node by node, and the notes its passes left."""
+    """A compiled program, node by node, the notes its passes left, and its parts by device."""
 
     nodes: tuple[NodeReport, ...]
     notes: Mapping[str, str] = field(default_factory=dict)
+    subgraphs: tuple[Subgraph, ...] = ()
 
     @property
     def fusions(self) -> tuple[Fusion, ...]:
@@ -139,9 +140,10 @@ class Explanation:
         data = {
             "nodes": [asdict(n) for n in self.nodes],
             "fusions": [asdict(f) | {"done": f.done} for f in self.fusions],
+            "subgraphs": [asdict(s) for s in self.subgraphs],
             "notes": dict(self.notes),
         }
-        return json.dumps(data, indent=1)
+        return json.dumps(data, indent=1, default=str)
 
     def __str__(self) -> str:
         notes = [f"{name}: {text}" for name, text in self.notes.items()]
@@ -154,7 +156,7 @@ def explain(program: Program) -> Explanation:
     for value in program.values:
         if value.buffer is not None:
             held.setdefault(value.buffer, []).append(value.name)
-    return Explanation(tuple(_report(node, held) for node in program), dict(program.notes))
+    return Explanation(tuple(_report(node, held) for node in program), dict(program.notes), subgraphs(program))
 
 
 def _report(node: Node, held: Mapping[Buffer, list[str]]) -> NodeReport:
@@ -172,7 +174,7 @@ def _report(node: Node, held: Mapping[Buffer, list[str]]) -> NodeReport:
     choice = node.choice
     if not isinstance(choice, Choice):
         return NodeReport(**report)  # type: ignore[arg-type]  # the keys are the fields
-    steps = tuple(s.entry if isinstance(s, Launch) else s.function for s in choice.plan().steps)
+    steps = tuple(s.name for s in choice.plan().steps)
     return NodeReport(
         **report,  # type: ignore[arg-type]  # the keys are the fields
         implementation=choice.name,

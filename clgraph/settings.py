@@ -41,12 +41,19 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(name.strip() for name in text.split(",") if name.strip())
 
 
-def _pairs(text: str) -> tuple[tuple[str, str], ...]:
-    pairs = [item.partition("=") for item in text.split(",") if item.strip()]
-    for key, equals, value in pairs:
-        if not (key.strip() and equals and value.strip()):
-            raise ValueError(f"{key + equals + value!r} is not NODE=IMPLEMENTATION")
-    return tuple((key.strip(), value.strip()) for key, _, value in pairs)
+def _list(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _pairs(what: str) -> Callable[[str], tuple[tuple[str, str], ...]]:
+    def read(text: str) -> tuple[tuple[str, str], ...]:
+        pairs = [item.rpartition("=") for item in text.split(",") if item.strip()]
+        for key, equals, value in pairs:
+            if not (key.strip() and equals and value.strip()):
+                raise ValueError(f"{key + equals + value!r} is not {what}")
+        return tuple((key.strip(), value.strip()) for key, _, value in pairs)
+
+    return read
 
 
 def _one_of(*choices: str) -> Callable[[str], str]:
@@ -68,7 +75,11 @@ class Settings:
 
     device: str = field(
         default="auto",
-        metadata=_about(str, "Device to run on: auto, cpu, gpu, host, pocl:0, an index or part of a name."),
+        metadata=_about(
+            str,
+            "Device to run on: auto, cpu, gpu, host, pocl:0, pocl:0/1of2 (a part of it), an index or part of a name; "
+            "several, comma-separated, share a model out by cost.",
+        ),
     )
     threads: int | None = field(
         default=None, metadata=_about(_positive, "Worker threads on a CPU device; all usable cores when unset.")
@@ -92,7 +103,18 @@ class Settings:
         default=frozenset(), metadata=_about(_names, "Implementations not to use, comma-separated.")
     )
     force_kernels: tuple[tuple[str, str], ...] = field(
-        default=(), metadata=_about(_pairs, "Implementations to use: NODE=NAME,NODE=NAME.")
+        default=(),
+        metadata=_about(_pairs("NODE=IMPLEMENTATION"), "Implementations to use: NODE=NAME,NODE=NAME."),
+    )
+    placement: tuple[tuple[str, str], ...] = field(
+        default=(),
+        metadata=_about(
+            _pairs("PATTERN=DEVICE"),
+            "Devices of parts of a model: PATTERN=DEVICE,...; a pattern fits annotations, node names or operators.",
+        ),
+    )
+    placement_fallback: tuple[str, ...] = field(
+        default=(), metadata=_about(_list, "Devices that may run what its own device refuses, comma-separated.")
     )
     winograd: bool = field(
         default=True,
@@ -149,7 +171,7 @@ def _read(option: Field[Any], value: Any, where: str) -> Any:
         return frozenset(value)
     if isinstance(value, Mapping):
         return tuple(value.items())
-    return value
+    return tuple(value) if isinstance(option.default, tuple) else value
 
 
 def settings(environment: Mapping[str, str] | None = None) -> Settings:

@@ -25,6 +25,15 @@ _MODEL = (
     click.option("--force-kernel", multiple=True, metavar="NODE=NAME", help="Use this implementation for a node."),
     click.option("--deny-kernel", multiple=True, metavar="NAME", help="Do not use this implementation."),
     click.option("--executor", type=click.Choice(["auto", "persistent", "stream"]), help="How tile functions are run."),
+    click.option(
+        "--placement",
+        multiple=True,
+        metavar="PATTERN=DEVICE",
+        help="Run the nodes whose annotation, name or operator fits there; the first pattern that fits counts.",
+    ),
+    click.option(
+        "--placement-fallback", multiple=True, metavar="DEVICE", help="May run what the device of a pattern refuses."
+    ),
     click.option("--dump-graphs", type=click.Path(path_type=Path), help="Write the program after every pass there."),
 )
 
@@ -93,6 +102,9 @@ def _model(arguments: dict[str, Any]) -> ModelOptions:
     pairs = [text.rpartition("=") for text in arguments.pop("force_kernel")]
     if wrong := [name + equals + kernel for name, equals, kernel in pairs if not (name and kernel)]:
         raise OptionError(f"--force-kernel {wrong[0]!r} is not NODE=NAME")
+    rules = [text.rpartition("=") for text in arguments.pop("placement")]
+    if wrong := [pattern + equals + to for pattern, equals, to in rules if not (pattern and to)]:
+        raise OptionError(f"--placement {wrong[0]!r} is not PATTERN=DEVICE")
     config = {
         "disable_passes": frozenset(arguments.pop("disable_pass")) or None,
         "stop_after": arguments.pop("stop_after"),
@@ -101,6 +113,8 @@ def _model(arguments: dict[str, Any]) -> ModelOptions:
         "deny_kernels": frozenset(arguments.pop("deny_kernel")) or None,
         "executor": arguments.pop("executor"),
         "dump_graphs": arguments.pop("dump_graphs"),
+        "placement": tuple((pattern, to) for pattern, _, to in rules) or None,
+        "placement_fallback": arguments.pop("placement_fallback") or None,
     }
     shapes = parse_shapes(arguments.pop("shapes"))
     return ModelOptions(arguments.pop("model"), shapes, _where(arguments), config)

@@ -88,6 +88,8 @@ def command(options: ModelOptions, inputs: tuple[str, ...], seed: int, trace: Pa
         ],
     )
     say()
+    table(("subgraph", "nodes", "created", "runs"), [(s.id, s.nodes, s.created, s.runs) for s in profile.subgraphs])
+    say()
     say(
         f"{profile.seconds * 1e3:.3f} ms in {len(ranked)} commands on {model.device.name}; "
         f"the whole run took {profile.total * 1e3:.3f} ms, waiting for each launch"

@@ -93,6 +93,7 @@ class _Loader:
             if (array := literals.get(name, self._find_constant(name))) is not None:
                 topology.constant(name, array)
         for node in nodes:
+            topology.op_types[node.name] = node.op_type
             for i, layer in enumerate(node.emitted):
                 name = node.name if i == len(node.emitted) - 1 else self._fresh(f"{node.name}/{i}")
                 topology.add(

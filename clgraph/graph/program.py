@@ -329,6 +329,21 @@ class Program:
             waiting = later
         self._nodes = order
 
+    def reorder(self, nodes: Sequence[Node]) -> None:
+        """Put the nodes into the order of *nodes*, a permutation of them.
+
+        Raises:
+            ProgramError: It is no permutation, or a node stands before one whose result it reads.
+        """
+        if {id(n) for n in nodes} != self._members or len(nodes) != len(self._nodes):
+            raise ProgramError("an execution order holds every node once")
+        made: set[int] = set()
+        for node in nodes:
+            if late := [v for v in node.inputs if v.producer is not None and id(v.producer) not in made]:
+                raise ProgramError(f"{node.name} stands before {late[0].name}, which it reads, is made")
+            made.add(id(node))
+        self._nodes = list(nodes)
+
     def _after(self, inputs: Iterable[Value]) -> int:
         producers = {id(v.producer) for v in inputs if v.producer is not None}
         return next((i + 1 for i in range(len(self._nodes) - 1, -1, -1) if id(self._nodes[i]) in producers), 0)

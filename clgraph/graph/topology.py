@@ -51,7 +51,8 @@ class Layer:
 class Topology:
     """Inputs, constants, layers in execution order, and outputs.
 
-    ``declared`` holds what a model file says about its outputs, ``metadata`` what its author wrote beside the graph.
+    ``declared`` holds what a model file says about its outputs, ``metadata`` what its author wrote beside the graph,
+    ``op_types`` the ONNX operator type of each node by the name that layers have it in their origin.
 
     >>> topology = Topology()
     >>> x = topology.input("x", (1, 8), np.float32)
@@ -65,6 +66,7 @@ class Topology:
     outputs: list[tuple[str, str]] = field(default_factory=list)
     declared: dict[str, Signature] = field(default_factory=dict)
     metadata: dict[str, str] = field(default_factory=dict)
+    op_types: dict[str, str] = field(default_factory=dict)
     _made: set[str] = field(default_factory=set)
 
     def input(self, name: str, shape: Sequence[Dimension] | None, dtype: object = np.float32) -> str:

@@ -54,15 +54,13 @@ class Host:
                 raise ProgramError(f"node {node.name!r}: the reference of {node.primitive} made {made}, not {layout}")
             self.put(value, np.asarray(array))
 
-    def carry(self, value: Value, to: Places) -> None:
-        """Copy *value* from where it lives to its place as a visitor of *to*."""
-        places = self._home(value)
-        if places is not None:
-            self._send(to, value, places.read(value))
-            return
-        memory = np.zeros(value.layout.span, value.layout.dtype.numpy)
-        scatter(self.arrays[value], value.layout, memory)
-        self._send(to, value, memory)
+    def carry(self, value: Value, target: Value) -> None:
+        """Copy *value* to *target*, of the same shape and type; waits for the device that makes it."""
+        source, places = self._home(value), self._home(target)
+        if source is not None and places is not None and value.layout == target.layout and covers_span(value.layout):
+            self._send(places, target, source.read(value))
+        else:
+            self.put(target, self.get(value))
 
     def forget(self) -> None:
         """Drop what belongs to the run that is over; nothing may be in flight any more."""

@@ -7,6 +7,7 @@ import functools
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -15,11 +16,12 @@ import numpy as np
 from clgraph.errors import DeviceError, InputError, ProgramError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program, Stage, Value
+from clgraph.graph.subgraph import subgraphs
 from clgraph.network.host import Host
 from clgraph.network.loans import Loan
 from clgraph.network.places import Places
-from clgraph.network.profile import Profile
-from clgraph.network.steps import Segment, commands, join, ordered_steps, visitors
+from clgraph.network.profile import Profile, SubgraphUse
+from clgraph.network.steps import Command, Segment, commands, join, ordered_steps
 from clgraph.network.tensors import constant_array, empty
 from clgraph.network.tiles import TileExecutor
 from clgraph.network.timing import timed_steps
@@ -71,9 +73,10 @@ class Network:
         used = {*program.arenas, *(n.placement for n in program)}
         self._engines = {p: e for p, e in engines.items() if isinstance(e, Engine) and p in used}
         self._failures = next((e.failures for e in self._engines.values()), ())
-        self._places = {p: Places.of(program, p, e, visitors(program, p)) for p, e in self._engines.items()}
+        self._places = {p: Places.of(program, p, e) for p, e in self._engines.items()}
         self._host = Host(self._places)
-        self._commands = commands(program, self._places, self._host, library)
+        self._runs, self._created = 0, Counter[str]()
+        self._commands = self._create(library)
         self._executor, self._reasons = executor, dict[str, str]()
         self._answers: dict[TileExecutor, str | None] = {}
         self._launches = join(self._commands, self._joins)
@@ -90,6 +93,11 @@ class Network:
         self._feeds = [(v.name, v.layout.shape, v.layout.dtype.numpy, self._writer(v)) for v in program.inputs]
         self._names = frozenset(v.name for v in program.inputs)
         self._results = [(name, self._reader(value)) for name, value in program.outputs]
+
+    def _create(self, library: Callable[[str, int], Library]) -> list[Command]:
+        """Make and bind what runs the nodes; ``profile`` says how often that was done."""
+        self._created.update(node.name for node in self.program)
+        return commands(self.program, self._places, self._host, library)
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Return one new array an output.
@@ -124,7 +132,13 @@ class Network:
             clock.start()
             self._run(feeds, clock.steps)
             total = time.perf_counter() - clock.begin
-            return Profile(tuple(clock.times()), total)
+            return Profile(tuple(clock.times()), total, self._subgraphs())
+
+    def _subgraphs(self) -> tuple[SubgraphUse, ...]:
+        return tuple(
+            SubgraphUse(s.id, s.placement, len(s.nodes), max(self._created[n] for n in s.nodes), self._runs)
+            for s in subgraphs(self.program)
+        )
 
     def watch(self, feeds: Mapping[str, Array], watcher: Watcher) -> dict[str, Array]:
         """Run once, node by node, with *watcher* told what each reads and makes. Returns and raises as :meth:`run`."""
@@ -146,6 +160,7 @@ class Network:
             self._finish()
             over = True
             self._check()
+            self._runs += 1
             results = {name: read() for name, read in self._results}
         except self._failures as error:
             raise DeviceError(f"the device failed while running: {error}") from error

@@ -26,11 +26,11 @@ BANK_SHIFT = 56
 
 @dataclass
 class Places:
-    """The banks of one placement: the arena, cut at the device's largest allocation, then constants and visitors.
+    """The banks of one placement: the arena, cut at the device's largest allocation, then constants.
 
     Attributes:
         banks: What a bank number means.
-        fixed: (bank, offset) of constants and of visitors: values of other placements that nodes here read.
+        fixed: (bank, offset) of constants.
         loans: Inputs of the program that are read where the caller has them, with the bank that stands for the array.
     """
 
@@ -43,7 +43,7 @@ class Places:
     _tables: dict[tuple[int, ...], Memory] = field(default_factory=dict)
 
     @staticmethod
-    def of(program: Program, placement: str, engine: Engine, visitors: Iterable[Value]) -> Places:
+    def of(program: Program, placement: str, engine: Engine) -> Places:
         """Allocate the memory of *placement* and copy the constants that its nodes read.
 
         Raises:
@@ -59,7 +59,6 @@ class Places:
         if "host_memory" in engine.info.features:
             places._leave([v for v in constants if stays(v)])
         places._pack([v for v in constants if v not in places.fixed], size, "constants")
-        places._pack(visitors, size, "values of other devices")
         for value in readable_in_place(program, placement, engine.info)[: BANKS - len(places.banks)]:
             places.loans[value] = len(places.banks)
             places.banks.append(engine.allocate(value.layout.nbytes, f"input {value.name!r}"))

@@ -21,9 +21,9 @@ class NodeTime:
     """One command of a run.
 
     Attributes:
-        what: Kernel, tile function, ``host`` or ``copy``.
+        what: Kernel, tile function, ``host`` or ``transfer``.
         start, seconds: Begin after the run's, and duration: the device's own time for kernels.
-        nbytes, flops: Bytes of the node's inputs and outputs, and its arithmetic; 0 for a copy.
+        nbytes, flops: Bytes of the node's inputs and outputs, and its arithmetic.
         tickets: Pieces of work of a tile step; 0 for everything else.
         idle: Seconds that a worker spent in it without a ticket, on average; known of the persistent executor only.
     """
@@ -48,7 +48,7 @@ class NodeTime:
 
 @dataclass(frozen=True, slots=True)
 class KindTime:
-    """All commands of one kind of operator; ``copy`` for copies between devices."""
+    """All commands of one kind of operator."""
 
     kind: str
     commands: tuple[NodeTime, ...]
@@ -79,8 +79,21 @@ class KindTime:
 
 
 @dataclass(frozen=True, slots=True)
+class SubgraphUse:
+    """How often the primitives of a part of the program were made for the present shapes, and how often they ran."""
+
+    id: str
+    placement: str
+    nodes: int
+    created: int
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
 class Profile:
     """The commands of one run in order, and the seconds of the whole run with its copies in and out.
+
+    ``subgraphs`` says of each part of the program how often its primitives were created and run.
 
     Launches are waited for one by one, so that the total is larger than that of a plain run. Tile steps that run in one
     launch are timed from inside it.
@@ -88,6 +101,7 @@ class Profile:
 
     commands: tuple[NodeTime, ...]
     total: float
+    subgraphs: tuple[SubgraphUse, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -105,7 +119,7 @@ class Profile:
         """Return the totals of each kind of operator, the slowest first."""
         found: dict[str, list[NodeTime]] = {}
         for c in self.commands:
-            found.setdefault("copy" if c.what == "copy" else c.kind, []).append(c)
+            found.setdefault(c.kind, []).append(c)
         return tuple(sorted((KindTime(k, tuple(v)) for k, v in found.items()), key=lambda t: -t.seconds))
 
     def save_trace(self, path: Path) -> None:
@@ -161,18 +175,17 @@ def node_time(
     """Return the record of one command of *node*, or of its part of one."""
     layouts = [v.layout for v in (*node.inputs, *node.outputs)]
     own = [v.layout for v in node.inputs[: node.arity]]
-    copy = what == "copy"
     return NodeTime(
         node.name,
         node.origin,
         node.primitive.kind,
-        "copy" if copy else getattr(node.choice, "name", "host.reference"),
+        getattr(node.choice, "name", "host.reference"),
         what,
         placement,
         start,
         seconds,
-        0 if copy else sum(x.nbytes for x in layouts),
-        0.0 if copy else node.primitive.flops(own, [v.layout for v in node.outputs]),
+        sum(x.nbytes for x in layouts),
+        node.primitive.flops(own, [v.layout for v in node.outputs]),
         tickets,
         idle,
     )

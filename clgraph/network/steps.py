@@ -16,9 +16,10 @@ from clgraph.network.places import Places
 from clgraph.network.tiles import TileExecutor, TileTable
 from clgraph.passes.selection import choice_of, is_in_place
 from clgraph.runtime.engine import BoundKernel, KernelArgument
-from clgraph.runtime.stream import Step, Stream
+from clgraph.runtime.stream import Step as Enqueue
+from clgraph.runtime.stream import Stream
 from clgraph.selector.library import Library, compose
-from clgraph.selector.plan import Argument, Launch, Table, Tile
+from clgraph.selector.plan import Argument, Carry, Launch, Step, Table, Tile
 from clgraph.selector.sources import kernel_text
 
 Kernel = tuple[BoundKernel, tuple[int, ...], tuple[int, ...] | None]
@@ -43,7 +44,7 @@ class Command:
     """One thing that a run does.
 
     Attributes:
-        what: The kernel, tile function, ``host`` or ``copy``.
+        what: The kernel, tile function, ``host`` or ``transfer``.
         placement: Where; ``host`` for the two that have no kernel.
         work: What the host does, the kernel, or a tile step.
         after: Numbers of the commands whose results it reads or whose scratch it takes over.
@@ -53,11 +54,11 @@ class Command:
     node: Node
     what: str
     placement: str
-    work: Step | Kernel | Segment
+    work: Enqueue | Kernel | Segment
     after: tuple[int, ...] = ()
     joined: tuple[Command, ...] = ()
 
-    def on(self, stream: Stream | None, *, timed: bool = False) -> Step:
+    def on(self, stream: Stream | None, *, timed: bool = False) -> Enqueue:
         """Return the step that does it, in order, on *stream*; with *timed*, tile steps write their times."""
         if not isinstance(self.work, tuple | Segment):
             return self.work
@@ -95,10 +96,10 @@ def join(found: Sequence[Command], joins: Callable[[str, TileExecutor], bool]) -
     return made
 
 
-def ordered_steps(found: Sequence[Command], streams: Mapping[str, Stream]) -> list[Step]:
+def ordered_steps(found: Sequence[Command], streams: Mapping[str, Stream]) -> list[Enqueue]:
     """Return the steps of *found*: on a queue that runs in order just that, on another each after those it needs."""
     events: list[Any] = [None] * len(found)
-    steps: list[Step] = []
+    steps: list[Enqueue] = []
     for number, command in enumerate(found):
         stream = streams.get(command.placement)
         if stream is None or not stream.out_of_order or not isinstance(command.work, tuple | Segment):
@@ -107,13 +108,6 @@ def ordered_steps(found: Sequence[Command], streams: Mapping[str, Stream]) -> li
             kernel, grid, group = command.work.bind() if isinstance(command.work, Segment) else command.work
             steps.append(stream.launch_after(kernel.handle, grid, group, events, number, command.after))
     return steps
-
-
-def visitors(program: Program, placement: str) -> list[Value]:
-    """Return the values that nodes of *placement* read and that live elsewhere."""
-    nodes = [n for n in program if n.placement == placement]
-    read = dict.fromkeys(v for n in nodes for v in n.inputs if v.constant is None and v.buffer is not None)
-    return [v for v in read if v.buffer is not None and v.buffer.placement != placement]
 
 
 def commands(
@@ -147,7 +141,6 @@ class _Binder:
         self._done = dict.fromkeys(tables, 0)
         self._latest: dict[tuple[str, str], int] = {}
         self._makers: dict[Value, frozenset[int]] = {}
-        self._arrived: set[tuple[Value, str]] = set()
 
     def bind(self, node: Node) -> None:
         makers = frozenset[int]().union(*(self._makers.get(v, ()) for v in node.inputs))
@@ -155,18 +148,16 @@ class _Binder:
         if placement not in self._places:
             self.found.append(Command(node, "host", "host", functools.partial(self._host.run, node)))
         else:
-            here = self._places[placement]
-            for value in node.inputs:
-                if value in here.fixed and value.constant is None and (value, placement) not in self._arrived:
-                    self._arrived.add((value, placement))
-                    copy = functools.partial(self._host.carry, value, here)
-                    self.found.append(Command(node, "copy", "host", copy))
             for step in steps_of(node):
-                makers |= {self._add(node, step, here, placement, makers)}
+                makers |= {self._add(node, step, self._places[placement], placement, makers)}
         self._makers |= dict.fromkeys(node.outputs, makers)
 
-    def _add(self, node: Node, step: Launch | Tile, places: Places, placement: str, after: frozenset[int]) -> int:
+    def _add(self, node: Node, step: Step, places: Places, placement: str, after: frozenset[int]) -> int:
         number = len(self.found)
+        if isinstance(step, Carry):
+            carry = functools.partial(self._host.carry, node.inputs[0], node.output)
+            self.found.append(Command(node, "transfer", "host", carry, tuple(sorted(after))))
+            return number
         if isinstance(step, Launch):
             work = (_bind(node, step, places), step.grid, step.group)
             self.found.append(Command(node, step.entry, placement, work, tuple(sorted(after))))
@@ -183,12 +174,15 @@ class _Binder:
         return number
 
 
-def steps_of(node: Node) -> list[Launch | Tile]:
+def steps_of(node: Node) -> list[Step]:
     """Return the steps of a node on a device that have anything to do."""
     if is_in_place(node):
         return []
-    steps = choice_of(node).plan().steps
-    return [s for s in steps if (s.tickets if isinstance(s, Tile) else all(s.grid))]
+    return [s for s in choice_of(node).plan().steps if not _idle(s)]
+
+
+def _idle(step: Step) -> bool:
+    return not (step.tickets if isinstance(step, Tile) else all(step.grid) if isinstance(step, Launch) else True)
 
 
 def tile_tables(
@@ -238,7 +232,7 @@ def texts(program: Program, placements: Mapping[str, Any]) -> dict[tuple[str, st
         for step in steps_of(node) if placement in placements else ():
             if isinstance(step, Launch):
                 found[placement, launch_text(step)] = (f"{step.entry} ({step.source}) of {node.name!r}", False)
-            elif (key := (placement, step.library)) not in libraries:
+            elif isinstance(step, Tile) and (key := (placement, step.library)) not in libraries:
                 library = libraries[key] = compose(step.library, placements[placement].info.simd)
                 found[placement, library.text] = (f"library {library.name}", True)
     return found

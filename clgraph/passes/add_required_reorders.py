@@ -10,7 +10,7 @@ from clgraph.errors import UnsupportedError
 from clgraph.graph.program import Node, Program, Stage, Value
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
-from clgraph.passes.rewriting import apart
+from clgraph.passes.rewriting import apart, mover
 from clgraph.passes.selection import is_in_place, proposals, select
 
 
@@ -49,7 +49,7 @@ def _serve(program: Program, context: Context, node: Node) -> None:
         best = min(offered, key=lambda p: p.seconds + _conversion(context, node, p.query.inputs, p.query.outputs))
         for slot, layout in enumerate(best.query.inputs):
             if (value := node.inputs[slot]).constant is None and not _serves(value.layout, layout):
-                made = _reorder(program, context, value, layout, node, before=node)
+                made = _reorder(program, context, value, layout, mover(value, node), before=node)
                 program.rewire(value, made, uses=((node, slot),))
         for value, layout in zip(node.outputs, best.query.outputs, strict=True):
             if value.layout.format != layout.format:

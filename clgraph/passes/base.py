@@ -36,12 +36,19 @@ class Context:
 
     Attributes:
         devices: Every device a node may be placed on, by placement; the first is the default.
+        placement: (pattern, placement) pairs of the user; ``fallback``, where a node may go that its own device
+            refuses; ``free``, the placements that nodes without a pattern are shared out among: the default one.
+        op_types: The ONNX operator type of every node of the model, by name.
         out_of_order: Whether the queue may run independent nodes at the same time.
         forced: Implementation by node name; ``denied``: implementations that must not be chosen.
         execute, build: Given by ``clgraph.compile``; ``None`` in dry runs and in tests without OpenCL.
     """
 
     devices: Mapping[str, DeviceInfo] = field(default_factory=lambda: {"null": DeviceInfo()})
+    placement: tuple[tuple[str, str], ...] = ()
+    fallback: tuple[str, ...] = ()
+    free: tuple[str, ...] = ()
+    op_types: Mapping[str, str] = field(default_factory=dict)
     out_of_order: bool = False
     forced: Mapping[str, str] = field(default_factory=dict)
     denied: frozenset[str] = frozenset()

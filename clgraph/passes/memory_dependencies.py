@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from clgraph.graph.buffer import Buffer
 from clgraph.graph.program import Node, Program, Stage, Value
+from clgraph.ops.transfer import Transfer
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.liveness import Liveness, Touch
 from clgraph.passes.selection import choice_of, is_in_place
@@ -47,13 +48,14 @@ class MemoryDependencies(Pass):
 
 
 def home_of(value: Value, context: Context) -> str:
-    """Return the placement whose arena holds *value*: the host's only when nothing but the host touches it.
+    """Return the placement whose arena holds *value*: its producer's; of a graph input, its first reader's."""
+    nodes = [value.producer] if value.producer is not None else _computing(value.readers)
+    return next((n.placement for n in nodes if n.placement is not None), next(iter(context.devices)))
 
-    A value of several devices lives with its producer; of a host node, with the first device that reads it.
-    """
-    nodes = ([] if value.producer is None else [value.producer]) + list(value.readers)
-    places = [n.placement for n in nodes if n.placement is not None] or [next(iter(context.devices))]
-    return next((p for p in places if context.devices[p].kind != "host"), places[0])
+
+def _computing(readers: Sequence[Node]) -> Sequence[Node]:
+    """Return the readers that are no transfers, all of them where there are only such."""
+    return [n for n in readers if not isinstance(n.primitive, Transfer)] or readers
 
 
 def connect(first: Buffer, second: Buffer) -> None:
@@ -68,8 +70,7 @@ def _give_buffers(program: Program, context: Context) -> None:
             if value.buffer is None:
                 value.buffer = Buffer(value.name, value.layout.nbytes)
             home = home_of(value, context)
-            if not value.buffer.placement or context.devices[value.buffer.placement].kind == "host":
-                value.buffer.placement = home
+            value.buffer.placement = value.buffer.placement or home
     for node in program:
         sizes = () if is_in_place(node) else choice_of(node).plan().scratch
         node.scratch = tuple(Buffer(f"{node.name}/scratch{i}", n) for i, n in enumerate(sizes))

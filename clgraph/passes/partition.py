@@ -1,26 +1,37 @@
-"""Give each node a device, from its annotation and from what can run it. clDNN has one device and no such pass."""
+"""Give each node a device, from what the user and the model say and from what can run it. clDNN has one device only."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import ClassVar
+
+import numpy as np
 
 from clgraph.errors import UnsupportedError
 from clgraph.graph.program import Node, Program, Stage
+from clgraph.graph.topology import Layer, Topology
+from clgraph.ops.transfer import transfer_seconds
 from clgraph.passes.base import Context, Pass
-from clgraph.passes.selection import servable
-from clgraph.selector.query import DeviceInfo, query_of
+from clgraph.passes.format_search import Factor, minimise
+from clgraph.passes.selection import proposals, servable
+from clgraph.selector.query import query_of
 
 
 @dataclass(frozen=True)
 class Partition(Pass):
-    """Place every node: on the device its annotation names, else on the first of ``Context.devices`` that serves it.
+    """Place every node by the user's patterns, else by its annotation, else by capability and cost.
 
-    A node's annotation holds the name of a placement, alone or as ``name:detail``; another annotation is a hint that
-    means nothing here. Every node placed elsewhere than on the first device is listed in ``Program.notes``. When no
-    device serves a node (the host, which serves all, is only there when the caller allows it), all such nodes are
-    reported in one error.
+    * The first pattern of ``Context.placement`` that fits the node's annotation, its name, the name or type of an ONNX
+      operator it stems from, or its kind. A device that does not serve the node is an error, unless
+      ``Context.fallback`` lists others that do.
+    * An annotation that is the name of a device, alone or as ``name:detail``; a hint.
+    * Capability and cost: of ``Context.free``, the devices that make the estimated time of nodes and copies between
+      devices least. What none of them serves runs on the host, where that is allowed.
+
+    Every node that is not where it was wished is listed in ``Program.notes`` with the reason; all nodes that nothing
+    serves are reported in one error.
     """
 
     name: ClassVar[str] = "partition"
@@ -28,40 +39,110 @@ class Partition(Pass):
     reaches: ClassVar[Stage | None] = Stage.PLACED
 
     def run(self, program: Program, context: Context) -> int:
-        changes, moved, refused = 0, list[str](), list[str]()
-        for node in program:
-            placement, reasons = _place(context, node)
-            if placement is None:
-                refused.append(f"node {node.name!r} (from {', '.join(node.origin)}): {'; '.join(reasons.values())}")
-                continue
+        places = {node: _places(context, node) for node in program}
+        if nowhere := {node: found for node, found in places.items() if not found.able}:
+            tried = ", ".join(dict.fromkeys(p for found in nowhere.values() for p in found.reasons))
+            listed = "\n".join(_refused(node, found) for node, found in nowhere.items())
+            what = f"{len(nowhere)} of {len(program)} nodes have no implementation on {tried}"
+            raise UnsupportedError(f"{what}:\n{listed}")
+        changes = 0
+        for node, placement in _cheapest(program, context, places).items():
             changes += node.placement != placement
             node.placement = placement
-            if reasons:
-                moved.append(f"{node.name} runs on {placement}: {'; '.join(reasons.values())}")
-        if refused:
-            listed = "\n".join(refused)
-            where = ", ".join(context.devices)
-            raise UnsupportedError(
-                f"{len(refused)} of {len(program)} nodes have no implementation on {where}:\n{listed}"
-            )
+        moved = [
+            f"{node.name} runs on {node.placement}: {'; '.join(found.reasons.values())}"
+            for node, found in places.items()
+            if found.reasons
+        ]
         if moved:
             program.notes[self.name] = "\n".join(moved)
         return changes
 
 
-def _place(context: Context, node: Node) -> tuple[str | None, Mapping[str, str]]:
-    """Return the placement, or ``None``, and why the devices before it do not serve the node."""
-    reasons: dict[str, str] = {}
-    for placement, device in _wishes(context, node):
-        reason = servable(context, node, query_of(node, device))
-        if reason is None:
-            return placement, reasons
-        reasons[placement] = reason
-    return None, reasons
+@dataclass(slots=True)
+class _Places:
+    """Where a node may run.
+
+    Attributes:
+        able: Placements that serve it; the cheapest is taken.
+        reasons: Why those before them do not.
+        pattern: What mapped it.
+    """
+
+    able: list[str] = field(default_factory=list)
+    reasons: dict[str, str] = field(default_factory=dict)
+    pattern: str | None = None
 
 
-def _wishes(context: Context, node: Node) -> list[tuple[str, DeviceInfo]]:
-    """Return the devices in the order to try; an annotated node's own device comes first."""
-    wanted = node.placement or (node.annotation or "").partition(":")[0]
-    found = next((p for p in (node.placement, node.annotation, wanted) if p in context.devices), None)
-    return sorted(context.devices.items(), key=lambda item: item[0] != found)
+def _places(context: Context, node: Node) -> _Places:
+    pattern, wanted = next(((p, to) for p, to in context.placement if fits(context, node, p)), (None, None))
+    if node.placement in context.devices:
+        groups: list[Sequence[str]] = [(node.placement,)] if node.placement else []
+    elif wanted is not None:
+        groups = [(wanted,), *((p,) for p in context.fallback)]
+    else:
+        names = (node.annotation, (node.annotation or "").partition(":")[0])
+        hinted = next((p for p in names if p in context.devices), None)
+        free = context.free or tuple(p for p, d in context.devices.items() if d.kind != "host")[:1]
+        others = [p for p, d in context.devices.items() if d.kind == "host" or not context.placement]
+        groups = [*([(hinted,)] if hinted else []), free, *((p,) for p in others if p not in free)]
+    found = _Places(pattern=pattern)
+    for group in groups:
+        for placement in group:
+            if placement in found.reasons:
+                continue
+            reason = servable(context, node, query_of(node, context.devices[placement]))
+            if reason is None:
+                found.able.append(placement)
+            else:
+                found.reasons[placement] = reason
+        if found.able:
+            break
+    return found
+
+
+def fits(context: Context, node: Node, pattern: str) -> bool:
+    """Whether *pattern*, with ``*`` and ``?``, fits what a user may call *node* by."""
+    return _names_fit(pattern, node, context.op_types)
+
+
+def unused_patterns(topology: Topology, patterns: Sequence[str]) -> list[str]:
+    """Return the *patterns* that fit no layer of *topology*."""
+    return [p for p in patterns if not any(_names_fit(p, layer, topology.op_types) for layer in topology.layers)]
+
+
+def _names_fit(pattern: str, of: Node | Layer, op_types: Mapping[str, str]) -> bool:
+    kinds = [of.primitive.kind, *(op_types[o] for o in of.origin if o in op_types)]
+    return any(fnmatchcase(name, pattern) for name in (of.annotation or "", of.name, *of.origin, *kinds))
+
+
+def _refused(node: Node, found: _Places) -> str:
+    reasons = "; ".join(f"{placement}: {reason}" for placement, reason in found.reasons.items())
+    mapped = f", placed by {found.pattern!r} (placement_fallback lists where else it may go)" if found.pattern else ""
+    return f"node {node.name!r} (from {', '.join(node.origin)}){mapped}: {reasons}"
+
+
+def _cheapest(program: Program, context: Context, places: dict[Node, _Places]) -> dict[Node, str]:
+    """Return the placement of each node that makes nodes and copies between devices cheapest, by estimate."""
+    if all(len(found.able) == 1 for found in places.values()):
+        return {node: found.able[0] for node, found in places.items()}
+    index = {node: i for i, node in enumerate(places)}
+    factors = [
+        Factor((index[node],), np.array([_seconds(context, node, p) for p in found.able]))
+        for node, found in places.items()
+    ]
+    for node, found in places.items():
+        for value in node.outputs:
+            for reader in value.readers:
+                price = transfer_seconds(value.layout.nbytes)
+                table = np.array([[price * (a != b) for b in places[reader].able] for a in found.able])
+                factors.append(Factor((index[node], index[reader]), table))
+    sizes = [len(found.able) for found in places.values()]
+    solution = minimise(sizes, factors, [0] * len(sizes))
+    return {node: found.able[solution.values[index[node]]] for node, found in places.items()}
+
+
+def _seconds(context: Context, node: Node, placement: str) -> float:
+    q = query_of(node, context.devices[placement])
+    offered = proposals(context, node, q)
+    return offered[0].seconds if offered else q.device.launch_seconds

@@ -13,6 +13,7 @@ from clgraph.passes.fuse_attention import FuseAttention
 from clgraph.passes.fuse_patterns import FusePatterns
 from clgraph.passes.handle_reshape import HandleReshape
 from clgraph.passes.init import Init
+from clgraph.passes.insert_transfers import InsertTransfers
 from clgraph.passes.memory_dependencies import MemoryDependencies
 from clgraph.passes.oooq_memory_dependencies import OooqMemoryDependencies
 from clgraph.passes.partition import Partition
@@ -41,6 +42,7 @@ def default_pipeline() -> tuple[Pass, ...]:
         PrepareQuantization(),  # on patterns that nothing stands between any more
         Partition(),  # on a graph whose spelling is settled; capability is asked for whole operators
         RemoveLayeringAnnotations(),  # placements bind from here on; hints would only forbid fusions
+        InsertTransfers(),  # every later pass sees copies between devices as nodes, and no edge that crosses
         FuseAttention(),  # asks each node's device; what stands between the products must not be fused yet
         PreparePrimitiveFusing(),  # fewer nodes for the choice of formats; needs to know each node's device
         ReorderInputs(),  # formats of what is left, and the reorders between them

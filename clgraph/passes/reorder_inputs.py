@@ -14,7 +14,7 @@ from clgraph.graph.program import Node, Program, Stage, Value
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.format_search import Factor, Solution, minimise
-from clgraph.passes.rewriting import apart
+from clgraph.passes.rewriting import apart, mover
 from clgraph.passes.selection import Proposal, proposals
 from clgraph.passes.sharing import sharing_proposals
 from clgraph.selector.choose import Choice, choose
@@ -114,7 +114,7 @@ class _Problem:
         if len(formats) == 1 or not needs:
             return
         producer = None if value.producer is None else self.index.get(value.producer)
-        device = self.context.device(readers[0][0]) if readers else self.context.default
+        device = self.context.device(mover(value, readers[0][0])) if readers else self.context.default
         price = {(m, f): self.cost(value, m, f, device) for m in dict.fromkeys(made) for f in formats}
         if len(needs) == 1:
             (reader, wanted) = needs[0]
@@ -165,13 +165,15 @@ def _insert_reorders(program: Program, problem: _Problem, solution: Solution) ->
             wants = problem.wants(node, slot)
             wanted = wants[solution.values[problem.index[node]]] if node in problem.index else wants[0]
             if wanted != value.layout.format:
-                groups.setdefault((wanted, node.placement, node.annotation), []).append((node, slot))
+                where = mover(value, node)
+                groups.setdefault((wanted, where.placement, where.annotation), []).append((node, slot))
         for (wanted, _, _), uses in groups.items():
             first = min((node for node, _ in uses), key=program.position)
-            made = program.insert(Reorder(value.layout.dtype, wanted), [value], sources=[first], before=first)
+            source = mover(value, first)
+            made = program.insert(Reorder(value.layout.dtype, wanted), [value], sources=[source], before=first)
             program.rewire(value, made.output, uses=uses)
             inserted.append(made)
-            if wanted.is_plain and apart((first, value.producer or first)) is None:
+            if wanted.is_plain and apart((source, value.producer or first)) is None:
                 program.outputs = [(name, made.output if v is value else v) for name, v in program.outputs]
         if program.is_output(value) and value.producer is not None and not value.layout.format.is_plain:
             made = program.insert(Reorder(value.layout.dtype), [value], sources=[value.producer])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from clgraph.graph.primitive import Primitive
 from clgraph.graph.program import Node, Program, Value
+from clgraph.ops.transfer import Transfer
 
 
 def apart(nodes: Sequence[Node]) -> str | None:
@@ -39,6 +40,11 @@ def substitute(
         program.erase(node)
     made.name, made.output.name = first.name, last.output.name
     return made
+
+
+def mover(value: Value, reader: Node) -> Node:
+    """Return the node beside which *value* is moved for *reader*: in front of a transfer, still on its own device."""
+    return value.producer if isinstance(reader.primitive, Transfer) and value.producer is not None else reader
 
 
 def bypass(program: Program, node: Node) -> bool:

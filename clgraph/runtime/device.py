@@ -74,13 +74,16 @@ def find_device(text: str = "auto") -> Device:
     Args:
         text: ``auto`` (a GPU whose driver can make a context, else the CPU device), ``cpu`` (PoCL before others),
             ``gpu``, ``host``, a name (``pocl:0``) or its first part, an index into :func:`devices`, or a part of
-            what the driver calls the device.
+            what the driver calls the device. With ``/2of3`` behind it, the second of three equal parts of that.
 
     Raises:
-        DeviceError: Nothing fits; the message lists what there is.
+        DeviceError: Nothing fits, and the message lists what there is; or the device cannot be divided so.
     """
     there = devices()
-    wanted = text.strip().lower()
+    whole, slash, part = text.strip().lower().partition("/")
+    if slash:
+        return part_of(find_device(whole), part)
+    wanted = whole
     cpus = sorted((d for d in there if d.info.kind == "cpu"), key=lambda d: not d.info.name.startswith("pocl"))
     gpus = [d for d in there if d.info.kind == "gpu"]
     if wanted == "auto":
@@ -97,6 +100,34 @@ def find_device(text: str = "auto") -> Device:
         hint = "" if len(there) > 1 else "\nNo OpenCL driver was found; pip install pocl-binary-distribution==3.0"
         raise DeviceError(f"no device is called {text!r}; there are:{listing}{hint}")
     return found[0]
+
+
+@functools.cache
+def part_of(device: Device, part: str) -> Device:
+    """Return one of several equal parts of *device*, as ``2of3``.
+
+    Raises:
+        DeviceError: *part* is not of that form, or the device cannot be divided so.
+    """
+    match = re.fullmatch(r"(\d+)of(\d+)", part)
+    number, parts = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not 1 <= number <= parts:
+        raise DeviceError(f"{part!r} is no part of a device; 1of2 is the first of two")
+    units = device.info.compute_units // parts
+    handles = [] if device.handle is None or units < 1 else driver.parts_of(device.handle, units)
+    if len(handles) < parts:
+        have = f"{device} has {device.info.compute_units} compute units"
+        raise DeviceError(f"{have} and cannot be divided into {parts} parts")
+    workers = max(1, min(units, device.info.workers // parts))
+    share = workers / device.info.workers
+    info = replace(
+        device.info,
+        name=f"{device.info.name}/{part}",
+        compute_units=units,
+        workers=workers,
+        flops=device.info.flops * share,
+    )
+    return replace(device, info=info, handle=handles[number - 1])
 
 
 def _prefix(platform: str, vendor: str) -> str:

@@ -156,6 +156,19 @@ def part_of(handle: Any, units: int) -> Any:
         return handle
 
 
+def parts_of(handle: Any, units: int) -> list[Any]:
+    """Return sub-devices of *units* compute units each, as many as there are; none where it cannot be divided."""
+    cl = load()
+    equally = cl.device_partition_property.EQUALLY
+    if equally not in handle.partition_properties:
+        return []
+    try:
+        return list(handle.create_sub_devices([equally, units]))
+    except cl.Error as error:
+        _log.info("%s cannot be divided: %s", handle.name, error)
+        return []
+
+
 def atomic_capabilities(handle: Any) -> int:
     """Return CL_DEVICE_ATOMIC_MEMORY_CAPABILITIES, 0 for a device that does not know the question."""
     cl = load()

@@ -16,7 +16,17 @@ from clgraph.settings import Settings
 _PARTS = ("core", "graph", "selector", "ops", "passes", "network", "runtime", "saved")
 """The packages whose code decides what a program looks like and what it computes."""
 
-_OPTIONS = ("disable_passes", "stop_after", "strict", "deny_kernels", "force_kernels", "winograd", "out_of_order")
+_OPTIONS = (
+    "disable_passes",
+    "stop_after",
+    "strict",
+    "deny_kernels",
+    "force_kernels",
+    "winograd",
+    "out_of_order",
+    "placement",
+    "placement_fallback",
+)
 
 
 def circumstances(devices: Mapping[str, DeviceInfo], options: Settings) -> dict[str, str]:
@@ -24,7 +34,7 @@ def circumstances(devices: Mapping[str, DeviceInfo], options: Settings) -> dict[
     info = next(iter(devices.values()))
     return {
         "device": info.name,
-        "driver": f"{info.vendor} {info.driver}",
+        "driver": "; ".join(f"{d.vendor} {d.driver}" for d in devices.values() if d.kind != "host"),
         "workers": str(info.workers),
         "vectors": f"{info.simd} {' '.join(sorted(info.features))}",
         "placements": " ".join(devices),

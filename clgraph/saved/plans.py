@@ -12,7 +12,7 @@ from clgraph.selector.choose import Choice, HostReference
 from clgraph.selector.descriptor import NULL, Descriptor, PostStep, Ref, Resolve
 from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation
 from clgraph.selector.jit import Jit
-from clgraph.selector.plan import Argument, Launch, Plan, Step, Table, Tile
+from clgraph.selector.plan import Argument, Carry, Launch, Plan, Step, Table, Tile
 from clgraph.selector.query import DeviceInfo, Query
 
 _POINTER = struct.Struct("<q")
@@ -112,6 +112,8 @@ def libraries_of(choice: Choice) -> set[str]:
 
 
 def _encode_step(step: Step) -> Json:
+    if isinstance(step, Carry):
+        return ["carry"]
     if isinstance(step, Launch):
         args = [_encode_argument(a) for a in step.args]
         group = None if step.group is None else list(step.group)
@@ -138,6 +140,8 @@ def _encode_argument(argument: Argument) -> Json:
 
 
 def _decode_step(data: Json) -> Step:
+    if data[0] == "carry":
+        return Carry()
     if data[0] == "launch":
         _, source, entry, macros, grid, group, args = data
         jit = Jit(tuple((name, value) for name, value in macros))

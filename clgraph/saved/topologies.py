@@ -35,6 +35,7 @@ def encode_topology(topology: Topology, add: Callable[[Array], Json]) -> Json:
         "outputs": [list(pair) for pair in topology.outputs],
         "declared": [_signature(s) for s in topology.declared.values()],
         "metadata": dict(topology.metadata),
+        "op_types": dict(topology.op_types),
         "constants": [[name, add(array)] for name, array in topology.constants.items()],
         "layers": [
             [x.name, encode(x.primitive), list(x.inputs), list(x.outputs), list(x.origin), x.annotation]
@@ -66,6 +67,7 @@ def decode_topology(data: Json, array: Callable[[Json], Array], primitive_of: Pr
         topology.outputs = [(name, value) for name, value in data["outputs"]]
         topology.declared = {s.name: s for s in map(_read_signature, data["declared"])}
         topology.metadata = dict(data["metadata"])
+        topology.op_types = dict(data.get("op_types", {}))
     topology._read = read
     return topology
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from clgraph.selector.descriptor import Descriptor, PostStep
 from clgraph.selector.jit import Jit
@@ -40,6 +41,11 @@ class Launch:
     group: tuple[int, ...] | None
     args: tuple[Argument, ...]
 
+    @property
+    def name(self) -> str:
+        """What a reader of reports knows the step by."""
+        return self.entry
+
 
 @dataclass(frozen=True, slots=True)
 class Tile:
@@ -59,12 +65,24 @@ class Tile:
     post: tuple[PostStep, ...] = ()
 
     @property
+    def name(self) -> str:
+        """What a reader of reports knows the step by."""
+        return self.function
+
+    @property
     def library(self) -> str:
         """The library that the tile function is compiled into."""
         return type(self.descriptor).library
 
 
-Step = Launch | Tile
+@dataclass(frozen=True, slots=True)
+class Carry:
+    """The host copies ``in0``, which lies on another device, to ``out0``."""
+
+    name: ClassVar[str] = "carry"
+
+
+Step = Launch | Tile | Carry
 
 
 @dataclass(frozen=True, slots=True)

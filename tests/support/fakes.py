@@ -14,6 +14,7 @@ from clgraph.graph.primitive import PRIMITIVES
 from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.transfer import TransferHost
 from clgraph.passes import selection
 from clgraph.selector import choose
 from clgraph.selector.implementation import IMPLEMENTATIONS, Formats, Implementation, Serves, implements
@@ -123,7 +124,7 @@ def fake_registry() -> Iterator[None]:
     try:
         IMPLEMENTATIONS.restore({})
         for kind in PRIMITIVES:
-            if kind != "reorder":
+            if kind not in ("reorder", "transfer"):
                 serves = Serves(dtypes=ALL, mixed=True, fuses=FUSABLE)
                 implements(PRIMITIVES[kind], name=f"{kind}.slow", serves=serves, general=True)(_subclass(Slow))
         fast = Serves(dtypes=ALL, formats=True, halos=True, fuses=FUSABLE)
@@ -131,6 +132,7 @@ def fake_registry() -> Iterator[None]:
         implements(Convolution, name="convolution.blocked", serves=blocked)(_subclass(BlockedConvolution))
         implements(Activation, name="activation.any", serves=fast)(_subclass(AnyFormat))
         implements(Eltwise, name="eltwise.any", serves=fast)(_subclass(AnyFormat))
+        IMPLEMENTATIONS.register(TransferHost.name, TransferHost)
         moves = Serves(dtypes=ALL, mixed=True, formats=True, halos=True)
         implements(PRIMITIVES["reorder"], name="reorder.any", serves=moves, general=True)(_subclass(Move))
         _forget()

@@ -1,0 +1,86 @@
+"""Every pass on randomly annotated graphs: no annotation is lost, invented or merged, and no placement either."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clgraph.frontend.onnx_loader import load_model
+from clgraph.graph.program import Program, Stage
+from clgraph.graph.topology import Topology
+from clgraph.passes.base import Context, PassManager
+from clgraph.passes.observers import Verify, Watcher
+from clgraph.passes.pipeline import default_pipeline
+from clgraph.selector.query import DeviceInfo
+from tests.support.random_nets import joined, networks
+from tests.support.zoo_mobile import mobilenet_v3_small
+from tests.support.zoo_text import Encoder, encoder
+
+HINTS = (None, "stem", "body", "head/1")
+DEVICES = {d.name: d for d in (DeviceInfo("here"), DeviceInfo("there"))}
+RULES = (("body", "there"), ("head*", "here"))
+
+
+class Annotations(Watcher):
+    """Compares every node after every pass with what the layers it stems from were annotated with."""
+
+    def __init__(self, topology: Topology) -> None:
+        self.given = {origin: layer.annotation for layer in topology.layers for origin in layer.origin}
+        self.seen = 0
+
+    def after(self, number, pass_, program: Program, changes, seconds) -> None:
+        for node in program:
+            found = {hint for origin in node.origin if (hint := self.given[origin]) is not None}
+            assert len(found) <= 1, f"{pass_.name} merged {found} in {node.name}"
+            wanted = next(iter(found), None)
+            removed = pass_.name == "remove_layering_annotations" or node.partitioned_by is not None
+            assert (node.partitioned_by if removed else node.annotation) == wanted, f"{pass_.name}: {node.name}"
+            assert not (removed and node.annotation)
+            if program.stage >= Stage.PLACED:
+                assert node.placement == ("there" if wanted == "body" else "here"), f"{pass_.name}: {node.name}"
+            self.seen += wanted is not None
+
+
+def _annotated(topology: Topology, hints) -> Topology:
+    """Return *topology* with one hint for all layers of the same origin."""
+    chosen: dict[tuple[str, ...], str | None] = {}
+    for layer in topology.layers:
+        object.__setattr__(layer, "annotation", chosen.setdefault(layer.origin, next(hints)))
+    return topology
+
+
+def _check(topology: Topology, *, retire: bool) -> int:
+    watcher = Annotations(topology)
+    context = Context(devices=DEVICES, placement=RULES if retire else ())
+    passes = default_pipeline() if retire else default_pipeline()[:6]
+    PassManager(passes, [Verify(), watcher]).run(topology.build(), context)
+    return watcher.seen
+
+
+def _some_hints(seed: int):
+    """Yield hints: in half of the cases long runs of one, as in a model that is cut into parts."""
+    pick = random.Random(seed)
+    runs, hint = pick.random() < 0.5, pick.choice(HINTS)
+    while True:
+        hint = hint if runs and pick.random() < 0.7 else pick.choice(HINTS)
+        yield hint
+
+
+@pytest.mark.parametrize("retire", [False, True])
+@settings(max_examples=150, deadline=None)
+@given(net=st.one_of(networks(), joined()), seed=st.integers(0, 2**32))
+def test_nets_keep_their_annotations_through_every_pass(net, retire, seed) -> None:
+    topology, outputs = net
+    for name in outputs:
+        topology.output(name)
+    _check(_annotated(topology, _some_hints(seed)), retire=retire)
+
+
+@pytest.mark.parametrize("retire", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("build", [lambda: mobilenet_v3_small(64), lambda: encoder(Encoder(2, 32, 2, 64), 1, 8)])
+def test_exported_models_keep_their_annotations_through_every_fusion(build, seed, retire) -> None:
+    assert _check(_annotated(load_model(build()), _some_hints(seed)), retire=retire)

@@ -1,0 +1,152 @@
+"""Models split over several devices: two parts of PoCL, two PoCL devices, and the host."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import clgraph
+from clgraph.errors import DeviceError, OptionError, UnsupportedError
+from clgraph.ops.activation import Activation
+from clgraph.ops.concat import Concat
+from clgraph.ops.convolution import Convolution
+from clgraph.ops.softmax import Softmax
+
+FIRST, SECOND = "pocl:0/1of2", "pocl:0/2of2"
+pytestmark = [
+    pytest.mark.opencl,
+    pytest.mark.skipif(clgraph.devices()[0].info.compute_units < 2, reason="one compute unit has no parts"),
+]
+
+
+def _branches() -> clgraph.Topology:
+    """A stem, two branches of convolutions that are annotated, and a joined end."""
+    random = np.random.default_rng(1)
+    net = clgraph.Topology()
+    pads = ((1, 1), (1, 1))
+
+    def conv(name: str, x: str, channels: int, annotation: str | None = None) -> str:
+        weights = random.standard_normal((channels, channels, 3, 3)).astype(np.float32) / 20
+        w = net.constant(f"{name}_w", weights)
+        made = net.add(name, Convolution((1, 1), (1, 1), pads), x, w, annotation=annotation)
+        return net.add(f"{name}_relu", Activation("relu"), made, annotation=annotation)
+
+    stem = conv("stem", net.input("x", (1, 24, 20, 20)), 24)
+    left = conv("left1", stem, 24, "left/1")
+    left = conv("left2", left, 24, "left/2")
+    right = conv("right1", stem, 24, "right/1")
+    end = net.add("joined", Concat(1), left, right)
+    net.output("y", net.add("end", Softmax((1,)), conv("last", end, 48)))
+    return net
+
+
+def _feed() -> dict[str, np.ndarray]:
+    return {"x": np.random.default_rng(2).standard_normal((1, 24, 20, 20)).astype(np.float32)}
+
+
+@pytest.fixture(scope="module")
+def want() -> np.ndarray:
+    return clgraph.compile(_branches(), device="pocl:0").run(_feed())["y"]
+
+
+@pytest.mark.parametrize("executor", ["persistent", "stream"])
+@pytest.mark.parametrize("poison", [False, True])
+def test_two_parts_of_a_device_compute_what_one_does_bit_for_bit(want, executor, poison) -> None:
+    config = {"executor": executor, "poison": poison}
+    model = clgraph.compile(_branches(), device=FIRST, placement={"right*": SECOND}, config=config)
+    placements = {n.name: n.placement for n in model.program}
+    assert set(placements.values()) == {FIRST, SECOND}
+    assert {n.annotation for n in model.explain().nodes if n.placement == SECOND} == {"right/1"}
+    for _ in range(3):
+        np.testing.assert_array_equal(model.run(_feed())["y"], want)
+    assert "2 transfers" in model.program.notes["insert_transfers"]
+    assert {t.placement for t in model.profile(_feed()).commands} >= {FIRST, SECOND}
+
+
+@pytest.mark.parametrize("pattern", ["left1*", "left/?", "right/1", "softmax", "stem"])
+def test_the_host_runs_a_part_too(want, pattern) -> None:
+    model = clgraph.compile(_branches(), device="pocl:0", placement={pattern: "host"})
+    assert "host" in {n.placement for n in model.program}
+    # The host's references sum in another order: 9 * 48 products of at most 1 in each of at most four layers.
+    np.testing.assert_allclose(model.run(_feed())["y"], want, rtol=0, atol=4 * 9 * 48 * 2.0**-24)
+
+
+def test_everything_may_go_to_one_part() -> None:
+    model = clgraph.compile(_branches(), placement={"*": SECOND}, config={"strict": True})
+    assert {n.placement for n in model.program} == {SECOND}
+    model.run(_feed())
+
+
+def test_a_model_that_is_split_can_be_saved_and_loaded(want, tmp_path) -> None:
+    further = {"placement": {"left*": SECOND}}
+    clgraph.compile(_branches(), device=FIRST, **further).save(tmp_path / "m.clg")
+    again = clgraph.load(tmp_path / "m.clg", device=FIRST, config=further)
+    np.testing.assert_array_equal(again.run(_feed())["y"], want)
+    assert "compiled anew" not in " ".join(again.notes)
+    other = clgraph.load(tmp_path / "m.clg", device="pocl:0")
+    np.testing.assert_array_equal(other.run(_feed())["y"], want)
+    assert "compiled anew" in " ".join(other.notes)
+
+
+def test_what_is_refused_names_operator_and_reason_unless_a_fallback_is_given(want) -> None:
+    denied = {"deny_kernels": ["softmax.rows", "softmax.planes", "softmax.ref"]}
+    with pytest.raises(UnsupportedError, match=rf"'end' .*placed by 'end'.*{SECOND}: nothing serves softmax"):
+        clgraph.compile(_branches(), device=FIRST, placement={"end": SECOND}, config=denied)
+    model = clgraph.compile(
+        _branches(), device=FIRST, placement={"end": SECOND}, placement_fallback=["host"], config=denied
+    )
+    assert model.program["end"].placement == "host"
+    assert "end runs on host" in model.program.notes["partition"]
+
+
+def test_a_pattern_that_fits_nothing_and_a_part_that_there_is_not_are_errors() -> None:
+    with pytest.raises(OptionError, match="'heda' fits no annotation"):
+        clgraph.compile(_branches(), placement={"heda": "host"})
+    for part in ("3of2", "0of2", "half", "1of1000"):
+        with pytest.raises(DeviceError):
+            clgraph.compile(_branches(), device=f"pocl:0/{part}")
+
+
+def test_devices_that_are_listed_share_the_model() -> None:
+    model = clgraph.compile(_branches(), device=f"{FIRST},{SECOND}")
+    # Equal devices: every cut costs, none pays.
+    assert len({n.placement for n in model.program}) == 1
+
+
+def test_the_parts_of_a_split_model_are_created_once_for_each_shape() -> None:
+    net = clgraph.Topology()
+    x = net.input("x", ("rows", 32))
+    net.output("y", net.add("y", Softmax((1,)), net.add("h", Activation("relu"), x)))
+    model = clgraph.compile(net, device=FIRST, placement={"y": SECOND})
+    for rows in (2, 3, 2, 3, 2):
+        array = np.random.default_rng(rows).standard_normal((rows, 32)).astype(np.float32)
+        model.run({"x": array})
+    # Profiling runs twice: once to warm up.
+    for rows, runs in ((3, 4), (2, 5)):
+        used = model.profile({"x": np.ones((rows, 32), np.float32)}).subgraphs
+        assert [(s.id, s.nodes, s.created, s.runs) for s in used] == [
+            (f"0@{FIRST}", 1, 1, runs),
+            (f"1@{SECOND}", 2, 1, runs),
+        ]
+    parts = model.explain().subgraphs
+    assert [(p.inputs, p.outputs) for p in parts] == [(("x",), ("h",)), (("h",), ("y",))]
+    assert parts[1].attributes["y.axes"] == (1,)
+
+
+def test_two_pocl_devices_compute_what_one_does(tmp_path) -> None:
+    script = (
+        "import json, sys, numpy as np, clgraph\n"
+        "from tests.test_placement import _branches, _feed\n"
+        "one = clgraph.compile(_branches(), device='pocl:0')\n"
+        "two = clgraph.compile(_branches(), device='pocl:0', placement={'left*': 'pocl:1'})\n"
+        "same = bool((one.run(_feed())['y'] == two.run(_feed())['y']).all())\n"
+        "print(json.dumps([same, sorted({n.placement for n in two.program})]))\n"
+    )
+    environment = os.environ | {"POCL_DEVICES": "pthread pthread", "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == [True, ["pocl:0", "pocl:1"]]
