@@ -10,7 +10,7 @@ import numpy as np
 from clgraph.errors import ProgramError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Node, Program, Value
-from clgraph.network.loans import readable_in_place, stays
+from clgraph.network.loans import readable_in_place, stays, writable_in_place
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.memory import Memory
 from clgraph.selector.descriptor import Ref
@@ -31,7 +31,8 @@ class Places:
     Attributes:
         banks: What a bank number means.
         fixed: (bank, offset) of constants and of visitors: values of other placements that nodes here read.
-        loans: Inputs of the program that are read where the caller has them, with the bank that stands for the array.
+        loans: Inputs that are read, and results that are written, where the caller has them, with the bank that stands
+            for the array.
     """
 
     engine: Engine
@@ -43,8 +44,12 @@ class Places:
     _tables: dict[tuple[int, ...], Memory] = field(default_factory=dict)
 
     @staticmethod
-    def of(program: Program, placement: str, engine: Engine, visitors: Iterable[Value]) -> Places:
+    def of(
+        program: Program, placement: str, engine: Engine, visitors: Iterable[Value], *, lends: bool = True
+    ) -> Places:
         """Allocate the memory of *placement* and copy the constants that its nodes read.
+
+        Without *lends*, every result lies in the arena.
 
         Raises:
             DeviceMemoryError: The device cannot hold it.
@@ -63,6 +68,11 @@ class Places:
         for value in readable_in_place(program, placement, engine.info)[: BANKS - len(places.banks)]:
             places.loans[value] = len(places.banks)
             places.banks.append(engine.allocate(value.layout.nbytes, f"input {value.name!r}"))
+        for value in writable_in_place(program, placement, engine.info)[: BANKS - len(places.banks)] if lends else ():
+            view = places.view(value)
+            assert view is not None
+            places.loans[value] = len(places.banks)
+            places.banks.append(engine.lend(view, writable=True))
         return places
 
     def at(self, value: Value) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import sys
 import threading
@@ -71,9 +72,26 @@ class Engine:
         self.check_process()
         return memory.allocate(self._context, self.info, nbytes, what)
 
-    def lend(self, array: Array) -> Memory:
-        """Return a caller's C-contiguous *array* as memory to read, on a device with the feature ``host_memory``."""
-        return memory.lend(self._context, array)
+    def lend(self, array: Array, *, writable: bool = False) -> Memory:
+        """Return a caller's C-contiguous *array* as memory, on a device with the feature ``host_memory``."""
+        return memory.lend(self._context, array, writable=writable)
+
+    def holds(self, held: Memory) -> bool:
+        """Whether *held* can be used in commands of this engine."""
+        return bool(held.handle.context == self._context)
+
+    def beside(self) -> Engine:
+        """Return the same engine with a queue of its own: what waits for one does not wait for the other.
+
+        Raises:
+            DeviceError: The driver makes no queue.
+        """
+        twin = copy.copy(self)
+        try:
+            twin.stream = Stream(self._context, self._handle, out_of_order=self.stream.out_of_order)
+        except self._cl.Error as error:
+            raise DeviceError(f"{self.device} makes no other queue: {error}") from error
+        return twin
 
     def upload(self, array: Array, what: str) -> Memory:
         """Return memory that holds the bytes of *array*."""
