@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-PRECISIONS = ("f32",)
-
 
 @without_collection()
 def compile_model(
@@ -41,7 +39,7 @@ def compile_model(
     device: str | int = "auto",
     shapes: Shapes | None = None,
     outputs: Sequence[str] | None = None,
-    precision: str = "f32",
+    precision: str | None = None,
     threads: int | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     config: Mapping[str, Any] | None = None,
@@ -58,7 +56,9 @@ def compile_model(
             part of the name; ``clgraph devices`` lists what there is. ``auto`` leaves it to ``CLGRAPH_DEVICE``.
         shapes: Input shapes by name.
         outputs: The results to compute, by name: outputs of the model, or any value in it. All outputs by default.
-        precision: ``f32``.
+        precision: ``f32``; ``f16`` stores values between operators and weights in half precision, but for the nodes
+            that ``config={"keep_f32": [...]}`` names, and adds up in single; ``auto`` does so on GPUs, where the range
+            suffices. Inputs and outputs keep their types. ``None`` leaves it to ``CLGRAPH_PRECISION``.
         threads: Worker threads on a CPU device; all usable cores by default.
         cache_dir: Folder for compiled kernels; the user's cache folder by default.
         config: Further options by name, as in :class:`clgraph.settings.Settings`.
@@ -69,9 +69,7 @@ def compile_model(
         DeviceError: There is no such device; lists those there are.
         ClgraphError: Anything else that is wrong with the model, its shapes or the options.
     """
-    if precision not in PRECISIONS:
-        raise OptionError(f"precision {precision!r} is not one of {', '.join(PRECISIONS)}")
-    options = options_of(device, threads, cache_dir, config)
+    options = options_of(device, threads, cache_dir, config).with_(precision=precision)
     load_plugins(options.plugins)
     topology = source if isinstance(source, Topology) else _load(source)
     if outputs is not None:
@@ -117,6 +115,8 @@ class Compiler:
         self.context = Context(
             devices={name: e.info for name, e in self.engines.items()} or {"null": DeviceInfo()},
             out_of_order=options.out_of_order,
+            precision=options.precision,
+            keep_f32=options.keep_f32,
             forced=dict(options.force_kernels),
             denied=options.deny_kernels if options.winograd else options.deny_kernels | {ConvWinograd.name},
             execute=self._execute if runs else None,

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from clgraph.runtime.device import Device, find_device
+from clgraph.runtime.device import Device, find_device, with_class
 from clgraph.runtime.driver import choose_options
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.host import HostEngine
@@ -58,6 +58,7 @@ def open_engines(options: Settings) -> dict[str, Engine | HostEngine]:
     device = find_device(options.device)
     found: list[Engine | HostEngine] = []
     if device.info.kind != "host":
+        device = with_class(device, options.device_class)
         found.append(_open(device, options.threads, options.out_of_order))
     if not (found and options.strict):
         found.append(HostEngine())

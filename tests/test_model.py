@@ -176,7 +176,7 @@ def test_a_dry_run_compiles_and_refuses_to_run() -> None:
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"precision": "f8"}, OptionError, "precision 'f8'"),
+        ({"precision": "f8"}, OptionError, "precision=f8"),
         ({"config": {"colour": "red"}}, OptionError, "'colour' is no option"),
         ({"shapes": {"z": (1,)}}, InputError, "no input is called 'z'"),
         ({"shapes": {"x": (1, 3, 10, 11)}}, InputError, "does not fit"),

@@ -19,6 +19,9 @@ _CACHE = click.option("--cache-dir", type=click.Path(path_type=Path), help="Fold
 _MODEL = (
     click.argument("model", type=click.Path(path_type=Path)),
     click.option("--shape", "shapes", multiple=True, metavar="NAME=1,3,224,224", help="Shape of an input."),
+    click.option("--precision", type=click.Choice(["f32", "f16", "auto"]), help="What operators store between them."),
+    click.option("--keep-f32", multiple=True, metavar="PATTERN", help="Nodes that stay float32, e.g. 'head/*'."),
+    click.option("--device-class", type=click.Choice(["auto", "cpu", "gpu"]), help="Kernels of which class to use."),
     click.option("--disable-pass", multiple=True, metavar="PASS", help="Leave out an optional pass."),
     click.option("--stop-after", metavar="PASS", help="Run only the required passes after this one."),
     click.option("--verify-passes", is_flag=True, help="Check the program and its results after every pass."),
@@ -100,6 +103,9 @@ def _model(arguments: dict[str, Any]) -> ModelOptions:
         "force_kernels": tuple((name, kernel) for name, _, kernel in pairs) or None,
         "deny_kernels": frozenset(arguments.pop("deny_kernel")) or None,
         "executor": arguments.pop("executor"),
+        "precision": arguments.pop("precision"),
+        "keep_f32": frozenset(arguments.pop("keep_f32")) or None,
+        "device_class": arguments.pop("device_class"),
         "dump_graphs": arguments.pop("dump_graphs"),
     }
     shapes = parse_shapes(arguments.pop("shapes"))

@@ -38,6 +38,8 @@ class Context:
         devices: Every device a node may be placed on, by placement; the first is the default.
         out_of_order: Whether the queue may run independent nodes at the same time.
         forced: Implementation by node name; ``denied``: implementations that must not be chosen.
+        precision: Of what operators read and write: ``f32``, ``f16`` or ``auto``; ``keep_f32``: patterns of the names
+            of nodes that stay float32.
         execute, build: Given by ``clgraph.compile``; ``None`` in dry runs and in tests without OpenCL.
     """
 
@@ -45,6 +47,8 @@ class Context:
     out_of_order: bool = False
     forced: Mapping[str, str] = field(default_factory=dict)
     denied: frozenset[str] = frozenset()
+    precision: str = "f32"
+    keep_f32: frozenset[str] = frozenset()
     execute: Execute | None = None
     build: Build | None = None
 
@@ -75,11 +79,13 @@ class Pass(ABC):
 
     Attributes:
         required: A required pass cannot be disabled; with ``stop_after`` it still runs.
+        rounds: Whether results may change as much as storing values with fewer digits changes them.
         needs, reaches: Stages of the program before and after.
     """
 
     name: ClassVar[str]
     required: ClassVar[bool] = False
+    rounds: ClassVar[bool] = False
     needs: ClassVar[Stage] = Stage.BUILT
     reaches: ClassVar[Stage | None] = None
 

@@ -163,6 +163,20 @@ def _features(handle: Any, extensions: frozenset[str], *, host_memory: bool) -> 
     return frozenset(name for name, there in present.items() if there)
 
 
+def with_class(device: Device, wanted: str) -> Device:
+    """Return *device* with the profile of another class, ``cpu`` or ``gpu``; ``auto`` leaves it its own.
+
+    As a GPU a CPU device has no vectors, and nothing that tile functions and executors ask for.
+    """
+    if wanted == "auto" or wanted == device.info.kind or device.info.kind == "host":
+        return device
+    if wanted == "cpu":
+        return replace(device, info=replace(device.info, kind="cpu", simd=4, workers=device.info.compute_units))
+    features = device.info.features - {"acq_rel", "host_memory", "yield"}
+    info = replace(device.info, kind="gpu", simd=1, features=features, workers=device.info.compute_units)
+    return replace(device, info=info, notes=(*device.notes, "treated as a GPU"))
+
+
 def with_workers(device: Device, threads: int | None) -> Device:
     """Return *device* with *threads* workers, where it is a CPU; they may be more than there are cores."""
     if threads is None or device.info.kind != "cpu" or threads == device.info.workers:

@@ -16,7 +16,18 @@ from clgraph.settings import Settings
 _PARTS = ("core", "graph", "selector", "ops", "passes", "network", "runtime", "saved")
 """The packages whose code decides what a program looks like and what it computes."""
 
-_OPTIONS = ("disable_passes", "stop_after", "strict", "deny_kernels", "force_kernels", "winograd", "out_of_order")
+_OPTIONS = (
+    "device_class",
+    "precision",
+    "keep_f32",
+    "disable_passes",
+    "stop_after",
+    "strict",
+    "deny_kernels",
+    "force_kernels",
+    "winograd",
+    "out_of_order",
+)
 
 
 def circumstances(devices: Mapping[str, DeviceInfo], options: Settings) -> dict[str, str]:
