@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from clgraph.core.registry import load_plugins
 from clgraph.engines import open_engines, options_of, without_collection
-from clgraph.errors import ModelError, OptionError
+from clgraph.errors import ModelError, OptionError, UnknownValueError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
-from clgraph.model import Model, PassRecord, Shapes, Specialisation
+from clgraph.model import Model
 from clgraph.network.network import Network
 from clgraph.network.steps import texts
 from clgraph.ops.convolution_winograd_tiles import ConvWinograd
@@ -26,6 +26,7 @@ from clgraph.runtime.host import HostEngine
 from clgraph.selector.implementation import IMPLEMENTATIONS
 from clgraph.selector.query import DeviceInfo
 from clgraph.settings import Settings
+from clgraph.specialisations import PassRecord, Shapes, Specialisation, Values
 
 if TYPE_CHECKING:
     from clgraph.frontend.files import Source
@@ -79,7 +80,10 @@ def compile_model(
     compiler = Compiler(options)
     model = Model(topology, compiler.context.default, compiler.specialise)
     if shapes or model.is_static:
-        model.prepare(shapes)
+        try:
+            model.prepare(shapes)
+        except UnknownValueError as error:
+            _log.info("compiled at the first run: %s", error)
     return model
 
 
@@ -124,9 +128,13 @@ class Compiler:
         )
 
     @without_collection()
-    def specialise(self, topology: Topology, shapes: Shapes) -> Specialisation:
-        """Return *topology* compiled for input *shapes*; raises whatever is wrong with them or with the options."""
-        program = topology.build(shapes)
+    def specialise(self, topology: Topology, shapes: Shapes, values: Values | None = None) -> Specialisation:
+        """Return *topology* compiled for input *shapes* and the *values* of inputs that decide sizes.
+
+        Raises:
+            ClgraphError: Whatever is wrong with them or with the options.
+        """
+        program = topology.build(shapes, values)
         clock = Time()
         observers = [clock, *self._observers(shapes), *self.observers]
         options = self.options

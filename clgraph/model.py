@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,44 +13,13 @@ from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Signature, Topology
 from clgraph.selector.query import DeviceInfo
+from clgraph.specialisations import PassRecord, Shapes, Specialisation, Specialisations, Specialise, Values
 
 if TYPE_CHECKING:
     from clgraph.explain import Explanation
     from clgraph.network.network import Network
     from clgraph.network.profile import Profile
     from clgraph.network.watch import Watcher
-    from clgraph.settings import Settings
-
-Shapes = Mapping[str, Sequence[int]]
-
-KEPT_SPECIALISATIONS = 8
-"""How many sets of input shapes stay compiled; the one used longest ago goes first."""
-
-
-@dataclass(frozen=True, slots=True)
-class PassRecord:
-    """What one pass did: its number in the pipeline, how many changes it made, how long it took."""
-
-    number: int
-    name: str
-    changes: int
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Specialisation:
-    """A topology compiled for one set of input shapes.
-
-    Attributes:
-        network: What runs it; ``None`` for a dry run.
-        devices, options: What it was compiled for, by placement, and under which options.
-    """
-
-    program: Program
-    network: Network | None
-    passes: tuple[PassRecord, ...]
-    devices: Mapping[str, DeviceInfo]
-    options: Settings
 
 
 class Model:
@@ -64,15 +30,11 @@ class Model:
         device: What it runs on.
     """
 
-    def __init__(
-        self, topology: Topology, device: DeviceInfo, specialise: Callable[[Topology, Shapes], Specialisation]
-    ) -> None:
+    def __init__(self, topology: Topology, device: DeviceInfo, specialise: Specialise) -> None:
         """Take a topology and the function that compiles it for input shapes."""
         self.topology, self.device = topology, device
-        self._specialise = specialise
-        self._kept: OrderedDict[tuple[tuple[int, ...], ...], Specialisation] = OrderedDict()
-        self._latest: Specialisation | None = None
-        self._lock = threading.RLock()
+        self._specialisations = Specialisations(topology, specialise)
+        self._lock = self._specialisations.lock
         self._wanted = tuple((s.name, None if s.dtype is None else s.dtype.numpy) for s in topology.inputs.values())
 
     @property
@@ -82,8 +44,8 @@ class Model:
 
     @property
     def outputs(self) -> tuple[Signature, ...]:
-        """Name, element type and shape of every output: as compiled where every input's shape is fixed."""
-        if self.is_static:
+        """Name, element type and shape of every output: as compiled where inputs fix it, else as declared."""
+        if self.is_static and not self._specialisations.deciding:
             values = self._current().program.outputs
             return tuple(Signature(name, v.layout.dtype, v.layout.shape) for name, v in values)
         unknown = (Signature(name, None, None) for name, _ in self.topology.outputs)
@@ -102,7 +64,7 @@ class Model:
     @property
     def is_compiled(self) -> bool:
         """Whether there is a program."""
-        return self._latest is not None
+        return self._specialisations.latest is not None
 
     @property
     def program(self) -> Program:
@@ -121,8 +83,7 @@ class Model:
     @property
     def notes(self) -> tuple[str, ...]:
         """For a model that was loaded, whether each of its programs came out of the file or was compiled, and why."""
-        with self._lock:
-            kept = tuple(self._kept.values())
+        kept = self._specialisations.kept.values()
         return tuple(s.program.notes["load"] for s in kept if "load" in s.program.notes)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -138,21 +99,30 @@ class Model:
         """
         from clgraph.saved.save import save_model
 
-        with self._lock:
-            kept = dict(self._kept)
-        save_model(self.topology, kept, path)
+        save_model(self.topology, self._specialisations.kept, path)
 
-    def prepare(self, shapes: Shapes | None = None) -> Program:
+    def prepare(self, shapes: Shapes | None = None, values: Values | None = None) -> Program:
         """Compile for *shapes* now, so that the first run with them does not have to; return the program.
 
+        Args:
+            values: What inputs that decide sizes inside the model will hold, such as the shape that a Reshape reads;
+                their shapes need not be given.
+
         Raises:
-            InputError: *shapes* names no input, does not fit, or leaves a size open.
+            InputError: *shapes* or *values* names no input, does not fit, or leaves a size open.
+            UnknownValueError: A value decides sizes and is not given.
             ClgraphError: The model cannot be compiled for them; the model stays usable for others.
         """
-        shapes = shapes or {}
+        known = {name: np.asarray(value) for name, value in (values or {}).items()}
+        shapes = {name: array.shape for name, array in known.items()} | dict(shapes or {})
         if unknown := sorted(set(shapes) - set(self.topology.inputs)):
             raise InputError(f"no input is called {unknown[0]!r}; {self._names()}")
-        return self._get(tuple(self.topology.shape_of(name, shapes) for name in self.topology.inputs)).program
+        for name, array in known.items():
+            wanted = self.topology.inputs[name].dtype
+            if wanted is not None:
+                known[name] = array.astype(wanted.numpy)
+        bound = tuple(self.topology.shape_of(name, shapes) for name in self.topology.inputs)
+        return self._specialisations.get(bound, known).program
 
     def run(self, feeds: Mapping[str, Any]) -> dict[str, Array]:
         """Run the model once.
@@ -205,31 +175,16 @@ class Model:
         return f"<Model ({inputs}) -> ({', '.join(name for name, _ in self.topology.outputs)}) on {self.device.name}>"
 
     def _network(self, arrays: Mapping[str, Array]) -> Network:
-        network = self._get(tuple(a.shape for a in arrays.values())).network
+        network = self._specialisations.get(tuple(a.shape for a in arrays.values()), arrays).network
         if network is None:
             raise InputError(f"the model was compiled for {self.device.name!r}, which runs nothing: it is a dry run")
         return network
 
-    def _get(self, key: tuple[tuple[int, ...], ...]) -> Specialisation:
-        with self._lock:
-            found = self._kept.get(key)
-            if found is None:
-                shapes = dict(zip(self.topology.inputs, key, strict=True))
-                for name in shapes:
-                    self.topology.shape_of(name, shapes)
-                found = self._kept[key] = self._specialise(self.topology, shapes)
-                while len(self._kept) > KEPT_SPECIALISATIONS:
-                    self._kept.popitem(last=False)
-            elif found is not self._latest:
-                self._kept.move_to_end(key)
-            self._latest = found
-            return found
-
     def _current(self) -> Specialisation:
-        if self._latest is None:
+        if self._specialisations.latest is None:
             self.prepare()
-        assert self._latest is not None
-        return self._latest
+        assert self._specialisations.latest is not None
+        return self._specialisations.latest
 
     def _arrays(self, feeds: Mapping[str, Any]) -> dict[str, Array]:
         arrays: dict[str, Array] = {}
