@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from clgraph.core.layout import Shape
-from clgraph.errors import UnknownValueError
+from clgraph.errors import DeviceMemoryError, UnknownValueError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
@@ -53,6 +53,10 @@ class Specialisation:
     devices: Mapping[str, DeviceInfo]
     options: Settings
 
+    def clone(self) -> Specialisation:
+        """Return the same program and constants with memory of their own; raises as a network's constructor."""
+        return replace(self, network=None if self.network is None else self.network.clone())
+
 
 @dataclass(frozen=True, slots=True)
 class Known:
@@ -63,8 +67,9 @@ class Known:
     data: bytes
 
     @staticmethod
-    def of(array: Array) -> Known:
-        """Return the value that *array* has now."""
+    def of(value: Any) -> Known:
+        """Return what *value*, an array or what NumPy can make one of, holds now."""
+        array = np.asarray(value)
         return Known(array.dtype.str, array.shape, array.tobytes())
 
     @property
@@ -106,15 +111,30 @@ class Specialisations:
         latest: The one asked for last.
     """
 
-    def __init__(self, topology: Topology, specialise: Specialise, limit: int = KEPT_SPECIALISATIONS) -> None:
-        """Keep at most *limit* specialisations that *specialise* makes of *topology*."""
-        self._topology, self._specialise, self._limit = topology, specialise, limit
+    def __init__(
+        self,
+        topology: Topology,
+        specialise: Specialise,
+        limit: int = KEPT_SPECIALISATIONS,
+        family: Specialisations | None = None,
+    ) -> None:
+        """Keep at most *limit* specialisations that *specialise* makes of *topology*.
+
+        With a *family*, begin with clones of what that has, and clone what it has later instead of compiling it.
+        """
+        self._topology, self.specialise, self._limit = topology, specialise, limit
         self._kept: OrderedDict[Key, Specialisation] = OrderedDict()
         self._deciding: tuple[str, ...] = ()
+        self._family: Specialisations | None = None if family is None else family._family or family
         self.latest: Specialisation | None = None
         self.lock = threading.RLock()
+        if family is not None:
+            with family.lock:
+                self._deciding = family._deciding
+                for key, found in family._kept.items():
+                    self._kept[key] = self.latest = found.clone()
 
-    def get(self, shapes: tuple[Shape, ...], values: Values) -> Specialisation:
+    def get(self, shapes: tuple[Shape, ...], values: Mapping[str, Any]) -> Specialisation:
         """Return what holds for inputs of *shapes*, whose *values* are looked at as far as they decide sizes.
 
         Raises:
@@ -131,6 +151,12 @@ class Specialisations:
             self.latest = found
             return found
 
+    def clear(self) -> None:
+        """Drop them all."""
+        with self.lock:
+            self._kept.clear()
+            self.latest = self._family = None
+
     @property
     def kept(self) -> dict[Key, Specialisation]:
         """The specialisations there are, the one used last at the end."""
@@ -142,7 +168,7 @@ class Specialisations:
         """The inputs whose values are part of the key, as far as compiling has shown so far."""
         return self._deciding
 
-    def _key(self, shapes: tuple[Shape, ...], values: Values) -> Key:
+    def _key(self, shapes: tuple[Shape, ...], values: Mapping[str, Any]) -> Key:
         if missing := [name for name in self._deciding if name not in values]:
             names = ", ".join(map(repr, missing))
             raise UnknownValueError(
@@ -151,14 +177,14 @@ class Specialisations:
             )
         return Key(shapes, tuple((name, Known.of(values[name])) for name in self._deciding))
 
-    def _make(self, shapes: tuple[Shape, ...], values: Values) -> Specialisation:
+    def _make(self, shapes: tuple[Shape, ...], values: Mapping[str, Any]) -> Specialisation:
         named = dict(zip(self._topology.inputs, shapes, strict=True))
         for name in named:
             self._topology.shape_of(name, named)
         while True:
             key = self._key(shapes, values)
             try:
-                made = self._specialise(self._topology, named, {name: value.array for name, value in key.values})
+                made = self._of_family(key) or self._compiled(named, key)
                 break
             except UnknownValueError as error:
                 if not set(error.inputs) - set(self._deciding):
@@ -168,3 +194,19 @@ class Specialisations:
         while len(self._kept) > self._limit:
             self._kept.popitem(last=False)
         return made
+
+    def _of_family(self, key: Key) -> Specialisation | None:
+        """Return a clone of what the model that this is a clone of has for *key*."""
+        if self._family is None:
+            return None
+        with self._family.lock:
+            known = self._family._kept.get(key)
+            return None if known is None else known.clone()
+
+    def _compiled(self, shapes: Shapes, key: Key) -> Specialisation:
+        try:
+            return self.specialise(self._topology, shapes, {name: value.array for name, value in key.values})
+        except MemoryError as error:
+            if isinstance(error, DeviceMemoryError):
+                raise
+            raise DeviceMemoryError("the host has no memory left to compile the model") from error
