@@ -49,6 +49,10 @@ class InputError(ClgraphError, ValueError):
     """A feed of ``run`` is missing, unknown, or has another shape or type than the model wants."""
 
 
+class ClosedError(ClgraphError, ValueError):
+    """The model was closed: its memory is given back."""
+
+
 class ProgramError(ClgraphError):
     """A program breaks an invariant: a bug in the pass that the message names."""
 

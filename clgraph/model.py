@@ -4,37 +4,48 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from clgraph.errors import InputError
+from clgraph.delivery import Outputs, as_arrays, names, run_network
+from clgraph.errors import ClosedError, InputError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Signature, Topology
+from clgraph.run_queue import RunQueue
 from clgraph.selector.query import DeviceInfo
 from clgraph.specialisations import PassRecord, Shapes, Specialisation, Specialisations, Specialise, Values
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from clgraph.explain import Explanation
     from clgraph.network.network import Network
     from clgraph.network.profile import Profile
     from clgraph.network.watch import Watcher
+    from clgraph.tensor import Tensor
 
 
 class Model:
-    """What ``clgraph.compile`` returns. Calls from several threads are served one after the other.
+    """What ``clgraph.compile`` returns. Calls from several threads are served one after the other; clones run at once.
+
+    A model is a context manager that closes it.
 
     Attributes:
         topology: What was compiled.
         device: What it runs on.
     """
 
-    def __init__(self, topology: Topology, device: DeviceInfo, specialise: Specialise) -> None:
-        """Take a topology and the function that compiles it for input shapes."""
+    def __init__(
+        self, topology: Topology, device: DeviceInfo, specialise: Specialise, family: Specialisations | None = None
+    ) -> None:
+        """Take a topology and the function that compiles it for input shapes; for a clone, those of its *family*."""
         self.topology, self.device = topology, device
-        self._specialisations = Specialisations(topology, specialise)
+        self._specialisations = Specialisations(topology, specialise, family=family)
         self._lock = self._specialisations.lock
+        self._queue = RunQueue("clgraph-run")
+        self._closed = False
         self._wanted = tuple((s.name, None if s.dtype is None else s.dtype.numpy) for s in topology.inputs.values())
 
     @property
@@ -113,10 +124,11 @@ class Model:
             UnknownValueError: A value decides sizes and is not given.
             ClgraphError: The model cannot be compiled for them; the model stays usable for others.
         """
+        self._check_open()
         known = {name: np.asarray(value) for name, value in (values or {}).items()}
         shapes = {name: array.shape for name, array in known.items()} | dict(shapes or {})
         if unknown := sorted(set(shapes) - set(self.topology.inputs)):
-            raise InputError(f"no input is called {unknown[0]!r}; {self._names()}")
+            raise InputError(f"no input is called {unknown[0]!r}; {names(self._wanted)}")
         for name, array in known.items():
             wanted = self.topology.inputs[name].dtype
             if wanted is not None:
@@ -124,22 +136,70 @@ class Model:
         bound = tuple(self.topology.shape_of(name, shapes) for name in self.topology.inputs)
         return self._specialisations.get(bound, known).program
 
-    def run(self, feeds: Mapping[str, Any]) -> dict[str, Array]:
+    def run(self, feeds: Mapping[str, Any], outputs: Outputs = None, *, tensors: bool = False) -> dict[str, Any]:
         """Run the model once.
 
         Args:
-            feeds: One array an input, of the input's element type.
+            feeds: One array an input, of the input's element type: a NumPy array, a :class:`clgraph.Tensor`, or what
+                NumPy or DLPack can make one of. On a device that works on the host's memory, large contiguous ones are
+                read where they lie.
+            outputs: The names of the results to return, all by default; or by name the array or tensor that is to hold
+                each. On a device that works on the host's memory, kernels write large ones directly where the first
+                byte is aligned to 64, as a tensor's is. ``profile`` says what was copied.
+            tensors: Return the results that are given no array as tensors on the model's device.
 
         Returns:
-            One new array an output, by name.
+            The results by name: what *outputs* gives, filled, else new arrays or tensors.
 
         Raises:
-            InputError: A feed is missing, unknown, or has the wrong type or shape.
+            InputError: A feed is missing, unknown, or has the wrong type or shape; or *outputs* does not fit.
+            ClosedError: The model was closed.
             ClgraphError: The shapes are new and the model cannot be compiled for them, or the device fails.
         """
         arrays = self._arrays(feeds)
         with self._lock:
-            return self._network(arrays).run(arrays)
+            return run_network(self._network(arrays), arrays, outputs, tensors=tensors)
+
+    def run_async(
+        self, feeds: Mapping[str, Any], outputs: Outputs = None, *, tensors: bool = False
+    ) -> Future[dict[str, Any]]:
+        """Start a run and return its future, whose result or exception is what :meth:`run` returns or raises.
+
+        Calls are served in order by one thread of the model. Until they are, the feeds are not to be changed. When
+        ``LONGEST`` (:mod:`clgraph.run_queue`) are not over, this waits. What has not begun can be cancelled.
+
+        Raises:
+            ClosedError: The model was closed.
+        """
+        self._check_open()
+        return self._queue.submit(self.run, feeds, outputs, tensors=tensors)
+
+    def clone(self) -> Model:
+        """Return a model with memory and a queue of its own that runs at the same time as this one.
+
+        Compiled programs and weights are shared. A program that this model has for some shapes is not compiled again.
+
+        Raises:
+            ClosedError: The model was closed.
+            DeviceMemoryError: The device has no memory left.
+        """
+        self._check_open()
+        return Model(self.topology, self.device, self._specialisations.specialise, self._specialisations)
+
+    def close(self) -> None:
+        """Give back the memory: what waits in the queue is cancelled, what runs is finished, later calls are errors.
+
+        Arrays and tensors that were returned live on. A closed model can be closed again.
+        """
+        self._closed = True
+        self._queue.close()
+        self._specialisations.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
 
     def __call__(self, *arrays: Any) -> Any:
         """Run with the arrays in the order of :attr:`inputs`; return the only output, or a tuple of them.
@@ -148,19 +208,19 @@ class Model:
             InputError: The number of arrays is not that of the inputs; else as :meth:`run`.
         """
         if len(arrays) != len(self._wanted):
-            raise InputError(f"{len(arrays)} arrays were given; {self._names()}")
+            raise InputError(f"{len(arrays)} arrays were given; {names(self._wanted)}")
         results = self.run({name: a for (name, _), a in zip(self._wanted, arrays, strict=True)})
         return next(iter(results.values())) if len(results) == 1 else tuple(results.values())
 
     def profile(self, feeds: Mapping[str, Any]) -> Profile:
         """Run once with the clock on each node; raises as :meth:`run`."""
-        arrays = self._arrays(feeds)
+        arrays = self._host_arrays(feeds)
         with self._lock:
             return self._network(arrays).profile(arrays)
 
     def watch(self, feeds: Mapping[str, Any], watcher: Watcher) -> dict[str, Array]:
         """Run once, node by node, with *watcher* told what each reads and makes; returns and raises as :meth:`run`."""
-        arrays = self._arrays(feeds)
+        arrays = self._host_arrays(feeds)
         with self._lock:
             return self._network(arrays).watch(arrays, watcher)
 
@@ -174,7 +234,8 @@ class Model:
         inputs = ", ".join(map(str, self.inputs))
         return f"<Model ({inputs}) -> ({', '.join(name for name, _ in self.topology.outputs)}) on {self.device.name}>"
 
-    def _network(self, arrays: Mapping[str, Array]) -> Network:
+    def _network(self, arrays: Mapping[str, Array | Tensor]) -> Network:
+        self._check_open()
         network = self._specialisations.get(tuple(a.shape for a in arrays.values()), arrays).network
         if network is None:
             raise InputError(f"the model was compiled for {self.device.name!r}, which runs nothing: it is a dry run")
@@ -186,24 +247,13 @@ class Model:
         assert self._specialisations.latest is not None
         return self._specialisations.latest
 
-    def _arrays(self, feeds: Mapping[str, Any]) -> dict[str, Array]:
-        arrays: dict[str, Array] = {}
-        if not isinstance(feeds, Mapping):
-            raise InputError(f"the arrays come as a dictionary by name, not as {type(feeds).__name__}; {self._names()}")
-        for name, dtype in self._wanted:
-            if name not in feeds:
-                raise InputError(f"input {name!r} is missing; {self._names()}")
-            array = np.asarray(feeds[name])
-            if array.dtype != dtype:
-                if dtype is None or array.dtype.newbyteorder("=") != dtype:
-                    wanted = "an undeclared type" if dtype is None else dtype.name
-                    raise InputError(f"input {name!r} is {array.dtype}; the model wants {wanted}")
-                array = array.astype(dtype)
-            arrays[name] = array
-        if len(feeds) != len(arrays):
-            unknown = sorted(set(feeds) - set(arrays), key=str)
-            raise InputError(f"no input is called {unknown[0]!r}; {self._names()}")
-        return arrays
+    def _arrays(self, feeds: Mapping[str, Any]) -> dict[str, Array | Tensor]:
+        self._check_open()
+        return as_arrays(feeds, self._wanted)
 
-    def _names(self) -> str:
-        return f"the inputs are {', '.join(repr(name) for name, _ in self._wanted) or 'none'}"
+    def _host_arrays(self, feeds: Mapping[str, Any]) -> dict[str, Array]:
+        return {n: a if isinstance(a, np.ndarray) else a.numpy() for n, a in self._arrays(feeds).items()}
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError("the model was closed: compile or load it again")

@@ -23,6 +23,7 @@ from clgraph.network.watch import Watcher, watched_steps
 from clgraph.runtime import executor as executors
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.host import HostEngine
+from clgraph.runtime.memory import Memory
 from clgraph.selector.library import Library, compose
 
 AnyEngine = Engine | HostEngine
@@ -41,6 +42,7 @@ class Network:
         *,
         poison: bool = False,
         library: Callable[[str, int], Library] = compose,
+        like: Network | None = None,
     ) -> None:
         """Allocate the memory of *program*, copy its constants, build and bind its kernels.
 
@@ -51,6 +53,7 @@ class Network:
                 follow each other), or ``auto``: persistent where the device can.
             library: Finds the libraries of tile functions by name and SIMD width.
             poison: Fill memory with NaN wherever it holds nothing (:mod:`clgraph.network.poison`): slow, for debugging.
+            like: A network of the same program and engines, whose constants are used instead of copies.
 
         Raises:
             ProgramError: The program is not planned, or an input or output is not laid out as NumPy's arrays.
@@ -63,12 +66,15 @@ class Network:
             if not value.layout.is_dense_plain:
                 raise ProgramError(f"{name!r} is {value.layout}; inputs and outputs of a program are plain and dense")
         self.program = program
+        self._arguments = (engines, executor, poison, library)
         self._lock = threading.Lock()
         used = {*program.arenas, *(n.placement for n in program)}
         self._engines = {p: e.beside() for p, e in engines.items() if isinstance(e, Engine) and p in used}
         self._failures = next((e.failures for e in self._engines.values()), ())
-        self._places = {
-            p: Places.of(program, p, e, visitors(program, p), lends=not poison) for p, e in self._engines.items()
+        known: dict[str, Places] = {} if like is None else like._places
+        self._places: dict[str, Places] = {
+            p: Places.of(program, p, e, visitors(program, p), lends=not poison, like=known.get(p))
+            for p, e in self._engines.items()
         }
         self._host = Host(self._places)
         self._commands = commands(program, self._places, self._host, library)
@@ -125,6 +131,23 @@ class Network:
         """What became of every input and result in the latest run, by name: used where it lies, or copied and how."""
         return {t.name: t.how for t in self._transfers}
 
+    def clone(self) -> Network:
+        """Return a network of the same program with memory and a queue of its own, and the same constants.
+
+        Both may run at the same time. Raises as the constructor.
+        """
+        engines, executor, poison, library = self._arguments
+        return Network(self.program, engines, executor, poison=poison, library=library, like=self)
+
+    @property
+    def engine(self) -> Engine | None:
+        """The first OpenCL engine in use, ``None`` where everything runs on the host."""
+        return next(iter(self._engines.values()), None)
+
+    def holds(self, memory: Memory) -> bool:
+        """Whether *memory* can be read and written in a run."""
+        return self.engine is not None and self.engine.holds(memory)
+
     def profile(self, feeds: Mapping[str, Array]) -> Profile:
         """Run once with the clock on every command. Raises as :meth:`run`."""
         with self._lock:
@@ -137,7 +160,7 @@ class Network:
             clock.start()
             self._run(feeds, clock.steps)
             total = time.perf_counter() - clock.begin
-            return Profile(tuple(clock.times()), total)
+            return Profile(tuple(clock.times()), total, self.transfers)
 
     def watch(self, feeds: Mapping[str, Array], watcher: Watcher) -> dict[str, Array]:
         """Run once, node by node, with *watcher* told what each reads and makes. Returns and raises as :meth:`run`."""

@@ -41,15 +41,24 @@ class Places:
     fixed: dict[Value, tuple[int, int]] = field(default_factory=dict)
     loans: dict[Value, int] = field(default_factory=dict)
     _left: list[Array] = field(default_factory=list)
+    _shared: list[Memory] = field(default_factory=list)
     _tables: dict[tuple[int, ...], Memory] = field(default_factory=dict)
 
     @staticmethod
     def of(
-        program: Program, placement: str, engine: Engine, visitors: Iterable[Value], *, lends: bool = True
+        program: Program,
+        placement: str,
+        engine: Engine,
+        visitors: Iterable[Value],
+        *,
+        lends: bool = True,
+        like: Places | None = None,
     ) -> Places:
         """Allocate the memory of *placement* and copy the constants that its nodes read.
 
-        Without *lends*, every result lies in the arena.
+        Args:
+            lends: Let results be written where the caller wants them; else all lie in the arena.
+            like: Places of the same program, whose constants are used instead of copies.
 
         Raises:
             DeviceMemoryError: The device cannot hold it.
@@ -59,11 +68,17 @@ class Places:
         size = engine.info.max_alloc // UNIT * UNIT
         parts = [min(size, total - start) for start in range(0, max(total, 1), size)]
         places = Places(engine, [engine.allocate(part, "the arena of activations") for part in parts], size)
-        nodes = [n for n in program if n.placement == placement]
-        constants = dict.fromkeys(v for n in nodes for v in n.inputs if v.constant is not None)
-        if "host_memory" in engine.info.features:
-            places._leave([v for v in constants if stays(v)])
-        places._pack([v for v in constants if v not in places.fixed], size, "constants")
+        if like is None:
+            nodes = [n for n in program if n.placement == placement]
+            constants = dict.fromkeys(v for n in nodes for v in n.inputs if v.constant is not None)
+            if "host_memory" in engine.info.features:
+                places._leave([v for v in constants if stays(v)])
+            places._pack([v for v in constants if v not in places.fixed], size, "constants")
+            places._shared = places.banks[len(parts) :]
+        else:
+            places.fixed = {v: at for v, at in like.fixed.items() if v.constant is not None}
+            places.banks += like._shared
+            places._shared, places._left, places._tables = like._shared, like._left, like._tables
         places._pack(visitors, size, "values of other devices")
         for value in readable_in_place(program, placement, engine.info)[: BANKS - len(places.banks)]:
             places.loans[value] = len(places.banks)
