@@ -290,7 +290,7 @@ class ConvFsv16(Implementation[Convolution]):
         s = _shape(q)
         batch = s.y.batch
         work = _seconds(q, s) * s.height * q.primitive.groups * batch
-        traffic = sum(x.nbytes for x in (*q.inputs, *q.outputs)) / 4
+        traffic = sum(x.nbytes for x in (*q.inputs, *q.outputs))
         return step_seconds(q.device, work, traffic, _tickets(q, s).count * batch)
 
     @classmethod
