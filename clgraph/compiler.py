@@ -27,6 +27,7 @@ from clgraph.selector.implementation import IMPLEMENTATIONS
 from clgraph.selector.query import DeviceInfo
 from clgraph.settings import Settings
 from clgraph.specialisations import PassRecord, Shapes, Specialisation, Values
+from clgraph.stages.split import needs_stages
 
 if TYPE_CHECKING:
     from clgraph.frontend.files import Source
@@ -78,6 +79,8 @@ def compile_model(
     if not topology.outputs:
         raise ModelError("there is nothing to compute: the model has no outputs; Topology.output(name) makes one")
     compiler = Compiler(options)
+    if needs_stages(topology):
+        return _staged(topology, compiler, shapes)
     model = Model(topology, compiler.context.default, compiler.specialise)
     if shapes or model.is_static:
         try:
@@ -184,6 +187,20 @@ def _load(source: Source) -> Topology:
     from clgraph.frontend.onnx_loader import load_model
 
     return load_model(source)
+
+
+def _staged(topology: Topology, compiler: Compiler, shapes: Shapes | None) -> Model:
+    """Return the model of a topology whose shapes depend on data, or that holds control flow."""
+    from clgraph.stages.model import StagedModel
+
+    strict, dry = compiler.options.strict, compiler.context.execute is None
+    model = StagedModel(topology, compiler.context.default, compiler.specialise, strict=strict, dry=dry)
+    if shapes or model.is_static:
+        try:
+            model.compile_front(shapes)
+        except UnknownValueError as error:
+            _log.info("compiled at the first run: %s", error)
+    return model
 
 
 def _narrow(topology: Topology, outputs: Sequence[str]) -> Topology:

@@ -50,7 +50,7 @@ class Layer:
     annotation: str | None = None
 
 
-@dataclass
+@dataclass(eq=False)
 class Topology:
     """Inputs, constants, layers in execution order, and outputs.
 
@@ -71,10 +71,14 @@ class Topology:
     _made: set[str] = field(default_factory=set)
 
     def input(self, name: str, shape: Sequence[Dimension] | None, dtype: object = np.float32) -> str:
-        """Declare an input; a dimension may be a name or ``None``, and so may the whole shape. Returns *name*."""
+        """Declare an input; a dimension may be a name or ``None``, and so may the whole shape. Returns *name*.
+
+        The *dtype* ``None`` stays open: of what a body of control flow reads, it is known when the body is run.
+        """
         self._claim(name)
         dims = None if shape is None else tuple(shape)
-        self.inputs[name] = Signature(name, dtype if isinstance(dtype, DType) else DType.of(dtype), dims)
+        known = dtype if dtype is None or isinstance(dtype, DType) else DType.of(dtype)
+        self.inputs[name] = Signature(name, known, dims)
         return name
 
     def constant(self, name: str, array: Array) -> str:
@@ -178,6 +182,8 @@ class Topology:
 def _bind(layer: Layer, values: dict[str, Value]) -> list[Node]:
     """Enter the layer's results into *values*; return its node, or none when the results are known already."""
     sources = [values[n] for n in layer.inputs]
+    if (body := layer.primitive.inline([v.constant for v in sources])) is not None:
+        return _inline(layer, body, values)
     layouts = [v.layout for v in sources]
     try:
         bound = layer.primitive.bind(layouts, [v.constant for v in sources])
@@ -196,6 +202,29 @@ def _bind(layer: Layer, values: dict[str, Value]) -> list[Node]:
     node = Node(layer.name, bound.primitive, kept, outputs, len(kept), origin=layer.origin)
     node.annotation = layer.annotation
     return [node]
+
+
+def _inline(layer: Layer, body: Topology, values: dict[str, Value]) -> list[Node]:
+    """Bind the layers of *body* in place of *layer*, each named below it."""
+    names = dict(zip(body.inputs, layer.inputs[len(layer.inputs) - len(body.inputs) :], strict=True))
+    for name, array in body.constants.items():
+        names[name] = f"{layer.name}/{name}"
+        values[names[name]] = Value(names[name], Layout.of(array), constant=array)
+    nodes: list[Node] = []
+    for inner in body.layers:
+        names.update((name, f"{layer.name}/{name}") for name in inner.outputs)
+        renamed = Layer(
+            f"{layer.name}/{inner.name}",
+            inner.primitive,
+            tuple(names[n] for n in inner.inputs),
+            tuple(names[n] for n in inner.outputs),
+            tuple(dict.fromkeys((*layer.origin, *inner.origin))),
+            inner.annotation or layer.annotation,
+        )
+        nodes += _bind(renamed, values)
+    for outer, (_, name) in zip(layer.outputs, body.outputs, strict=False):
+        values[outer] = values[names[name]]
+    return nodes
 
 
 def _deciding(value: Value, nodes: Sequence[Node]) -> tuple[str, ...]:
