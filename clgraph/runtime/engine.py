@@ -13,7 +13,7 @@ import numpy as np
 
 from clgraph.errors import DeviceError, KernelBuildError
 from clgraph.graph.primitive import Array
-from clgraph.runtime import binaries, driver, memory
+from clgraph.runtime import binaries, driver, memory, pocl_binary
 from clgraph.runtime.device import Device, with_workers
 from clgraph.runtime.memory import Memory
 from clgraph.runtime.stream import Stream
@@ -131,6 +131,17 @@ class Engine:
         """Build a library in this process."""
         self._programs[text, True] = self._load(text, self._key(text, True), what, True, None)
 
+    def keep_code(self, text: str, entry: str) -> None:
+        """Keep the code of a library whose kernel *entry* has run in this process, where the driver keeps too much."""
+        code = pocl_binary.loaded_code(entry) if self._keeps_itself else None
+        if code is None:
+            return
+        options = binaries.options_for(self.info.features, True)
+        empty = binaries.build(self._context, self._handle, pocl_binary.empty_kernel(text, entry), options, entry)
+        binary = pocl_binary.binary_of(code, binaries.to_binary(empty))
+        if binary is not None:
+            self._cache.write(self._key(text, True), binary)
+
     def remembers(self, text: str, what: str) -> bool:
         """Whether :meth:`remember` was called for *text*, in this or an earlier process with this device and driver."""
         return self._cache.read(self._mark(text, what)) is not None
@@ -149,7 +160,7 @@ class Engine:
     def _load(self, text: str, key: str, what: str, library: bool, cached: bytes | None) -> Any:
         """Return the program from its cached binary, else from the text; keep it on disk."""
         options = binaries.options_for(self.info.features, library)
-        if cached:
+        if cached and (not self._keeps_itself or self.info.workers <= pocl_binary.MOST_GROUPS):
             program = binaries.from_binary(self._context, self._handle, cached, options)
             if program is not None:
                 return program
