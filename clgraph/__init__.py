@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from clgraph.model import Model
     from clgraph.runtime.device import devices
     from clgraph.saved.load import load_model as load
+    from clgraph.tensor import Tensor
 
 __version__ = "0.1.0"
-__all__ = ["Model", "Topology", "__version__", "compile", "devices", "errors", "load"]
+__all__ = ["Model", "Tensor", "Topology", "__version__", "compile", "devices", "errors", "load"]
 
 _HOMES = {
     "Model": ("clgraph.model", "Model"),
+    "Tensor": ("clgraph.tensor", "Tensor"),
     "Topology": ("clgraph.graph.topology", "Topology"),
     "compile": ("clgraph.compiler", "compile_model"),
     "devices": ("clgraph.runtime.device", "devices"),

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from clgraph.core.registry import load_plugins
 from clgraph.engines import open_engines, options_of, placement_of, without_collection
-from clgraph.errors import ModelError, OptionError
+from clgraph.errors import ModelError, OptionError, UnknownValueError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
-from clgraph.model import Model, PassRecord, Shapes, Specialisation
+from clgraph.model import Model
 from clgraph.network.network import Network
 from clgraph.network.steps import texts
 from clgraph.ops.convolution_winograd_tiles import ConvWinograd
@@ -27,13 +27,13 @@ from clgraph.runtime.host import HostEngine
 from clgraph.selector.implementation import IMPLEMENTATIONS
 from clgraph.selector.query import DeviceInfo
 from clgraph.settings import Settings
+from clgraph.specialisations import PassRecord, Shapes, Specialisation, Values
+from clgraph.stages.split import needs_stages
 
 if TYPE_CHECKING:
     from clgraph.frontend.files import Source
 
 _log = logging.getLogger(__name__)
-
-PRECISIONS = ("f32",)
 
 
 @without_collection()
@@ -42,7 +42,7 @@ def compile_model(
     device: str | int = "auto",
     shapes: Shapes | None = None,
     outputs: Sequence[str] | None = None,
-    precision: str = "f32",
+    precision: str | None = None,
     threads: int | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     placement: Mapping[str, str] | None = None,
@@ -61,7 +61,9 @@ def compile_model(
             part of the name; ``clgraph devices`` lists what there is. ``auto`` leaves it to ``CLGRAPH_DEVICE``.
         shapes: Input shapes by name.
         outputs: The results to compute, by name: outputs of the model, or any value in it. All outputs by default.
-        precision: ``f32``.
+        precision: ``f32``; ``f16`` stores values between operators and weights in half precision, but for the nodes
+            that ``config={"keep_f32": [...]}`` names, and adds up in single; ``auto`` does so on GPUs, where the range
+            suffices. Inputs and outputs keep their types. ``None`` leaves it to ``CLGRAPH_PRECISION``.
         threads: Worker threads on a CPU device; all usable cores by default.
         cache_dir: Folder for compiled kernels; the user's cache folder by default.
         placement: Devices of parts of the model: of the nodes whose annotation, name, ONNX operator type or kind fits a
@@ -76,10 +78,8 @@ def compile_model(
         DeviceError: There is no such device; lists those there are.
         ClgraphError: Anything else that is wrong with the model, its shapes or the options.
     """
-    if precision not in PRECISIONS:
-        raise OptionError(f"precision {precision!r} is not one of {', '.join(PRECISIONS)}")
     further = {"placement": placement, "placement_fallback": placement_fallback, **dict(config or {})}
-    options = options_of(device, threads, cache_dir, further)
+    options = options_of(device, threads, cache_dir, further).with_(precision=precision)
     load_plugins(options.plugins)
     topology = source if isinstance(source, Topology) else _load(source)
     if outputs is not None:
@@ -89,9 +89,14 @@ def compile_model(
     if unused := unused_patterns(topology, [pattern for pattern, _ in options.placement]):
         raise OptionError(f"placement: {unused[0]!r} fits no annotation, node name or operator of the model")
     compiler = Compiler(options)
+    if needs_stages(topology):
+        return _staged(topology, compiler, shapes)
     model = Model(topology, compiler.context.default, compiler.specialise)
     if shapes or model.is_static:
-        model.prepare(shapes)
+        try:
+            model.prepare(shapes)
+        except UnknownValueError as error:
+            _log.info("compiled at the first run: %s", error)
     return model
 
 
@@ -128,6 +133,8 @@ class Compiler:
             devices={name: e.info for name, e in self.engines.items()} or {"null": DeviceInfo()},
             **(placement_of(options) if runs else {}),
             out_of_order=options.out_of_order,
+            precision=options.precision,
+            keep_f32=options.keep_f32,
             forced=dict(options.force_kernels),
             denied=options.deny_kernels if options.winograd else options.deny_kernels | {ConvWinograd.name},
             execute=self._execute if runs else None,
@@ -135,9 +142,13 @@ class Compiler:
         )
 
     @without_collection()
-    def specialise(self, topology: Topology, shapes: Shapes) -> Specialisation:
-        """Return *topology* compiled for input *shapes*; raises whatever is wrong with them or with the options."""
-        program = topology.build(shapes)
+    def specialise(self, topology: Topology, shapes: Shapes, values: Values | None = None) -> Specialisation:
+        """Return *topology* compiled for input *shapes* and the *values* of inputs that decide sizes.
+
+        Raises:
+            ClgraphError: Whatever is wrong with them or with the options.
+        """
+        program = topology.build(shapes, values)
         clock = Time()
         observers = [clock, *self._observers(shapes), *self.observers]
         options = self.options
@@ -187,6 +198,20 @@ def _load(source: Source) -> Topology:
     from clgraph.frontend.onnx_loader import load_model
 
     return load_model(source)
+
+
+def _staged(topology: Topology, compiler: Compiler, shapes: Shapes | None) -> Model:
+    """Return the model of a topology whose shapes depend on data, or that holds control flow."""
+    from clgraph.stages.model import StagedModel
+
+    strict, dry = compiler.options.strict, compiler.context.execute is None
+    model = StagedModel(topology, compiler.context.default, compiler.specialise, strict=strict, dry=dry)
+    if shapes or model.is_static:
+        try:
+            model.compile_front(shapes)
+        except UnknownValueError as error:
+            _log.info("compiled at the first run: %s", error)
+    return model
 
 
 def _narrow(topology: Topology, outputs: Sequence[str]) -> Topology:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from clgraph.runtime.device import HOST, Device, find_device
+from clgraph.runtime.device import HOST, Device, find_device, with_class
 from clgraph.runtime.driver import choose_options
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.host import HostEngine
@@ -57,8 +57,8 @@ def open_engines(options: Settings) -> dict[str, Engine | HostEngine]:
     choose_options(options)
     names = [*_several(options.device), *(to for _, to in options.placement), *options.placement_fallback]
     wanted = dict.fromkeys(find_device(name) for name in names)
-    opened = [_open(d, options.threads, options.out_of_order) for d in wanted if d.info.kind != "host"]
-    found: list[Engine | HostEngine] = list(opened)
+    classed = [with_class(d, options.device_class) for d in wanted if d.info.kind != "host"]
+    found: list[Engine | HostEngine] = [_open(d, options.threads, options.out_of_order) for d in classed]
     if find_device(names[0]).info.kind == "host":
         found.insert(0, HostEngine())
     elif HOST in wanted or not options.strict:

@@ -4,6 +4,8 @@
 stands for a built-in condition derives from that built-in too, so that ordinary Python code can handle it.
 """
 
+from collections.abc import Iterable
+
 
 class ClgraphError(Exception):
     """Base class of all errors of clgraph."""
@@ -29,8 +31,26 @@ class UnsupportedError(ClgraphError):
     """No operator or implementation serves what the model asks for; the message lists who refused and why."""
 
 
+class UnknownValueError(UnsupportedError):
+    """A value that must be known when shapes are bound is not.
+
+    Attributes:
+        inputs: The model's inputs whose values would tell; none where it depends on more than a few numbers.
+        slot: The input of the operator that is not known; ``value`` its name, once the graph has told it.
+    """
+
+    def __init__(self, message: str, inputs: Iterable[str] = (), slot: int = 0, value: str = "") -> None:
+        """Say what is not known."""
+        super().__init__(message)
+        self.inputs, self.slot, self.value = tuple(inputs), slot, value
+
+
 class InputError(ClgraphError, ValueError):
     """A feed of ``run`` is missing, unknown, or has another shape or type than the model wants."""
+
+
+class ClosedError(ClgraphError, ValueError):
+    """The model was closed: its memory is given back."""
 
 
 class ProgramError(ClgraphError):

@@ -3,61 +3,34 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from clgraph.errors import InputError
+from clgraph.delivery import Outputs, as_arrays, names, run_network
+from clgraph.errors import ClosedError, InputError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Signature, Topology
+from clgraph.run_queue import RunQueue
 from clgraph.selector.query import DeviceInfo
+from clgraph.specialisations import PassRecord, Shapes, Specialisation, Specialisations, Specialise, Values
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from clgraph.explain import Explanation
     from clgraph.network.network import Network
     from clgraph.network.profile import Profile
     from clgraph.network.watch import Watcher
-    from clgraph.settings import Settings
-
-Shapes = Mapping[str, Sequence[int]]
-
-KEPT_SPECIALISATIONS = 8
-"""How many sets of input shapes stay compiled; the one used longest ago goes first."""
-
-
-@dataclass(frozen=True, slots=True)
-class PassRecord:
-    """What one pass did: its number in the pipeline, how many changes it made, how long it took."""
-
-    number: int
-    name: str
-    changes: int
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Specialisation:
-    """A topology compiled for one set of input shapes.
-
-    Attributes:
-        network: What runs it; ``None`` for a dry run.
-        devices, options: What it was compiled for, by placement, and under which options.
-    """
-
-    program: Program
-    network: Network | None
-    passes: tuple[PassRecord, ...]
-    devices: Mapping[str, DeviceInfo]
-    options: Settings
+    from clgraph.tensor import Tensor
 
 
 class Model:
-    """What ``clgraph.compile`` returns. Calls from several threads are served one after the other.
+    """What ``clgraph.compile`` returns. Calls from several threads are served one after the other; clones run at once.
+
+    A model is a context manager that closes it.
 
     Attributes:
         topology: What was compiled.
@@ -65,14 +38,14 @@ class Model:
     """
 
     def __init__(
-        self, topology: Topology, device: DeviceInfo, specialise: Callable[[Topology, Shapes], Specialisation]
+        self, topology: Topology, device: DeviceInfo, specialise: Specialise, family: Specialisations | None = None
     ) -> None:
-        """Take a topology and the function that compiles it for input shapes."""
+        """Take a topology and the function that compiles it for input shapes; for a clone, those of its *family*."""
         self.topology, self.device = topology, device
-        self._specialise = specialise
-        self._kept: OrderedDict[tuple[tuple[int, ...], ...], Specialisation] = OrderedDict()
-        self._latest: Specialisation | None = None
-        self._lock = threading.RLock()
+        self._specialisations = Specialisations(topology, specialise, family=family)
+        self._lock = self._specialisations.lock
+        self._queue = RunQueue("clgraph-run")
+        self._closed = False
         self._wanted = tuple((s.name, None if s.dtype is None else s.dtype.numpy) for s in topology.inputs.values())
 
     @property
@@ -82,8 +55,8 @@ class Model:
 
     @property
     def outputs(self) -> tuple[Signature, ...]:
-        """Name, element type and shape of every output: as compiled where every input's shape is fixed."""
-        if self.is_static:
+        """Name, element type and shape of every output: as compiled where inputs fix it, else as declared."""
+        if self.is_static and not self._specialisations.deciding:
             values = self._current().program.outputs
             return tuple(Signature(name, v.layout.dtype, v.layout.shape) for name, v in values)
         unknown = (Signature(name, None, None) for name, _ in self.topology.outputs)
@@ -102,7 +75,7 @@ class Model:
     @property
     def is_compiled(self) -> bool:
         """Whether there is a program."""
-        return self._latest is not None
+        return self._specialisations.latest is not None
 
     @property
     def program(self) -> Program:
@@ -121,8 +94,7 @@ class Model:
     @property
     def notes(self) -> tuple[str, ...]:
         """For a model that was loaded, whether each of its programs came out of the file or was compiled, and why."""
-        with self._lock:
-            kept = tuple(self._kept.values())
+        kept = self._specialisations.kept.values()
         return tuple(s.program.notes["load"] for s in kept if "load" in s.program.notes)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -138,38 +110,96 @@ class Model:
         """
         from clgraph.saved.save import save_model
 
-        with self._lock:
-            kept = dict(self._kept)
-        save_model(self.topology, kept, path)
+        save_model(self.topology, self._specialisations.kept, path)
 
-    def prepare(self, shapes: Shapes | None = None) -> Program:
+    def prepare(self, shapes: Shapes | None = None, values: Values | None = None) -> Program:
         """Compile for *shapes* now, so that the first run with them does not have to; return the program.
 
+        Args:
+            values: What inputs that decide sizes inside the model will hold, such as the shape that a Reshape reads;
+                their shapes need not be given.
+
         Raises:
-            InputError: *shapes* names no input, does not fit, or leaves a size open.
+            InputError: *shapes* or *values* names no input, does not fit, or leaves a size open.
+            UnknownValueError: A value decides sizes and is not given.
             ClgraphError: The model cannot be compiled for them; the model stays usable for others.
         """
-        shapes = shapes or {}
+        self._check_open()
+        known = {name: np.asarray(value) for name, value in (values or {}).items()}
+        shapes = {name: array.shape for name, array in known.items()} | dict(shapes or {})
         if unknown := sorted(set(shapes) - set(self.topology.inputs)):
-            raise InputError(f"no input is called {unknown[0]!r}; {self._names()}")
-        return self._get(tuple(self.topology.shape_of(name, shapes) for name in self.topology.inputs)).program
+            raise InputError(f"no input is called {unknown[0]!r}; {names(self._wanted)}")
+        for name, array in known.items():
+            wanted = self.topology.inputs[name].dtype
+            if wanted is not None:
+                known[name] = array.astype(wanted.numpy)
+        bound = tuple(self.topology.shape_of(name, shapes) for name in self.topology.inputs)
+        return self._specialisations.get(bound, known).program
 
-    def run(self, feeds: Mapping[str, Any]) -> dict[str, Array]:
+    def run(self, feeds: Mapping[str, Any], outputs: Outputs = None, *, tensors: bool = False) -> dict[str, Any]:
         """Run the model once.
 
         Args:
-            feeds: One array an input, of the input's element type.
+            feeds: One array an input, of the input's element type: a NumPy array, a :class:`clgraph.Tensor`, or what
+                NumPy or DLPack can make one of. On a device that works on the host's memory, large contiguous ones are
+                read where they lie.
+            outputs: The names of the results to return, all by default; or by name the array or tensor that is to hold
+                each. On a device that works on the host's memory, kernels write large ones directly where the first
+                byte is aligned to 64, as a tensor's is. ``profile`` says what was copied.
+            tensors: Return the results that are given no array as tensors on the model's device.
 
         Returns:
-            One new array an output, by name.
+            The results by name: what *outputs* gives, filled, else new arrays or tensors.
 
         Raises:
-            InputError: A feed is missing, unknown, or has the wrong type or shape.
+            InputError: A feed is missing, unknown, or has the wrong type or shape; or *outputs* does not fit.
+            ClosedError: The model was closed.
             ClgraphError: The shapes are new and the model cannot be compiled for them, or the device fails.
         """
         arrays = self._arrays(feeds)
         with self._lock:
-            return self._network(arrays).run(arrays)
+            return run_network(self._network(arrays), arrays, outputs, tensors=tensors)
+
+    def run_async(
+        self, feeds: Mapping[str, Any], outputs: Outputs = None, *, tensors: bool = False
+    ) -> Future[dict[str, Any]]:
+        """Start a run and return its future, whose result or exception is what :meth:`run` returns or raises.
+
+        Calls are served in order by one thread of the model. Until they are, the feeds are not to be changed. When
+        ``LONGEST`` (:mod:`clgraph.run_queue`) are not over, this waits. What has not begun can be cancelled.
+
+        Raises:
+            ClosedError: The model was closed.
+        """
+        self._check_open()
+        return self._queue.submit(self.run, feeds, outputs, tensors=tensors)
+
+    def clone(self) -> Model:
+        """Return a model with memory and a queue of its own that runs at the same time as this one.
+
+        Compiled programs and weights are shared. A program that this model has for some shapes is not compiled again.
+
+        Raises:
+            ClosedError: The model was closed.
+            DeviceMemoryError: The device has no memory left.
+        """
+        self._check_open()
+        return Model(self.topology, self.device, self._specialisations.specialise, self._specialisations)
+
+    def close(self) -> None:
+        """Give back the memory: what waits in the queue is cancelled, what runs is finished, later calls are errors.
+
+        Arrays and tensors that were returned live on. A closed model can be closed again.
+        """
+        self._closed = True
+        self._queue.close()
+        self._specialisations.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
 
     def __call__(self, *arrays: Any) -> Any:
         """Run with the arrays in the order of :attr:`inputs`; return the only output, or a tuple of them.
@@ -178,19 +208,19 @@ class Model:
             InputError: The number of arrays is not that of the inputs; else as :meth:`run`.
         """
         if len(arrays) != len(self._wanted):
-            raise InputError(f"{len(arrays)} arrays were given; {self._names()}")
+            raise InputError(f"{len(arrays)} arrays were given; {names(self._wanted)}")
         results = self.run({name: a for (name, _), a in zip(self._wanted, arrays, strict=True)})
         return next(iter(results.values())) if len(results) == 1 else tuple(results.values())
 
     def profile(self, feeds: Mapping[str, Any]) -> Profile:
         """Run once with the clock on each node; raises as :meth:`run`."""
-        arrays = self._arrays(feeds)
+        arrays = self._host_arrays(feeds)
         with self._lock:
             return self._network(arrays).profile(arrays)
 
     def watch(self, feeds: Mapping[str, Any], watcher: Watcher) -> dict[str, Array]:
         """Run once, node by node, with *watcher* told what each reads and makes; returns and raises as :meth:`run`."""
-        arrays = self._arrays(feeds)
+        arrays = self._host_arrays(feeds)
         with self._lock:
             return self._network(arrays).watch(arrays, watcher)
 
@@ -204,51 +234,26 @@ class Model:
         inputs = ", ".join(map(str, self.inputs))
         return f"<Model ({inputs}) -> ({', '.join(name for name, _ in self.topology.outputs)}) on {self.device.name}>"
 
-    def _network(self, arrays: Mapping[str, Array]) -> Network:
-        network = self._get(tuple(a.shape for a in arrays.values())).network
+    def _network(self, arrays: Mapping[str, Array | Tensor]) -> Network:
+        self._check_open()
+        network = self._specialisations.get(tuple(a.shape for a in arrays.values()), arrays).network
         if network is None:
             raise InputError(f"the model was compiled for {self.device.name!r}, which runs nothing: it is a dry run")
         return network
 
-    def _get(self, key: tuple[tuple[int, ...], ...]) -> Specialisation:
-        with self._lock:
-            found = self._kept.get(key)
-            if found is None:
-                shapes = dict(zip(self.topology.inputs, key, strict=True))
-                for name in shapes:
-                    self.topology.shape_of(name, shapes)
-                found = self._kept[key] = self._specialise(self.topology, shapes)
-                while len(self._kept) > KEPT_SPECIALISATIONS:
-                    self._kept.popitem(last=False)
-            elif found is not self._latest:
-                self._kept.move_to_end(key)
-            self._latest = found
-            return found
-
     def _current(self) -> Specialisation:
-        if self._latest is None:
+        if self._specialisations.latest is None:
             self.prepare()
-        assert self._latest is not None
-        return self._latest
+        assert self._specialisations.latest is not None
+        return self._specialisations.latest
 
-    def _arrays(self, feeds: Mapping[str, Any]) -> dict[str, Array]:
-        arrays: dict[str, Array] = {}
-        if not isinstance(feeds, Mapping):
-            raise InputError(f"the arrays come as a dictionary by name, not as {type(feeds).__name__}; {self._names()}")
-        for name, dtype in self._wanted:
-            if name not in feeds:
-                raise InputError(f"input {name!r} is missing; {self._names()}")
-            array = np.asarray(feeds[name])
-            if array.dtype != dtype:
-                if dtype is None or array.dtype.newbyteorder("=") != dtype:
-                    wanted = "an undeclared type" if dtype is None else dtype.name
-                    raise InputError(f"input {name!r} is {array.dtype}; the model wants {wanted}")
-                array = array.astype(dtype)
-            arrays[name] = array
-        if len(feeds) != len(arrays):
-            unknown = sorted(set(feeds) - set(arrays), key=str)
-            raise InputError(f"no input is called {unknown[0]!r}; {self._names()}")
-        return arrays
+    def _arrays(self, feeds: Mapping[str, Any]) -> dict[str, Array | Tensor]:
+        self._check_open()
+        return as_arrays(feeds, self._wanted)
 
-    def _names(self) -> str:
-        return f"the inputs are {', '.join(repr(name) for name, _ in self._wanted) or 'none'}"
+    def _host_arrays(self, feeds: Mapping[str, Any]) -> dict[str, Array]:
+        return {n: a if isinstance(a, np.ndarray) else a.numpy() for n, a in self._arrays(feeds).items()}
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError("the model was closed: compile or load it again")

@@ -81,6 +81,24 @@ class Settings:
             "several, comma-separated, share a model out by cost.",
         ),
     )
+    device_class: str = field(
+        default="auto",
+        metadata=_about(
+            _one_of("auto", "cpu", "gpu"),
+            "Kernels to choose from: the device's own class, or those for a cpu or gpu; to try GPU kernels on a CPU.",
+        ),
+    )
+    precision: str = field(
+        default="f32",
+        metadata=_about(
+            _one_of("f32", "f16", "auto"),
+            "What operators store: f32, f16 (sums stay float32), or auto: f16 on GPUs where its range suffices.",
+        ),
+    )
+    keep_f32: frozenset[str] = field(
+        default=frozenset(),
+        metadata=_about(_names, "Nodes that stay float32 with another precision; patterns with *, comma-separated."),
+    )
     threads: int | None = field(
         default=None, metadata=_about(_positive, "Worker threads on a CPU device; all usable cores when unset.")
     )

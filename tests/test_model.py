@@ -14,11 +14,11 @@ from clgraph.core.dtype import DType
 from clgraph.errors import InputError, ModelError, OptionError, ProgramError, ShapeError, UnsupportedError
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Signature
-from clgraph.model import KEPT_SPECIALISATIONS
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.pipeline import default_pipeline
+from clgraph.specialisations import KEPT_SPECIALISATIONS
 from tests.support.models import image, small_model
 
 
@@ -176,7 +176,7 @@ def test_a_dry_run_compiles_and_refuses_to_run() -> None:
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"precision": "f8"}, OptionError, "precision 'f8'"),
+        ({"precision": "f8"}, OptionError, "precision=f8"),
         ({"config": {"colour": "red"}}, OptionError, "'colour' is no option"),
         ({"shapes": {"z": (1,)}}, InputError, "no input is called 'z'"),
         ({"shapes": {"x": (1, 3, 10, 11)}}, InputError, "does not fit"),

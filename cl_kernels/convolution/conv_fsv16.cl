@@ -10,8 +10,10 @@
 // step_y, step_x        floats from one output row's, output pixel's window to the next
 // out_n, out_c, out_y, res_n, res_c, res_y, in_n, in_g   pitches in floats; in_g from one convolution group to the next
 // channels              input channels of one convolution group
-// band_in, band_out     weights are zeros but for blocks of so many input and output channels on their diagonal, and the
-//                       input blocks without others are left out; 0: they are not
+// band_in, band_out     weights are zeros but for blocks of so many input and output channels on their diagonal, and input
+//                       channels without others are left out; 0: they are not
+// shuffled              the diagonal is that of shuffled channels: of so many equal ranges of channels, first every first
+//                       one, then every second one; 1: they stand as they are
 // outputs               output channels, read where there are bands
 // height, width         of the output;  top, bottom, left, right: its halo
 // groups, group_groups  output groups in all and in one convolution group;  lanes: channels of the last block
@@ -28,6 +30,25 @@
 #include "conv_chunks.clh"
 #include "fsv16.clh"
 
+// List the input channels that the output channels from `first` on, before `last`, do not multiply by zeros, as
+// micro_conv.cl wants them; return the number of runs.
+static int conv_parts(__global const conv_fsv16_desc* d, const int first, const int last, __global int* parts) {
+  const int low = first / d->band_out * d->band_in, high = ((last - 1) / d->band_out + 1) * d->band_in;
+  const int ranges = d->shuffled, each = d->channels / ranges, block = d->kernel_y * d->kernel_x * 16, row = d->nb * 16;
+  int count = 0;
+  for (int r = 0; r < ranges; r++) {
+    const int end = r * each + (high - r + ranges - 1) / ranges;
+    for (int c = r * each + (low - r + ranges - 1) / ranges; c < end; count++) {
+      const int run = min(16 - c % 16, end - c);
+      parts[3 * count] = c / 16 * d->in_c + c % 16;
+      parts[3 * count + 1] = (c / 16 * block + c % 16) * row;
+      parts[3 * count + 2] = run;
+      c += run;
+    }
+  }
+  return count;
+}
+
 static void conv_fsv16(__global const conv_fsv16_desc* d, __global char** banks, __global char* scratch,
                        const int ticket, __global const post_step* post, const int posts) {
   const int n = ticket / d->batch_tickets, within = ticket - n * d->batch_tickets;
@@ -41,19 +62,15 @@ static void conv_fsv16(__global const conv_fsv16_desc* d, __global char** banks,
   __global const float* weights = AT(const float, banks, d->weights);
   for (int g = tier * d->ticket_groups; g < last_group; g++) {
     const int block = g * nb;
-    int first = 0, channels = d->channels;
-    if (d->band_out) {
-      first = block * 16 / d->band_out * d->band_in / 16;
-      channels = ((min((block + nb) * 16, d->outputs) - 1) / d->band_out + 1) * d->band_in - first * 16;
-    }
+    int channels = d->channels;
+    __global int* parts = d->band_out ? (__global int*)scratch : 0;
+    if (parts) channels = conv_parts(d, block * 16, min((block + nb) * 16, d->outputs), parts);
     __global const float* in = AT(const float, banks, d->inp) + (long)n * d->in_n + (long)(g / d->group_groups) * d->in_g;
-    in += (long)first * d->in_c;
     __global const float *bias = 0, *res = 0;
     if (d->bias != CLGRAPH_NULL) bias = AT(const float, banks, d->bias) + block * 16;
     if (d->res != CLGRAPH_NULL) res = AT(const float, banks, d->res) + (long)n * d->res_n + (long)block * d->res_c;
     __global float* out = AT(float, banks, d->out) + (long)n * d->out_n + (long)block * d->out_c;
-    __global const float* wp = weights + (long)g * d->weight_group +
-                               (long)first * d->kernel_y * d->kernel_x * nb * 256;
+    __global const float* wp = weights + (long)g * d->weight_group;
     __global const float* ahead = weights + (long)min(g + d->distance, d->groups - 1) * d->weight_group;
     for (int chunk = first_chunk; chunk < last_chunk; chunk++) {
       const int y = chunk / row_chunks, part = chunk - y * row_chunks;
@@ -63,7 +80,7 @@ static void conv_fsv16(__global const conv_fsv16_desc* d, __global char** banks,
         const int most = min(x1 - x, 15), wide = (int)(d->widths >> (4 * most)) & 15;
         const int id = (int)((wide < 8 ? d->ids_0 : d->ids_1) >> (8 * (wide & 7))) & 255;
         micro_conv(id, in + (long)y * d->step_y + (long)x * d->step_x, wp, bias, res ? res + (long)y * d->res_y + x * 16 : 0,
-                   out + (long)y * d->out_y + x * 16, channels, d->kernel_y, d->kernel_x, d->in_c, d->in_y, d->in_x,
+                   out + (long)y * d->out_y + x * 16, channels, parts, d->kernel_y, d->kernel_x, d->in_c, d->in_y, d->in_x,
                    d->step_x, d->out_c, d->res_c, d->low, d->high, ahead, d->lines);
         x += wide;
       }

@@ -73,7 +73,7 @@ static void conv_staged(__global const conv_staged_desc* d, __global char** bank
           const int most = min(x1 - x, 15), wide = (int)(d->widths >> (4 * most)) & 15;
           const int id = (int)((wide < 8 ? d->ids_0 : d->ids_1) >> (8 * (wide & 7))) & 255;
           micro_conv(id, row + (x - left) * d->step_x * 16, wp, bias, res ? res + (long)y * d->res_y + x * 16 : 0,
-                     out + (long)y * d->out_y + x * 16, d->channels, d->kernel_y, d->kernel_x, rows * pitch * 16,
+                     out + (long)y * d->out_y + x * 16, d->channels, 0, d->kernel_y, d->kernel_x, rows * pitch * 16,
                      d->dilation_y * pitch * 16, d->dilation_x * 16, d->step_x * 16, d->out_c, d->res_c, d->low, d->high,
                      wp, 0);
           x += wide;

@@ -8,6 +8,8 @@
 // ip, wp      input at the window of the first pixel; weights [c / 16][ky][kx][16][NB * 16], the last block padded
 // bias, res   NB * 16 floats, NB planes; 0 for none
 // channels    input channels, counted one by one;  kernel_y, kernel_x: of the window
+// parts       0, or the input channels that are read, as `channels` runs of neighbours in one block, three integers each:
+//             floats to the first one from ip and from wp, and how many (at most 16; blocked input alone)
 // in_c, in_y, in_x     floats from one block (PX = 1: channel), window row, window column of the input to the next
 // stride      floats from one pixel's window to the next, read where S is 0
 // out_c, res_c         floats from one block of the output and the residual to the next
@@ -33,20 +35,27 @@
 
 NOINLINE static void micro_conv(__global const float* restrict ip, __global const float* restrict wp,
                                 __global const float* restrict bias, __global const float* restrict res,
-                                __global float* restrict op, const int channels, const int kernel_y,
+                                __global float* restrict op, const int channels,
+                                __global const int* restrict parts, const int kernel_y,
                                 const int kernel_x, const int in_c, const int in_y, const int in_x, const int stride,
                                 const int out_c, const int res_c, const float low, const float high,
                                 __global const float* ahead, const int lines) {
   float16 acc[NB][UR];
   #pragma unroll
   for (int b = 0; b < NB; b++) {
-    const float16 start = bias ? LOAD16(bias + b * 16) : (float16)(0.0f);
+    const float16 first = bias ? LOAD16(bias + b * 16) : (float16)(0.0f);
     #pragma unroll
-    for (int i = 0; i < UR; i++) acc[b][i] = start;
+    for (int i = 0; i < UR; i++) acc[b][i] = first;
   }
-  for (int c = 0; c < channels; c += PX, ip += in_c) {
-    const int present = PX == 1 ? 1 : min(PX, channels - c);
+  __global const float *start = ip, *weights = wp;
+  for (int c = 0; c < channels; c += PX > 1 && parts ? 1 : PX, ip += in_c) {
+    int present = PX == 1 ? 1 : min(PX, channels - c);
     __global const float* row = ip;
+    if (PX > 1 && parts) {
+      row = start + parts[3 * c];
+      wp = weights + parts[3 * c + 1];
+      present = parts[3 * c + 2];
+    }
     for (int ky = 0; ky < kernel_y; ky++, row += in_y) {
       __global const float* pixel = row;
       for (int kx = 0; kx < kernel_x; kx++, pixel += in_x) {
@@ -84,7 +93,7 @@ NOINLINE static void micro_conv(__global const float* restrict ip, __global cons
 __kernel void micro_conv_alone(__global const float* in, __global const float* w, __global const float* bias,
                                __global float* out, const int channels, const int kernel_y, const int kernel_x,
                                const int in_c, const int in_y, const int out_c) {
-  micro_conv(in, w, bias, 0, out, channels, kernel_y, kernel_x, in_c, in_y, PX, S * PX, out_c, 0, -INFINITY, INFINITY, w,
+  micro_conv(in, w, bias, 0, out, channels, 0, kernel_y, kernel_x, in_c, in_y, PX, S * PX, out_c, 0, -INFINITY, INFINITY, w,
              0);
 }
 #endif

@@ -17,10 +17,11 @@ from clgraph.engines import options_of
 from clgraph.errors import InputError
 from clgraph.graph.primitive import Array
 from clgraph.graph.topology import Signature, Topology
-from clgraph.model import Model, Shapes
+from clgraph.model import Model
 from clgraph.saved.container import Contents, is_saved
 from clgraph.saved.load import read_topology
 from clgraph.settings import Settings
+from clgraph.specialisations import Shapes
 
 
 def load(options: ModelOptions) -> Model:

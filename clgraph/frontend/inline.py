@@ -45,6 +45,11 @@ def inline(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[Label]]:
     return model, labels
 
 
+def labels_of(nodes: Iterable[onnx.NodeProto]) -> Iterator[Label]:
+    """Yield the labels of the nodes of a body, in which nothing is to be expanded."""
+    return _expand(nodes, {}, ())
+
+
 def annotation_of(node: onnx.NodeProto) -> str | None:
     """Return the layering annotation of *node*."""
     return next((entry.value for entry in node.metadata_props if entry.key == ANNOTATION), None)

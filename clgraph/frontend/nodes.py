@@ -14,6 +14,7 @@ from clgraph.core.dtype import DType
 from clgraph.errors import ModelError, UnsupportedError
 from clgraph.frontend.weights import dtype_of, read_tensor
 from clgraph.graph.primitive import Array, Primitive
+from clgraph.graph.topology import Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class ModelNode:
         outputs: Names, ``""`` for those that nothing reads; trailing ones of these are cut.
         find_constant: Returns the data of a name, ``None`` where it is computed.
         fresh: Returns a name that no value of the model has, the given one where possible.
+        read_body: Reads the graph of an attribute.
         emitted, literals: What the importer has added so far.
     """
 
@@ -45,6 +47,7 @@ class ModelNode:
     outputs: tuple[str, ...]
     find_constant: Callable[[str], Array | None]
     fresh: Callable[[str], str]
+    read_body: Callable[[onnx.GraphProto], Topology]
     emitted: list[Emitted] = field(default_factory=list)
     literals: dict[str, Array] = field(default_factory=dict)
 
@@ -84,6 +87,27 @@ class ModelNode:
         names = tuple(self.fresh(f"{base}:{i}") if i else base for i in range(outputs))
         self.emitted.append(Emitted(primitive, inputs, names))
         return names
+
+    def bodies(self, *attributes: str) -> tuple[tuple[Topology, ...], tuple[str, ...]]:
+        """Return the graphs that *attributes* hold, and the names that they read of the graph around.
+
+        Raises:
+            ModelError: An attribute is missing or no graph.
+        """
+        graphs = {a.name: a.g for a in self.proto.attribute if a.type == AttributeProto.GRAPH}
+        if missing := [name for name in attributes if name not in graphs]:
+            raise ModelError(f"node {self.name!r} ({self.op_type}) has no graph {missing[0]!r}")
+        bodies = tuple(self.read_body(graphs[name]) for name in attributes)
+        own = {v.name for name in attributes for v in graphs[name].input}
+        captured = tuple(dict.fromkeys(name for body in bodies for name in body.inputs if name not in own))
+        for body in bodies:
+            read = {name: body.inputs.pop(name) for name in captured if name in body.inputs}
+            for name in captured:
+                if name in read:
+                    body.inputs[name] = read[name]
+                else:
+                    body.input(name, None, None)
+        return bodies, captured
 
     def literal(self, array: Array) -> str:
         """Add a constant; return its name."""

@@ -14,7 +14,7 @@ import onnx
 
 from clgraph.errors import ClgraphError, ModelError, UnsupportedError
 from clgraph.frontend.files import Source, map_model
-from clgraph.frontend.inline import Label, inline
+from clgraph.frontend.inline import Label, inline, labels_of
 from clgraph.frontend.nodes import ModelNode, attribute_value
 from clgraph.frontend.schema import Importers, opsets_of
 from clgraph.frontend.weights import dtype_of, read_tensor
@@ -37,29 +37,39 @@ def load_model(source: Source) -> Topology:
     model, folder, label, mapped = map_model(source)
     importers = Importers(opsets_of(model, label))
     model, labels = inline(model)
-    return _Loader(model.graph, folder, importers, mapped).load(labels, model)
+    metadata = {entry.key: entry.value for entry in model.metadata_props}
+    return _Loader(model.graph, folder, importers, mapped).load(labels, metadata)
 
 
 class _Loader:
     """One model being read."""
 
     def __init__(
-        self, graph: onnx.GraphProto, folder: Path | None, importers: Importers, mapped: Mapping[str, Array]
+        self,
+        graph: onnx.GraphProto,
+        folder: Path | None,
+        importers: Importers,
+        mapped: Mapping[str, Array],
+        outer: _Loader | None = None,
     ) -> None:
+        self.outer = outer
         self.graph, self.folder, self.importers, self.mapped = graph, folder, importers, mapped
         self.tensors = {t.name: t for t in graph.initializer}
         self.data: dict[str, Array] = {}
         self.aliases: dict[str, str] = {}
         self.names = {name for node in graph.node for name in (*node.input, *node.output)}
         self.names |= {v.name for v in graph.input} | set(self.tensors)
+        self.made = set(self.tensors) | {v.name for v in graph.input} | {n for node in graph.node for n in node.output}
+        if outer is not None:
+            self.names |= outer.names
         self.topology = Topology()
 
-    def load(self, labels: Iterable[Label], model: onnx.ModelProto) -> Topology:
+    def load(self, labels: Iterable[Label], metadata: Mapping[str, str]) -> Topology:
         """Return the topology of the graph."""
         self._check_names()
         pairs = self._ordered(list(zip(self.graph.node, labels, strict=True)))
         self._refuse_unknown(node for node, _ in pairs)
-        read = {name for node in self.graph.node for name in node.input} | {o.name for o in self.graph.output}
+        read = {name for node in self.graph.node for name in reads_of(node)} | {o.name for o in self.graph.output}
         topology = self.topology
         for value in self.graph.input:
             if value.name not in self.tensors:
@@ -81,7 +91,7 @@ class _Loader:
         if refused:
             raise UnsupportedError("; ".join(refused))
         self._add(nodes)
-        topology.metadata.update((entry.key, entry.value) for entry in model.metadata_props)
+        topology.metadata.update(metadata)
         return topology
 
     def _add(self, nodes: list[ModelNode]) -> None:
@@ -125,6 +135,7 @@ class _Loader:
             _cut([n if n in read else "" for n in proto.output]) or (proto.output[0],),
             self._find_constant,
             self._fresh,
+            self._read_body,
         )
         try:
             self.aliases.update(node.finish(importer(node)))
@@ -133,6 +144,11 @@ class _Loader:
         except ClgraphError as error:
             raise type(error)(f"node {name!r} ({proto.op_type}): {error}") from error
         return node
+
+    def _read_body(self, graph: onnx.GraphProto) -> Topology:
+        """Return the body of control flow; what it reads of the graphs around are its last inputs."""
+        loader = _Loader(graph, self.folder, self.importers, {}, self)
+        return loader.load(labels_of(graph.node), {})
 
     def _check_names(self) -> None:
         """Refuse values that two things make, or nothing."""
@@ -149,13 +165,14 @@ class _Loader:
         for node in self.graph.node:
             if not node.output:
                 raise ModelError(f"node {node.name or node.op_type!r} has no output")
-            if missing := [n for n in node.input if n and n not in made]:
+            if missing := [n for n in reads_of(node) if n and not self._visible(n)]:
                 raise ModelError(f"node {node.name or node.op_type!r} reads {_list(missing)}, which nothing makes")
-        if missing := [v.name for v in self.graph.output if v.name not in made]:
+        if missing := [v.name for v in self.graph.output if not self._visible(v.name)]:
             raise ModelError(f"the graph's output {_list(missing)} is made by nothing")
         if not self.graph.output:
             raise ModelError("the graph has no outputs")
-        if twice := [name for name, count in Counter(v.name for v in self.graph.output).items() if count > 1]:
+        twice = [name for name, count in Counter(v.name for v in self.graph.output).items() if count > 1]
+        if twice and self.outer is None:
             raise ModelError(f"the graph has two outputs called {_list(twice)}")
 
     def _ordered(self, pairs: list[tuple[onnx.NodeProto, Label]]) -> list[tuple[onnx.NodeProto, Label]]:
@@ -165,7 +182,7 @@ class _Loader:
         while waiting:
             later = []
             for pair in waiting:
-                if any(n in unmade for n in pair[0].input):
+                if any(n in unmade for n in reads_of(pair[0])):
                     later.append(pair)
                 else:
                     order.append(pair)
@@ -199,10 +216,21 @@ class _Loader:
     def _find_constant(self, name: str) -> Array | None:
         if name not in self.data and name in self.tensors:
             self.data[name] = read_tensor(self.tensors[name], f"constant {name!r}", self.folder, self.mapped.get(name))
-        return self.data.get(name)
+        if name in self.data or self.outer is None or name in self.made:
+            return self.data.get(name)
+        return self.outer._find_constant(name)
 
     def _resolve(self, name: str) -> str:
-        return self.aliases.get(name, name)
+        """Return the value that *name* stands for; one that the graph around computes becomes an input."""
+        if self.outer is None or not name or name in self.made:
+            return self.aliases.get(name, name)
+        found = self.outer._resolve(name)
+        if found not in self.topology.inputs and self._find_constant(found) is None:
+            self.topology.input(found, None, None)
+        return found
+
+    def _visible(self, name: str) -> bool:
+        return name in self.made or (self.outer is not None and self.outer._visible(name))
 
     def _fresh(self, name: str) -> str:
         candidate, n = name, 1
@@ -215,6 +243,8 @@ class _Loader:
     def _signature(self, value: onnx.ValueInfoProto, role: str) -> Signature:
         what = f"{role} {value.name!r}"
         kind = value.type.WhichOneof("value")
+        if self.outer is not None and (kind != "tensor_type" or not value.type.tensor_type.elem_type):
+            return Signature(value.name, None, None)
         if kind != "tensor_type":
             if kind is None and role == "output":
                 return Signature(value.name, None, None)
@@ -224,6 +254,19 @@ class _Loader:
         dtype = dtype_of(tensor.elem_type, what) if tensor.elem_type or role == "input" else None
         shape = tuple(map(_dimension, tensor.shape.dim)) if tensor.HasField("shape") else None
         return Signature(value.name, dtype, shape)
+
+
+def reads_of(node: onnx.NodeProto) -> list[str]:
+    """Return the names that *node* reads, those of its bodies in the graph around it included."""
+    found = list(node.input)
+    for attribute in node.attribute:
+        if attribute.type == onnx.AttributeProto.GRAPH:
+            graph = attribute.g
+            made = {t.name for t in graph.initializer} | {v.name for v in graph.input}
+            made |= {name for inner in graph.node for name in inner.output}
+            read = [n for inner in graph.node for n in reads_of(inner)] + [v.name for v in graph.output]
+            found += [name for name in dict.fromkeys(read) if name and name not in made]
+    return found
 
 
 def _dimension(dim: onnx.TensorShapeProto.Dimension) -> Dimension:

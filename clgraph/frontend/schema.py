@@ -33,20 +33,25 @@ def opsets_of(model: onnx.ModelProto, label: str) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What ONNX says a node of one operator and version looks like: numbers of inputs, type codes of attributes."""
+    """What ONNX says a node of one operator and version looks like: numbers of inputs, type codes of attributes.
+
+    Attributes:
+        optional: Places of the inputs that may be absent.
+    """
 
     least: int
     most: int
     attributes: Mapping[str, int]
+    optional: frozenset[int] = frozenset()
 
     def problem(self, inputs: Sequence[str], attributes: Iterable[onnx.AttributeProto]) -> str | None:
         """Return what is wrong with a node that has these, ``None`` when nothing is."""
         if not self.least <= len(inputs) <= self.most:
             wanted = f"{self.least}" if self.least == self.most else f"{self.least} to {self.most}"
             return f"has {len(inputs)} inputs, not {wanted}"
-        if not all(inputs[: self.least]):
-            missing = inputs.index("")
-            return f"lacks input {missing}"
+        for i, name in enumerate(inputs[: self.least]):
+            if not name and i not in self.optional:
+                return f"lacks input {i}"
         for attribute in attributes:
             if attribute.type != self.attributes.get(attribute.name, attribute.type):
                 wanted = AttributeProto.AttributeType.Name(self.attributes[attribute.name])
@@ -105,7 +110,8 @@ class Importers:
             return max(known, default=None)
         # The stubs of onnx do not say that the type of an attribute is an integer.
         types = {name: int(a.type) for name, a in schema.attributes.items()}  # type: ignore[call-overload]
-        self._forms[domain, op_type] = Form(schema.min_input, schema.max_input, types)
+        absent = (i for i, p in enumerate(schema.inputs) if p.option == defs.OpSchema.FormalParameterOption.Optional)
+        self._forms[domain, op_type] = Form(schema.min_input, schema.max_input, types, frozenset(absent))
         return int(schema.since_version)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from clgraph.core.layout import Shape
-from clgraph.errors import ShapeError, UnsupportedError
+from clgraph.errors import ShapeError, UnknownValueError
 from clgraph.graph.primitive import Array
 
 Pads = tuple[tuple[int, int], ...]
@@ -15,11 +15,13 @@ Pads = tuple[tuple[int, int], ...]
 
 
 def known(values: Sequence[Array | None], slot: int, what: str) -> Array:
-    """Return the value of input *slot*; raises ``UnsupportedError`` that calls it *what* when it is not known."""
+    """Return the value of input *slot*; raises ``UnknownValueError`` that calls it *what* when it is not known."""
     value = values[slot] if slot < len(values) else None
     if value is None:
-        raise UnsupportedError(
-            f"input {slot} ({what}) must be known when the shapes are bound: a constant, or computed from shapes"
+        raise UnknownValueError(
+            f"input {slot} ({what}) must be known when the shapes are bound: a constant, or computed from shapes or "
+            "small inputs",
+            slot=slot,
         )
     return value
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clgraph.core.layout import Layout
 from clgraph.core.registry import Registry
+from clgraph.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from clgraph.graph.topology import Topology
 
 Array = NDArray[Any]
 
@@ -47,10 +51,14 @@ class Primitive(ABC):
         kind: Name of the operator, the same in files, dumps and options.
         elementwise: Whether output element i depends on input elements i (after broadcast) alone, so that the
             primitive can become a post-operation of its producer.
+        shapes_only: Whether the results depend on the shapes of the inputs, not on their elements.
+        data_dependent: Whether the shapes of the results depend on the elements of the inputs.
     """
 
     kind: ClassVar[str]
     elementwise: ClassVar[bool] = False
+    shapes_only: ClassVar[bool] = False
+    data_dependent: ClassVar[bool] = False
 
     @abstractmethod
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
@@ -76,6 +84,17 @@ class Primitive(ABC):
         """
         return Bound(self, tuple(range(len(inputs))))
 
+    def value_slots(self) -> tuple[int, ...]:
+        """Return the inputs whose values must be known when the shapes are bound; ``reads`` names them where it is."""
+        return tuple(range(1, 1 + len(getattr(self, "reads", ()))))
+
+    def inline(self, values: Sequence[Array | None]) -> Topology | None:
+        """Return what stands for the primitive where that depends on *values* that are known now, as an If's condition.
+
+        The inputs of the topology are the primitive's last ones, its outputs the primitive's.
+        """
+        return None
+
     def evaluate(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> tuple[Array, ...] | None:
         """Return the outputs when they are known and small (at most ``EVALUATED_ELEMENTS``), else ``None``."""
         if any(v is None for v in values) or any(out.count > EVALUATED_ELEMENTS for out in self.infer(inputs)):
@@ -94,6 +113,29 @@ class Primitive(ABC):
         """Print as ``kind(attribute=value, ...)``, leaving out attributes at their default."""
         shown = [f"{f.name}={_spell(v)}" for f in _fields(self) if (v := getattr(self, f.name)) != f.default]
         return f"{self.kind}({', '.join(shown)})" if shown else self.kind
+
+
+class DataDependent(Primitive):
+    """Base of primitives whose results have a shape that only their inputs' elements tell, such as ONNX's NonZero.
+
+    They are computed between the stages of a model (:mod:`clgraph.stages`), or while shapes are bound where everything
+    is known. Their inputs come as they are, without ``bind``.
+    """
+
+    __slots__ = ()
+
+    data_dependent: ClassVar[bool] = True
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        """Raise ``UnsupportedError``: layouts do not tell."""
+        raise UnsupportedError(
+            f"the shape of the result of {self.kind} depends on its inputs' elements: compile the topology, "
+            "which cuts it into stages, instead of building it"
+        )
+
+    def evaluate(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> tuple[Array, ...] | None:
+        """Return the outputs, of any size, when the inputs are known."""
+        return None if any(v is None for v in values) else self.reference(*(v for v in values if v is not None))
 
 
 def _fields(primitive: Primitive) -> tuple[Any, ...]:
@@ -137,6 +179,12 @@ class OnnxNode(Protocol):
 
     def emit(self, primitive: Primitive, *inputs: str, outputs: int = 1) -> tuple[str, ...]:
         """Add a layer of this node's origin and annotation; return the names of its outputs."""
+
+    def bodies(self, *attributes: str) -> tuple[tuple[Topology, ...], tuple[str, ...]]:
+        """Return the graphs that *attributes* hold, and the names that they read of the graph around.
+
+        These are the last inputs of every one of them, in the same order.
+        """
 
     def literal(self, array: Array) -> str:
         """Add a constant; return its name."""

@@ -10,12 +10,15 @@ import numpy as np
 
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout, Shape
-from clgraph.errors import InputError, ModelError, ShapeError, UnsupportedError
+from clgraph.errors import InputError, ModelError, ShapeError, UnknownValueError, UnsupportedError
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.program import Node, Program, Value
 
 Dimension = int | str | None
 """A size, the name of a symbolic size, or unknown. A repeated name is no constraint."""
+
+VALUE_ELEMENTS = 256
+"""Inputs of up to this many elements may decide sizes inside a model: their values are read when shapes are bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +50,7 @@ class Layer:
     annotation: str | None = None
 
 
-@dataclass
+@dataclass(eq=False)
 class Topology:
     """Inputs, constants, layers in execution order, and outputs.
 
@@ -70,10 +73,14 @@ class Topology:
     _made: set[str] = field(default_factory=set)
 
     def input(self, name: str, shape: Sequence[Dimension] | None, dtype: object = np.float32) -> str:
-        """Declare an input; a dimension may be a name or ``None``, and so may the whole shape. Returns *name*."""
+        """Declare an input; a dimension may be a name or ``None``, and so may the whole shape. Returns *name*.
+
+        The *dtype* ``None`` stays open: of what a body of control flow reads, it is known when the body is run.
+        """
         self._claim(name)
         dims = None if shape is None else tuple(shape)
-        self.inputs[name] = Signature(name, dtype if isinstance(dtype, DType) else DType.of(dtype), dims)
+        known = dtype if dtype is None or isinstance(dtype, DType) else DType.of(dtype)
+        self.inputs[name] = Signature(name, known, dims)
         return name
 
     def constant(self, name: str, array: Array) -> str:
@@ -137,27 +144,36 @@ class Topology:
             raise InputError(f"input {name!r}: a size in {list(bound)} is negative")
         return bound
 
-    def build(self, shapes: Mapping[str, Sequence[int]] | None = None) -> Program:
+    def build(
+        self, shapes: Mapping[str, Sequence[int]] | None = None, values: Mapping[str, Array] | None = None
+    ) -> Program:
         """Bind the input shapes, infer every layout and compute what depends on shapes alone.
+
+        Args:
+            values: What inputs will hold whose values decide sizes. They stay inputs, which nothing reads.
 
         Raises:
             InputError: *shapes* names no input, does not fit, or leaves a dimension open.
+            UnknownValueError: A size depends on a value that is not known; ``inputs`` names those that would tell.
             ShapeError, UnsupportedError: A layer does not fit its inputs; the message names it.
         """
-        shapes = shapes or {}
-        if unknown := sorted(set(shapes) - set(self.inputs)):
+        shapes, known = shapes or {}, values or {}
+        if unknown := sorted({*shapes, *known} - set(self.inputs)):
             raise InputError(f"no input is called {unknown[0]!r}; the inputs are {', '.join(map(repr, self.inputs))}")
         inputs = [Value(n, Layout(_dtype(s), self.shape_of(n, shapes))) for n, s in self.inputs.items()]
-        values = {v.name: v for v in inputs}
-        values |= {n: Value(n, Layout.of(a), constant=a) for n, a in self.constants.items()}
+        made = {v.name: v for v in inputs}
+        made |= {n: Value(n, Layout.of(a), constant=a) for n, a in (self.constants | dict(known)).items()}
         nodes: list[Node] = []
         for layer in self.layers:
             try:
-                nodes += _bind(layer, values)
+                nodes += _bind(layer, made)
             except (ShapeError, UnsupportedError) as error:
-                shapes_text = ", ".join(str(values[n].layout) for n in layer.inputs)
-                raise type(error)(f"node {layer.name!r} ({layer.primitive}) on ({shapes_text}): {error}") from error
-        return Program(inputs, [(name, values[source]) for name, source in self.outputs], nodes)
+                shapes_text = ", ".join(str(made[n].layout) for n in layer.inputs)
+                what = f"node {layer.name!r} ({layer.primitive}) on ({shapes_text}): {error}"
+                if isinstance(error, UnknownValueError):
+                    raise UnknownValueError(what, _deciding(made[error.value], nodes)) from error
+                raise type(error)(what) from error
+        return Program(inputs, [(name, made[source]) for name, source in self.outputs], nodes)
 
     def _claim(self, name: str) -> None:
         if name in self._made:
@@ -168,8 +184,13 @@ class Topology:
 def _bind(layer: Layer, values: dict[str, Value]) -> list[Node]:
     """Enter the layer's results into *values*; return its node, or none when the results are known already."""
     sources = [values[n] for n in layer.inputs]
+    if (body := layer.primitive.inline([v.constant for v in sources])) is not None:
+        return _inline(layer, body, values)
     layouts = [v.layout for v in sources]
-    bound = layer.primitive.bind(layouts, [v.constant for v in sources])
+    try:
+        bound = layer.primitive.bind(layouts, [v.constant for v in sources])
+    except UnknownValueError as error:
+        raise UnknownValueError(str(error), slot=error.slot, value=layer.inputs[error.slot]) from error
     kept = tuple(sources[i] for i in bound.keep)
     known = bound.primitive.evaluate([v.layout for v in kept], [v.constant for v in kept])
     if known is not None:
@@ -183,6 +204,49 @@ def _bind(layer: Layer, values: dict[str, Value]) -> list[Node]:
     node = Node(layer.name, bound.primitive, kept, outputs, len(kept), origin=layer.origin)
     node.annotation = layer.annotation
     return [node]
+
+
+def _inline(layer: Layer, body: Topology, values: dict[str, Value]) -> list[Node]:
+    """Bind the layers of *body* in place of *layer*, each named below it."""
+    names = dict(zip(body.inputs, layer.inputs[len(layer.inputs) - len(body.inputs) :], strict=True))
+    for name, array in body.constants.items():
+        names[name] = f"{layer.name}/{name}"
+        values[names[name]] = Value(names[name], Layout.of(array), constant=array)
+    nodes: list[Node] = []
+    for inner in body.layers:
+        names.update((name, f"{layer.name}/{name}") for name in inner.outputs)
+        renamed = Layer(
+            f"{layer.name}/{inner.name}",
+            inner.primitive,
+            tuple(names[n] for n in inner.inputs),
+            tuple(names[n] for n in inner.outputs),
+            tuple(dict.fromkeys((*layer.origin, *inner.origin))),
+            inner.annotation or layer.annotation,
+        )
+        nodes += _bind(renamed, values)
+    for outer, (_, name) in zip(layer.outputs, body.outputs, strict=False):
+        values[outer] = values[names[name]]
+    return nodes
+
+
+def _deciding(value: Value, nodes: Sequence[Node]) -> tuple[str, ...]:
+    """Return the inputs that *value* is computed from by *nodes*; none when one is larger than ``VALUE_ELEMENTS``."""
+    makers = {made: node for node in nodes for made in node.outputs}
+    found: dict[str, None] = {}
+    waiting, seen = [value], {value}
+    while waiting:
+        source = waiting.pop()
+        if source.constant is not None:
+            continue
+        if source in makers:
+            fresh = [v for v in makers[source].inputs if v not in seen]
+            waiting += fresh
+            seen.update(fresh)
+        elif source.layout.count > VALUE_ELEMENTS:
+            return ()
+        else:
+            found[source.name] = None
+    return tuple(found)
 
 
 def _dtype(signature: Signature) -> DType:

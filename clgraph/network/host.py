@@ -18,11 +18,12 @@ class Host:
 
     Attributes:
         arrays: Values whose memory is no device's.
+        places: The devices beside it.
     """
 
     def __init__(self, places: Mapping[str, Places]) -> None:
         """Work beside the devices of *places*."""
-        self._places = places
+        self.places = places
         self._in_flight: list[Array] = []
         self.arrays: dict[Value, Array] = {}
 
@@ -70,7 +71,7 @@ class Host:
     def _home(self, value: Value) -> Places | None:
         if value.buffer is None:
             raise ProgramError(f"{value.name} has no place in memory")
-        return self._places.get(value.buffer.placement)
+        return self.places.get(value.buffer.placement)
 
     def _send(self, places: Places, value: Value, memory: Array) -> None:
         self._in_flight.append(memory)

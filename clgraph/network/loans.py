@@ -1,7 +1,8 @@
-"""Inputs and constants that kernels read where the caller, or the program, has them."""
+"""Inputs, results and constants that kernels use where the caller, or the program, has them."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,6 +44,35 @@ def readable_in_place(program: Program, placement: str, info: DeviceInfo) -> lis
     ]
 
 
+def writable_in_place(program: Program, placement: str, info: DeviceInfo) -> list[Value]:
+    """Return the results of *program* that its nodes on *placement* can write where the caller wants them.
+
+    The device works on the host's memory, the result is one output, no node reads it, nothing shares its memory, it is
+    made by tile functions on *placement*, and it ends with a whole vector.
+    """
+    if "host_memory" not in info.features:
+        return []
+    sharing = Counter(v.buffer for v in program.values if v.buffer is not None)
+    named = Counter(v for _, v in program.outputs)
+    return [
+        v
+        for v in named
+        if v.layout.nbytes >= LEAST_BYTES
+        and v.layout.nbytes % ALIGNMENT == 0
+        and v.producer is not None
+        and not v.readers
+        and named[v] == 1
+        and v.buffer is not None
+        and sharing[v.buffer] == 1
+        and v.buffer.placement == v.producer.placement == placement
+        and _is_tiles(v.producer)
+    ]
+
+
+def _is_tiles(node: Node) -> bool:
+    return not is_in_place(node) and all(isinstance(s, Tile) for s in choice_of(node).plan().steps)
+
+
 def _takes_any_alignment(node: Node) -> bool:
     if is_in_place(node):
         return False
@@ -70,29 +100,40 @@ def _bytes_behind(array: Array) -> int:
 
 
 class Loan:
-    """One such input: its bank stands for the caller's array while a run reads it."""
+    """One such input or result: its bank stands for the caller's array during a run."""
 
     def __init__(self, value: Value, places: Places, executors: Iterable[TileExecutor]) -> None:
-        """Take a value of ``places.loans`` and what runs the steps that read it."""
+        """Take a value of ``places.loans`` and what runs the steps that use it."""
         self._places, self._bank, self._executors = places, places.loans[value], tuple(executors)
         self._own = places.banks[self._bank]
         self._view = places.view(value)
+        self._writes = value.producer is not None
 
-    def take(self, array: Array) -> None:
-        """Read a C-contiguous *array* where it lies; copy it where its address does not suit its elements."""
-        if array.flags.aligned:
-            memory = self._places.engine.lend(array)
-        else:
+    def take(self, array: Array) -> bool:
+        """Use *array* where it lies, and return whether that is so.
+
+        An input whose address does not suit its elements is copied; a result that is not contiguous or does not start
+        at a multiple of ``ALIGNMENT`` is left in the network's memory.
+        """
+        flags = array.flags
+        if self._writes and not (flags.c_contiguous and array.ctypes.data % ALIGNMENT == 0):
+            self._use(self._own)
+            return False
+        if not flags.aligned:
             assert self._view is not None
             self._view[...] = array
-            memory = self._own
-        self._use(memory)
+            self._use(self._own)
+            return False
+        self._use(self._places.engine.lend(array, writable=self._writes))
+        return True
 
     def give_back(self) -> None:
         """Forget the caller's array."""
         self._use(self._own)
 
     def _use(self, memory: Memory) -> None:
+        if memory is self._places.banks[self._bank]:
+            return
         self._places.banks[self._bank] = memory
         for executor in self._executors:
             executor.use_bank(self._bank, memory)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 import threading
 import time
@@ -11,24 +10,22 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import numpy as np
-
-from clgraph.errors import DeviceError, InputError, ProgramError
+from clgraph.errors import DeviceError, DeviceMemoryError, InputError, ProgramError
 from clgraph.graph.primitive import Array
-from clgraph.graph.program import Program, Stage, Value
+from clgraph.graph.program import Program, Stage
 from clgraph.graph.subgraph import subgraphs
 from clgraph.network.host import Host
-from clgraph.network.loans import Loan
 from clgraph.network.places import Places
 from clgraph.network.profile import Profile, SubgraphUse
 from clgraph.network.steps import Command, Segment, commands, join, ordered_steps
-from clgraph.network.tensors import constant_array, empty
 from clgraph.network.tiles import TileExecutor
 from clgraph.network.timing import timed_steps
+from clgraph.network.transfers import Feed, Held, Result, loan_of
 from clgraph.network.watch import Watcher, watched_steps
 from clgraph.runtime import executor as executors
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.host import HostEngine
+from clgraph.runtime.memory import Memory
 from clgraph.selector.library import Library, compose
 
 AnyEngine = Engine | HostEngine
@@ -47,6 +44,7 @@ class Network:
         *,
         poison: bool = False,
         library: Callable[[str, int], Library] = compose,
+        like: Network | None = None,
     ) -> None:
         """Allocate the memory of *program*, copy its constants, build and bind its kernels.
 
@@ -57,6 +55,7 @@ class Network:
                 follow each other), or ``auto``: persistent where the device can.
             library: Finds the libraries of tile functions by name and SIMD width.
             poison: Fill memory with NaN wherever it holds nothing (:mod:`clgraph.network.poison`): slow, for debugging.
+            like: A network of the same program and engines, whose constants are used instead of copies.
 
         Raises:
             ProgramError: The program is not planned, or an input or output is not laid out as NumPy's arrays.
@@ -69,11 +68,15 @@ class Network:
             if not value.layout.is_dense_plain:
                 raise ProgramError(f"{name!r} is {value.layout}; inputs and outputs of a program are plain and dense")
         self.program = program
+        self._arguments = (engines, executor, poison, library)
         self._lock = threading.Lock()
         used = {*program.arenas, *(n.placement for n in program)}
-        self._engines = {p: e for p, e in engines.items() if isinstance(e, Engine) and p in used}
+        self._engines = {p: e.beside() for p, e in engines.items() if isinstance(e, Engine) and p in used}
         self._failures = next((e.failures for e in self._engines.values()), ())
-        self._places = {p: Places.of(program, p, e) for p, e in self._engines.items()}
+        known: dict[str, Places] = {} if like is None else like._places
+        self._places: dict[str, Places] = {
+            p: Places.of(program, p, e, lends=not poison, like=known.get(p)) for p, e in self._engines.items()
+        }
         self._host = Host(self._places)
         self._runs, self._created = 0, Counter[str]()
         self._commands = self._create(library)
@@ -89,36 +92,68 @@ class Network:
             self._steps = poisoned_steps(program, self._commands, self._places, streams)
         else:
             self._steps = ordered_steps(self._launches, streams)
-        self._loans: list[Loan] = []
-        self._feeds = [(v.name, v.layout.shape, v.layout.dtype.numpy, self._writer(v)) for v in program.inputs]
+        tiles = {c.work.executor for c in self._commands if isinstance(c.work, Segment)}
+        self._feeds = [Feed(v, self._places, self._host, loan_of(v, self._places, tiles)) for v in program.inputs]
         self._names = frozenset(v.name for v in program.inputs)
-        self._results = [(name, self._reader(value)) for name, value in program.outputs]
+        self._results = [
+            Result(name, v, self._places, self._host, None if v in program.inputs else loan_of(v, self._places, tiles))
+            for name, v in program.outputs
+        ]
+        self._transfers: list[Feed | Result] = [*self._feeds, *self._results]
 
     def _create(self, library: Callable[[str, int], Library]) -> list[Command]:
         """Make and bind what runs the nodes; ``profile`` says how often that was done."""
         self._created.update(node.name for node in self.program)
         return commands(self.program, self._places, self._host, library)
 
-    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        """Return one new array an output.
+    def run(self, feeds: Mapping[str, Held], targets: Mapping[str, Held | None] | None = None) -> dict[str, Array]:
+        """Return one array an output.
+
+        Args:
+            feeds: An array an input, or memory of the input's device that holds its elements.
+            targets: The results to return, all by default: in the array or the memory given, which then is what is
+                returned, or with ``None`` in a new array. They overlap neither each other nor a constant.
 
         Raises:
             InputError: A feed is missing, unknown, or has another shape or element type than the program wants.
             DeviceError: A device failed, or the process was forked since the network was made.
+            DeviceMemoryError: There is no memory left for a copy or a result.
         """
         with self._lock:
-            return self._run(feeds, self._steps)
+            return self._run(feeds, self._steps, targets)
 
     def run_once(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Return the results of the only run: read-only, and where possible the network's memory itself.
 
         Raises as :meth:`run`.
         """
-        self._results = [(name, self._reader(value, keep=False)) for name, value in self.program.outputs]
-        results = self.run(feeds)
+        with self._lock:
+            results = self._run(feeds, self._steps, keep=False)
         for array in results.values():
             array.flags.writeable = False
         return results
+
+    @property
+    def transfers(self) -> dict[str, str]:
+        """What became of every input and result in the latest run, by name: used where it lies, or copied and how."""
+        return {t.name: t.how for t in self._transfers}
+
+    def clone(self) -> Network:
+        """Return a network of the same program with memory and a queue of its own, and the same constants.
+
+        Both may run at the same time. Raises as the constructor.
+        """
+        engines, executor, poison, library = self._arguments
+        return Network(self.program, engines, executor, poison=poison, library=library, like=self)
+
+    @property
+    def engine(self) -> Engine | None:
+        """The first OpenCL engine in use, ``None`` where everything runs on the host."""
+        return next(iter(self._engines.values()), None)
+
+    def holds(self, memory: Memory) -> bool:
+        """Whether *memory* can be read and written in a run."""
+        return self.engine is not None and self.engine.holds(memory)
 
     def profile(self, feeds: Mapping[str, Array]) -> Profile:
         """Run once with the clock on every command. Raises as :meth:`run`."""
@@ -132,7 +167,7 @@ class Network:
             clock.start()
             self._run(feeds, clock.steps)
             total = time.perf_counter() - clock.begin
-            return Profile(tuple(clock.times()), total, self._subgraphs())
+            return Profile(tuple(clock.times()), total, self.transfers, self._subgraphs())
 
     def _subgraphs(self) -> tuple[SubgraphUse, ...]:
         return tuple(
@@ -147,90 +182,50 @@ class Network:
             steps = watched_steps(self.program, self._commands, self._host, streams, watcher)
             return self._run(feeds, steps)
 
-    def _run(self, feeds: Mapping[str, Array], steps: Iterable[Callable[[], Any]]) -> dict[str, Array]:
+    def _run(
+        self,
+        feeds: Mapping[str, Held],
+        steps: Iterable[Callable[[], Any]],
+        targets: Mapping[str, Held | None] | None = None,
+        *,
+        keep: bool = True,
+    ) -> dict[str, Any]:
         for engine in self._engines.values():
             engine.check_process()
-        arrays = self._arrays(feeds)
+        if feeds.keys() != self._names:
+            raise InputError(_wrong_names([feed.name for feed in self._feeds], list(feeds)))
         over = False
         try:
-            for (_, _, _, write), array in zip(self._feeds, arrays, strict=True):
-                write(array)
+            held = [feed.checked(feeds[feed.name]) for feed in self._feeds]
+            wanted = [r for r in self._results if keep and (targets is None or r.name in targets)]
+            for result in wanted:
+                result.begin(None if targets is None else targets[result.name], held)
+            for feed, given in zip(self._feeds, held, strict=True):
+                feed.write(given)
             for step in steps:
                 step()
             self._finish()
             over = True
             self._check()
             self._runs += 1
-            results = {name: read() for name, read in self._results}
+            if not keep:
+                return {r.name: r.view() for r in self._results}
+            return {r.name: r.end() for r in wanted}
         except self._failures as error:
             raise DeviceError(f"the device failed while running: {error}") from error
+        except MemoryError as error:
+            if isinstance(error, DeviceMemoryError):
+                raise
+            raise DeviceMemoryError(f"the host has no memory left to run the model: {error}") from error
         finally:
-            # Whatever was raised: nothing may be in flight when the arrays it reads go away.
+            # Whatever was raised: nothing may be in flight when the arrays it uses go away.
             if not over:
                 with contextlib.suppress(DeviceError):
                     self._finish()
+                    self._check()
             self._host.forget()
-            for loan in self._loans:
-                loan.give_back()
-        return results
-
-    def _arrays(self, feeds: Mapping[str, Array]) -> list[Array]:
-        """Return the feeds, each C-contiguous, in the order of the inputs."""
-        if feeds.keys() != self._names:
-            raise InputError(_wrong_names([name for name, *_ in self._feeds], list(feeds)))
-        found = []
-        for name, shape, dtype, _ in self._feeds:
-            array = feeds[name]
-            if not isinstance(array, np.ndarray):
-                raise InputError(f"input {name!r} is a {type(array).__name__}, not a NumPy array")
-            if array.shape != shape or array.dtype != dtype:
-                given = f"{array.dtype} {list(array.shape)}"
-                raise InputError(f"input {name!r} wants {dtype} {list(shape)}, not {given}")
-            found.append(array if array.flags.c_contiguous else np.ascontiguousarray(array))
-        return found
-
-    def _writer(self, value: Value) -> Callable[[Array], None]:
-        if value.buffer is None:
-            return lambda array: None
-        if (places := self._places.get(value.buffer.placement)) is not None:
-            if value in places.loans:
-                executors = {c.work.executor for c in self._commands if isinstance(c.work, Segment)}
-                self._loans.append(Loan(value, places, (e for e in executors if e.engine is places.engine)))
-                return self._loans[-1].take
-            if (view := places.view(value)) is not None:
-                return functools.partial(np.copyto, view)
-            return lambda array: places.write(value, array)
-        return lambda array: self._host.put(value, array)
-
-    def _reader(self, value: Value, *, keep: bool = True) -> Callable[[], Array]:
-        """Return what reads a result: into a new array, or without *keep* maybe as the memory that it lies in."""
-        shape, dtype = value.layout.shape, value.layout.dtype.numpy
-        places = None if value.buffer is None else self._places.get(value.buffer.placement)
-
-        view = None if places is None or value.constant is not None else places.view(value)
-
-        def from_view() -> Array:
-            assert view is not None
-            if not keep:
-                return view
-            array = empty(shape, dtype)
-            np.copyto(array, view)
-            return array
-
-        def from_device() -> Array:
-            array = empty(shape, dtype)
-            if places is not None:
-                places.read_into(value, array)
-            return array
-
-        def from_host() -> Array:
-            array = empty(shape, dtype)
-            array[...] = constant_array(value) if value.constant is not None else self._host.get(value)
-            return array
-
-        if places is None or value.constant is not None:
-            return from_host
-        return from_device if view is None else from_view
+            for transfer in self._transfers:
+                transfer.release()
 
     def _joins(self, placement: str, tiles: TileExecutor) -> bool:
         """Whether consecutive tile steps are run as one launch; notes why not."""

@@ -10,7 +10,7 @@ import numpy as np
 from clgraph.errors import ProgramError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Node, Program, Value
-from clgraph.network.loans import readable_in_place, stays
+from clgraph.network.loans import readable_in_place, stays, writable_in_place
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.memory import Memory
 from clgraph.selector.descriptor import Ref
@@ -31,7 +31,8 @@ class Places:
     Attributes:
         banks: What a bank number means.
         fixed: (bank, offset) of constants.
-        loans: Inputs of the program that are read where the caller has them, with the bank that stands for the array.
+        loans: Inputs that are read, and results that are written, where the caller has them, with the bank that stands
+            for the array.
     """
 
     engine: Engine
@@ -40,11 +41,18 @@ class Places:
     fixed: dict[Value, tuple[int, int]] = field(default_factory=dict)
     loans: dict[Value, int] = field(default_factory=dict)
     _left: list[Array] = field(default_factory=list)
+    _shared: list[Memory] = field(default_factory=list)
     _tables: dict[tuple[int, ...], Memory] = field(default_factory=dict)
 
     @staticmethod
-    def of(program: Program, placement: str, engine: Engine) -> Places:
+    def of(
+        program: Program, placement: str, engine: Engine, *, lends: bool = True, like: Places | None = None
+    ) -> Places:
         """Allocate the memory of *placement* and copy the constants that its nodes read.
+
+        Args:
+            lends: Let results be written where the caller wants them; else all lie in the arena.
+            like: Places of the same program, whose constants are used instead of copies.
 
         Raises:
             DeviceMemoryError: The device cannot hold it.
@@ -54,14 +62,25 @@ class Places:
         size = engine.info.max_alloc // UNIT * UNIT
         parts = [min(size, total - start) for start in range(0, max(total, 1), size)]
         places = Places(engine, [engine.allocate(part, "the arena of activations") for part in parts], size)
-        nodes = [n for n in program if n.placement == placement]
-        constants = dict.fromkeys(v for n in nodes for v in n.inputs if v.constant is not None)
-        if "host_memory" in engine.info.features:
-            places._leave([v for v in constants if stays(v)])
-        places._pack([v for v in constants if v not in places.fixed], size, "constants")
+        if like is None:
+            nodes = [n for n in program if n.placement == placement]
+            constants = dict.fromkeys(v for n in nodes for v in n.inputs if v.constant is not None)
+            if "host_memory" in engine.info.features:
+                places._leave([v for v in constants if stays(v)])
+            places._pack([v for v in constants if v not in places.fixed], size, "constants")
+            places._shared = places.banks[len(parts) :]
+        else:
+            places.fixed = dict(like.fixed)
+            places.banks += like._shared
+            places._shared, places._left, places._tables = like._shared, like._left, like._tables
         for value in readable_in_place(program, placement, engine.info)[: BANKS - len(places.banks)]:
             places.loans[value] = len(places.banks)
             places.banks.append(engine.allocate(value.layout.nbytes, f"input {value.name!r}"))
+        for value in writable_in_place(program, placement, engine.info)[: BANKS - len(places.banks)] if lends else ():
+            view = places.view(value)
+            assert view is not None
+            places.loans[value] = len(places.banks)
+            places.banks.append(engine.lend(view, writable=True))
         return places
 
     def at(self, value: Value) -> tuple[int, int]:

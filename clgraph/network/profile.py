@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -97,10 +97,14 @@ class Profile:
 
     Launches are waited for one by one, so that the total is larger than that of a plain run. Tile steps that run in one
     launch are timed from inside it.
+
+    Attributes:
+        transfers: What became of each input and result, by name: used where it lies, or copied and how.
     """
 
     commands: tuple[NodeTime, ...]
     total: float
+    transfers: Mapping[str, str] = field(default_factory=dict)
     subgraphs: tuple[SubgraphUse, ...] = ()
 
     @property
@@ -141,7 +145,8 @@ class Profile:
     def __str__(self) -> str:
         rows = sorted(self.commands, key=lambda c: -c.seconds)
         lines = [f"{c.seconds * 1e6:10.1f} us  {c.what:28} {c.node}" for c in rows]
-        return "\n".join([*lines, f"{self.seconds * 1e6:10.1f} us  in all"])
+        lines.append(f"{self.seconds * 1e6:10.1f} us  in all")
+        return "\n".join([*lines, *(f"{name}: {how}" for name, how in self.transfers.items())])
 
 
 @dataclass(frozen=True, slots=True)

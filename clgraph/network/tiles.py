@@ -79,8 +79,8 @@ class TileExecutor:
         self._banks = places.banks
         self._times: Memory | None = None
         self._kernels: dict[tuple[int, int, bool], BoundKernel] = {}
-        self._readers = {
-            bank: [i for i, (node, _) in enumerate(table.steps) if value in node.inputs]
+        self._users = {
+            bank: [i for i, (node, _) in enumerate(table.steps) if value in (*node.inputs, *node.outputs)]
             for value, bank in places.loans.items()
         }
 
@@ -119,9 +119,9 @@ class TileExecutor:
         return kernel, (workers,), (1,)
 
     def use_bank(self, bank: int, memory: Memory) -> None:
-        """Let what reads input bank *bank* find *memory* there, which lives until the runs with it are over."""
+        """Let what uses the lent bank *bank* find *memory* there, which lives until the runs with it are over."""
         for (first, last, _), kernel in self._kernels.items():
-            if any(first <= step < last for step in self._readers[bank]):
+            if any(first <= step < last for step in self._users[bank]):
                 kernel.set(FIRST_BANK + bank, memory)
 
     def spoil(self, byte: int) -> None:

@@ -9,7 +9,6 @@ from clgraph.ops.convolution_blocks import half_cycles
 from clgraph.ops.convolution_tiles import TILE
 from clgraph.ops.copy_tiles import Axis, broadcast_pitches, merge
 from clgraph.ops.matmul_tiles import GROUP, widest_instance
-from clgraph.ops.softmax_tiles import VECTOR_SECONDS
 from clgraph.ops.tile_cost import Split, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.ops.tile_geometry import LANES, post_refusal
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor
@@ -100,7 +99,7 @@ def _row_seconds(q: Query[Attention]) -> float:
     nb, count = widest.nb, min(widest.rows, rows)
     steps = -(-keys // GROUP) * depth + -(-width // GROUP) * keys
     product = steps * half_cycles(nb, count) / count * (GROUP // LANES // nb) * 2 * LANES / worker_flops(q.device)
-    return product + -(-keys // LANES) * VECTOR_SECONDS
+    return product + -(-keys // LANES) * q.device.costs.unit("softmax.vector")
 
 
 def _tickets(q: Query[Attention], batch: int) -> Split:
@@ -141,7 +140,7 @@ class AttentionRows(Implementation[Attention]):
     def cost(cls, q: Query[Attention]) -> float:
         batch, rows = _batch(q), q.primitive.sizes(q.own)[0]
         count = 1 if isinstance(batch, str) else batch.count
-        traffic = sum(x.nbytes for x in (*q.own, q.outputs[0])) / 4
+        traffic = sum(x.nbytes for x in (*q.own, q.outputs[0]))
         return step_seconds(q.device, _row_seconds(q) * rows * count, traffic, _tickets(q, count).parts * count)
 
     @classmethod

@@ -5,8 +5,7 @@ from __future__ import annotations
 from clgraph.core.format import feature_blocked
 from clgraph.ops.concat import Concat
 from clgraph.ops.convolution_tiles import TILE, operand_proposals
-from clgraph.ops.copy_tiles import PIECE, VECTOR_SECONDS
-from clgraph.ops.reorder_tiles import MOVE_BYTES_PER_SECOND
+from clgraph.ops.copy_tiles import PIECE
 from clgraph.ops.tile_cost import split, step_seconds, ticket_seconds
 from clgraph.ops.tile_geometry import LANES, Planes, blocked_posts, blocked_refusal, planes, post_refusal
 from clgraph.selector.descriptor import Descriptor, Int, Pointer, PostStep, Ref, descriptor
@@ -66,9 +65,10 @@ class ConcatFsv16(Implementation[Concat]):
     @classmethod
     def cost(cls, q: Query[Concat]) -> float:
         moved = 2 * q.outputs[0].nbytes
-        vectors = q.outputs[0].nbytes / 4 / LANES * len(q.post) * VECTOR_SECONDS
-        one = step_seconds(q.device, moved / MOVE_BYTES_PER_SECOND + vectors, moved / 2, 8 * q.device.workers)
-        return one + (q.arity - 1) * q.device.launch_seconds / 4
+        vectors = q.outputs[0].nbytes / 4 / LANES * len(q.post) * q.device.costs.unit("copy.vector")
+        work = moved * q.device.costs.unit("move.byte") + vectors
+        one = step_seconds(q.device, work, moved, 8 * q.device.workers)
+        return one + (q.arity - 1) * q.device.costs.step_seconds
 
     @classmethod
     def plan(cls, q: Query[Concat]) -> Plan:
@@ -90,7 +90,7 @@ def _part(device: DeviceInfo, slot: int, x: Planes, y: Planes, start: int, post:
     row_pieces = -(-width // PIECE)
     first, end = start // LANES, start + x.channels
     blocks = -(-end // LANES) - first
-    one = min(width, PIECE) * VECTOR_SECONDS * (2 + len(post))
+    one = min(width, PIECE) * device.costs.unit("copy.vector") * (2 + len(post))
     strips = split(height * row_pieces, one, ticket_seconds(one * row_pieces * height * y.batch * blocks, device), 1)
     top, bottom, left, right = y.halo
     out = y.at("out0")

@@ -139,7 +139,7 @@ class ConvTransposeFsv16(Implementation[ConvTranspose]):
         block = _block(q)
         groups = n * -(-c // LANES) // block.nb
         rows = spatial[0] if len(spatial) == 2 else 1
-        traffic = sum(x.nbytes for x in (*q.inputs, *q.outputs)) / 4
+        traffic = sum(x.nbytes for x in (*q.inputs, *q.outputs))
         work = _row_seconds(q, block) * rows * groups
         return step_seconds(q.device, work, traffic, _strips(q, block).parts * groups)
 

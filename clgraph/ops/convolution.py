@@ -34,6 +34,8 @@ class Convolution(Primitive):
         auto_pad: ONNX's rule for the pads; ``""`` once bound.
         bands: What is known of the weights of one group: zeros outside of so many equal blocks on their diagonal, which
             an implementation may leave out. They were groups once, too narrow to be computed apart.
+        shuffled: The diagonal is that of shuffled input channels: channel ``s * n + i`` of x, in so many ranges of n,
+            has place ``i * shuffled + s`` on it.
     """
 
     strides: tuple[int, ...] = ()
@@ -42,6 +44,7 @@ class Convolution(Primitive):
     groups: int = 1
     auto_pad: str = ""
     bands: int = 1
+    shuffled: int = 1
 
     kind: ClassVar[str] = "convolution"
 

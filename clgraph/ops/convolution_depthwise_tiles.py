@@ -49,10 +49,6 @@ def _micro(q: Query[Convolution]) -> Micro:
     return Micro.of(_FILE, K=kernel[0], S=p.strides[-1], UR=ur)
 
 
-TAP_SECONDS = 0.25e-9
-"""One product of a 16-channel vector, from the first-level cache."""
-
-
 @descriptor("depthwise_fsv16", micros=("micro_depthwise",))
 class DepthwiseFsv16Desc(Descriptor):
     """Fields as in ``depthwise_fsv16.cl``."""
@@ -88,8 +84,8 @@ class DepthwiseFsv16Desc(Descriptor):
 
 
 def _row_seconds(q: Query[Convolution]) -> float:
-    scale = 16 / min(16, q.device.simd)
-    return q.outputs[0].shape[-1] * (prod(q.inputs[1].shape[2:]) + 6) * TAP_SECONDS * scale
+    taps = prod(q.inputs[1].shape[2:]) + 6
+    return q.outputs[0].shape[-1] * taps * q.device.costs.unit("convolution.depthwise.tap")
 
 
 def _strips(q: Query[Convolution]) -> Split:
@@ -134,7 +130,7 @@ class DepthwiseFsv16(Implementation[Convolution]):
         n, c, *spatial = q.outputs[0].shape
         blocks = n * -(-c // LANES)
         work = _row_seconds(q) * blocks * prod(spatial[:-1])
-        traffic = (q.inputs[0].nbytes + q.outputs[0].nbytes) / 4
+        traffic = q.inputs[0].nbytes + q.outputs[0].nbytes
         return step_seconds(q.device, work, traffic, _strips(q).parts * blocks)
 
     @classmethod

@@ -136,7 +136,7 @@ class ConvPlanar(Implementation[Convolution]):
         out = planes(q.outputs[0]) if not q.outputs[0].format.is_plain else None
         rows = q.outputs[0].shape[2] if q.outputs[0].rank == 4 else 1
         batch = out.batch if out else q.outputs[0].shape[0]
-        traffic = sum(x.nbytes for x in (*q.inputs, *q.outputs)) / 4
+        traffic = sum(x.nbytes for x in (*q.inputs, *q.outputs))
         return step_seconds(q.device, _work(q) * rows * batch, traffic, _strips(q).parts * batch)
 
     @classmethod

@@ -10,7 +10,7 @@ from clgraph.core.format import Format
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.convolution_blocks import BLOCKED, Block, best_block, ids
 from clgraph.ops.convolution_tiles import TILE, square, weights_refusal
-from clgraph.ops.staging import VECTOR_SECONDS, staged_formats, staging
+from clgraph.ops.staging import staged_formats, staging
 from clgraph.ops.tile_cost import Split, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.ops.tile_geometry import (
     LANES,
@@ -163,10 +163,15 @@ def _flat(q: Query[Convolution], x: Planes, y: Planes) -> bool:
     return not gaps and all(row == pixel * y.width for _, _, row, pixel, _ in operands)
 
 
+def _vector_seconds(q: Query[Convolution]) -> float:
+    """Return the time of staging one vector; one operation of the list takes as long."""
+    return q.device.costs.unit("staging.vector") * (1 + len(staging(q).rest))
+
+
 def _row_seconds(q: Query[Convolution], s: Strips) -> float:
     """Return one worker's time for an output row of every channel, what it stages included."""
     multiply = s.block.cost * q.inputs[1].shape[1] * prod(s.kernel) * 2 * LANES / worker_flops(q.device)
-    staged = s.step[0] * s.width * s.step[1] * s.blocks * VECTOR_SECONDS * (1 + len(staging(q).rest))
+    staged = s.step[0] * s.width * s.step[1] * s.blocks * _vector_seconds(q)
     return multiply + staged
 
 
@@ -244,7 +249,7 @@ class ConvStaged(Implementation[Convolution]):
     @classmethod
     def cost(cls, q: Query[Convolution]) -> float:
         s, batch = _strips(q), q.outputs[0].shape[0]
-        traffic = sum(x.nbytes for x in (*q.inputs, *q.outputs)) / 4
+        traffic = sum(x.nbytes for x in (*q.inputs, *q.outputs))
         return step_seconds(
             q.device, _row_seconds(q, s) * s.height * batch, traffic, s.rows.parts * s.chunks.parts * batch
         )

@@ -65,6 +65,7 @@ class ConvFsv16Desc(Descriptor):
     channels: Int
     band_in: Int
     band_out: Int
+    shuffled: Int
     outputs: Int
     kernel_y: Int
     kernel_x: Int
@@ -217,11 +218,9 @@ def _reached(q: Query[Convolution], s: Shape) -> float:
     bands, outputs = q.primitive.bands, q.outputs[0].shape[1]
     if bands == 1:
         return 1.0
-    each, width, found = outputs // bands, s.block.nb * LANES, 0
-    for first in range(0, outputs, width):
-        begin = first // each * (s.channels // bands) // LANES * LANES
-        found += ((min(first + width, outputs) - 1) // each + 1) * (s.channels // bands) - begin
-    return found / (s.channels * -(-outputs // width))
+    each, width = outputs // bands, s.block.nb * LANES
+    met = [(min(first + width, outputs) - 1) // each + 1 - first // each for first in range(0, outputs, width)]
+    return sum(met) / (bands * len(met))
 
 
 def _tickets(q: Query[Convolution], s: Shape) -> Tickets:
@@ -255,6 +254,8 @@ class ConvFsv16(Implementation[Convolution]):
         groups = q.primitive.groups
         if groups > 1 and q.primitive.bands > 1:
             return "serves groups or bands, not both"
+        if q.primitive.bands > 1 and x.nbytes > 1 << 32:
+            return f"counts the floats of an image with bands in 32 bits, and the input has {x.nbytes} bytes"
         if groups > 1 and (x.shape[1] // groups % LANES or out.shape[1] // groups % LANES):
             return f"serves groups of whole {LANES}-channel blocks, not {x.shape[1]} channels in {groups} groups"
         return (
@@ -289,7 +290,7 @@ class ConvFsv16(Implementation[Convolution]):
         s = _shape(q)
         batch = s.y.batch
         work = _seconds(q, s) * s.height * q.primitive.groups * batch
-        traffic = sum(x.nbytes for x in (*q.inputs, *q.outputs)) / 4
+        traffic = sum(x.nbytes for x in (*q.inputs, *q.outputs))
         return step_seconds(q.device, work, traffic, _tickets(q, s).count * batch)
 
     @classmethod
@@ -330,6 +331,7 @@ class ConvFsv16(Implementation[Convolution]):
             channels=s.channels,
             band_in=s.channels // p.bands if p.bands > 1 else 0,
             band_out=y.channels // p.bands if p.bands > 1 else 0,
+            shuffled=p.shuffled,
             outputs=y.channels,
             kernel_y=s.kernel[0],
             kernel_x=s.kernel[1],
@@ -358,4 +360,5 @@ class ConvFsv16(Implementation[Convolution]):
             low=registers.low,
             high=registers.high,
         )
-        return Plan((Tile("conv_fsv16", desc, t.count * y.batch, post=blocked_posts(q, registers.taken)),))
+        listed = 3 * 4 * x.channels if p.bands > 1 else 0
+        return Plan((Tile("conv_fsv16", desc, t.count * y.batch, listed, blocked_posts(q, registers.taken)),))

@@ -34,9 +34,6 @@ from clgraph.selector.query import DeviceInfo, Query
 EDGE = 4
 """Pixels of the result along a tile; the tile of the input has two more."""
 
-INPUT_HALF_CYCLES, OUTPUT_HALF_CYCLES = 340.0, 300.0
-"""Time to transform one tile of 16 channels, in half-cycles like ``half_cycles`` of a core with 512-bit units."""
-
 PREFETCHED = 1 << 16
 """Bytes of weights on their way from memory, or in the second-level cache and not yet used."""
 
@@ -200,16 +197,16 @@ def _form(
         return None
     wide = widths(device.simd, BLOCKED, 1, nb)
     rows = tiles // size * row_cost(size, nb, wide, channels) + row_cost(tiles % size, nb, wide, channels)
-    products = POSITIONS * channels * groups * rows
-    second = 2 * LANES / worker_flops(device)
-    into, out_of = INPUT_HALF_CYCLES * tiles * planes_in, OUTPUT_HALF_CYCLES * tiles * planes_out
+    products = POSITIONS * channels * groups * rows * 2 * LANES / worker_flops(device)
+    into = tiles * planes_in * device.costs.unit("winograd.input")
+    out_of = tiles * planes_out * device.costs.unit("winograd.output")
     seconds = 1.25 * weights / device.bytes_per_second if weights > CACHED_WEIGHTS else 0.0
     if fused:
-        seconds += step_seconds(device, (into + products + out_of) * second, moved / 4, form.spans)
+        seconds += step_seconds(device, into + products + out_of, moved, form.spans)
     else:
         v = 4 * POSITIONS * planes_in * LANES * tiles
-        seconds += step_seconds(device, into * second, (moved + v) / 4, blocks * planes_in)
-        seconds += step_seconds(device, (products + out_of) * second, (moved + v) / 4, groups * form.spans)
+        seconds += step_seconds(device, into, moved + v, blocks * planes_in)
+        seconds += step_seconds(device, products + out_of, moved + v, groups * form.spans)
     return Form(fused, nb, groups, size, blocks, form.each, seconds)
 
 
@@ -382,5 +379,5 @@ class ConvWinograd(Implementation[Convolution]):
 
 def _runs(device: DeviceInfo, planes_in: int, form: Form) -> Split:
     """Cut the channel blocks of a block of tiles into tickets."""
-    one = INPUT_HALF_CYCLES * form.size * 2 * LANES / worker_flops(device)
+    one = form.size * device.costs.unit("winograd.input")
     return split(planes_in, one, ticket_seconds(one * planes_in * form.blocks, device), 1)

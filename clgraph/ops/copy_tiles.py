@@ -17,9 +17,6 @@ from clgraph.selector.query import DeviceInfo, Query
 PIECE = 128
 """Vectors of 16 floats that are copied before the list is applied to them: 8 KB stay in the first-level cache."""
 
-VECTOR_SECONDS = 2.0e-9
-"""One vector copied, or one cheap operation applied to it."""
-
 
 @descriptor("copy_fsv16")
 class CopyFsv16Desc(Descriptor):
@@ -72,7 +69,7 @@ def copy_fsv16(q: Query[Any], slot: int, post: tuple[PostStep, ...]) -> Tile:
     flat = x.one_row and y.one_row and not any(y.halo) and rows_alike
     height, width = (1, y.height * y.width) if flat else (y.height, y.width)
     row_pieces = -(-width // PIECE)
-    one = min(width, PIECE) * VECTOR_SECONDS * (1 + len(post))
+    one = min(width, PIECE) * q.device.costs.unit("copy.vector") * (1 + len(post))
     wanted = ticket_seconds(one * row_pieces * height * y.batch * y.blocks, q.device)
     strips = split(height * row_pieces, one, wanted, 1)
     top, bottom, left, right = y.halo
@@ -174,7 +171,8 @@ def rows_tile(inp: Ref, out: Ref, rows: Rows, device: DeviceInfo, post: tuple[Po
     width = rows.width.size
     row_pieces = -(-width // (PIECE * LANES))
     pieces = rows.images.size * rows.rows.size * row_pieces
-    one = -(-min(width, PIECE * LANES) // LANES) * VECTOR_SECONDS * (1 + len(post))
+    vector = device.costs.unit("copy.vector") * (1 + len(post))
+    one = -(-min(width, PIECE * LANES) // LANES) * vector
     tickets = split(pieces, one, ticket_seconds(one * pieces, device), device.workers)
     desc = CopyRowsDesc(
         inp=inp,

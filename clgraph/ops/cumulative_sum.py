@@ -36,6 +36,9 @@ class CumulativeSum(Primitive):
         axis = known_ints(values, 1, "axis")[0] if self.axis is None else self.axis
         return Bound(replace(self, axis=positive_axis(axis, inputs[0].rank)), (0,))
 
+    def value_slots(self) -> tuple[int, ...]:
+        return (1,) if self.axis is None else ()
+
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         return (inputs[0].plain(),)
 

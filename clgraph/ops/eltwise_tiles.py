@@ -8,7 +8,7 @@ from typing import Any
 from clgraph.core.format import Format, feature_blocked
 from clgraph.ops.activation import Activation
 from clgraph.ops.convolution_tiles import TILE, operand_proposals
-from clgraph.ops.copy_tiles import VECTOR_SECONDS, as_rows, copy_fsv16, copy_rows, row_pitches
+from clgraph.ops.copy_tiles import as_rows, copy_fsv16, copy_rows, row_pitches
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.tile_cost import step_seconds
 from clgraph.ops.tile_geometry import LANES, blocked_posts, blocked_refusal, operand_pitches, post_refusal
@@ -37,8 +37,9 @@ def _own_step(q: Query[Any], slot: int, pitches: tuple[int, int, int, int, int])
 
 def _cost(q: Query[Any]) -> float:
     vectors = q.outputs[0].nbytes / 4 / LANES
-    moved = sum(x.nbytes for x in (*q.inputs, *q.outputs)) / 4
-    return step_seconds(q.device, vectors * VECTOR_SECONDS * (2 + len(q.post)), moved, 8 * q.device.workers)
+    moved = sum(x.nbytes for x in (*q.inputs, *q.outputs))
+    work = vectors * q.device.costs.unit("copy.vector") * (2 + len(q.post))
+    return step_seconds(q.device, work, moved, 8 * q.device.workers)
 
 
 class Blocked(Implementation[Any]):

@@ -36,6 +36,9 @@ class Fill(Primitive):
     def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
         return Bound(self if self.shape is not None else replace(self, shape=known_ints(values, 0, "shape")), ())
 
+    def value_slots(self) -> tuple[int, ...]:
+        return (0,) if self.shape is None else ()
+
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         return (Layout(self.dtype, self.shape or ()),)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import prod
 
 from clgraph.core.dtype import DType
-from clgraph.ops.copy_tiles import VECTOR_SECONDS
 from clgraph.ops.gather import Gather
 from clgraph.ops.tile_cost import Split, split, step_seconds, ticket_seconds
 from clgraph.selector.descriptor import Descriptor, Int, Pointer, Ref, descriptor
@@ -15,9 +14,6 @@ from clgraph.selector.query import Query
 
 WORD = 4
 """Bytes that are moved at once."""
-
-ROW_SECONDS = 1.0e-8
-"""What a row costs beside its copy: an index, and a line of memory that nothing has fetched."""
 
 
 @descriptor("gather_rows")
@@ -41,7 +37,9 @@ def _row_bytes(q: Query[Gather]) -> int:
 
 
 def _row_seconds(q: Query[Gather]) -> float:
-    return ROW_SECONDS + -(-_row_bytes(q) // 64) * VECTOR_SECONDS
+    """Return the time of an index, a line of memory that nothing has fetched, and the copy."""
+    unit = q.device.costs.unit
+    return unit("gather.row") + -(-_row_bytes(q) // 64) * unit("copy.vector")
 
 
 def _tickets(q: Query[Gather]) -> Split:

@@ -16,9 +16,6 @@ from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.post import post_steps
 from clgraph.selector.query import Query
 
-VECTOR_SECONDS = 5.0e-9
-"""Mean, variance and scaling of 16 floats."""
-
 
 @descriptor("normalize_rows")
 class NormalizeRowsDesc(Descriptor):
@@ -40,9 +37,14 @@ def _width(q: Query[LayerNormalization]) -> int:
     return prod(q.inputs[0].shape[q.primitive.axis :])
 
 
+def _vector_seconds(q: Query[LayerNormalization]) -> float:
+    """Return the time of mean, variance and scaling of 16 floats."""
+    return q.device.costs.unit("layer_normalization.vector")
+
+
 def _tickets(q: Query[LayerNormalization]) -> Split:
     width = _width(q)
-    count, row = q.inputs[0].count // max(1, width), (-(-width // LANES) + 4) * VECTOR_SECONDS
+    count, row = q.inputs[0].count // max(1, width), (-(-width // LANES) + 4) * _vector_seconds(q)
     return split(count, row, ticket_seconds(row * count, q.device), q.device.workers)
 
 
@@ -83,7 +85,7 @@ class NormalizeRows(Implementation[LayerNormalization]):
     @classmethod
     def cost(cls, q: Query[LayerNormalization]) -> float:
         vectors = q.inputs[0].count // _width(q) * (-(-_width(q) // LANES) + 4)
-        return step_seconds(q.device, vectors * VECTOR_SECONDS, q.inputs[0].nbytes / 2, _tickets(q).parts)
+        return step_seconds(q.device, vectors * _vector_seconds(q), 2 * q.inputs[0].nbytes, _tickets(q).parts)
 
     @classmethod
     def plan(cls, q: Query[LayerNormalization]) -> Plan:

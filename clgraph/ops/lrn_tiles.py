@@ -14,9 +14,6 @@ from clgraph.selector.query import Query
 PIECE = 32
 """Pixels whose squares lie in scratch at a time: 6 KB stay in the first-level cache."""
 
-TAP_SECONDS, ROOT_SECONDS, POWER_SECONDS = 0.6e-9, 12.0e-9, 60.0e-9
-"""One channel of a window, and the power, of a vector."""
-
 
 @descriptor("lrn_fsv16")
 class LrnFsv16Desc(Descriptor):
@@ -50,8 +47,10 @@ class LrnFsv16Desc(Descriptor):
     bias: Float
 
 
-def _vector_seconds(p: Lrn) -> float:
-    return (p.size + 3) * TAP_SECONDS + (ROOT_SECONDS if p.beta == 0.75 else POWER_SECONDS)
+def _vector_seconds(q: Query[Lrn]) -> float:
+    """Return the time of a window's channels and of the power, of a vector."""
+    unit = q.device.costs.unit
+    return (q.primitive.size + 3) * unit("lrn.tap") + unit("lrn.root" if q.primitive.beta == 0.75 else "lrn.power")
 
 
 @implements(Lrn, name="lrn.fsv16", serves=TILE)
@@ -73,8 +72,8 @@ class LrnFsv16(Implementation[Lrn]):
     @classmethod
     def cost(cls, q: Query[Lrn]) -> float:
         vectors = q.outputs[0].nbytes / 4 / LANES
-        traffic = sum(x.nbytes for x in (*q.inputs, *q.outputs)) / 4
-        return step_seconds(q.device, vectors * _vector_seconds(q.primitive), traffic, 8 * q.device.workers)
+        traffic = sum(x.nbytes for x in (*q.inputs, *q.outputs))
+        return step_seconds(q.device, vectors * _vector_seconds(q), traffic, 8 * q.device.workers)
 
     @classmethod
     def plan(cls, q: Query[Lrn]) -> Plan:
@@ -83,7 +82,7 @@ class LrnFsv16(Implementation[Lrn]):
         flat = x.one_row and y.one_row and not any(y.halo) and rows_alike
         height, width = (1, y.height * y.width) if flat else (y.height, y.width)
         row_pieces = -(-width // PIECE)
-        one = min(width, PIECE) * _vector_seconds(p)
+        one = min(width, PIECE) * _vector_seconds(q)
         wanted = ticket_seconds(one * row_pieces * height * y.batch * y.blocks, q.device)
         strips = split(height * row_pieces, one, wanted, 1)
         top, bottom, left, right = y.halo

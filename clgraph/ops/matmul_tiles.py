@@ -208,8 +208,9 @@ class MatMulRows(Implementation[MatMul]):
         p = _problem(q)
         t = _tickets(q, p)
         work = _row_seconds(q, p) * p.rows.size * -(-p.columns // GROUP) * p.batch.size
-        traffic = q.inputs[1].nbytes + (q.inputs[0].nbytes + q.outputs[0].nbytes) / 4
-        return step_seconds(q.device, work, traffic, t.rows.parts * t.groups.parts * p.batch.size)
+        traffic = q.inputs[0].nbytes + q.outputs[0].nbytes
+        tickets = t.rows.parts * t.groups.parts * p.batch.size
+        return step_seconds(q.device, work, traffic, tickets, weights=q.inputs[1].nbytes)
 
     @classmethod
     def plan(cls, q: Query[MatMul]) -> Plan:

@@ -9,7 +9,6 @@ from clgraph.core.layout import Layout
 from clgraph.ops.concat import Concat
 from clgraph.ops.convolution_tiles import TILE
 from clgraph.ops.copy_tiles import Axis, copies
-from clgraph.ops.reorder_tiles import MOVE_BYTES_PER_SECOND
 from clgraph.ops.slice import Slice
 from clgraph.ops.split import Split
 from clgraph.ops.tile_cost import step_seconds
@@ -70,8 +69,8 @@ class Moved(Implementation[Any]):
     def cost(cls, q: Query[Any]) -> float:
         moved = sum(t.nbytes for t in q.outputs) * 2
         steps = max(len(q.inputs), len(q.outputs))
-        one = step_seconds(q.device, moved / MOVE_BYTES_PER_SECOND, moved / 2, 8 * q.device.workers)
-        return one + (steps - 1) * q.device.launch_seconds / 4
+        one = step_seconds(q.device, moved * q.device.costs.unit("move.byte"), moved, 8 * q.device.workers)
+        return one + (steps - 1) * q.device.costs.step_seconds
 
     @classmethod
     def plan(cls, q: Query[Any]) -> Plan:

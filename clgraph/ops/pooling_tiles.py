@@ -7,7 +7,7 @@ from math import prod
 
 from clgraph.ops.convolution_tiles import TILE, square
 from clgraph.ops.pooling import Pooling
-from clgraph.ops.staging import VECTOR_SECONDS, staged_formats, staging
+from clgraph.ops.staging import staged_formats, staging
 from clgraph.ops.tile_cost import Split, split, step_seconds, ticket_seconds
 from clgraph.ops.tile_geometry import LANES, blocked_posts, blocked_refusal, planes, post_refusal
 from clgraph.selector.descriptor import Descriptor, Float, Int, Pointer, descriptor
@@ -15,9 +15,6 @@ from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import Query
-
-TAP_SECONDS = 1.0e-9
-"""One window element of one 16-channel pixel, from the first-level cache."""
 
 
 @descriptor("pool_fsv16")
@@ -71,11 +68,12 @@ class PoolFsv16Desc(Descriptor):
 
 
 def _row_seconds(q: Query[Pooling]) -> float:
-    pooled = q.outputs[0].shape[-1] * (prod(q.primitive.kernel) + 4) * TAP_SECONDS
+    unit = q.device.costs.unit
+    pooled = q.outputs[0].shape[-1] * (prod(q.primitive.kernel) + 4) * unit("pooling.tap")
     if not q.pre:
         return pooled
     staged = square(q.primitive.kernel)[0] * q.inputs[0].shape[-1]
-    return pooled + staged * VECTOR_SECONDS * (1 + len(staging(q).rest))
+    return pooled + staged * unit("staging.vector") * (1 + len(staging(q).rest))
 
 
 def _strips(q: Query[Pooling]) -> Split:
@@ -104,7 +102,7 @@ class PoolFsv16(Implementation[Pooling]):
     def cost(cls, q: Query[Pooling]) -> float:
         n, c, *spatial = q.outputs[0].shape
         rows = n * -(-c // 16) * prod(spatial[:-1])
-        traffic = sum(x.nbytes for x in (*q.inputs, *q.outputs)) / 4
+        traffic = sum(x.nbytes for x in (*q.inputs, *q.outputs))
         return step_seconds(q.device, _row_seconds(q) * rows, traffic, _strips(q).parts * n * -(-c // 16))
 
     @classmethod

@@ -8,7 +8,7 @@ from math import prod
 from clgraph.core.format import Format, feature_blocked
 from clgraph.ops.convolution_tiles import TILE
 from clgraph.ops.reduce import Reduce
-from clgraph.ops.staging import VECTOR_SECONDS, staging
+from clgraph.ops.staging import staging
 from clgraph.ops.tile_cost import Split, split, step_seconds, ticket_seconds
 from clgraph.ops.tile_geometry import LANES, blocked_posts, blocked_refusal, planes, post_refusal
 from clgraph.selector.descriptor import Descriptor, Float, Int, Pointer, Ref, descriptor
@@ -16,9 +16,6 @@ from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import Query
-
-PIXEL_SECONDS = 1.5e-9
-"""Adding one 16-channel pixel that lies in the second-level cache."""
 
 
 @descriptor("reduce_spatial_fsv16")
@@ -60,7 +57,8 @@ class ReduceSpatialFsv16Desc(Descriptor):
 
 
 def _pixel_seconds(q: Query[Reduce]) -> float:
-    return PIXEL_SECONDS + (VECTOR_SECONDS * (1 + len(staging(q).rest)) if q.pre else 0.0)
+    unit = q.device.costs.unit
+    return unit("reduce.pixel") + (unit("staging.vector") * (1 + len(staging(q).rest)) if q.pre else 0.0)
 
 
 def _tickets(q: Query[Reduce]) -> Split:
@@ -101,7 +99,7 @@ class ReduceSpatialFsv16(Implementation[Reduce]):
     def cost(cls, q: Query[Reduce]) -> float:
         n, c, *spatial = q.inputs[0].shape
         work = n * -(-c // LANES) * prod(spatial) * _pixel_seconds(q)
-        return step_seconds(q.device, work, q.inputs[0].nbytes / 4, _tickets(q).parts * n)
+        return step_seconds(q.device, work, q.inputs[0].nbytes, _tickets(q).parts * n)
 
     @classmethod
     def plan(cls, q: Query[Reduce]) -> Plan:

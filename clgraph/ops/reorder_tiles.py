@@ -18,11 +18,6 @@ from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import Query
 
-MOVE_BYTES_PER_SECOND = 8.0e9
-"""What one worker moves between formats."""
-
-PACK_BYTES_PER_SECOND = 2.0e9
-
 MOVES = Serves(dtypes=frozenset({DType.F32}), kinds=frozenset({"cpu"}), formats=True, halos=True)
 MOVES_AND_FUSES = replace(MOVES, fuses=FUSABLE, operands=8)
 
@@ -121,7 +116,7 @@ def _plain_refusal(layout: Layout, what: str) -> str | None:
 
 
 def _strips(q: Query[Any], blocks: int, height: int, width: int) -> Split:
-    row = width * LANES * 8 / MOVE_BYTES_PER_SECOND
+    row = width * LANES * 8 * q.device.costs.unit("move.byte")
     wanted = ticket_seconds(row * height * blocks, q.device)
     return split(height, row, max(wanted, row * height * blocks / (16 * q.device.workers)), 1)
 
@@ -137,7 +132,7 @@ class _Mover(Implementation[Reorder]):
     @classmethod
     def cost(cls, q: Query[Reorder]) -> float:
         moved = q.inputs[0].nbytes + q.outputs[0].nbytes
-        return step_seconds(q.device, moved / MOVE_BYTES_PER_SECOND, moved / 2, 8 * q.device.workers)
+        return step_seconds(q.device, moved * q.device.costs.unit("move.byte"), moved, 8 * q.device.workers)
 
 
 def _flat(q: Query[Any], x: Planes, y: Planes, x_pixel: int, y_pixel: int) -> bool:
@@ -236,7 +231,7 @@ class PackBlocks(_Mover):
     @classmethod
     def cost(cls, q: Query[Reorder]) -> float:
         moved = q.inputs[0].nbytes + q.outputs[0].nbytes
-        return step_seconds(q.device, moved / PACK_BYTES_PER_SECOND, moved, 8 * q.device.workers)
+        return step_seconds(q.device, moved * q.device.costs.unit("pack.byte"), moved, 8 * q.device.workers)
 
     @classmethod
     def plan(cls, q: Query[Reorder]) -> Plan:
@@ -249,7 +244,7 @@ class PackBlocks(_Mover):
         inner = (*(a for a in range(4) if a not in blocked), *blocked)
         positions = prod(-(-s // b) for s, b in zip(size, block, strict=True))
         volume = prod(block)
-        one = volume * 8 / PACK_BYTES_PER_SECOND
+        one = volume * 8 * q.device.costs.unit("pack.byte")
         tickets = split(positions, one, ticket_seconds(one * positions, q.device), q.device.workers)
         desc = PackBlocksDesc(
             Ref("in0", 4 * x.origin),

@@ -8,7 +8,7 @@ import numpy as np
 
 from clgraph.ops.convolution_tiles import TILE
 from clgraph.ops.resize import Resize
-from clgraph.ops.staging import VECTOR_SECONDS, staged_formats, staging
+from clgraph.ops.staging import staged_formats, staging
 from clgraph.ops.tile_cost import Split, split, step_seconds, ticket_seconds
 from clgraph.ops.tile_geometry import LANES, blocked_posts, blocked_refusal, planes, post_refusal
 from clgraph.selector.descriptor import Descriptor, Float, Int, Pointer, descriptor
@@ -17,9 +17,7 @@ from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import Query
 
-PIXEL_SECONDS = {"nearest": 2.0e-9, "linear": 5.0e-9}
-"""One 16-channel pixel of the result."""
-
+MODES = ("nearest", "linear")
 RULES = {"floor": 0, "ceil": 1, "round_prefer_floor": 2, "round_prefer_ceil": 3}
 COORDINATES = ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric", "align_corners", "asymmetric")
 
@@ -102,9 +100,14 @@ def middle(p: Resize) -> float:
     return 0.5 if "half_pixel" in p.coordinates else 0.0
 
 
+def _pixel_seconds(q: Query[Resize]) -> float:
+    """Return the time of one 16-channel pixel of the result."""
+    return q.device.costs.unit(f"resize.{q.primitive.mode}")
+
+
 def _strips(q: Query[Resize]) -> Split:
     n, c, *spatial = q.outputs[0].shape
-    rows, row = (spatial[0] if len(spatial) == 2 else 1), spatial[-1] * PIXEL_SECONDS[q.primitive.mode]
+    rows, row = (spatial[0] if len(spatial) == 2 else 1), spatial[-1] * _pixel_seconds(q)
     work = row * rows * n * -(-c // LANES)
     return split(rows, row, max(ticket_seconds(work, q.device), work / (32 * q.device.workers)), 1)
 
@@ -116,7 +119,7 @@ class ResizeFsv16(Implementation[Resize]):
     @classmethod
     def limits(cls, q: Query[Resize]) -> str | None:
         p, x, y = q.primitive, q.inputs[0], q.outputs[0]
-        if p.mode not in PIXEL_SECONDS or p.coordinates not in COORDINATES or p.nearest not in RULES:
+        if p.mode not in MODES or p.coordinates not in COORDINATES or p.nearest not in RULES:
             return f"serves nearest and linear, not {p.mode} with {p.coordinates} and {p.nearest}"
         if p.exclude_outside:
             return "repeats the border"
@@ -132,10 +135,11 @@ class ResizeFsv16(Implementation[Resize]):
     def cost(cls, q: Query[Resize]) -> float:
         n, c, *spatial = q.outputs[0].shape
         pixels = n * -(-c // LANES) * spatial[0] * (spatial[1] if len(spatial) == 2 else 1)
-        traffic = (q.inputs[0].nbytes + q.outputs[0].nbytes) / 4
+        traffic = q.inputs[0].nbytes + q.outputs[0].nbytes
         tickets = _strips(q).parts * n * -(-c // LANES)
         staged = q.inputs[0].nbytes / 4 / LANES if q.pre else 0.0
-        work = pixels * PIXEL_SECONDS[q.primitive.mode] + 2 * staged * VECTOR_SECONDS * (1 + len(staging(q).rest))
+        vector = q.device.costs.unit("staging.vector") * (1 + len(staging(q).rest))
+        work = pixels * _pixel_seconds(q) + 2 * staged * vector
         return step_seconds(q.device, work, traffic, tickets)
 
     @classmethod

@@ -40,6 +40,9 @@ class Sequential(Primitive):
         count = max(int(np.ceil((limit - start) / step)), 0)
         return Bound(Sequential(start.item(), step.item(), count, inputs[0].dtype), ())
 
+    def value_slots(self) -> tuple[int, ...]:
+        return (0, 1, 2) if self.count is None else ()
+
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         return (Layout(self.dtype, (self.count or 0,)),)
 

@@ -22,6 +22,7 @@ class ShapeOf(Primitive):
     end: int | None = None
 
     kind: ClassVar[str] = "shape"
+    shapes_only: ClassVar[bool] = True
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         return (Layout(DType.I64, (len(inputs[0].shape[self.start : self.end]),)),)
@@ -39,6 +40,7 @@ class Size(Primitive):
     """How many elements x has, as an int64 scalar."""
 
     kind: ClassVar[str] = "size"
+    shapes_only: ClassVar[bool] = True
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         return (Layout(DType.I64, ()),)

@@ -16,9 +16,6 @@ from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.post import post_steps
 from clgraph.selector.query import Query
 
-VECTOR_SECONDS = 4.0e-9
-"""Maximum, exponential, sum and scaling of 16 floats."""
-
 
 @descriptor("softmax_rows")
 class SoftmaxRowsDesc(Descriptor):
@@ -41,9 +38,14 @@ def _width(q: Query[Softmax]) -> int:
     return prod(q.inputs[0].shape[a] for a in q.primitive.axes)
 
 
+def _vector_seconds(q: Query[Softmax]) -> float:
+    """Return the time of maximum, exponential, sum and scaling of 16 floats."""
+    return q.device.costs.unit("softmax.vector")
+
+
 def _tickets(q: Query[Softmax]) -> Split:
     width = _width(q)
-    count, row = q.inputs[0].count // max(1, width), (-(-width // LANES) + 4) * VECTOR_SECONDS
+    count, row = q.inputs[0].count // max(1, width), (-(-width // LANES) + 4) * _vector_seconds(q)
     return split(count, row, ticket_seconds(row * count, q.device), q.device.workers)
 
 
@@ -81,7 +83,7 @@ class SoftmaxRows(Implementation[Softmax]):
     @classmethod
     def cost(cls, q: Query[Softmax]) -> float:
         vectors = q.inputs[0].count // _width(q) * (-(-_width(q) // LANES) + 4)
-        return step_seconds(q.device, vectors * VECTOR_SECONDS, q.inputs[0].nbytes / 2, _tickets(q).parts)
+        return step_seconds(q.device, vectors * _vector_seconds(q), 2 * q.inputs[0].nbytes, _tickets(q).parts)
 
     @classmethod
     def plan(cls, q: Query[Softmax]) -> Plan:
@@ -128,7 +130,7 @@ def _planes(q: Query[Softmax]) -> tuple[int, int, int]:
 
 def _plane_tickets(q: Query[Softmax]) -> Split:
     images, count, inner = _planes(q)
-    vectors, each = images * -(-inner // LANES), count * VECTOR_SECONDS
+    vectors, each = images * -(-inner // LANES), count * _vector_seconds(q)
     return split(vectors, each, ticket_seconds(vectors * each, q.device), q.device.workers)
 
 
@@ -154,8 +156,8 @@ class SoftmaxPlanes(Implementation[Softmax]):
     @classmethod
     def cost(cls, q: Query[Softmax]) -> float:
         images, count, inner = _planes(q)
-        work = images * -(-inner // LANES) * count * VECTOR_SECONDS
-        return step_seconds(q.device, work, q.inputs[0].nbytes / 2, _plane_tickets(q).parts)
+        work = images * -(-inner // LANES) * count * _vector_seconds(q)
+        return step_seconds(q.device, work, 2 * q.inputs[0].nbytes, _plane_tickets(q).parts)
 
     @classmethod
     def plan(cls, q: Query[Softmax]) -> Plan:

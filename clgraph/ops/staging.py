@@ -11,9 +11,6 @@ from clgraph.selector.descriptor import NULL, PostStep, Ref
 from clgraph.selector.implementation import Formats
 from clgraph.selector.query import Query
 
-VECTOR_SECONDS = 1.0e-9
-"""One vector staged; one operation of the list takes as long."""
-
 Operand = tuple[Ref, int, int, int]
 """A vector of channels: its place and its floats from one image, block, lane to the next."""
 

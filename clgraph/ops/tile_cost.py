@@ -1,4 +1,4 @@
-"""What tile implementations share in choosing ticket sizes and estimating time."""
+"""What tile implementations share in choosing ticket sizes and estimating time, by the device's cost model."""
 
 from __future__ import annotations
 
@@ -6,21 +6,16 @@ from dataclasses import dataclass
 
 from clgraph.selector.query import DeviceInfo
 
-TICKET_SECONDS = (2.0e-6, 10.0e-6)
-"""Shortest and longest ticket wanted: shorter ones cost more to draw than they even out."""
-
-TICKETS_A_WORKER = 8
-
 
 def worker_flops(device: DeviceInfo) -> float:
-    """Return what one worker computes a second."""
-    return device.flops / max(1, device.workers)
+    """Return what one worker computes a second on a core of its own."""
+    return device.costs.worker_flops
 
 
 def ticket_seconds(work: float, device: DeviceInfo) -> float:
     """Return how long a ticket of a step should take whose *work* takes one worker that many seconds."""
-    low, high = TICKET_SECONDS
-    return min(max(work / (device.workers * TICKETS_A_WORKER), low), high)
+    costs = device.costs
+    return min(max(work / (device.workers * costs.tickets), costs.ticket_low), costs.ticket_high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +35,18 @@ def split(count: int, piece_seconds: float, seconds: float, workers: int) -> Spl
     return Split(-(-count // each), each)
 
 
-def step_seconds(device: DeviceInfo, work: float, traffic: float, tickets: int) -> float:
-    """Estimate one tile step: a launch, then the work spread over the workers or the traffic, whichever is longer.
+def step_seconds(device: DeviceInfo, work: float, moved: float, tickets: int, weights: float = 0.0) -> float:
+    """Estimate one tile step: its begin, then the work spread over the workers or the traffic, whichever is longer.
 
     Args:
         work: Seconds that one worker alone would need.
-        traffic: Bytes that come from or go to memory.
+        moved: Bytes that are read and written; what fits the shared cache is there, from the step before.
+        weights: Bytes that come from memory.
     """
+    costs = device.costs
     rounds = -(-tickets // device.workers)
-    spread = work * rounds / max(1, tickets)
-    return device.launch_seconds / 4 + max(spread, traffic / device.bytes_per_second)
+    spread = work * device.crowding * rounds / max(1, tickets)
+    near = min(moved, costs.cache_bytes)
+    fetched = (moved - near + weights) / costs.bytes_per_second
+    reach = costs.cache_bytes_per_second * device.workers / device.crowding
+    return costs.step_seconds + max(spread, near / reach + fetched)

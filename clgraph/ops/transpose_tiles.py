@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 from clgraph.ops.convolution_tiles import TILE
 from clgraph.ops.copy_tiles import Axis, Rows, copies, copy_rows, merge, row_pitches
-from clgraph.ops.reorder_tiles import MOVE_BYTES_PER_SECOND
 from clgraph.ops.tile_cost import split, step_seconds, ticket_seconds
 from clgraph.ops.tile_geometry import LANES, post_refusal
 from clgraph.ops.transpose import Transpose
@@ -90,7 +89,7 @@ class TransposeTiles(Implementation[Transpose]):
     @classmethod
     def cost(cls, q: Query[Transpose]) -> float:
         moved = 2 * q.inputs[0].nbytes
-        return step_seconds(q.device, moved / MOVE_BYTES_PER_SECOND, moved / 2, 8 * q.device.workers)
+        return step_seconds(q.device, moved * q.device.costs.unit("move.byte"), moved, 8 * q.device.workers)
 
     @classmethod
     def plan(cls, q: Query[Transpose]) -> Plan:
@@ -104,7 +103,7 @@ class TransposeTiles(Implementation[Transpose]):
             return Plan(problem)
         strips = -(-problem.columns.size // LANES)
         total = strips * problem.images.size * problem.planes.size
-        one = LANES * problem.rows.size * 8 / MOVE_BYTES_PER_SECOND
+        one = LANES * problem.rows.size * 8 * q.device.costs.unit("move.byte")
         tickets = split(total, one, ticket_seconds(one * total, q.device), q.device.workers)
         desc = TransposePlanesDesc(
             inp=Ref("in0", 4 * q.inputs[0].origin),

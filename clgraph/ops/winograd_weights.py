@@ -104,12 +104,12 @@ class PackWinograd(Implementation[WinogradWeights]):
     @classmethod
     def cost(cls, q: Query[WinogradWeights]) -> float:
         moved = q.outputs[0].nbytes
-        return step_seconds(q.device, moved / 2.0e9, moved, 8 * q.device.workers)
+        return step_seconds(q.device, moved * q.device.costs.unit("winograd.weights.byte"), moved, 8 * q.device.workers)
 
     @classmethod
     def plan(cls, q: Query[WinogradWeights]) -> Plan:
         w, (groups, _, padded, lanes) = q.inputs[0], q.outputs[0].shape
-        one = POSITIONS * lanes * 4 / 2.0e9
+        one = POSITIONS * lanes * 4 * q.device.costs.unit("winograd.weights.byte")
         wanted = ticket_seconds(one * groups * padded, q.device)
         runs = split(padded, one, wanted, 1)
         pitch_o, pitch_c, pitch_y, pitch_x = w.all_pitches

@@ -41,6 +41,8 @@ class Context:
         op_types: The ONNX operator type of every node of the model, by name.
         out_of_order: Whether the queue may run independent nodes at the same time.
         forced: Implementation by node name; ``denied``: implementations that must not be chosen.
+        precision: Of what operators read and write: ``f32``, ``f16`` or ``auto``; ``keep_f32``: patterns of the names
+            of nodes that stay float32.
         execute, build: Given by ``clgraph.compile``; ``None`` in dry runs and in tests without OpenCL.
     """
 
@@ -52,6 +54,8 @@ class Context:
     out_of_order: bool = False
     forced: Mapping[str, str] = field(default_factory=dict)
     denied: frozenset[str] = frozenset()
+    precision: str = "f32"
+    keep_f32: frozenset[str] = frozenset()
     execute: Execute | None = None
     build: Build | None = None
 
@@ -82,11 +86,13 @@ class Pass(ABC):
 
     Attributes:
         required: A required pass cannot be disabled; with ``stop_after`` it still runs.
+        rounds: Whether results may change as much as storing values with fewer digits changes them.
         needs, reaches: Stages of the program before and after.
     """
 
     name: ClassVar[str]
     required: ClassVar[bool] = False
+    rounds: ClassVar[bool] = False
     needs: ClassVar[Stage] = Stage.BUILT
     reaches: ClassVar[Stage | None] = None
 

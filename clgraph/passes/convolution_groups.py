@@ -1,4 +1,4 @@
-"""Grouped convolutions as whole blocks of channels, and channel shuffles as an order of output channels."""
+"""Grouped convolutions as whole blocks of channels, and channel shuffles as an order of channels."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ CHANNELS = 16
 def merge_groups(program: Program, context: Context, node: Node, table: list[str]) -> Node:
     """Let groups that are no whole blocks of channels share blocks, their weights zero for one another's channels.
 
-    Neighbouring groups become one: as few as make whole blocks, else all of them. A channel shuffle behind the
-    convolution, with nothing but activations between, becomes an order of its output channels; that needs one group.
-    Without one, all groups merged leave the ``bands`` of the new group, so that zeros need not be multiplied.
+    Neighbouring groups become one: as few as make whole blocks, else all of them. All groups merged leave the ``bands``
+    of the new group, so that zeros need not be multiplied. A channel shuffle behind the convolution, with nothing but
+    activations between, becomes the order in which the next grouped convolution reads its channels, if only activations
+    and depthwise convolutions are in between; else an order of output channels, which needs one group without bands.
     Done where it is estimated faster than the convolution, and the shuffle, as they are. A NaN or an infinity in one
     group reaches the groups merged with it.
 
@@ -37,6 +38,8 @@ def merge_groups(program: Program, context: Context, node: Node, table: list[str
     if not isinstance(p, Convolution) or node.fused or not has_plain_weights(node):
         return node
     shuffle = _shuffle_behind(program, node)
+    if shuffle and p.groups > 1 and _read_shuffled(program, context, node, shuffle, table):
+        shuffle = []
     if p.groups == 1:
         return _shuffled(program, node, shuffle, table) if shuffle else node
     outputs, inputs = node.output.layout.shape[1] // p.groups, node.inputs[1].layout.shape[1]
@@ -44,7 +47,7 @@ def merge_groups(program: Program, context: Context, node: Node, table: list[str
         return node
     divisors = [m for m in range(2, p.groups + 1) if p.groups % m == 0]
     whole = next((m for m in divisors if not (m * inputs % CHANNELS or m * outputs % CHANNELS)), p.groups)
-    apart_seconds = _seconds(context, node, 1, banded=False)
+    apart_seconds = _seconds(context, node, 1)
     if apart_seconds is None:
         return node
     moved = sum(found[0].seconds for n in shuffle[1:] if (found := proposals(context, n)))
@@ -61,19 +64,19 @@ def merge_groups(program: Program, context: Context, node: Node, table: list[str
     return _shuffled(program, merged, shuffle, table) if shuffle and best[1] == p.groups else merged
 
 
-def _seconds(context: Context, node: Node, m: int, *, banded: bool) -> float | None:
+def _seconds(context: Context, node: Node, m: int, *, banded: bool = True, shuffled: int = 1) -> float | None:
     """Return the estimate for *node* with every *m* groups made one, which keeps its bands or not."""
     q, p = context.query(node), node.primitive
     assert isinstance(p, Convolution)
     w = q.inputs[1]
     shape = (w.shape[0], w.shape[1] * m, *w.shape[2:])
     inputs = (q.inputs[0], w.with_shape(shape), *q.inputs[2:])
-    merged = replace(p, groups=p.groups // m, bands=m if banded and m == p.groups else 1)
+    merged = replace(p, groups=p.groups // m, bands=m if banded and m == p.groups else 1, shuffled=shuffled)
     found = proposals(context, node, replace(q, primitive=merged, inputs=inputs))
     return found[0].seconds if found else None
 
 
-def _merged(program: Program, node: Node, m: int) -> Node:
+def _merged(program: Program, node: Node, m: int, shuffled: int = 1) -> Node:
     p, weights = node.primitive, node.inputs[1].constant
     assert isinstance(p, Convolution)
     assert weights is not None
@@ -82,8 +85,78 @@ def _merged(program: Program, node: Node, m: int) -> Node:
     for group in range(p.groups):
         rows, first = slice(group * outputs, (group + 1) * outputs), group % m * inputs
         spread[rows, first : first + inputs] = weights[rows]
+    spread = spread[:, _places(spread.shape[1], shuffled)] if shuffled > 1 else spread
     own = (node.inputs[0], constant_of(program, node, "weights", spread), *node.inputs[2:])
-    return substitute(program, [node], replace(p, groups=p.groups // m, bands=m if m == p.groups else 1), own)
+    primitive = replace(p, groups=p.groups // m, bands=m if m == p.groups else 1, shuffled=shuffled)
+    return substitute(program, [node], primitive, own)
+
+
+def _order(channels: int, ranges: int) -> NDArray[np.int64]:
+    """Return the channels in the order that a shuffle of so many ranges of them makes."""
+    return np.arange(channels).reshape(ranges, -1).T.ravel()
+
+
+def _places(channels: int, ranges: int) -> NDArray[np.int64]:
+    """Return the place that it gives each channel."""
+    return np.argsort(_order(channels, ranges))
+
+
+def _read_shuffled(program: Program, context: Context, node: Node, shuffle: list[Node], table: list[str]) -> bool:
+    """Let the next grouped convolution read its channels as they were before *shuffle*, and remove that.
+
+    Done where the two convolutions are estimated faster than with *node* computing its channels in the new order.
+    """
+    between = _until_groups(program, shuffle)
+    if not between or apart([*shuffle[1:], *between]) is not None:
+        return False
+    *chain, reader = between
+    p, q = node.primitive, reader.primitive
+    assert isinstance(p, Convolution)
+    assert isinstance(q, Convolution)
+    channels, ranges = shuffle[0].output.layout.shape[1], shuffle[1].output.layout.shape[1]
+    merged, ordered = _seconds(context, node, p.groups), _seconds(context, node, p.groups, banded=False)
+    gathered, banded = _seconds(context, reader, q.groups, shuffled=ranges), _seconds(context, reader, q.groups)
+    if merged is None or ordered is None or gathered is None or banded is None or merged + gathered >= ordered + banded:
+        return False
+    for n in shuffle[1:]:
+        bypass(program, n)
+    for n in chain:
+        if isinstance(n.primitive, Convolution):
+            _reorder_outputs(program, n, _places(channels, ranges))
+    _merged(program, reader, q.groups, ranges)
+    table.append(f"{', '.join(n.name for n in shuffle[1:])}: into the order in which {reader.name} reads its channels")
+    return True
+
+
+def _until_groups(program: Program, shuffle: list[Node]) -> list[Node]:
+    """Return the nodes behind *shuffle* to the next grouped convolution, if those before it keep channels apart.
+
+    Empty when there is no such convolution, or when a result on the way is read elsewhere.
+    """
+    chain: list[Node] = []
+    while (reader := _only_reader(program, chain[-1] if chain else shuffle[-1])) is not None and not reader.fused:
+        p = reader.primitive
+        chain.append(reader)
+        if isinstance(p, Activation):
+            continue
+        if not isinstance(p, Convolution) or p.groups == 1 or not has_plain_weights(reader):
+            return []
+        if p.groups != reader.inputs[0].layout.shape[1] or p.groups != reader.output.layout.shape[1]:
+            return chain
+    return []
+
+
+def _reorder_outputs(program: Program, node: Node, order: NDArray[np.int64]) -> Node:
+    """Put *node* with its output channels in this order, and without bands, in its place."""
+    weights = node.inputs[1].constant
+    assert weights is not None
+    inputs = [node.inputs[0], constant_of(program, node, "weights", weights[order])]
+    if node.arity > 2:
+        bias = node.inputs[2].constant
+        assert bias is not None
+        inputs.append(constant_of(program, node, "bias", np.broadcast_to(bias.ravel(), len(order))[order]))
+    assert isinstance(node.primitive, Convolution)
+    return substitute(program, [node], replace(node.primitive, bands=1, shuffled=1), inputs)
 
 
 def _shuffle_behind(program: Program, node: Node) -> list[Node]:
@@ -120,17 +193,8 @@ def _only_reader(program: Program, node: Node) -> Node | None:
 def _shuffled(program: Program, node: Node, shuffle: list[Node], table: list[str]) -> Node:
     """Give *node* its output channels in the order that *shuffle* makes, and remove the shuffle."""
     split = shuffle[1].output.layout.shape
-    order: NDArray[np.int64] = np.arange(split[1] * split[2]).reshape(split[1:3]).T.ravel()
-    weights = node.inputs[1].constant
-    assert weights is not None
-    inputs = [node.inputs[0], constant_of(program, node, "weights", weights[order])]
-    if node.arity > 2:
-        bias = node.inputs[2].constant
-        assert bias is not None
-        inputs.append(constant_of(program, node, "bias", np.broadcast_to(bias.ravel(), len(order))[order]))
     table.append(f"{', '.join(n.name for n in shuffle[1:])}: into the order of the output channels of {node.name}")
-    assert isinstance(node.primitive, Convolution)
-    made = substitute(program, [node], replace(node.primitive, bands=1), inputs)
+    made = _reorder_outputs(program, node, _order(split[1] * split[2], split[1]))
     result = shuffle[3].output.name
     source = shuffle[0] if isinstance(shuffle[0].primitive, Activation) else made
     for moved in shuffle[1:]:

@@ -83,9 +83,10 @@ class VerifyNumbers(Watcher):
 
     Until compile_graph the references compute both in float64; from compile_graph on the device computes a copy of the
     program, completed by the required passes that are left, when ``Context.execute`` is there. The yardstick is how far
-    rounding every intermediate value to the program's own types moves the result. A pass may round constants once more,
-    which is less than that; a kernel may add up in another order, whose error grows with the square root of the number
-    of terms (64 for the 4096 of a large convolution) where the reference's pairwise sums hardly grow at all.
+    rounding every intermediate value to the program's own types moves the result; behind a pass with ``rounds``, to
+    those it has chosen. A pass may round constants once more, which is less than that; a kernel may add up in another
+    order, whose error grows with the square root of the number of terms (64 for the 4096 of a large convolution) where
+    the reference's pairwise sums hardly grow at all.
     """
 
     FACTOR = 8.0
@@ -104,10 +105,7 @@ class VerifyNumbers(Watcher):
         if self._expected is not None:
             return
         self._feeds = self._feeds or random_feeds(program)
-        self._expected = run_reference(program, self._feeds, exact=True)
-        rounded = run_reference(program, self._feeds)
-        for name, exact in self._expected.items():
-            self._bounds[name] = _distance(exact, rounded[name]) + _unit(rounded[name], exact)
+        self._expect(program)
 
     def after(self, number: int, pass_: Pass, program: Program, changes: int, seconds: float) -> None:
         """Compare the outputs; raises ``ProgramError`` that names the pass, the output and the distance.
@@ -119,18 +117,41 @@ class VerifyNumbers(Watcher):
         state = print_program(program), [v.constant for v in program.constants]
         if state[0] == self._verified[0] and all(map(operator.is_, state[1], self._verified[1])):
             return
+        if pass_.rounds and changes:
+            old = self._expected
+            self._expect(program)
+            self._compare(old, self._expected, self.FACTOR, number, pass_, "by the references")
         on_device = program.stage >= Stage.SELECTED and self.context.execute is not None
         found = self._on_device(program) if on_device else run_reference(program, self._feeds, exact=True)
         factor = self.DEVICE_FACTOR if on_device else self.FACTOR
-        for name, expected in self._expected.items():
+        where = "on the device" if on_device else "by the references"
+        self._compare(self._expected, found, factor, number, pass_, where)
+        self._verified = state
+
+    def _expect(self, program: Program) -> None:
+        """Compute what every later state of the program must, and how far its rounding moves that."""
+        assert self._feeds is not None
+        self._expected = run_reference(program, self._feeds, exact=True)
+        rounded = run_reference(program, self._feeds)
+        for name, exact in self._expected.items():
+            self._bounds[name] = _distance(exact, rounded[name]) + _unit(rounded[name], exact)
+
+    def _compare(
+        self,
+        wanted: Mapping[str, Array],
+        found: Mapping[str, Array],
+        factor: float,
+        number: int,
+        pass_: Pass,
+        where: str,
+    ) -> None:
+        for name, expected in wanted.items():
             distance, bound = _distance(expected, found[name]), factor * self._bounds[name]
             if not distance <= bound:
-                where = "on the device" if on_device else "by the references"
                 raise ProgramError(
                     f"pass {number:02} {pass_.name} changes output {name!r}: computed {where}, it moves by "
                     f"{distance:.3g}, which rounding does not explain (at most {bound:.3g})"
                 )
-        self._verified = state
 
     def _on_device(self, program: Program) -> dict[str, Array]:
         """Run a copy of *program*, completed by what is required behind compile_graph."""

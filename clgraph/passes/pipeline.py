@@ -7,6 +7,7 @@ from clgraph.passes.base import Pass
 from clgraph.passes.build_kernels import BuildKernels
 from clgraph.passes.compile_graph import CompileGraph
 from clgraph.passes.confirm_placement import ConfirmPlacement
+from clgraph.passes.convert_precision import ConvertPrecision
 from clgraph.passes.decompose import Decompose
 from clgraph.passes.fold_constants import FoldConstants
 from clgraph.passes.fuse_attention import FuseAttention
@@ -40,6 +41,7 @@ def default_pipeline() -> tuple[Pass, ...]:
         FusePatterns(),  # before transposes sink into what they spell
         TransposeOptimization(),  # on the fewest nodes; leaves no transpose between quantised groups
         PrepareQuantization(),  # on patterns that nothing stands between any more
+        ConvertPrecision(),  # constants were folded in float32; capability is asked for the types that there will be
         Partition(),  # on a graph whose spelling is settled; capability is asked for whole operators
         RemoveLayeringAnnotations(),  # placements bind from here on; hints would only forbid fusions
         InsertTransfers(),  # every later pass sees copies between devices as nodes, and no edge that crosses

@@ -165,7 +165,7 @@ def _proposals(q: Query[Any], forced: str | None, denied: frozenset[str], regist
                 continue
             posed = with_halos(posed, dict(candidate.halo(posed)))
             if candidate.refusal(posed) is None:
-                found.append(Proposal(candidate, posed, candidate.cost(posed)))
+                found.append(Proposal(candidate, posed, candidate.estimate(posed)))
     special = {p.query for p in found if not p.implementation.general}
     kept = [p for p in found if not p.implementation.general or p.query not in special]
     return tuple(sorted(kept, key=lambda p: (p.seconds, p.implementation.name)))

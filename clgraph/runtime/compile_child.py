@@ -24,6 +24,7 @@ def main() -> int:
         # PoCL generates code at the first enqueue of a work-group size: here of a range of no steps.
         kernel.on(engine.stream, (engine.info.workers,), (1,))()
         engine.stream.finish()
+        engine.keep_code(work["text"], ENTRY)
     except ClgraphError as error:
         sys.stdout.write(f"{error}\n")
         return 1

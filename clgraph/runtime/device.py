@@ -13,6 +13,7 @@ from typing import Any
 from clgraph.errors import DeviceError
 from clgraph.runtime import driver
 from clgraph.runtime.cpus import usable_cores
+from clgraph.selector.costs import class_of, shipped
 from clgraph.selector.query import DeviceInfo
 
 _PREFIXES = (
@@ -151,7 +152,8 @@ def _describe(handle: Any, name: str) -> Device:
         simd = simd_of_isa or simd
     gigahertz = (handle.max_clock_frequency or 3000) / 1000
     workers = min(units, usable_cores()) if kind == "cpu" else units
-    flops = (workers * simd * 4 if kind == "cpu" else units * 256) * gigahertz * 1e9
+    costs = shipped(class_of(name, kind, handle.vendor, simd))
+    flops = costs.flops(workers, gigahertz)
     info = DeviceInfo(
         name=name,
         kind=kind,
@@ -167,8 +169,9 @@ def _describe(handle: Any, name: str) -> Device:
         extensions=extensions,
         features=_features(handle, extensions, host_memory=kind == "cpu" and name.startswith("pocl")),
         flops=flops,
-        bytes_per_second=4e10 if kind == "cpu" else flops / 16,
-        launch_seconds=3e-5 if name.startswith("pocl") else 8e-6,
+        bytes_per_second=costs.bandwidth(flops),
+        launch_seconds=costs.launch_seconds,
+        cores=workers,
     )
     return Device(info, handle.name, notes, handle)
 
@@ -194,9 +197,24 @@ def _features(handle: Any, extensions: frozenset[str], *, host_memory: bool) -> 
     return frozenset(name for name, there in present.items() if there)
 
 
+def with_class(device: Device, wanted: str) -> Device:
+    """Return *device* with the profile of another class, ``cpu`` or ``gpu``; ``auto`` leaves it its own.
+
+    As a GPU a CPU device has no vectors, and nothing that tile functions and executors ask for.
+    """
+    if wanted == "auto" or wanted == device.info.kind or device.info.kind == "host":
+        return device
+    if wanted == "cpu":
+        return replace(device, info=replace(device.info, kind="cpu", simd=4, workers=device.info.compute_units))
+    features = device.info.features - {"acq_rel", "host_memory", "yield"}
+    info = replace(device.info, kind="gpu", simd=1, features=features, workers=device.info.compute_units)
+    return replace(device, info=info, notes=(*device.notes, "treated as a GPU"))
+
+
 def with_workers(device: Device, threads: int | None) -> Device:
     """Return *device* with *threads* workers, where it is a CPU; they may be more than there are cores."""
     if threads is None or device.info.kind != "cpu" or threads == device.info.workers:
         return device
-    share = min(1.0, threads / device.info.workers)
-    return replace(device, info=replace(device.info, workers=threads, flops=device.info.flops * share))
+    cores = device.info.cores or device.info.workers
+    flops = device.info.flops * min(threads, cores) / min(device.info.workers, cores)
+    return replace(device, info=replace(device.info, workers=threads, cores=cores, flops=flops))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import sys
 import threading
@@ -12,7 +13,7 @@ import numpy as np
 
 from clgraph.errors import DeviceError, KernelBuildError
 from clgraph.graph.primitive import Array
-from clgraph.runtime import binaries, driver, memory
+from clgraph.runtime import binaries, driver, memory, pocl_binary
 from clgraph.runtime.device import Device, with_workers
 from clgraph.runtime.memory import Memory
 from clgraph.runtime.stream import Stream
@@ -71,9 +72,26 @@ class Engine:
         self.check_process()
         return memory.allocate(self._context, self.info, nbytes, what)
 
-    def lend(self, array: Array) -> Memory:
-        """Return a caller's C-contiguous *array* as memory to read, on a device with the feature ``host_memory``."""
-        return memory.lend(self._context, array)
+    def lend(self, array: Array, *, writable: bool = False) -> Memory:
+        """Return a caller's C-contiguous *array* as memory, on a device with the feature ``host_memory``."""
+        return memory.lend(self._context, array, writable=writable)
+
+    def holds(self, held: Memory) -> bool:
+        """Whether *held* can be used in commands of this engine."""
+        return bool(held.handle.context == self._context)
+
+    def beside(self) -> Engine:
+        """Return the same engine with a queue of its own: what waits for one does not wait for the other.
+
+        Raises:
+            DeviceError: The driver makes no queue.
+        """
+        twin = copy.copy(self)
+        try:
+            twin.stream = Stream(self._context, self._handle, out_of_order=self.stream.out_of_order)
+        except self._cl.Error as error:
+            raise DeviceError(f"{self.device} makes no other queue: {error}") from error
+        return twin
 
     def upload(self, array: Array, what: str) -> Memory:
         """Return memory that holds the bytes of *array*."""
@@ -113,6 +131,17 @@ class Engine:
         """Build a library in this process."""
         self._programs[text, True] = self._load(text, self._key(text, True), what, True, None)
 
+    def keep_code(self, text: str, entry: str) -> None:
+        """Keep the code of a library whose kernel *entry* has run in this process, where the driver keeps too much."""
+        code = pocl_binary.loaded_code(entry) if self._keeps_itself else None
+        if code is None:
+            return
+        options = binaries.options_for(self.info.features, True)
+        empty = binaries.build(self._context, self._handle, pocl_binary.empty_kernel(text, entry), options, entry)
+        binary = pocl_binary.binary_of(code, binaries.to_binary(empty))
+        if binary is not None:
+            self._cache.write(self._key(text, True), binary)
+
     def remembers(self, text: str, what: str) -> bool:
         """Whether :meth:`remember` was called for *text*, in this or an earlier process with this device and driver."""
         return self._cache.read(self._mark(text, what)) is not None
@@ -131,7 +160,7 @@ class Engine:
     def _load(self, text: str, key: str, what: str, library: bool, cached: bytes | None) -> Any:
         """Return the program from its cached binary, else from the text; keep it on disk."""
         options = binaries.options_for(self.info.features, library)
-        if cached:
+        if cached and (not self._keeps_itself or self.info.workers <= pocl_binary.MOST_GROUPS):
             program = binaries.from_binary(self._context, self._handle, cached, options)
             if program is not None:
                 return program

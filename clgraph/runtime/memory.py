@@ -63,8 +63,16 @@ def aligned(nbytes: int) -> Array:
     return memory[start : start + nbytes]
 
 
-def lend(context: Any, array: Array) -> Memory:
-    """Return a caller's C-contiguous *array* as memory to read, on a device that works on the host's memory."""
+def lend(context: Any, array: Array, *, writable: bool = False) -> Memory:
+    """Return a caller's C-contiguous *array* as memory, on a device that works on the host's memory.
+
+    Raises:
+        DeviceMemoryError: The driver does not take it.
+    """
     cl = driver.load()
-    flags = cl.mem_flags.READ_ONLY | cl.mem_flags.USE_HOST_PTR
-    return Memory(cl.Buffer(context, flags, hostbuf=array), array.nbytes)
+    flags = (cl.mem_flags.READ_WRITE if writable else cl.mem_flags.READ_ONLY) | cl.mem_flags.USE_HOST_PTR
+    try:
+        bytes_of = array.reshape(-1).view(np.uint8) if writable else None
+        return Memory(cl.Buffer(context, flags, hostbuf=array), array.nbytes, bytes_of)
+    except (cl.Error, MemoryError) as error:
+        raise DeviceMemoryError(f"the driver does not take an array of {array.nbytes} bytes: {error}") from error

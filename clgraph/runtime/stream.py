@@ -70,6 +70,19 @@ class Stream:
             self.finish()
         return self._cl.enqueue_copy(self.queue, array, memory.handle, src_offset=offset, is_blocking=True)
 
+    def copy(self, source: Memory, target: Memory, offset: int, nbytes: int, start: int = 0) -> Any:
+        """Enqueue a copy of *nbytes* bytes of *source* from *start* on to *offset* of *target*."""
+        if nbytes == 0:
+            return None
+        if self.out_of_order:
+            self.finish()
+        event = self._cl.enqueue_copy(
+            self.queue, target.handle, source.handle, src_offset=start, dst_offset=offset, byte_count=nbytes
+        )
+        if self.out_of_order:
+            self.finish()
+        return event
+
     def fill(self, memory: Memory, value: int = 0, offset: int = 0, nbytes: int | None = None) -> None:
         """Enqueue setting *nbytes* bytes of *memory* from *offset* on, all that follow by default, to *value*."""
         if self.out_of_order:

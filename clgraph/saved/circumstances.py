@@ -17,6 +17,9 @@ _PARTS = ("core", "graph", "selector", "ops", "passes", "network", "runtime", "s
 """The packages whose code decides what a program looks like and what it computes."""
 
 _OPTIONS = (
+    "device_class",
+    "precision",
+    "keep_f32",
     "disable_passes",
     "stop_after",
     "strict",

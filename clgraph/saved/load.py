@@ -12,20 +12,21 @@ from typing import Any
 
 from clgraph.core.registry import load_plugins
 from clgraph.engines import open_engines, options_of, without_collection
-from clgraph.errors import ClgraphError
+from clgraph.errors import ClgraphError, UnknownValueError
 from clgraph.graph.serial import well_formed
 from clgraph.graph.topology import Topology
-from clgraph.model import Model, PassRecord, Shapes, Specialisation
+from clgraph.model import Model
 from clgraph.ops import primitive_of
 from clgraph.runtime.engine import Engine
 from clgraph.saved.circumstances import circumstances, differences
 from clgraph.saved.container import Contents
 from clgraph.saved.programs import decode_program
-from clgraph.saved.save import Key, library_key
+from clgraph.saved.save import library_key
 from clgraph.saved.topologies import decode_topology
 from clgraph.selector.library import Library, compose
 from clgraph.selector.query import DeviceInfo
 from clgraph.settings import Settings
+from clgraph.specialisations import Key, Known, PassRecord, Shapes, Specialisation, Values
 
 _log = logging.getLogger(__name__)
 
@@ -59,8 +60,8 @@ def load_model(
     loader = _Loader(contents, options)
     model = Model(read_topology(contents), next(iter(loader.devices.values())), loader.specialise)
     loader.build_ahead()
-    if (shapes := loader.latest(model.topology)) is not None:
-        model.prepare(shapes)
+    if (key := loader.latest()) is not None:
+        model.prepare(dict(zip(model.topology.inputs, key.shapes, strict=True)), {n: v.array for n, v in key.values})
     elif model.is_static:
         model.prepare()
     return model
@@ -86,16 +87,16 @@ class _Loader:
         self._here = circumstances(self.devices, options)
         self._compile: Any = None
         with well_formed(str(contents.path)):
-            self._found = [(_key(p["shapes"]), dict(p["circumstances"]), p) for p in contents.header["programs"]]
+            self._found = [(_key(p), dict(p["circumstances"]), p) for p in contents.header["programs"]]
             self._libraries = {
                 name: Library(x[0], x[1], tuple(x[2]), x[3]) for name, x in contents.header["libraries"].items()
             }
 
-    def latest(self, topology: Topology) -> dict[str, tuple[int, ...]] | None:
-        """Return the input shapes that were used last, of programs that can be run here if there are any."""
+    def latest(self) -> Key | None:
+        """Return what the program used last holds for, of programs that can be run here if there are any."""
         fitting = [key for key, saved, _ in self._found if not differences(saved, self._here)]
         keys = fitting or [key for key, _, _ in self._found]
-        return dict(zip(topology.inputs, keys[-1], strict=True)) if keys else None
+        return keys[-1] if keys else None
 
     def build_ahead(self) -> None:
         """Let a thread build the libraries of programs that can be run here: a third of the time that loading takes."""
@@ -110,10 +111,13 @@ class _Loader:
                     with contextlib.suppress(ClgraphError):
                         engine.build(library.text, f"library {library.name}", library=True)
 
-    def specialise(self, topology: Topology, shapes: Shapes) -> Specialisation:
+    def specialise(self, topology: Topology, shapes: Shapes, values: Values) -> Specialisation:
         """Return the program for input *shapes*: out of the file, or compiled with a note that says why."""
-        key = tuple(tuple(shape) for shape in shapes.values())
-        why = f"the file holds no program for the shapes {', '.join(str(list(s)) for s in key)}"
+        bound = tuple(tuple(shape) for shape in shapes.values())
+        key = Key(bound, tuple((name, Known.of(value)) for name, value in values.items()))
+        if more := {n for k, _, _ in self._found if k.shapes == bound for n, _ in k.values} - values.keys():
+            raise UnknownValueError("sizes inside the model depend on the values of inputs", sorted(more))
+        why = f"the file holds no program for the shapes {', '.join(str(list(s)) for s in bound)}"
         for saved_for, saved, data in reversed(self._found):
             if saved_for == key:
                 why = differences(saved, self._here) or self._refusal(data)
@@ -125,7 +129,7 @@ class _Loader:
             from clgraph.compiler import Compiler
 
             self._compile = Compiler(self._options).specialise
-        made: Specialisation = self._compile(topology, shapes)
+        made: Specialisation = self._compile(topology, shapes, values)
         made.program.notes["load"] = f"compiled anew: {why}"
         return made
 
@@ -157,5 +161,8 @@ class _Loader:
         return self._libraries.get(library_key(name, simd)) or compose(name, simd)
 
 
-def _key(shapes: Any) -> Key:
-    return tuple(tuple(shape) for shape in shapes)
+def _key(program: Any) -> Key:
+    values = tuple(
+        (name, Known(dtype, tuple(shape), bytes.fromhex(data))) for name, dtype, shape, data in program["values"]
+    )
+    return Key(tuple(tuple(shape) for shape in program["shapes"]), values)

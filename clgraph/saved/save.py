@@ -10,7 +10,6 @@ from clgraph.engines import without_collection
 from clgraph.graph.program import Program
 from clgraph.graph.serial import Json
 from clgraph.graph.topology import Topology
-from clgraph.model import Specialisation
 from clgraph.saved.circumstances import circumstances
 from clgraph.saved.container import Blobs
 from clgraph.saved.plans import libraries_of
@@ -19,9 +18,7 @@ from clgraph.saved.topologies import encode_topology
 from clgraph.selector.choose import Choice
 from clgraph.selector.library import Library, compose
 from clgraph.selector.query import DeviceInfo
-
-Key = tuple[tuple[int, ...], ...]
-"""The shapes of the inputs, in their order."""
+from clgraph.specialisations import Key, Specialisation
 
 
 @without_collection()
@@ -39,7 +36,8 @@ def save_model(topology: Topology, made: Mapping[Key, Specialisation], path: str
         libraries |= _libraries(s.program, s.devices)
         programs.append(
             {
-                "shapes": [list(shape) for shape in key],
+                "shapes": [list(shape) for shape in key.shapes],
+                "values": [[name, v.dtype, list(v.shape), v.data.hex()] for name, v in key.values],
                 "circumstances": circumstances(s.devices, s.options),
                 "program": encode_program(s.program, blobs.add),
                 "passes": [[p.number, p.name, p.changes, p.seconds] for p in s.passes],

@@ -88,14 +88,14 @@ def _choose(q: Query[Any], forced: str | None, denied: frozenset[str], registere
             refusals[candidate.name] = reason
     if forced is not None:
         return _forced(q, forced, refusals)
-    special = sorted((c for c in able if not c.general), key=lambda c: (c.cost(q), c.name))
+    special = sorted((c for c in able if not c.general), key=lambda c: (c.estimate(q), c.name))
     ranked = special or [c for c in able if c.general]
     if not ranked:
         reasons = "".join(f"\n  {n}: {r}" for n, r in refusals.items()) or "\n  no implementation is registered"
         raise UnsupportedError(f"nothing serves {q}:{reasons}")
     because = "cheapest" if special else "general"
-    slower = {c.name: c.cost(q) for c in able if c is not ranked[0]}
-    return Choice(q, ranked[0], ranked[0].cost(q), because, refusals, slower)
+    slower = {c.name: c.estimate(q) for c in able if c is not ranked[0]}
+    return Choice(q, ranked[0], ranked[0].estimate(q), because, refusals, slower)
 
 
 def _forced(q: Query[Any], forced: str, refusals: Mapping[str, str]) -> Choice:
@@ -104,7 +104,7 @@ def _forced(q: Query[Any], forced: str, refusals: Mapping[str, str]) -> Choice:
     names = [c.name for c in candidates(q)]
     if forced not in names:
         raise OptionError(f"{forced!r} is no implementation of {q.primitive.kind}; there are {', '.join(names)}")
-    return Choice(q, IMPLEMENTATIONS[forced], IMPLEMENTATIONS[forced].cost(q), "forced", refusals)
+    return Choice(q, IMPLEMENTATIONS[forced], IMPLEMENTATIONS[forced].estimate(q), "forced", refusals)
 
 
 @lru_cache(maxsize=8192)

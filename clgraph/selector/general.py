@@ -221,7 +221,7 @@ class General(Implementation[P]):
     @classmethod
     def cost(cls, q: Query[P]) -> float:
         """Estimate: without vectors or tiles half a percent of a CPU's arithmetic, a tenth of a GPU's."""
-        return roofline(q, 0.005, 0.05) if q.device.kind == "cpu" else roofline(q, 0.1, 0.5)
+        return roofline(q, q.device.costs.general_compute, q.device.costs.general_traffic)
 
 
 def _reaches(operand: Layout, result: Layout) -> bool:

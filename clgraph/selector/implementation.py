@@ -128,8 +128,16 @@ class Implementation(ABC, Generic[P]):
 
     @classmethod
     def cost(cls, q: Query[P]) -> float:
-        """Estimate seconds on ``q.device``, comparable between implementations of one primitive."""
+        """Estimate seconds on ``q.device`` by its cost model, before the implementation's own scale."""
         return roofline(q, efficiency=0.02)
+
+    @classmethod
+    @final
+    def estimate(cls, q: Query[P]) -> float:
+        """Return the seconds that *q* should take: its cost, scaled as measured where the cost model says so."""
+        seconds, costs = cls.cost(q), q.device.costs
+        scale, begin = costs.scales.get(cls.name), costs.step_seconds
+        return seconds if scale is None else begin + max(0.0, seconds - begin) * scale
 
     @classmethod
     @abstractmethod

@@ -8,6 +8,7 @@ from typing import Generic, Literal, TypeVar
 from clgraph.core.layout import Layout
 from clgraph.graph.primitive import Primitive
 from clgraph.graph.program import Fused, Node
+from clgraph.selector.costs import CostModel, class_of, shipped
 
 P = TypeVar("P", bound=Primitive)
 
@@ -23,7 +24,9 @@ class DeviceInfo:
         features: What implementations may ask for: ``fp16``, ``fp64``, ``subgroups``, ``acq_rel`` (acquire/release
             atomics at device scope), ``host_memory`` (kernels work on the host's own arrays), ``yield``
             (kernels are threads that may make system calls), ``nvidia_ptx``.
-        flops, bytes_per_second, launch_seconds: Rough figures for cost estimates.
+        cores: Workers that run at once, where the user asked for more of them; 0 for as many as workers.
+        flops, bytes_per_second, launch_seconds: The peaks of the whole device, for rooflines and general kernels.
+        fitted: The cost model fitted on the device; ``None`` for the one that is shipped for its class.
     """
 
     name: str = "null"
@@ -42,6 +45,18 @@ class DeviceInfo:
     flops: float = 5.0e11
     bytes_per_second: float = 4.0e10
     launch_seconds: float = 3.0e-5
+    cores: int = 0
+    fitted: CostModel | None = None
+
+    @property
+    def costs(self) -> CostModel:
+        """The figures that times are estimated by."""
+        return self.fitted or shipped(class_of(self.name, self.kind, self.vendor, self.simd))
+
+    @property
+    def crowding(self) -> float:
+        """How many workers share a core, at least 1."""
+        return max(1.0, self.workers / self.cores) if self.cores else 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,27 @@ def test_zeros_outside_of_bands_are_left_out_and_nothing_else(engine, seed):
 
 
 @pytest.mark.opencl
+@pytest.mark.parametrize("seed", range(24))
+def test_bands_of_shuffled_channels_are_found_in_the_order_before_the_shuffle(engine, seed):
+    rng = np.random.default_rng(seed)
+    bands, ranges = int(rng.integers(2, 6)), int(rng.integers(2, 6))
+    ins, outs = ranges * int(rng.integers(1, 13)), int(rng.integers(1, 41))
+    kernel = ((1, 1), (3, 3), (1, 2))[seed % 3]
+    channels = ins * bands
+    arrays = [rng.standard_normal((1 + seed % 2, channels, 9, 14)).astype(np.float32)]
+    weights = np.zeros((outs * bands, channels, *kernel), np.float32)
+    for b in range(bands):
+        part = rng.standard_normal((outs, ins, *kernel))
+        # Channel s * n + i has place i * ranges + s among the bands.
+        placed = [(p % ranges) * (channels // ranges) + p // ranges for p in range(b * ins, (b + 1) * ins)]
+        weights[b * outs : (b + 1) * outs, placed] = part
+    arrays += [weights, rng.standard_normal(outs * bands).astype(np.float32)]
+    primitive = Convolution((1, 1 + seed % 2), (1, 1), ((1, 1), (0, 1)), bands=bands, shuffled=ranges)
+    (size,) = primitive.reference(*(np.abs(a).astype(np.float64) for a in arrays))
+    check_tiles(engine, ConvFsv16, primitive, arrays, ins * kernel[0] * kernel[1] + 2, size=size, constant=(1, 2))
+
+
+@pytest.mark.opencl
 def test_one_spatial_axis_is_one_row(engine, rng):
     arrays = [rng.standard_normal(s).astype(np.float32) for s in ((2, 20, 31), (40, 20, 5), (40,))]
     primitive = Convolution((2,), (1,), ((2, 1),))

@@ -9,6 +9,7 @@ from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.transpose import Transpose
 from clgraph.passes.prepare_primitive_fusing import PreparePrimitiveFusing
+from clgraph.passes.reference import random_feeds, run_reference
 from tests.support.programs import RELU, Net, run
 
 
@@ -18,8 +19,8 @@ def grouped(net: Net, name: str, x: str, channels: int, out: int, groups: int, k
     return net.add(name, Convolution((1, 1), (1, 1), pad, groups), x, w, net.data(f"{name}_b", out), **more)
 
 
-def shuffle(net: Net, x: str, groups: int, channels: int, side: int = 6) -> str:
-    split = net.add("split", Reshape((1, groups, channels // groups, side, side)), x)
+def shuffle(net: Net, x: str, groups: int, channels: int, side: int = 6, **more) -> str:
+    split = net.add("split", Reshape((1, groups, channels // groups, side, side)), x, **more)
     return net.add("joined", Reshape((1, channels, side, side)), net.add("turned", Transpose((0, 2, 1, 3, 4)), split))
 
 
@@ -92,6 +93,43 @@ def test_a_channel_shuffle_becomes_the_order_of_output_channels(groups) -> None:
     order = np.arange(40).reshape(4, 10).T.ravel()
     np.testing.assert_array_equal(node.inputs[2].constant, net.constants["conv_b"][order])
     assert "split, turned, joined: into the order of the output channels of conv" in notes(program)
+
+
+@pytest.mark.parametrize("groups", [(4, 4, 4), (2, 4, 8), (4, 2, 3)])
+@pytest.mark.parametrize("depthwise", [0, 1, 2])
+def test_a_channel_shuffle_becomes_the_order_in_which_the_next_groups_read(groups, depthwise) -> None:
+    net = Net()
+    first, ranges, last = groups
+    x = grouped(net, "first", net.input("x", (1, 96, 6, 6)), 96, 264, first)
+    x = shuffle(net, net.add("relu", RELU, x), ranges, 264)
+    for i in range(depthwise):
+        x = net.add(f"tanh{i}", Activation("tanh"), grouped(net, f"depthwise{i}", x, 264, 264, 264, 3))
+    before = net.program(grouped(net, "last", x, 264, 48, last))
+    feeds = random_feeds(before)
+    wanted = run_reference(before, feeds)["last"]
+    program = run(before, PreparePrimitiveFusing())
+    assert [n.name for n in program] == ["first", *(f"depthwise{i}" for i in range(depthwise)), "last"]
+    made = list(program)[-1].primitive
+    assert (made.groups, made.bands, made.shuffled) == (1, last, ranges)
+    assert "split, turned, joined: into the order in which last reads its channels" in notes(program)
+    # Sums of at most 264 products, in another order.
+    np.testing.assert_allclose(run_reference(program, feeds)["last"], wanted, rtol=0, atol=1e-4 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("what", ["read twice", "another annotation", "moving weights", "not by channel"])
+def test_a_shuffle_stays_in_front_of_groups_that_cannot_read_in_its_order(what) -> None:
+    net = Net()
+    other = what == "another annotation"
+    conv = grouped(net, "first", net.input("x", (1, 96, 6, 6)), 96, 136, 4)
+    x = shuffle(net, conv, 4, 136, **({"annotation": "a"} if other else {}))
+    if what == "not by channel":
+        x = net.add("sum", Eltwise("add"), x, net.data("row", 6))
+    p = Convolution((1, 1), (1, 1), ((0, 0), (0, 0)), 4)
+    w = net.input("w", (48, 34, 1, 1)) if what == "moving weights" else net.data("w", 48, 34, 1, 1)
+    last = net.add("last", p, x, w, **({"annotation": "b"} if other else {}))
+    second = [net.add("tanh", Activation("tanh"), x)] if what == "read twice" else []
+    program = fused(net, last, *second)
+    assert all(getattr(n.primitive, "shuffled", 1) == 1 for n in program)
 
 
 def test_a_shuffle_at_the_end_gives_the_output_its_name() -> None:

@@ -23,6 +23,7 @@ NAMES = [
     "fuse_patterns",
     "transpose_optimization",
     "prepare_quantization",
+    "convert_precision",
     "partition",
     "remove_layering_annotations",
     "insert_transfers",

@@ -2,7 +2,7 @@ import pytest
 
 from clgraph.errors import DeviceError
 from clgraph.runtime import device
-from clgraph.runtime.device import HOST, Device, find_device, with_workers
+from clgraph.runtime.device import HOST, Device, find_device, with_class, with_workers
 from clgraph.selector.query import DeviceInfo
 
 POCL = Device(DeviceInfo(name="pocl:0", kind="cpu", workers=4, flops=4e11), "pthread-AMD EPYC", (), "pocl handle")
@@ -93,3 +93,14 @@ def test_a_cpu_device_has_a_vector_width_that_kernels_are_written_for(engine):
         assert engine.info.simd in (16, 8, 4)
     assert engine.info.max_alloc > 0
     assert engine.info.workers >= 1
+
+
+def test_a_cpu_treated_as_a_gpu_offers_nothing_that_tiles_and_executors_ask_for():
+    features = frozenset({"fp64", "acq_rel", "host_memory", "yield"})
+    cpu = Device(DeviceInfo(name="pocl:0", kind="cpu", compute_units=4, simd=16, features=features), "CPU")
+    gpu = with_class(cpu, "gpu")
+    assert (gpu.info.kind, gpu.info.simd, gpu.info.features) == ("gpu", 1, {"fp64"})
+    assert (gpu.info.name, gpu.notes) == ("pocl:0", ("treated as a GPU",))
+    assert with_class(cpu, "cpu") is with_class(cpu, "auto") is cpu
+    assert with_class(HOST, "gpu") is HOST
+    assert with_class(NVIDIA, "cpu").info.kind == "cpu"

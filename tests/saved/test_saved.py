@@ -332,14 +332,14 @@ def test_saving_waits_for_a_compilation_and_holds_it(tmp_path: Path, monkeypatch
     model = clgraph.compile(small_model(size="n"), device="host")
     model.prepare({"x": (1, 3, 4, 4)})
     inside, go = threading.Event(), threading.Event()
-    original = model._specialise
+    original = model._specialisations.specialise
 
     def slow(*arguments: object) -> object:
         inside.set()
         assert go.wait(20)
         return original(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(model, "_specialise", slow)
+    monkeypatch.setattr(model._specialisations, "specialise", slow)
     with ThreadPoolExecutor(2) as pool:
         compiling = pool.submit(model.prepare, {"x": (1, 3, 6, 6)})
         assert inside.wait(20)

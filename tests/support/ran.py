@@ -22,8 +22,8 @@ def note_what_networks_run() -> Iterator[None]:
 
     run = Network.run
 
-    def noting(self: Any, feeds: Any) -> Any:
-        result = run(self, feeds)
+    def noting(self: Any, *args: Any) -> Any:
+        result = run(self, *args)
         RAN.update(node.choice.implementation.name for node in self.program if isinstance(node.choice, Choice))
         return result
 

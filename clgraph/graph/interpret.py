@@ -1,0 +1,80 @@
+"""A topology run by the primitives' references: what small stages, bodies and the tests of both need."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError, UnsupportedError
+from clgraph.graph.primitive import Array, DataDependent
+from clgraph.graph.topology import Layer, Topology
+
+Spend = Callable[[float], None]
+"""Told the arithmetic of every layer before it is computed; what it raises ends the run."""
+
+RunBody = Callable[[Topology, Mapping[str, Array]], dict[str, Array]]
+"""Runs a topology on arrays by name and returns its outputs by name."""
+
+
+def interpret(
+    topology: Topology, feeds: Mapping[str, Array], spend: Spend | None = None, run: RunBody | None = None
+) -> dict[str, Array]:
+    """Return the outputs of *topology* on *feeds*, layer by layer with NumPy.
+
+    Args:
+        run: Runs the bodies of control flow; ``interpret`` itself when not given.
+
+    Raises:
+        ShapeError, UnsupportedError: A layer does not fit its inputs; the message names it.
+    """
+    values: dict[str, Any] = {**topology.constants, **feeds}
+    for layer in topology.layers:
+        arguments = [values[name] for name in layer.inputs]
+        try:
+            results = _compute(layer, arguments, spend, run or interpret)
+        except (ShapeError, UnsupportedError) as error:
+            raise type(error)(f"node {layer.name!r} ({layer.primitive}): {error}") from error
+        values.update(zip(layer.outputs, results, strict=False))
+    return {name: values[source] for name, source in topology.outputs}
+
+
+def _compute(layer: Layer, arguments: list[Any], spend: Spend | None, run: RunBody) -> tuple[Array, ...]:
+    primitive = layer.primitive
+    if primitive.data_dependent:
+        return (
+            primitive.execute(arguments, run) if isinstance(primitive, ControlFlow) else primitive.reference(*arguments)
+        )
+    layouts = [Layout.of(a) for a in arguments]
+    bound = primitive.bind(layouts, arguments)
+    kept = [layouts[i] for i in bound.keep]
+    if spend is not None:
+        spend(bound.primitive.flops(kept, bound.primitive.infer(kept)))
+    return bound.primitive.reference(*(np.asarray(arguments[i]) for i in bound.keep))
+
+
+class ControlFlow(DataDependent):
+    """Base of primitives that run bodies, topologies of their own: If, Loop, Scan.
+
+    The inputs of every body end with what it reads of the graph around it, which are the last inputs of the primitive.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def bodies(self) -> Mapping[str, Topology]:
+        """Return the bodies by the name of their role."""
+
+    @abstractmethod
+    def execute(self, inputs: Sequence[Any], run: RunBody) -> tuple[Array, ...]:
+        """Compute the outputs, the bodies with *run*."""
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        """Compute the outputs, the bodies by references too."""
+        return self.execute(inputs, interpret)
+
+    def __str__(self) -> str:
+        return f"{self.kind}({', '.join(f'{name}: {len(b.layers)} layers' for name, b in self.bodies().items())})"

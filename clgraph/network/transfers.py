@@ -1,0 +1,174 @@
+"""How the inputs of a run reach a network and its results leave it: where they lie, or by a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from clgraph.errors import InputError
+from clgraph.graph.primitive import Array
+from clgraph.graph.program import Value
+from clgraph.network.host import Host
+from clgraph.network.loans import Loan
+from clgraph.network.places import Places
+from clgraph.network.tensors import constant_array, empty
+from clgraph.network.tiles import TileExecutor
+from clgraph.runtime.memory import Memory
+
+Held = Array | Memory
+"""A NumPy array, or memory of the device, dense and of the value's element type."""
+
+
+class Feed:
+    """One input of a program.
+
+    Attributes:
+        how: What became of it in the latest run.
+    """
+
+    def __init__(self, value: Value, places: Mapping[str, Places], host: Host, loan: Loan | None) -> None:
+        """Read into the memory of *value*, or where the caller has it by *loan*."""
+        self.name, self.shape, self.dtype = value.name, value.layout.shape, value.layout.dtype.numpy
+        self.how = "not read"
+        self._value, self._host, self._loan = value, host, loan
+        self._unread = value.buffer is None
+        self._places = None if value.buffer is None else places.get(value.buffer.placement)
+        view = None if self._unread or self._places is None else self._places.view(value)
+        self._view = None if loan is not None else view
+
+    def checked(self, given: object) -> Held:
+        """Return *given* C-contiguous; raises ``InputError`` where it is not what the program reads."""
+        if isinstance(given, Memory):
+            return given
+        if not isinstance(given, np.ndarray):
+            raise InputError(f"input {self.name!r} is a {type(given).__name__}, not a NumPy array")
+        if given.shape != self.shape or given.dtype != self.dtype:
+            found = f"{given.dtype} {list(given.shape)}"
+            raise InputError(f"input {self.name!r} wants {self.dtype} {list(self.shape)}, not {found}")
+        return given if given.flags.c_contiguous else np.ascontiguousarray(given)
+
+    def write(self, held: Held) -> None:
+        """Make *held*, which lives until the run is over, what the program reads."""
+        if self._unread:
+            return
+        if isinstance(held, Memory):
+            self._copy_on_device(held)
+        elif self._loan is not None:
+            self.how = "read where it lies" if self._loan.take(held) else "copied: its address is no multiple of 4"
+        elif self._view is not None:
+            self.how = "copied"
+            np.copyto(self._view, held)
+        elif self._places is not None:
+            self.how = "copied to the device"
+            self._places.write(self._value, held)
+        else:
+            self.how = "read where it lies"
+            self._host.put(self._value, held)
+
+    def _copy_on_device(self, held: Memory) -> None:
+        if self._places is None:
+            array = np.empty(self.shape, self.dtype)
+            held_by = next(iter(self._host.places.values()))
+            held_by.engine.stream.read(held, 0, array)
+            self.how = "copied from the device"
+            self._host.put(self._value, array)
+            return
+        self.how = "copied on the device"
+        bank, offset = self._places.at(self._value)
+        self._places.engine.stream.copy(held, self._places.banks[bank], offset, self._value.layout.nbytes)
+
+    def release(self) -> None:
+        """Forget the caller's array."""
+        if self._loan is not None:
+            self._loan.give_back()
+
+
+class Result:
+    """One result of a program: in a new array, in one of the caller's, or in memory of the device.
+
+    Attributes:
+        how: What became of it in the latest run.
+    """
+
+    def __init__(self, name: str, value: Value, places: Mapping[str, Places], host: Host, loan: Loan | None) -> None:
+        """Read the memory of *value*; with *loan*, kernels may write it where the caller wants it."""
+        self.name, self.shape, self.dtype = name, value.layout.shape, value.layout.dtype.numpy
+        self.how = "not asked for"
+        self._value, self._host, self._loan = value, host, loan
+        on_host = value.buffer is None or value.constant is not None
+        self._places = None if on_host or value.buffer is None else places.get(value.buffer.placement)
+        self._view = None if self._places is None else self._places.view(value)
+        self._target: Held | None = None
+        self._lent = False
+
+    def begin(self, target: Held | None, read: Iterable[Held]) -> None:
+        """Prepare for a run that leaves the result in *target*, in a new array for ``None``, and reads *read*."""
+        self._target = empty(self.shape, self.dtype) if target is None else target
+        apart = isinstance(self._target, np.ndarray) and (target is None or not _touches(self._target, read))
+        self._lent = (
+            self._loan is not None and apart and isinstance(self._target, np.ndarray) and self._loan.take(self._target)
+        )
+
+    def end(self) -> Held:
+        """Return the target, filled; every command of the run is over."""
+        target = self._target
+        assert target is not None
+        if self._lent:
+            self.how = "written where it lies"
+        elif isinstance(target, Memory):
+            self._leave_on_device(target)
+        elif self._view is not None:
+            self.how = "copied"
+            np.copyto(target, self._view)
+        elif self._places is not None:
+            self.how = "copied from the device"
+            array = target if target.flags.c_contiguous else np.empty(self.shape, self.dtype)
+            self._places.read_into(self._value, array)
+            if array is not target:
+                target[...] = array
+        else:
+            self.how = "copied"
+            target[...] = self._on_host()
+        return target
+
+    def view(self) -> Array:
+        """Return the memory of the result itself where the host can read it, else a copy of it."""
+        if self._view is not None:
+            return self._view
+        self.begin(None, ())
+        found = self.end()
+        assert isinstance(found, np.ndarray)
+        return found
+
+    def release(self) -> None:
+        """Forget the caller's array."""
+        self._target, self._lent = None, False
+        if self._loan is not None:
+            self._loan.give_back()
+
+    def _on_host(self) -> Array:
+        return constant_array(self._value) if self._value.constant is not None else self._host.get(self._value)
+
+    def _leave_on_device(self, target: Memory) -> None:
+        places = self._places or next(iter(self._host.places.values()))
+        self.how = "copied on the device"
+        if self._places is None:
+            self.how = "copied to the device"
+            places.engine.stream.write(target, 0, np.ascontiguousarray(self._on_host()))
+        else:
+            bank, offset = places.at(self._value)
+            places.engine.stream.copy(places.banks[bank], target, 0, self._value.layout.nbytes, offset)
+        places.engine.stream.finish()
+
+
+def loan_of(value: Value, places: Mapping[str, Places], executors: Iterable[TileExecutor]) -> Loan | None:
+    """Return the loan of an input or result that its program reads or writes where the caller has it."""
+    for there in places.values():
+        if value in there.loans:
+            return Loan(value, there, [e for e in executors if e.engine is there.engine])
+    return None
+
+
+def _touches(array: Array, others: Iterable[Held]) -> bool:
+    return any(isinstance(other, np.ndarray) and np.may_share_memory(array, other) for other in others)

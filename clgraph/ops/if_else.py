@@ -1,0 +1,61 @@
+"""One of two bodies, by a condition: ONNX's If."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError
+from clgraph.graph.attributes import known
+from clgraph.graph.interpret import ControlFlow, RunBody
+from clgraph.graph.primitive import Array, Bound, OnnxNode, onnx, primitive
+from clgraph.graph.topology import Topology
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class IfElse(ControlFlow):
+    """The outputs of *then* where input 0, one bool, is true, else those of *other*; leaves no node where it is known.
+
+    The further inputs are those of both bodies.
+    """
+
+    then: Topology
+    other: Topology
+
+    kind: ClassVar[str] = "if_else"
+
+    def value_slots(self) -> tuple[int, ...]:
+        return (0,)
+
+    def bodies(self) -> Mapping[str, Topology]:
+        return {"then": self.then, "else": self.other}
+
+    def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
+        known(values, 0, "condition")
+        return Bound(self, tuple(range(len(inputs))))
+
+    def inline(self, values: Sequence[Array | None]) -> Topology | None:
+        return None if values[0] is None else self._chosen(values[0])
+
+    def execute(self, inputs: Sequence[Any], run: RunBody) -> tuple[Array, ...]:
+        body = self._chosen(inputs[0])
+        results = run(body, dict(zip(body.inputs, inputs[1:], strict=True)))
+        return tuple(results[name] for name, _ in body.outputs)
+
+    def _chosen(self, condition: Array) -> Topology:
+        if condition.size != 1:
+            raise ShapeError(f"the condition is one value, not {list(condition.shape)}")
+        return self.then if np.ravel(condition)[0] else self.other
+
+
+@onnx("If", since=(1, 11, 13, 16, 19, 21, 23, 24, 25))
+def import_if(node: OnnxNode) -> Sequence[str]:
+    (then, other), captured = node.bodies("then_branch", "else_branch")
+    if len(then.outputs) != len(other.outputs) or len(then.outputs) < node.output_count:
+        raise node.unsupported(f"the branches make {len(then.outputs)} and {len(other.outputs)} results")
+    return node.emit(IfElse(then, other), node.inputs[0], *captured, outputs=len(then.outputs))

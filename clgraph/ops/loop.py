@@ -1,0 +1,84 @@
+"""A body repeated while a condition holds: ONNX's Loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.errors import ShapeError
+from clgraph.graph.interpret import ControlFlow, RunBody
+from clgraph.graph.primitive import Array, OnnxNode, onnx, primitive
+from clgraph.graph.topology import Topology
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class Loop(ControlFlow):
+    """Run *body* up to a number of trips, as long as its condition holds.
+
+    Inputs: the number of trips where *counted*, the first condition where *conditional*, the values that are carried,
+    then what the body reads from around. The body takes the number of the trip, the condition and the carried values
+    and makes the condition, the carried values (of any shape) and the scanned ones, which are stacked over the trips.
+
+    Attributes:
+        carried: How many values are carried from trip to trip.
+        scanned: Element types of the scanned results, where known: what a loop without a trip makes is empty.
+    """
+
+    body: Topology
+    carried: int
+    counted: bool = True
+    conditional: bool = True
+    scanned: tuple[DType | None, ...] = ()
+
+    kind: ClassVar[str] = "loop"
+
+    def bodies(self) -> Mapping[str, Topology]:
+        return {"body": self.body}
+
+    def execute(self, inputs: Sequence[Any], run: RunBody) -> tuple[Array, ...]:
+        left = list(inputs)
+        trips = int(np.ravel(left.pop(0))[0]) if self.counted else None
+        going = bool(np.ravel(left.pop(0))[0]) if self.conditional else True
+        state, around = left[: self.carried], left[self.carried :]
+        stacks: list[list[Array]] = [[] for _ in self.scanned]
+        names = tuple(self.body.inputs)
+        trip = 0
+        while going and (trips is None or trip < trips):
+            feeds = dict(zip(names, [np.array(trip, np.int64), np.array(going), *state, *around], strict=True))
+            made = run(self.body, feeds)
+            condition, *results = (made[name] for name, _ in self.body.outputs)
+            going, state, trip = bool(np.ravel(condition)[0]), results[: self.carried], trip + 1
+            for stack, result in zip(stacks, results[self.carried :], strict=True):
+                stack.append(result)
+        outputs = self.body.outputs[1 + self.carried :]
+        return (
+            *state,
+            *(self._stacked(s, name, d) for s, (name, _), d in zip(stacks, outputs, self.scanned, strict=True)),
+        )
+
+    def _stacked(self, stack: Sequence[Array], name: str, dtype: DType | None) -> Array:
+        if stack:
+            if len({a.shape for a in stack}) > 1:
+                shapes = ", ".join(str(list(shape)) for shape in sorted({a.shape for a in stack}))
+                raise ShapeError(f"the scanned result {name!r} changes its shape from trip to trip: {shapes}")
+            return np.stack(stack)
+        declared = self.body.declared.get(name)
+        shape = () if declared is None or declared.shape is None else declared.shape
+        return np.zeros((0, *(d if isinstance(d, int) else 0 for d in shape)), (dtype or DType.F32).numpy)
+
+
+@onnx("Loop", since=(1, 11, 13, 16, 19, 21, 23, 24, 25))
+def import_loop(node: OnnxNode) -> Sequence[str]:
+    ((body,), captured) = node.bodies("body")
+    carried = len(body.inputs) - 2 - len(captured)
+    own = (*node.inputs, *[""] * (2 + carried - len(node.inputs)))
+    if carried < 0 or len(own) != 2 + carried or not all(own[2:]):
+        raise node.unsupported(f"{len(node.inputs)} inputs do not fit the body's {len(body.inputs) - len(captured)}")
+    declared = [body.declared[name].dtype for name, _ in body.outputs[1 + carried :]]
+    loop = Loop(body, carried, bool(own[0]), bool(own[1]), tuple(declared))
+    return node.emit(loop, *filter(None, own), *captured, outputs=carried + len(declared))

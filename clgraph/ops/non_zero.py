@@ -1,0 +1,27 @@
+"""The places of what is not zero: ONNX's NonZero."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.graph.primitive import Array, DataDependent, OnnxNode, Primitive, onnx, primitive
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class NonZero(DataDependent):
+    """``y[axis][i]`` is the place along *axis* of the i-th element of x that is not zero, in row-major order; int64."""
+
+    kind: ClassVar[str] = "non_zero"
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        (x,) = inputs
+        return (np.array(np.nonzero(np.atleast_1d(x)), np.int64).reshape(x.ndim, -1),)
+
+
+@onnx("NonZero", since=(9, 13))
+def import_non_zero(node: OnnxNode) -> Primitive:
+    return NonZero()

@@ -1,0 +1,103 @@
+"""A body run on one slice after the other: ONNX's Scan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from clgraph.errors import ShapeError
+from clgraph.graph.interpret import ControlFlow, RunBody
+from clgraph.graph.primitive import Array, OnnxNode, onnx, primitive
+from clgraph.graph.topology import Topology
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class Scan(ControlFlow):
+    """Run *body* on one slice after the other of the scanned inputs, carrying values along.
+
+    Inputs: the carried values, the scanned inputs, then what the body reads from around. The body takes and makes the
+    carried values, and makes one slice of every scanned result.
+
+    Attributes:
+        carried: How many values are carried.
+        input_axes, output_axes: The axis that is cut or stacked, one entry a scanned input or result.
+        input_reverse, output_reverse: Those that are walked or stacked from the end.
+        batched: Version 8 of the operator: every input and result has a batch axis in front.
+    """
+
+    body: Topology
+    carried: int
+    input_axes: tuple[int, ...]
+    output_axes: tuple[int, ...]
+    input_reverse: tuple[bool, ...]
+    output_reverse: tuple[bool, ...]
+    batched: bool = False
+
+    kind: ClassVar[str] = "scan"
+
+    def bodies(self) -> Mapping[str, Topology]:
+        return {"body": self.body}
+
+    def execute(self, inputs: Sequence[Any], run: RunBody) -> tuple[Array, ...]:
+        if not self.batched:
+            return self._one(inputs, run)
+        count = self.carried + len(self.input_axes)
+        own, around = inputs[:count], inputs[count:]
+        rows = [self._one([*(a[i] for a in own), *around], run) for i in range(own[0].shape[0])]
+        return tuple(np.stack(column) for column in zip(*rows, strict=True))
+
+    def _one(self, inputs: Sequence[Any], run: RunBody) -> tuple[Array, ...]:
+        scans = len(self.input_axes)
+        state = list(inputs[: self.carried])
+        cut, around = inputs[self.carried : self.carried + scans], inputs[self.carried + scans :]
+        lengths = {a.shape[axis] for a, axis in zip(cut, self.input_axes, strict=True)}
+        if len(lengths) != 1:
+            raise ShapeError(f"the scanned inputs have different lengths: {sorted(lengths)}")
+        (length,) = lengths
+        stacks: list[list[Array]] = [[] for _ in self.output_axes]
+        for trip in range(length):
+            places = [length - 1 - trip if back else trip for back in self.input_reverse]
+            slices = [a.take(at, axis) for a, at, axis in zip(cut, places, self.input_axes, strict=True)]
+            made = run(self.body, dict(zip(self.body.inputs, [*state, *slices, *around], strict=True)))
+            results = [made[name] for name, _ in self.body.outputs]
+            state = results[: self.carried]
+            for stack, result in zip(stacks, results[self.carried :], strict=True):
+                stack.append(result)
+        turned = [s[::-1] if back else s for s, back in zip(stacks, self.output_reverse, strict=True)]
+        if not length and turned:
+            raise ShapeError("a scan over no slice makes results of unknown shape")
+        return (*state, *(np.stack(s, axis) for s, axis in zip(turned, self.output_axes, strict=True)))
+
+
+@onnx("Scan", since=(8, 9, 11, 16, 19, 21, 23, 24, 25))
+def import_scan(node: OnnxNode) -> Sequence[str]:
+    ((body,), captured) = node.bodies("body")
+    scans, batched = node.attribute("num_scan_inputs", 1), node.since == 8
+    inputs = node.inputs
+    if batched:
+        if inputs[0]:
+            raise node.unsupported("sequences of different lengths in one batch are not read")
+        inputs = inputs[1:]
+    carried = len(inputs) - scans
+    results = len(body.outputs) - carried
+    if carried < 0 or results < 0 or len(body.inputs) - len(captured) != len(inputs):
+        raise node.unsupported(f"{len(inputs)} inputs, {scans} of them scanned, do not fit the body")
+
+    def each(name: str, count: int) -> tuple[int, ...]:
+        return tuple(node.attribute(name, ())) or (0,) * count
+
+    directions = "directions" if batched else "scan_input_directions"
+    scan = Scan(
+        body,
+        carried,
+        each("scan_input_axes", scans),
+        each("scan_output_axes", results),
+        tuple(map(bool, each(directions, scans))),
+        tuple(map(bool, each("scan_output_directions", results))),
+        batched,
+    )
+    return node.emit(scan, *inputs, *captured, outputs=carried + results)

@@ -1,0 +1,144 @@
+"""Store in half precision what the model computes in single. OpenVINO's ConvertPrecision; clDNN has no such pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
+from clgraph.errors import OptionError
+from clgraph.graph.primitive import Array, Primitive
+from clgraph.graph.program import Node, Program, Value
+from clgraph.ops.fill import Fill
+from clgraph.ops.reorder import Reorder
+from clgraph.passes.base import Context, Pass
+from clgraph.passes.selection import servable
+from clgraph.selector.query import Query
+
+_DELICATE: Mapping[str, frozenset[str]] = {
+    "activation": frozenset({"exp", "log", "sqrt", "reciprocal", "square", "softplus"}),
+    "eltwise": frozenset({"pow", "div", "rdiv", "mod", "fmod"}),
+    "reduce": frozenset({"sum", "prod", "l1", "l2", "sum_square", "log_sum", "log_sum_exp"}),
+    "cumulative_sum": frozenset({""}),
+}
+"""Functions by kind of primitive whose results or arguments easily leave what half precision holds."""
+
+
+@dataclass(frozen=True)
+class ConvertPrecision(Pass):
+    """Let operators read and write float16 where the options say so; kernels still add up in float32.
+
+    Precision ``f32`` changes nothing. ``f16`` turns every float32 value between operators, and the constants, into
+    float16. ``auto`` is ``f16`` on a GPU, but for functions whose results easily leave the range of float16, and
+    ``f32`` elsewhere. Inputs and outputs of the graph keep their types. In any case float32 stay the nodes that
+    ``keep_f32`` names, those with a constant that float16 cannot hold, and those that nothing serves in float16; a
+    note lists them. Between the two stand reorders. Counts the nodes turned.
+    """
+
+    name: ClassVar[str] = "convert_precision"
+    rounds: ClassVar[bool] = True
+
+    def run(self, program: Program, context: Context) -> int:
+        if context.precision == "f32" or (context.precision == "auto" and context.default.kind != "gpu"):
+            return 0
+        _check_names(program, context)
+        wide = {v for v in program.values if v.layout.dtype == DType.F32}
+        results = [(name, v) for name, v in program.outputs if v in wide and v.producer is not None]
+        cast = _Casts(program)
+        turned, kept = 0, list[str]()
+        for node in program:
+            if not any(v in wide for v in (*node.inputs, *node.outputs)):
+                continue
+            reason = _why_kept(context, node, wide)
+            if reason is not None:
+                kept.append(f"{node.name}: {reason}")
+            target = DType.F32 if reason else DType.F16
+            for slot, value in enumerate(node.inputs):
+                if value in wide and value.layout.dtype != target:
+                    program.rewire(value, cast.of(value, target, node), uses=((node, slot),))
+            if reason is None:
+                turned += 1
+                node.primitive = _turned(node.primitive)
+                layouts = node.primitive.infer([v.layout for v in node.inputs])
+                for value, layout in zip(node.outputs, layouts, strict=True):
+                    value.layout = layout
+        for name, value in results:
+            if value.layout.dtype != DType.F32 and value.producer is not None:
+                made = cast.of(value, DType.F32, value.producer)
+                program.outputs = [(n, made if n == name else v) for n, v in program.outputs]
+        stay = f"; {len(kept)} stay float32:\n" + "\n".join(kept) if kept else ""
+        program.notes[self.name] = f"{turned} nodes store float16{stay}"
+        return turned
+
+
+class _Casts:
+    """The same value in another type: each made once."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._made: dict[tuple[Value, DType], Value] = {}
+
+    def of(self, value: Value, dtype: DType, reader: Node) -> Value:
+        if (value, dtype) not in self._made:
+            if value.constant is not None:
+                made = self._program.constant(f"{value.name}/{dtype}", _rounded(value.constant))
+            else:
+                source = value.producer or reader
+                made = self._program.insert(Reorder(dtype), [value], sources=[source]).output
+            self._made[value, dtype] = made
+        return self._made[value, dtype]
+
+
+def _check_names(program: Program, context: Context) -> None:
+    """Raise ``OptionError`` for a pattern that fits no node."""
+    names = {name for node in program for name in (node.name, *node.origin)}
+    for pattern in sorted(context.keep_f32):
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise OptionError(f"no node of the program is called {pattern!r}, so that none can be kept in float32")
+
+
+def _why_kept(context: Context, node: Node, wide: set[Value]) -> str | None:
+    names = (node.name, *node.origin)
+    if pattern := next((p for p in sorted(context.keep_f32) if any(fnmatchcase(n, p) for n in names)), None):
+        return f"{pattern} is kept"
+    function = getattr(node.primitive, "function", "")
+    if context.precision == "auto" and function in _DELICATE.get(node.primitive.kind, ()):
+        return f"{function or node.primitive.kind} easily leaves the range of float16"
+    for value in node.inputs:
+        if value in wide and value.constant is not None and not fits(value.constant):
+            return f"float16 does not hold {value.name}"
+    primitive = _turned(node.primitive)
+    inputs = [_narrow(v.layout) if v in wide else v.layout for v in node.inputs]
+    outputs = primitive.infer(inputs)
+    constant = frozenset(i for i, v in enumerate(node.inputs) if v.constant is not None)
+    query = Query(primitive, tuple(inputs), outputs, context.device(node), node.arity, node.fused, constant)
+    reason = servable(context, node, query)
+    return None if reason is None else f"no kernel serves it in float16: {reason}"
+
+
+def fits(constant: Array) -> bool:
+    """Whether float16 holds *constant*: no number becomes infinite, and a single one not zero."""
+    rounded = _rounded(constant)
+    lost = constant.size == 1 and bool((rounded == 0).any()) and bool((constant != 0).any())
+    return not lost and bool((np.isfinite(rounded) | ~np.isfinite(constant)).all())
+
+
+def _rounded(constant: Array) -> Array:
+    with np.errstate(over="ignore"):
+        return constant.astype(np.float16)
+
+
+def _narrow(layout: Layout) -> Layout:
+    return replace(layout, dtype=DType.F16)
+
+
+def _turned(primitive: Primitive) -> Primitive:
+    """Return the primitive with results in float16, where it names their type itself."""
+    if isinstance(primitive, Reorder | Fill) and primitive.dtype == DType.F32:
+        return replace(primitive, dtype=DType.F16)
+    return primitive

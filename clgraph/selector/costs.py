@@ -1,0 +1,137 @@
+"""The cost model: the figures of a device class that times are estimated by. Data, shipped as JSON or fitted."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from importlib.resources import files
+from typing import Any
+
+from clgraph.errors import OptionError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostModel:
+    """Figures of a class of devices, or fitted for one device; times in seconds, rates a second.
+
+    Attributes:
+        name: The class: ``pocl-avx512``; ``origin`` says where the figures come from: ``shipped`` or ``fitted ...``.
+        worker_flops: Additions and multiplications of one worker (a CPU's core, a GPU's compute unit) at its peak.
+        flops_a_cycle, bytes_a_flop: In place of absolute figures where the devices of a class differ: a worker's peak
+            for each cycle of the clock that the driver reports; bytes from memory for each operation of all workers.
+        bytes_per_second: Between memory and all workers; ``cache_bytes_per_second`` between a cache that they share
+            and one worker, for what is not larger than ``cache_bytes``.
+        launch_seconds: Starting a kernel; ``step_seconds`` passing from one tile step to the next inside a launch.
+        ticket_low, ticket_high: Shortest and longest ticket wanted: shorter ones cost more to draw than they even out.
+        tickets: How many tickets a worker should have of a step.
+        general_compute, general_traffic: The shares of the peaks that general kernels reach.
+        units: What one piece of work of a tile function takes one worker, by name; what a piece is, its cost says.
+        scales: Measured by estimated time beyond a step's begin, by implementation; 1 for those not named.
+    """
+
+    name: str
+    origin: str = "shipped"
+    worker_flops: float
+    bytes_per_second: float
+    cache_bytes: float
+    cache_bytes_per_second: float
+    launch_seconds: float
+    step_seconds: float
+    flops_a_cycle: float | None = None
+    bytes_a_flop: float | None = None
+    ticket_low: float = 2.0e-6
+    ticket_high: float = 10.0e-6
+    tickets: int = 8
+    general_compute: float
+    general_traffic: float
+    units: Mapping[str, float] = field(default_factory=dict)
+    scales: Mapping[str, float] = field(default_factory=dict)
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Compute the hash once: queries are hashed all the time, and the model is part of them."""
+        values = (getattr(self, f.name) for f in fields(self) if f.compare)
+        found = hash(tuple(tuple(sorted(v.items())) if isinstance(v, Mapping) else v for v in values))
+        object.__setattr__(self, "_hash", found)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def flops(self, workers: int, gigahertz: float) -> float:
+        """Return the peak of a device with so many workers that can run at once, and a clock."""
+        return workers * (self.worker_flops if self.flops_a_cycle is None else self.flops_a_cycle * gigahertz * 1e9)
+
+    def bandwidth(self, flops: float) -> float:
+        """Return the bytes a second between memory and a device of that peak."""
+        return self.bytes_per_second if self.bytes_a_flop is None else self.bytes_a_flop * flops
+
+    def unit(self, name: str) -> float:
+        """Return the seconds of one piece of work called *name*; of the shipped CPU model where this one has none."""
+        found = self.units.get(name)
+        return shipped("pocl-avx512").units[name] if found is None else found
+
+    def to_data(self) -> dict[str, Any]:
+        """Return what a file says of it."""
+        data = {f.name: getattr(self, f.name) for f in fields(self) if f.init and f.name != "origin"}
+        data = {name: value for name, value in data.items() if value is not None}
+        return data | {"units": dict(sorted(self.units.items())), "scales": dict(sorted(self.scales.items()))}
+
+    @staticmethod
+    def from_data(data: Any, origin: str) -> CostModel:
+        """Return the model that a file says.
+
+        Args:
+            data: What its JSON holds.
+            origin: What :attr:`origin` is to say.
+
+        Raises:
+            OptionError: It is no cost model; names the field.
+        """
+        if not isinstance(data, dict):
+            raise OptionError("a cost model is an object of fields")
+        wanted = {f.name: f for f in fields(CostModel) if f.init and f.name != "origin"}
+        needed = {n for n, f in wanted.items() if f.default is MISSING and f.default_factory is MISSING}
+        if wrong := sorted(data.keys() - wanted.keys() | needed - data.keys()):
+            raise OptionError(f"the field {wrong[0]!r} of the cost model is missing or unknown")
+        for name, value in data.items():
+            if not _fits(name, value):
+                raise OptionError(f"{name} of the cost model is {_KINDS.get(name, 'a number above 0')}, not {value!r}")
+        return CostModel(origin=origin, **data)
+
+
+_KINDS = {"name": "a text", "units": "numbers above 0 by name", "scales": "numbers above 0 by name"}
+
+
+def _fits(name: str, value: Any) -> bool:
+    if name == "name":
+        return isinstance(value, str)
+    if name in _KINDS:
+        return isinstance(value, dict) and all(_fits("", v) for v in value.values())
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")
+
+
+@functools.cache
+def shipped(name: str) -> CostModel:
+    """Return the model that comes with clgraph for the device class *name*; raises ``OptionError`` for no class."""
+    if name not in CLASSES:
+        raise OptionError(f"{name!r} is no device class; there are {', '.join(CLASSES)}")
+    text = files("clgraph").joinpath("data", "costs", f"{name}.json").read_text(encoding="utf-8")
+    return CostModel.from_data(json.loads(text), "shipped")
+
+
+CLASSES = ("pocl-avx512", "pocl-avx2", "intel-cpu", "cpu", "gpu", "nvidia")
+"""The device classes with a shipped model."""
+
+
+@functools.cache
+def class_of(name: str, kind: str, vendor: str, simd: int) -> str:
+    """Return the class of the device called *name*."""
+    if kind == "gpu":
+        return "nvidia" if "nvidia" in vendor.lower() else "gpu"
+    if kind == "host" or simd < 8:
+        return "cpu"
+    if name.startswith("intel"):
+        return "intel-cpu"
+    return "pocl-avx512" if simd >= 16 else "pocl-avx2"

@@ -1,0 +1,212 @@
+"""The compiled programs of a model: one for each set of input shapes, and of the inputs' values that decide sizes."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from clgraph.core.layout import Shape
+from clgraph.errors import DeviceMemoryError, UnknownValueError
+from clgraph.graph.primitive import Array
+from clgraph.graph.program import Program
+from clgraph.graph.topology import Topology
+from clgraph.selector.query import DeviceInfo
+
+if TYPE_CHECKING:
+    from clgraph.network.network import Network
+    from clgraph.settings import Settings
+
+Shapes = Mapping[str, Sequence[int]]
+Values = Mapping[str, Array]
+
+KEPT_SPECIALISATIONS = 8
+"""How many specialisations of a model stay; the one used longest ago goes first."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassRecord:
+    """What one pass did: its number in the pipeline, how many changes it made, how long it took."""
+
+    number: int
+    name: str
+    changes: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Specialisation:
+    """A topology compiled for one key.
+
+    Attributes:
+        network: What runs it; ``None`` for a dry run.
+        devices, options: What it was compiled for, by placement, and under which options.
+    """
+
+    program: Program
+    network: Network | None
+    passes: tuple[PassRecord, ...]
+    devices: Mapping[str, DeviceInfo]
+    options: Settings
+
+    def clone(self) -> Specialisation:
+        """Return the same program and constants with memory of their own; raises as a network's constructor."""
+        return replace(self, network=None if self.network is None else self.network.clone())
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A value of an input, as part of a key."""
+
+    dtype: str
+    shape: Shape
+    data: bytes
+
+    @staticmethod
+    def of(value: Any) -> Known:
+        """Return what *value*, an array or what NumPy can make one of, holds now."""
+        array = np.asarray(value)
+        return Known(array.dtype.str, array.shape, array.tobytes())
+
+    @property
+    def array(self) -> Array:
+        """The value as a new read-only array."""
+        return np.frombuffer(self.data, self.dtype).reshape(self.shape)
+
+    def __str__(self) -> str:
+        return np.array2string(self.array, separator=", ", threshold=16)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What a specialisation holds for.
+
+    Attributes:
+        shapes: Of the inputs, in their order.
+        values: The inputs, by name, whose values decide sizes inside the model, such as the shape that a Reshape reads.
+    """
+
+    shapes: tuple[Shape, ...]
+    values: tuple[tuple[str, Known], ...] = ()
+
+    def text(self, topology: Topology) -> str:
+        """Return the key in words."""
+        parts = [f"{name} {list(shape)}" for name, shape in zip(topology.inputs, self.shapes, strict=True)]
+        return ", ".join(parts + [f"{name} = {value}" for name, value in self.values])
+
+
+Specialise = Callable[[Topology, Shapes, Values], Specialisation]
+"""Compiles a topology for input shapes and the values of some inputs; raises ``UnknownValueError`` for more of them."""
+
+
+class Specialisations:
+    """The specialisations of one topology, made when they are first asked for; the ones used last are kept.
+
+    Attributes:
+        lock: Held while one is looked up or made.
+        latest: The one asked for last.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        specialise: Specialise,
+        limit: int = KEPT_SPECIALISATIONS,
+        family: Specialisations | None = None,
+    ) -> None:
+        """Keep at most *limit* specialisations that *specialise* makes of *topology*.
+
+        With a *family*, begin with clones of what that has, and clone what it has later instead of compiling it.
+        """
+        self._topology, self.specialise, self._limit = topology, specialise, limit
+        self._kept: OrderedDict[Key, Specialisation] = OrderedDict()
+        self._deciding: tuple[str, ...] = ()
+        self._family: Specialisations | None = None if family is None else family._family or family
+        self.latest: Specialisation | None = None
+        self.lock = threading.RLock()
+        if family is not None:
+            with family.lock:
+                self._deciding = family._deciding
+                for key, found in family._kept.items():
+                    self._kept[key] = self.latest = found.clone()
+
+    def get(self, shapes: tuple[Shape, ...], values: Mapping[str, Any]) -> Specialisation:
+        """Return what holds for inputs of *shapes*, whose *values* are looked at as far as they decide sizes.
+
+        Raises:
+            InputError: *shapes* do not fit the model's inputs.
+            UnknownValueError: The value of an input decides sizes and is not among *values*.
+            ClgraphError: The model cannot be compiled for them; what there is stays.
+        """
+        with self.lock:
+            found = self._kept.get(self._key(shapes, values)) if values or not self._deciding else None
+            if found is None:
+                found = self._make(shapes, values)
+            elif found is not self.latest:
+                self._kept.move_to_end(self._key(shapes, values))
+            self.latest = found
+            return found
+
+    def clear(self) -> None:
+        """Drop them all."""
+        with self.lock:
+            self._kept.clear()
+            self.latest = self._family = None
+
+    @property
+    def kept(self) -> dict[Key, Specialisation]:
+        """The specialisations there are, the one used last at the end."""
+        with self.lock:
+            return dict(self._kept)
+
+    @property
+    def deciding(self) -> tuple[str, ...]:
+        """The inputs whose values are part of the key, as far as compiling has shown so far."""
+        return self._deciding
+
+    def _key(self, shapes: tuple[Shape, ...], values: Mapping[str, Any]) -> Key:
+        if missing := [name for name in self._deciding if name not in values]:
+            names = ", ".join(map(repr, missing))
+            raise UnknownValueError(
+                f"sizes inside the model depend on the value of input {names}: run it, or prepare(values={{...}})",
+                missing,
+            )
+        return Key(shapes, tuple((name, Known.of(values[name])) for name in self._deciding))
+
+    def _make(self, shapes: tuple[Shape, ...], values: Mapping[str, Any]) -> Specialisation:
+        named = dict(zip(self._topology.inputs, shapes, strict=True))
+        for name in named:
+            self._topology.shape_of(name, named)
+        while True:
+            key = self._key(shapes, values)
+            try:
+                made = self._of_family(key) or self._compiled(named, key)
+                break
+            except UnknownValueError as error:
+                if not set(error.inputs) - set(self._deciding):
+                    raise
+                self._deciding = tuple(n for n in self._topology.inputs if n in (*self._deciding, *error.inputs))
+        self._kept[key] = made
+        while len(self._kept) > self._limit:
+            self._kept.popitem(last=False)
+        return made
+
+    def _of_family(self, key: Key) -> Specialisation | None:
+        """Return a clone of what the model that this is a clone of has for *key*."""
+        if self._family is None:
+            return None
+        with self._family.lock:
+            known = self._family._kept.get(key)
+            return None if known is None else known.clone()
+
+    def _compiled(self, shapes: Shapes, key: Key) -> Specialisation:
+        try:
+            return self.specialise(self._topology, shapes, {name: value.array for name, value in key.values})
+        except MemoryError as error:
+            if isinstance(error, DeviceMemoryError):
+                raise
+            raise DeviceMemoryError("the host has no memory left to compile the model") from error

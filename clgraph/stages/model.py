@@ -1,0 +1,190 @@
+"""A model whose shapes depend on its data, or that holds control flow: several ordinary models and what is between."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from clgraph.delivery import Outputs, names, wanted_places
+from clgraph.errors import InputError, UnsupportedError
+from clgraph.explain import Explanation
+from clgraph.graph.primitive import Array
+from clgraph.graph.program import Program
+from clgraph.graph.topology import Signature, Topology
+from clgraph.model import Model
+from clgraph.network.profile import Profile
+from clgraph.network.watch import Watcher
+from clgraph.selector.query import DeviceInfo
+from clgraph.specialisations import PassRecord, Shapes, Specialise, Values
+from clgraph.stages.report import describe, explanation
+from clgraph.stages.runner import Clock, Runner, array_of
+from clgraph.tensor import Tensor
+
+
+class StagedModel(Model):
+    """What ``clgraph.compile`` returns for a topology that :func:`~clgraph.stages.split.needs_stages`.
+
+    The piece that needs nothing but the inputs is compiled like a model of its own, which :attr:`program` and
+    :attr:`passes` are those of; the others for what a run brings. :attr:`notes` and :meth:`explain` tell of all.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        device: DeviceInfo,
+        specialise: Specialise,
+        *,
+        strict: bool = False,
+        dry: bool = False,
+    ) -> None:
+        """Cut *topology* into pieces.
+
+        Args:
+            strict: Compile every piece that can be, and refuse what only the host can compute.
+            dry: Nothing can be run.
+
+        Raises:
+            UnsupportedError: *strict* refuses something.
+        """
+        super().__init__(topology, device, specialise)
+        keeps = "host_memory" not in device.features
+        self._runner = Runner(topology, lambda part: Model(part, device, specialise), strict=strict, tensors=keeps)
+        self._fronts = [m for m in (piece.front() for piece in self._runner.pieces) if m is not None]
+        self._strict, self._dry = strict, dry
+
+    @property
+    def outputs(self) -> tuple[Signature, ...]:
+        """Name, element type and shape of every output, as declared: data decide shapes."""
+        unknown = (Signature(name, None, None) for name, _ in self.topology.outputs)
+        return tuple(self.topology.declared.get(s.name, s) for s in unknown)
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether there is a program."""
+        return any(m.is_compiled for m in self._models())
+
+    @property
+    def program(self) -> Program:
+        """The program of the first stage that is compiled.
+
+        Raises:
+            InputError: None is; :meth:`run` compiles what is worth it.
+        """
+        return self._compiled().program
+
+    @property
+    def passes(self) -> tuple[PassRecord, ...]:
+        """What the passes did to :attr:`program`. Raises as that does."""
+        return self._compiled().passes
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """One line a stage: what is in it, and what ran it last."""
+        with self._lock:
+            return describe(self._runner)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Refuse: the stages of a model cannot be saved yet.
+
+        Raises:
+            UnsupportedError: Always.
+        """
+        raise UnsupportedError("a model whose shapes depend on its data cannot be saved; save the ONNX file")
+
+    def prepare(self, shapes: Shapes | None = None, values: Values | None = None) -> Program:
+        """Compile the stages that need only what the inputs tell now; return the first one's program.
+
+        Raises:
+            InputError: No stage is compiled; else as :meth:`Model.prepare`.
+        """
+        self.compile_front(shapes, values)
+        return self.program
+
+    def compile_front(self, shapes: Shapes | None = None, values: Values | None = None) -> None:
+        """Compile the stages that need only what the inputs tell, if there are any; raises as :meth:`prepare`."""
+        self._check_open()
+        known = {name: np.asarray(value) for name, value in (values or {}).items()}
+        shapes = {name: array.shape for name, array in known.items()} | dict(shapes or {})
+        if unknown := sorted(set(shapes) - set(self.topology.inputs)):
+            raise InputError(f"no input is called {unknown[0]!r}; {names(self._wanted)}")
+        bound = {name: self.topology.shape_of(name, shapes) for name in self.topology.inputs}
+        with self._lock:
+            for model in self._fronts:
+                own = model.topology.inputs
+                model.prepare({n: bound[n] for n in own}, {n: a for n, a in known.items() if n in own})
+
+    def run(self, feeds: Mapping[str, Any], outputs: Outputs = None, *, tensors: bool = False) -> dict[str, Any]:
+        """Run the stages one after the other; takes, returns and raises what :meth:`Model.run` does."""
+        results = self._run(self._arrays(feeds), None)
+        layouts = {name: (a.shape, a.dtype) for name, a in results.items()}
+        return {n: self._placed(results[n], p, tensors) for n, p in wanted_places(layouts, outputs).items()}
+
+    def clone(self) -> Model:
+        """Return a model with memory and a queue of its own; raises as :meth:`Model.clone`."""
+        self._check_open()
+        with self._lock:
+            twin = StagedModel(
+                self.topology, self.device, self._specialisations.specialise, strict=self._strict, dry=self._dry
+            )
+            twin._runner.take_over(self._runner)
+        return twin
+
+    def close(self) -> None:
+        """Give back the memory of all stages; as :meth:`Model.close`."""
+        super().close()
+        with self._lock:
+            for model in self._models():
+                model.close()
+
+    def profile(self, feeds: Mapping[str, Any]) -> Profile:
+        """Run once with the clock on each node and on each stage that the host computes; raises as :meth:`run`."""
+        arrays = self._host_arrays(feeds)
+        clock = Clock(time.perf_counter())
+        self._run(arrays, clock)
+        return Profile(tuple(clock.commands), time.perf_counter() - clock.begin)
+
+    def watch(self, feeds: Mapping[str, Any], watcher: Watcher) -> dict[str, Array]:
+        """Run once; *watcher* is told of the nodes of compiled stages. Returns and raises as :meth:`run`."""
+        results = self._run(self._host_arrays(feeds), watcher)
+        return {name: array_of(result) for name, result in results.items()}
+
+    def explain(self) -> Explanation:
+        """Return what was decided about every node of every stage: as run last, the layers of the host as they are."""
+        with self._lock:
+            return explanation(self._runner)
+
+    def _run(self, arrays: Mapping[str, Array | Tensor], watch: Clock | Watcher | None) -> dict[str, Any]:
+        if self._dry:
+            raise InputError(f"the model was compiled for {self.device.name!r}, which runs nothing: it is a dry run")
+        shapes = {name: a.shape for name, a in arrays.items()}
+        for name in shapes:
+            self.topology.shape_of(name, shapes)
+        with self._lock:
+            return self._runner.run_whole(arrays, watch)
+
+    def _placed(self, result: Array | Tensor, place: Array | Tensor | None, tensors: bool) -> Array | Tensor:
+        """Return *result* in *place*, or where there is none as an array or tensor of its own."""
+        if place is None:
+            if tensors:
+                return result if isinstance(result, Tensor) else Tensor(result, self.device.name)
+            return result.numpy() if isinstance(result, Tensor) else result
+        if isinstance(place, Tensor):
+            place.fill(array_of(result))
+        else:
+            np.copyto(place, array_of(result))
+        return place
+
+    def _models(self) -> list[Model]:
+        return [model for piece in self._runner.pieces for model in piece.models]
+
+    def _compiled(self) -> Model:
+        if not self.is_compiled and self.is_static:
+            self.compile_front({})
+        for model in self._models():
+            if model.is_compiled:
+                return model
+        raise InputError("no stage is compiled: they are compiled for what a run brings, or run on the host")

@@ -1,0 +1,152 @@
+"""Cuts a topology where shapes depend on what the network computes: once, before any shape is known.
+
+A *piece* is an ordinary topology. Its number says when it can run: the even ones hold layers whose shapes are known
+once their inputs are there (and the elements of those that decide shapes), so that they can be compiled; the odd ones
+what has to be computed to know a shape (NonZero, NonMaxSuppression …) and control flow. Number -1 reads the model's
+inputs alone. What small inputs of the model decide needs no stages: their elements are part of a specialisation's key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from clgraph.graph.interpret import ControlFlow
+from clgraph.graph.topology import Layer, Signature, Topology
+
+FIRST = -1
+"""Of what is there before anything has run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Layers that run together; reads what earlier pieces make by its name there, of any type and shape."""
+
+    number: int
+    topology: Topology
+
+    @property
+    def compilable(self) -> bool:
+        """Whether it can be compiled, once its inputs are there."""
+        return self.number % 2 == 0
+
+
+def needs_stages(topology: Topology) -> bool:
+    """Whether shapes depend on what *topology* computes, or bodies are run on conditions."""
+    return any(_Numbers(topology, _needed(topology)).of.values())
+
+
+def split(topology: Topology, *, body: bool = False) -> tuple[Piece, ...]:
+    """Return the pieces in the order of their numbers; layers that no output needs are left out.
+
+    In a *body* that is run many times, what reads sizes or places from values of the run (a Slice by the number of the
+    trip) is left to the host, so that the rest is compiled for its shapes alone.
+    """
+    needed = _needed(topology)
+    numbers = _Numbers(topology, needed, host_values=body).of
+    members: dict[int, list[Layer]] = {}
+    for layer in needed:
+        members.setdefault(numbers[layer.name], []).append(layer)
+    results = {source for _, source in topology.outputs}
+    pieces = []
+    for number in sorted(members):
+        later = {n for k, layers in members.items() if k > number for x in layers for n in x.inputs} | results
+        pieces.append(Piece(number, _part(topology, members[number], later)))
+    return tuple(pieces)
+
+
+def _part(topology: Topology, layers: Sequence[Layer], later: Collection[str]) -> Topology:
+    """Return *layers* as a topology that makes what is in *later*."""
+    part = Topology()
+    inner = {name for layer in layers for name in layer.outputs}
+    for name in dict.fromkeys(name for layer in layers for name in layer.inputs if name not in inner):
+        if name in topology.constants:
+            part.constant(name, topology.constants[name])
+        else:
+            declared = topology.inputs.get(name)
+            part.input(name, *((None, None) if declared is None else (declared.shape, declared.dtype)))
+    for x in layers:
+        part.add(x.name, x.primitive, *x.inputs, outputs=x.outputs, origin=x.origin, annotation=x.annotation)
+    for name in (name for layer in layers for name in layer.outputs if name in later):
+        part.output(name)
+    return part
+
+
+def _needed(topology: Topology) -> list[Layer]:
+    """Return the layers that an output needs."""
+    read = {source for _, source in topology.outputs}
+    kept = []
+    for layer in reversed(topology.layers):
+        if any(name in read for name in layer.outputs):
+            kept.append(layer)
+            read.update(layer.inputs)
+    return kept[::-1]
+
+
+@dataclass
+class _Numbers:
+    """The number of the piece of each layer, found in one walk.
+
+    Attributes:
+        known: Values that shapes alone decide.
+        keyed: Those and what small inputs decide: they are constants when shapes are bound.
+        of: The numbers by layer.
+    """
+
+    topology: Topology
+    layers: Sequence[Layer]
+    known_inputs: Collection[str] = ()
+    keyed_inputs: Collection[str] = ()
+    host_values: bool = False
+    of: dict[str, int] = field(default_factory=dict)
+    known: set[str] = field(init=False)
+    keyed: set[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Walk the layers."""
+        topology = self.topology
+        self.known = {*topology.constants, *self.known_inputs}
+        small = {name for name, signature in topology.inputs.items() if _is_small(signature)}
+        self.keyed = {*self.known, *self.keyed_inputs, *small}
+        at = dict.fromkeys((*topology.inputs, *topology.constants), FIRST)
+        for layer in self.layers:
+            self.of[layer.name] = number = self._number(layer, at)
+            at.update(dict.fromkeys(layer.outputs, number))
+            for decided in (self.known, self.keyed):
+                if layer.primitive.shapes_only or all(name in decided for name in layer.inputs):
+                    decided.update(layer.outputs)
+
+    def _number(self, layer: Layer, at: dict[str, int]) -> int:
+        number = max((at[name] for name in layer.inputs), default=FIRST)
+        if layer.primitive.data_dependent and not self._settled(layer):
+            return number + (number % 2 == 0)
+        decide = [layer.inputs[i] for i in layer.primitive.value_slots() if i < len(layer.inputs)]
+        if self.host_values and not all(name in self.known for name in decide):
+            return number + (number % 2 == 0)
+        number += number % 2
+        for name in decide:
+            if name not in self.keyed:
+                number = max(number, at[name] + 2 - at[name] % 2)
+        return number
+
+    def _settled(self, layer: Layer) -> bool:
+        """Whether a layer whose results depend on elements leaves none when shapes are bound."""
+        if not layer.primitive.value_slots():
+            return all(name in self.known for name in layer.inputs)
+        if not all(layer.inputs[i] in self.keyed for i in layer.primitive.value_slots()):
+            return False
+        return not isinstance(layer.primitive, ControlFlow) or not any(
+            any(self._inner(body, layer).of.values()) for body in layer.primitive.bodies().values()
+        )
+
+    def _inner(self, body: Topology, layer: Layer) -> _Numbers:
+        """Return the numbers in a body whose last inputs are the last ones of *layer*."""
+        count = min(len(body.inputs), len(layer.inputs))
+        pairs = list(zip(list(body.inputs)[-count:], layer.inputs[-count:], strict=True)) if count else []
+        known, keyed = ([own for own, name in pairs if name in d] for d in (self.known, self.keyed))
+        return _Numbers(body, _needed(body), known, keyed)
+
+
+def _is_small(signature: Signature) -> bool:
+    """Whether an input can hold no more than a few numbers by its declaration."""
+    return signature.shape is not None and len(signature.shape) <= 1
