@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from clgraph.core.mapped import files_of
 from clgraph.core.registry import load_plugins
-from clgraph.engines import open_engines, options_of, placement_of, without_collection
+from clgraph.engines import device_infos, open_engines, options_of, placement_of, without_collection
 from clgraph.errors import ModelError, OptionError, UnknownValueError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
@@ -56,7 +57,8 @@ def compile_model(
 
     Args:
         source: Path of an ONNX file, its bytes, a ``ModelProto``, or a :class:`Topology`. Large weights of a file stay
-            mapped: it may be removed or replaced while the model is in use, but not be written to or cut.
+            mapped: it may be removed or replaced while the model is in use; when it is written to or cut, runs and
+            compilations that begin later raise ``ModelError``.
         device: ``auto``, ``cpu``, ``gpu``, ``host``, ``null`` (a dry run without OpenCL), ``pocl:0``, an index or a
             part of the name; ``clgraph devices`` lists what there is. ``auto`` leaves it to ``CLGRAPH_DEVICE``.
         shapes: Input shapes by name.
@@ -130,7 +132,7 @@ class Compiler:
         runs = options.device != "null"
         self.engines = open_engines(options) if runs else {}
         self.context = Context(
-            devices={name: e.info for name, e in self.engines.items()} or {"null": DeviceInfo()},
+            devices=device_infos(self.engines, options) or {"null": DeviceInfo()},
             **(placement_of(options) if runs else {}),
             out_of_order=options.out_of_order,
             precision=options.precision,
@@ -148,6 +150,9 @@ class Compiler:
         Raises:
             ClgraphError: Whatever is wrong with them or with the options.
         """
+        files = files_of(topology.constants.values())
+        for file in files:
+            file.check()
         program = topology.build(shapes, values)
         clock = Time()
         observers = [clock, *self._observers(shapes), *self.observers]
@@ -160,6 +165,8 @@ class Compiler:
         if lost := sorted(set(self.context.forced) - {node.name for node in program}):
             raise OptionError(f"no node of the compiled program is called {lost[0]!r}, so that no kernel can be forced")
         network = None if self.context.execute is None else self._network(program)
+        for file in files:
+            file.check()
         self._made += 1
         records = tuple(PassRecord(*row) for row in clock.rows)
         return Specialisation(program, network, records, self.context.devices, options)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from clgraph.core.mapped import MappedFile
 from clgraph.graph.primitive import Array
 
 LEAST_BYTES = 1 << 12
@@ -31,8 +32,7 @@ def outline(path: Path) -> tuple[bytes, dict[str, Array]] | None:
     Returns ``None`` where the file cannot be mapped or is no well-formed message; parsing it then says what is wrong.
     """
     try:
-        with path.open("rb") as file:
-            content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        content = MappedFile(path)
     except (OSError, ValueError):
         return None
     found: dict[str, Array] = {}

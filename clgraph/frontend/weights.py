@@ -10,6 +10,7 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from clgraph.core.dtype import DType
+from clgraph.core.mapped import MappedFile
 from clgraph.errors import ModelError, UnsupportedError
 from clgraph.graph.primitive import Array
 
@@ -98,4 +99,7 @@ def _external(tensor: onnx.TensorProto, what: str, folder: Path | None, wanted: 
         raise ModelError(f"{what} wants bytes {offset} to {offset + length} of {path}, which has {size}")
     if length == 0:
         return np.empty(0, np.uint8)
-    return np.memmap(path, np.uint8, mode="r", offset=offset, shape=(length,))
+    try:
+        return np.frombuffer(MappedFile(path), np.uint8, length, offset)
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{what} lies in {path}, which cannot be read: {error}") from error

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from clgraph.core.mapped import files_of
 from clgraph.errors import DeviceError, DeviceMemoryError, InputError, ProgramError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program, Stage
@@ -99,6 +100,7 @@ class Network:
             Result(name, v, self._places, self._host, None if v in program.inputs else loan_of(v, self._places, tiles))
             for name, v in program.outputs
         ]
+        self._files = files_of(v.constant for v in program.constants if v.constant is not None)
         self._transfers: list[Feed | Result] = [*self._feeds, *self._results]
 
     def _create(self, library: Callable[[str, int], Library]) -> list[Command]:
@@ -116,6 +118,7 @@ class Network:
 
         Raises:
             InputError: A feed is missing, unknown, or has another shape or element type than the program wants.
+            ModelError: The file that constants lie in was cut or written to.
             DeviceError: A device failed, or the process was forked since the network was made.
             DeviceMemoryError: There is no memory left for a copy or a result.
         """
@@ -192,6 +195,8 @@ class Network:
     ) -> dict[str, Any]:
         for engine in self._engines.values():
             engine.check_process()
+        for file in self._files:
+            file.check()
         if feeds.keys() != self._names:
             raise InputError(_wrong_names([feed.name for feed in self._feeds], list(feeds)))
         over = False

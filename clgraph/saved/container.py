@@ -18,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import mmap
 import os
 import struct
 import tempfile
@@ -30,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.mapped import MappedFile, files_of
 from clgraph.errors import ModelError
 from clgraph.graph.primitive import Array
 from clgraph.graph.serial import Json, well_formed
@@ -63,6 +63,8 @@ class Blobs:
         return [self._seen[id(array)][0], DType.of(array.dtype).name, list(array.shape)]
 
     def _blob(self, array: Array) -> int:
+        for file in files_of([array]):
+            file.check()
         data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
         digest = hashlib.sha256(data).digest()
         if digest not in self._known:
@@ -124,17 +126,24 @@ class Contents:
             ModelError: It is missing, cut, damaged, of a newer version, or no saved model.
         """
         self.path = path
-        self._bytes = _map(path)
+        self._file = _map(path)
+        self._bytes = np.frombuffer(self._file, np.uint8)
         self.header, self._start = _header(self._bytes, path)
         self._blobs: Sequence[Any] = self.header.get("blobs", ())
         self._checked: set[int] = set()
+
+    def check(self) -> None:
+        """Raise ``ModelError`` where the file was cut or written to since it was mapped."""
+        self._file.check()
 
     def array(self, reference: Json) -> Array:
         """Return an array, read-only and mapped, that :meth:`Blobs.add` has a reference for.
 
         Raises:
-            ModelError: It does not lie in the file, or is damaged.
+            ModelError: It does not lie in the file, or is damaged; or the file was cut since.
         """
+        if self._file.size() < len(self._file):
+            self._file.check()
         with well_formed(f"{self.path} ({str(reference)[:40]})"):
             number, name, shape = reference
             offset, nbytes, crc = self._blobs[number]
@@ -150,14 +159,14 @@ class Contents:
             return data.view(dtype.numpy).reshape(shape)
 
 
-def _map(path: Path) -> Array:
+def _map(path: Path) -> MappedFile:
     try:
-        with path.open("rb") as file:
-            if os.fstat(file.fileno()).st_size < _HEAD.size:
-                raise ModelError(f"{path} is no saved model, or is cut off")
-            return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
-    except OSError as error:
-        raise ModelError(f"{path} cannot be read: {error.strerror or error}") from error
+        file = MappedFile(path) if path.stat().st_size else b""
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    if not isinstance(file, MappedFile) or len(file) < _HEAD.size:
+        raise ModelError(f"{path} is no saved model, or is cut off")
+    return file
 
 
 def _header(data: Array, path: Path) -> tuple[dict[str, Any], int]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from clgraph.core.registry import load_plugins
-from clgraph.engines import open_engines, options_of, without_collection
+from clgraph.engines import device_infos, open_engines, options_of, without_collection
 from clgraph.errors import ClgraphError, UnknownValueError
 from clgraph.graph.serial import well_formed
 from clgraph.graph.topology import Topology
@@ -83,7 +83,7 @@ class _Loader:
         """
         self._contents, self._options = contents, options
         self._engines = open_engines(options) if options.device != "null" else {}
-        self.devices: dict[str, DeviceInfo] = {n: e.info for n, e in self._engines.items()} or {"null": DeviceInfo()}
+        self.devices = device_infos(self._engines, options) or {"null": DeviceInfo()}
         self._here = circumstances(self.devices, options)
         self._compile: Any = None
         with well_formed(str(contents.path)):
@@ -113,6 +113,7 @@ class _Loader:
 
     def specialise(self, topology: Topology, shapes: Shapes, values: Values) -> Specialisation:
         """Return the program for input *shapes*: out of the file, or compiled with a note that says why."""
+        self._contents.check()
         bound = tuple(tuple(shape) for shape in shapes.values())
         key = Key(bound, tuple((name, Known.of(value)) for name, value in values.items()))
         if more := {n for k, _, _ in self._found if k.shapes == bound for n, _ in k.values} - values.keys():

@@ -1,0 +1,54 @@
+"""Files that stay mapped: reading behind the end of one that was cut ends the process, so that they are looked at."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from clgraph.errors import ModelError
+
+
+class MappedFile(mmap.mmap):
+    """A whole file, mapped to be read, that can tell whether it is still what it was.
+
+    It may be removed or replaced by another of its name: the mapping keeps the old one.
+    """
+
+    path: Path
+    _was: os.stat_result
+
+    def __new__(cls, path: Path) -> Self:
+        """Map the file at *path*; raises ``OSError`` where it cannot be read, ``ValueError`` where it is empty."""
+        with path.open("rb") as file:
+            made = super().__new__(cls, file.fileno(), 0, access=mmap.ACCESS_READ)
+            made.path, made._was = path, os.fstat(file.fileno())
+        return made
+
+    def check(self) -> None:
+        """Raise ``ModelError`` where the file was cut or written to since it was mapped."""
+        if self.size() < len(self):
+            raise ModelError(f"{self.path} was cut to {self.size()} bytes while the model was in use: load it again")
+        try:
+            now = os.stat(self.path)
+        except OSError:
+            return
+        was = self._was
+        if (now.st_ino, now.st_dev) == (was.st_ino, was.st_dev) and now.st_mtime_ns != was.st_mtime_ns:
+            raise ModelError(f"{self.path} was written to while the model was in use: load it again")
+
+
+def files_of(arrays: Iterable[np.ndarray[Any, Any]]) -> list[MappedFile]:
+    """Return the mapped files that *arrays* lie in, each once."""
+    found: dict[int, MappedFile] = {}
+    for array in arrays:
+        base: Any = array
+        while isinstance(base, np.ndarray | memoryview):
+            base = base.base if isinstance(base, np.ndarray) else base.obj
+        if isinstance(base, MappedFile):
+            found[id(base)] = base
+    return list(found.values())
