@@ -18,6 +18,7 @@ from clgraph.graph.topology import Topology
 from clgraph.model import Model
 from clgraph.network.network import Network
 from clgraph.network.steps import texts
+from clgraph.network.workspace import Workspace
 from clgraph.ops.convolution_winograd_tiles import ConvWinograd
 from clgraph.passes.base import Context, Observer, PassManager
 from clgraph.passes.observers import Dump, Time, Verify, VerifyNumbers
@@ -133,8 +134,12 @@ class Compiler:
         )
 
     @without_collection()
-    def specialise(self, topology: Topology, shapes: Shapes, values: Values | None = None) -> Specialisation:
+    def specialise(
+        self, topology: Topology, shapes: Shapes, values: Values | None = None, workspace: Workspace | None = None
+    ) -> Specialisation:
         """Return *topology* compiled for input *shapes* and the *values* of inputs that decide sizes.
+
+        Its network has its memory in *workspace*.
 
         Raises:
             ClgraphError: Whatever is wrong with them or with the options.
@@ -143,6 +148,8 @@ class Compiler:
         for file in files:
             file.check()
         program = topology.build(shapes, values)
+        self.context.packed.register(topology.constants.values())
+        self.context.packed.keeps_steps = not all(s.is_fixed for s in topology.inputs.values())
         clock = Time()
         observers = [clock, *self._observers(shapes), *self.observers]
         options = self.options
@@ -153,9 +160,13 @@ class Compiler:
             _log.debug("%s on %s: %s: %s", node.name, node.placement, node.choice, node.primitive)
         if lost := sorted(set(self.context.forced) - {node.name for node in program}):
             raise OptionError(f"no node of the compiled program is called {lost[0]!r}, so that no kernel can be forced")
+<<<<<<< ours
         network = None if self.context.execute is None else self._network(program)
         for file in files:
             file.check()
+=======
+        network = None if self.context.execute is None else self._network(program, workspace)
+>>>>>>> theirs
         self._made += 1
         records = tuple(PassRecord(*row) for row in clock.rows)
         return Specialisation(program, network, records, self.context.devices, options)
@@ -178,8 +189,9 @@ class Compiler:
         """Run a planned program once."""
         return self._network(program).run_once(feeds)
 
-    def _network(self, program: Program) -> Network:
-        return Network(program, self.engines, self.options.executor, poison=self.options.poison)
+    def _network(self, program: Program, workspace: Workspace | None = None) -> Network:
+        options = self.options
+        return Network(program, self.engines, options.executor, poison=options.poison, workspace=workspace)
 
     def _build(self, program: Program) -> int:
         """Build every kernel text of a planned program; return how many were new."""
