@@ -160,13 +160,9 @@ class Compiler:
             _log.debug("%s on %s: %s: %s", node.name, node.placement, node.choice, node.primitive)
         if lost := sorted(set(self.context.forced) - {node.name for node in program}):
             raise OptionError(f"no node of the compiled program is called {lost[0]!r}, so that no kernel can be forced")
-<<<<<<< ours
-        network = None if self.context.execute is None else self._network(program)
+        network = None if self.context.execute is None else self._network(program, workspace)
         for file in files:
             file.check()
-=======
-        network = None if self.context.execute is None else self._network(program, workspace)
->>>>>>> theirs
         self._made += 1
         records = tuple(PassRecord(*row) for row in clock.rows)
         return Specialisation(program, network, records, self.context.devices, options)
