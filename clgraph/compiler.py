@@ -18,6 +18,7 @@ from clgraph.graph.topology import Topology
 from clgraph.model import Model
 from clgraph.network.network import Network
 from clgraph.network.steps import texts
+from clgraph.network.workspace import Workspace
 from clgraph.ops.convolution_winograd_tiles import ConvWinograd
 from clgraph.passes.base import Context, Observer, PassManager
 from clgraph.passes.observers import Dump, Time, Verify, VerifyNumbers
@@ -144,8 +145,12 @@ class Compiler:
         )
 
     @without_collection()
-    def specialise(self, topology: Topology, shapes: Shapes, values: Values | None = None) -> Specialisation:
+    def specialise(
+        self, topology: Topology, shapes: Shapes, values: Values | None = None, workspace: Workspace | None = None
+    ) -> Specialisation:
         """Return *topology* compiled for input *shapes* and the *values* of inputs that decide sizes.
+
+        Its network has its memory in *workspace*.
 
         Raises:
             ClgraphError: Whatever is wrong with them or with the options.
@@ -154,6 +159,8 @@ class Compiler:
         for file in files:
             file.check()
         program = topology.build(shapes, values)
+        self.context.packed.register(topology.constants.values())
+        self.context.packed.keeps_steps = not all(s.is_fixed for s in topology.inputs.values())
         clock = Time()
         observers = [clock, *self._observers(shapes), *self.observers]
         options = self.options
@@ -164,7 +171,7 @@ class Compiler:
             _log.debug("%s on %s: %s: %s", node.name, node.placement, node.choice, node.primitive)
         if lost := sorted(set(self.context.forced) - {node.name for node in program}):
             raise OptionError(f"no node of the compiled program is called {lost[0]!r}, so that no kernel can be forced")
-        network = None if self.context.execute is None else self._network(program)
+        network = None if self.context.execute is None else self._network(program, workspace)
         for file in files:
             file.check()
         self._made += 1
@@ -189,8 +196,9 @@ class Compiler:
         """Run a planned program once."""
         return self._network(program).run_once(feeds)
 
-    def _network(self, program: Program) -> Network:
-        return Network(program, self.engines, self.options.executor, poison=self.options.poison)
+    def _network(self, program: Program, workspace: Workspace | None = None) -> Network:
+        options = self.options
+        return Network(program, self.engines, options.executor, poison=options.poison, workspace=workspace)
 
     def _build(self, program: Program) -> int:
         """Build every kernel text of a planned program; return how many were new."""

@@ -15,6 +15,7 @@ from clgraph.errors import DeviceMemoryError, UnknownValueError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
+from clgraph.network.workspace import Workspace
 from clgraph.selector.query import DeviceInfo
 
 if TYPE_CHECKING:
@@ -53,9 +54,9 @@ class Specialisation:
     devices: Mapping[str, DeviceInfo]
     options: Settings
 
-    def clone(self) -> Specialisation:
-        """Return the same program and constants with memory of their own; raises as a network's constructor."""
-        return replace(self, network=None if self.network is None else self.network.clone())
+    def clone(self, workspace: Workspace) -> Specialisation:
+        """Return the same program and constants with memory in *workspace*; raises as a network's constructor."""
+        return replace(self, network=None if self.network is None else self.network.clone(workspace))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ class Key:
         return ", ".join(parts + [f"{name} = {value}" for name, value in self.values])
 
 
-Specialise = Callable[[Topology, Shapes, Values], Specialisation]
+Specialise = Callable[[Topology, Shapes, Values, Workspace], Specialisation]
 """Compiles a topology for input shapes and the values of some inputs; raises ``UnknownValueError`` for more of them."""
 
 
@@ -128,11 +129,12 @@ class Specialisations:
         self._family: Specialisations | None = None if family is None else family._family or family
         self.latest: Specialisation | None = None
         self.lock = threading.RLock()
+        self._workspace: Workspace = Workspace(None if family is None else family._workspace)
         if family is not None:
             with family.lock:
                 self._deciding = family._deciding
                 for key, found in family._kept.items():
-                    self._kept[key] = self.latest = found.clone()
+                    self._kept[key] = self.latest = found.clone(self._workspace)
 
     def get(self, shapes: tuple[Shape, ...], values: Mapping[str, Any]) -> Specialisation:
         """Return what holds for inputs of *shapes*, whose *values* are looked at as far as they decide sizes.
@@ -201,11 +203,12 @@ class Specialisations:
             return None
         with self._family.lock:
             known = self._family._kept.get(key)
-            return None if known is None else known.clone()
+            return None if known is None else known.clone(self._workspace)
 
     def _compiled(self, shapes: Shapes, key: Key) -> Specialisation:
         try:
-            return self.specialise(self._topology, shapes, {name: value.array for name, value in key.values})
+            known = {name: value.array for name, value in key.values}
+            return self.specialise(self._topology, shapes, known, self._workspace)
         except MemoryError as error:
             if isinstance(error, DeviceMemoryError):
                 raise

@@ -23,6 +23,7 @@ from clgraph.network.tiles import TileExecutor
 from clgraph.network.timing import timed_steps
 from clgraph.network.transfers import Feed, Held, Result, loan_of
 from clgraph.network.watch import Watcher, watched_steps
+from clgraph.network.workspace import Workspace
 from clgraph.runtime import executor as executors
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.host import HostEngine
@@ -46,6 +47,7 @@ class Network:
         poison: bool = False,
         library: Callable[[str, int], Library] = compose,
         like: Network | None = None,
+        workspace: Workspace | None = None,
     ) -> None:
         """Allocate the memory of *program*, copy its constants, build and bind its kernels.
 
@@ -57,6 +59,7 @@ class Network:
             library: Finds the libraries of tile functions by name and SIMD width.
             poison: Fill memory with NaN wherever it holds nothing (:mod:`clgraph.network.poison`): slow, for debugging.
             like: A network of the same program and engines, whose constants are used instead of copies.
+            workspace: Memory shared with other networks, none of which then runs at the same time.
 
         Raises:
             ProgramError: The program is not planned, or an input or output is not laid out as NumPy's arrays.
@@ -70,13 +73,14 @@ class Network:
                 raise ProgramError(f"{name!r} is {value.layout}; inputs and outputs of a program are plain and dense")
         self.program = program
         self._arguments = (engines, executor, poison, library)
-        self._lock = threading.Lock()
+        self._lock = threading.Lock() if workspace is None else workspace.lock
         used = {*program.arenas, *(n.placement for n in program)}
         self._engines = {p: e.beside() for p, e in engines.items() if isinstance(e, Engine) and p in used}
         self._failures = next((e.failures for e in self._engines.values()), ())
         known: dict[str, Places] = {} if like is None else like._places
         self._places: dict[str, Places] = {
-            p: Places.of(program, p, e, lends=not poison, like=known.get(p)) for p, e in self._engines.items()
+            p: Places.of(program, p, e, lends=not poison, like=known.get(p), workspace=workspace)
+            for p, e in self._engines.items()
         }
         self._host = Host(self._places)
         self._runs, self._created = 0, Counter[str]()
@@ -141,13 +145,13 @@ class Network:
         """What became of every input and result in the latest run, by name: used where it lies, or copied and how."""
         return {t.name: t.how for t in self._transfers}
 
-    def clone(self) -> Network:
+    def clone(self, workspace: Workspace | None = None) -> Network:
         """Return a network of the same program with memory and a queue of its own, and the same constants.
 
-        Both may run at the same time. Raises as the constructor.
+        Both may run at the same time, unless they share a *workspace*. Raises as the constructor.
         """
         engines, executor, poison, library = self._arguments
-        return Network(self.program, engines, executor, poison=poison, library=library, like=self)
+        return Network(self.program, engines, executor, poison=poison, library=library, like=self, workspace=workspace)
 
     @property
     def engine(self) -> Engine | None:

@@ -10,7 +10,8 @@ import numpy as np
 from clgraph.errors import ProgramError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Node, Program, Value
-from clgraph.network.loans import readable_in_place, stays, writable_in_place
+from clgraph.network.loans import LEAST_BYTES, readable_in_place, stays, writable_in_place
+from clgraph.network.workspace import Constants, Workspace
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.memory import Memory
 from clgraph.selector.descriptor import Ref
@@ -46,13 +47,20 @@ class Places:
 
     @staticmethod
     def of(
-        program: Program, placement: str, engine: Engine, *, lends: bool = True, like: Places | None = None
+        program: Program,
+        placement: str,
+        engine: Engine,
+        *,
+        lends: bool = True,
+        like: Places | None = None,
+        workspace: Workspace | None = None,
     ) -> Places:
         """Allocate the memory of *placement* and copy the constants that its nodes read.
 
         Args:
             lends: Let results be written where the caller wants them; else all lie in the arena.
             like: Places of the same program, whose constants are used instead of copies.
+            workspace: Where to share memory with other programs.
 
         Raises:
             DeviceMemoryError: The device cannot hold it.
@@ -61,12 +69,15 @@ class Places:
         total = 0 if arena is None else arena.nbytes
         size = engine.info.max_alloc // UNIT * UNIT
         parts = [min(size, total - start) for start in range(0, max(total, 1), size)]
-        places = Places(engine, [engine.allocate(part, "the arena of activations") for part in parts], size)
+        workspace = workspace or Workspace()
+        places = Places(engine, workspace.arenas(placement, engine, parts), size)
         if like is None:
             nodes = [n for n in program if n.placement == placement]
             constants = dict.fromkeys(v for n in nodes for v in n.inputs if v.constant is not None)
             if "host_memory" in engine.info.features:
                 places._leave([v for v in constants if stays(v)])
+            elif engine.info.kind != "cpu":
+                places._copy([v for v in constants if v.layout.nbytes >= LEAST_BYTES], placement, workspace.constants)
             places._pack([v for v in constants if v not in places.fixed], size, "constants")
             places._shared = places.banks[len(parts) :]
         else:
@@ -166,6 +177,13 @@ class Places:
             self.fixed[value] = (len(self.banks), array.ctypes.data - first.ctypes.data)
         self.banks.append(self.engine.lend(first))
         self._left = list(found.values())
+
+    def _copy(self, values: Iterable[Value], placement: str, constants: Constants) -> None:
+        """Let large constants have memory of their own, which other programs may have copied them to already."""
+        for value in values:
+            if value.constant is not None:
+                self.fixed[value] = (len(self.banks), 0)
+                self.banks.append(constants.copy(placement, self.engine, value.constant, f"constant {value.name!r}"))
 
     def _in_arena(self, offset: int) -> tuple[int, int]:
         return offset // self.arena_bank, offset % self.arena_bank

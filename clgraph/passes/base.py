@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Protocol
 from clgraph.errors import ClgraphError, OptionError, ProgramError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Node, Program, Stage
+from clgraph.passes.packed_weights import PackedWeights
 from clgraph.selector.choose import Choice, choose
 from clgraph.selector.query import DeviceInfo, Query, query_of
 
@@ -43,6 +44,7 @@ class Context:
         forced: Implementation by node name; ``denied``: implementations that must not be chosen.
         precision: Of what operators read and write: ``f32``, ``f16`` or ``auto``; ``keep_f32``: patterns of the names
             of nodes that stay float32.
+        packed: What passes have computed of the model's constants, for its other programs to share.
         execute, build: Given by ``clgraph.compile``; ``None`` in dry runs and in tests without OpenCL.
     """
 
@@ -56,6 +58,7 @@ class Context:
     denied: frozenset[str] = frozenset()
     precision: str = "f32"
     keep_f32: frozenset[str] = frozenset()
+    packed: PackedWeights = field(default_factory=PackedWeights, compare=False)
     execute: Execute | None = None
     build: Build | None = None
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from clgraph.graph.primitive import Array
 from clgraph.graph.program import Node, Program
 from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
@@ -41,7 +42,7 @@ def merge_groups(program: Program, context: Context, node: Node, table: list[str
     if shuffle and p.groups > 1 and _read_shuffled(program, context, node, shuffle, table):
         shuffle = []
     if p.groups == 1:
-        return _shuffled(program, node, shuffle, table) if shuffle else node
+        return _shuffled(program, context, node, shuffle, table) if shuffle else node
     outputs, inputs = node.output.layout.shape[1] // p.groups, node.inputs[1].layout.shape[1]
     if not (inputs % CHANNELS or outputs % CHANNELS) and not shuffle:
         return node
@@ -59,9 +60,9 @@ def merge_groups(program: Program, context: Context, node: Node, table: list[str
             best = min(best, (seconds + (0.0 if ordered else moved), m))
     if best[1] == 1:
         return node
-    merged = _merged(program, node, best[1])
+    merged = _merged(program, context, node, best[1])
     table.append(f"{node.name}: {p.groups} groups become {p.groups // best[1]}, of whole blocks")
-    return _shuffled(program, merged, shuffle, table) if shuffle and best[1] == p.groups else merged
+    return _shuffled(program, context, merged, shuffle, table) if shuffle and best[1] == p.groups else merged
 
 
 def _seconds(context: Context, node: Node, m: int, *, banded: bool = True, shuffled: int = 1) -> float | None:
@@ -76,19 +77,26 @@ def _seconds(context: Context, node: Node, m: int, *, banded: bool = True, shuff
     return found[0].seconds if found else None
 
 
-def _merged(program: Program, node: Node, m: int, shuffled: int = 1) -> Node:
+def _merged(program: Program, context: Context, node: Node, m: int, shuffled: int = 1) -> Node:
     p, weights = node.primitive, node.inputs[1].constant
     assert isinstance(p, Convolution)
     assert weights is not None
-    outputs, inputs = weights.shape[0] // p.groups, weights.shape[1]
-    spread = np.zeros((weights.shape[0], inputs * m, *weights.shape[2:]), weights.dtype)
-    for group in range(p.groups):
-        rows, first = slice(group * outputs, (group + 1) * outputs), group % m * inputs
-        spread[rows, first : first + inputs] = weights[rows]
-    spread = spread[:, _places(spread.shape[1], shuffled)] if shuffled > 1 else spread
+    groups = p.groups
+    what = ("merge groups", groups, m, shuffled)
+    spread = context.packed.once(what, [weights], lambda: _spread(weights, groups, m, shuffled))
     own = (node.inputs[0], constant_of(program, node, "weights", spread), *node.inputs[2:])
     primitive = replace(p, groups=p.groups // m, bands=m if m == p.groups else 1, shuffled=shuffled)
     return substitute(program, [node], primitive, own)
+
+
+def _spread(weights: Array, groups: int, m: int, shuffled: int) -> Array:
+    """Return the weights of every *m* of *groups* made one, zero for one another's channels."""
+    outputs, inputs = weights.shape[0] // groups, weights.shape[1]
+    spread = np.zeros((weights.shape[0], inputs * m, *weights.shape[2:]), weights.dtype)
+    for group in range(groups):
+        rows, first = slice(group * outputs, (group + 1) * outputs), group % m * inputs
+        spread[rows, first : first + inputs] = weights[rows]
+    return spread[:, _places(spread.shape[1], shuffled)] if shuffled > 1 else spread
 
 
 def _order(channels: int, ranges: int) -> NDArray[np.int64]:
@@ -122,8 +130,8 @@ def _read_shuffled(program: Program, context: Context, node: Node, shuffle: list
         bypass(program, n)
     for n in chain:
         if isinstance(n.primitive, Convolution):
-            _reorder_outputs(program, n, _places(channels, ranges))
-    _merged(program, reader, q.groups, ranges)
+            _reorder_outputs(program, context, n, _places(channels, ranges))
+    _merged(program, context, reader, q.groups, ranges)
     table.append(f"{', '.join(n.name for n in shuffle[1:])}: into the order in which {reader.name} reads its channels")
     return True
 
@@ -146,11 +154,12 @@ def _until_groups(program: Program, shuffle: list[Node]) -> list[Node]:
     return []
 
 
-def _reorder_outputs(program: Program, node: Node, order: NDArray[np.int64]) -> Node:
+def _reorder_outputs(program: Program, context: Context, node: Node, order: NDArray[np.int64]) -> Node:
     """Put *node* with its output channels in this order, and without bands, in its place."""
     weights = node.inputs[1].constant
     assert weights is not None
-    inputs = [node.inputs[0], constant_of(program, node, "weights", weights[order])]
+    moved = context.packed.once(("order", order.tobytes()), [weights], lambda: weights[order])
+    inputs = [node.inputs[0], constant_of(program, node, "weights", moved)]
     if node.arity > 2:
         bias = node.inputs[2].constant
         assert bias is not None
@@ -190,11 +199,11 @@ def _only_reader(program: Program, node: Node) -> Node | None:
     return readers[0]
 
 
-def _shuffled(program: Program, node: Node, shuffle: list[Node], table: list[str]) -> Node:
+def _shuffled(program: Program, context: Context, node: Node, shuffle: list[Node], table: list[str]) -> Node:
     """Give *node* its output channels in the order that *shuffle* makes, and remove the shuffle."""
     split = shuffle[1].output.layout.shape
     table.append(f"{', '.join(n.name for n in shuffle[1:])}: into the order of the output channels of {node.name}")
-    made = _reorder_outputs(program, node, _order(split[1] * split[2], split[1]))
+    made = _reorder_outputs(program, context, node, _order(split[1] * split[2], split[1]))
     result = shuffle[3].output.name
     source = shuffle[0] if isinstance(shuffle[0].primitive, Activation) else made
     for moved in shuffle[1:]:

@@ -34,7 +34,7 @@ class FoldConstants(Pass):
         for node in program:
             values = [v.constant for v in node.inputs if v.constant is not None]
             if len(values) == len(node.inputs) and self._is_cheap(node):
-                fold(program, node, node.reference(*values))
+                fold(program, node, _results(node, values, context))
                 folded += 1
         return folded
 
@@ -42,6 +42,12 @@ class FoldConstants(Pass):
         inputs, outputs = [v.layout for v in node.inputs], [v.layout for v in node.outputs]
         made, read = sum(x.count for x in outputs), sum(x.count for x in inputs)
         return made <= max(self.elements, read) and node.primitive.flops(inputs, outputs) <= self.flops
+
+
+def _results(node: Node, values: list[Array], context: Context) -> tuple[Array, ...]:
+    if len(node.outputs) > 1:
+        return node.reference(*values)
+    return (context.packed.once((node.primitive, node.fused), values, lambda: node.reference(*values)[0]),)
 
 
 def fold(program: Program, node: Node, results: tuple[Array, ...]) -> None:

@@ -53,10 +53,10 @@ class PreparePrimitiveFusing(Pass):
                 _pull_scales(program, node, table)
         for node in program:
             if node in program:
-                _scale(program, node, table)
+                _scale(program, context, node, table)
         for node in program:
             if node in program and (moved := pool_first(program, node, table)) is not None:
-                _scale(program, moved, table)
+                _scale(program, context, moved, table)
         for node in program:
             if node in program:
                 merge_groups(program, context, node, table)
@@ -75,11 +75,11 @@ class PreparePrimitiveFusing(Pass):
         return fused
 
 
-def _scale(program: Program, node: Node, table: list[str]) -> None:
+def _scale(program: Program, context: Context, node: Node, table: list[str]) -> None:
     chain, total = followers(program, node)
     if chain:
         names = ", ".join(n.name for n in chain)
-        scale_weights(program, node, chain, total)
+        scale_weights(program, node, chain, total, context.packed)
         table.append(f"{names}: into the weights and bias of {node.name}")
 
 

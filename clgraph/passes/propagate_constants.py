@@ -17,8 +17,9 @@ from clgraph.passes.base import Context, Pass
 from clgraph.passes.build_kernels import BuildKernels
 from clgraph.passes.memory_dependencies import MemoryDependencies
 from clgraph.passes.oooq_memory_dependencies import OooqMemoryDependencies
+from clgraph.passes.packed_weights import PackedWeights, Recipe
 from clgraph.passes.plan_memory import PlanMemory
-from clgraph.passes.selection import in_place
+from clgraph.passes.selection import choice_of, in_place
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,9 @@ class PropagateConstants(Pass):
 
     The constant nodes become programs of their own, which go through the memory passes and ``Context.execute``; a
     result that is not dense and plain comes back as the flat memory of its layout. Without ``execute`` (a dry run) the
-    references compute them and ``core.layout.pack`` lays them out; a note says so. Equal constants become one. Counts
-    the nodes replaced and the constants merged.
+    references compute them and ``core.layout.pack`` lays them out; a note says so. What another program of the model
+    has computed already is taken from ``Context.packed``. Equal constants become one. Counts the nodes replaced and the
+    constants merged.
 
     Attributes:
         batch_bytes: About how many bytes of results one such program holds on the device at once.
@@ -47,15 +49,56 @@ class PropagateConstants(Pass):
             if all(v.constant is not None or v in known for v in node.inputs):
                 constant_nodes.append(node)
                 known.update(node.outputs)
-        for batch in _batches(constant_nodes, self.batch_bytes):
+        recipes = _recipes(constant_nodes, context.packed)
+        wanted = _frontier(constant_nodes, program)
+        missing = []
+        for value in wanted:
+            found = context.packed.find(recipes.get(value))
+            if found is None:
+                missing.append(value)
+            else:
+                program.rewire(value, Value(value.name, value.layout, constant=found))
+        for batch in _batches(_needed(constant_nodes, missing), self.batch_bytes):
             results = _on_host(batch, program) if context.execute is None else _on_device(batch, program, context)
-            if context.execute is None:
-                program.notes[self.name] = "dry run: constants were computed by the references on the host"
             for value, data in results:
-                program.rewire(value, Value(value.name, value.layout, constant=data))
+                kept = context.packed.remember(recipes.get(value), data)
+                program.rewire(value, Value(value.name, value.layout, constant=kept))
+        notes = ["dry run: constants were computed by the references on the host"] if context.execute is None else []
+        if shared := len(wanted) - len(missing):
+            notes.append(f"{shared} of {len(wanted)} constants were there from another program of the model")
+        if wanted and notes:
+            program.notes[self.name] = "; ".join(notes)
         for node in reversed(constant_nodes):
             program.erase(node)
         return len(constant_nodes) + share_equal_constants(program)
+
+
+def _recipes(nodes: Sequence[Node], packed: PackedWeights) -> dict[Value, Recipe]:
+    """Return what the results of *nodes* are known by, as far as what they read is."""
+    found: dict[Value, Recipe] = {}
+    for node in nodes:
+        read: list[Recipe] = []
+        for value in node.inputs:
+            made = found.get(value) if value.constant is None else packed.recipe("as it is", [value.constant])
+            if made is None:
+                break
+            read.append((made, value.layout))
+        else:
+            choice = choice_of(node)
+            what = (node.primitive, node.fused, choice.implementation.name, node.placement, tuple(read))
+            found.update((v, (what, slot, v.layout)) for slot, v in enumerate(node.outputs))
+    return found
+
+
+def _needed(nodes: Sequence[Node], results: Iterable[Value]) -> list[Node]:
+    """Return those of *nodes* that *results* are computed by, in their order."""
+    wanted = set(results)
+    needed = []
+    for node in reversed(nodes):
+        if not wanted.isdisjoint(node.outputs):
+            needed.append(node)
+            wanted.update(node.inputs)
+    return needed[::-1]
 
 
 def share_equal_constants(program: Program) -> int:

@@ -14,6 +14,7 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
+from clgraph.passes.packed_weights import PackedWeights
 from clgraph.passes.rewriting import apart, substitute
 
 Vector = NDArray[np.float64]
@@ -62,15 +63,16 @@ def followers(program: Program, node: Node) -> tuple[list[Node], Scaling]:
     return chain, total
 
 
-def scale_weights(program: Program, node: Node, chain: Sequence[Node], total: Scaling) -> Node:
+def scale_weights(program: Program, node: Node, chain: Sequence[Node], total: Scaling, packed: PackedWeights) -> Node:
     """Replace *node* and *chain* by one node with new weights and bias, each rounded once from float64."""
     weights, channels = node.inputs[1], len(total.scale)
     assert weights.constant is not None
     dtype = weights.constant.dtype
     inputs = [node.inputs[0], weights]
     if np.any(total.scale != 1):
-        scaled, spread = np.empty_like(weights.constant), total.scale.reshape(_spread(node, weights.constant))
-        np.multiply(weights.constant, spread, out=scaled, dtype=np.float64, casting="unsafe")
+        data = weights.constant
+        what = ("scale", _spread(node, data), total.scale.tobytes())
+        scaled = packed.once(what, [data], lambda: _scaled(node, data, total.scale))
         inputs[1] = constant_of(program, node, "weights", scaled)
     shift = total.shift
     if node.arity > 2:
@@ -80,6 +82,12 @@ def scale_weights(program: Program, node: Node, chain: Sequence[Node], total: Sc
     if node.arity > 2 or np.any(shift != 0):
         inputs.append(constant_of(program, node, "bias", shift.astype(dtype)))
     return substitute(program, [node, *chain], node.primitive, inputs)
+
+
+def _scaled(node: Node, weights: Array, scale: Vector) -> Array:
+    scaled = np.empty(weights.shape, weights.dtype)
+    np.multiply(weights, scale.reshape(_spread(node, weights)), out=scaled, dtype=np.float64, casting="unsafe")
+    return scaled
 
 
 def constant_of(program: Program, node: Node, what: str, data: Array) -> Value:

@@ -24,7 +24,7 @@ class Memory:
     The object must outlive every kernel it is bound to: not every driver keeps the buffers of a kernel alive.
     """
 
-    __slots__ = ("array", "handle", "nbytes")
+    __slots__ = ("__weakref__", "array", "handle", "nbytes")
 
     def __init__(self, handle: Any, nbytes: int, array: Array | None = None) -> None:
         """Wrap an allocation of *nbytes* bytes."""

@@ -16,6 +16,7 @@ from clgraph.errors import ClgraphError, UnknownValueError
 from clgraph.graph.serial import well_formed
 from clgraph.graph.topology import Topology
 from clgraph.model import Model
+from clgraph.network.workspace import Workspace
 from clgraph.ops import primitive_of
 from clgraph.runtime.engine import Engine
 from clgraph.saved.circumstances import circumstances, differences
@@ -111,7 +112,7 @@ class _Loader:
                     with contextlib.suppress(ClgraphError):
                         engine.build(library.text, f"library {library.name}", library=True)
 
-    def specialise(self, topology: Topology, shapes: Shapes, values: Values) -> Specialisation:
+    def specialise(self, topology: Topology, shapes: Shapes, values: Values, workspace: Workspace) -> Specialisation:
         """Return the program for input *shapes*: out of the file, or compiled with a note that says why."""
         self._contents.check()
         bound = tuple(tuple(shape) for shape in shapes.values())
@@ -123,14 +124,14 @@ class _Loader:
             if saved_for == key:
                 why = differences(saved, self._here) or self._refusal(data)
                 if not why:
-                    return self._rebuild(data)
+                    return self._rebuild(data, workspace)
         level = logging.INFO if "no program" in why else logging.WARNING
         _log.log(level, "%s is compiled anew: %s", self._contents.path, why)
         if self._compile is None:
             from clgraph.compiler import Compiler
 
             self._compile = Compiler(self._options).specialise
-        made: Specialisation = self._compile(topology, shapes, values)
+        made: Specialisation = self._compile(topology, shapes, values, workspace)
         made.program.notes["load"] = f"compiled anew: {why}"
         return made
 
@@ -144,7 +145,7 @@ class _Loader:
                     return f"{nbytes} bytes of activations take several allocations on {placement}"
         return ""
 
-    def _rebuild(self, data: Any) -> Specialisation:
+    def _rebuild(self, data: Any, workspace: Workspace) -> Specialisation:
         with well_formed(str(self._contents.path)):
             program = decode_program(data["program"], self._contents.array, self.devices, primitive_of)
             passes = tuple(PassRecord(*row) for row in data["passes"])
@@ -154,7 +155,14 @@ class _Loader:
             from clgraph.network.network import Network
 
             options = self._options
-            network = Network(program, self._engines, options.executor, poison=options.poison, library=self._library)
+            network = Network(
+                program,
+                self._engines,
+                options.executor,
+                poison=options.poison,
+                library=self._library,
+                workspace=workspace,
+            )
         program.notes["load"] = "as saved: no pass was run"
         return Specialisation(program, network, passes, self.devices, self._options)
 

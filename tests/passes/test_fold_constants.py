@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from clgraph.passes.base import Context
 from clgraph.passes.fold_constants import FoldConstants
 from tests.support.programs import ADD, MUL, RELU, Net, lines, run
 
@@ -23,9 +24,9 @@ def test_what_is_expensive_is_left_to_the_device() -> None:
     x = net.input("x", (1, 80, 80))
     net.add("y", ADD, x, net.add("c", ADD, net.data("p", 1, 80, 1), net.data("q", 1, 1, 80)))
     program = net.program("y")
-    assert FoldConstants(flops=10.0).run(program, None) == 0
-    assert FoldConstants(elements=6399).run(program, None) == 0
-    assert FoldConstants(elements=6400).run(program, None) == 1
+    assert FoldConstants(flops=10.0).run(program, Context()) == 0
+    assert FoldConstants(elements=6399).run(program, Context()) == 0
+    assert FoldConstants(elements=6400).run(program, Context()) == 1
 
 
 def test_a_graph_output_may_be_folded_and_keeps_its_name() -> None:
@@ -33,7 +34,7 @@ def test_a_graph_output_may_be_folded_and_keeps_its_name() -> None:
     net.input("x", (1,))
     net.add("c", RELU, net.data("p", 100, 100))
     program = net.program("c")
-    FoldConstants().run(program, None)
+    FoldConstants().run(program, Context())
     assert len(program) == 0
     assert program.outputs[0][0] == "c"
     np.testing.assert_array_equal(program.outputs[0][1].constant, np.maximum(net.constants["p"], 0))

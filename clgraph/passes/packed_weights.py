@@ -1,0 +1,113 @@
+"""What passes computed of a model's constants, shared by its specialisations and clones: above all packed weights."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+
+import numpy as np
+
+from clgraph.graph.primitive import Array
+
+SMALL_BYTES = 1 << 12
+"""Arrays up to this size are known by their content."""
+
+BUDGET = 4
+"""What no program uses any more is kept up to this many times the bytes of the model's constants."""
+
+Recipe = Hashable
+"""The computation that made an array and what it read; equal recipes make equal arrays."""
+
+
+class PackedWeights:
+    """Finds arrays by *recipe*: the computation, and the recipes of the arrays that it reads.
+
+    The recipe of a model's constant is its identity, that of a small array its content. What is neither of these nor a
+    remembered result has no recipe, and nothing that is computed of it is remembered. A result is found as long as a
+    program uses it; those that were found last stay longer, within a bound. Safe between threads.
+
+    Attributes:
+        keeps_steps: Whether intermediate results stay, too: for a model of open shapes, which passes will meet again.
+    """
+
+    def __init__(self) -> None:
+        self.keeps_steps = False
+        self._recipes: dict[int, tuple[weakref.ref[Array], Recipe]] = {}
+        self._alive: weakref.WeakValueDictionary[Recipe, Array] = weakref.WeakValueDictionary()
+        self._kept: OrderedDict[Recipe, Array] = OrderedDict()
+        self._nbytes = self._budget = self._registered = 0
+        self._lock = threading.RLock()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are kept whether a program uses them or not."""
+        return self._nbytes
+
+    def register(self, constants: Iterable[Array]) -> None:
+        """Know *constants* by identity from now on; they are not kept alive."""
+        with self._lock:
+            total = 0
+            for array in constants:
+                total += array.nbytes
+                if array.nbytes > SMALL_BYTES and self._recipe(array) is None:
+                    self._registered += 1
+                    self._know(array, ("constant", self._registered))
+            self._budget = max(self._budget, BUDGET * total)
+
+    def recipe(self, what: Hashable, sources: Sequence[Array]) -> Recipe | None:
+        """Return the recipe of what *what* makes of *sources*; ``None`` when one of them has none."""
+        with self._lock:
+            found = tuple(self._recipe(array) for array in sources)
+            return None if None in found else (what, found)
+
+    def find(self, recipe: Recipe | None) -> Array | None:
+        """Return the result of *recipe*, read-only, if it is still there."""
+        if recipe is None:
+            return None
+        with self._lock:
+            if recipe in self._kept:
+                self._kept.move_to_end(recipe)
+            return self._alive.get(recipe)
+
+    def remember(self, recipe: Recipe | None, array: Array, *, keep: bool = True) -> Array:
+        """Return *array*, read-only: from now on the result of *recipe*, and *keep* it when nobody uses it."""
+        array.flags.writeable = False
+        if recipe is None:
+            return array
+        with self._lock:
+            self._alive[recipe] = array
+            self._know(array, recipe)
+            if keep and recipe not in self._kept:
+                self._kept[recipe] = array
+                self._nbytes += array.nbytes
+            while self._nbytes > self._budget and self._kept:
+                self._nbytes -= self._kept.popitem(last=False)[1].nbytes
+        return array
+
+    def once(self, what: Hashable, sources: Sequence[Array], compute: Callable[[], Array]) -> Array:
+        """Return what *compute* makes, which is all in *what* and *sources*; the earlier result where there is one."""
+        recipe = self.recipe(what, sources)
+        found = self.find(recipe)
+        if found is not None:
+            return found
+        made = np.asarray(compute())
+        if made.nbytes <= SMALL_BYTES or any(made is source for source in sources):
+            return made
+        return self.remember(recipe, made, keep=self.keeps_steps)
+
+    def _know(self, array: Array, recipe: Recipe) -> None:
+        known, number = self._recipes, id(array)
+
+        def forget(reference: weakref.ref[Array]) -> None:
+            if number in known and known[number][0] is reference:
+                del known[number]
+
+        known[number] = (weakref.ref(array, forget), recipe)
+
+    def _recipe(self, array: Array) -> Recipe | None:
+        if array.nbytes <= SMALL_BYTES:
+            return (array.dtype.str, array.shape, array.tobytes())
+        reference, recipe = self._recipes.get(id(array), (None, None))
+        return recipe if reference is not None and reference() is array else None
