@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format
 from clgraph.errors import ShapeError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Shape = tuple[int, ...]
 Halo = tuple[tuple[int, int], ...]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import os
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from importlib.metadata import entry_points
+from importlib.machinery import PathFinder
 from typing import Any, ClassVar, Generic, TypeVar
 
 from clgraph.errors import RegistrationError
@@ -117,8 +119,12 @@ def load_plugins(names: str = "all") -> None:
     A plugin that fails is rolled back, kept in ``PLUGIN_FAILURES`` and warned about; the others still load. ``"none"``
     loads nothing, a comma-separated list only those named.
     """
+    if names == "none" or not _may_have_plugins():
+        return
+    from importlib.metadata import entry_points
+
     for point in sorted(entry_points(group=PLUGIN_GROUP), key=lambda e: e.name):
-        if names == "none" or (names != "all" and point.name not in names.split(",")):
+        if names != "all" and point.name not in names.split(","):
             continue
         saved = [(registry, registry.snapshot()) for registry in Registry._all]
         try:
@@ -128,3 +134,28 @@ def load_plugins(names: str = "all") -> None:
                 registry.restore(entries)
             PLUGIN_FAILURES.append(f"{point.name} ({point.value}): {type(error).__name__}: {error}")
             warnings.warn(f"plugin {PLUGIN_FAILURES[-1]}", stacklevel=2)
+
+
+def _may_have_plugins() -> bool:
+    """Whether a plugin may be installed: to import ``importlib.metadata``, which says so for sure, takes 13 ms."""
+    if any(hasattr(finder, "find_distributions") for finder in sys.meta_path if finder is not PathFinder):
+        return True
+    for folder in sys.path:
+        try:
+            with os.scandir(folder or ".") as entries:
+                found = [e.path for e in entries if e.name.lower().endswith(("dist-info", "egg-info"))]
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return True
+        if any(_names_plugins(f"{path}/entry_points.txt") for path in found):
+            return True
+    return False
+
+
+def _names_plugins(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return PLUGIN_GROUP.encode() in file.read()
+    except OSError:
+        return False

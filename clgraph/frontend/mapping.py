@@ -1,14 +1,14 @@
 """ONNX files with large weights: the weights stay in the file, mapped, and only the rest is parsed.
 
 Parsing copies every weight three times. An ONNX file is a protocol buffer, https://protobuf.dev/programming-guides/encoding:
-fields of a number, a type and a value. The walk here looks into the graph (field 7 of ``ModelProto``), its initializers
-(5) and their ``raw_data`` (9), and leaves the large ones out of what is parsed.
+fields of a number, a type and a value. The walk here looks into the graph, its initializers and the tensors of its
+Constant nodes, and leaves their ``raw_data`` out of what is parsed where it is large.
 """
 
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,13 @@ from clgraph.graph.primitive import Array
 LEAST_BYTES = 1 << 12
 """Smaller weights are parsed with the rest."""
 
-_GRAPH, _INITIALIZER, _NAME, _RAW_DATA = 7, 5, 8, 9
+_GRAPH = 7
+_NODE, _INITIALIZER = 1, 5
+_OUTPUT, _OP_TYPE, _ATTRIBUTE, _DOMAIN = 2, 4, 5, 7
+_TENSOR = 5
+_NAME, _RAW_DATA = 8, 9
+"""Numbers of fields in a model, a graph, a node, an attribute and a tensor."""
+
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 _Field = tuple[int, int, int, int, int]
@@ -27,7 +33,7 @@ _Field = tuple[int, int, int, int, int]
 
 
 def outline(path: Path) -> tuple[bytes, dict[str, Array]] | None:
-    """Return the file without the data of its large initializers, and that data as bytes by name.
+    """Return the file without the data of its large constants, and that data as bytes by the name of the value.
 
     Returns ``None`` where the file cannot be mapped or is no well-formed message; parsing it then says what is wrong.
     """
@@ -37,28 +43,55 @@ def outline(path: Path) -> tuple[bytes, dict[str, Array]] | None:
         return None
     found: dict[str, Array] = {}
     try:
-        return _message(content, 0, len(content), (_GRAPH, _INITIALIZER), found), found
+        return _model(content, found), found
     except ValueError:
         return None
 
 
-def _message(data: mmap.mmap, start: int, end: int, inner: tuple[int, ...], found: dict[str, Array]) -> bytes:
-    """Return the message in *data* with the fields *inner*, one in the other, without their large data."""
+def _model(data: mmap.mmap, found: dict[str, Array]) -> bytes:
+    def edit(number: int, start: int, end: int) -> bytes | None:
+        return _rewritten(data, start, end, edit_graph) if number == _GRAPH else None
+
+    def edit_graph(number: int, start: int, end: int) -> bytes | None:
+        if number == _INITIALIZER:
+            return _tensor(data, start, end, found, "")
+        return _constant(data, start, end, found) if number == _NODE and end - start >= LEAST_BYTES else None
+
+    return _rewritten(data, 0, len(data), edit)
+
+
+def _rewritten(data: mmap.mmap, start: int, end: int, edit: Callable[[int, int, int], bytes | None]) -> bytes:
+    """Return a message with what *edit* makes of fields' number, start and end; ``None`` leaves a field as it is."""
     parts: list[bytes] = []
-    fields = list(_fields(data, start, end))
-    if not inner:
-        return _tensor(data, fields, found)
-    for number, kind, first, value, stop in fields:
-        if number == inner[0] and kind == _BYTES:
-            body = _message(data, value, stop, inner[1:], found)
-            parts += [_varint(number << 3 | _BYTES), _varint(len(body)), body]
-        else:
-            parts.append(data[first:stop])
+    for number, kind, first, value, stop in _fields(data, start, end):
+        body = edit(number, value, stop) if kind == _BYTES else None
+        parts += [data[first:stop]] if body is None else [_varint(number << 3 | _BYTES), _varint(len(body)), body]
     return b"".join(parts)
 
 
-def _tensor(data: mmap.mmap, fields: list[_Field], found: dict[str, Array]) -> bytes:
-    name = next((data[v:s] for n, k, _, v, s in fields if n == _NAME and k == _BYTES), b"").decode()
+def _constant(data: mmap.mmap, start: int, end: int, found: dict[str, Array]) -> bytes | None:
+    """Return a node without its tensor's large data, filed under the node's output; ``None`` for other operators."""
+    texts: dict[int, bytes] = {}
+    for number, kind, _, value, stop in _fields(data, start, end):
+        if number in (_OUTPUT, _OP_TYPE, _DOMAIN) and kind == _BYTES:
+            texts.setdefault(number, data[value:stop])
+    if texts.get(_OP_TYPE) != b"Constant" or texts.get(_DOMAIN, b"") not in (b"", b"ai.onnx"):
+        return None
+    output = texts.get(_OUTPUT, b"").decode()
+
+    def edit(number: int, start: int, end: int) -> bytes | None:
+        return _rewritten(data, start, end, edit_attribute) if number == _ATTRIBUTE else None
+
+    def edit_attribute(number: int, start: int, end: int) -> bytes | None:
+        return _tensor(data, start, end, found, output) if number == _TENSOR else None
+
+    return _rewritten(data, start, end, edit) if output else None
+
+
+def _tensor(data: mmap.mmap, start: int, end: int, found: dict[str, Array], name: str) -> bytes:
+    """Return a tensor without its data where that is large; that is filed under *name*, the tensor's own by default."""
+    fields = list(_fields(data, start, end))
+    name = name or next((data[v:s] for n, k, _, v, s in fields if n == _NAME and k == _BYTES), b"").decode()
     parts = []
     for number, kind, first, value, stop in fields:
         if number == _RAW_DATA and kind == _BYTES and stop - value >= LEAST_BYTES and name:

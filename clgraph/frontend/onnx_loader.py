@@ -206,7 +206,7 @@ class _Loader:
         what = f"constant {name!r}"
         for attribute in proto.attribute:
             if attribute.name == "value":
-                return read_tensor(attribute.t, what, self.folder)
+                return read_tensor(attribute.t, what, self.folder, self.mapped.get(proto.output[0]))
             if attribute.name in ("value_float", "value_floats", "value_int", "value_ints"):
                 dtype = "float32" if "float" in attribute.name else "int64"
                 return _frozen(attribute_value(attribute, what), dtype)

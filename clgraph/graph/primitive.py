@@ -8,7 +8,6 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from clgraph.core.layout import Layout
 from clgraph.core.registry import Registry
@@ -17,7 +16,7 @@ from clgraph.errors import UnsupportedError
 if TYPE_CHECKING:
     from clgraph.graph.topology import Topology
 
-Array = NDArray[Any]
+Array = np.ndarray[tuple[Any, ...], np.dtype[Any]]
 
 EVALUATED_ELEMENTS = 4096
 """Results up to this size are computed while shapes are bound, so that shape arithmetic never reaches a device."""

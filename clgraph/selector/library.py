@@ -191,31 +191,50 @@ def _headers(files: Iterable[str], seen: set[str]) -> Iterator[str]:
             yield f'#line 1 "{header}"\n{expand(header, seen)}\n'
 
 
-def _isolated(file: str, seen: set[str], before: Mapping[str, int | str] | None = None) -> str:
+def _isolated(file: str, seen: set[str]) -> str:
     """Return the text of *file* without its headers, between definitions that end with it."""
-    text = expand(file, set(seen))
-    defines = "".join(f"#define {name} {value}\n" for name, value in (before or {}).items())
-    ends = "".join(f"#undef {name}\n" for name in sorted({*_DEFINE.findall(text), *(before or {})}))
-    return f'{defines}#line 1 "{file}"\n{text}\n{ends}'
+    return _between(_Body.of(file, seen), {})
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """A file without its headers, and the macros that it defines."""
+
+    file: str
+    text: str
+    macros: tuple[str, ...]
+
+    @staticmethod
+    def of(file: str, seen: set[str]) -> _Body:
+        text = expand(file, set(seen))
+        return _Body(file, text, tuple(_DEFINE.findall(text)))
+
+
+def _between(body: _Body, before: Mapping[str, int | str]) -> str:
+    defines = "".join(f"#define {name} {value}\n" for name, value in before.items())
+    ends = "".join(f"#undef {name}\n" for name in sorted({*body.macros, *before}))
+    return f'{defines}#line 1 "{body.file}"\n{body.text}\n{ends}'
 
 
 def _dispatch(family: str, instances: Sequence[Micro], seen: set[str]) -> Iterator[str]:
     """Write out the instances and the function that switches between them."""
-    parameters = {_parameters(m) for m in instances}
+    functions = dict.fromkeys((m.file, m.entry) for m in instances)
+    parameters = {_parameters(file, entry) for file, entry in functions}
     if len(parameters) > 1:
         raise RegistrationError(f"micro-kernels of family {family!r} have different parameters: {parameters}")
     (declared,) = parameters
     names = ", ".join(re.findall(r"(\w+)\s*(?:,|$)", declared))
+    bodies = {file: _Body.of(file, seen) for file, _ in functions}
     for number, micro in enumerate(instances):
-        yield _isolated(micro.file, seen, {**dict(micro.defines), micro.entry: f"{family}_{number}"})
+        yield _between(bodies[micro.file], {**dict(micro.defines), micro.entry: f"{family}_{number}"})
     cases = "".join(f"    case {n}: {family}_{n}({names}); break;\n" for n in range(len(instances)))
     yield f"NOINLINE static void {family}(const int id, {declared}) {{\n  switch (id) {{\n{cases}  }}\n}}\n"
 
 
-def _parameters(micro: Micro) -> str:
-    match = re.search(rf"\bvoid\s+{micro.entry}\s*\(([^)]*)\)", expand(micro.file, set()))
+def _parameters(file: str, entry: str) -> str:
+    match = re.search(rf"\bvoid\s+{entry}\s*\(([^)]*)\)", expand(file, set()))
     if match is None:
-        raise RegistrationError(f"{micro.file} defines no function {micro.entry}")
+        raise RegistrationError(f"{file} defines no function {entry}")
     return " ".join(match.group(1).split())
 
 

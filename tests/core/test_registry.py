@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import importlib.metadata
+import sys
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -54,7 +56,8 @@ def test_a_plugin_that_fails_is_rolled_back_and_the_others_load(table, monkeypat
                 raise RuntimeError("no such luck")
 
     points = [Point(n, "some.module", registry.PLUGIN_GROUP) for n in ("worse", "bad", "good")]
-    monkeypatch.setattr(registry, "entry_points", lambda group: points)
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: points)
+    monkeypatch.setattr(registry, "_may_have_plugins", lambda: True)
     load_plugins.cache_clear()
     try:
         with pytest.warns(UserWarning, match=r"plugin bad \(some.module\): RuntimeError: no such luck"):
@@ -71,6 +74,34 @@ def test_a_plugin_that_fails_is_rolled_back_and_the_others_load(table, monkeypat
     finally:
         load_plugins.cache_clear()
         PLUGIN_FAILURES[:] = [f for f in PLUGIN_FAILURES if "no such luck" not in f]
+
+
+@pytest.mark.parametrize("home", ["p-1.0.dist-info", "p.egg-info", "EGG-INFO"])
+def test_a_plugin_on_the_path_is_looked_for(tmp_path, monkeypatch, home) -> None:
+    monkeypatch.setattr(sys, "meta_path", [])
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "absent"), str(tmp_path)])
+    declared = tmp_path / home / "entry_points.txt"
+    declared.parent.mkdir()
+    assert not registry._may_have_plugins()
+    declared.write_text("[console_scripts]\np = p:main\n", encoding="utf-8")
+    assert not registry._may_have_plugins()
+    declared.write_text("[clgraph.plugins]\np = p\n", encoding="utf-8")
+    assert registry._may_have_plugins()
+
+
+def test_plugins_may_be_where_only_their_finder_sees_them(tmp_path, monkeypatch) -> None:
+    class Finder:
+        def find_distributions(self, context):
+            return []
+
+    monkeypatch.setattr(sys, "path", [])
+    monkeypatch.setattr(sys, "meta_path", [Finder()])
+    assert registry._may_have_plugins()
+    monkeypatch.setattr(sys, "meta_path", [])
+    archive = tmp_path / "a.zip"
+    archive.touch()
+    monkeypatch.setattr(sys, "path", [str(archive)])
+    assert registry._may_have_plugins()
 
 
 @pytest.fixture

@@ -50,6 +50,32 @@ def test_the_constants_of_a_file_are_those_of_its_bytes(written: tuple[onnx.Mode
     assert from_file.layers == from_bytes.layers
 
 
+def test_large_constants_that_nodes_hold_stay_in_the_file_too(tmp_path: Path) -> None:
+    big = RNG.standard_normal((64, 64)).astype(np.float32)
+    tensor = numpy_helper.from_array(big, "a name of its own")
+    nodes = [
+        helper.make_node("Constant", [], ["w"], value=tensor),
+        helper.make_node("Constant", [], ["small"], value=numpy_helper.from_array(big[0])),
+        helper.make_node("Add", ["x", "w"], ["t"]),
+        helper.make_node("Add", ["t", "small"], ["y"]),
+    ]
+    info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [64, 64]) for n in ("x", "y")]
+    graph = helper.make_graph(nodes, "g", info[:1], info[1:])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    path = tmp_path / "m.onnx"
+    onnx.save(proto, path)
+    data, mapped = outline(path)
+    assert list(mapped) == ["w"]
+    assert len(data) < big.nbytes < path.stat().st_size
+    np.testing.assert_array_equal(load_model(path).constants["w"], big)
+    nodes[0].domain = "elsewhere"
+    graph = helper.make_graph(nodes, "g", info[:1], info[1:])
+    onnx.save(helper.make_model(graph), path)
+    data, mapped = outline(path)
+    assert mapped == {}
+    assert onnx.ModelProto.FromString(data).graph.node[0].attribute[0].t.raw_data == tensor.raw_data
+
+
 def test_only_large_raw_data_is_left_out_of_what_is_parsed(written: tuple[onnx.ModelProto, Path]) -> None:
     proto, path = written
     found = outline(path)
