@@ -11,6 +11,9 @@ import numpy as np
 from clgraph.errors import ShapeError
 from clgraph.graph.primitive import Array, DataDependent, OnnxNode, onnx, primitive
 
+BLOCK = 256
+"""Candidates that are compared with one another at once."""
+
 
 @primitive
 @dataclass(frozen=True, slots=True)
@@ -63,21 +66,36 @@ class NonMaxSuppression(DataDependent):
 
 
 def _greedy(corners: Array, limit: int, overlap: float) -> list[int]:
-    """Return the places of the boxes, best first, that none of those kept before overlaps."""
-    low_y, high_y, low_x, high_x = corners
-    areas = (high_y - low_y) * (high_x - low_x)
-    left = np.arange(corners.shape[1])
+    """Return the places of the boxes, best first, that none of those kept before overlaps.
+
+    A block of candidates at a time: what is kept already strikes out some, then they strike out one another, each with
+    a row of bits.
+    """
     kept: list[int] = []
-    while len(left) and len(kept) < limit:
-        best, left = int(left[0]), left[1:]
-        kept.append(best)
-        height = np.minimum(high_y[best], high_y[left]) - np.maximum(low_y[best], low_y[left])
-        width = np.minimum(high_x[best], high_x[left]) - np.maximum(low_x[best], low_x[left])
-        shared = np.maximum(height, 0) * np.maximum(width, 0)
-        union = areas[best] + areas[left] - shared
-        covered = (shared > 0) & (areas[left] > 0) & (areas[best] > 0) & (shared > np.float32(overlap) * union)
-        left = left[~covered]
+    for start in range(0, corners.shape[1], BLOCK):
+        places = np.arange(start, min(start + BLOCK, corners.shape[1]))
+        if kept:
+            places = places[~_overlaps(corners[:, kept], corners[:, places], overlap).any(axis=0)]
+        bits = np.packbits(_overlaps(corners[:, places], corners[:, places], overlap), axis=1, bitorder="little")
+        struck = 0
+        for i, (place, row) in enumerate(zip(places, bits, strict=True)):
+            if not struck >> i & 1:
+                kept.append(int(place))
+                if len(kept) == limit:
+                    return kept
+                struck |= int.from_bytes(row.tobytes(), "little")
     return kept
+
+
+def _overlaps(first: Array, second: Array, overlap: float) -> Array:
+    """Return whether each box of *first* shares more than *overlap* of the union with each of *second*: [n][m]."""
+    low_y, high_y, low_x, high_x = first[:, :, None]
+    height = np.minimum(high_y, second[1]) - np.maximum(low_y, second[0])
+    width = np.minimum(high_x, second[3]) - np.maximum(low_x, second[2])
+    shared = np.maximum(height, 0) * np.maximum(width, 0)
+    areas = (second[1] - second[0]) * (second[3] - second[2])
+    union = (high_y - low_y) * (high_x - low_x) + areas - shared
+    return (shared > 0) & (shared > np.float32(overlap) * union)
 
 
 @onnx("NonMaxSuppression", since=(10, 11))

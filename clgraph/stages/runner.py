@@ -169,12 +169,18 @@ class Runner:
             make: Makes an ordinary model of a piece.
             strict: Refuse what the host would have to compute.
             tensors: Leave what compiled pieces make on the device.
-            whole: It is a model, whose first piece is compiled whatever its size, not a body.
+            whole: It is a model, not a body: what reads its inputs alone is compiled, whatever its size.
         """
         self.topology = topology
         self.pieces = tuple(
-            PieceRunner(p, make, always=whole and p.number == 0, strict=strict, tensors=tensors)
-            for p in split(topology, body=not whole)
+            PieceRunner(
+                piece,
+                make,
+                always=whole and piece.compilable and set(piece.topology.inputs) <= set(topology.inputs),
+                strict=strict,
+                tensors=tensors,
+            )
+            for piece in split(topology, body=not whole)
         )
 
     def run(self, feeds: Mapping[str, Any], watch: Observer | None = None) -> dict[str, Any]:

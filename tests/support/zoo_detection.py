@@ -13,6 +13,30 @@ BINS = 16
 """Steps of the distribution that a box's side is the mean of."""
 
 
+def detector(size: int = 640, width: float = 0.25, classes: int = 80, seed: int = 0) -> onnx.ModelProto:
+    """Return the detector with what follows it: suppression, and the kept boxes, scores and classes.
+
+    How many boxes there are depends on the image and on the second input, the ``threshold`` of the scores, [1].
+    """
+    g = GraphWriter("detector", seed)
+    found = _network(g, size, width, classes)
+    boxes, scores = g.split("Split", found, g.integers(4, classes), results=2, axis=1)
+    boxes = g.add("Transpose", boxes, perm=[0, 2, 1])
+    limit, overlap = g.integers(100), g.constant(np.array([0.45], np.float32))
+    threshold = g.input("threshold", (1,))
+    kept = g.add("NonMaxSuppression", boxes, scores, limit, overlap, threshold, center_point_box=1)
+    column = {"axis": 1}
+    image, label, box = (g.add("Gather", kept, g.constant(np.array(i, np.int64)), **column) for i in range(3))
+    places = [g.add("Unsqueeze", x, g.integers(1)) for x in (image, label, box)]
+    chosen = g.add("GatherND", boxes, g.add("Concat", places[0], places[2], axis=1))
+    score = g.add("GatherND", scores, kept)
+    centre, sides = g.split("Split", chosen, g.integers(2, 2), results=2, axis=1)
+    half = g.add("Mul", sides, g.number(0.5))
+    corners = g.add("Concat", g.add("Sub", centre, half), g.add("Add", centre, half), axis=1)
+    rows = [corners, g.add("Unsqueeze", score, g.integers(1)), g.add("Cast", places[1], to=onnx.TensorProto.FLOAT)]
+    return g.model(g.add("Concat", *rows, axis=1))
+
+
 def yolov8n(size: int = 640, width: float = 0.25, classes: int = 80, seed: int = 0) -> onnx.ModelProto:
     """Return the detector for images of *size*: C2f stages, SPPF, two up- and two downward paths, box decoding.
 
@@ -23,6 +47,11 @@ def yolov8n(size: int = 640, width: float = 0.25, classes: int = 80, seed: int =
         width: Of the network; 0.25 is the smallest model of the family.
     """
     g = GraphWriter("yolov8n", seed)
+    return g.model(_network(g, size, width, classes))
+
+
+def _network(g: GraphWriter, size: int, width: float, classes: int) -> str:
+    """Add the network; return its result [1, 4 + classes, boxes]."""
     w = [max(BINS, round(c * width)) for c in (64, 128, 256, 512, 1024)]
     net = _Stages(g)
     x = net.conv(g.input("images", (1, 3, size, size)), 3, w[0], 3, 2)
@@ -36,7 +65,7 @@ def yolov8n(size: int = 640, width: float = 0.25, classes: int = 80, seed: int =
     middle = net.c2f(net.join(net.conv(third, w[2], w[2], 3, 2), fourth), w[2] + w[3], w[3], 1, False)
     coarse = net.c2f(net.join(net.conv(middle, w[3], w[3], 3, 2), fifth), w[3] + w[4], w[4], 1, False)
     levels = ((third, w[2], 8), (middle, w[3], 16), (coarse, w[4], 32))
-    return g.model(_decoded(g, net, levels, size, classes))
+    return _decoded(g, net, levels, size, classes)
 
 
 class _Stages:

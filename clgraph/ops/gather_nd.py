@@ -1,0 +1,49 @@
+"""Slices picked by rows of coordinates: ONNX's GatherND."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError
+from clgraph.graph.primitive import Array, OnnxNode, Primitive, onnx, primitive
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class GatherND(Primitive):
+    """``y[b…, i…] = x[b…, indices[b…, i…, 0], indices[b…, i…, 1], …]``; *batch* axes in front are common.
+
+    A negative coordinate counts from the back, one outside of its axis reads the nearest end.
+    """
+
+    batch: int = 0
+
+    kind: ClassVar[str] = "gather_nd"
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        x, indices = inputs
+        depth = indices.shape[-1] if indices.rank else 0
+        fits = indices.rank > self.batch and x.shape[: self.batch] == indices.shape[: self.batch]
+        if indices.dtype not in (DType.I32, DType.I64) or not fits or not 1 <= depth <= x.rank - self.batch:
+            raise ShapeError(f"indices {indices} do not pick from {x} with {self.batch} batch axes")
+        return (x.with_shape((*indices.shape[:-1], *x.shape[self.batch + depth :])),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        x, indices = inputs
+        depth, shape = indices.shape[-1], x.shape[self.batch :]
+        sizes = np.array(shape[:depth])
+        places = np.clip(np.where(indices < 0, indices + sizes, indices), 0, sizes - 1)
+        lead = np.indices(indices.shape[: self.batch], sparse=True)
+        more = (1,) * (indices.ndim - 1 - self.batch)
+        return (x[(*(i.reshape(*i.shape, *more) for i in lead), *np.moveaxis(places, -1, 0))],)
+
+
+@onnx("GatherND", since=(11, 12, 13))
+def import_gather_nd(node: OnnxNode) -> Primitive:
+    return GatherND(node.attribute("batch_dims", 0))
