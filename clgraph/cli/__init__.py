@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-import logging
+import io
+import os
 import sys
 from importlib import import_module
 
 import click
 
 from clgraph import __version__
+from clgraph.cli.verbosity import start_logging, verbosity_options
 from clgraph.errors import ClgraphError
-from clgraph.settings import LOG_LEVELS, settings
+from clgraph.settings import LOG_LEVELS
+
+FAILED, INTERRUPTED, READER_GONE = 1, 130, 141
+"""Statuses beside 0 for success and click's 2 for wrong usage, as shells number what signals end."""
 
 _COMMANDS = {
     "devices": "List the OpenCL devices there are, with their profiles.",
+    "check": "List everything in a model that cannot be run, and what runs on the host.",
     "compile": "Compile a model and show what the passes did.",
-    "run": "Run a model once.",
+    "run": "Run a model once, on arrays or pictures.",
+    "bench": "Measure a model: latency, throughput, start, memory.",
     "explain": "Show what was decided about each node of a model, and why.",
     "compare": "Compare a model on the device with the references, node by node.",
     "profile": "Run a model with the clock on every node.",
+    "tune": "Measure which kernels are fastest for a model on the device.",
     "passes": "List the passes in their order.",
+    "cache": "Show what is kept on disk, and clear it.",
+    "completion": "Print a shell's completion script.",
     "demo": "Show what clgraph does on a real model.",
 }
 
@@ -37,7 +47,7 @@ class Commands(click.Group):
             return None
         command = import_module(f"clgraph.cli.{cmd_name}_command").command
         assert isinstance(command, click.Command)
-        return command
+        return _talking(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""
@@ -45,33 +55,78 @@ class Commands(click.Group):
             formatter.write_dl(list(_COMMANDS.items()))
 
 
+def _talking(command: click.Command) -> click.Command:
+    """Return *command* with ``-v`` and ``-q``, and so its own commands."""
+    if isinstance(command, click.Group):
+        for below in command.commands.values():
+            _talking(below)
+    elif all("-v" not in p.opts for p in command.params):
+        command.params.extend(verbosity_options())
+    return command
+
+
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="clgraph")
 @click.option("--log-level", type=click.Choice(LOG_LEVELS), help="Least severe messages shown on the error stream.")
-@click.option("-v", "verbose", count=True, help="Show what is being done (-v: info, -vv: debug).")
-def cli(log_level: str | None, verbose: int) -> None:
+def cli(log_level: str | None) -> None:
     """Compile ONNX models for any OpenCL device, and run them.
 
     \b
     Examples:
       clgraph devices
-      clgraph demo ocr --text "OpenCL 2026"
-      clgraph run model.onnx --random-inputs --shape x=1,3,224,224
+      clgraph demo ocr
+      clgraph check model.onnx
+      clgraph run model.onnx --input cat.jpg --top 5
+      clgraph bench model.onnx --shape x=1,3,224,224 --compare onnxruntime
       clgraph compile model.onnx --dump-graphs graphs
-      clgraph -v run model.onnx --random-inputs
       clgraph COMMAND --help
+
+    The status is 0 when all went well, 1 for an error (one line that begins with "error:") or where a command says so
+    (check, compare), 2 for wrong usage, 130 after Ctrl-C, 141 when the reader of a pipe is gone. Options of compiling
+    can be set for a whole shell by variables, e.g. CLGRAPH_DEVICE=pocl; NO_COLOR=1 switches colours off.
     """
-    chosen = log_level or ("", "info", "debug")[min(verbose, 2)]
-    level = (chosen or settings().log_level).upper()
-    shown = logging.StreamHandler()
-    shown.setLevel(level)
-    logging.basicConfig(level=level, handlers=[shown], format="%(levelname)s %(name)s: %(message)s")
+    start_logging(log_level)
+
+
+cli.params.extend(verbosity_options())
 
 
 def main() -> None:
-    """Run the command line: status 1 and one ``error:`` message for whatever clgraph reports."""
+    """Run the command line, and end the process with its status; one ``error:`` line for what clgraph reports."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
-        cli(prog_name="clgraph")
+        status = cli.main(prog_name="clgraph", standalone_mode=False)
+        sys.stdout.flush()
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(_failed("interrupted", INTERRUPTED))
+    except click.ClickException as error:
+        sys.exit(_misused(error))
     except ClgraphError as error:
-        click.echo(f"error: {error}", err=True)
-        sys.exit(1)
+        sys.exit(_failed(f"error: {error}", FAILED))
+    except MemoryError:
+        sys.exit(_failed("error: this process is out of memory", FAILED))
+    except BrokenPipeError:
+        # What is left in the buffer of the closed pipe would be flushed, and fail, once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(READER_GONE)
+    except OSError as error:
+        sys.exit(_failed(f"error: {error}", FAILED))
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _failed(line: str, status: int) -> int:
+    click.echo(line, err=True)
+    return status
+
+
+def _misused(error: click.ClickException) -> int:
+    """Say in one line what was wrong about the arguments, and where help is."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        return error.exit_code
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    where = f"; see {context.command_path} --help" if context is not None else ""
+    message = " ".join(error.format_message().split()).rstrip(".")
+    return _failed(f"error: {message}{where}", error.exit_code)

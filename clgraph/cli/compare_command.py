@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-
 import click
 
 from clgraph.bisection import bisect
-from clgraph.cli.compiling import load_topology, random_feeds, read_feeds
+from clgraph.cli.compiling import load_topology, random_feeds
+from clgraph.cli.feeds import FeedOptions, feed_options, read_feeds
 from clgraph.cli.options import ModelOptions, model_options
 from clgraph.cli.output import say, table, working
+from clgraph.cli.peers import OnnxRuntime
 from clgraph.compare import TOLERANCE, Comparison, NodeError, compare
-from clgraph.errors import OptionError
-from clgraph.graph.primitive import Array
 
 
 @click.command(name="compare")
 @model_options
-@click.option("--input", "inputs", multiple=True, metavar="NAME=FILE.npy", help="Array of an input; else random.")
+@feed_options
 @click.option("--random-inputs", is_flag=True, help="Random arrays for the other inputs; this is the default.")
 @click.option("--seed", default=0, show_default=True, help="Of the random inputs.")
 @click.option("--tolerance", default=TOLERANCE, show_default=True, help="Of an output, relative to its largest value.")
@@ -29,7 +26,7 @@ from clgraph.graph.primitive import Array
 def command(
     ctx: click.Context,
     options: ModelOptions,
-    inputs: tuple[str, ...],
+    given: FeedOptions,
     random_inputs: bool,
     seed: int,
     tolerance: float,
@@ -48,11 +45,11 @@ def command(
       clgraph compare model.onnx --input x=image.npy --against onnxruntime
       clgraph compare model.onnx --bisect
     """
-    feeds = read_feeds(inputs)
     topology, settings = load_topology(options)
+    feeds = read_feeds(given, topology, options.shapes, say)
     shapes = dict(options.shapes) | {name: array.shape for name, array in feeds.items()}
     feeds = random_feeds(topology, shapes, seed) | feeds
-    expected = None if against == "references" else _onnxruntime(options.model, feeds)
+    expected = None if against == "references" else OnnxRuntime(options.model).run(feeds)
     if find:
         with working("bisecting"):
             finding = bisect(topology, feeds, settings, tolerance=tolerance, expected=expected, against=_name(against))
@@ -91,18 +88,3 @@ def _mark(node: NodeError, found: Comparison) -> str:
 
 def _name(against: str) -> str:
     return "the references" if against == "references" else against
-
-
-def _onnxruntime(model: Path, feeds: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the outputs that ONNX Runtime computes. Raises ``OptionError`` where it cannot."""
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise OptionError("onnxruntime is not installed: pip install onnxruntime") from error
-    onnxruntime.set_default_logger_severity(3)
-    try:
-        session = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
-        results = session.run(None, dict(feeds))
-    except Exception as error:  # onnxruntime's own classes derive from nothing else in common
-        raise OptionError(f"onnxruntime does not run {model}: {error}") from error
-    return dict(zip([o.name for o in session.get_outputs()], results, strict=True))

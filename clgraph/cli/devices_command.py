@@ -5,16 +5,16 @@ from __future__ import annotations
 import click
 
 from clgraph.cli.output import nbytes, say, table
+from clgraph.cli.verbosity import verbosity
 from clgraph.runtime.device import Device, devices, find_device
 
 
 @click.command(name="devices")
-@click.option("--verbose", "-v", is_flag=True, help="Show extensions and the figures that costs are estimated by.")
-def command(verbose: bool) -> None:
+def command() -> None:
     """List the OpenCL devices there are, with their profiles.
 
     The device that `auto` selects has a star. Select one by its name (pocl:0), its kind (cpu, gpu, host), its index, or
-    a part of what its driver calls it.
+    a part of what its driver calls it. With -v, extensions and the figures that costs are estimated by are shown, too.
 
     \b
     Examples:
@@ -32,7 +32,7 @@ def command(verbose: bool) -> None:
     for device in found:
         for note in device.notes:
             say(f"{device.info.name}: {note}")
-        if verbose:
+        if verbosity() > 0:
             say(f"{device.info.name}: {_figures(device)}")
 
 

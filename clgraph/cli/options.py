@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 
 import click
 
-from clgraph.errors import OptionError
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 _DEVICE = click.option("--device", default="auto", show_default=True, help="Device: see `clgraph devices`.")
@@ -18,7 +16,9 @@ _THREADS = click.option("--threads", type=click.IntRange(min=1), help="Worker th
 _CACHE = click.option("--cache-dir", type=click.Path(path_type=Path), help="Folder for compiled kernels and models.")
 _MODEL = (
     click.argument("model", type=click.Path(path_type=Path)),
-    click.option("--shape", "shapes", multiple=True, metavar="NAME=1,3,224,224", help="Shape of an input."),
+    click.option(
+        "--shape", "shapes", multiple=True, metavar="NAME=1,3,224,224", help="Shape of an input; 1x3x224x224 does, too."
+    ),
     click.option("--precision", type=click.Choice(["f32", "f16", "auto"]), help="What operators store between them."),
     click.option("--keep-f32", multiple=True, metavar="PATTERN", help="Nodes that stay float32, e.g. 'head/*'."),
     click.option("--device-class", type=click.Choice(["auto", "cpu", "gpu"]), help="Kernels of which class to use."),
@@ -52,12 +52,18 @@ class DeviceOptions:
 
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
-    """What to compile, for which shapes and device, and how."""
+    """What to compile, for which shapes and device, and how.
+
+    Attributes:
+        shapes: Of the inputs that were given one.
+        cycle: Each set of shapes to be used in turn, the first one ``shapes``; more than one for ``bench`` only.
+    """
 
     model: Path
     shapes: Mapping[str, tuple[int, ...]]
     where: DeviceOptions
     config: Mapping[str, Any]
+    cycle: tuple[Mapping[str, tuple[int, ...]], ...]
 
 
 def device_options(command: F) -> F:
@@ -70,18 +76,36 @@ def model_options(command: F) -> F:
     return _taking(command, (*_MODEL, _DEVICE, _THREADS, _CACHE), {"options": _model})
 
 
-def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """Return shapes by name from ``NAME=1,3,224,224``; raises ``OptionError`` for anything else."""
-    found: dict[str, tuple[int, ...]] = {}
+def cycling_model_options(command: F) -> F:
+    """Decorator: as :func:`model_options`, with several shapes an input allowed."""
+    return _taking(command, (*_MODEL, _DEVICE, _THREADS, _CACHE), {"options": _cycling_model})
+
+
+def parse_shapes(texts: Sequence[str]) -> tuple[dict[str, tuple[int, ...]], ...]:
+    """Return sets of shapes by name from ``NAME=1,3,224,224`` or ``NAME=1x3x224x224``; one set at least.
+
+    The n-th set has the n-th shape that each name was given; a name that was given one shape has it in all sets.
+
+    Raises:
+        click.UsageError: A text is not of that form, or names were given different numbers of shapes, above one.
+    """
+    found: dict[str, list[tuple[int, ...]]] = {}
     for text in texts:
         name, equals, sizes = text.rpartition("=")
         try:
-            found[name] = tuple(int(size) for size in sizes.split(",") if size.strip())
+            shape = tuple(int(size) for size in sizes.replace("x", ",").split(",") if size.strip())
         except ValueError:
             equals = ""
-        if not equals or not name:
-            raise OptionError(f"--shape {text!r} is not NAME=SIZE,SIZE,...")
-    return found
+        if not equals or not name or min(shape, default=0) < 0:
+            raise click.UsageError(f"--shape {text!r} is not NAME=SIZE,SIZE,...")
+        found.setdefault(name, []).append(shape)
+    counts = {len(shapes) for shapes in found.values()} - {1}
+    if len(counts) > 1:
+        raise click.UsageError(
+            f"--shape gives inputs different numbers of shapes: {', '.join(map(str, sorted(counts)))}"
+        )
+    sets = max(counts, default=1)
+    return tuple({name: shapes[i % len(shapes)] for name, shapes in found.items()} for i in range(sets))
 
 
 def _taking(command: F, options: Sequence[Callable[[Any], Any]], make: Mapping[str, Callable[..., Any]]) -> F:
@@ -102,12 +126,21 @@ def _where(arguments: dict[str, Any]) -> DeviceOptions:
 
 
 def _model(arguments: dict[str, Any]) -> ModelOptions:
+    options = _cycling_model(arguments)
+    if len(options.cycle) > 1:
+        raise click.UsageError(
+            "--shape gives an input more than one shape; only `clgraph bench` cycles through several"
+        )
+    return options
+
+
+def _cycling_model(arguments: dict[str, Any]) -> ModelOptions:
     pairs = [text.rpartition("=") for text in arguments.pop("force_kernel")]
     if wrong := [name + equals + kernel for name, equals, kernel in pairs if not (name and kernel)]:
-        raise OptionError(f"--force-kernel {wrong[0]!r} is not NODE=NAME")
+        raise click.UsageError(f"--force-kernel {wrong[0]!r} is not NODE=NAME")
     rules = [text.rpartition("=") for text in arguments.pop("placement")]
     if wrong := [pattern + equals + to for pattern, equals, to in rules if not (pattern and to)]:
-        raise OptionError(f"--placement {wrong[0]!r} is not PATTERN=DEVICE")
+        raise click.UsageError(f"--placement {wrong[0]!r} is not PATTERN=DEVICE")
     config = {
         "disable_passes": frozenset(arguments.pop("disable_pass")) or None,
         "stop_after": arguments.pop("stop_after"),
@@ -122,5 +155,5 @@ def _model(arguments: dict[str, Any]) -> ModelOptions:
         "placement": tuple((pattern, to) for pattern, _, to in rules) or None,
         "placement_fallback": arguments.pop("placement_fallback") or None,
     }
-    shapes = parse_shapes(arguments.pop("shapes"))
-    return ModelOptions(arguments.pop("model"), shapes, _where(arguments), config)
+    cycle = parse_shapes(arguments.pop("shapes"))
+    return ModelOptions(arguments.pop("model"), cycle[0], _where(arguments), config, cycle)

@@ -3,53 +3,58 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
+import click
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.status import Status
 from rich.table import Table
+
+from clgraph.cli.verbosity import verbosity
 
 _NUMERIC = frozenset("0123456789.,+-%e ")
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]], title: str = "") -> None:
     """Print *rows* under *headers*; columns of numbers stand to the right."""
-    console = Console()
     lines = [[str(cell) for cell in row] for row in rows]
     right = [bool(lines) and all(set(line[i]) <= _NUMERIC for line in lines) for i in range(len(headers))]
-    if not console.is_terminal:
-        _plain(console, [list(headers), *lines], right)
+    if not sys.stdout.isatty():
+        _plain([list(headers), *lines], right)
         return
     drawn = Table(title=title or None, box=None, title_justify="left", header_style="bold", pad_edge=False)
     for header, numeric in zip(headers, right, strict=True):
         drawn.add_column(header, justify="right" if numeric else "left", overflow="fold")
     for line in lines:
         drawn.add_row(*map(escape, line))
-    console.print(drawn)
+    Console().print(drawn)
 
 
-def _plain(console: Console, lines: Sequence[Sequence[str]], right: Sequence[bool]) -> None:
+def _plain(lines: Sequence[Sequence[str]], right: Sequence[bool]) -> None:
     widths = [max(len(line[i]) for line in lines) for i in range(len(right))]
     for line in lines:
         cells = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(line, widths, right, strict=True)]
-        console.out("  ".join(cells).rstrip(), highlight=False)
+        click.echo("  ".join(cells).rstrip())
 
 
 def say(text: str = "") -> None:
     """Print *text* as it is."""
-    Console().out(text, highlight=False)
+    click.echo(text)
 
 
 @contextmanager
 def working(what: str) -> Iterator[None]:
     """Show *what* with a spinner on the terminal's error stream while the block runs; nothing when it is none.
 
-    Behind it stands what clgraph logs meanwhile, such as the library of kernels that is being compiled.
+    Behind it stands what clgraph logs meanwhile, such as the library of kernels that is being compiled. With -v these
+    messages have lines of their own, and with -q there is nothing.
     """
     console = Console(stderr=True)
-    if not console.is_terminal:
+    if not console.is_terminal or verbosity():
         yield
         return
     with console.status(escape(what)) as status:
@@ -63,6 +68,24 @@ def working(what: str) -> Iterator[None]:
         finally:
             log.removeHandler(handler)
             log.setLevel(level)
+
+
+@contextmanager
+def advancing(what: str, total: float) -> Iterator[Callable[[float], None]]:
+    """Show *what* with a bar, from 0 to *total*; yield what moves it. Silent where :func:`working` is."""
+    console = Console(stderr=True)
+    if not console.is_terminal or verbosity():
+        yield lambda done: None
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:3.0f} %"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(escape(what), total=total)
+        yield lambda done: progress.update(task, completed=min(done, total))
 
 
 class _StatusHandler(logging.Handler):

@@ -6,18 +6,19 @@ from pathlib import Path
 
 import click
 
-from clgraph.cli.compiling import load, random_feeds, read_feeds
+from clgraph.cli.compiling import load, random_feeds
+from clgraph.cli.feeds import FeedOptions, feed_options, read_feeds
 from clgraph.cli.options import ModelOptions, model_options
 from clgraph.cli.output import say, table, working
 
 
 @click.command(name="profile")
 @model_options
-@click.option("--input", "inputs", multiple=True, metavar="NAME=FILE.npy", help="Array of an input; else random.")
+@feed_options
 @click.option("--seed", default=0, show_default=True, help="Of the random inputs.")
 @click.option("--trace", type=click.Path(path_type=Path), help="Write a Chrome trace there.")
 @click.option("--top", default=0, metavar="N", help="Show only the N slowest commands.")
-def command(options: ModelOptions, inputs: tuple[str, ...], seed: int, trace: Path | None, top: int) -> None:
+def command(options: ModelOptions, given: FeedOptions, seed: int, trace: Path | None, top: int) -> None:
     """Run MODEL with the clock on every node, slowest first.
 
     Times are the device's own; the estimate, of the whole node, is what its kernel was chosen by. Tickets are the
@@ -31,8 +32,8 @@ def command(options: ModelOptions, inputs: tuple[str, ...], seed: int, trace: Pa
       clgraph profile model.onnx --shape x=1,3,224,224
       clgraph profile model.onnx --input x=image.npy --trace trace.json
     """
-    feeds = read_feeds(inputs)
     model = load(options)
+    feeds = read_feeds(given, model.topology, options.shapes, say)
     shapes = dict(options.shapes) | {name: array.shape for name, array in feeds.items()}
     feeds = random_feeds(model, shapes, seed) | feeds
     with working("running"):

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import click
-import numpy as np
 
-from clgraph.cli.compiling import load, random_feeds, read_feeds
+from clgraph.cli.compiling import load, random_feeds
+from clgraph.cli.feeds import FeedOptions, feed_options, read_feeds
 from clgraph.cli.options import ModelOptions, model_options
-from clgraph.cli.output import milliseconds, say, table, working
+from clgraph.cli.output import milliseconds, say, working
+from clgraph.cli.results import read_labels, save_folder, save_output, show_largest, show_outputs
 from clgraph.errors import InputError, OptionError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Node
@@ -21,52 +21,63 @@ from clgraph.model import Model
 
 @click.command(name="run")
 @model_options
-@click.option("--input", "inputs", multiple=True, metavar="NAME=FILE.npy", help="Array of an input.")
+@feed_options
 @click.option("--random-inputs", is_flag=True, help="Random arrays for the inputs that --input does not give.")
 @click.option("--seed", default=0, show_default=True, help="Of the random inputs.")
+@click.option("--output", "outputs", multiple=True, metavar="[NAME=]FILE", help="Write to .npz, .npy or a picture.")
 @click.option("--output-dir", type=click.Path(path_type=Path), help="Write each output there as a .npy file.")
-@click.option("--dump-tensors", metavar="NODE,NODE", help="Write what these nodes make there, too.")
+@click.option("--top", type=click.IntRange(min=1), metavar="K", help="Show the K largest values of each output.")
+@click.option("--labels", type=click.Path(path_type=Path), help="Text file with a class name a line, for --top.")
+@click.option("--dump-tensors", metavar="NODE,NODE", help="Write what these nodes make to --output-dir, too.")
 def command(
     options: ModelOptions,
-    inputs: tuple[str, ...],
+    given: FeedOptions,
     random_inputs: bool,
     seed: int,
+    outputs: tuple[str, ...],
     output_dir: Path | None,
+    top: int | None,
+    labels: Path | None,
     dump_tensors: str | None,
 ) -> None:
     """Run MODEL (an ONNX file, or a saved one) once and show its outputs.
 
+    A picture is scaled to the size that its input has; how it was turned into numbers is shown. A node is named as in
+    the compiled program, or as an ONNX node that has become part of one.
+
     \b
     Examples:
+      clgraph run model.onnx --input cat.jpg --top 5 --labels classes.txt
+      clgraph run model.onnx --input x=cat.jpg --mean 123.7,116.3,103.5 --scale 58.4,57.1,57.4
       clgraph run model.onnx --input x=image.npy --output-dir results
+      clgraph run model.onnx --input feeds.npz --output results.npz
+      clgraph run segmenter.onnx --input street.png --output mask=mask.png
       clgraph run model.onnx --random-inputs --shape x=1,3,224,224
       clgraph run model.clg --random-inputs
       clgraph run model.onnx --random-inputs --dump-tensors conv1,conv2 --output-dir tensors
-
-    A node is named as in the compiled program, or as an ONNX node that has become part of one.
     """
     if dump_tensors is not None and output_dir is None:
         raise OptionError("--dump-tensors needs a folder: --output-dir")
-    feeds = read_feeds(inputs)
+    names = [] if labels is None else read_labels(labels)
     model = load(options)
+    feeds = read_feeds(given, model.topology, options.shapes, say)
     if random_inputs:
         shapes = dict(options.shapes) | {name: array.shape for name, array in feeds.items()}
         feeds = random_feeds(model, shapes, seed) | feeds
     elif missing := [s.name for s in model.inputs if s.name not in feeds]:
-        raise InputError(
-            f"input {missing[0]!r} is missing; give it by --input {missing[0]}=FILE.npy or --random-inputs"
-        )
+        raise InputError(f"input {missing[0]!r} is missing; give it by --input {missing[0]}=FILE or --random-inputs")
     with working("running"):
         start = time.perf_counter()
         results = model.run(feeds) if dump_tensors is None else _watched(model, feeds, dump_tensors.split(","))
         seconds = time.perf_counter() - start
-    table(
-        ("output", "type", "shape", "least", "mean", "most"),
-        [(name, a.dtype, "x".join(map(str, a.shape)) or "scalar", *_figures(a)) for name, a in results.items()],
-    )
+    show_outputs(results)
+    if top is not None or names:
+        show_largest(results, top or 5, names)
     say(f"{milliseconds(seconds)} ms on {model.device.name}, compiling included where the shapes were new")
+    for text in outputs:
+        say(save_output(results, text))
     if output_dir is not None:
-        for name, path in save(results, output_dir).items():
+        for name, path in save_folder(results, output_dir).items():
             say(f"{name} -> {path}")
 
 
@@ -92,32 +103,3 @@ class _Keeper:
         """Keep the results."""
         if node.name in self.nodes:
             self.found |= {f"{node.name}:{v.name}": a for v, a in zip(node.outputs, outputs, strict=True)}
-
-
-def save(results: dict[str, Array], folder: Path) -> dict[str, Path]:
-    """Write each array to a file called like its output, as far as file names allow; return the paths by name.
-
-    Raises:
-        InputError: The folder cannot be written.
-    """
-    paths: dict[str, Path] = {}
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, array in results.items():
-            stem = re.sub(r"[^\w.-]+", "_", name)[:100].strip(".") or "output"
-            path, n = folder / f"{stem}.npy", 1
-            while path in paths.values():
-                n += 1
-                path = folder / f"{stem}_{n}.npy"
-            np.save(path, array)
-            paths[name] = path
-    except OSError as error:
-        raise InputError(f"the outputs cannot be written to {folder}: {error}") from error
-    return paths
-
-
-def _figures(array: Array) -> tuple[str, ...]:
-    if not array.size:
-        return ("", "", "")
-    values = array.astype(np.float64)
-    return tuple(f"{v:.6g}" for v in (values.min(), values.mean(), values.max()))

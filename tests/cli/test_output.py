@@ -3,12 +3,12 @@ from __future__ import annotations
 import io
 import logging
 
+import click
 import pytest
 from rich.console import Console
 
 from clgraph.cli import output
 from clgraph.cli.options import parse_shapes
-from clgraph.errors import OptionError
 
 
 def test_piped_columns_are_aligned_and_numbers_stand_to_the_right(capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,7 +46,14 @@ def test_bytes_are_printed_in_a_unit_that_fits(count: int, text: str) -> None:
 
 
 def test_shapes_are_read_with_names_that_hold_equal_signs() -> None:
-    assert parse_shapes(["a=b=1,2", "scalar="]) == {"a=b": (1, 2), "scalar": ()}
-    for wrong in ("x", "=1", "x=a", "x=1.5"):
-        with pytest.raises(OptionError, match="is not NAME=SIZE"):
+    assert parse_shapes(["a=b=1,2", "scalar="]) == ({"a=b": (1, 2), "scalar": ()},)
+    assert parse_shapes(["x=1x3x8"]) == ({"x": (1, 3, 8)},)
+    for wrong in ("x", "=1", "x=a", "x=1.5", "x=-1,2"):
+        with pytest.raises(click.UsageError, match="is not NAME=SIZE"):
             parse_shapes([wrong])
+
+
+def test_shapes_that_are_given_several_times_are_cycled_through() -> None:
+    assert parse_shapes(["x=1,2", "mask=7", "x=1,5"]) == ({"x": (1, 2), "mask": (7,)}, {"x": (1, 5), "mask": (7,)})
+    with pytest.raises(click.UsageError, match="different numbers of shapes: 2, 3"):
+        parse_shapes(["x=1", "x=2", "y=1", "y=2", "y=3"])

@@ -35,4 +35,4 @@ def test_piped_tables_are_plain_text(model: Path, tmp_path: Path) -> None:
 def test_a_closed_pipe_is_no_traceback(model: Path, tmp_path: Path) -> None:
     command = f'"{sys.executable}" -m clgraph explain "{model}" --device host --json | head -1'
     done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, env=_environment())
-    assert "Traceback" not in done.stderr
+    assert done.stderr == ""

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import clgraph
-from clgraph.cli.ocr import characters_of, decode, draw_text, prepare
+from clgraph.demo.pictures import draw_text
+from clgraph.demo.recognition import characters_of, decode, prepare
 from clgraph.ops.convolution import Convolution
 from tests.support.models import image, light_model, light_names, small_model
 from tests.support.oracle import WHOLE_MODEL, expected, worst_error

@@ -10,7 +10,8 @@ import onnx
 import pytest
 
 import clgraph
-from clgraph.cli.ocr import draw_text, prepare
+from clgraph.demo.pictures import draw_text
+from clgraph.demo.recognition import prepare
 from tests.support.models import image, light_model
 from tests.support.oracle import WHOLE_MODEL, expected, worst_error
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clgraph.cli.fetch import fetch_model
+from clgraph.demo.fetch import fetch_model
 from clgraph.errors import DownloadError
 
 

@@ -13,8 +13,9 @@ import numpy as np
 import onnx
 
 import clgraph
-from clgraph.cli.fetch import MODELS, fetch_model
-from clgraph.cli.ocr import draw_text, prepare
+from clgraph.demo.fetch import MODELS, fetch_model
+from clgraph.demo.pictures import draw_text
+from clgraph.demo.recognition import prepare
 from clgraph.errors import ClgraphError
 from clgraph.graph.program import Node, Program
 from clgraph.model import Model

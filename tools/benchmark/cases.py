@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from clgraph.cli.fetch import MODELS, fetch_model
+from clgraph.demo.fetch import MODELS, fetch_model
 from clgraph.errors import InputError
 from clgraph.frontend.files import read_model
 from tests.support.models import image, light_model, light_names, with_batch

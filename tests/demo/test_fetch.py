@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from clgraph.cli import fetch
+from clgraph.demo import fetch
 from clgraph.errors import DownloadError, OptionError
 
 DATA = b"a model"

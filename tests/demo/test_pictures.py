@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from clgraph.cli.ocr import HEIGHT, LEAST_WIDTH, characters_of, decode, draw_text, open_picture, prepare
+from clgraph.demo.pictures import draw_text, open_picture
+from clgraph.demo.recognition import HEIGHT, LEAST_WIDTH, characters_of, decode, prepare
 from clgraph.errors import InputError
 
 CHARACTERS = characters_of("a\nb")

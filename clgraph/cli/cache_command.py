@@ -1,0 +1,107 @@
+"""``clgraph cache``."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import click
+
+from clgraph.cli.output import nbytes, say, table
+from clgraph.errors import OptionError
+from clgraph.settings import settings
+
+AREAS = {
+    "programs": "libraries and kernels, compiled for this machine's devices",
+    "pocl": "what PoCL keeps of kernels it has compiled",
+    "compiled": "compiled models, for the next start",
+    "models": "models of the demo and the benchmarks, fetched",
+    "vendors": "links that make an installed OpenCL driver visible",
+}
+"""Folders in the cache that are clgraph's, and what is in them."""
+
+_FOLDER = click.option(
+    "--cache-dir",
+    type=click.Path(path_type=Path),
+    help="The cache's folder.  [default: CLGRAPH_CACHE_DIR, or the user's]",
+)
+
+
+@click.group(name="cache")
+def command() -> None:
+    """Show what is kept on disk, and clear it.
+
+    \b
+    Examples:
+      clgraph cache show
+      clgraph cache clear programs pocl
+    """
+
+
+@command.command(name="show")
+@_FOLDER
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def show(cache_dir: Path | None, as_json: bool) -> None:
+    """Show where the cache is, and how much is in it.
+
+    \b
+    Examples:
+      clgraph cache show
+      clgraph cache show --json
+    """
+    folder = cache_dir or settings().cache_dir
+    sizes = {area: _size(folder / area) for area in AREAS if (folder / area).is_dir()}
+    if as_json:
+        areas = {area: {"files": files, "nbytes": size} for area, (files, size) in sizes.items()}
+        say(json.dumps({"folder": str(folder), "areas": areas}, indent=2))
+        return
+    table(
+        ("area", "files", "bytes", "what it is"),
+        [(area, files, nbytes(size), AREAS[area]) for area, (files, size) in sizes.items()],
+    )
+    say()
+    say(f"{nbytes(sum(size for _, size in sizes.values()))} in {folder}")
+
+
+@command.command(name="clear")
+@click.argument("areas", nargs=-1, type=click.Choice(list(AREAS)))
+@_FOLDER
+def clear(areas: tuple[str, ...], cache_dir: Path | None) -> None:
+    """Remove the AREAS of the cache; all of them where none is named.
+
+    Everything in it is made again when it is needed: libraries are compiled (some seconds), models fetched. A process
+    that is running keeps what it has loaded.
+
+    \b
+    Examples:
+      clgraph cache clear
+      clgraph cache clear programs pocl
+    """
+    folder = cache_dir or settings().cache_dir
+    freed = 0
+    for area in areas or AREAS:
+        path = folder / area
+        if not path.is_dir():
+            continue
+        before = _size(path)[1]
+        try:
+            path.unlink() if path.is_symlink() else shutil.rmtree(path)
+        except OSError as error:
+            raise OptionError(f"{path} cannot be removed: {error}") from error
+        freed += before
+        say(f"removed {path}, {nbytes(before)}")
+    say(f"{nbytes(freed)} freed" if freed else f"there was nothing to remove in {folder}")
+
+
+def _size(folder: Path) -> tuple[int, int]:
+    """Return how many files are below *folder*, and their bytes; files may vanish meanwhile."""
+    count = total = 0
+    for path in folder.rglob("*"):
+        try:
+            if not path.is_dir():
+                total += path.lstat().st_size
+                count += 1
+        except FileNotFoundError:
+            continue
+    return count, total

@@ -1,0 +1,139 @@
+"""``clgraph check``."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+
+import click
+
+from clgraph.cli.compiling import load
+from clgraph.cli.options import ModelOptions, model_options
+from clgraph.cli.output import say, table, working
+from clgraph.errors import ModelError, ShapeError, UnsupportedError
+from clgraph.explain import Explanation
+from clgraph.frontend.checking import Problem, check_onnx
+from clgraph.saved.container import is_saved
+
+HOST = "host"
+
+
+@dataclass(frozen=True)
+class _OnHost:
+    """A node of the compiled program that the device does not run, and why."""
+
+    node: str
+    origin: tuple[str, ...]
+    primitive: str
+    why: str
+
+
+@dataclass
+class _Report:
+    """What was found out about a model.
+
+    Attributes:
+        operators: Nodes of each operator; empty for a saved model.
+        device: ``None`` where nothing was compiled, and then ``note`` says why.
+        nodes: Of the compiled program.
+    """
+
+    model: str
+    operators: Mapping[str, int] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    device: str | None = None
+    nodes: int = 0
+    host: list[_OnHost] = field(default_factory=list)
+    note: str = ""
+
+
+@click.command(name="check")
+@model_options
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+@click.pass_context
+def command(ctx: click.Context, options: ModelOptions, as_json: bool) -> None:
+    """List everything in MODEL that clgraph cannot run, at once, and what would be needed.
+
+    Operators, their versions, attributes and element types are looked at first; a model that has nothing against it is
+    compiled, where its shapes are known, and the nodes that run on the host by NumPy are listed with the reasons. The
+    status is 0 when the model can be run, 1 when it cannot.
+
+    \b
+    Examples:
+      clgraph check model.onnx
+      clgraph check model.onnx --shape x=1,3,224,224 --device gpu
+      clgraph check model.onnx --json
+    """
+    report = _Report(str(options.model))
+    if not is_saved(options.model):
+        with working(f"reading {options.model.name}"):
+            found = check_onnx(options.model)
+        report.operators, report.problems = found.operators, list(found.problems)
+    if not report.problems:
+        _compile(options, report)
+    if as_json:
+        say(json.dumps({"runs": not report.problems, **asdict(report)}, indent=2))
+    else:
+        _show(report)
+    ctx.exit(1 if report.problems else 0)
+
+
+def _compile(options: ModelOptions, report: _Report) -> None:
+    """Compile the model and note what runs on the host, or what is wrong with it."""
+    try:
+        model = load(options)
+        if not model.is_compiled and not (options.shapes or model.is_static):
+            open_inputs = ", ".join(str(s) for s in model.inputs if not s.is_fixed)
+            report.note = f"nothing was compiled: the shape of {open_inputs} is open; give it by --shape"
+            return
+        with working("compiling"):
+            explanation = model.explain()
+    except (ShapeError, UnsupportedError, ModelError) as error:
+        report.problems += [
+            Problem("", "", line, "shapes, operators or a device that fit") for line in str(error).splitlines()
+        ]
+        return
+    report.device, report.nodes = model.device.name, len(explanation.nodes)
+    report.host = _on_host(explanation) if model.device.name != HOST else []
+
+
+def _on_host(explanation: Explanation) -> list[_OnHost]:
+    reasons = {}
+    for line in explanation.notes.get("partition", "").splitlines():
+        name, runs, why = line.partition(f" runs on {HOST}: ")
+        if runs:
+            reasons[name] = why
+    return [
+        _OnHost(n.name, n.origin, n.primitive, reasons.get(n.name, n.because or ""))
+        for n in explanation.nodes
+        if n.placement == HOST
+    ]
+
+
+def _show(report: _Report) -> None:
+    if report.operators:
+        say(f"operators   {', '.join(f'{name} ({count})' for name, count in report.operators.items())}")
+    if report.problems:
+        say()
+        table(
+            ("node", "operator", "problem", "needed"),
+            [(p.node or "(graph)", p.operator, p.what, p.needed) for p in report.problems],
+        )
+        say()
+        kinds = Counter(p.operator for p in report.problems if p.operator)
+        of = f" of {len(kinds)} operators" if kinds else ""
+        say(f"cannot run  {len(report.problems)} problem{'' if len(report.problems) == 1 else 's'}{of}")
+        return
+    if report.note:
+        say(f"can be read; {report.note}")
+        return
+    if report.host:
+        say()
+        table(
+            ("on the host", "from", "primitive", "because"),
+            [(h.node, ", ".join(h.origin), h.primitive, h.why) for h in report.host],
+        )
+        say()
+    say(f"can run     {report.nodes} nodes on {report.device}, {len(report.host)} of them on the host")

@@ -1,0 +1,120 @@
+"""What a model made, shown and written: figures, the largest values with their labels, arrays and pictures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from clgraph.cli.output import say, table
+from clgraph.errors import InputError
+from clgraph.graph.primitive import Array
+
+PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff")
+
+
+def show_outputs(results: Mapping[str, Array]) -> None:
+    """Print type, shape and range of every array."""
+    table(
+        ("output", "type", "shape", "least", "mean", "most"),
+        [(name, a.dtype, "x".join(map(str, a.shape)) or "scalar", *_figures(a)) for name, a in results.items()],
+    )
+
+
+def show_largest(results: Mapping[str, Array], count: int, labels: Sequence[str]) -> None:
+    """Print the *count* largest values along the last axis of each array, with their labels.
+
+    Raises:
+        InputError: No array has as many values as there are labels, or classes at all.
+    """
+    rows = []
+    for name, array in results.items():
+        if array.ndim == 0 or array.shape[-1] < 2 or (labels and array.shape[-1] != len(labels)):
+            continue
+        flat = array.reshape(-1, array.shape[-1])
+        for i, values in enumerate(flat[:8]):
+            best = np.argsort(-values.astype(np.float64), kind="stable")[:count]
+            where = name if len(flat) == 1 else f"{name}[{i}]"
+            rows += [(where, int(c), f"{values[c]:.6g}", labels[c] if labels else "") for c in best]
+    if not rows:
+        wanted = f"has {len(labels)} values, as there are labels" if labels else "has several values to choose from"
+        raise InputError(f"no output {wanted}, along its last axis")
+    say()
+    table(("output", "class", "value", "label"), rows)
+
+
+def read_labels(path: Path) -> list[str]:
+    """Return the lines of a text file. Raises ``InputError`` when it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is no text in UTF-8") from error
+
+
+def save_folder(results: Mapping[str, Array], folder: Path) -> dict[str, Path]:
+    """Write each array to a file called like its output, as far as file names allow; return the paths by name.
+
+    Raises:
+        InputError: The folder cannot be written.
+    """
+    paths: dict[str, Path] = {}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, array in results.items():
+            stem = re.sub(r"[^\w.-]+", "_", name)[:100].strip(".") or "output"
+            path, n = folder / f"{stem}.npy", 1
+            while path in paths.values():
+                n += 1
+                path = folder / f"{stem}_{n}.npy"
+            np.save(path, array)
+            paths[name] = path
+    except OSError as error:
+        raise InputError(f"the outputs cannot be written to {folder}: {error}") from error
+    return paths
+
+
+def save_output(results: Mapping[str, Array], text: str) -> str:
+    """Write what ``[NAME=]FILE`` says: all arrays to an .npz file, one to .npy or as a picture; return it in words.
+
+    Raises:
+        InputError: There is no such output, the array is no picture, or the file cannot be written.
+    """
+    name, equals, file = text.rpartition("=")
+    path = Path(file)
+    suffix = path.suffix.lower()
+    if suffix not in (".npz", ".npy", *PICTURES):
+        raise InputError(f"{path} is none of .npy, .npz, {', '.join(PICTURES)}")
+    if equals and name not in results:
+        raise InputError(f"no output is called {name!r}; the outputs are {', '.join(map(repr, results))}")
+    if not equals and suffix != ".npz":
+        if len(results) != 1:
+            raise InputError(f"{path} holds one output; say which: NAME={path}, of {', '.join(map(repr, results))}")
+        (name,) = results
+    chosen = {name: results[name]} if name else dict(results)
+    how = ""
+    try:
+        if suffix == ".npz":
+            with path.open("wb") as file_object:
+                np.savez(file_object, **chosen)  # type: ignore[arg-type]  # names are no keywords of savez
+        elif suffix == ".npy":
+            np.save(path, chosen[name])
+        else:
+            # Pillow takes a while to import, and most runs write no picture.
+            from clgraph.cli.picture_results import as_picture
+
+            picture, how = as_picture(chosen[name], name)
+            picture.save(path)
+    except OSError as error:
+        raise InputError(f"the output cannot be written to {path}: {error.strerror or error}") from error
+    return f"{', '.join(chosen)} -> {path}{how}"
+
+
+def _figures(array: Array) -> tuple[str, ...]:
+    if not array.size:
+        return ("", "", "")
+    values = array.astype(np.float64)
+    return tuple(f"{v:.6g}" for v in (values.min(), values.mean(), values.max()))

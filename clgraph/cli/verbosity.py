@@ -1,0 +1,71 @@
+"""How much commands say: ``-v``, ``-vv`` and ``-q``, before the command's name or behind it."""
+
+from __future__ import annotations
+
+import logging
+
+import click
+
+from clgraph.settings import LOG_LEVELS, settings
+
+_KEY = "clgraph.verbosity"
+_OURS = "clgraph-command-line"
+
+
+def verbosity_options() -> list[click.Option]:
+    """Return the options; they act by themselves and are not passed on."""
+    return [
+        click.Option(
+            ["-v", "--verbose"],
+            count=True,
+            expose_value=False,
+            callback=lambda ctx, _, count: _add(ctx, count),
+            help="Show what is being done (-v: info, -vv: debug).",
+        ),
+        click.Option(
+            ["-q", "--quiet"],
+            is_flag=True,
+            expose_value=False,
+            callback=lambda ctx, _, quiet: _add(ctx, -10 if quiet else 0),
+            help="Show no progress and no warnings.",
+        ),
+    ]
+
+
+def start_logging(log_level: str | None) -> None:
+    """Show messages from *log_level* on (the environment's when ``None``) on the error stream."""
+    level = (log_level or settings().log_level).upper()
+    for old in [h for h in logging.root.handlers if h.name == _OURS]:
+        logging.root.removeHandler(old)
+    shown = logging.StreamHandler()
+    shown.name = _OURS
+    shown.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    logging.root.addHandler(shown)
+    _set(level)
+    _louder(verbosity())
+
+
+def verbosity() -> int:
+    """Return how many -v there are; below 0 for -q; 0 outside a command."""
+    context = click.get_current_context(silent=True)
+    return context.meta.get(_KEY, 0) if context is not None else 0
+
+
+def _add(ctx: click.Context, count: int) -> None:
+    if not count or ctx.resilient_parsing:
+        return
+    ctx.meta[_KEY] = ctx.meta.get(_KEY, 0) + count
+    _louder(ctx.meta[_KEY])
+
+
+def _louder(count: int) -> None:
+    if count:
+        _set("ERROR" if count < 0 else ("INFO", "DEBUG")[min(count, 2) - 1])
+
+
+def _set(level: str) -> None:
+    assert level.lower() in LOG_LEVELS
+    logging.root.setLevel(level)
+    for handler in logging.root.handlers:
+        if handler.name == _OURS:
+            handler.setLevel(level)

@@ -1,0 +1,136 @@
+"""Everything in an ONNX model that clgraph does not read, at once: what ``clgraph check`` lists."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import onnx
+from onnx import defs
+
+from clgraph.errors import ClgraphError
+from clgraph.frontend.files import Source, map_model
+from clgraph.frontend.inline import Label, inline, labels_of
+from clgraph.frontend.onnx_loader import _Loader
+from clgraph.frontend.schema import Importers, opsets_of
+from clgraph.graph.primitive import IMPORTERS
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that keeps a model from being run.
+
+    Attributes:
+        node: Name of the ONNX node, ``body/node`` inside a body of If, Loop or Scan; empty for the graph itself.
+        operator: Domain, type and schema version.
+        what: What is wrong.
+        needed: What would have to be there.
+    """
+
+    node: str
+    operator: str
+    what: str
+    needed: str
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What a model is made of, and what of it cannot be read.
+
+    Attributes:
+        operators: How many nodes of each operator there are, bodies included.
+    """
+
+    operators: dict[str, int]
+    problems: tuple[Problem, ...]
+
+
+def check_onnx(source: Source) -> Findings:
+    """Return every operator, version, attribute and element type of a model that clgraph does not have.
+
+    Raises:
+        ModelError: The file cannot be read at all.
+        UnsupportedError: Its operator set is newer than the installed onnx.
+    """
+    model, folder, label, mapped = map_model(source)
+    importers = Importers(opsets_of(model, label))
+    model, labels = inline(model)
+    loader = _Loader(model.graph, folder, importers, mapped)
+    pairs = list(zip(model.graph.node, labels, strict=True))
+    everything = list(_with_bodies(pairs))
+    operators = Counter(_describe(importers, node) for node, _ in everything)
+    return Findings(dict(sorted(operators.items())), tuple(_problems(loader, importers, pairs, everything)))
+
+
+Pairs = Iterable[tuple[onnx.NodeProto, Label]]
+
+
+def _problems(loader: _Loader, importers: Importers, pairs: Pairs, everything: Pairs) -> Iterator[Problem]:
+    graph = loader.graph
+    try:
+        loader._check_names()
+    except ClgraphError as error:
+        yield Problem("", "", str(error), "a well-formed graph")
+    for value, role in [*((v, "input") for v in graph.input), *((v, "output") for v in graph.output)]:
+        if value.name not in loader.tensors:
+            try:
+                loader._signature(value, role)
+            except ClgraphError as error:
+                yield Problem("", "", str(error), "tensors of numbers or truth values")
+    unknown = set()
+    for node, label in everything:
+        if not _is_constant(node) and importers.get(node.op_type, node.domain) is None:
+            unknown.add(id(node))
+            yield Problem(label.name, _describe(importers, node), *_unknown(importers, node))
+    for node, label in pairs:
+        if id(node) in unknown or any(id(inner) in unknown for inner, _ in _with_bodies([(node, label)])):
+            continue
+        try:
+            if _is_constant(node):
+                loader.data[node.output[0]] = loader._constant(node, label.name)
+            else:
+                loader._import(node, label.name, label.annotation, set(node.output))
+        except ClgraphError as error:
+            what = str(error).removeprefix(f"node {label.name!r} ({node.op_type}): ")
+            yield Problem(
+                label.name, _describe(importers, node), what, "support for it in the importer, or a model without it"
+            )
+
+
+def _unknown(importers: Importers, node: onnx.NodeProto) -> tuple[str, str]:
+    """Return what is wrong with a node that no importer reads, and what would be needed."""
+    domain = "" if node.domain == "ai.onnx" else node.domain
+    version = importers.version(node.op_type, node.domain)
+    read = sorted(v for d, o, v in IMPORTERS if (d, o) == (domain, node.op_type))
+    if read and version is not None:
+        return f"version {version} is not read, only {_list(read)}", f"an importer of version {version}"
+    if domain or not any(s.name == node.op_type and s.domain == "" for s in defs.get_all_schemas()):
+        where = f"domain {domain!r}" if domain else "ONNX"
+        known = any(s.name == node.op_type and s.domain == domain for s in defs.get_all_schemas())
+        return f"clgraph has no such operator of {where}" + ("" if known else ", nor has onnx"), "a plugin that has it"
+    return "clgraph does not have the operator", "the operator, as docs/adding_an_operator.md says, or a plugin"
+
+
+def _with_bodies(pairs: Pairs, prefix: str = "") -> Iterator[tuple[onnx.NodeProto, Label]]:
+    """Yield *pairs*, and the nodes of their bodies, named after the node they are in."""
+    for node, label in pairs:
+        name = f"{prefix}{label.name}"
+        yield node, Label(label.op_type, name, label.annotation)
+        for attribute in node.attribute:
+            for body in [attribute.g] if attribute.HasField("g") else attribute.graphs:
+                yield from _with_bodies(zip(body.node, labels_of(body.node), strict=True), f"{name}/")
+
+
+def _describe(importers: Importers, node: onnx.NodeProto) -> str:
+    name = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
+    version = importers.version(node.op_type, node.domain)
+    return name if version is None else f"{name}-{version}"
+
+
+def _is_constant(node: onnx.NodeProto) -> bool:
+    return node.op_type == "Constant" and node.domain in ("", "ai.onnx")
+
+
+def _list(versions: Iterable[int]) -> str:
+    return ", ".join(map(str, versions))
