@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from clgraph.runtime.device import devices
     from clgraph.saved.load import load_model as load
     from clgraph.tensor import Tensor
+    from clgraph.tuner.tune import tune
 
 __version__ = "0.1.0"
-__all__ = ["Model", "Tensor", "Topology", "__version__", "compile", "devices", "errors", "load"]
+__all__ = ["Model", "Tensor", "Topology", "__version__", "compile", "devices", "errors", "load", "tune"]
 
 _HOMES = {
     "Model": ("clgraph.model", "Model"),
@@ -27,6 +28,7 @@ _HOMES = {
     "compile": ("clgraph.compiler", "compile_model"),
     "devices": ("clgraph.runtime.device", "devices"),
     "load": ("clgraph.saved.load", "load_model"),
+    "tune": ("clgraph.tuner.tune", "tune"),
 }
 
 

@@ -5,15 +5,21 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import hashlib
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import clgraph
 from clgraph.runtime.device import HOST, Device, find_device, with_class
 from clgraph.runtime.driver import choose_options
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.host import HostEngine
+from clgraph.selector.costs import class_of
+from clgraph.selector.query import DeviceInfo
+from clgraph.selector.tuning import Tuning, read_tuning
 from clgraph.settings import Settings, settings
 
 
@@ -64,6 +70,48 @@ def open_engines(options: Settings) -> dict[str, Engine | HostEngine]:
     elif HOST in wanted or not options.strict:
         found.append(HostEngine())
     return {engine.info.name: engine for engine in found}
+
+
+def device_infos(engines: Mapping[str, Engine | HostEngine], options: Settings) -> dict[str, DeviceInfo]:
+    """Return what selection may know of the devices by placement, with what ``clgraph tune`` measured on them."""
+    found = {}
+    for name, engine in engines.items():
+        found[name] = info = engine.info
+        if isinstance(engine, Engine) and options.tuning != "off":
+            tuning = read_tuning(tuning_path(engine.device, options), tuning_identity(engine.device))
+            found[name] = info if tuning is None else with_tuning(info, tuning)
+    return found
+
+
+def tuning_path(device: Device, options: Settings) -> Path:
+    """Return where the tuning of *device* is: the file that *options* name, or one of its own in the cache folder."""
+    if options.tuning not in ("auto", "off"):
+        return Path(options.tuning).expanduser()
+    identity = tuning_identity(device)
+    digest = hashlib.sha256("\0".join(identity.values()).encode()).hexdigest()[:12]
+    return options.cache_dir / "tuning" / f"{identity['class']}-{digest}.json"
+
+
+def tuning_identity(device: Device) -> dict[str, str]:
+    """Return what a tuning is valid for: device, driver, device class, version of clgraph."""
+    info = device.info
+    return {
+        "device": device.label,
+        "driver": info.driver,
+        "class": class_of(info.name, info.kind, info.vendor, info.simd),
+        "clgraph": clgraph.__version__,
+    }
+
+
+def with_tuning(info: DeviceInfo, tuning: Tuning) -> DeviceInfo:
+    """Return *info* with *tuning*, and the peaks that were fitted."""
+    costs = tuning.costs
+    if costs is None:
+        return replace(info, tuning=tuning)
+    # A class whose peak goes by the driver's clock keeps it.
+    flops = info.flops if costs.flops_a_cycle else costs.flops(min(info.workers, info.cores or info.workers), 0.0)
+    bandwidth = costs.bandwidth(flops)
+    return replace(info, tuning=tuning, flops=flops, bytes_per_second=bandwidth, launch_seconds=costs.launch_seconds)
 
 
 def placement_of(options: Settings) -> dict[str, Any]:

@@ -157,6 +157,10 @@ class Settings:
         default=None,
         metadata=_about(_one_of("avx512", "avx2", "sse2"), "Instruction set PoCL compiles for: avx512, avx2 or sse2."),
     )
+    tuning: str = field(
+        default="auto",
+        metadata=_about(str, "File of what clgraph tune measured; auto: the device's in the cache folder; off: none."),
+    )
     plugins: str = field(default="all", metadata=_about(str, "Plugins to load: all, none, or names, comma-separated."))
     log_level: str = field(
         default="warning", metadata=_about(_one_of(*LOG_LEVELS), "Least severe messages shown: debug ... error.")

@@ -14,6 +14,8 @@ from tests.support.ran import note_what_networks_run, pytest_sessionfinish, pyte
 
 __all__ = ["engine", "note_what_networks_run", "pytest_sessionfinish", "pytest_testnodedown"]
 
+os.environ.setdefault("CLGRAPH_TUNING", "off")  # tests must not depend on what was tuned on the machine
+
 DEVICES = [d.strip() for d in os.environ.get("CLGRAPH_TEST_DEVICES", "pocl").split(",") if d.strip()]
 """Names as ``clgraph.runtime.device.find_device`` takes them."""
 

@@ -152,7 +152,8 @@ def _settle(node: Node, chosen: Proposal) -> None:
     for value, layout in zip(node.outputs, chosen.query.outputs, strict=True):
         if value.layout.format != layout.format:
             value.layout = value.layout.with_format(layout.format)
-    node.choice = Choice(chosen.query, chosen.implementation, chosen.seconds, "cheapest over the graph")
+    because = "tuned, cheapest over the graph" if chosen.tuned else "cheapest over the graph"
+    node.choice = Choice(chosen.query, chosen.implementation, chosen.seconds, because)
 
 
 def _insert_reorders(program: Program, problem: _Problem, solution: Solution) -> list[Node]:

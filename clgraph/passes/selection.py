@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -112,11 +113,12 @@ def still_serves(implementation: type[Implementation[Any]], q: Query[Any]) -> bo
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """An implementation with the layouts it would like (halos included), and its estimate in seconds."""
+    """An implementation with the layouts it would like (halos included), and its seconds: estimated, or tuned."""
 
     implementation: type[Implementation[Any]]
     query: Query[Any]
     seconds: float
+    tuned: bool = False
 
 
 def proposals(context: Context, node: Node, query: Query[Any] | None = None) -> tuple[Proposal, ...]:
@@ -165,9 +167,12 @@ def _proposals(q: Query[Any], forced: str | None, denied: frozenset[str], regist
                 continue
             posed = with_halos(posed, dict(candidate.halo(posed)))
             if candidate.refusal(posed) is None:
-                found.append(Proposal(candidate, posed, candidate.estimate(posed)))
+                measured = posed.measured.get(candidate.name)
+                seconds = candidate.estimate(posed) if measured is None else measured
+                if not math.isinf(seconds):
+                    found.append(Proposal(candidate, posed, seconds, measured is not None))
     special = {p.query for p in found if not p.implementation.general}
-    kept = [p for p in found if not p.implementation.general or p.query not in special]
+    kept = [p for p in found if not p.implementation.general or p.tuned or p.query not in special]
     return tuple(sorted(kept, key=lambda p: (p.seconds, p.implementation.name)))
 
 

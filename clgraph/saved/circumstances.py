@@ -13,8 +13,11 @@ from clgraph.selector.query import DeviceInfo
 from clgraph.selector.sources import kernel_directories
 from clgraph.settings import Settings
 
-_PARTS = ("core", "graph", "selector", "ops", "passes", "network", "runtime", "saved")
+_PARTS = ("core", "data", "graph", "selector", "ops", "passes", "network", "runtime", "saved")
 """The packages whose code decides what a program looks like and what it computes."""
+
+NOT_TUNED = "none"
+"""What stands for a tuning where there is none."""
 
 _OPTIONS = (
     "device_class",
@@ -42,6 +45,7 @@ def circumstances(devices: Mapping[str, DeviceInfo], options: Settings) -> dict[
         "vectors": f"{info.simd} {' '.join(sorted(info.features))}",
         "placements": " ".join(devices),
         "options": " ".join(f"{name}={_spell(getattr(options, name))}" for name in _OPTIONS),
+        "tuning": info.tuning.digest if info.tuning else NOT_TUNED,
         "plugins": options.plugins,
         "clgraph": clgraph.__version__,
         "sources": sources_digest(),
@@ -49,9 +53,14 @@ def circumstances(devices: Mapping[str, DeviceInfo], options: Settings) -> dict[
 
 
 def differences(saved: Mapping[str, str], here: Mapping[str, str]) -> str:
-    """Say in what *saved* circumstances are not those *here*; empty for nothing."""
+    """Say in what *saved* circumstances are not those *here*; empty for nothing.
+
+    What was tuned elsewhere stays so where nothing has been tuned.
+    """
     told = []
     for name, now in here.items():
+        if name == "tuning" and now == NOT_TUNED:
+            continue
         if (then := saved.get(name)) != now:
             told.append(
                 "other sources of clgraph or its kernels" if name == "sources" else f"{name} {then}, here {now}"
@@ -77,7 +86,7 @@ def sources_digest() -> str:
 def _files(folder: str, prefix: str) -> Iterator[str]:
     with os.scandir(folder) as entries:
         for entry in entries:
-            if entry.name.endswith((".py", ".cl", ".clh")):
+            if entry.name.endswith((".py", ".cl", ".clh", ".json")):
                 yield prefix + entry.name
             elif entry.name != "__pycache__" and entry.is_dir():
                 yield from _files(entry.path, f"{prefix}{entry.name}/")

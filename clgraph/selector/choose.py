@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -17,7 +18,13 @@ from clgraph.selector.query import Query
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The chosen implementation, the estimate, why it was chosen, and the reasons the others gave."""
+    """The chosen implementation, why it was chosen, and the reasons the others gave.
+
+    Attributes:
+        seconds: By which it was chosen: an estimate, or where it was tuned, a measurement.
+        because: ``forced``, ``tuned``, ``cheapest`` by cost, ``general``, or what a pass says.
+        slower: The seconds of the others that serve the query.
+    """
 
     query: Query[Any]
     implementation: type[Implementation[Any]]
@@ -65,7 +72,9 @@ def candidates(q: Query[Any]) -> list[type[Implementation[Any]]]:
 
 
 def choose(q: Query[Any], *, forced: str | None = None, denied: frozenset[str] = frozenset()) -> Choice:
-    """Pick the implementation for *q*: forced by name, else the cheapest special one, else the general one.
+    """Pick the implementation for *q*: forced by name, else the fastest measured or estimated.
+
+    What was tuned counts by its measurement, other special ones by their estimate, general ones only in want of both.
 
     A pure function of its arguments, memoised.
 
@@ -88,14 +97,20 @@ def _choose(q: Query[Any], forced: str | None, denied: frozenset[str], registere
             refusals[candidate.name] = reason
     if forced is not None:
         return _forced(q, forced, refusals)
-    special = sorted((c for c in able if not c.general), key=lambda c: (c.estimate(q), c.name))
-    ranked = special or [c for c in able if c.general]
+    measured = q.measured
+    seconds = {c: measured[c.name] if c.name in measured else c.estimate(q) for c in able}
+    wrong = [c.name for c in able if math.isinf(seconds[c])]
+    refusals |= dict.fromkeys(wrong, "gave wrong results when it was tuned")
+    able = [c for c in able if c.name not in wrong]
+    special = [c for c in able if not c.general or c.name in measured]
+    ranked = sorted(special, key=lambda c: (seconds[c], c.name)) or [c for c in able if c.general]
     if not ranked:
         reasons = "".join(f"\n  {n}: {r}" for n, r in refusals.items()) or "\n  no implementation is registered"
         raise UnsupportedError(f"nothing serves {q}:{reasons}")
-    because = "cheapest" if special else "general"
-    slower = {c.name: c.estimate(q) for c in able if c is not ranked[0]}
-    return Choice(q, ranked[0], ranked[0].estimate(q), because, refusals, slower)
+    best = ranked[0]
+    because = "tuned" if best.name in measured else "cheapest" if special else "general"
+    slower = {c.name: seconds[c] for c in able if c is not best}
+    return Choice(q, best, seconds[best], because, refusals, slower)
 
 
 def _forced(q: Query[Any], forced: str, refusals: Mapping[str, str]) -> Choice:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
@@ -9,6 +10,7 @@ from clgraph.core.layout import Layout
 from clgraph.graph.primitive import Primitive
 from clgraph.graph.program import Fused, Node
 from clgraph.selector.costs import CostModel, class_of, shipped
+from clgraph.selector.tuning import Tuning
 
 P = TypeVar("P", bound=Primitive)
 
@@ -26,7 +28,7 @@ class DeviceInfo:
             (kernels are threads that may make system calls), ``nvidia_ptx``.
         cores: Workers that run at once, where the user asked for more of them; 0 for as many as workers.
         flops, bytes_per_second, launch_seconds: The peaks of the whole device, for rooflines and general kernels.
-        fitted: The cost model fitted on the device; ``None`` for the one that is shipped for its class.
+        tuning: What ``clgraph tune`` measured on the device.
     """
 
     name: str = "null"
@@ -46,12 +48,13 @@ class DeviceInfo:
     bytes_per_second: float = 4.0e10
     launch_seconds: float = 3.0e-5
     cores: int = 0
-    fitted: CostModel | None = None
+    tuning: Tuning | None = None
 
     @property
     def costs(self) -> CostModel:
         """The figures that times are estimated by."""
-        return self.fitted or shipped(class_of(self.name, self.kind, self.vendor, self.simd))
+        fitted = None if self.tuning is None else self.tuning.costs
+        return fitted or shipped(class_of(self.name, self.kind, self.vendor, self.simd))
 
     @property
     def crowding(self) -> float:
@@ -90,6 +93,12 @@ class Query(Generic[P]):
     def pre(self) -> tuple[Fused, ...]:
         """The operations fused in front of the first input, in order."""
         return tuple(f for f in self.fused if f.where == "pre")
+
+    @property
+    def measured(self) -> Mapping[str, float]:
+        """Seconds that ``clgraph tune`` measured for the problem, by implementation; mostly none."""
+        tuning = self.device.tuning
+        return {} if tuning is None else tuning.times_of(self)
 
     def with_layouts(self, inputs: tuple[Layout, ...], outputs: tuple[Layout, ...]) -> Query[P]:
         """Return the same problem on other layouts."""

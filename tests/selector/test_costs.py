@@ -13,6 +13,7 @@ from clgraph.ops.tile_cost import step_seconds, worker_flops
 from clgraph.selector.choose import candidates
 from clgraph.selector.costs import CLASSES, CostModel, class_of, shipped
 from clgraph.selector.query import DeviceInfo, Query
+from clgraph.selector.tuning import Tuning
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -94,7 +95,7 @@ def test_a_scale_multiplies_what_lies_beyond_the_begin_of_a_step():
     x = Layout(DType.F32, (4, 1 << 20))
     q = Query(Activation("relu"), (x,), (x,), plain, 1)
     one = next(c for c in candidates(q) if c.name == "activation.rows")
-    scaled = replace(plain, fitted=replace(plain.costs, scales={"activation.rows": 3.0}))
+    scaled = replace(plain, tuning=Tuning(replace(plain.costs, scales={"activation.rows": 3.0})))
     begin = plain.costs.step_seconds
     assert one.estimate(q) == one.cost(q)
     posed = replace(q, device=scaled)

@@ -1,0 +1,135 @@
+"""What was measured on one device: a fitted cost model, and the times of implementations by problem; kept in a file."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import logging
+import math
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clgraph.errors import OptionError
+from clgraph.graph.serial import encode
+from clgraph.selector.costs import CostModel
+
+if TYPE_CHECKING:
+    from clgraph.selector.query import Query
+
+_log = logging.getLogger(__name__)
+
+FORMAT = 1
+"""Of the file; one of another number is not read."""
+
+Times = Mapping[str, Mapping[str, float]]
+"""Seconds by implementation, by problem; infinity for one whose results were wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """The results of ``clgraph tune`` on one device.
+
+    Attributes:
+        costs: The cost model fitted there; ``None`` for the shipped one.
+        digest: Of everything else; two that are equal have the same.
+    """
+
+    costs: CostModel | None = None
+    times: Times = field(default_factory=dict, repr=False)
+    digest: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        text = json.dumps(self.to_data(), sort_keys=True)
+        object.__setattr__(self, "digest", hashlib.sha256(text.encode()).hexdigest()[:12])
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def times_of(self, q: Query[Any]) -> Mapping[str, float]:
+        """Return the seconds measured of implementations for *q*; none for a problem that was not tuned."""
+        return self.times.get(problem_key(q), {}) if self.times else {}
+
+    def to_data(self) -> dict[str, Any]:
+        """Return what a file says of it."""
+        times = {
+            key: {name: None if math.isinf(t) else t for name, t in sorted(found.items())}
+            for key, found in sorted(self.times.items())
+        }
+        return {"costs": None if self.costs is None else self.costs.to_data(), "times": times}
+
+    @staticmethod
+    def from_data(data: Any) -> Tuning:
+        """Return what a file says; raises ``OptionError`` where it is none."""
+        costs = data.get("costs")
+        model = None if costs is None else CostModel.from_data(costs, "fitted")
+        times = {}
+        for key, found in _object(data.get("times"), "times").items():
+            row = _object(found, "the times of a problem")
+            times[key] = {name: math.inf if t is None else _seconds(t) for name, t in row.items()}
+        return Tuning(model, times)
+
+
+def problem_key(q: Query[Any]) -> str:
+    """Return what identifies a problem in a file: primitive, fused operations, layouts without halos, workers."""
+    layouts = [[str(x.dtype), list(x.shape), str(x.format)] for x in (*q.inputs, *q.outputs)]
+    parts = [encode(q.primitive), encode(q.fused), layouts, q.arity, sorted(q.constant), q.device.workers]
+    return json.dumps(parts, separators=(",", ":"))
+
+
+def read_tuning(path: Path, identity: Mapping[str, str]) -> Tuning | None:
+    """Return what the file at *path* holds for a device of that *identity*.
+
+    Returns:
+        ``None`` where there is no file; with a warning where it is damaged, or of another device or version.
+    """
+    try:
+        stamp = path.stat().st_mtime_ns
+    except OSError:
+        return None
+    return _read(path, stamp, tuple(sorted(identity.items())))
+
+
+@functools.lru_cache(maxsize=16)
+def _read(path: Path, stamp: int, identity: tuple[tuple[str, str], ...]) -> Tuning | None:
+    try:
+        data = _object(json.loads(path.read_text(encoding="utf-8")), "the file")
+        here = {"format": str(FORMAT), **dict(identity)}
+        other = [
+            f"{name} {data.get(name)}, here {value}" for name, value in here.items() if str(data.get(name)) != value
+        ]
+        if not other:
+            return Tuning.from_data(data)
+        error: Exception = OptionError(f"it was made for another {'; '.join(other)}")
+    except (OSError, ValueError, OptionError) as damage:
+        error = damage
+    _log.warning("the tuning in %s is not used: %s; `clgraph tune` makes a new one", path, error)
+    return None
+
+
+def write_tuning(path: Path, identity: Mapping[str, str], tuning: Tuning) -> None:
+    """Write a file for a device of that *identity*, at once or not at all; raises ``OptionError`` where it cannot."""
+    text = json.dumps({"format": FORMAT, **identity, **tuning.to_data()}, indent=1) + "\n"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
+            file.write(text)
+        os.replace(file.name, path)
+    except OSError as error:
+        raise OptionError(f"the tuning cannot be written to {path}: {error}") from error
+
+
+def _object(value: Any, what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise OptionError(f"{what} is no object")
+    return value
+
+
+def _seconds(value: Any) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < math.inf:
+        raise OptionError(f"{value!r} is no time in seconds")
+    return float(value)
