@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,13 @@ from onnx import TensorProto, helper, numpy_helper
 
 import clgraph
 from clgraph.errors import InputError, ShapeError, UnknownValueError, UnsupportedError
+from clgraph.graph.primitive import Array
 from clgraph.graph.topology import VALUE_ELEMENTS
+from clgraph.network.loans import LEAST_BYTES
+from clgraph.passes.packed_weights import PackedWeights, Recipe
+from clgraph.runtime import memory
+from clgraph.runtime.memory import Memory
+from clgraph.specialisations import KEPT_SPECIALISATIONS
 
 F32, I64 = TensorProto.FLOAT, TensorProto.INT64
 
@@ -166,3 +174,133 @@ def test_values_are_part_of_what_is_saved(tmp_path: Path) -> None:
     assert all("as saved" in note for note in loaded.notes)
     assert loaded.run({"x": x, "shape": np.array([4, 3])})["y"].shape == (4, 3)
     assert "no program" in loaded.notes[-1]
+
+
+def convolutions(size: Any = "h") -> onnx.ModelProto:
+    """Convolutions with normalizations, as matrices and as depthwise: all kinds of packed weights."""
+    random = np.random.default_rng(0)
+    channels = 48
+    constants: dict[str, Any] = {
+        "w0": random.standard_normal((channels, 3, 3, 3)),
+        "w1": random.standard_normal((channels, channels, 3, 3)) / 20,
+        "w2": random.standard_normal((channels, 1, 3, 3)) / 3,
+        "w3": random.standard_normal((2 * channels, channels, 1, 1)) / 7,
+        "scale": random.uniform(0.5, 1.5, channels),
+        "shift": random.standard_normal(channels),
+        "mean": random.standard_normal(channels),
+        "var": random.uniform(0.5, 1.5, channels),
+        "m": random.standard_normal((2 * channels, 40)) / 10,
+    }
+    node = helper.make_node
+    return graph(
+        [
+            node("Conv", ["x", "w0"], ["c0"], pads=[1] * 4),
+            node("BatchNormalization", ["c0", "scale", "shift", "mean", "var"], ["b0"]),
+            node("Relu", ["b0"], ["r0"]),
+            node("Conv", ["r0", "w1"], ["c1"], pads=[1] * 4),
+            node("BatchNormalization", ["c1", "scale", "shift", "mean", "var"], ["b1"]),
+            node("Conv", ["b1", "w2"], ["c2"], pads=[1] * 4, group=channels),
+            node("Conv", ["c2", "w3"], ["c3"]),
+            node("GlobalAveragePool", ["c3"], ["g"]),
+            node("Flatten", ["g"], ["f"]),
+            node("MatMul", ["f", "m"], ["y"]),
+        ],
+        {"x": (F32, ("n", 3, size, "w"))},
+        constants={n: a.astype(np.float32) for n, a in constants.items()},
+    )
+
+
+def shapes_of(seed: int, count: int) -> list[tuple[int, ...]]:
+    random = np.random.default_rng(seed)
+    return [(int(random.integers(1, 3)), 3, *(int(d) for d in random.integers(1, 40, 2))) for _ in range(count)]
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("device_class", ["cpu", "gpu"])
+def test_no_constant_is_packed_twice(device: str, device_class: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Recipe] = []
+    remember = PackedWeights.remember
+
+    def noting(self: PackedWeights, recipe: Recipe | None, array: Array, **options: Any) -> Array:
+        assert recipe is not None
+        made.append(recipe)
+        return remember(self, recipe, array, **options)
+
+    monkeypatch.setattr(PackedWeights, "remember", noting)
+    model = clgraph.compile(convolutions(), device=device, config={"device_class": device_class})
+    twin = model.clone()
+    for number, shape in enumerate(shapes_of(0, 3 * KEPT_SPECIALISATIONS)):
+        (model, twin)[number % 2].prepare({"x": shape})
+    assert len(made) >= (8 if device_class == "cpu" else 2)
+    assert len(made) == len(set(made))
+
+
+@pytest.mark.opencl
+def test_large_constants_are_copied_to_a_device_once(device: str) -> None:
+    model = clgraph.compile(convolutions(), device=device, config={"device_class": "gpu"})
+    x = np.random.default_rng(0).standard_normal((1, 3, 9, 8)).astype(np.float32)
+    expected = model.run({"x": x})["y"]
+    twin = model.clone()
+    for shape in shapes_of(1, 4):
+        twin.prepare({"x": shape})
+    np.testing.assert_array_equal(twin.run({"x": x})["y"], expected)
+    copies = twin._specialisations._workspace.constants._copies
+    assert copies is model._specialisations._workspace.constants._copies
+    large = {
+        id(v.constant) for v in model.program.constants if v.constant is not None and v.layout.nbytes >= LEAST_BYTES
+    }
+    assert large
+    assert {number for _, number in copies} == large
+
+
+@pytest.mark.opencl
+def test_sizes_in_turn_give_what_models_of_one_size_give(device: str) -> None:
+    source = convolutions()
+    model = clgraph.compile(source, device=device)
+    for batch in (1, 8, 3, 8, 1):
+        x = np.random.default_rng(batch).standard_normal((batch, 3, 20, 30)).astype(np.float32)
+        alone = clgraph.compile(source, device=device, shapes={"x": x.shape})
+        np.testing.assert_array_equal(model.run({"x": x})["y"], alone.run({"x": x})["y"])
+
+
+@pytest.mark.opencl
+def test_evicted_specialisations_give_back_their_memory_at_once(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without waiting for Python's collector of cycles; what is alive belongs to the specialisations that are kept."""
+    alive: weakref.WeakSet[Memory] = weakref.WeakSet()
+    allocate = memory.allocate
+
+    def noting(*arguments: Any) -> Memory:
+        made = allocate(*arguments)
+        alive.add(made)
+        return made
+
+    monkeypatch.setattr(memory, "allocate", noting)
+    model = clgraph.compile(convolutions(), device=device)
+    gc.collect()
+    gc.disable()
+    try:
+        counts = []
+        for shape in shapes_of(2, 3 * KEPT_SPECIALISATIONS):
+            x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+            model.run({"x": x})
+            counts.append(len(alive) / len(model._specialisations.kept))
+        each = max(counts[:KEPT_SPECIALISATIONS])
+        assert max(counts) <= each
+        model.close()
+        assert not [m for m in alive if m.nbytes >= LEAST_BYTES]
+    finally:
+        gc.enable()
+
+
+@pytest.mark.opencl
+def test_networks_of_one_model_share_their_arena_and_clones_have_one_of_their_own(device: str) -> None:
+    model = clgraph.compile(convolutions(), device=device, shapes={"x": (1, 3, 30, 30)})
+    twin = model.clone()
+    model.prepare({"x": (1, 3, 29, 29)})
+
+    def arenas(of: clgraph.Model) -> set[int]:
+        networks = [s.network for s in of._specialisations.kept.values()]
+        return {id(p.banks[0]) for n in networks if n is not None for p in n._places.values()}
+
+    assert len(arenas(model)) == 1
+    assert arenas(model).isdisjoint(arenas(twin))

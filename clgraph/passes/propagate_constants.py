@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -51,18 +51,15 @@ class PropagateConstants(Pass):
                 known.update(node.outputs)
         recipes = _recipes(constant_nodes, context.packed)
         wanted = _frontier(constant_nodes, program)
-        missing = []
-        for value in wanted:
-            found = context.packed.find(recipes.get(value))
-            if found is None:
-                missing.append(value)
-            else:
-                program.rewire(value, Value(value.name, value.layout, constant=found))
-        for batch in _batches(_needed(constant_nodes, missing), self.batch_bytes):
+        missing = [v for v in wanted if not _found(program, context.packed, v, recipes)]
+        first = {recipes.get(v, v): v for v in reversed(missing)}
+        for batch in _batches(_needed(constant_nodes, first.values()), self.batch_bytes):
             results = _on_host(batch, program) if context.execute is None else _on_device(batch, program, context)
             for value, data in results:
                 kept = context.packed.remember(recipes.get(value), data)
                 program.rewire(value, Value(value.name, value.layout, constant=kept))
+        for value in missing:
+            _found(program, context.packed, value, recipes)
         notes = ["dry run: constants were computed by the references on the host"] if context.execute is None else []
         if shared := len(wanted) - len(missing):
             notes.append(f"{shared} of {len(wanted)} constants were there from another program of the model")
@@ -88,6 +85,14 @@ def _recipes(nodes: Sequence[Node], packed: PackedWeights) -> dict[Value, Recipe
             what = (node.primitive, node.fused, choice.implementation.name, node.placement, tuple(read))
             found.update((v, (what, slot, v.layout)) for slot, v in enumerate(node.outputs))
     return found
+
+
+def _found(program: Program, packed: PackedWeights, value: Value, recipes: Mapping[Value, Recipe]) -> bool:
+    """Let the readers of *value* read what its recipe made before, if that is there."""
+    found = packed.find(recipes.get(value))
+    if found is not None and (value.uses or program.is_output(value)):
+        program.rewire(value, Value(value.name, value.layout, constant=found))
+    return found is not None
 
 
 def _needed(nodes: Sequence[Node], results: Iterable[Value]) -> list[Node]:
