@@ -12,7 +12,7 @@ from onnx import defs
 from clgraph.errors import ClgraphError
 from clgraph.frontend.files import Source, map_model
 from clgraph.frontend.inline import Label, inline, labels_of
-from clgraph.frontend.onnx_loader import _Loader
+from clgraph.frontend.onnx_loader import GraphLoader
 from clgraph.frontend.schema import Importers, opsets_of
 from clgraph.graph.primitive import IMPORTERS
 
@@ -56,7 +56,7 @@ def check_onnx(source: Source) -> Findings:
     model, folder, label, mapped = map_model(source)
     importers = Importers(opsets_of(model, label))
     model, labels = inline(model)
-    loader = _Loader(model.graph, folder, importers, mapped)
+    loader = GraphLoader(model.graph, folder, importers, mapped)
     pairs = list(zip(model.graph.node, labels, strict=True))
     everything = list(_with_bodies(pairs))
     operators = Counter(_describe(importers, node) for node, _ in everything)
@@ -66,16 +66,16 @@ def check_onnx(source: Source) -> Findings:
 Pairs = Iterable[tuple[onnx.NodeProto, Label]]
 
 
-def _problems(loader: _Loader, importers: Importers, pairs: Pairs, everything: Pairs) -> Iterator[Problem]:
+def _problems(loader: GraphLoader, importers: Importers, pairs: Pairs, everything: Pairs) -> Iterator[Problem]:
     graph = loader.graph
     try:
-        loader._check_names()
+        loader.check_names()
     except ClgraphError as error:
         yield Problem("", "", str(error), "a well-formed graph")
     for value, role in [*((v, "input") for v in graph.input), *((v, "output") for v in graph.output)]:
         if value.name not in loader.tensors:
             try:
-                loader._signature(value, role)
+                loader.signature(value, role)
             except ClgraphError as error:
                 yield Problem("", "", str(error), "tensors of numbers or truth values")
     unknown = set()
@@ -88,9 +88,9 @@ def _problems(loader: _Loader, importers: Importers, pairs: Pairs, everything: P
             continue
         try:
             if _is_constant(node):
-                loader.data[node.output[0]] = loader._constant(node, label.name)
+                loader.data[node.output[0]] = loader.read_constant(node, label.name)
             else:
-                loader._import(node, label.name, label.annotation, set(node.output))
+                loader.import_node(node, label.name, label.annotation, set(node.output))
         except ClgraphError as error:
             what = str(error).removeprefix(f"node {label.name!r} ({node.op_type}): ")
             yield Problem(

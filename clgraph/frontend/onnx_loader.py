@@ -38,11 +38,11 @@ def load_model(source: Source) -> Topology:
     importers = Importers(opsets_of(model, label))
     model, labels = inline(model)
     metadata = {entry.key: entry.value for entry in model.metadata_props}
-    return _Loader(model.graph, folder, importers, mapped).load(labels, metadata)
+    return GraphLoader(model.graph, folder, importers, mapped).load(labels, metadata)
 
 
-class _Loader:
-    """One model being read."""
+class GraphLoader:
+    """One graph being read: a model's, or the body of a node in *outer*."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class _Loader:
         folder: Path | None,
         importers: Importers,
         mapped: Mapping[str, Array],
-        outer: _Loader | None = None,
+        outer: GraphLoader | None = None,
     ) -> None:
         self.outer = outer
         self.graph, self.folder, self.importers, self.mapped = graph, folder, importers, mapped
@@ -66,14 +66,14 @@ class _Loader:
 
     def load(self, labels: Iterable[Label], metadata: Mapping[str, str]) -> Topology:
         """Return the topology of the graph."""
-        self._check_names()
+        self.check_names()
         pairs = self._ordered(list(zip(self.graph.node, labels, strict=True)))
         self._refuse_unknown(node for node, _ in pairs)
         read = {name for node in self.graph.node for name in reads_of(node)} | {o.name for o in self.graph.output}
         topology = self.topology
         for value in self.graph.input:
             if value.name not in self.tensors:
-                signature = self._signature(value, "input")
+                signature = self.signature(value, "input")
                 topology.input(value.name, signature.shape, signature.dtype)
         taken: Counter[str] = Counter()
         refused: list[str] = []
@@ -82,10 +82,10 @@ class _Loader:
             taken[label.name] += 1
             name = label.name if taken[label.name] == 1 else f"{label.name}_{taken[label.name]}"
             if proto.op_type == "Constant" and proto.domain in ("", "ai.onnx"):
-                self.data[proto.output[0]] = self._constant(proto, name)
+                self.data[proto.output[0]] = self.read_constant(proto, name)
                 continue
             try:
-                nodes.append(self._import(proto, name, label.annotation, read))
+                nodes.append(self.import_node(proto, name, label.annotation, read))
             except UnsupportedError as error:
                 refused.append(str(error))
         if refused:
@@ -116,9 +116,15 @@ class _Loader:
                 )
         for value, (name, source) in zip(self.graph.output, outputs, strict=True):
             topology.output(name, source)
-            topology.declared[name] = self._signature(value, "output")
+            topology.declared[name] = self.signature(value, "output")
 
-    def _import(self, proto: onnx.NodeProto, name: str, annotation: str | None, read: set[str]) -> ModelNode:
+    def import_node(self, proto: onnx.NodeProto, name: str, annotation: str | None, read: set[str]) -> ModelNode:
+        """Return what the importer of a node with a known operator makes of it, *read* being the values that are used.
+
+        Raises:
+            ModelError: The node breaks ONNX's rules.
+            UnsupportedError: clgraph has not what its attributes or types ask for.
+        """
         importer = self.importers.get(proto.op_type, proto.domain)
         since = self.importers.version(proto.op_type, proto.domain)
         assert importer is not None
@@ -147,10 +153,10 @@ class _Loader:
 
     def _read_body(self, graph: onnx.GraphProto) -> Topology:
         """Return the body of control flow; what it reads of the graphs around are its last inputs."""
-        loader = _Loader(graph, self.folder, self.importers, {}, self)
+        loader = GraphLoader(graph, self.folder, self.importers, {}, self)
         return loader.load(labels_of(graph.node), {})
 
-    def _check_names(self) -> None:
+    def check_names(self) -> None:
         """Refuse values that two things make, or nothing."""
         made = Counter(t.name for t in self.graph.initializer)
         made.update(v.name for v in self.graph.input if v.name not in self.tensors)
@@ -202,7 +208,8 @@ class _Loader:
             listed = ", ".join(f"{name} ({count})" for name, count in sorted(unknown.items()))
             raise UnsupportedError(f"the model uses operators that clgraph does not have: {listed}")
 
-    def _constant(self, proto: onnx.NodeProto, name: str) -> Array:
+    def read_constant(self, proto: onnx.NodeProto, name: str) -> Array:
+        """Return the value of a Constant node. Raises ``UnsupportedError`` or ``ModelError`` where it has none."""
         what = f"constant {name!r}"
         for attribute in proto.attribute:
             if attribute.name == "value":
@@ -240,7 +247,8 @@ class _Loader:
         self.names.add(candidate)
         return candidate
 
-    def _signature(self, value: onnx.ValueInfoProto, role: str) -> Signature:
+    def signature(self, value: onnx.ValueInfoProto, role: str) -> Signature:
+        """Return name, type and shape of an input or output; raises ``UnsupportedError`` for what is no tensor."""
         what = f"{role} {value.name!r}"
         kind = value.type.WhichOneof("value")
         if self.outer is not None and (kind != "tensor_type" or not value.type.tensor_type.elem_type):
