@@ -12,6 +12,7 @@ import numpy as np
 from clgraph.core.layout import Layout
 from clgraph.core.registry import Registry
 from clgraph.errors import UnsupportedError
+from clgraph.graph.permute import Axes, Permuted
 
 if TYPE_CHECKING:
     from clgraph.graph.topology import Topology
@@ -102,6 +103,16 @@ class Primitive(ABC):
 
     def as_post(self, slot: int) -> PostOperation | None:
         """Return how kernels apply the primitive to a running value that is its input *slot*; ``None``: they do not."""
+        return None
+
+    def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
+        """Return how the bound primitive computes the same with its first input held in the order *axes*.
+
+        ``None``, the default, when it cannot: what it does depends on the place of an axis, or nobody has said.
+
+        Args:
+            inputs: Layouts of all inputs, in their own order; the longest rank counts where they broadcast.
+        """
         return None
 
     def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:

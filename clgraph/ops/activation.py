@@ -12,6 +12,7 @@ import numpy as np
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
+from clgraph.graph.permute import Axes, Permuted, along
 from clgraph.graph.primitive import Array, OnnxNode, PostOperation, Primitive, onnx, primitive
 from clgraph.selector.general import (
     FLOATS,
@@ -108,6 +109,9 @@ class Activation(Primitive):
 
     def as_post(self, slot: int) -> PostOperation | None:
         return None if self.function == "not" else PostOperation(self.function, self.alpha, self.beta)
+
+    def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
+        return along(self, axes, len(inputs))
 
 
 _SIMPLE = {

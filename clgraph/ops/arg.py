@@ -12,6 +12,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import positive_axis
+from clgraph.graph.permute import Axes, Permuted, without
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
 from clgraph.ops.reduce import reduced_shape
 from clgraph.selector.general import FLOATS, INTEGERS, General, View, float_jit, launch, space, table
@@ -51,6 +52,10 @@ class ArgExtremum(Primitive):
 
     def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
         return float(inputs[0].count)
+
+    def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
+        turned = replace(self, axis=axes[self.axis])
+        return Permuted(turned, (axes,), (axes if self.keepdims else without(axes, (self.axis,)),))
 
 
 @onnx("ArgMax", since=(1, 11, 12, 13))

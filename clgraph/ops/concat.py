@@ -12,6 +12,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import positive_axis
+from clgraph.graph.permute import Axes, Permuted, along
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
 from clgraph.selector.general import General, View, move
 from clgraph.selector.implementation import Serves, implements
@@ -45,6 +46,9 @@ class Concat(Primitive):
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         return (np.concatenate(inputs, self.axis),)
+
+    def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
+        return along(Concat(axes[self.axis]), axes, len(inputs))
 
 
 @onnx("Concat", since=(4, 11, 13))

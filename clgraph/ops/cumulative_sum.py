@@ -10,6 +10,7 @@ import numpy as np
 
 from clgraph.core.layout import Layout
 from clgraph.graph.attributes import known_ints, positive_axis
+from clgraph.graph.permute import Axes, Permuted, along
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
 from clgraph.selector.general import FLOATS, INTEGERS, General, View, float_jit, launch, space, table
 from clgraph.selector.implementation import Serves, implements
@@ -50,6 +51,9 @@ class CumulativeSum(Primitive):
         total = np.cumsum(turned, axis, dtype=exact)
         total = total - turned if self.exclusive else total
         return (np.ascontiguousarray(np.flip(total, axis) if self.reverse else total).astype(x.dtype),)
+
+    def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
+        return along(replace(self, axis=axes[self.axis or 0]), axes, 1)
 
 
 @onnx("CumSum", since=(11, 14))

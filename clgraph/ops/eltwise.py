@@ -12,6 +12,7 @@ import numpy as np
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
+from clgraph.graph.permute import Axes, Permuted, along
 from clgraph.graph.primitive import Array, OnnxNode, PostOperation, Primitive, broadcast, onnx, primitive
 from clgraph.ops.activation import Activation
 from clgraph.selector.general import (
@@ -121,6 +122,9 @@ class Eltwise(Primitive):
         if self.function not in _POST:
             return None
         return PostOperation(_REVERSED.get(self.function, self.function) if slot else self.function)
+
+    def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
+        return along(self, axes, len(inputs))
 
 
 _BINARY = {

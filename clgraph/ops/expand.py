@@ -12,6 +12,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import ints, read_values
+from clgraph.graph.permute import Axes, Permuted, along, held
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, broadcast, onnx, primitive
 from clgraph.selector.general import General, View, move
 from clgraph.selector.implementation import Serves, implements
@@ -50,6 +51,11 @@ class Expand(Primitive):
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         return (np.broadcast_to(inputs[0], self.shape).copy(),)
 
+    def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
+        if len(axes) != len(self.shape):
+            return None
+        return along(Expand(held(self.shape, axes)), axes, 1)
+
 
 @primitive
 @dataclass(frozen=True, slots=True)
@@ -77,6 +83,9 @@ class Repeat(Primitive):
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         return (np.tile(inputs[0], self.repeats),)
+
+    def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
+        return along(Repeat(held(self.repeats, axes)), axes, 1)
 
 
 @onnx("Expand", since=(8, 13))

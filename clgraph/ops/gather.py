@@ -12,6 +12,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import positive_axis
+from clgraph.graph.permute import Axes, Permuted, without
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
 from clgraph.selector.general import General, View, bits_jit, launch, space, table
 from clgraph.selector.implementation import Serves, implements
@@ -45,6 +46,12 @@ class Gather(Primitive):
         x, indices = inputs
         size = x.shape[self.axis]
         return (np.take(x, np.clip(np.where(indices < 0, indices + size, indices), 0, size - 1), self.axis),)
+
+    def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
+        if len(axes) != inputs[0].rank or inputs[1].rank > 1:
+            return None
+        made = axes if inputs[1].rank else without(axes, (self.axis,))
+        return Permuted(Gather(axes[self.axis]), (axes, None), (made,))
 
 
 @onnx("Gather", since=(1, 11, 13))

@@ -12,6 +12,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import Pads, ints, pairs, positive_axis, present, read_values
+from clgraph.graph.permute import Axes, Permuted, along, held
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
 from clgraph.selector.general import General, View, bits_jit, launch, table, value_words
 from clgraph.selector.implementation import Serves, implements
@@ -74,6 +75,9 @@ class Pad(Primitive):
         if self.mode == "constant":
             return (np.pad(x[kept], grown, constant_values=self.value) if x.ndim else x,)
         return (np.pad(x[kept], grown, mode=_NUMPY[self.mode]) if x.ndim else x,)
+
+    def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
+        return along(Pad(held(self.pads, axes), self.mode, self.value), axes, 1)
 
 
 @onnx("Pad", since=(2, 11, 13, 18, 19, 21, 23, 24, 25))

@@ -11,6 +11,7 @@ import numpy as np
 from clgraph.core.layout import Layout, Shape
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import ints, positive_axes, present, read_values
+from clgraph.graph.permute import Axes, Permuted, without
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
 from clgraph.selector.general import (
     FLOATS,
@@ -111,6 +112,11 @@ class Reduce(Primitive):
 
     def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
         return float(inputs[0].count)
+
+    def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
+        reduced = self.reduced(len(axes))
+        turned = replace(self, axes=tuple(sorted(axes[a] for a in reduced)))
+        return Permuted(turned, (axes,), (axes if self.keepdims else without(axes, reduced),))
 
 
 def reduced_shape(shape: Shape, axes: Sequence[int], *, keepdims: bool) -> Shape:

@@ -9,6 +9,7 @@ from typing import ClassVar
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format
 from clgraph.core.layout import Halo, Layout
+from clgraph.graph.permute import Axes, Permuted, along
 from clgraph.graph.primitive import Array, OnnxNode, Primitive, onnx, primitive
 from clgraph.selector.general import General, launch, table
 from clgraph.selector.implementation import Serves, implements
@@ -38,6 +39,9 @@ class Reorder(Primitive):
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         return (inputs[0].astype(self.dtype.numpy),)
+
+    def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
+        return along(self, axes, 1) if self.format is None and not self.halo else None
 
 
 @onnx("Cast", since=(6, 9, 13, 19, 21, 23, 24, 25, 28))

@@ -12,6 +12,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout, Shape
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import ints, positive_axes, positive_axis, present, read_values
+from clgraph.graph.permute import Axes, Permuted, held, identity, inverse
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
 from clgraph.selector.general import General, View, move
 from clgraph.selector.implementation import Serves, implements
@@ -72,6 +73,21 @@ class Reshape(_Reinterpreting):
             raise ShapeError(f"{count} elements of shape {list(shape)} do not fit the shape {list(wanted)}")
         return wanted
 
+    def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
+        """Return the reshape where only axes of size 1 come and go."""
+        shape = inputs[0].shape
+        large = _large(shape)
+        if 0 in shape or [shape[a] for a in large] != [d for d in self.shape if d != 1]:
+            return None
+        # The large axes stand as they are held, each axis of size 1 behind the large one that it stood behind.
+        anchors, place = list[int](), -1
+        turned = iter(axes[a] for a in large)
+        for size in self.shape:
+            place = place if size == 1 else next(turned)
+            anchors.append(place)
+        made = inverse(tuple(sorted(identity(len(anchors)), key=anchors.__getitem__)))
+        return Permuted(Reshape(held(self.shape, made), zero_is_zero=True), (axes,), (made,))
+
 
 @primitive
 @dataclass(frozen=True, slots=True)
@@ -124,6 +140,10 @@ class Flatten(_Reinterpreting):
     def target(self, shape: Shape, values: Sequence[Array | None]) -> Shape:
         axis = self.axis if self.axis == len(shape) else positive_axis(self.axis, len(shape))
         return (prod(shape[:axis]), prod(shape[axis:]))
+
+
+def _large(shape: Shape) -> list[int]:
+    return [a for a, d in enumerate(shape) if d != 1]
 
 
 @onnx("Reshape", since=(5, 13, 14, 19, 21, 23, 24, 25))

@@ -13,6 +13,7 @@ import numpy as np
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import ints, positive_axis, present, read_values
+from clgraph.graph.permute import Axes, Permuted, along, held
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
 from clgraph.selector.general import FLOATS, General, View, bits, float_jit, launch, post_arguments, post_views, table
 from clgraph.selector.implementation import Serves, implements
@@ -113,6 +114,10 @@ class Resize(Primitive):
 
     def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
         return outputs[0].count * {"nearest": 1.0, "linear": 8.0, "cubic": 32.0}[self.mode]
+
+    def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
+        turned = replace(self, shape=held(self.shape or (), axes), scales=held(self.scales, axes))
+        return along(turned, axes, 1)
 
 
 @lru_cache(maxsize=256)

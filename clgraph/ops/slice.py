@@ -12,6 +12,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout, Shape
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import ints, positive_axis, present, read_values
+from clgraph.graph.permute import Axes, Permuted, along, held
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
 from clgraph.selector.general import General, View, move
 from clgraph.selector.implementation import Serves, implements
@@ -74,6 +75,9 @@ class Slice(Primitive):
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         window = tuple(slice(*row) for row in zip(self.starts, self.ends, self.steps, strict=True))
         return (np.ascontiguousarray(inputs[0][window]).reshape(self.sizes),)
+
+    def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
+        return along(Slice(held(self.starts, axes), held(self.ends, axes), held(self.steps, axes)), axes, 1)
 
 
 @onnx("Slice", since=(1, 10, 11, 13))

@@ -11,6 +11,7 @@ import numpy as np
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import positive_axes, positive_axis
+from clgraph.graph.permute import Axes, Permuted, along
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
 from clgraph.selector.general import FLOATS, General, View, float_jit, launch, post_arguments, post_views, space, table
 from clgraph.selector.implementation import Serves, implements
@@ -61,6 +62,9 @@ class Softmax(Primitive):
 
     def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
         return 20.0 * outputs[0].count
+
+    def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
+        return along(Softmax(tuple(sorted(axes[a] for a in self.axes)), self.log), axes, 1)
 
 
 @onnx("Softmax", since=(1, 11, 13))

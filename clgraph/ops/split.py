@@ -12,6 +12,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import ints, positive_axis, present, read_values
+from clgraph.graph.permute import Axes, Permuted
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
 from clgraph.selector.general import General, View, move
 from clgraph.selector.implementation import Serves, implements
@@ -54,6 +55,9 @@ class Split(Primitive):
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         cuts = np.cumsum(self.sizes)[:-1]
         return tuple(np.ascontiguousarray(part) for part in np.split(inputs[0], cuts, self.axis))
+
+    def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
+        return Permuted(Split(axes[self.axis], self.sizes), (axes,), (axes,) * len(self.sizes))
 
 
 @onnx("Split", since=(2, 11, 13, 18))

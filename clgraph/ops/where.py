@@ -11,6 +11,7 @@ import numpy as np
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
+from clgraph.graph.permute import Axes, Permuted, along
 from clgraph.graph.primitive import Array, OnnxNode, Primitive, broadcast, onnx, primitive
 from clgraph.selector.general import General, View, bits_jit, launch, space, table
 from clgraph.selector.implementation import Serves, implements
@@ -36,6 +37,9 @@ class Where(Primitive):
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         return (np.where(*inputs),)
+
+    def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
+        return along(self, axes, len(inputs))
 
 
 @onnx("Where", since=(9, 16))

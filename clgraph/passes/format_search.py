@@ -36,6 +36,15 @@ class Solution:
     exact: bool
 
 
+def factor_of(first: int | None, second: int | None, table: Table) -> Factor:
+    """Return the table over two variables, of which ``None`` is a fixed one with a single row or column."""
+    if first == second:
+        return Factor(() if first is None else (first,), table[0, 0] if first is None else np.diagonal(table))
+    if first is None:
+        return Factor(() if second is None else (second,), table[0])
+    return Factor((first,), table[:, 0]) if second is None else Factor((first, second), table)
+
+
 def minimise(sizes: Sequence[int], factors: Sequence[Factor], start: Sequence[int]) -> Solution:
     """Return values for variables of *sizes* values each that make the sum of *factors* small.
 

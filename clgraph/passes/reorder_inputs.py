@@ -13,7 +13,7 @@ from clgraph.errors import UnsupportedError
 from clgraph.graph.program import Node, Program, Stage, Value
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
-from clgraph.passes.format_search import Factor, Solution, minimise
+from clgraph.passes.format_search import Factor, Solution, factor_of, minimise
 from clgraph.passes.rewriting import apart, mover
 from clgraph.passes.selection import Proposal, proposals
 from clgraph.passes.sharing import sharing_proposals
@@ -119,25 +119,16 @@ class _Problem:
         if len(needs) == 1:
             (reader, wanted) = needs[0]
             table = np.array([[price[m, w] for w in wanted] for m in made])
-            factors.append(_factor(producer, reader, table))
+            factors.append(factor_of(producer, reader, table))
             return
         sets, variable = range(1, 1 << len(formats)), len(sizes)
         sizes.append(len(sets))
         start.append(len(sets) - 1)
         table = np.array([[sum(price[m, f] for i, f in enumerate(formats) if s >> i & 1) for s in sets] for m in made])
-        factors.append(_factor(producer, variable, table))
+        factors.append(factor_of(producer, variable, table))
         for reader, wanted in needs:
             has = [[0.0 if s >> formats.index(w) & 1 else float("inf") for s in sets] for w in wanted]
-            factors.append(_factor(reader, variable, np.array(has)))
-
-
-def _factor(first: int | None, second: int | None, table: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> Factor:
-    """Return the table over two variables, of which ``None`` is a fixed one with a single row or column."""
-    if first == second:
-        return Factor(() if first is None else (first,), table[0, 0] if first is None else np.diagonal(table))
-    if first is None:
-        return Factor(() if second is None else (second,), table[0])
-    return Factor((first,), table[:, 0]) if second is None else Factor((first, second), table)
+            factors.append(factor_of(reader, variable, np.array(has)))
 
 
 def _distinct(found: Sequence[Proposal]) -> tuple[Proposal, ...]:

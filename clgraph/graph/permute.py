@@ -1,0 +1,75 @@
+"""Orders of axes: what a transpose does, and how operators compute on tensors that are held in another order.
+
+A tensor v is *held in the order* p as a tensor h when ``v = transpose(h, p)``: axis i of v is axis ``p[i]`` of h.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from clgraph.graph.primitive import Primitive
+
+Axes = tuple[int, ...]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Permuted:
+    """How an operator computes the same on tensors that are held in other orders.
+
+    Attributes:
+        primitive: What it is then.
+        inputs: The order each input must be held in; ``None`` for its own, one of more axes than the input has for an
+            input that broadcasts: it gets axes of size 1 in front first.
+        outputs: The order that each result is then held in.
+    """
+
+    primitive: Primitive
+    inputs: tuple[Axes | None, ...]
+    outputs: tuple[Axes, ...]
+
+
+def compose(first: Axes, then: Axes) -> Axes:
+    """Return the one transpose that is *first* and *then*; of a tensor held in *first*, the order of its transpose."""
+    return tuple(first[axis] for axis in then)
+
+
+def inverse(axes: Axes) -> Axes:
+    """Return the transpose that takes *axes* back."""
+    return tuple(sorted(range(len(axes)), key=axes.__getitem__))
+
+
+def identity(rank: int) -> Axes:
+    """Return the order in which every axis is where it is."""
+    return tuple(range(rank))
+
+
+def held(per_axis: Sequence[T], axes: Axes) -> tuple[T, ...]:
+    """Return what is said of each axis of v, a size or a pad, in the order in which v is held."""
+    return tuple(per_axis[axis] for axis in inverse(axes))
+
+
+def between(made: Axes, wanted: Axes) -> Axes:
+    """Return the transpose of a tensor that is held in the order *made*, to have it in the order *wanted*."""
+    return compose(made, inverse(wanted))
+
+
+def moves_data(shape: Sequence[int], axes: Axes) -> bool:
+    """Whether transposing a tensor of *shape* by *axes* does more than move axes of size 1."""
+    kept = [axis for axis in axes if shape[axis] != 1]
+    return kept != sorted(kept) and 0 not in shape
+
+
+def along(primitive: Primitive, axes: Axes, count: int) -> Permuted:
+    """Return an operator with *count* inputs and one result, all held in the same order."""
+    return Permuted(primitive, (axes,) * count, (axes,))
+
+
+def without(axes: Axes, dropped: Sequence[int]) -> Axes:
+    """Return the order of what is left when the axes *dropped* of v, of size 1 or reduced, are gone."""
+    left = [axes[a] for a in range(len(axes)) if a not in dropped]
+    rank = sorted(left)
+    return tuple(rank.index(axis) for axis in left)

@@ -1,0 +1,210 @@
+"""In which order of its axes each tensor is best held: the choice behind transpose_optimization.
+
+Only what explicit transposes can reach through operators that can be permuted takes part. An explicit transpose costs
+nothing by itself: it says that its result is its input, held in another order. What costs is a tensor that is made in
+one order and read in another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from clgraph.core.layout import Layout
+from clgraph.graph.permute import Axes, Permuted, between, compose, held, identity, inverse, moves_data
+from clgraph.graph.program import Node, Program, Value
+from clgraph.ops.transpose import Transpose
+from clgraph.passes.format_search import Factor, factor_of, minimise
+from clgraph.passes.rewriting import apart
+
+EACH = 1 << 12
+"""Bytes that a transpose costs beside those it moves: a launch."""
+MOST_ORDERS = 6
+"""Orders that are tried of one operator, in the order in which they were met."""
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """Where a value comes from: it is *value* behind explicit transposes, together *axes*."""
+
+    value: Value
+    axes: Axes
+
+
+@dataclass
+class TransposeSearch:
+    """The ways to compute each node, and the cheapest choice of them.
+
+    Attributes:
+        transposes: The explicit transposes that vanish.
+        options: What each operator in reach of them may do; the first is what it does now.
+    """
+
+    program: Program
+    transposes: dict[Node, Axes] = field(default_factory=dict)
+    options: dict[Node, list[Permuted]] = field(default_factory=dict)
+    _roots: dict[Value, Root] = field(default_factory=dict)
+    _needs: dict[Value, list[tuple[Node | None, int, Axes]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Find what is in reach."""
+        for node in self.program:
+            p = node.primitive
+            if isinstance(p, Transpose) and not node.fused and not self._borders(node):
+                self.transposes[node] = p.axes
+            elif not isinstance(p, Transpose):
+                self.options[node] = [as_it_is(node)]
+        for value in self.program.values:
+            for reader, slot in value.uses:
+                if reader not in self.transposes:
+                    self._add_need(value, reader, slot)
+            if self.program.is_output(value):
+                self._add_need(value, None, 0)
+        self._grow()
+
+    def root(self, value: Value) -> Root:
+        """Return what *value* is, seen through the transposes that vanish."""
+        found = self._roots.get(value)
+        if found is None:
+            node = value.producer
+            if node is None or node not in self.transposes:
+                found = Root(value, identity(value.layout.rank))
+            else:
+                before = self.root(node.inputs[0])
+                found = Root(before.value, compose(before.axes, self.transposes[node]))
+            self._roots[value] = found
+        return found
+
+    def solve(self) -> dict[Node, Permuted]:
+        """Return how to compute every node."""
+        index = {node: i for i, node in enumerate(self.options)}
+        sizes = [len(found) for found in self.options.values()]
+        factors: list[Factor] = []
+        start = [0] * len(sizes)
+        for root, needs in self._needs.items():
+            if root.constant is None and (
+                len(self.made(root)) > 1 or any(len(self.wanted(root, *n)) > 1 for n in needs)
+            ):
+                self._add_value(root, needs, index, sizes, factors, start)
+        solution = minimise(sizes, factors, start)
+        return {node: found[solution.values[index[node]]] for node, found in self.options.items()}
+
+    def left(self, chosen: Mapping[Node, Permuted]) -> tuple[int, int]:
+        """Return how many transposes move data when every node does what is *chosen*, and how many bytes they move."""
+        count = nbytes = 0
+        for root, needs in self._needs.items():
+            if root.constant is None:
+                made = self.made(root)[self._number(chosen, root.producer)]
+                wanted = {self.wanted(root, *need)[self._number(chosen, need[0])] for need in needs}
+                moved = sum(_price(root.layout, made, order) > EACH for order in wanted)
+                count, nbytes = count + moved, nbytes + moved * root.layout.nbytes
+        return count, nbytes
+
+    def _number(self, chosen: Mapping[Node, Permuted], node: Node | None) -> int:
+        return 0 if node is None or node not in self.options else self.options[node].index(chosen[node])
+
+    def made(self, root: Value) -> list[Axes]:
+        """Return the order in which each option of its producer makes *root*."""
+        node = root.producer
+        if node is None or node not in self.options:
+            return [identity(root.layout.rank)]
+        return [option.outputs[node.outputs.index(root)] for option in self.options[node]]
+
+    def wanted(self, root: Value, reader: Node | None, slot: int, axes: Axes) -> list[Axes | None]:
+        """Return the order of *root* that each option of *reader* reads; ``None`` where axes come in front."""
+        if reader is None or reader not in self.options:
+            return [inverse(axes)]
+        return [self._of_root(option.inputs[slot], axes) for option in self.options[reader]]
+
+    def _of_root(self, order: Axes | None, axes: Axes) -> Axes | None:
+        if order is None:
+            return inverse(axes)
+        return compose(order, inverse(axes)) if len(order) == len(axes) else None
+
+    def _add_need(self, value: Value, reader: Node | None, slot: int) -> None:
+        root = self.root(value)
+        self._needs.setdefault(root.value, []).append((reader, slot, root.axes))
+
+    def _grow(self) -> None:
+        """Let orders spread from the transposes until none is new."""
+        fresh = True
+        while fresh:
+            fresh = False
+            for node, options in self.options.items():
+                rank = max((v.layout.rank for v in node.inputs), default=0)
+                if node.fused or self._borders(node) or len(options) >= MOST_ORDERS:
+                    continue
+                seen = {(option.primitive, option.inputs) for option in options}
+                for axes in self._met(node):
+                    if len(axes) != rank or len(options) >= MOST_ORDERS:
+                        continue
+                    option = node.primitive.permuted(axes, [v.layout for v in node.inputs])
+                    if option is not None and (option.primitive, option.inputs) not in seen:
+                        seen.add((option.primitive, option.inputs))
+                        options.append(option)
+                        fresh = True
+
+    def _met(self, node: Node) -> Iterator[Axes]:
+        """Yield the orders of inputs that would fit those who make them, and of results, those who read them."""
+        for value in node.inputs:
+            if value.constant is None:
+                root = self.root(value)
+                yield from (compose(made, root.axes) for made in list(self.made(root.value)))
+        for value in node.outputs:
+            for need in self._needs.get(value, ()):
+                yield from [w for w in self.wanted(value, *need) if w is not None]
+
+    def _borders(self, node: Node) -> bool:
+        """Whether *node* stands beside one of another annotation or placement, with which nothing may be merged."""
+        beside = [v.producer for v in node.inputs if v.producer is not None]
+        beside += [reader for v in node.outputs for reader in v.readers]
+        return any(apart((node, other)) is not None for other in beside)
+
+    def _add_value(
+        self,
+        root: Value,
+        needs: list[tuple[Node | None, int, Axes]],
+        index: dict[Node, int],
+        sizes: list[int],
+        factors: list[Factor],
+        start: list[int],
+    ) -> None:
+        """Add the cost of the transposes behind *root*: one for each order that is wanted and not made."""
+        made = self.made(root)
+        wants = [(reader, self.wanted(root, reader, slot, axes)) for reader, slot, axes in needs]
+        orders = list(dict.fromkeys(w for _, wanted in wants for w in wanted))
+        producer = index.get(root.producer) if root.producer is not None else None
+        price = {(m, w): _price(root.layout, m, w) for m in made for w in orders}
+        if len(wants) == 1:
+            reader, wanted = wants[0]
+            table = np.array([[price[m, w] for w in wanted] for m in made])
+            factors.append(factor_of(producer, None if reader is None else index.get(reader), table))
+            return
+        sets, variable = range(1, 1 << len(orders)), len(sizes)
+        sizes.append(len(sets))
+        start.append(len(sets) - 1)
+        table = np.array([[sum(price[m, w] for i, w in enumerate(orders) if s >> i & 1) for s in sets] for m in made])
+        factors.append(factor_of(producer, variable, table))
+        for reader, wanted in wants:
+            has = [[0.0 if s >> orders.index(w) & 1 else float("inf") for s in sets] for w in wanted]
+            factors.append(factor_of(None if reader is None else index.get(reader), variable, np.array(has)))
+
+
+def as_it_is(node: Node) -> Permuted:
+    """Return the option to change nothing."""
+    return Permuted(node.primitive, (None,) * len(node.inputs), tuple(identity(v.layout.rank) for v in node.outputs))
+
+
+def _price(layout: Layout, made: Axes, wanted: Axes | None) -> float:
+    """Return the bytes that it takes to have a tensor in another order; axes in front are counted as a move."""
+    if made == wanted:
+        return 0.0
+    if layout.count == 1:
+        return 1.0
+    if wanted is not None and not moves_data(held(layout.shape, made), between(made, wanted)):
+        return 1.0
+    if wanted is None and sum(d != 1 for d in layout.shape) == 1:
+        return 1.0
+    return float(EACH + layout.nbytes)
