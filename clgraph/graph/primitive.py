@@ -87,10 +87,10 @@ class Primitive(ABC):
         """Return the inputs whose values must be known when the shapes are bound; ``reads`` names them where it is."""
         return tuple(range(1, 1 + len(getattr(self, "reads", ()))))
 
-    def inline(self, values: Sequence[Array | None]) -> Topology | None:
-        """Return what stands for the primitive where that depends on *values* that are known now, as an If's condition.
+    def inline(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Topology | None:
+        """Return the layers that stand for the primitive now that layouts and some values are known; ``None``: itself.
 
-        The inputs of the topology are the primitive's last ones, its outputs the primitive's.
+        The inputs of the topology are the primitive's last ones, its outputs the primitive's. Raises as ``bind``.
         """
         return None
 

@@ -171,7 +171,8 @@ class Topology:
                 shapes_text = ", ".join(str(made[n].layout) for n in layer.inputs)
                 what = f"node {layer.name!r} ({layer.primitive}) on ({shapes_text}): {error}"
                 if isinstance(error, UnknownValueError):
-                    raise UnknownValueError(what, _deciding(made[error.value], nodes)) from error
+                    told = _deciding(made[error.value], nodes)
+                    raise UnknownValueError(what, told if set(told) <= set(self.inputs) else ()) from error
                 raise type(error)(what) from error
         return Program(inputs, [(name, made[source]) for name, source in self.outputs], nodes)
 
@@ -184,12 +185,14 @@ class Topology:
 def _bind(layer: Layer, values: dict[str, Value]) -> list[Node]:
     """Enter the layer's results into *values*; return its node, or none when the results are known already."""
     sources = [values[n] for n in layer.inputs]
-    if (body := layer.primitive.inline([v.constant for v in sources])) is not None:
-        return _inline(layer, body, values)
-    layouts = [v.layout for v in sources]
+    layouts, constants = [v.layout for v in sources], [v.constant for v in sources]
     try:
-        bound = layer.primitive.bind(layouts, [v.constant for v in sources])
+        if (body := layer.primitive.inline(layouts, constants)) is not None:
+            return _inline(layer, body, values)
+        bound = layer.primitive.bind(layouts, constants)
     except UnknownValueError as error:
+        if error.value:
+            raise
         raise UnknownValueError(str(error), slot=error.slot, value=layer.inputs[error.slot]) from error
     kept = tuple(sources[i] for i in bound.keep)
     known = bound.primitive.evaluate([v.layout for v in kept], [v.constant for v in kept])
@@ -207,24 +210,30 @@ def _bind(layer: Layer, values: dict[str, Value]) -> list[Node]:
 
 
 def _inline(layer: Layer, body: Topology, values: dict[str, Value]) -> list[Node]:
-    """Bind the layers of *body* in place of *layer*, each named below it."""
+    """Bind the layers of *body* in place of *layer*: what makes its results takes their names, the others stand below.
+
+    What the body reads from around are its last inputs.
+    """
     names = dict(zip(body.inputs, layer.inputs[len(layer.inputs) - len(body.inputs) :], strict=True))
     for name, array in body.constants.items():
         names[name] = f"{layer.name}/{name}"
         values[names[name]] = Value(names[name], Layout.of(array), constant=array)
+    results = list(zip(layer.outputs, (name for _, name in body.outputs), strict=False))
+    wanted = {name: outer for outer, name in reversed(results)}
     nodes: list[Node] = []
     for inner in body.layers:
-        names.update((name, f"{layer.name}/{name}") for name in inner.outputs)
+        names.update((name, wanted.get(name, f"{layer.name}/{name}")) for name in inner.outputs)
+        last = bool(results) and results[0][1] in inner.outputs
         renamed = Layer(
-            f"{layer.name}/{inner.name}",
+            layer.name if last else f"{layer.name}/{inner.name}",
             inner.primitive,
             tuple(names[n] for n in inner.inputs),
             tuple(names[n] for n in inner.outputs),
-            tuple(dict.fromkeys((*layer.origin, *inner.origin))),
+            tuple(dict.fromkeys((*layer.origin, *inner.origin))) if inner.origin != (inner.name,) else layer.origin,
             inner.annotation or layer.annotation,
         )
         nodes += _bind(renamed, values)
-    for outer, (_, name) in zip(layer.outputs, body.outputs, strict=False):
+    for outer, name in results:
         values[outer] = values[names[name]]
     return nodes
 
