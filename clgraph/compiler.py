@@ -21,6 +21,7 @@ from clgraph.network.steps import texts
 from clgraph.network.workspace import Workspace
 from clgraph.ops.convolution_winograd_tiles import ConvWinograd
 from clgraph.passes.base import Context, Observer, PassManager
+from clgraph.passes.batch import in_parts
 from clgraph.passes.observers import Dump, Time, Verify, VerifyNumbers
 from clgraph.passes.partition import unused_patterns
 from clgraph.passes.pipeline import default_pipeline
@@ -159,6 +160,8 @@ class Compiler:
         for file in files:
             file.check()
         program = topology.build(shapes, values)
+        if self.options.split_batch:
+            program = in_parts(program, self.context.default)
         self.context.packed.register(topology.constants.values())
         self.context.packed.keeps_steps = not all(s.is_fixed for s in topology.inputs.values())
         clock = Time()

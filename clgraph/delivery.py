@@ -9,6 +9,7 @@ import numpy as np
 
 from clgraph.errors import InputError
 from clgraph.graph.primitive import Array
+from clgraph.network.parts import whole_shape
 from clgraph.runtime.memory import Memory
 from clgraph.tensor import Tensor, host_array, new_tensor
 
@@ -65,7 +66,8 @@ def run_network(
     held = {name: _held(given, network) for name, given in feeds.items()}
     if outputs is None and not tensors:
         return network.run(held)
-    layouts = {name: (v.layout.shape, v.layout.dtype.numpy) for name, v in network.program.outputs}
+    program = network.program
+    layouts = {name: (whole_shape(program, v), v.layout.dtype.numpy) for name, v in program.outputs}
     places = wanted_places(layouts, outputs)
     if tensors:
         places = {n: new_tensor(network.engine, *layouts[n]) if p is None else p for n, p in places.items()}

@@ -13,6 +13,7 @@ from clgraph.errors import ClosedError, InputError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Signature, Topology
+from clgraph.network.parts import whole_shape
 from clgraph.run_queue import RunQueue
 from clgraph.selector.query import DeviceInfo
 from clgraph.specialisations import PassRecord, Shapes, Specialisation, Specialisations, Specialise, Values
@@ -57,8 +58,8 @@ class Model:
     def outputs(self) -> tuple[Signature, ...]:
         """Name, element type and shape of every output: as compiled where inputs fix it, else as declared."""
         if self.is_static and not self._specialisations.deciding:
-            values = self._current().program.outputs
-            return tuple(Signature(name, v.layout.dtype, v.layout.shape) for name, v in values)
+            program = self._current().program
+            return tuple(Signature(name, v.layout.dtype, whole_shape(program, v)) for name, v in program.outputs)
         unknown = (Signature(name, None, None) for name, _ in self.topology.outputs)
         return tuple(self.topology.declared.get(s.name, s) for s in unknown)
 
