@@ -18,11 +18,13 @@ class Composition:
     Attributes:
         topology: What has been written.
         inputs: The names of the inputs, in the order of their layouts.
+        values: What is known of the inputs' elements.
     """
 
     def __init__(self, inputs: Sequence[Layout], values: Sequence[Array | None] = ()) -> None:
         """Declare the inputs, and what is known of their elements."""
         self.topology = Topology()
+        self.values = tuple(values)
         self._layouts: dict[str, Layout] = {}
         self._values: dict[str, Array] = {}
         self._count = Counter[str]()
