@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from clgraph.errors import InputError
+from clgraph.errors import DeviceMemoryError, InputError
 from clgraph.graph.primitive import Array
 from clgraph.network.parts import whole_shape
 from clgraph.runtime.memory import Memory
@@ -28,6 +28,7 @@ def as_arrays(
 
     Raises:
         InputError: One is missing, unknown, no array, or of another type.
+        DeviceMemoryError: The host has no memory left for a copy.
     """
     if not isinstance(feeds, Mapping):
         raise InputError(f"the arrays come as a dictionary by name, not as {type(feeds).__name__}; {names(wanted)}")
@@ -41,12 +42,19 @@ def as_arrays(
             if dtype is None or array.dtype.newbyteorder("=") != dtype or isinstance(array, Tensor):
                 asked = "an undeclared type" if dtype is None else dtype.name
                 raise InputError(f"input {name!r} is {array.dtype}; the model wants {asked}")
-            array = array.astype(dtype)
+            array = _native(array, dtype, name)
         arrays[name] = array
     if len(feeds) != len(arrays):
         unknown = sorted(set(feeds) - set(arrays), key=str)
         raise InputError(f"no input is called {unknown[0]!r}; {names(wanted)}")
     return arrays
+
+
+def _native(array: Array, dtype: np.dtype[Any], name: str) -> Array:
+    try:
+        return array.astype(dtype)
+    except MemoryError as error:
+        raise DeviceMemoryError(f"the host has no memory left to change the byte order of input {name!r}") from error
 
 
 def names(wanted: Iterable[tuple[str, Any]]) -> str:

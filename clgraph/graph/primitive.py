@@ -224,5 +224,12 @@ def onnx(op_type: str, *, since: Sequence[int], domain: str = "") -> Callable[[F
 
 
 def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the common shape of NumPy broadcasting; raises ``ValueError`` where there is none."""
-    return tuple(int(d) for d in np.broadcast_shapes(*shapes))
+    """Return the common shape of NumPy broadcasting, of any size; raises ``ValueError`` where there is none."""
+    rank = max(map(len, shapes), default=0)
+    made = []
+    for sizes in zip(*((1,) * (rank - len(shape)) + shape for shape in shapes), strict=True):
+        wide = {size for size in sizes if size != 1}
+        if len(wide) > 1:
+            raise ValueError(f"{' and '.join(str(list(shape)) for shape in shapes)} do not broadcast")
+        made.append(wide.pop() if wide else 1)
+    return tuple(made)
