@@ -124,7 +124,7 @@ class _Search:
         """Return the first pass after which the references give something else."""
         watcher = _ReferenceWatcher(self.feeds, self._reference, self.tolerance)
         try:
-            Compiler(self.options.with_(verify_passes=False), observers=[watcher]).specialise(
+            Compiler(self.options.with_(verify_passes=False, split_batch=False), observers=[watcher]).specialise(
                 self.topology, self._shapes
             )
         except ClgraphError as error:
@@ -157,7 +157,7 @@ class _Search:
     def right(self, what: str, **changes: Any) -> bool:
         """Whether the device is right under other options."""
         try:
-            made = Compiler(self.options.with_(**changes)).specialise(self.topology, self._shapes)
+            made = Compiler(self.options.with_(split_batch=False, **changes)).specialise(self.topology, self._shapes)
             assert made.network is not None
             results = made.network.run(dict(self.feeds))
         except UnsupportedError as error:

@@ -144,7 +144,7 @@ def compare(
         ClgraphError: The model cannot be compiled, or the device fails.
     """
     shapes = {name: array.shape for name, array in feeds.items()}
-    made = Compiler(options).specialise(topology, shapes)
+    made = Compiler(options.with_(split_batch=False)).specialise(topology, shapes)
     if made.network is None:
         raise OptionError(f"device {options.device!r} runs nothing: there is nothing to compare")
     before = run_reference(topology.build(shapes), feeds, exact=True)

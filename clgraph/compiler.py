@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Any
 from clgraph.core.mapped import files_of
 from clgraph.core.registry import load_plugins
 from clgraph.engines import device_infos, open_engines, options_of, placement_of, without_collection
-from clgraph.errors import ModelError, OptionError, UnknownValueError
+from clgraph.errors import ModelError, OptionError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
-from clgraph.graph.topology import Topology
+from clgraph.graph.topology import Dimension, Topology
 from clgraph.model import Model
 from clgraph.network.network import Network
 from clgraph.network.steps import texts
 from clgraph.network.workspace import Workspace
 from clgraph.ops.convolution_winograd_tiles import ConvWinograd
 from clgraph.passes.base import Context, Observer, PassManager
+from clgraph.passes.batch import in_parts
 from clgraph.passes.observers import Dump, Time, Verify, VerifyNumbers
 from clgraph.passes.partition import unused_patterns
 from clgraph.passes.pipeline import default_pipeline
@@ -42,7 +43,7 @@ _log = logging.getLogger(__name__)
 def compile_model(
     source: Source | Topology,
     device: str | int = "auto",
-    shapes: Shapes | None = None,
+    shapes: Mapping[str, Sequence[Dimension]] | None = None,
     outputs: Sequence[str] | None = None,
     precision: str | None = None,
     threads: int | None = None,
@@ -53,8 +54,8 @@ def compile_model(
 ) -> Model:
     """Compile an ONNX model, or a topology written by hand, for a device.
 
-    A model whose input shapes are fixed, or given by *shapes*, is compiled now; another one at the first run with each
-    set of shapes.
+    A model whose input shapes are fixed, by itself or by *shapes*, is compiled now; another one at the first run with
+    each set of shapes, or by :meth:`Model.prepare`.
 
     Args:
         source: Path of an ONNX file, its bytes, a ``ModelProto``, or a :class:`Topology`. Large weights of a file stay
@@ -62,7 +63,8 @@ def compile_model(
             compilations that begin later raise ``ModelError``.
         device: ``auto``, ``cpu``, ``gpu``, ``host``, ``null`` (a dry run without OpenCL), ``pocl:0``, an index or a
             part of the name; ``clgraph devices`` lists what there is. ``auto`` leaves it to ``CLGRAPH_DEVICE``.
-        shapes: Input shapes by name.
+        shapes: Shapes of inputs by name, theirs from now on; a dimension is a size, or a name or ``None`` where it
+            stays open, as in ``{"x": ("batch", 3, 640, 640)}``. They cannot contradict declared sizes.
         outputs: The results to compute, by name: outputs of the model, or any value in it. All outputs by default.
         precision: ``f32``; ``f16`` stores values between operators and weights in half precision, but for the nodes
             that ``config={"keep_f32": [...]}`` names, and adds up in single; ``auto`` does so on GPUs, where the range
@@ -91,15 +93,13 @@ def compile_model(
         raise ModelError("there is nothing to compute: the model has no outputs; Topology.output(name) makes one")
     if unused := unused_patterns(topology, [pattern for pattern, _ in options.placement]):
         raise OptionError(f"placement: {unused[0]!r} fits no annotation, node name or operator of the model")
+    if shapes:
+        topology = topology.with_shapes(shapes)
     compiler = Compiler(options)
     if needs_stages(topology):
-        return _staged(topology, compiler, shapes)
+        return _staged(topology, compiler)
     model = Model(topology, compiler.context.default, compiler.specialise)
-    if shapes or model.is_static:
-        try:
-            model.prepare(shapes)
-        except UnknownValueError as error:
-            _log.info("compiled at the first run: %s", error)
+    model.prepare_fixed()
     return model
 
 
@@ -159,6 +159,8 @@ class Compiler:
         for file in files:
             file.check()
         program = topology.build(shapes, values)
+        if self.options.split_batch:
+            program = in_parts(program, self.context.default)
         self.context.packed.register(topology.constants.values())
         self.context.packed.keeps_steps = not all(s.is_fixed for s in topology.inputs.values())
         clock = Time()
@@ -215,17 +217,13 @@ def _load(source: Source) -> Topology:
     return load_model(source)
 
 
-def _staged(topology: Topology, compiler: Compiler, shapes: Shapes | None) -> Model:
+def _staged(topology: Topology, compiler: Compiler) -> Model:
     """Return the model of a topology whose shapes depend on data, or that holds control flow."""
     from clgraph.stages.model import StagedModel
 
     strict, dry = compiler.options.strict, compiler.context.execute is None
     model = StagedModel(topology, compiler.context.default, compiler.specialise, strict=strict, dry=dry)
-    if shapes or model.is_static:
-        try:
-            model.compile_front(shapes)
-        except UnknownValueError as error:
-            _log.info("compiled at the first run: %s", error)
+    model.prepare_fixed()
     return model
 
 

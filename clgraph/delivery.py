@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from clgraph.errors import InputError
+from clgraph.errors import DeviceMemoryError, InputError
 from clgraph.graph.primitive import Array
+from clgraph.network.parts import whole_shape
 from clgraph.runtime.memory import Memory
 from clgraph.tensor import Tensor, host_array, new_tensor
 
@@ -27,6 +28,7 @@ def as_arrays(
 
     Raises:
         InputError: One is missing, unknown, no array, or of another type.
+        DeviceMemoryError: The host has no memory left for a copy.
     """
     if not isinstance(feeds, Mapping):
         raise InputError(f"the arrays come as a dictionary by name, not as {type(feeds).__name__}; {names(wanted)}")
@@ -40,12 +42,19 @@ def as_arrays(
             if dtype is None or array.dtype.newbyteorder("=") != dtype or isinstance(array, Tensor):
                 asked = "an undeclared type" if dtype is None else dtype.name
                 raise InputError(f"input {name!r} is {array.dtype}; the model wants {asked}")
-            array = array.astype(dtype)
+            array = _native(array, dtype, name)
         arrays[name] = array
     if len(feeds) != len(arrays):
         unknown = sorted(set(feeds) - set(arrays), key=str)
         raise InputError(f"no input is called {unknown[0]!r}; {names(wanted)}")
     return arrays
+
+
+def _native(array: Array, dtype: np.dtype[Any], name: str) -> Array:
+    try:
+        return array.astype(dtype)
+    except MemoryError as error:
+        raise DeviceMemoryError(f"the host has no memory left to change the byte order of input {name!r}") from error
 
 
 def names(wanted: Iterable[tuple[str, Any]]) -> str:
@@ -65,7 +74,8 @@ def run_network(
     held = {name: _held(given, network) for name, given in feeds.items()}
     if outputs is None and not tensors:
         return network.run(held)
-    layouts = {name: (v.layout.shape, v.layout.dtype.numpy) for name, v in network.program.outputs}
+    program = network.program
+    layouts = {name: (whole_shape(program, v), v.layout.dtype.numpy) for name, v in program.outputs}
     places = wanted_places(layouts, outputs)
     if tensors:
         places = {n: new_tensor(network.engine, *layouts[n]) if p is None else p for n, p in places.items()}

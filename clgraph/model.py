@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from clgraph.delivery import Outputs, as_arrays, names, run_network
-from clgraph.errors import ClosedError, InputError
+from clgraph.errors import ClosedError, InputError, UnknownValueError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
-from clgraph.graph.topology import Signature, Topology
+from clgraph.graph.topology import Dimension, Signature, Topology
+from clgraph.network.parts import whole_shape
 from clgraph.run_queue import RunQueue
 from clgraph.selector.query import DeviceInfo
 from clgraph.specialisations import PassRecord, Shapes, Specialisation, Specialisations, Specialise, Values
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from clgraph.tensor import Tensor
 
 
+_log = logging.getLogger(__name__)
+
+
 class Model:
     """What ``clgraph.compile`` returns. Calls from several threads are served one after the other; clones run at once.
 
@@ -38,11 +43,16 @@ class Model:
     """
 
     def __init__(
-        self, topology: Topology, device: DeviceInfo, specialise: Specialise, family: Specialisations | None = None
+        self,
+        topology: Topology,
+        device: DeviceInfo,
+        specialise: Specialise,
+        family: Specialisations | None = None,
+        beside: Specialisations | None = None,
     ) -> None:
-        """Take a topology and the function that compiles it for input shapes; for a clone, those of its *family*."""
+        """Take a topology and the function that compiles it; *family* and *beside* as :class:`Specialisations`."""
         self.topology, self.device = topology, device
-        self._specialisations = Specialisations(topology, specialise, family=family)
+        self._specialisations = Specialisations(topology, specialise, family=family, beside=beside)
         self._lock = self._specialisations.lock
         self._queue = RunQueue("clgraph-run")
         self._closed = False
@@ -57,8 +67,8 @@ class Model:
     def outputs(self) -> tuple[Signature, ...]:
         """Name, element type and shape of every output: as compiled where inputs fix it, else as declared."""
         if self.is_static and not self._specialisations.deciding:
-            values = self._current().program.outputs
-            return tuple(Signature(name, v.layout.dtype, v.layout.shape) for name, v in values)
+            program = self._current().program
+            return tuple(Signature(name, v.layout.dtype, whole_shape(program, v)) for name, v in program.outputs)
         unknown = (Signature(name, None, None) for name, _ in self.topology.outputs)
         return tuple(self.topology.declared.get(s.name, s) for s in unknown)
 
@@ -96,6 +106,45 @@ class Model:
         """For a model that was loaded, whether each of its programs came out of the file or was compiled, and why."""
         kept = self._specialisations.kept.values()
         return tuple(s.program.notes["load"] for s in kept if "load" in s.program.notes)
+
+    @property
+    def specialisations(self) -> tuple[str, ...]:
+        """One line for each program there is, the one used last at the end: what it holds for, how it came about."""
+        return self._specialisations.report
+
+    def reshape(self, shapes: Mapping[str, Sequence[Dimension]]) -> Model:
+        """Return a model of the same weights with other input shapes; this one stays as it is.
+
+        Sizes also replace those that the model declares, such as a batch of 1: whether that fits the operators inside
+        shows when it is compiled. That is now if every size is fixed.
+
+        Args:
+            shapes: By name; a dimension is a size, or a name or ``None`` where it stays open. Other inputs stay.
+
+        Raises:
+            InputError: *shapes* names no input, has another number of axes than the input, or a negative size.
+            ShapeError, UnsupportedError: An operator does not fit the shapes; the message names it.
+            ClosedError: The model was closed.
+        """
+        self._check_open()
+        twin = self._of(self.topology.with_shapes(shapes, anew=True))
+        twin.prepare_fixed()
+        return twin
+
+    def prepare_fixed(self) -> None:
+        """Compile now if every input's shape is fixed, and no value decides sizes; raises as :meth:`prepare`."""
+        if self.is_static:
+            try:
+                self._prepare_what_is_known()
+            except UnknownValueError as error:
+                _log.info("compiled at the first run: %s", error)
+
+    def _prepare_what_is_known(self) -> None:
+        self.prepare()
+
+    def _of(self, topology: Topology) -> Model:
+        """Return a model of another topology with the same constants."""
+        return Model(topology, self.device, self._specialisations.specialise, beside=self._specialisations)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model and what is compiled of it to one file, for :func:`clgraph.load`.

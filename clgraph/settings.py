@@ -140,6 +140,12 @@ class Settings:
             _boolean, "Let 3x3 convolutions run by Winograd's F(4x4, 3x3): 2 to 3 times as fast, some bits less exact."
         ),
     )
+    split_batch: bool = field(
+        default=True,
+        metadata=_about(
+            _boolean, "Compute large batches in parts, so that what nodes hand on stays in the CPU's cache."
+        ),
+    )
     out_of_order: bool = field(
         default=False, metadata=_about(_boolean, "Use an out-of-order queue where the device has one.")
     )

@@ -118,10 +118,13 @@ class Specialisations:
         specialise: Specialise,
         limit: int = KEPT_SPECIALISATIONS,
         family: Specialisations | None = None,
+        beside: Specialisations | None = None,
     ) -> None:
         """Keep at most *limit* specialisations that *specialise* makes of *topology*.
 
-        With a *family*, begin with clones of what that has, and clone what it has later instead of compiling it.
+        Args:
+            family: Begin with clones of what that has, and clone what it has later instead of compiling it.
+            beside: Those of another topology with the same constants, whose copies on devices are shared.
         """
         self._topology, self.specialise, self._limit = topology, specialise, limit
         self._kept: OrderedDict[Key, Specialisation] = OrderedDict()
@@ -129,7 +132,8 @@ class Specialisations:
         self._family: Specialisations | None = None if family is None else family._family or family
         self.latest: Specialisation | None = None
         self.lock = threading.RLock()
-        self._workspace: Workspace = Workspace(None if family is None else family._workspace)
+        other = family or beside
+        self._workspace: Workspace = Workspace(None if other is None else other._workspace)
         if family is not None:
             with family.lock:
                 self._deciding = family._deciding
@@ -164,6 +168,20 @@ class Specialisations:
         """The specialisations there are, the one used last at the end."""
         with self.lock:
             return dict(self._kept)
+
+    @property
+    def report(self) -> tuple[str, ...]:
+        """One line a specialisation, the one used last at the end: what it holds for, how it came about."""
+        lines = []
+        for key, s in self.kept.items():
+            made = s.program.notes.get("load", "")
+            if not made.startswith("as saved"):
+                seconds = sum(p.seconds for p in s.passes)
+                shared = s.program.notes.get("propagate_constants", "")
+                parts = [made, f"{len(s.passes)} passes in {seconds * 1e3:.0f} ms", shared]
+                made = "; ".join(part for part in parts if part)
+            lines.append(f"{key.text(self._topology) or 'no inputs'}: {made}")
+        return tuple(lines)
 
     @property
     def deciding(self) -> tuple[str, ...]:

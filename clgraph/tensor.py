@@ -8,14 +8,14 @@ import numpy as np
 
 from clgraph.core.dtype import DType
 from clgraph.engines import open_engines, options_of
-from clgraph.errors import InputError, UnsupportedError
+from clgraph.errors import DeviceMemoryError, InputError, UnsupportedError
 from clgraph.graph.primitive import Array
 from clgraph.network.tensors import empty
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.host import HostEngine
 from clgraph.runtime.memory import Memory
 
-_UNREADABLE = (TypeError, ValueError, BufferError, RuntimeError, AttributeError, MemoryError)
+_UNREADABLE = (TypeError, ValueError, BufferError, RuntimeError, AttributeError)
 """What NumPy raises, or passes on from others' objects, where it cannot make an array of something."""
 
 _CPU = (1, 0)
@@ -174,6 +174,7 @@ def host_array(given: Any, what: str) -> Array:
 
     Raises:
         InputError: NumPy makes no array of it, or only one without its mask; the message calls it *what*.
+        DeviceMemoryError: The host has no memory left for it.
     """
     if type(given) is np.ndarray:
         return given
@@ -183,6 +184,8 @@ def host_array(given: Any, what: str) -> Array:
     by_dlpack = hasattr(given, "__dlpack__") and not hasattr(given, "__array__")
     try:
         return np.from_dlpack(given) if by_dlpack else np.asarray(given)
+    except MemoryError as error:
+        raise DeviceMemoryError(f"the host has no memory left for {what}") from error
     except _UNREADABLE as error:
         raise InputError(f"{what} is a {type(given).__name__}, of which NumPy makes no array: {error}") from error
 

@@ -12,7 +12,7 @@ import pytest
 from clgraph.errors import ClgraphError
 from tests.support.ran import note_what_networks_run, pytest_sessionfinish, pytest_testnodedown
 
-__all__ = ["engine", "note_what_networks_run", "pytest_sessionfinish", "pytest_testnodedown"]
+__all__ = ["engine", "gpu_engine", "note_what_networks_run", "pytest_sessionfinish", "pytest_testnodedown"]
 
 os.environ.setdefault("CLGRAPH_TUNING", "off")  # tests must not depend on what was tuned on the machine
 
@@ -36,6 +36,18 @@ def engine(request: pytest.FixtureRequest):
 
     try:
         return Engine(find_device(request.param))
+    except ClgraphError as error:
+        absent(request.param, error)
+
+
+@pytest.fixture(params=DEVICES, scope="session")
+def gpu_engine(request: pytest.FixtureRequest):
+    """An engine on each device of ``CLGRAPH_TEST_DEVICES``, treated as a GPU."""
+    from clgraph.runtime.device import find_device, with_class
+    from clgraph.runtime.engine import Engine
+
+    try:
+        return Engine(with_class(find_device(request.param), "gpu"))
     except ClgraphError as error:
         absent(request.param, error)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,7 @@ from clgraph.passes.packed_weights import PackedWeights, Recipe
 from clgraph.runtime import memory
 from clgraph.runtime.memory import Memory
 from clgraph.specialisations import KEPT_SPECIALISATIONS
+from tests.support.models import image, small_model
 
 F32, I64 = TensorProto.FLOAT, TensorProto.INT64
 
@@ -294,7 +296,8 @@ def test_evicted_specialisations_give_back_their_memory_at_once(device: str, mon
 
 @pytest.mark.opencl
 def test_networks_of_one_model_share_their_arena_and_clones_have_one_of_their_own(device: str) -> None:
-    model = clgraph.compile(convolutions(), device=device, shapes={"x": (1, 3, 30, 30)})
+    model = clgraph.compile(convolutions(), device=device)
+    model.prepare({"x": (1, 3, 30, 30)})
     twin = model.clone()
     model.prepare({"x": (1, 3, 29, 29)})
 
@@ -304,3 +307,70 @@ def test_networks_of_one_model_share_their_arena_and_clones_have_one_of_their_ow
 
     assert len(arenas(model)) == 1
     assert arenas(model).isdisjoint(arenas(twin))
+
+
+def test_given_shapes_are_fixed_and_reshape_gives_others() -> None:
+    model = clgraph.compile(convolutions(), device="host", shapes={"x": ("batch", 3, 8, 9)})
+    assert model.inputs[0].shape == ("batch", 3, 8, 9)
+    assert not model.is_compiled
+    assert model.run({"x": np.ones((2, 3, 8, 9), np.float32)})["y"].shape == (2, 40)
+    with pytest.raises(InputError, match=r"input 'x' has shape \[batch, 3, 8, 9\]"):
+        model.run({"x": np.ones((2, 3, 9, 9), np.float32)})
+    other = model.reshape({"x": (1, 3, 9, 9)})
+    assert other.is_compiled
+    assert other.outputs[0].shape == (1, 40)
+    assert model.inputs[0].shape == ("batch", 3, 8, 9)
+    assert other.reshape({"x": (None, 3, None, "w")}).inputs[0].shape == (None, 3, None, "w")
+    with pytest.raises(ShapeError, match="node"):
+        other.reshape({"x": (1, 4, 9, 9)})
+
+
+def test_reshape_replaces_sizes_that_a_model_declares() -> None:
+    model = clgraph.compile(small_model(size=10), device="host")
+    x = image((1, 3, 6, 5))
+    twin = model.reshape({"x": x.shape})
+    assert twin.outputs[0].shape == (1, 8, 3, 2)
+    expected = clgraph.compile(small_model(size="n"), device="host").run({"x": x})["y"]
+    np.testing.assert_array_equal(twin.run({"x": x})["y"], expected)
+    opened = model.reshape({"x": (1, 3, None, "w")})
+    assert opened.outputs[0].shape is None
+    np.testing.assert_array_equal(opened.run({"x": x})["y"], expected)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "what"),
+    [
+        ({"y": (1,)}, "no input is called 'y'"),
+        ({"x": (1, 3, 8)}, "number of axes"),
+        ({"x": (1, 3, -1, 8)}, "negative"),
+        ({"x": (1, 3, 1.5, 8)}, "sizes, names and None"),
+        ({"x": 3}, "sizes, names and None"),
+    ],
+)
+def test_shapes_that_mean_nothing_are_refused(shapes: dict[str, Any], what: str) -> None:
+    with pytest.raises(InputError, match=what):
+        clgraph.compile(convolutions(), device="host", shapes=shapes)
+    with pytest.raises(InputError, match=what):
+        clgraph.compile(convolutions(), device="host").reshape(shapes)
+
+
+def test_compile_does_not_contradict_declared_sizes() -> None:
+    with pytest.raises(InputError, match=r"does not fit.*reshape"):
+        clgraph.compile(convolutions(), device="host", shapes={"x": (1, 4, 8, 8)})
+    model = clgraph.compile(convolutions(), device="host", shapes={"x": (None, None, 8, 8)})
+    assert model.inputs[0].shape == (None, 3, 8, 8)
+
+
+def test_the_specialisations_say_what_they_hold_for_and_how_they_came_about(tmp_path: Path) -> None:
+    model = clgraph.compile(reshaping(), device="host")
+    x = np.zeros((2, 6), np.float32)
+    for shape in ([3, 4], [12, 1]):
+        model.run({"x": x, "shape": np.array(shape)})
+    first, second = model.specialisations
+    assert re.fullmatch(r"x \[2, 6\], shape \[2\], shape = \[3, 4\]: \d+ passes in \d+ ms", first)
+    assert "shape = [12,  1]" in second
+    model.save(tmp_path / "m.clg")
+    loaded = clgraph.load(tmp_path / "m.clg", device="host")
+    loaded.run({"x": x, "shape": np.array([2, 6])})
+    assert "as saved" in loaded.specialisations[0]
+    assert "compiled anew" in loaded.specialisations[1]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 import sys
+import warnings
 from importlib import import_module
 
 import click
@@ -96,6 +98,9 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    # A warning is a message like others, without the line of code that it came from.
+    warnings.formatwarning = lambda message, *_, **__: str(message)
+    logging.captureWarnings(True)
     try:
         status = cli.main(prog_name="clgraph", standalone_mode=False)
         sys.stdout.flush()
@@ -113,6 +118,8 @@ def main() -> None:
         sys.exit(READER_GONE)
     except OSError as error:
         sys.exit(_failed(f"error: {error}", FAILED))
+    finally:
+        logging.captureWarnings(False)
     sys.exit(status if isinstance(status, int) else 0)
 
 

@@ -54,9 +54,7 @@ def _load_saved(options: ModelOptions) -> Model:
             cache_dir=where.cache_dir,
             config=dict(options.config),
         )
-        if options.shapes:
-            model.prepare(dict(options.shapes))
-        return model
+        return model.reshape(dict(options.shapes)) if options.shapes else model
 
 
 def load_topology(options: ModelOptions) -> tuple[Topology, Settings]:
@@ -80,7 +78,9 @@ def compiled(options: ModelOptions) -> Model:
 
 
 def check_shapes(topology: Topology, shapes: Shapes) -> None:
-    """Raise ``InputError`` with the option to give when an input's shape is open."""
+    """Raise ``InputError`` with the option to give when an input's shape is open, or one of *shapes* is no input's."""
+    if unknown := sorted(set(shapes) - set(topology.inputs)):
+        raise InputError(f"no input is called {unknown[0]!r}; the inputs are {', '.join(map(repr, topology.inputs))}")
     for signature in topology.inputs.values():
         if not signature.is_fixed and signature.name not in shapes:
             raise InputError(f"input {signature} has an open shape; give it one: --shape {_example(signature)}")
@@ -95,7 +95,7 @@ def random_feeds(model: Model | Topology, shapes: Mapping[str, Shape], seed: int
     """Return an array an input: normal floats, small integers, coins for booleans.
 
     Raises:
-        InputError: The shape of an input is open.
+        InputError: The shape of an input is open, or *shapes* names none.
     """
     topology = model if isinstance(model, Topology) else model.topology
     check_shapes(topology, shapes)

@@ -19,7 +19,9 @@ from clgraph.graph.topology import Signature
 def picture_array(
     picture: Image.Image, signature: Signature, shape: Shape | None, options: PictureOptions
 ) -> tuple[Array, str]:
-    """Return *picture* as the array that an input wants, scaled to its size, and in words how.
+    """Return *picture* as the array that an input wants, and in words how.
+
+    It is scaled to the input's size, and repeated for a batch.
 
     Raises:
         InputError: The input is not one for pictures.
@@ -29,8 +31,6 @@ def picture_array(
     if layout is None or (wanted and len(wanted) != len(layout)):
         raise InputError(f"input {signature} is none that a picture fits; say which axes it has: --layout, --shape")
     sizes = dict(zip(layout, wanted or (None,) * len(layout), strict=True))
-    if sizes.get("n") not in (1, None) and isinstance(sizes["n"], int):
-        raise InputError(f"input {signature} takes {sizes['n']} pictures, not one; give them as a .npy file")
     width = sizes["w"] if isinstance(sizes["w"], int) else picture.width
     height = sizes["h"] if isinstance(sizes["h"], int) else picture.height
     grey = "c" not in layout or sizes["c"] == 1
@@ -51,6 +51,8 @@ def picture_array(
     array = values.transpose([*order, *(a for a in (0, 1, 2) if a not in order)])
     array = array.reshape([1 if a == "n" else values.shape[axes[a]] for a in layout])
     about = "grey" if grey else options.channels
+    count = sizes["n"] if isinstance(sizes.get("n"), int) else 1
+    array = np.concatenate([array] * count) if count > 1 else array
     how = (
         f"{picture.width}x{picture.height} as {about} {layout} {'x'.join(map(str, array.shape))} {dtype}, "
         f"(value - {_list(mean)}) / {_list(scale)}"

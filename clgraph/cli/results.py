@@ -24,23 +24,28 @@ def show_outputs(results: Mapping[str, Array]) -> None:
 
 
 def show_largest(results: Mapping[str, Array], count: int, labels: Sequence[str]) -> None:
-    """Print the *count* largest values along the last axis of each array, with their labels.
+    """Print the *count* largest values of each array [classes] or [batch][classes], with their labels.
+
+    Axes of one element do not count, and other arrays are left out.
 
     Raises:
-        InputError: No array has as many values as there are labels, or classes at all.
+        InputError: No array is of that kind, with as many classes as there are labels.
     """
     rows = []
     for name, array in results.items():
-        if array.ndim == 0 or array.shape[-1] < 2 or (labels and array.shape[-1] != len(labels)):
+        classes = array.reshape([size for size in array.shape if size != 1] or [1])
+        if classes.ndim > 2 or classes.shape[-1] < 2 or (labels and classes.shape[-1] != len(labels)):
             continue
-        flat = array.reshape(-1, array.shape[-1])
-        for i, values in enumerate(flat[:8]):
+        batch = classes.reshape(-1, classes.shape[-1])
+        for i, values in enumerate(batch):
             best = np.argsort(-values.astype(np.float64), kind="stable")[:count]
-            where = name if len(flat) == 1 else f"{name}[{i}]"
+            where = name if len(batch) == 1 else f"{name}[{i}]"
             rows += [(where, int(c), f"{values[c]:.6g}", labels[c] if labels else "") for c in best]
     if not rows:
-        wanted = f"has {len(labels)} values, as there are labels" if labels else "has several values to choose from"
-        raise InputError(f"no output {wanted}, along its last axis")
+        wanted = (
+            f"{len(labels)} classes, as there are labels" if labels else "classes: one value each, alone or in a batch"
+        )
+        raise InputError(f"no output has {wanted}")
     say()
     table(("output", "class", "value", "label"), rows)
 

@@ -49,6 +49,10 @@ def _compute(layer: Layer, arguments: list[Any], spend: Spend | None, run: RunBo
             primitive.execute(arguments, run) if isinstance(primitive, ControlFlow) else primitive.reference(*arguments)
         )
     layouts = [Layout.of(a) for a in arguments]
+    if (body := primitive.inline(layouts, arguments)) is not None:
+        feeds = dict(zip(body.inputs, arguments[len(arguments) - len(body.inputs) :], strict=True))
+        results = interpret(body, feeds, spend, run)
+        return tuple(results[name] for name, _ in body.outputs)
     bound = primitive.bind(layouts, arguments)
     kept = [layouts[i] for i in bound.keep]
     if spend is not None:

@@ -88,10 +88,10 @@ class Primitive(ABC):
         """Return the inputs whose values must be known when the shapes are bound; ``reads`` names them where it is."""
         return tuple(range(1, 1 + len(getattr(self, "reads", ()))))
 
-    def inline(self, values: Sequence[Array | None]) -> Topology | None:
-        """Return what stands for the primitive where that depends on *values* that are known now, as an If's condition.
+    def inline(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Topology | None:
+        """Return the layers that stand for the primitive now that layouts and some values are known; ``None``: itself.
 
-        The inputs of the topology are the primitive's last ones, its outputs the primitive's.
+        The inputs of the topology are the primitive's last ones, its outputs the primitive's. Raises as ``bind``.
         """
         return None
 
@@ -235,5 +235,12 @@ def onnx(op_type: str, *, since: Sequence[int], domain: str = "") -> Callable[[F
 
 
 def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the common shape of NumPy broadcasting; raises ``ValueError`` where there is none."""
-    return tuple(int(d) for d in np.broadcast_shapes(*shapes))
+    """Return the common shape of NumPy broadcasting, of any size; raises ``ValueError`` where there is none."""
+    rank = max(map(len, shapes), default=0)
+    made = []
+    for sizes in zip(*((1,) * (rank - len(shape)) + shape for shape in shapes), strict=True):
+        wide = {size for size in sizes if size != 1}
+        if len(wide) > 1:
+            raise ValueError(f"{' and '.join(str(list(shape)) for shape in shapes)} do not broadcast")
+        made.append(wide.pop() if wide else 1)
+    return tuple(made)

@@ -134,6 +134,10 @@ class Program:
 
     ``insert``, ``rewire``, ``erase`` and ``fuse`` are the only edits. ``insert`` and ``fuse`` inherit annotation,
     placement and provenance from the nodes that the result stands for, and refuse to merge different ones.
+
+    Attributes:
+        parts: How many equal parts of its inputs along the first axis a run computes one after another; the inputs and
+            outputs are those of one part. Inputs whose size does not change with them are the same for all.
     """
 
     def __init__(self, inputs: Iterable[Value], outputs: Iterable[tuple[str, Value]], nodes: Iterable[Node]) -> None:
@@ -141,6 +145,7 @@ class Program:
         self.inputs = list(inputs)
         self.outputs = list(outputs)
         self.stage = Stage.BUILT
+        self.parts = 1
         self.arenas: dict[str, Arena] = {}
         self.notes: dict[str, str] = {}
         self._nodes: list[Node] = []

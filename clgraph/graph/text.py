@@ -9,7 +9,7 @@ from clgraph.graph.program import Fused, Node, Program, Value
 
 def print_program(program: Program) -> str:
     """Return the program, one line an input, constant, node and output, in execution order."""
-    lines = [f"program {program.stage.name.lower()}"]
+    lines = [f"program {program.stage.name.lower()}" + (f" x{program.parts}" if program.parts > 1 else "")]
     lines += [f"  input {_value(v)}" for v in program.inputs]
     lines += [f"  const {_value(v)}" for v in program.constants]
     lines += [f"  {print_node(node)}" for node in program]
@@ -33,6 +33,7 @@ def program_json(program: Program) -> dict[str, Any]:
     """Return the program as plain data for a ``.json`` dump."""
     return {
         "stage": program.stage.name.lower(),
+        "parts": program.parts,
         "inputs": [_value_json(v) for v in program.inputs],
         "constants": [_value_json(v) for v in program.constants],
         "nodes": [_node_json(node) for node in program],

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -118,6 +118,40 @@ class Topology:
             raise ModelError(f"output {name!r} is {value or name!r}, which no input, constant or layer makes")
         self.outputs.append((name, value or name))
 
+    def with_shapes(self, shapes: Mapping[str, Sequence[Dimension]], *, anew: bool = False) -> Topology:
+        """Return the same layers and constants with other shapes of some inputs; a dimension may stay open.
+
+        Args:
+            anew: Sizes take the place of those that are declared; without, they fill what is open.
+
+        Raises:
+            InputError: *shapes* names no input, does not fit its axes or sizes, or has a negative size.
+        """
+        self._check_names(shapes)
+        inputs = dict(self.inputs)
+        for name, given in shapes.items():
+            declared, what = inputs[name].shape, f"input {name!r} has shape {_spell(inputs[name].shape)}"
+            try:
+                dims = tuple(d if d is None or isinstance(d, str) else operator.index(d) for d in given)
+            except TypeError as error:
+                raise InputError(f"input {name!r}: a shape is sizes, names and None, not {given!r}") from error
+            if any(isinstance(d, int) and d < 0 for d in dims):
+                raise InputError(f"input {name!r}: a size in {_spell(dims)} is negative; None leaves one open")
+            if declared is not None and len(dims) != len(declared):
+                raise InputError(f"{what}; {_spell(dims)} does not fit it: it has another number of axes")
+            if declared is not None and not anew:
+                dims = tuple(
+                    w if isinstance(w, int) and not isinstance(d, int) else d
+                    for d, w in zip(dims, declared, strict=True)
+                )
+                if any(isinstance(w, int) and w != d for d, w in zip(dims, declared, strict=True)):
+                    raise InputError(f"{what}; {_spell(dims)} does not fit it: Model.reshape replaces declared sizes")
+            inputs[name] = replace(inputs[name], shape=dims)
+        declared_outputs = (
+            {n: replace(s, shape=None) for n, s in self.declared.items()} if anew else dict(self.declared)
+        )
+        return replace(self, inputs=inputs, declared=declared_outputs, _made=set(self._made))
+
     def shape_of(self, name: str, shapes: Mapping[str, Sequence[int]]) -> Shape:
         """Return the bound shape of input *name*.
 
@@ -158,8 +192,7 @@ class Topology:
             ShapeError, UnsupportedError: A layer does not fit its inputs; the message names it.
         """
         shapes, known = shapes or {}, values or {}
-        if unknown := sorted({*shapes, *known} - set(self.inputs)):
-            raise InputError(f"no input is called {unknown[0]!r}; the inputs are {', '.join(map(repr, self.inputs))}")
+        self._check_names({*shapes, *known})
         inputs = [Value(n, Layout(_dtype(s), self.shape_of(n, shapes))) for n, s in self.inputs.items()]
         made = {v.name: v for v in inputs}
         made |= {n: Value(n, Layout.of(a), constant=a) for n, a in (self.constants | dict(known)).items()}
@@ -171,9 +204,14 @@ class Topology:
                 shapes_text = ", ".join(str(made[n].layout) for n in layer.inputs)
                 what = f"node {layer.name!r} ({layer.primitive}) on ({shapes_text}): {error}"
                 if isinstance(error, UnknownValueError):
-                    raise UnknownValueError(what, _deciding(made[error.value], nodes)) from error
+                    told = _deciding(made[error.value], nodes)
+                    raise UnknownValueError(what, told if set(told) <= set(self.inputs) else ()) from error
                 raise type(error)(what) from error
         return Program(inputs, [(name, made[source]) for name, source in self.outputs], nodes)
+
+    def _check_names(self, given: Iterable[str]) -> None:
+        if unknown := sorted(set(given) - set(self.inputs)):
+            raise InputError(f"no input is called {unknown[0]!r}; the inputs are {', '.join(map(repr, self.inputs))}")
 
     def _claim(self, name: str) -> None:
         if name in self._made:
@@ -184,12 +222,14 @@ class Topology:
 def _bind(layer: Layer, values: dict[str, Value]) -> list[Node]:
     """Enter the layer's results into *values*; return its node, or none when the results are known already."""
     sources = [values[n] for n in layer.inputs]
-    if (body := layer.primitive.inline([v.constant for v in sources])) is not None:
-        return _inline(layer, body, values)
-    layouts = [v.layout for v in sources]
+    layouts, constants = [v.layout for v in sources], [v.constant for v in sources]
     try:
-        bound = layer.primitive.bind(layouts, [v.constant for v in sources])
+        if (body := layer.primitive.inline(layouts, constants)) is not None:
+            return _inline(layer, body, values)
+        bound = layer.primitive.bind(layouts, constants)
     except UnknownValueError as error:
+        if error.value:
+            raise
         raise UnknownValueError(str(error), slot=error.slot, value=layer.inputs[error.slot]) from error
     kept = tuple(sources[i] for i in bound.keep)
     known = bound.primitive.evaluate([v.layout for v in kept], [v.constant for v in kept])
@@ -207,24 +247,30 @@ def _bind(layer: Layer, values: dict[str, Value]) -> list[Node]:
 
 
 def _inline(layer: Layer, body: Topology, values: dict[str, Value]) -> list[Node]:
-    """Bind the layers of *body* in place of *layer*, each named below it."""
+    """Bind the layers of *body* in place of *layer*: what makes its results takes their names, the others stand below.
+
+    What the body reads from around are its last inputs.
+    """
     names = dict(zip(body.inputs, layer.inputs[len(layer.inputs) - len(body.inputs) :], strict=True))
     for name, array in body.constants.items():
         names[name] = f"{layer.name}/{name}"
         values[names[name]] = Value(names[name], Layout.of(array), constant=array)
+    results = list(zip(layer.outputs, (name for _, name in body.outputs), strict=False))
+    wanted = {name: outer for outer, name in reversed(results)}
     nodes: list[Node] = []
     for inner in body.layers:
-        names.update((name, f"{layer.name}/{name}") for name in inner.outputs)
+        names.update((name, wanted.get(name, f"{layer.name}/{name}")) for name in inner.outputs)
+        last = bool(results) and results[0][1] in inner.outputs
         renamed = Layer(
-            f"{layer.name}/{inner.name}",
+            layer.name if last else f"{layer.name}/{inner.name}",
             inner.primitive,
             tuple(names[n] for n in inner.inputs),
             tuple(names[n] for n in inner.outputs),
-            tuple(dict.fromkeys((*layer.origin, *inner.origin))),
+            tuple(dict.fromkeys((*layer.origin, *inner.origin))) if inner.origin != (inner.name,) else layer.origin,
             inner.annotation or layer.annotation,
         )
         nodes += _bind(renamed, values)
-    for outer, (_, name) in zip(layer.outputs, body.outputs, strict=False):
+    for outer, name in results:
         values[outer] = values[names[name]]
     return nodes
 

@@ -16,8 +16,9 @@ from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program, Stage
 from clgraph.graph.subgraph import subgraphs
 from clgraph.network.host import Host
+from clgraph.network.parts import feeds_of_parts, in_turn
 from clgraph.network.places import Places
-from clgraph.network.profile import Profile, SubgraphUse
+from clgraph.network.profile import Profile, SubgraphUse, sum_of
 from clgraph.network.steps import Command, Segment, commands, join, ordered_steps
 from clgraph.network.tiles import TileExecutor
 from clgraph.network.timing import timed_steps
@@ -127,12 +128,14 @@ class Network:
             DeviceMemoryError: There is no memory left for a copy or a result.
         """
         with self._lock:
-            return self._run(feeds, self._steps, targets)
+            if self.program.parts == 1:
+                return self._run(feeds, self._steps, targets)
+            return in_turn(self.program, feeds, targets, lambda given, to: self._run(given, self._steps, to))
 
     def run_once(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Return the results of the only run: read-only, and where possible the network's memory itself.
 
-        Raises as :meth:`run`.
+        The feeds are those of one part, where the program has several. Raises as :meth:`run`.
         """
         with self._lock:
             results = self._run(feeds, self._steps, keep=False)
@@ -163,18 +166,21 @@ class Network:
         return self.engine is not None and self.engine.holds(memory)
 
     def profile(self, feeds: Mapping[str, Array]) -> Profile:
-        """Run once with the clock on every command. Raises as :meth:`run`."""
+        """Run once with the clock on every command, whose time is that in all parts. Raises as :meth:`run`."""
         with self._lock:
-            for engine in self._engines.values():
-                engine.check_process()
-            streams = {placement: engine.profiling_stream() for placement, engine in self._engines.items()}
-            clock = timed_steps(self._launches, streams, self._finish)
-            # The first run warms up, and tells with the second how long a cycle of the device's counters is.
-            self._run(feeds, clock.steps)
-            clock.start()
-            self._run(feeds, clock.steps)
-            total = time.perf_counter() - clock.begin
-            return Profile(tuple(clock.times()), total, self.transfers, self._subgraphs())
+            return sum_of([self._profile(given) for given in feeds_of_parts(self.program, feeds)])
+
+    def _profile(self, feeds: Mapping[str, Held]) -> Profile:
+        for engine in self._engines.values():
+            engine.check_process()
+        streams = {placement: engine.profiling_stream() for placement, engine in self._engines.items()}
+        clock = timed_steps(self._launches, streams, self._finish)
+        # The first run warms up, and tells with the second how long a cycle of the device's counters is.
+        self._run(feeds, clock.steps)
+        clock.start()
+        self._run(feeds, clock.steps)
+        total = time.perf_counter() - clock.begin
+        return Profile(tuple(clock.times()), total, self.transfers, self._subgraphs())
 
     def _subgraphs(self) -> tuple[SubgraphUse, ...]:
         return tuple(
@@ -183,7 +189,13 @@ class Network:
         )
 
     def watch(self, feeds: Mapping[str, Array], watcher: Watcher) -> dict[str, Array]:
-        """Run once, node by node, with *watcher* told what each reads and makes. Returns and raises as :meth:`run`."""
+        """Run once, node by node, with *watcher* told what each reads and makes. Returns and raises as :meth:`run`.
+
+        Raises:
+            InputError: The batch is computed in parts.
+        """
+        if (parts := self.program.parts) > 1:
+            raise InputError(f"the batch is computed in {parts} parts; compile with split_batch=0 to watch its nodes")
         streams = {placement: engine.stream for placement, engine in self._engines.items()}
         with self._lock:
             steps = watched_steps(self.program, self._commands, self._host, streams, watcher)

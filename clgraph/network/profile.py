@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -200,3 +200,15 @@ def device_seconds(times: Sequence[int]) -> tuple[float, float]:
     """Return the wait before the start and the duration, from (queued, start, end) in nanoseconds."""
     queued, start, end = times
     return (start - queued) * _NANO, (end - start) * _NANO
+
+
+def sum_of(profiles: Sequence[Profile]) -> Profile:
+    """Return the profile of runs of the same commands one after another: each command with its time in all of them."""
+    if len(profiles) == 1:
+        return profiles[0]
+    summed = ("seconds", "nbytes", "flops", "tickets", "idle")
+    commands = tuple(
+        replace(each[0], **{name: sum(getattr(c, name) for c in each) for name in summed})
+        for each in zip(*(p.commands for p in profiles), strict=True)
+    )
+    return replace(profiles[-1], commands=commands, total=sum(p.total for p in profiles))

@@ -8,15 +8,23 @@ from typing import Any
 import numpy as np
 
 from clgraph.core.layout import Layout
-from clgraph.errors import ProgramError
+from clgraph.errors import DeviceMemoryError, ProgramError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Value
 from clgraph.runtime.memory import aligned
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Return a new C-contiguous array whose first byte is aligned."""
-    return aligned(math.prod(shape) * dtype.itemsize).view(dtype).reshape(shape)
+    """Return a new C-contiguous array whose first byte is aligned.
+
+    Raises:
+        DeviceMemoryError: The host has no memory left for it.
+    """
+    nbytes = math.prod(shape) * dtype.itemsize
+    try:
+        return aligned(nbytes).view(dtype).reshape(shape)
+    except MemoryError as error:
+        raise DeviceMemoryError(f"the host has no {nbytes} bytes left for an array {dtype} {list(shape)}") from error
 
 
 def gather(memory: Array, layout: Layout) -> Array:

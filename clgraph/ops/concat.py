@@ -56,9 +56,11 @@ def import_concat(node: OnnxNode) -> Primitive:
     return Concat(node.attribute("axis", 1))
 
 
-@implements(Concat, name="concat.ref", serves=Serves(dtypes=frozenset(DType)), general=True)
+@implements(Concat, name="concat.ref", serves=Serves(dtypes=frozenset(DType), formats=True), general=True)
 class ConcatRef(General[Concat]):
     """A copy of each input to its place."""
+
+    orders = True
 
     @classmethod
     def plan(cls, q: Query[Concat]) -> Plan:

@@ -66,6 +66,10 @@ class ConvTranspose(Primitive):
         if self.output_shape or same:
             full = replace(bound, pads=((0, 0),) * rank).sizes(spatial, kernel)
             cut = [max(f - w, 0) for f, w in zip(full, wanted, strict=True)]
+            missing = (max(w - f, 0) for f, w in zip(full, wanted, strict=True))
+            bound = replace(
+                bound, output_padding=tuple(p + m for p, m in zip(bound.output_padding, missing, strict=True))
+            )
             upper = self.auto_pad == "SAME_UPPER"
             bound = replace(bound, pads=tuple((c // 2, c - c // 2) if upper else (c - c // 2, c // 2) for c in cut))
         return Bound(bound, tuple(range(len(inputs))))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from itertools import product
 from math import prod
 
+from clgraph.core.format import channels_last
 from clgraph.ops.convolution import Convolution, bias_numbers
 from clgraph.ops.matmul_gpu import SIDE, TILE, efficiency, refusal
 from clgraph.selector.general import FLOATS, General, View, float_jit, post_arguments, post_views, table
-from clgraph.selector.implementation import Serves, implements, roofline
+from clgraph.selector.implementation import Formats, Serves, implements, roofline
 from clgraph.selector.plan import Launch, Plan, Table
 from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import Query
@@ -17,9 +18,19 @@ FEWEST = 8
 """Outputs of a group below which most of a tile would be empty."""
 
 
-@implements(Convolution, name="convolution.gpu_tiled", serves=Serves(dtypes=FLOATS, fuses=FUSABLE))
+@implements(Convolution, name="convolution.gpu_tiled", serves=Serves(dtypes=FLOATS, fuses=FUSABLE, formats=True))
 class ConvolutionGpuTiled(General[Convolution]):
     """Groups of 16 x 16 work-items make 64 outputs of 64 pixels, 16 sums each; any number of spatial axes."""
+
+    @classmethod
+    def formats(cls, q: Query[Convolution]) -> tuple[Formats, ...]:
+        """Propose plain tensors and, on a GPU, byxf for the input, the result or both."""
+        (plain,), (y,) = super().formats(q), q.outputs
+        if q.device.kind != "gpu" or y.rank > 5:
+            return (plain,)
+        last, rest = channels_last(y.rank), plain.inputs[1:]
+        ours = plain.outputs[0]
+        return (plain, *(Formats((a, *rest), (b,)) for a, b in ((ours, last), (last, ours), (last, last))))
 
     @classmethod
     def further_limits(cls, q: Query[Convolution]) -> str | None:

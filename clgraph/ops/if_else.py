@@ -12,7 +12,7 @@ from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import known
 from clgraph.graph.interpret import ControlFlow, RunBody
-from clgraph.graph.primitive import Array, Bound, OnnxNode, onnx, primitive
+from clgraph.graph.primitive import Array, OnnxNode, onnx, primitive
 from clgraph.graph.topology import Topology
 
 
@@ -35,12 +35,8 @@ class IfElse(ControlFlow):
     def bodies(self) -> Mapping[str, Topology]:
         return {"then": self.then, "else": self.other}
 
-    def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
-        known(values, 0, "condition")
-        return Bound(self, tuple(range(len(inputs))))
-
-    def inline(self, values: Sequence[Array | None]) -> Topology | None:
-        return None if values[0] is None else self._chosen(values[0])
+    def inline(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Topology:
+        return self._chosen(known(values, 0, "condition"))
 
     def execute(self, inputs: Sequence[Any], run: RunBody) -> tuple[Array, ...]:
         body = self._chosen(inputs[0])

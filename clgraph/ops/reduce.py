@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from clgraph.core.format import channels_last
 from clgraph.core.layout import Layout, Shape
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import ints, positive_axes, present, read_values
@@ -26,7 +27,7 @@ from clgraph.selector.general import (
     space,
     table,
 )
-from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.implementation import Formats, Serves, implements
 from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Plan
 from clgraph.selector.post import FUSABLE
@@ -185,9 +186,20 @@ def _space(q: Query[Reduce]) -> Space:
     return space(x.shape, views, [kept, axes])
 
 
-@implements(Reduce, name="reduce.ref", serves=Serves(dtypes=FLOATS, fuses=FUSABLE), general=True)
+@implements(Reduce, name="reduce.ref", serves=Serves(dtypes=FLOATS, fuses=FUSABLE, formats=True), general=True)
 class ReduceRef(General[Reduce]):
     """One work-item a result, any rank, any axes."""
+
+    orders = True
+
+    @classmethod
+    def formats(cls, q: Query[Reduce]) -> tuple[Formats, ...]:
+        """Propose plain tensors and, on a GPU, an input in byxf with the result plain or in byxf."""
+        x = q.inputs[0]
+        if q.device.kind != "gpu" or not 3 <= x.rank <= 5:
+            return super().formats(q)
+        (plain, *rest), last = super().formats(q), channels_last(x.rank)
+        return (plain, Formats((last, *plain.inputs[1:]), plain.outputs), *rest)
 
     @classmethod
     def plan(cls, q: Query[Reduce]) -> Plan:

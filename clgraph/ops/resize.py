@@ -221,23 +221,27 @@ def import_upsample(node: OnnxNode) -> Primitive:
     return Resize(mode, "asymmetric", "floor", scales=scales, reads=present(("scales",), node.inputs))
 
 
-@implements(Resize, name="resize.ref", serves=Serves(dtypes=FLOATS, fuses=FUSABLE), general=True)
+@implements(Resize, name="resize.ref", serves=Serves(dtypes=FLOATS, fuses=FUSABLE, formats=True), general=True)
 class ResizeRef(General[Resize]):
     """One work-item an element, any rank, any mode: the taps of each axis are a table."""
+
+    orders = True
 
     @classmethod
     def plan(cls, q: Query[Resize]) -> Plan:
         x, (y,) = q.inputs[0], q.outputs
         places: list[int] = []
         taps: list[int] = []
-        for axis, size in enumerate(x.shape):
-            found = q.primitive.taps(axis, size)
+        order = y.format.order
+        for axis in order:
+            found = q.primitive.taps(axis, x.shape[axis])
             most = max(map(len, found), default=1)
             places += [len(taps), most]
             for row in found:
                 padded = (*row, *[(0, 0.0)] * (most - len(row)))
                 taps += [v for at, weight in padded for v in (at, bits(weight))]
-        numbers = table(y.shape, View.of(y), View.of(x), places)
-        posts = post_arguments(q, post_views(q), y.rank)
+        sizes = [y.shape[axis] for axis in order]
+        numbers = table(sizes, View.of(y).along(order), View.of(x).along(order), places)
+        posts = post_arguments(q, [view.along(order) for view in post_views(q)], y.rank)
         arguments = ("in0", "out0", numbers, Table(tuple(taps) or (0,)), *posts)
         return Plan((launch("resize/resize_ref", float_jit(y.dtype, y.rank), y.count, *arguments),))

@@ -69,7 +69,7 @@ def import_depth_to_space(node: OnnxNode) -> Primitive:
 
 @onnx("SpaceToDepth", since=(1, 13, 28))
 def import_space_to_depth(node: OnnxNode) -> Primitive:
-    return Shuffle(node.attribute("blocksize", 1), to_depth=True)
+    return Shuffle(node.attribute("blocksize", 1), True, node.attribute("mode", "DCR") == "CRD")
 
 
 @implements(Shuffle, name="shuffle.ref", serves=Serves(dtypes=frozenset(DType)), general=True)

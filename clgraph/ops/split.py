@@ -70,9 +70,11 @@ def import_split(node: OnnxNode) -> Primitive:
     )
 
 
-@implements(Split, name="split.ref", serves=Serves(dtypes=frozenset(DType)), general=True)
+@implements(Split, name="split.ref", serves=Serves(dtypes=frozenset(DType), formats=True), general=True)
 class SplitRef(General[Split]):
     """A copy of each part."""
+
+    orders = True
 
     @classmethod
     def plan(cls, q: Query[Split]) -> Plan:

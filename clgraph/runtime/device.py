@@ -97,9 +97,9 @@ def find_device(text: str = "auto") -> Device:
         exact = [d for d in there if wanted in (d.info.name, d.info.name.partition(":")[0])]
         found = exact or [d for d in there if wanted and wanted in d.label.lower()]
     if not found:
-        listing = "".join(f"\n  {i}: {d}" for i, d in enumerate(there))
-        hint = "" if len(there) > 1 else "\nNo OpenCL driver was found; pip install pocl-binary-distribution==3.0"
-        raise DeviceError(f"no device is called {text!r}; there are:{listing}{hint}")
+        listing = ", ".join(f"{i}: {d}" for i, d in enumerate(there))
+        hint = "" if len(there) > 1 else "; no OpenCL driver was found: pip install pocl-binary-distribution==3.0"
+        raise DeviceError(f"no device is called {text!r}; there are {listing}{hint}")
     return found[0]
 
 

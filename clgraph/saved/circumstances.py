@@ -29,6 +29,7 @@ _OPTIONS = (
     "deny_kernels",
     "force_kernels",
     "winograd",
+    "split_batch",
     "out_of_order",
     "placement",
     "placement_fallback",

@@ -66,6 +66,7 @@ def encode_program(program: Program, add: Callable[[Array], Json]) -> Json:
         "inputs": [values[v] for v in program.inputs],
         "outputs": [[name, values[v]] for name, v in program.outputs],
         "arenas": {placement: list(astuple(arena)) for placement, arena in program.arenas.items()},
+        "parts": program.parts,
         "notes": dict(program.notes),
     }
 
@@ -88,7 +89,7 @@ def decode_program(
             [values[i] for i in data["inputs"]], [(name, values[i]) for name, i in data["outputs"]], nodes
         )
         program.arenas = {placement: Arena(*sizes) for placement, sizes in data["arenas"].items()}
-        program.notes = dict(data["notes"])
+        program.parts, program.notes = int(data["parts"]), dict(data["notes"])
     program.stage = Stage.PLANNED
     return program
 

@@ -17,8 +17,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.format import channels_last
 from clgraph.core.layout import Layout, Shape
-from clgraph.selector.implementation import Implementation, P, roofline
+from clgraph.selector.implementation import Formats, Implementation, P, roofline
 from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Argument, Launch, Table
 from clgraph.selector.post import post_codes
@@ -50,6 +51,10 @@ class View:
         missing = len(shape) - layout.rank
         rows = zip(layout.shape, layout.all_pitches, shape[missing:], strict=True)
         return View(layout.origin, (0,) * missing + tuple(0 if d == 1 and n != 1 else p for d, p, n in rows))
+
+    def along(self, axes: Sequence[int]) -> View:
+        """Return the same view with its axes in another order."""
+        return View(self.origin, tuple(self.pitches[a] for a in axes))
 
     def ints(self) -> tuple[int, ...]:
         """Return the view as a kernel reads it."""
@@ -175,7 +180,8 @@ def table(*parts: Sequence[int] | View | int) -> Table:
 
 def move(layout: Layout, source: tuple[str, View], target: tuple[str, View], dims: Shape) -> Launch:
     """Return the launch that copies elements of *layout*'s type from view to view, each with its tensor's role."""
-    s = space(dims, [target[1], source[1]])
+    in_memory = sorted(range(len(dims)), key=lambda axis: -target[1].pitches[axis])
+    s = space(dims, [target[1], source[1]], [in_memory])
     jit = bits_jit(layout.dtype.itemsize, len(s.dims))
     return launch("move/move_ref", jit, s.counts[0], source[0], target[0], table(s.dims, *s.views))
 
@@ -185,9 +191,22 @@ class General(Implementation[P]):
 
     Attributes:
         blocked: Whether it reads and writes blocked formats.
+        orders: Whether it reads and writes the axes in any order, with ``Serves.formats``; GPUs are then offered byxf,
+            in which their convolutions run.
     """
 
     blocked: ClassVar[bool] = False
+    orders: ClassVar[bool] = False
+
+    @classmethod
+    def formats(cls, q: Query[P]) -> tuple[Formats, ...]:
+        """Propose plain tensors and, on a GPU, all of the result's rank in byxf."""
+        plain, (y, *_) = super().formats(q), q.outputs
+        if not cls.orders or q.device.kind != "gpu" or not 3 <= y.rank <= 5:
+            return plain
+        last = channels_last(y.rank)
+        inputs = tuple(last if x.rank == y.rank else None for x in q.inputs)
+        return (*plain, Formats(inputs, tuple(last for _ in q.outputs)))
 
     @classmethod
     def limits(cls, q: Query[P]) -> str | None:

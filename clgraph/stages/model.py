@@ -127,11 +127,16 @@ class StagedModel(Model):
         """Return a model with memory and a queue of its own; raises as :meth:`Model.clone`."""
         self._check_open()
         with self._lock:
-            twin = StagedModel(
-                self.topology, self.device, self._specialisations.specialise, strict=self._strict, dry=self._dry
-            )
+            twin = self._of(self.topology)
             twin._runner.take_over(self._runner)
         return twin
+
+    def _of(self, topology: Topology) -> StagedModel:
+        specialise = self._specialisations.specialise
+        return StagedModel(topology, self.device, specialise, strict=self._strict, dry=self._dry)
+
+    def _prepare_what_is_known(self) -> None:
+        self.compile_front()
 
     def close(self) -> None:
         """Give back the memory of all stages; as :meth:`Model.close`."""

@@ -1,0 +1,28 @@
+"""A tensor as the element type of another: ONNX's CastLike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from clgraph.graph.composite import Composite, Composition
+from clgraph.graph.primitive import OnnxNode, Primitive, onnx, primitive
+from clgraph.ops.reorder import Reorder
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class CastLike(Composite):
+    """``y`` is input 0 as the element type of input 1: a :class:`Reorder`."""
+
+    kind: ClassVar[str] = "cast_like"
+
+    def compose(self, c: Composition) -> Sequence[str]:
+        x, like = c.inputs
+        return (c.add(Reorder(c.layout(like).dtype), x),)
+
+
+@onnx("CastLike", since=(15, 19, 21, 23, 24, 25))
+def import_cast_like(node: OnnxNode) -> Primitive:
+    return CastLike()

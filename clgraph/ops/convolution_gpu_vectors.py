@@ -1,0 +1,148 @@
+"""Convolutions for GPUs on channels in vectors: an implicit matrix product, and one for each channel by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import product
+from math import prod
+
+from clgraph.core.format import Format
+from clgraph.core.layout import Layout
+from clgraph.graph.primitive import Primitive
+from clgraph.ops.convolution import Convolution, bias_numbers
+from clgraph.ops.gpu_tiles import SIDE, Tile, best_tile, tile_refusal
+from clgraph.ops.gpu_vectors import (
+    LANES,
+    VECTORS,
+    WIDE_RANK,
+    is_vector_format,
+    lies_in_vectors,
+    vector_formats,
+    vector_jit,
+    wide,
+    wide_view,
+)
+from clgraph.selector.general import General, launch, post_arguments, table
+from clgraph.selector.implementation import Formats, implements, roofline
+from clgraph.selector.plan import Argument, Launch, Plan, Table
+from clgraph.selector.query import Query
+
+
+class _Vectors(General[Convolution]):
+    """What the two have in common: one or two spatial axes, all tensors in one format of channels in vectors."""
+
+    blocked = True
+
+    @classmethod
+    def further_limits(cls, q: Query[Convolution]) -> str | None:
+        x, w, (y,) = q.own[0], q.own[1], q.outputs
+        if x.rank > 4:
+            return "has one or two spatial axes"
+        if 1 not in q.constant:
+            return "wants constant weights"
+        if not is_vector_format(x) or x.format != y.format:
+            return "wants channels in vectors, of input and result alike"
+        if odd := [v for v in q.inputs[q.arity :] if v.format.blocks and v.format != y.format]:
+            return f"reads {odd[0].format} only where it is the result's format"
+        return lies_in_vectors(x) or lies_in_vectors(y) or cls.group_limits(q.primitive, w)
+
+    @classmethod
+    def group_limits(cls, f: Convolution, w: Layout) -> str | None:
+        """Refuse groups that it does not serve."""
+        raise NotImplementedError
+
+    @classmethod
+    def formats(cls, q: Query[Convolution]) -> tuple[Formats, ...]:
+        (y,) = q.outputs
+        operands = [v.rank == y.rank and v.shape[1] == y.shape[1] for v in q.inputs[q.arity :]]
+        rest: tuple[None, ...] = (None,) * (q.arity - 1)
+        return tuple(
+            Formats((f, *rest, *(f if alike else None for alike in operands)), (f,)) for f in vector_formats(y.rank)
+        )
+
+    @classmethod
+    def weights(cls, q: Query[Convolution]) -> Mapping[int, Format | Primitive]:
+        return {1: Format((*range(2, q.own[1].rank), 1, 0))}
+
+
+@implements(Convolution, name="convolution.gpu_vectors", serves=VECTORS)
+class ConvolutionGpuVectors(_Vectors):
+    """Groups of 16 x 16 work-items make 64 or 128 pixels of 64 or 128 outputs; byxf and b_fs_yx_fsv4."""
+
+    @classmethod
+    def group_limits(cls, f: Convolution, w: Layout) -> str | None:
+        if w.shape[1] % LANES or w.shape[0] // f.groups % LANES:
+            return f"wants multiples of {LANES} inputs and outputs a group"
+        return None
+
+    @classmethod
+    def further_limits(cls, q: Query[Convolution]) -> str | None:
+        return super().further_limits(q) or tile_refusal(q.device)
+
+    @classmethod
+    def cost(cls, q: Query[Convolution]) -> float:
+        return max(roofline(q, 1.0, 0.6), q.device.launch_seconds + _tile(q).seconds)
+
+    @classmethod
+    def plan(cls, q: Query[Convolution]) -> Plan:
+        (y,), w, f, tile = q.outputs, q.own[1], q.primitive, _tile(q)
+        outputs, (height, width) = w.shape[0] // f.groups, wide(y.shape[2:], 1)
+        sizes = [w.shape[1], outputs, prod(w.shape[2:]), y.shape[0], height, width]
+        rows, columns = tile.sizes
+        pixels = y.shape[0] * height * width
+        grid = (-(-outputs // columns) * SIDE, -(-pixels // rows) * SIDE, f.groups)
+        numbers = table(wide_view(y, y.shape), wide_view(q.own[0], q.own[0].shape), sizes, *_rest(q))
+        entry = "convolution_gpu_vectors"
+        jit = tile.jit(vector_jit(y.dtype, WIDE_RANK))
+        step = Launch(f"convolution/{entry}.cl", entry, jit, grid, (SIDE, SIDE, 1), _arguments(q, numbers))
+        return Plan((step,))
+
+
+@implements(Convolution, name="convolution.gpu_depthwise", serves=VECTORS)
+class ConvolutionGpuDepthwise(_Vectors):
+    """Four channels of a pixel a work-item; byxf and b_fs_yx_fsv4."""
+
+    @classmethod
+    def group_limits(cls, f: Convolution, w: Layout) -> str | None:
+        return None if w.shape[0] == f.groups and w.shape[1] == 1 else "wants one input and one output a group"
+
+    @classmethod
+    def cost(cls, q: Query[Convolution]) -> float:
+        return roofline(q, 0.2, 0.6)
+
+    @classmethod
+    def plan(cls, q: Query[Convolution]) -> Plan:
+        (y,), w = q.outputs, q.own[1]
+        dims = (y.shape[0], *wide(y.shape[2:], 1), y.shape[1] // LANES, 1)
+        numbers = table(
+            dims, wide_view(y, y.shape), wide_view(q.own[0], q.own[0].shape), [y.shape[1], prod(w.shape[2:])], *_rest(q)
+        )
+        jit = vector_jit(y.dtype, WIDE_RANK)
+        return Plan((launch("convolution/depthwise_gpu_vectors", jit, prod(dims), *_arguments(q, numbers)),))
+
+
+def _tile(q: Query[Convolution]) -> Tile:
+    (y,), w, groups = q.outputs, q.own[1], q.primitive.groups
+    pixels = y.shape[0] * prod(y.shape[2:])
+    return best_tile(q.device, pixels, w.shape[0] // groups, prod(w.shape[1:]), groups)
+
+
+def _rest(q: Query[Convolution]) -> list[tuple[int, ...]]:
+    """Return height and width of x, strides, pads before, offset and pitch of the bias."""
+    f = q.primitive
+    before = tuple(b for b, _ in f.pads)
+    bias = bias_numbers(q.own[2] if q.arity > 2 else None)
+    return [wide(q.own[0].shape[2:], 1), wide(f.strides, 1), wide(before, 0), bias]
+
+
+def _arguments(q: Query[Convolution], numbers: Table) -> tuple[Argument, ...]:
+    """Return the tensors, the tables and the post-operations."""
+    (y,), x, f = q.outputs, wide_view(q.own[0], q.own[0].shape), q.primitive
+    taps: list[int] = []
+    for tap in product(*map(range, q.own[1].shape[2:])):
+        down, right = wide(tuple(k * d for k, d in zip(tap, f.dilations, strict=True)), 0)
+        taps += [down * x.pitches[1] + right * x.pitches[2], down, right]
+    operands = (q.inputs[p.operands[0]] for p in q.post if p.operands)
+    views = [wide_view(operand, y.shape) for operand in operands]
+    bias = "in2" if q.arity > 2 else "null"
+    return ("in0", "in1", bias, "out0", numbers, Table(tuple(taps)), *post_arguments(q, views, WIDE_RANK))

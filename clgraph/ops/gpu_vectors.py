@@ -1,0 +1,131 @@
+"""What GPU kernels share that read and write vectors of four elements: formats, views, limits.
+
+Vectors lie along the channels of byxf and b_fs_yx_fsv4, which one kernel serves with other pitches, and along the last
+axis of a plain tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from clgraph.core.dtype import DType
+from clgraph.core.format import Format, channels_last, feature_blocked
+from clgraph.core.layout import Layout, Shape
+from clgraph.selector.general import FLOATS, Space, View, float_jit, space
+from clgraph.selector.implementation import Formats, Serves
+from clgraph.selector.jit import Jit
+from clgraph.selector.post import FUSABLE
+from clgraph.selector.query import Query
+
+LANES = 4
+"""Elements of a vector."""
+WIDE_RANK = 5
+"""Axes that kernels with windows count: image, y, x, block of channels, channel."""
+VECTORS = Serves(dtypes=FLOATS, kinds=frozenset({"gpu"}), formats=True, fuses=FUSABLE)
+
+
+def vector_formats(rank: int) -> tuple[Format, ...]:
+    """Return the formats of *rank* axes whose channels lie in vectors: byxf and b_fs_yx_fsv4 for four."""
+    return (channels_last(rank), feature_blocked(rank, LANES)) if 3 <= rank <= 5 else ()
+
+
+def is_vector_format(layout: Layout) -> bool:
+    """Whether the channels of *layout* lie in vectors."""
+    return layout.format in vector_formats(layout.rank)
+
+
+def same_format(q: Query[Any], formats: Sequence[Format]) -> tuple[Formats, ...]:
+    """Propose each of *formats* for the result and for every input with as many channels; the others stay."""
+    (y,) = q.outputs
+    alike = [x.rank == y.rank and x.shape[1:2] == y.shape[1:2] for x in q.inputs]
+    return tuple(Formats(tuple(f if a else None for a in alike), (f,)) for f in formats)
+
+
+def vector_view(layout: Layout, shape: Shape, *, channels: bool) -> View:
+    """Return the view of *layout*, broadcast to *shape*, on the axes that a kernel counts.
+
+    Args:
+        channels: The axes are batch, spatial axes, blocks of four channels, channels of a block; else those of *shape*.
+    """
+    missing = len(shape) - layout.rank
+    own = [
+        (0, 0) if d == 1 and n != 1 else (p, i)
+        for d, p, i, n in zip(layout.shape, layout.all_pitches, layout.inner_pitches, shape[missing:], strict=True)
+    ]
+    pitches = [(0, 0)] * missing + own
+    if not channels:
+        return View(layout.origin, tuple(p for p, _ in pitches))
+    outer, inner = pitches[1]
+    blocks, lane = (outer, inner) if inner else (LANES * outer, outer)
+    return View(layout.origin, (pitches[0][0], *(p for p, _ in pitches[2:]), blocks, lane))
+
+
+def wide(sizes: Sequence[int], missing: int) -> tuple[int, int]:
+    """Return what belongs to y and x, for one or two spatial axes; of a single one it is x, *missing* that of y."""
+    return (sizes[0], sizes[1]) if len(sizes) > 1 else (missing, sizes[0])
+
+
+def wide_view(layout: Layout, shape: Shape) -> View:
+    """Return the view of *layout*, broadcast to *shape*, on image, y, x, block of channels and channel."""
+    view = vector_view(layout, shape, channels=True)
+    pitches = view.pitches
+    return view if len(pitches) == WIDE_RANK else View(view.origin, (pitches[0], 0, *pitches[1:]))
+
+
+def vector_space(q: Query[Any], slots: Sequence[int]) -> tuple[tuple[int, ...], tuple[View, ...]]:
+    """Return the dims to count, the last in vectors, and the views of the result, of inputs *slots*, of operands."""
+    s = _space(q, slots)
+    return (*s.dims[:-1], s.dims[-1] // LANES), s.views
+
+
+def _space(q: Query[Any], slots: Sequence[int]) -> Space:
+    (y,) = q.outputs
+    channels = is_vector_format(y)
+    dims = (y.shape[0], *y.shape[2:], y.shape[1] // LANES, LANES) if channels else y.shape
+    read = [q.inputs[s] for s in slots] + [q.inputs[f.operands[0]] for f in q.post if f.operands]
+    return space(dims, [vector_view(x, y.shape, channels=channels) for x in (y, *read)])
+
+
+def vector_refusal(q: Query[Any], slots: Sequence[int]) -> str | None:
+    """Say why the result does not lie in whole vectors, or an input cannot be read beside it."""
+    (y,) = q.outputs
+    if not y.format.is_plain and (reason := lies_in_vectors(y)) is not None:
+        return reason
+    if odd := [x for x in q.inputs if x.format.blocks and x.format != y.format]:
+        return f"reads {odd[0].format} only where it is the result's format"
+    s = _space(q, slots)
+    *pitches, along = s.views[0].pitches
+    if along != 1 or s.dims[-1] % LANES or any(p % LANES for p in (s.views[0].origin, *pitches)):
+        return "wants whole vectors along the last axis of the result"
+    return None
+
+
+def lies_in_vectors(layout: Layout) -> str | None:
+    """Say why *layout* cannot be read and written in whole vectors, or return ``None``."""
+    inner = layout.rank - 1
+    if is_vector_format(layout):
+        inner = 1
+        if layout.shape[1] % LANES:
+            return f"wants a multiple of {LANES} channels, not {layout.shape[1]}"
+    elif not layout.format.is_plain or not layout.rank:
+        return f"serves plain formats and those of channels in vectors, not {layout.format}"
+    pitches = list(layout.all_pitches)
+    along = pitches.pop(inner) if not layout.format.blocks else 1
+    if along != 1 or layout.origin % LANES or any(p % LANES for p in pitches):
+        return "wants rows that start at multiples of four elements"
+    return None
+
+
+def vector_jit(dtype: DType, rank: int) -> Jit:
+    """Return the preamble of a kernel that computes in float4 on F32 or F16 tensors."""
+    jit = float_jit(dtype, rank)
+    if dtype != DType.F16:
+        return jit
+    return jit.define(
+        **{
+            "LOAD4(p, i)": "vloada_half4(0, (p) + (i))",
+            "LOAD4_LOOSE(p, i)": "vload_half4(0, (p) + (i))",
+            "STORE4(p, i, v)": "vstorea_half4_rte(v, 0, (p) + (i))",
+        }
+    )

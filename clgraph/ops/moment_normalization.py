@@ -1,0 +1,115 @@
+"""Normalisation by moments: ONNX's RMSNormalization, GroupNormalization and MeanVarianceNormalization."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.errors import ShapeError
+from clgraph.graph.attributes import positive_axis
+from clgraph.graph.composite import Composite, Composition
+from clgraph.graph.primitive import OnnxNode, Primitive, onnx, primitive
+from clgraph.ops.activation import Activation
+from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.layer_normalization import LayerNormalization
+from clgraph.ops.reduce import Reduce
+from clgraph.ops.reorder import Reorder
+from clgraph.ops.reshape import Reshape
+
+
+def in_float32(c: Composition, x: str) -> str:
+    """Return *x*, a half as a float."""
+    return c.add(Reorder(DType.F32), x) if c.layout(x).dtype == DType.F16 else x
+
+
+def in_type_of(c: Composition, y: str, like: str) -> str:
+    """Return *y* as the element type of *like*."""
+    dtype = c.layout(like).dtype
+    return y if c.layout(y).dtype == dtype else c.add(Reorder(dtype), y)
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class RMSNormalization(Composite):
+    """``y = x / sqrt(mean(x²) + epsilon) * scale`` over *axis* and those behind it (Zhang and Sennrich 2019)."""
+
+    axis: int = -1
+    epsilon: float = 1e-5
+
+    kind: ClassVar[str] = "rms_normalization"
+
+    def compose(self, c: Composition) -> Sequence[str]:
+        x, scale = c.inputs
+        rank = c.layout(x).rank
+        exact = in_float32(c, x)
+        axes = tuple(range(positive_axis(self.axis, rank), rank))
+        mean = c.add(Reduce("mean", axes), c.add(Activation("square"), exact))
+        deviation = c.add(Activation("sqrt"), c.add(Activation("linear", 1.0, self.epsilon), mean))
+        return (c.add(Eltwise("mul"), in_type_of(c, c.add(Eltwise("div"), exact, deviation), x), scale),)
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class GroupNormalization(Composite):
+    """Each of *groups* of channels of x ``[N, C, ...]`` less its mean by its deviation, by scale and bias.
+
+    Inputs: x, scale and bias ``[C]``, or ``[groups]`` where *by_group*.
+    """
+
+    groups: int
+    epsilon: float = 1e-5
+    by_group: bool = False
+
+    kind: ClassVar[str] = "group_normalization"
+
+    def compose(self, c: Composition) -> Sequence[str]:
+        x, scale, bias = c.inputs
+        shape = c.layout(x).shape
+        if len(shape) < 2 or self.groups < 1 or shape[1] % self.groups:
+            raise ShapeError(f"{list(shape)} has no {self.groups} groups of channels")
+        size = prod(shape[1:]) // self.groups
+        exact = c.add(Reshape((shape[0], self.groups, size), zero_is_zero=True), in_float32(c, x))
+        one = c.constant(np.ones(1, c.layout(exact).dtype.numpy))
+        y = in_type_of(c, c.add(LayerNormalization(-1, self.epsilon), exact, one), x)
+        channels = self.groups if self.by_group else shape[1]
+        y = c.add(Reshape((shape[0], channels, prod(shape[1:]) // channels), zero_is_zero=True), y)
+        factor, shift = (c.add(Reshape((channels, 1)), v) for v in (scale, bias))
+        y = c.add(Eltwise("add"), c.add(Eltwise("mul"), y, factor), shift)
+        return (c.add(Reshape(shape, zero_is_zero=True), y),)
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class MeanVarianceNormalization(Composite):
+    """``y = (x - mean) / (deviation + 1e-9)`` over *axes*."""
+
+    axes: tuple[int, ...] = (0, 2, 3)
+
+    kind: ClassVar[str] = "mean_variance_normalization"
+
+    def compose(self, c: Composition) -> Sequence[str]:
+        (x,) = c.inputs
+        centred = c.add(Eltwise("sub"), x, c.add(Reduce("mean", self.axes), x))
+        variance = c.add(Reduce("mean", self.axes), c.add(Activation("square"), centred))
+        deviation = c.add(Activation("linear", 1.0, 1e-9), c.add(Activation("sqrt"), variance))
+        return (c.add(Eltwise("div"), centred, deviation),)
+
+
+@onnx("RMSNormalization", since=(23,))
+def import_rms_normalization(node: OnnxNode) -> Primitive:
+    return RMSNormalization(node.attribute("axis", -1), node.attribute("epsilon", 1e-5))
+
+
+@onnx("GroupNormalization", since=(18, 21))
+def import_group_normalization(node: OnnxNode) -> Primitive:
+    return GroupNormalization(node.attribute("num_groups", 1), node.attribute("epsilon", 1e-5), node.since == 18)
+
+
+@onnx("MeanVarianceNormalization", since=(9, 13))
+def import_mean_variance_normalization(node: OnnxNode) -> Primitive:
+    return MeanVarianceNormalization(tuple(node.attribute("axes", (0, 2, 3))))

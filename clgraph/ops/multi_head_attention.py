@@ -1,0 +1,200 @@
+"""Attention of several heads with masks and a cache: ONNX's Attention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from math import sqrt
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.errors import ShapeError
+from clgraph.graph.composite import Composite, Composition
+from clgraph.graph.primitive import Array, OnnxNode, onnx, primitive
+from clgraph.ops.activation import Activation
+from clgraph.ops.concat import Concat
+from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.expand import Expand
+from clgraph.ops.matmul import MatMul
+from clgraph.ops.pad import Pad
+from clgraph.ops.reduce import Reduce
+from clgraph.ops.reorder import Reorder
+from clgraph.ops.reshape import Reshape
+from clgraph.ops.softmax import Softmax
+from clgraph.ops.transpose import Transpose
+from clgraph.ops.where import Where
+
+PRODUCTS, CAPPED, MASKED, SHARES = range(4)
+"""What the fourth result is: products of queries and keys, within the cap, with the mask, or their softmax."""
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class MultiHeadAttention(Composite):
+    """``softmax(scale q k' + mask) v`` for every head; groups of query heads share one of keys and values.
+
+    Inputs: q, k, v ``[batch, heads, tokens, D]`` or, with *heads* and *shared*, ``[batch, tokens, heads * D]``, then as
+    *reads* says: mask (bool: what counts; else added) ``[..., tokens, all tokens]``, past keys and values, which come
+    before the present ones, and how many keys each batch has. Results: y, present keys and values, products.
+
+    Attributes:
+        heads, shared: Heads of the queries, and of keys and values.
+        scale: ``None`` for 1 / sqrt(D).
+        causal: A token sees those up to itself.
+        cap: Products become ``cap * tanh(x / cap)``; 0: they stay.
+        gives: What the fourth result is.
+        softmax_dtype: Element type that the softmax is computed in; ``None`` for that of q.
+        left, right: How many keys before and behind a token's own place it sees; -1: all.
+        reads: Names of the inputs from the fourth on.
+    """
+
+    heads: int = 0
+    shared: int = 0
+    scale: float | None = None
+    causal: bool = False
+    cap: float = 0.0
+    gives: int = PRODUCTS
+    softmax_dtype: DType | None = None
+    left: int = -1
+    right: int = -1
+    reads: tuple[str, ...] = ()
+
+    kind: ClassVar[str] = "multi_head_attention"
+
+    def value_slots(self) -> tuple[int, ...]:
+        return ()
+
+    def compose(self, c: Composition) -> Sequence[str]:
+        given = dict(zip(self.reads, c.inputs[3:], strict=True))
+        rank = c.layout(c.inputs[0]).rank
+        q, k, v = (
+            self._split(c, name, n) for name, n in zip(c.inputs, (self.heads, *(self.shared,) * 2), strict=False)
+        )
+        before = 0
+        if "past_key" in given:
+            before = c.layout(given["past_key"]).shape[2]
+            k, v = c.add(Concat(2), given["past_key"], k), c.add(Concat(2), given["past_value"], v)
+        present = (k, v)
+        (batch, heads, rows, width), keys = c.layout(q).shape, c.layout(k).shape[2]
+        if not c.layout(k).shape[1] or heads % c.layout(k).shape[1]:
+            raise ShapeError(f"{heads} heads of queries are no groups of {c.layout(k).shape[1]} heads of keys")
+        k, v = (self._repeated(c, x, heads) for x in (k, v))
+        scale = 1 / sqrt(width) if self.scale is None else self.scale
+        q, turned = (c.add(Activation("linear", sqrt(scale)), x) for x in (q, c.add(Transpose((0, 1, 3, 2)), k)))
+        products = c.add(MatMul(), q, turned)
+        found = {PRODUCTS: products}
+        masks = self._masks(c, given, batch, rows, keys, before)
+        if self.cap:
+            small = c.add(Activation("linear", 1 / self.cap), products)
+            products = c.add(Activation("linear", self.cap), c.add(Activation("tanh"), small))
+        found[CAPPED] = products
+        mask = reduce(lambda a, b: c.add(Eltwise("add"), a, b), masks) if masks else None
+        if mask is not None:
+            products = c.add(Eltwise("add"), products, mask)
+        found[MASKED] = products
+        dtype = c.layout(q).dtype
+        wide = self.softmax_dtype not in (None, dtype)
+        shares = c.add(Softmax((3,)), c.add(Reorder(self.softmax_dtype or dtype), products) if wide else products)
+        shares = found[SHARES] = c.add(Reorder(dtype), shares) if wide else shares
+        y = c.add(MatMul(), shares, v)
+        if mask is not None and (given or self._leaves_none(rows, keys, before)):
+            best = c.add(Reduce("max", (-1,)), mask)
+            none = c.add(Eltwise("equal"), best, c.constant(np.array(-np.inf, dtype.numpy)))
+            zero = c.constant(np.zeros((), dtype.numpy))
+            y, found[SHARES] = (c.add(Where(), none, zero, x) for x in (y, shares))
+        if rank == 3:
+            y = c.add(Transpose((0, 2, 1, 3)), y)
+            y = c.add(Reshape((batch, rows, heads * c.layout(v).shape[3]), zero_is_zero=True), y)
+        return (y, *present, found[self.gives])
+
+    def _split(self, c: Composition, x: str, heads: int) -> str:
+        """Return ``[batch, tokens, heads * D]`` as ``[batch, heads, tokens, D]``."""
+        shape = c.layout(x).shape
+        if len(shape) == 4:
+            return x
+        if len(shape) != 3 or heads < 1 or shape[2] % heads:
+            raise ShapeError(f"{list(shape)} does not have {heads} heads")
+        split = c.add(Reshape((*shape[:2], heads, shape[2] // heads), zero_is_zero=True), x)
+        return c.add(Transpose((0, 2, 1, 3)), split)
+
+    def _repeated(self, c: Composition, x: str, heads: int) -> str:
+        """Return keys or values with one head for each of the queries'."""
+        batch, own, tokens, width = c.layout(x).shape
+        if own == heads:
+            return x
+        x = c.add(Reshape((batch, own, 1, tokens, width), zero_is_zero=True), x)
+        x = c.add(Expand((batch, own, heads // own, tokens, width)), x)
+        return c.add(Reshape((batch, heads, tokens, width), zero_is_zero=True), x)
+
+    def _masks(self, c: Composition, given: dict[str, str], batch: int, rows: int, keys: int, before: int) -> list[str]:
+        """Return what is added to the products."""
+        dtype = c.layout(c.inputs[0]).dtype
+        low, zero = (c.constant(np.array(v, dtype.numpy)) for v in (-np.inf, 0))
+        added: list[str] = []
+        if "mask" in given:
+            mask = given["mask"]
+            shape, boolean = c.layout(mask).shape, c.layout(mask).dtype == DType.BOOL
+            if not boolean and c.layout(mask).dtype != dtype:
+                mask = c.add(Reorder(dtype), mask)
+            mask = c.add(Where(), mask, zero, low) if boolean else mask
+            if shape[-1] < keys:
+                pads = ((0, 0),) * (len(shape) - 1)
+                mask = c.add(Pad((*pads, (0, keys - shape[-1])), value=float("-inf")), mask)
+            added.append(mask)
+        ahead, behind = self._window()
+        if "lengths" not in given:
+            if max(ahead, behind) >= 0:
+                seen = _seen(rows, keys, before, ahead, behind)
+                added.append(c.constant(np.where(seen, 0, -np.inf).astype(dtype.numpy)))
+            return added
+        add, sub, less = Eltwise("add"), Eltwise("sub"), Eltwise("less_equal")
+        count = c.add(Reshape((batch, 1, 1, 1), zero_is_zero=True), given["lengths"])
+        places = c.constant(np.arange(keys, dtype=np.int64))
+        own = c.add(add, count, c.constant(np.arange(rows, dtype=np.int64)[:, None] - rows))
+        allowed = [c.add(Eltwise("less"), places, count)]
+        if ahead >= 0:
+            allowed.append(c.add(less, places, c.add(add, own, c.constant(np.array(ahead, np.int64)))))
+        if behind >= 0:
+            allowed.append(c.add(less, c.add(sub, own, c.constant(np.array(behind, np.int64))), places))
+        return [*added, c.add(Where(), reduce(lambda a, b: c.add(Eltwise("and"), a, b), allowed), zero, low)]
+
+    def _window(self) -> tuple[int, int]:
+        """Return how many keys behind and before its own place a token sees, -1 for all."""
+        return (0 if self.causal else self.right), self.left
+
+    def _leaves_none(self, rows: int, keys: int, before: int) -> bool:
+        return not _seen(rows, keys, before, *self._window()).any(axis=1).all()
+
+
+def _seen(rows: int, keys: int, before: int, ahead: int, behind: int) -> Array:
+    """Return which keys each of *rows* tokens sees, of which *before* come before the first one."""
+    place, key = np.arange(rows)[:, None] + before, np.arange(keys)
+    seen = np.ones((rows, keys), np.bool_)
+    if ahead >= 0:
+        seen &= key <= place + ahead
+    if behind >= 0:
+        seen &= key >= place - behind
+    return seen
+
+
+@onnx("Attention", since=(23, 24, 25))
+def import_attention(node: OnnxNode) -> Sequence[str]:
+    names = ("mask", "past_key", "past_value", "lengths")
+    reads = tuple(n for n, given in zip(names, node.inputs[3:], strict=False) if given)
+    gives = node.attribute("qk_matmul_output_mode", 0)
+    attention = MultiHeadAttention(
+        node.attribute("q_num_heads", 0),
+        node.attribute("kv_num_heads", 0),
+        node.attribute("scale", None),
+        bool(node.attribute("is_causal", 0)),
+        node.attribute("softcap", 0.0),
+        gives,
+        node.attribute("softmax_precision", DType.F32) if node.attribute("softmax_precision", None) else None,
+        node.attribute("left_window_size", -1),
+        node.attribute("right_window_size", -1),
+        reads,
+    )
+    return node.emit(attention, *filter(None, node.inputs), outputs=4)

@@ -1,0 +1,48 @@
+"""Functions that leave out a range of numbers: ONNX's Shrink and ThresholdedRelu."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.graph.composite import Composite, Composition
+from clgraph.graph.primitive import OnnxNode, Primitive, onnx, primitive
+from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.where import Where
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class Threshold(Composite):
+    """``y = x - shift`` where x is above *high*, ``x + shift`` where it is below *low*, else 0."""
+
+    high: float
+    low: float
+    shift: float = 0.0
+
+    kind: ClassVar[str] = "threshold"
+
+    def compose(self, c: Composition) -> Sequence[str]:
+        (x,) = c.inputs
+        dtype = c.layout(x).dtype.numpy
+        zero, shift = c.constant(np.zeros((), dtype)), c.constant(np.array(self.shift, np.float64).astype(dtype))
+        above = c.add(Eltwise("greater"), x, c.constant(np.array(self.high, np.float64).astype(dtype)))
+        y = c.add(Where(), above, c.add(Eltwise("sub"), x, shift), zero)
+        if np.isinf(self.low):
+            return (y,)
+        below = c.add(Eltwise("less"), x, c.constant(np.array(self.low, np.float64).astype(dtype)))
+        return (c.add(Where(), below, c.add(Eltwise("add"), x, shift), y),)
+
+
+@onnx("Shrink", since=(9,))
+def import_shrink(node: OnnxNode) -> Primitive:
+    limit = node.attribute("lambd", 0.5)
+    return Threshold(limit, -limit, node.attribute("bias", 0.0))
+
+
+@onnx("ThresholdedRelu", since=(10, 22))
+def import_thresholded_relu(node: OnnxNode) -> Primitive:
+    return Threshold(node.attribute("alpha", 1.0), float("-inf"))

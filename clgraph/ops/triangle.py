@@ -1,0 +1,83 @@
+"""The upper or lower triangle of matrices: ONNX's Trilu; and the identity: EyeLike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError
+from clgraph.graph.attributes import known_ints
+from clgraph.graph.composite import Composite, Composition
+from clgraph.graph.primitive import Array, OnnxNode, Primitive, onnx, primitive
+from clgraph.ops.where import Where
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class Triangle(Composite):
+    """x ``[..., M, N]`` with zeros below (*upper*) or above its k-th diagonal.
+
+    Attributes:
+        reads: ``("k",)`` where the diagonal is input 1, else 0.
+    """
+
+    upper: bool = True
+    reads: tuple[str, ...] = ()
+
+    kind: ClassVar[str] = "triangle"
+
+    def compose(self, c: Composition) -> Sequence[str]:
+        x = c.inputs[0]
+        shape, dtype = c.layout(x).shape, c.layout(x).dtype.numpy
+        if len(shape) < 2:
+            raise ShapeError(f"a triangle is of matrices, not of {list(shape)}")
+        k = known_ints(c.values, 1, "diagonal")[0] if self.reads else 0
+        ones = np.ones(shape[-2:], np.bool_)
+        inside = np.triu(ones, k) if self.upper else np.tril(ones, k)
+        return (c.add(Where(), c.constant(inside), x, c.constant(np.zeros((), dtype))),)
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class EyeLike(Primitive):
+    """A matrix of the shape of x with ones on the diagonal *k*.
+
+    Attributes:
+        dtype: Of the result; that of x when ``None``.
+    """
+
+    k: int = 0
+    dtype: DType | None = None
+
+    kind: ClassVar[str] = "eye_like"
+    shapes_only: ClassVar[bool] = True
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        (x,) = inputs
+        if x.rank != 2:
+            raise ShapeError(f"a diagonal is of a matrix, not of {list(x.shape)}")
+        return (Layout(self.dtype or x.dtype, x.shape),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        (x,) = inputs
+        return (np.eye(*x.shape, k=self.k, dtype=x.dtype if self.dtype is None else self.dtype.numpy),)
+
+    def evaluate(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> tuple[Array, ...] | None:
+        (out,) = self.infer(inputs)
+        return (np.eye(*out.shape, k=self.k, dtype=out.dtype.numpy),)
+
+
+@onnx("Trilu", since=(14,))
+def import_trilu(node: OnnxNode) -> Primitive:
+    return Triangle(bool(node.attribute("upper", 1)), ("k",) if len(node.inputs) > 1 else ())
+
+
+@onnx("EyeLike", since=(9, 22))
+def import_eye_like(node: OnnxNode) -> Primitive:
+    dtype = node.attribute("dtype", DType.F32) if node.attribute("dtype", None) is not None else None
+    return EyeLike(node.attribute("k", 0), dtype)

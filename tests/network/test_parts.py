@@ -1,0 +1,97 @@
+"""Models whose batch is computed in parts behave like others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import clgraph
+import clgraph.compiler
+from clgraph.errors import InputError
+from clgraph.ops.activation import Activation
+from clgraph.ops.convolution import Convolution
+from clgraph.ops.reduce import Reduce
+from clgraph.passes.batch import part_of
+from tests.support.programs import RELU, Net
+
+pytestmark = pytest.mark.opencl
+
+
+def network() -> Net:
+    net = Net()
+    x = net.input("x", (6, 3, 9, 9))
+    y = net.add("conv", Convolution((1, 1), (1, 1), ((1, 1), (1, 1))), x, net.data("w", 20, 3, 3, 3))
+    net.output(net.add("relu", RELU, y))
+    net.output(net.add("mean", Reduce("mean", (2, 3), keepdims=False), net.add("tanh", Activation("tanh"), "relu")))
+    return net
+
+
+@pytest.fixture
+def whole(device):
+    return clgraph.compile(network(), device)
+
+
+@pytest.fixture
+def model(device, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(clgraph.compiler, "in_parts", lambda program, _: part_of(program, 3) or program)
+        return clgraph.compile(network(), device)
+
+
+@pytest.fixture
+def feeds():
+    return {"x": np.random.default_rng(0).standard_normal((6, 3, 9, 9)).astype(np.float32)}
+
+
+def test_the_results_are_those_of_the_whole_batch(model, whole, feeds) -> None:
+    assert (model.program.parts, whole.program.parts) == (3, 1)
+    assert model.outputs == whole.outputs
+    wanted = whole.run(feeds)
+    for found in (
+        model.run(feeds),
+        model.clone().run(feeds),
+        model.run(feeds, ["mean"]),
+        model.run(feeds, tensors=True),
+    ):
+        for name, result in found.items():
+            np.testing.assert_array_equal(np.asarray(result), wanted[name])
+
+
+def test_results_are_left_where_they_are_wanted_even_in_the_feed(model, whole, feeds) -> None:
+    wanted = whole.run(feeds)
+    target = np.empty((6, 20, 9, 9), np.float32)
+    assert model.run(feeds, {"relu": target})["relu"] is target
+    np.testing.assert_array_equal(target, wanted["relu"])
+    # The mean of the first part would overwrite the second part's feed.
+    memory = np.concatenate([feeds["x"].ravel(), np.zeros(64, np.float32)])
+    mean = memory[2 * 243 : 2 * 243 + 120].reshape(6, 20)
+    model.run({"x": memory[:1458].reshape(6, 3, 9, 9)}, {"mean": mean})
+    np.testing.assert_array_equal(mean, wanted["mean"])
+
+
+def test_a_profile_is_about_all_parts(model, whole, feeds) -> None:
+    assert sum(c.flops for c in model.profile(feeds).commands) == sum(c.flops for c in whole.profile(feeds).commands)
+
+
+def test_a_saved_model_knows_its_parts(model, whole, feeds, device, tmp_path) -> None:
+    model.save(tmp_path / "model.clg")
+    loaded = clgraph.load(tmp_path / "model.clg", device)
+    assert loaded.program.parts == 3
+    assert "as saved" in loaded.notes[0]
+    np.testing.assert_array_equal(loaded.run(feeds)["mean"], whole.run(feeds)["mean"])
+
+
+def test_what_does_not_fit_is_an_input_error(model, feeds) -> None:
+    network = model._specialisations.latest.network
+    with pytest.raises(InputError, match=r"'x' wants 3 parts of \[2, 3, 9, 9\], not \[5, 3, 9, 9\]"):
+        network.run({"x": feeds["x"][:5]})
+    with pytest.raises(InputError, match="'mean', computed in 3 parts, wants an array"):
+        network.run(feeds, {"mean": np.empty((2, 20), np.float32)})
+    with pytest.raises(InputError, match="split_batch=0"):
+        network.watch(feeds, None)
+
+
+def test_the_option_leaves_batches_whole(device) -> None:
+    net = Net()
+    net.output(net.add("relu", RELU, net.input("x", (64, 64, 56, 56))))
+    assert clgraph.compile(net, device, config={"split_batch": False}).program.parts == 1

@@ -1,0 +1,72 @@
+"""Elementwise kernels for GPUs, on a device that is treated as one."""
+
+import numpy as np
+import pytest
+
+from clgraph.core.dtype import DType
+from clgraph.core.format import channels_last, feature_blocked
+from clgraph.core.layout import Layout
+from clgraph.ops.activation import Activation
+from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.gpu_vectors import lies_in_vectors
+from tests.support.check_op import check_op
+
+TYPES = pytest.mark.parametrize("dtype", [DType.F32, DType.F16])
+
+
+@pytest.mark.opencl
+@TYPES
+@pytest.mark.parametrize("shape", [(2, 8, 5, 7), (1, 12, 1, 1), (3, 5, 24), (7, 4), (1, 4, 3, 5), (2, 3, 4, 2, 8)])
+def test_activations_are_exact_in_every_format(dtype, shape, gpu_engine):
+    for primitive, ulps in ((Activation("relu"), 0), (Activation("linear", 3.0, -1.5), 1)):
+        scale = lambda x: 3 * np.abs(x) + 1.5  # noqa: E731
+        found = check_op(gpu_engine, primitive, shape, ulps=ulps, scale=scale, dtype=dtype)
+        assert "activation.gpu_vectors" in found
+
+
+@pytest.mark.opencl
+@TYPES
+@pytest.mark.parametrize(
+    "other", [(2, 8, 5, 12), (8, 5, 12), (8, 1, 1), (1, 8, 1, 12), (12,), (), (2, 1, 5, 12), (1, 1, 1, 1), (5, 1)]
+)
+@pytest.mark.parametrize("swapped", [False, True])
+def test_every_broadcast_is_read_in_every_format(dtype, other, swapped, gpu_engine):
+    shapes = ((2, 8, 5, 12), other)
+    shapes = shapes[::-1] if swapped else shapes
+    # One rounding.
+    scale = lambda a, b: np.abs(a) + np.abs(b)  # noqa: E731
+    found = check_op(gpu_engine, Eltwise("sub"), *shapes, ulps=1, scale=scale, dtype=dtype)
+    assert "eltwise.gpu_vectors" in found
+
+
+@pytest.mark.opencl
+@TYPES
+def test_fused_operations_read_vectors_too(dtype, gpu_engine):
+    shape = (2, 8, 3, 4)
+    fused = [
+        (Eltwise("mul"), [(8, 1, 1)], 0),
+        (Activation("relu"), [], 0),
+        (Eltwise("sub"), [shape], 1),
+        (Eltwise("add"), [(4,)], 0),
+    ]
+    # The sum rounds, then the product, the difference and the last sum: four times, of at most this.
+    scale = lambda a, b, m, s, t: (np.abs(a) + np.abs(b)) * np.abs(m) + np.abs(s) + np.abs(t)  # noqa: E731
+    found = check_op(gpu_engine, Eltwise("add"), shape, shape, ulps=4, scale=scale, fused=fused, dtype=dtype)
+    assert "eltwise.gpu_vectors" in found
+
+
+@pytest.mark.parametrize(
+    ("layout", "said"),
+    [
+        (Layout(DType.F32, (1, 6, 4, 4), channels_last(4)), "multiple of 4 channels, not 6"),
+        (Layout(DType.F32, (1, 8, 4, 4), feature_blocked(4, 16)), "those of channels in vectors"),
+        (Layout(DType.F32, (1, 8, 4, 4), channels_last(4), pitches=(160, 1, 40, 10)), "multiples of four elements"),
+        (Layout(DType.F32, (1, 8, 4, 5)), "multiples of four elements"),
+        (Layout(DType.F32, (1, 8, 4, 4), halo=((0, 0), (0, 0), (0, 0), (1, 3))), "multiples of four elements"),
+        (Layout(DType.F32, (1, 8, 4, 4), feature_blocked(4, 4)), None),
+        (Layout(DType.F32, (1, 8, 4, 5), channels_last(4)), None),
+    ],
+)
+def test_what_has_no_whole_vectors_is_refused(layout, said):
+    reason = lies_in_vectors(layout)
+    assert reason is None if said is None else said in reason
