@@ -25,10 +25,10 @@ class TransposeOptimization(Pass):
 
     First what one node shows: two transposes in a row are one; one that keeps every axis is none, one that moves only
     axes of size 1 a reshape; one of the last two axes in front of a matrix product becomes its ``transpose_a`` or
-    ``_b``. Then the three steps of ONNX Runtime's optimizer as one search (:mod:`clgraph.passes.transpose_search`): which
-    tensors explicit transposes can reach through operators that can be permuted (``Primitive.permuted``); pushing them
-    to where they cancel; and of several places the one with the fewest bytes, so that one beside a DequantizeLinear or
-    QuantizeLinear stands on the integer side and groups stay whole.
+    ``_b``. Then the three steps of ONNX Runtime's optimizer as one search (``transpose_search``): which tensors can be
+    reached from explicit transposes through operators that can be permuted (``Primitive.permuted``); pushing those
+    to where they cancel; and of several places the one with the fewest bytes, so that one beside a DequantizeLinear
+    or QuantizeLinear stands on the integer side and groups stay whole.
 
     Never leaves more transposes, or more bytes of them, than there were. Nodes of different annotations or placements
     keep the order between them. ``Program.notes`` has both counts.
@@ -92,10 +92,10 @@ class _Rewrite:
         self.program.outputs = [(name, self._result(value)) for name, value in self.program.outputs]
         for node, _ in sorted(replaced, key=lambda pair: -self.program.position(pair[0])):
             self.program.erase(node)
-        for node, made in replaced:
-            if made is not None:
-                made.name = node.name
-                for old, new in zip(node.outputs, made.outputs, strict=True):
+        for node, instead in replaced:
+            if instead is not None:
+                instead.name = node.name
+                for old, new in zip(node.outputs, instead.outputs, strict=True):
                     new.name = old.name
 
     def get(self, value: Value, order: Axes | None, source: Node) -> Value:

@@ -7,7 +7,7 @@ one order and read in another.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -84,9 +84,8 @@ class TransposeSearch:
         factors: list[Factor] = []
         start = [0] * len(sizes)
         for root, needs in self._needs.items():
-            if root.constant is None and (
-                len(self.made(root)) > 1 or any(len(self.wanted(root, *n)) > 1 for n in needs)
-            ):
+            open_ends: list[Sequence[object]] = [self.made(root), *(self.wanted(root, *need) for need in needs)]
+            if root.constant is None and any(len(orders) > 1 for orders in open_ends):
                 self._add_value(root, needs, index, sizes, factors, start)
         solution = minimise(sizes, factors, start)
         return {node: found[solution.values[index[node]]] for node, found in self.options.items()}

@@ -1,0 +1,79 @@
+"""QuantizeLinear and DequantizeLinear."""
+
+import numpy as np
+import pytest
+
+from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError
+from clgraph.ops.activation import Activation
+from clgraph.ops.quantize import SMALL, WHOLE, Dequantize, Quantize
+from tests.support.check_op import check_op
+from tests.support.onnx_case import agree
+
+NAMES = {DType.U8: np.uint8, DType.I8: np.int8, DType.U16: np.uint16, DType.I16: np.int16, DType.I32: np.int32}
+
+
+@pytest.mark.parametrize("opset", [13, 19, 21])
+@pytest.mark.parametrize("axis", [None, 1, -1])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+def test_quantizing_agrees_with_onnxruntime(dtype, axis, opset, rng):
+    x = (rng.standard_normal((2, 3, 4)) * 40).astype(np.float32)
+    # A power of two: no quotient is rounded, and halves do occur.
+    count = () if axis is None else (x.shape[axis],)
+    scale = 2.0 ** rng.integers(-2, 3, count).astype(np.float32)
+    x = np.round(x * 4) / 4
+    zero = rng.integers(0, 100, count).astype(dtype)
+    agree(
+        "QuantizeLinear",
+        [x, np.asarray(scale, np.float32), np.asarray(zero)],
+        opset=opset,
+        axis=1 if axis is None else axis,
+    )
+
+
+@pytest.mark.parametrize("opset", [13, 19, 21])
+@pytest.mark.parametrize("axis", [None, 1, -1])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int32])
+def test_dequantizing_agrees_with_onnxruntime(dtype, axis, opset, rng):
+    x = rng.integers(0, 120, (2, 3, 4)).astype(dtype)
+    count = () if axis is None else (x.shape[axis],)
+    scale = np.asarray(rng.uniform(0.1, 2, count), np.float32)
+    zero = np.zeros(count, dtype) if dtype == np.int32 else np.asarray(rng.integers(0, 100, count), dtype)
+    agree("DequantizeLinear", [x, scale, zero], opset=opset, axis=1 if axis is None else axis)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("shape", [(3,), ()])
+@pytest.mark.parametrize("dtype", sorted(SMALL, key=str))
+def test_every_implementation_quantizes_like_the_reference(dtype, shape, engine):
+    scales = {1: lambda rng, s: 2.0 ** rng.integers(-3, 4, s).astype(np.float32)}
+    whole = {2: lambda rng, s: rng.integers(0, 90, s).astype(NAMES[dtype])}
+    types = (DType.F32, DType.F32, dtype)
+    check_op(engine, Quantize(1), (2, 3, 5), shape, shape, dtype=types, draw=scales | whole)
+    check_op(engine, Quantize(1, dtype), (2, 3, 5), shape, dtype=types, draw=scales)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("shape", [(3,), ()])
+@pytest.mark.parametrize("dtype", sorted(WHOLE, key=str))
+def test_every_implementation_dequantizes_like_the_reference(dtype, shape, engine):
+    whole = {i: lambda rng, s: rng.integers(0, 120, s).astype(NAMES[dtype]) for i in (0, 2)}
+    # One rounding of the product, one of the result of the activation.
+    types = (dtype, DType.F32, dtype)
+    relu = [(Activation("relu"), (), 0)]
+    check_op(engine, Dequantize(1), (2, 3, 5), shape, shape, dtype=types, draw=whole, ulps=2, fused=relu)
+    check_op(engine, Dequantize(1), (2, 3, 5), shape, dtype=types, draw=whole, ulps=1)
+
+
+def test_infinities_saturate_and_nan_is_the_zero_point():
+    x = np.array([np.inf, -np.inf, np.nan, 3e38], np.float32)
+    (y,) = Quantize(0, DType.I8).reference(x, np.float32(0.5), np.int8(7))
+    assert y.tolist() == [127, -128, 7, 127]
+
+
+@pytest.mark.parametrize("shapes", [((2, 3), (2,), (2,)), ((2, 3), (3,), ()), ((2, 3), (1, 3), (1, 3))])
+def test_scales_that_do_not_fit_are_refused(shapes):
+    types = (DType.F32, DType.F32, DType.U8)
+    with pytest.raises(ShapeError):
+        Quantize(1).infer([Layout(d, s) for d, s in zip(types, shapes, strict=True)])
