@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from clgraph import errors
-    from clgraph.compiler import compile_model as compile
+    from clgraph.entry import compile_model as compile
     from clgraph.graph.topology import Topology
     from clgraph.model import Model
     from clgraph.runtime.device import devices
@@ -25,7 +25,7 @@ _HOMES = {
     "Model": ("clgraph.model", "Model"),
     "Tensor": ("clgraph.tensor", "Tensor"),
     "Topology": ("clgraph.graph.topology", "Topology"),
-    "compile": ("clgraph.compiler", "compile_model"),
+    "compile": ("clgraph.entry", "compile_model"),
     "devices": ("clgraph.runtime.device", "devices"),
     "load": ("clgraph.saved.load", "load_model"),
     "tune": ("clgraph.tuner.tune", "tune"),

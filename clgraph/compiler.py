@@ -1,16 +1,14 @@
-"""The one call behind ``clgraph.compile``: a model or topology and a device make a :class:`Model`."""
+"""From a model file or topology and options to a :class:`Model`."""
 
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from clgraph.core.mapped import files_of
-from clgraph.core.registry import load_plugins
-from clgraph.engines import device_infos, open_engines, options_of, placement_of, without_collection
+from clgraph.engines import device_infos, open_engines, placement_of, without_collection
 from clgraph.errors import ModelError, OptionError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
@@ -36,65 +34,19 @@ from clgraph.stages.split import needs_stages
 if TYPE_CHECKING:
     from clgraph.frontend.files import Source
 
+OpenShapes = Mapping[str, Sequence[Dimension]]
+"""Shapes of inputs by name, in which dimensions may stay open."""
+
 _log = logging.getLogger(__name__)
 
 
-@without_collection()
-def compile_model(
-    source: Source | Topology,
-    device: str | int = "auto",
-    shapes: Mapping[str, Sequence[Dimension]] | None = None,
-    outputs: Sequence[str] | None = None,
-    precision: str | None = None,
-    threads: int | None = None,
-    cache_dir: str | os.PathLike[str] | None = None,
-    placement: Mapping[str, str] | None = None,
-    placement_fallback: Sequence[str] | None = None,
-    config: Mapping[str, Any] | None = None,
+def compile_source(
+    source: Source | Topology, outputs: Sequence[str] | None, shapes: OpenShapes | None, options: Settings
 ) -> Model:
-    """Compile an ONNX model, or a topology written by hand, for a device.
-
-    A model whose input shapes are fixed, by itself or by *shapes*, is compiled now; another one at the first run with
-    each set of shapes, or by :meth:`Model.prepare`.
-
-    Args:
-        source: Path of an ONNX file, its bytes, a ``ModelProto``, or a :class:`Topology`. Large weights of a file stay
-            mapped: it may be removed or replaced while the model is in use; when it is written to or cut, runs and
-            compilations that begin later raise ``ModelError``.
-        device: ``auto``, ``cpu``, ``gpu``, ``host``, ``null`` (a dry run without OpenCL), ``pocl:0``, an index or a
-            part of the name; ``clgraph devices`` lists what there is. ``auto`` leaves it to ``CLGRAPH_DEVICE``.
-        shapes: Shapes of inputs by name, theirs from now on; a dimension is a size, or a name or ``None`` where it
-            stays open, as in ``{"x": ("batch", 3, 640, 640)}``. They cannot contradict declared sizes.
-        outputs: The results to compute, by name: outputs of the model, or any value in it. All outputs by default.
-        precision: ``f32``; ``f16`` stores values between operators and weights in half precision, but for the nodes
-            that ``config={"keep_f32": [...]}`` names, and adds up in single; ``auto`` does so on GPUs, where the range
-            suffices. Inputs and outputs keep their types. ``None`` leaves it to ``CLGRAPH_PRECISION``.
-        threads: Worker threads on a CPU device; all usable cores by default.
-        cache_dir: Folder for compiled kernels; the user's cache folder by default.
-        placement: Devices of parts of the model: of the nodes whose annotation, name, ONNX operator type or kind fits a
-            pattern (``{"encoder*": "gpu:0", "head": "cpu"}``); the first pattern that fits counts. The others run on
-            *device*; several, as ``"gpu:0,pocl:0"``, share them out by estimated time.
-        placement_fallback: Devices that may run what its own device refuses; without, that is an error.
-        config: Further options by name, as in :class:`clgraph.settings.Settings`.
-
-    Raises:
-        ModelError: The file cannot be read, or what it holds is not a well-formed graph.
-        UnsupportedError: Lists what of the model clgraph does not have.
-        DeviceError: There is no such device; lists those there are.
-        ClgraphError: Anything else that is wrong with the model, its shapes or the options.
-    """
-    further = {"placement": placement, "placement_fallback": placement_fallback, **dict(config or {})}
-    options = options_of(device, threads, cache_dir, further).with_(precision=precision)
-    load_plugins(options.plugins)
-    topology = source if isinstance(source, Topology) else _load(source)
-    if outputs is not None:
-        topology = _narrow(topology, outputs)
-    if not topology.outputs:
-        raise ModelError("there is nothing to compute: the model has no outputs; Topology.output(name) makes one")
+    """Return the model of *source*, compiled if its shapes are known; raises what ``clgraph.compile`` does."""
+    topology = read_source(source, outputs, shapes)
     if unused := unused_patterns(topology, [pattern for pattern, _ in options.placement]):
         raise OptionError(f"placement: {unused[0]!r} fits no annotation, node name or operator of the model")
-    if shapes:
-        topology = topology.with_shapes(shapes)
     compiler = Compiler(options)
     if needs_stages(topology):
         return _staged(topology, compiler)
@@ -211,10 +163,17 @@ class Compiler:
         )
 
 
-def _load(source: Source) -> Topology:
-    from clgraph.frontend.onnx_loader import load_model
+def read_source(source: Source | Topology, outputs: Sequence[str] | None, shapes: OpenShapes | None) -> Topology:
+    """Return the topology of *source* with these *outputs* and *shapes*; raises what ``clgraph.compile`` does."""
+    if not isinstance(source, Topology):
+        from clgraph.frontend.onnx_loader import load_model
 
-    return load_model(source)
+        source = load_model(source)
+    if outputs is not None:
+        source = _narrow(source, outputs)
+    if not source.outputs:
+        raise ModelError("there is nothing to compute: the model has no outputs; Topology.output(name) makes one")
+    return source.with_shapes(shapes) if shapes else source
 
 
 def _staged(topology: Topology, compiler: Compiler) -> Model:

@@ -17,7 +17,7 @@ from clgraph.graph.topology import Dimension, Signature, Topology
 from clgraph.network.parts import whole_shape
 from clgraph.run_queue import RunQueue
 from clgraph.selector.query import DeviceInfo
-from clgraph.specialisations import PassRecord, Shapes, Specialisation, Specialisations, Specialise, Values
+from clgraph.specialisations import Key, PassRecord, Shapes, Specialisation, Specialisations, Specialise, Values
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -102,8 +102,13 @@ class Model:
         return self._current().passes
 
     @property
+    def compiled(self) -> Mapping[Key, Specialisation]:
+        """What is compiled, by what it holds for; the one used last at the end."""
+        return self._specialisations.kept
+
+    @property
     def notes(self) -> tuple[str, ...]:
-        """For a model that was loaded, whether each of its programs came out of the file or was compiled, and why."""
+        """Of a model that was loaded, or came out of the model cache: where each program came from, and why."""
         kept = self._specialisations.kept.values()
         return tuple(s.program.notes["load"] for s in kept if "load" in s.program.notes)
 

@@ -33,6 +33,12 @@ def _positive(text: str) -> int:
     return number
 
 
+def _natural(text: str) -> int:
+    if (number := int(text)) < 0:
+        raise ValueError(f"{number} is negative")
+    return number
+
+
 def _folder(text: str) -> Path:
     return Path(text).expanduser()
 
@@ -105,6 +111,12 @@ class Settings:
     cache_dir: Path = field(
         default=Path(platformdirs.user_cache_dir("clgraph")),
         metadata=_about(_folder, "Folder for compiled kernels and fetched models."),
+    )
+    model_cache: int = field(
+        default=2048,
+        metadata=_about(
+            _natural, "MiB of compiled models kept in the cache folder for the next start; 0 keeps and uses none."
+        ),
     )
     dump_graphs: Path | None = field(
         default=None, metadata=_about(_folder, "Folder that the program is written to after every pass.")

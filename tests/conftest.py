@@ -16,6 +16,8 @@ __all__ = ["engine", "gpu_engine", "note_what_networks_run", "pytest_sessionfini
 
 os.environ.setdefault("CLGRAPH_TUNING", "off")  # tests must not depend on what was tuned on the machine
 
+os.environ.setdefault("CLGRAPH_MODEL_CACHE", "0")  # what a test sees must not depend on what ran before
+
 DEVICES = [d.strip() for d in os.environ.get("CLGRAPH_TEST_DEVICES", "pocl").split(",") if d.strip()]
 """Names as ``clgraph.runtime.device.find_device`` takes them."""
 

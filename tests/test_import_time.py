@@ -28,11 +28,11 @@ def test_importing_clgraph_takes_less_than_its_budget() -> None:
 
 def test_every_public_name_is_there() -> None:
     import clgraph
-    from clgraph import compiler, errors, model
+    from clgraph import entry, errors, model
     from clgraph.graph.topology import Topology
     from clgraph.runtime.device import devices
 
-    assert clgraph.compile is compiler.compile_model
+    assert clgraph.compile is entry.compile_model
     assert clgraph.Model is model.Model
     assert clgraph.Topology is Topology
     assert clgraph.devices is devices

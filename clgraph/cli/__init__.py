@@ -16,8 +16,8 @@ from clgraph.cli.verbosity import start_logging, verbosity_options
 from clgraph.errors import ClgraphError
 from clgraph.settings import LOG_LEVELS
 
-FAILED, INTERRUPTED, READER_GONE = 1, 130, 141
-"""Statuses beside 0 for success and click's 2 for wrong usage, as shells number what signals end."""
+FAILED, INTERRUPTED = 1, 130
+"""Statuses beside 0 for success and click's 2 for wrong usage; the second as shells number what Ctrl-C ends."""
 
 _COMMANDS = {
     "devices": "List the OpenCL devices there are, with their profiles.",
@@ -84,8 +84,8 @@ def cli(log_level: str | None) -> None:
       clgraph COMMAND --help
 
     The status is 0 when all went well, 1 for an error (one line that begins with "error:") or where a command says so
-    (check, compare), 2 for wrong usage, 130 after Ctrl-C, 141 when the reader of a pipe is gone. Options of compiling
-    can be set for a whole shell by variables, e.g. CLGRAPH_DEVICE=pocl; NO_COLOR=1 switches colours off.
+    (check, compare, demo ocr --compare), 2 for wrong usage, 130 after Ctrl-C. Options of compiling can be
+    set for a whole shell by variables, e.g. CLGRAPH_DEVICE=pocl; NO_COLOR=1 switches colours off.
     """
     start_logging(log_level)
 
@@ -115,7 +115,7 @@ def main() -> None:
     except BrokenPipeError:
         # What is left in the buffer of the closed pipe would be flushed, and fail, once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(READER_GONE)
+        sys.exit(FAILED)
     except OSError as error:
         sys.exit(_failed(f"error: {error}", FAILED))
     finally:

@@ -117,7 +117,7 @@ def command(
                 for i, feeds in enumerate(cycle)
             ],
             "latency": _latency(latencies[0]),
-            "throughput": _throughput(latencies[0], many, streams, cycle),
+            "throughput": _throughput(latencies[0], many, streams, batch),
             "memory": _memory(model, started),
         }
         if peer is not None:
@@ -256,14 +256,13 @@ def _latency(latencies: Latencies, inputs: int | None = None) -> dict[str, float
 
 
 def _throughput(
-    alone: Latencies, many: tuple[Latencies, float] | None, streams: int, cycle: Sequence[Mapping[str, Array]]
+    alone: Latencies, many: tuple[Latencies, float] | None, streams: int, batch: int | None
 ) -> dict[str, Any]:
     found: dict[str, Any] = {"streams": 1, "runs_per_second": 1 / alone.mean}
     if many is not None:
         found = {"streams": streams, "runs_per_second": many[1], "latency": _latency(many[0])}
         found["over_one_stream"] = many[1] * alone.mean
-    firsts = {array.shape[0] if array.ndim else 1 for feeds in cycle for array in feeds.values()}
-    if len(firsts) == 1 and (batch := firsts.pop()) > 1:
+    if batch is not None:
         found |= {"batch": batch, "items_per_second": batch * found["runs_per_second"]}
     return found
 

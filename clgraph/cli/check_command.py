@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
@@ -122,9 +121,8 @@ def _show(report: _Report) -> None:
             [(p.node or "(graph)", p.operator, p.what, p.needed) for p in report.problems],
         )
         say()
-        kinds = Counter(p.operator for p in report.problems if p.operator)
-        of = f" of {len(kinds)} operators" if kinds else ""
-        say(f"cannot run  {len(report.problems)} problem{'' if len(report.problems) == 1 else 's'}{of}")
+        count = len(report.problems)
+        say(f"cannot run  {count} problem{'' if count == 1 else 's'}")
         return
     if report.note:
         say(f"can be read; {report.note}")

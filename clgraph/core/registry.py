@@ -31,6 +31,8 @@ class Registry(Generic[K, V]):
     _fill: ClassVar[list[Callable[[], None]]] = []
     _filling: ClassVar[threading.RLock] = threading.RLock()
     _busy: ClassVar[bool] = False
+    has_strangers: ClassVar[bool] = False
+    """Whether anything outside clgraph has registered something in this process: what is compiled may depend on it."""
 
     def __init__(self, what: str) -> None:
         """Make an empty table; *what* names its entries in messages."""
@@ -49,6 +51,8 @@ class Registry(Generic[K, V]):
                 f"{self.what} {key!r} is already {_describe(old)}; {_describe(entry)} cannot replace it"
             )
         self._entries[key] = entry
+        home: str = getattr(entry, "__module__", "")
+        Registry.has_strangers |= home.partition(".")[0] != __name__.partition(".")[0]
         return entry
 
     def registers(self, key: K) -> Callable[[E], E]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import onnx
 from onnx import defs
 
-from clgraph.errors import ClgraphError
+from clgraph.errors import ClgraphError, UnsupportedError
 from clgraph.frontend.files import Source, map_model
 from clgraph.frontend.inline import Label, inline, labels_of
 from clgraph.frontend.onnx_loader import GraphLoader
@@ -92,10 +92,10 @@ def _problems(loader: GraphLoader, importers: Importers, pairs: Pairs, everythin
             else:
                 loader.import_node(node, label.name, label.annotation, set(node.output))
         except ClgraphError as error:
-            what = str(error).removeprefix(f"node {label.name!r} ({node.op_type}): ")
-            yield Problem(
-                label.name, _describe(importers, node), what, "support for it in the importer, or a model without it"
-            )
+            what = str(error).removeprefix(f"node {label.name!r} ({node.op_type})").removeprefix(":").strip()
+            missing = isinstance(error, UnsupportedError)
+            needed = "support for it in the importer, or a model without it" if missing else "a node as ONNX defines it"
+            yield Problem(label.name, _describe(importers, node), what, needed)
 
 
 def _unknown(importers: Importers, node: onnx.NodeProto) -> tuple[str, str]:

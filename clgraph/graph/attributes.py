@@ -99,18 +99,30 @@ def window_pads(
 
 
 def window_sizes(
-    spatial: Shape, kernel: Shape, strides: Shape, dilations: Shape, pads: Pads, *, ceil_mode: bool = False
+    spatial: Shape,
+    kernel: Shape,
+    strides: Shape,
+    dilations: Shape,
+    pads: Pads,
+    *,
+    ceil_mode: bool = False,
+    partial: bool = False,
 ) -> Shape:
     """Return how many positions a window takes along each axis.
 
-    With *ceil_mode* a last, partial window counts when it starts inside the input or the padding before it.
+    With *ceil_mode* a last, partial window counts when it starts inside the input or the padding before it. With
+    *partial* a window may be larger than the padded input: by less than a stride it counts once, by less than two not
+    at all, which is what ONNX Runtime makes of ONNX's formula by dividing towards zero.
 
     Raises:
-        ShapeError: A stride or dilation is not positive, or the window is larger than the padded input.
+        ShapeError: A stride or dilation is not positive, or the window is too large for the padded input.
     """
     sizes = []
     for size, k, s, d, (before, after) in zip(spatial, kernel, strides, dilations, pads, strict=True):
         room = size + before + after - (k - 1) * d - 1
+        if partial and size > 0 and min(s, d, k) > 0 and -2 * s < room < 0:
+            sizes.append(int(room > -s))
+            continue
         if min(s, d, k) < 1 or room < 0:
             raise ShapeError(
                 f"a window of {k} (stride {s}, dilation {d}) does not fit {size} elements padded by {before}, {after}"

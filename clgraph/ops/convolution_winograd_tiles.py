@@ -184,8 +184,7 @@ def _form(
 
     A ticket of one step reads all weights. One of two steps takes several blocks of tiles at a time where that leaves
     tickets for everybody, because each position's weights are read once for all of them. Weights are four times those
-    of a direct convolution: the time in which they come from memory adds to that of the products, and a quarter more
-    for what they drive out of the caches.
+    of a direct convolution; they come from memory while products are computed.
     """
     blocks, planes_in, planes_out = -(-tiles // size), -(-channels // LANES), -(-outputs // LANES)
     groups, each = planes_out // nb, 1
@@ -200,13 +199,13 @@ def _form(
     products = POSITIONS * channels * groups * rows * 2 * LANES / worker_flops(device)
     into = tiles * planes_in * device.costs.unit("winograd.input")
     out_of = tiles * planes_out * device.costs.unit("winograd.output")
-    seconds = 1.25 * weights / device.bytes_per_second if weights > CACHED_WEIGHTS else 0.0
+    fetched = weights if weights > CACHED_WEIGHTS else 0.0
     if fused:
-        seconds += step_seconds(device, into + products + out_of, moved, form.spans)
+        seconds = step_seconds(device, into + products + out_of, moved, form.spans, fetched)
     else:
         v = 4 * POSITIONS * planes_in * LANES * tiles
-        seconds += step_seconds(device, into, moved + v, blocks * planes_in)
-        seconds += step_seconds(device, products + out_of, moved + v, groups * form.spans)
+        seconds = step_seconds(device, into, moved + v, blocks * planes_in)
+        seconds += step_seconds(device, products + out_of, moved + v, groups * form.spans, fetched)
     return Form(fused, nb, groups, size, blocks, form.each, seconds)
 
 

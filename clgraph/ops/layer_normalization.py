@@ -92,13 +92,8 @@ class LayerNormalizationRef(General[LayerNormalization]):
         (y,), f = q.outputs, q.primitive
         axis = positive_axis(f.axis, y.rank)
 
-        def over(layout: Layout) -> View:
-            if not f.channels:
-                return View.of(layout, y.shape)
-            return View(layout.origin, tuple(layout.all_pitches[0] if a == 1 else 0 for a in range(y.rank)))
-
-        scale, bias = over(q.own[1]), over(q.own[2]) if q.arity > 2 else View(0, (0,) * y.rank)
-        views = [View.of(y), View.of(q.inputs[0]), scale, bias, *post_views(q)]
+        bias = q.own[2] if q.arity > 2 else None
+        views = [View.of(y), View.of(q.inputs[0]), over_result(q, q.own[1]), over_result(q, bias), *post_views(q)]
         s = space(y.shape, views, [range(axis), range(axis, y.rank)])
         rows, count = s.counts
         numbers = table(s.dims, *s.views[:4], [s.groups[0], count, int(q.arity > 2)])
@@ -106,3 +101,13 @@ class LayerNormalizationRef(General[LayerNormalization]):
         posts = post_arguments(q, s.views[4:], len(s.dims))
         jit = float_jit(y.dtype, len(s.dims))
         return Plan((launch("layer_normalization/layer_normalization_ref", jit, rows, *arguments, *posts),))
+
+
+def over_result(q: Query[LayerNormalization], layout: Layout | None) -> View:
+    """Return the view of a scale or bias on the axes of the result; of ``None`` one that is never read."""
+    (y,) = q.outputs
+    if layout is None:
+        return View(0, (0,) * y.rank)
+    if not q.primitive.channels:
+        return View.of(layout, y.shape)
+    return View(layout.origin, tuple(layout.all_pitches[0] if a == 1 else 0 for a in range(y.rank)))

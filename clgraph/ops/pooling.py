@@ -65,7 +65,8 @@ class Pooling(Primitive):
 
     def sizes(self, spatial: tuple[int, ...]) -> tuple[int, ...]:
         """Return the spatial sizes of the result."""
-        return window_sizes(spatial, self.kernel, self.strides, self.dilations, self.pads, ceil_mode=self.ceil_mode)
+        steps = self.strides, self.dilations, self.pads
+        return window_sizes(spatial, self.kernel, *steps, ceil_mode=self.ceil_mode, partial=True)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs

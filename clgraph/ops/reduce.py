@@ -162,17 +162,18 @@ def _register() -> None:
 _register()
 
 
-_CODES = {name: code for code, name in enumerate(("sum", "mean", "max", "min", "prod"))} | {
+CODES = {name: code for code, name in enumerate(("sum", "mean", "max", "min", "prod"))} | {
     "l1": 5,
     "l2": 6,
     "sum_square": 7,
     "log_sum": 8,
     "log_sum_exp": 9,
 }
+"""Code of each function in the kernels."""
 _INTEGER = {"sum", "max", "min", "prod", "l1", "sum_square"}
 
 
-def _space(q: Query[Reduce]) -> Space:
+def reduced_space(q: Query[Reduce]) -> Space:
     """Return the space of the input's axes, those that stay first; the result does not move along the others."""
     x, (y,) = q.inputs[0], q.outputs
     axes = q.primitive.reduced(x.rank)
@@ -203,9 +204,9 @@ class ReduceRef(General[Reduce]):
 
     @classmethod
     def plan(cls, q: Query[Reduce]) -> Plan:
-        s = _space(q)
+        s = reduced_space(q)
         rows, count = s.counts
-        numbers = table(s.dims, *s.views[:2], [s.groups[0], count, _CODES[q.primitive.function]])
+        numbers = table(s.dims, *s.views[:2], [s.groups[0], count, CODES[q.primitive.function]])
         posts = post_arguments(q, s.views[2:], len(s.dims))
         jit = float_jit(q.outputs[0].dtype, len(s.dims))
         return Plan((launch("reduce/reduce_ref", jit, rows, "in0", "out0", numbers, *posts),))
@@ -221,8 +222,8 @@ class ReduceIntRef(General[Reduce]):
 
     @classmethod
     def plan(cls, q: Query[Reduce]) -> Plan:
-        s = _space(q)
+        s = reduced_space(q)
         rows, count = s.counts
-        numbers = table(s.dims, *s.views, [s.groups[0], count, _CODES[q.primitive.function]])
+        numbers = table(s.dims, *s.views, [s.groups[0], count, CODES[q.primitive.function]])
         jit = Jit().define(RANK=len(s.dims), T=q.outputs[0].dtype)
         return Plan((launch("reduce/reduce_int_ref", jit, rows, "in0", "out0", numbers),))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import warnings
 from pathlib import Path
 from typing import Any
@@ -46,12 +48,14 @@ class ProgramCache:
 
     def write(self, key: str, payload: bytes) -> None:
         """Keep *payload* under *key*, at once or not at all."""
-        temporary = self._folder / f".{key}.{os.getpid()}"
+        temporary = self._folder / f".{key}.{os.getpid()}.{threading.get_ident()}"
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             temporary.write_bytes(_MAGIC + hashlib.sha256(payload).digest() + payload)
             temporary.replace(self._folder / f"{key}.bin")
         except OSError as error:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
             if not self._warned:
                 warnings.warn(f"compiled kernels are not kept: {self._folder}: {error}", stacklevel=2)
             self._warned = True
@@ -116,6 +120,7 @@ def build_in_child(device: str, text: str, what: str) -> None:
             env={**os.environ, "PYTHONPATH": path, "CLGRAPH_CACHE_DIR": str(driver.chosen_options().cache_dir)},
             capture_output=True,
             text=True,
+            errors="replace",
             timeout=_CHILD_SECONDS,
             check=False,
         )
@@ -125,7 +130,8 @@ def build_in_child(device: str, text: str, what: str) -> None:
         cause = signal.Signals(-done.returncode).name
         raise KernelBuildError(f"the compiler of {device} crashed on {what} ({cause}):\n{first_lines(done.stderr)}")
     if done.returncode:
-        raise KernelBuildError(first_lines(done.stdout) or f"{what}: {first_lines(done.stderr)}")
+        said = first_lines(done.stderr) or f"its compiler ended with status {done.returncode} and said nothing"
+        raise KernelBuildError(first_lines(done.stdout) or f"{what}: {said}")
 
 
 def first_lines(log: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import clgraph
@@ -73,7 +73,11 @@ def differences(saved: Mapping[str, str], here: Mapping[str, str]) -> str:
 def sources_digest() -> str:
     """Return a digest of clgraph's modules that compile and run, and of every kernel file."""
     package = Path(clgraph.__file__).parent
-    folders = [*(package / part for part in _PARTS), *kernel_directories()]
+    return digest_of([*(package / part for part in _PARTS), *kernel_directories()])
+
+
+def digest_of(folders: Iterable[Path]) -> str:
+    """Return a digest of the modules and kernel files in *folders*."""
     digest = hashlib.sha256()
     for folder in folders:
         for name in sorted(_files(str(folder), "")):

@@ -92,6 +92,8 @@ class Blobs:
                 for data in self._data:
                     file.write(data)
                     file.write(bytes(_padding(data.nbytes)))
+                file.flush()
+                os.fsync(file.fileno())
             mask = os.umask(0)
             os.umask(mask)
             os.chmod(temporary, 0o666 & ~mask)

@@ -58,14 +58,7 @@ def load_model(
     options = options_of(device, threads, cache_dir, config)
     contents = Contents(Path(path))
     load_plugins(options.plugins)
-    loader = _Loader(contents, options)
-    model = Model(read_topology(contents), next(iter(loader.devices.values())), loader.specialise)
-    loader.build_ahead()
-    if (key := loader.latest()) is not None:
-        model.prepare(dict(zip(model.topology.inputs, key.shapes, strict=True)), {n: v.array for n, v in key.values})
-    elif model.is_static:
-        model.prepare()
-    return model
+    return Loader(contents, options).model(read_topology(contents))
 
 
 def read_topology(contents: Contents) -> Topology:
@@ -73,16 +66,16 @@ def read_topology(contents: Contents) -> Topology:
     return decode_topology(contents.header.get("topology"), contents.array, primitive_of)
 
 
-class _Loader:
+class Loader:
     """Finds programs in the file, and compiles what is not in it."""
 
-    def __init__(self, contents: Contents, options: Settings) -> None:
-        """Open the device.
+    def __init__(self, contents: Contents, options: Settings, note: str = "as saved: no pass was run") -> None:
+        """Open the device; programs out of the file get *note*.
 
         Raises:
             DeviceError: There is no such device.
         """
-        self._contents, self._options = contents, options
+        self._contents, self._options, self._note = contents, options, note
         self._engines = open_engines(options) if options.device != "null" else {}
         self.devices = device_infos(self._engines, options) or {"null": DeviceInfo()}
         self._here = circumstances(self.devices, options)
@@ -93,13 +86,30 @@ class _Loader:
                 name: Library(x[0], x[1], tuple(x[2]), x[3]) for name, x in contents.header["libraries"].items()
             }
 
-    def latest(self) -> Key | None:
+    def fits(self) -> bool:
+        """Whether the program used last can be run here as it is."""
+        return bool(self._found) and not (
+            differences(self._found[-1][1], self._here) or self._refusal(self._found[-1][2])
+        )
+
+    def model(self, topology: Topology) -> Model:
+        """Return the model of the file's *topology*, with the program used last if there is one."""
+        model = Model(topology, next(iter(self.devices.values())), self.specialise)
+        self._build_ahead()
+        if (key := self._latest()) is not None:
+            shapes = dict(zip(topology.inputs, key.shapes, strict=True))
+            model.prepare(shapes, {name: value.array for name, value in key.values})
+        elif model.is_static:
+            model.prepare()
+        return model
+
+    def _latest(self) -> Key | None:
         """Return what the program used last holds for, of programs that can be run here if there are any."""
         fitting = [key for key, saved, _ in self._found if not differences(saved, self._here)]
         keys = fitting or [key for key, _, _ in self._found]
         return keys[-1] if keys else None
 
-    def build_ahead(self) -> None:
+    def _build_ahead(self) -> None:
         """Let a thread build the libraries of programs that can be run here: a third of the time that loading takes."""
         if any(not differences(saved, self._here) for _, saved, _ in self._found):
             threading.Thread(target=self._build, name="clgraph-build").start()
@@ -163,7 +173,7 @@ class _Loader:
                 library=self._library,
                 workspace=workspace,
             )
-        program.notes["load"] = "as saved: no pass was run"
+        program.notes["load"] = self._note
         return Specialisation(program, network, passes, self.devices, self._options)
 
     def _library(self, name: str, simd: int) -> Library:

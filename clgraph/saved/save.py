@@ -22,8 +22,12 @@ from clgraph.specialisations import Key, Specialisation
 
 
 @without_collection()
-def save_model(topology: Topology, made: Mapping[Key, Specialisation], path: str | os.PathLike[str]) -> None:
+def save_model(
+    topology: Topology, made: Mapping[Key, Specialisation], path: str | os.PathLike[str], *, whole: bool = True
+) -> None:
     """Write *topology* and what was *made* of it to *path*, at once or not at all.
+
+    Where it is not to be written *whole*, its layers and constants are left out: only what is made of it can be run.
 
     Raises:
         ModelError: The file cannot be written.
@@ -44,11 +48,15 @@ def save_model(topology: Topology, made: Mapping[Key, Specialisation], path: str
             }
         )
     header: dict[str, Json] = {
-        "topology": encode_topology(topology, blobs.add),
+        "topology": encode_topology(topology if whole else _signatures(topology), blobs.add),
         "programs": programs,
         "libraries": {name: [x.name, x.text, list(x.functions), x.instances] for name, x in libraries.items()},
     }
     blobs.write(Path(path), header)
+
+
+def _signatures(t: Topology) -> Topology:
+    return Topology(t.inputs, {}, [], t.outputs, t.declared, t.metadata, t.op_types)
 
 
 def library_key(name: str, simd: int) -> str:

@@ -16,6 +16,10 @@ class SavedTopology(Topology):
 
     _read: Callable[[], dict[str, Any]]
 
+    def read_by(self, read: Callable[[], dict[str, Any]]) -> None:
+        """Let *read* return the attributes that are not there yet."""
+        self._read = read
+
     def __getattr__(self, name: str) -> Any:
         """Read what is not there yet."""
         if name not in ("layers", "constants", "_made") or "_read" not in self.__dict__:

@@ -31,7 +31,7 @@ FEWEST, MOST = 3, 9
 HOPELESS = 8.0
 """Times the cheapest estimate, from where on a candidate is not measured."""
 
-COLD_BYTES, COPIES = 64e6, 6
+COLD_BYTES, COPIES = 64e6, 24
 """Constants that all copies of a node read together, and its most copies: constants come from memory in a network."""
 
 MakeNetwork = Callable[[Program], Network]

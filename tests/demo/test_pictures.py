@@ -82,3 +82,36 @@ def test_what_is_transparent_in_a_picture_is_white(tmp_path: Path, mode: str) ->
 def test_text_that_cannot_be_drawn_on_one_line_is_refused(text: str, said: str) -> None:
     with pytest.raises(InputError, match=said):
         draw_text(text)
+
+
+def test_sixteen_bits_become_eight(tmp_path: Path) -> None:
+    values = np.array([[0, 256 * 100, 65535]], np.uint16)
+    Image.fromarray(values).save(tmp_path / "deep.png")
+    assert np.asarray(open_picture(tmp_path / "deep.png"))[0, :, 0].tolist() == [0, 100, 255]
+    Image.fromarray(np.array([[-1.0, 0.0, 3.0]], np.float32)).save(tmp_path / "real.tif")
+    assert np.asarray(open_picture(tmp_path / "real.tif"))[0, :, 1].tolist() == [0, 64, 255]
+
+
+def test_a_picture_is_turned_as_the_camera_says(tmp_path: Path) -> None:
+    picture = Image.new("RGB", (4, 2), "black")
+    picture.putpixel((0, 0), (255, 255, 255))
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    picture.save(tmp_path / "turned.png", exif=exif)
+    upright = open_picture(tmp_path / "turned.png")
+    assert upright.size == (2, 4)
+    assert upright.getpixel((1, 0)) == (255, 255, 255)
+
+
+@pytest.mark.parametrize("name", ["cut.png", "cut.jpg", "text.png", "empty.png"])
+def test_what_is_no_whole_picture_is_refused(tmp_path: Path, name: str) -> None:
+    noise = Image.fromarray(np.random.default_rng(0).integers(0, 255, (40, 40, 3)).astype(np.uint8))
+    if name.startswith("cut"):
+        noise.save(tmp_path / name)
+        (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:400])
+    else:
+        (tmp_path / name).write_text("text" if name == "text.png" else "")
+    with pytest.raises(InputError, match="is no picture that can be read"):
+        open_picture(tmp_path / name)
+    with pytest.raises(InputError, match="is a folder"):
+        open_picture(tmp_path)

@@ -30,6 +30,23 @@ CEIL = {
         {"kernel_shape": [2, 2], "strides": [3, 3], "pads": [1, 1, 1, 1], "ceil_mode": 1},
     ),
 }
+LARGE = {
+    "a stride covers it": ((1, 2, 1, 2), {"kernel_shape": [2, 2], "strides": [2, 2]}),
+    "a stride does not": ((1, 2, 1, 2), {"kernel_shape": [3, 2], "strides": [2, 2]}),
+    "stride one": ((1, 2, 1, 2), {"kernel_shape": [2, 2]}),
+    "wide, padded": ((2, 2, 1, 3), {"kernel_shape": [4, 3], "strides": [3, 2], "pads": [1, 0, 0, 1]}),
+    "an odd rest": ((1, 2, 4, 5), {"kernel_shape": [5, 6], "strides": [3, 4], "ceil_mode": 1}),
+}
+
+
+@pytest.mark.parametrize("case", LARGE)
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
+def test_a_window_larger_than_the_input_agrees_with_onnxruntime(op, case, rng):
+    shape, attributes = LARGE[case]
+    x = rng.standard_normal(shape).astype(np.float32) - 3
+    agree(op, [x], opset=19, **attributes)
+    if op == "AveragePool":
+        agree(op, [x], opset=19, count_include_pad=1, **attributes)
 
 
 @pytest.mark.parametrize("opset", [8, 10, 12, 22])
@@ -91,6 +108,8 @@ DEVICE_CASES = {
     "ceil": ((1, 5, 10, 8), ((3, 3), (2, 2), (1, 1), ((0, 0), (0, 0)), True)),
     "one_axis": ((2, 3, 11), ((3,), (2,))),
     "three_axes": ((1, 2, 5, 6, 4), ((2, 3, 2),)),
+    "large_window": ((2, 18, 1, 7), ((2, 2), (2, 2))),
+    "larger_window": ((1, 5, 4, 3), ((5, 4), (3, 2), (1, 1), ((0, 0), (0, 0)), True)),
 }
 
 

@@ -34,6 +34,15 @@ def test_windows_agree_with_float64(engine, function, seed):
     check_tiles(engine, PoolFsv16, primitive, arrays, bound, arity=1, size=8, fused=fused, out_halo=any_halo(rng, 4))
 
 
+@pytest.mark.parametrize("function", ["max", "average"])
+@pytest.mark.parametrize(("kernel", "strides", "shape"), [((2, 2), (2, 2), (1, 7)), ((5, 4), (3, 2), (4, 3))])
+def test_a_window_larger_than_the_input_agrees_with_float64(engine, function, kernel, strides, shape, rng):
+    x = rng.standard_normal((2, 35, *shape)) - 3
+    primitive = Pooling(function, kernel, strides, (1, 1), ((0, 0), (0, 0)))
+    # At most 12 elements below 8 in size are added.
+    check_tiles(engine, PoolFsv16, primitive, [x.astype(np.float32)], 24, arity=1, size=8)
+
+
 def test_a_window_of_nan_and_infinities_is_what_numpy_says(engine):
     x = np.full((1, 17, 4, 6), -np.inf, np.float32)
     x[0, 3, 1, 1], x[0, 5, 2, 2], x[0, 16, 0, 5] = np.nan, np.inf, 2.0

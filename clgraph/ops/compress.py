@@ -1,0 +1,29 @@
+"""Slices that a condition keeps: ONNX's Compress."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.graph.primitive import Array, DataDependent, OnnxNode, Primitive, onnx, primitive
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class Compress(DataDependent):
+    """The slices of x along *axis*, or without one its elements in a row, where input 1, bools ``[n]``, is true."""
+
+    axis: int | None = None
+
+    kind: ClassVar[str] = "compress"
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        x, condition = inputs
+        return (np.compress(condition, x, self.axis),)
+
+
+@onnx("Compress", since=(9, 11, 28))
+def import_compress(node: OnnxNode) -> Primitive:
+    return Compress(node.attribute("axis", None))

@@ -1,0 +1,48 @@
+"""Elements picked one by one along an axis: ONNX's GatherElements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError
+from clgraph.graph.attributes import positive_axis
+from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class GatherElements(Primitive):
+    """``y[i, j] = x[indices[i, j], j]`` for *axis* 0, and so on; a negative index counts from the back."""
+
+    axis: int = 0
+
+    kind: ClassVar[str] = "gather_elements"
+
+    def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
+        return Bound(GatherElements(positive_axis(self.axis, inputs[0].rank)), (0, 1))
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        x, indices = inputs
+        sizes = zip(x.shape, indices.shape, strict=False)
+        fits = x.rank == indices.rank and all(n <= d for a, (d, n) in enumerate(sizes) if a != self.axis)
+        if indices.dtype not in (DType.I32, DType.I64) or not fits:
+            raise ShapeError(f"indices {indices} do not pick from {x} along axis {self.axis}")
+        return (x.with_shape(indices.shape),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        x, indices = inputs
+        size = x.shape[self.axis]
+        part = x[tuple(slice(None) if a == self.axis else slice(n) for a, n in enumerate(indices.shape))]
+        places = np.clip(np.where(indices < 0, indices + size, indices), 0, max(size - 1, 0))
+        return (np.take_along_axis(part, places, self.axis),)
+
+
+@onnx("GatherElements", since=(11, 13))
+def import_gather_elements(node: OnnxNode) -> Primitive:
+    return GatherElements(node.attribute("axis", 0))

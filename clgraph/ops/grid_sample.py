@@ -1,0 +1,106 @@
+"""An image read at any places: ONNX's GridSample."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError
+from clgraph.graph.primitive import Array, OnnxNode, Primitive, onnx, primitive
+
+CUBIC = -0.75
+"""Coefficient of the cubic kernel (Keys 1981)."""
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class GridSample(Primitive):
+    """x ``[N, C, *spatial]`` at the places ``[N, *out, D]`` in -1 ... 1, the last axis of x first: ``[N, C, *out]``.
+
+    Attributes:
+        mode: ``nearest``, ``linear`` or ``cubic``.
+        padding: What lies outside: ``zeros``, the ``border``, or the image in a mirror, ``reflection``.
+        corners: -1 and 1 are the centres of the outermost pixels, else their outer edges.
+    """
+
+    mode: str = "linear"
+    padding: str = "zeros"
+    corners: bool = False
+
+    kind: ClassVar[str] = "grid_sample"
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        x, grid = inputs
+        if grid.rank != x.rank or x.rank < 3 or grid.shape[-1] != x.rank - 2 or grid.shape[0] != x.shape[0]:
+            raise ShapeError(f"{x} has no places {grid}")
+        if self.mode not in ("nearest", "linear", "cubic") or self.padding not in ("zeros", "border", "reflection"):
+            raise ShapeError(f"mode {self.mode!r} with padding {self.padding!r} is not known")
+        return (x.with_shape((*x.shape[:2], *grid.shape[1:-1])),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        x, grid = inputs
+        exact = np.result_type(x.dtype, np.float32)
+        spatial = x.shape[2:]
+        y = np.zeros((*x.shape[:2], *grid.shape[1:-1]), exact)
+        for n in range(x.shape[0]):
+            axes = []
+            for axis, size in enumerate(spatial):
+                at = grid[n, ..., len(spatial) - 1 - axis].astype(exact)
+                at = (at + 1) / 2 * (size - 1) if self.corners else ((at + 1) * size - 1) / 2
+                if self.mode == "nearest":
+                    at = np.rint(self._inside(at, size) if self.padding != "zeros" else at)
+                elif self.mode == "linear" and self.padding != "zeros":
+                    at = self._inside(at, size)
+                axes.append(list(zip(*self._taps(at), strict=True)))
+            for taps in product(*axes):
+                weight = np.ones(grid.shape[1:-1], exact)
+                places = []
+                for (place, share), size in zip(taps, spatial, strict=True):
+                    weight = weight * share
+                    if self.padding == "zeros":
+                        weight = weight * ((place >= 0) & (place < size))
+                    else:
+                        place = np.rint(self._inside(place, size))
+                    places.append(np.clip(place, 0, size - 1).astype(np.int64))
+                y[n] += weight * x[n][(slice(None), *places)]
+        return (y.astype(x.dtype),)
+
+    def _taps(self, at: Array) -> tuple[list[Array], list[Array]]:
+        """Return the places that a place is mixed from along an axis, and the share of each."""
+        if self.mode == "nearest":
+            return [at], [np.ones_like(at)]
+        low = np.floor(at)
+        t = at - low
+        if self.mode == "linear":
+            return [low, low + 1], [1 - t, t]
+        a = CUBIC
+
+        def near(d: Array) -> Array:
+            return np.asarray(((a + 2) * d - (a + 3)) * d * d + 1)
+
+        def far(d: Array) -> Array:
+            return np.asarray(((a * d - 5 * a) * d + 8 * a) * d - 4 * a)
+
+        return [low - 1, low, low + 1, low + 2], [far(t + 1), near(t), near(1 - t), far(2 - t)]
+
+    def _inside(self, at: Array, size: int) -> Array:
+        """Return places as the padding brings them into the image."""
+        if self.padding == "border":
+            return np.clip(at, 0, size - 1)
+        low, high = (0.0, size - 1.0) if self.corners else (-0.5, size - 0.5)
+        span = high - low
+        if span <= 0:
+            return np.zeros_like(at)
+        folded = np.abs(at - low) % (2 * span)
+        return np.clip(np.where(folded > span, 2 * span - folded, folded) + low, 0, size - 1)
+
+
+@onnx("GridSample", since=(16, 20, 22))
+def import_grid_sample(node: OnnxNode) -> Primitive:
+    mode = node.attribute("mode", "linear").removeprefix("bi")
+    return GridSample(mode, node.attribute("padding_mode", "zeros"), bool(node.attribute("align_corners", 0)))

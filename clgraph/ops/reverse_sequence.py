@@ -1,0 +1,46 @@
+"""The beginnings of sequences turned round: ONNX's ReverseSequence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError
+from clgraph.graph.primitive import Array, OnnxNode, Primitive, onnx, primitive
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class ReverseSequence(Primitive):
+    """x with the first ``lengths[i]`` elements along *time* of row i of *batch* in reverse order."""
+
+    batch: int = 1
+    time: int = 0
+
+    kind: ClassVar[str] = "reverse_sequence"
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        x, lengths = inputs
+        if (
+            {self.batch, self.time} != {0, 1}
+            or x.rank < 2
+            or lengths != Layout(DType.I64, x.shape[self.batch : self.batch + 1])
+        ):
+            raise ShapeError(f"lengths {lengths} are none of the sequences in {x}")
+        return (x.plain(),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        x, lengths = inputs
+        y = x.copy()
+        turned, source = y.swapaxes(0, self.batch), x.swapaxes(0, self.batch)
+        for i, length in enumerate(lengths):
+            turned[i, :length] = source[i, :length][::-1]
+        return (y,)
+
+
+@onnx("ReverseSequence", since=(10, 28))
+def import_reverse_sequence(node: OnnxNode) -> Primitive:
+    return ReverseSequence(node.attribute("batch_axis", 1), node.attribute("time_axis", 0))

@@ -1,0 +1,143 @@
+"""Regions of an image as small images of one size: ONNX's RoiAlign and MaxRoiPool."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, floor
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError
+from clgraph.graph.primitive import Array, OnnxNode, Primitive, onnx, primitive
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class RoiAlign(Primitive):
+    """Each region (x1, y1, x2, y2) of x ``[N, C, H, W]`` as ``[C, *size]``: means of interpolated samples.
+
+    Inputs: x, regions ``[R, 4]`` and the image of each ``[R]`` (He et al. 2017, Mask R-CNN, section 3).
+
+    Attributes:
+        samples: Along each side of a bin; 0 for as many as pixels.
+        scale: From the regions' coordinates to pixels.
+        half_pixel: A pixel's centre is at 0.5; a region may be smaller than one pixel.
+        maximum: Of the samples (each the largest of its four weighted neighbours) instead of the mean.
+    """
+
+    size: tuple[int, int] = (1, 1)
+    samples: int = 0
+    scale: float = 1.0
+    half_pixel: bool = True
+    maximum: bool = False
+
+    kind: ClassVar[str] = "roi_align"
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        x, regions, images = inputs
+        if x.rank != 4 or regions.rank != 2 or regions.shape[1] != 4 or images.shape != regions.shape[:1]:
+            raise ShapeError(f"regions {regions} of images {images} are none of {x}")
+        return (x.with_shape((regions.shape[0], x.shape[1], *self.size)),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        x, regions, images = inputs
+        exact = np.result_type(x.dtype, np.float32)
+        y = np.empty((len(regions), x.shape[1], *self.size), exact)
+        offset = 0.5 if self.half_pixel else 0.0
+        for r, (region, image) in enumerate(zip(regions, images, strict=True)):
+            x1, y1, x2, y2 = (float(v) * self.scale - offset for v in region)
+            lengths = [y2 - y1, x2 - x1] if self.half_pixel else [max(y2 - y1, 1.0), max(x2 - x1, 1.0)]
+            lines = []
+            for start, length, bins, pixels in zip((y1, x1), lengths, self.size, x.shape[2:], strict=True):
+                count = self.samples if self.samples > 0 else ceil(length / bins)
+                places = start + (np.arange(bins * count) + 0.5) * (length / bins / max(count, 1))
+                lines.append((count, *_neighbours(places, pixels)))
+            y[r] = self._bins(x[int(image)].astype(exact), *lines)
+        return (y.astype(x.dtype),)
+
+    def _bins(self, image: Array, rows: tuple[int, ...], columns: tuple[int, ...]) -> Array:
+        count_y, low_y, high_y, share_y, inside_y = rows
+        count_x, low_x, high_x, share_x, inside_x = columns
+        parts = []
+        for line, part in ((low_y, 1 - share_y), (high_y, share_y)):
+            for column, piece in ((low_x, 1 - share_x), (high_x, share_x)):
+                share = part[:, None] * piece * (inside_y[:, None] * inside_x)
+                parts.append(image[:, line][:, :, column] * share)
+        total = np.max(parts, axis=0) if self.maximum else np.sum(parts, axis=0)
+        bins = total.reshape(len(image), self.size[0], count_y, self.size[1], count_x)
+        if not bins.size:
+            return np.zeros((len(image), *self.size), image.dtype)
+        return np.asarray(bins.max((2, 4)) if self.maximum else bins.mean((2, 4)))
+
+    def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
+        return 32.0 * outputs[0].count
+
+
+def _neighbours(places: Array, size: int) -> tuple[Array, Array, Array, Array]:
+    """Return the pixels before and behind each place, the share of the second, and whether it counts at all."""
+    inside = (places >= -1) & (places <= size)
+    at = np.maximum(places, 0)
+    low = np.minimum(at.astype(np.int64), size - 1)
+    high = np.minimum(low + 1, size - 1)
+    share = np.where(low >= size - 1, 0.0, at - low)
+    return low, high, share, inside
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class MaxRoiPool(Primitive):
+    """The maximum of each of *size* bins of regions (image, x1, y1, x2, y2) ``[R, 5]`` of x (Girshick 2015)."""
+
+    size: tuple[int, int]
+    scale: float = 1.0
+
+    kind: ClassVar[str] = "max_roi_pool"
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        x, regions = inputs
+        if x.rank != 4 or regions.rank != 2 or regions.shape[1] != 5:
+            raise ShapeError(f"regions {regions} are none of {x}")
+        return (x.with_shape((regions.shape[0], x.shape[1], *self.size)),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        x, regions = inputs
+        y = np.zeros((len(regions), x.shape[1], *self.size), x.dtype)
+        for r, region in enumerate(regions):
+            x1, y1, x2, y2 = (floor(float(v) * self.scale + 0.5) for v in region[1:])
+            image = x[int(region[0])]
+            spans = [
+                [_bin(start, max(end - start + 1, 1), n, i, limit) for i in range(n)]
+                for start, end, n, limit in ((y1, y2, self.size[0], x.shape[2]), (x1, x2, self.size[1], x.shape[3]))
+            ]
+            for i, rows in enumerate(spans[0]):
+                for j, columns in enumerate(spans[1]):
+                    part = image[:, rows, columns]
+                    if part.size:
+                        y[r, :, i, j] = part.max((1, 2))
+        return (y,)
+
+
+def _bin(start: int, length: int, bins: int, i: int, limit: int) -> slice:
+    first, last = floor(i * length / bins) + start, ceil((i + 1) * length / bins) + start
+    return slice(min(max(first, 0), limit), min(max(last, 0), limit))
+
+
+@onnx("RoiAlign", since=(10, 16, 22))
+def import_roi_align(node: OnnxNode) -> Primitive:
+    half = node.since >= 16 and node.attribute("coordinate_transformation_mode", "half_pixel") == "half_pixel"
+    return RoiAlign(
+        (node.attribute("output_height", 1), node.attribute("output_width", 1)),
+        node.attribute("sampling_ratio", 0),
+        node.attribute("spatial_scale", 1.0),
+        half,
+        node.attribute("mode", "avg") == "max",
+    )
+
+
+@onnx("MaxRoiPool", since=(1, 22))
+def import_max_roi_pool(node: OnnxNode) -> Primitive:
+    height, width = node.attribute("pooled_shape", (1, 1))
+    return MaxRoiPool((height, width), node.attribute("spatial_scale", 1.0))

@@ -1,0 +1,116 @@
+"""Softmax, layer normalisation and reductions for GPUs: a group of work-items a row, sums in local memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TypeVar
+
+from clgraph.core.layout import Layout
+from clgraph.graph.attributes import positive_axes, positive_axis
+from clgraph.graph.primitive import Primitive
+from clgraph.ops.layer_normalization import LayerNormalization, over_result
+from clgraph.ops.reduce import CODES, Reduce, reduced_space
+from clgraph.ops.softmax import Softmax
+from clgraph.selector.general import FLOATS, General, Space, View, float_jit, post_arguments, post_views, space, table
+from clgraph.selector.implementation import Serves, implements, roofline
+from clgraph.selector.plan import Argument, Launch, Plan
+from clgraph.selector.post import FUSABLE
+from clgraph.selector.query import Query
+
+P = TypeVar("P", bound=Primitive)
+
+SHORTEST = 32
+"""Elements of a row below which a work-item a row is better."""
+GROUPS = ((1024, 64), (1 << 31, 256))
+"""Longest row, and work-items for it."""
+_ROWS = Serves(dtypes=FLOATS, kinds=frozenset({"gpu"}), fuses=FUSABLE)
+
+
+class _Rows(General[P]):
+    """What the three have in common: rows of neighbouring elements, each read once from memory where it fits."""
+
+    @classmethod
+    def rows(cls, q: Query[P]) -> Space:
+        """Return the axes that number the rows, then those of a row, with the views of y, x, other inputs, operands."""
+        raise NotImplementedError
+
+    @classmethod
+    def further_limits(cls, q: Query[P]) -> str | None:
+        s = cls.rows(q)
+        if s.groups[1] != 1 or s.views[1].pitches[-1] != 1 or s.counts[1] < SHORTEST:
+            return f"wants rows of at least {SHORTEST} neighbouring elements"
+        group = _group(s.counts[1])
+        if q.device.max_work_group < group or q.device.local_bytes < 4 * group:
+            return f"wants groups of {group} work-items with local memory"
+        return None
+
+    @classmethod
+    def cost(cls, q: Query[P]) -> float:
+        return roofline(q, 0.1, 0.7)
+
+
+def _group(count: int) -> int:
+    return next(group for longest, group in GROUPS if count <= longest)
+
+
+def _launch(q: Query[P], kernel: str, s: Space, arguments: Sequence[Argument], posts: Sequence[View]) -> Plan:
+    """Return the launch of a group for each row of *s*; *posts* are the views of operands of fused operations."""
+    group = _group(s.counts[1])
+    jit = float_jit(q.outputs[0].dtype, len(s.dims)).define(GROUP=group)
+    listed = (*arguments, *post_arguments(q, posts, len(s.dims)))
+    rows = prod(s.dims[:-1])
+    return Plan((Launch(f"{kernel}.cl", kernel.rsplit("/", 1)[1], jit, (rows * group,), (group,), listed),))
+
+
+@implements(Softmax, name="softmax.gpu_rows", serves=_ROWS)
+class SoftmaxGpuRows(_Rows[Softmax]):
+    """A group of 64 or 256 work-items a row."""
+
+    @classmethod
+    def rows(cls, q: Query[Softmax]) -> Space:
+        x, (y,) = q.inputs[0], q.outputs
+        axes = positive_axes(q.primitive.axes, x.rank)
+        kept = [a for a in range(x.rank) if a not in axes]
+        return space(y.shape, [View.of(y), View.of(x), *post_views(q)], [kept, axes])
+
+    @classmethod
+    def plan(cls, q: Query[Softmax]) -> Plan:
+        s = cls.rows(q)
+        numbers = table(s.dims, *s.views[:2], int(q.primitive.log))
+        return _launch(q, "softmax/softmax_gpu_rows", s, ("in0", "out0", numbers), s.views[2:])
+
+
+@implements(LayerNormalization, name="layer_normalization.gpu_rows", serves=_ROWS)
+class LayerNormalizationGpuRows(_Rows[LayerNormalization]):
+    """A group of 64 or 256 work-items a row."""
+
+    @classmethod
+    def rows(cls, q: Query[LayerNormalization]) -> Space:
+        (y,), f = q.outputs, q.primitive
+        axis = positive_axis(f.axis, y.rank)
+        bias: Layout | None = q.own[2] if q.arity > 2 else None
+        views = [View.of(y), View.of(q.inputs[0]), over_result(q, q.own[1]), over_result(q, bias), *post_views(q)]
+        return space(y.shape, views, [range(axis), range(axis, y.rank)])
+
+    @classmethod
+    def plan(cls, q: Query[LayerNormalization]) -> Plan:
+        s, biased = cls.rows(q), q.arity > 2
+        numbers = table(s.dims, *s.views[:4], int(biased))
+        arguments = ("in0", "in1", "in2" if biased else "null", "out0", numbers, q.primitive.epsilon)
+        return _launch(q, "layer_normalization/layer_normalization_gpu_rows", s, arguments, s.views[4:])
+
+
+@implements(Reduce, name="reduce.gpu_rows", serves=_ROWS)
+class ReduceGpuRows(_Rows[Reduce]):
+    """A group of 64 or 256 work-items a row."""
+
+    @classmethod
+    def rows(cls, q: Query[Reduce]) -> Space:
+        return reduced_space(q)
+
+    @classmethod
+    def plan(cls, q: Query[Reduce]) -> Plan:
+        s = cls.rows(q)
+        numbers = table(s.dims, *s.views[:2], CODES[q.primitive.function])
+        return _launch(q, "reduce/reduce_gpu_rows", s, ("in0", "out0", numbers), s.views[2:])

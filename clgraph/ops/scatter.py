@@ -1,0 +1,147 @@
+"""A tensor with some elements replaced: ONNX's ScatterElements, ScatterND and TensorScatter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError
+from clgraph.graph.attributes import positive_axis
+from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+
+REDUCTIONS: dict[str, Callable[..., Any]] = {
+    "add": np.add.at,
+    "mul": np.multiply.at,
+    "max": np.maximum.at,
+    "min": np.minimum.at,
+}
+"""How an update joins what is there; ``none`` replaces it, the last of several to one place."""
+
+
+def _put(y: Array, places: tuple[Any, ...], updates: Array, reduction: str) -> None:
+    if reduction == "none":
+        y[places] = updates
+    else:
+        REDUCTIONS[reduction](y, places, updates)
+
+
+def _check(x: Layout, indices: Layout, updates: Layout, reduction: str) -> None:
+    if indices.dtype not in (DType.I32, DType.I64) or updates.dtype != x.dtype:
+        raise ShapeError(f"updates {updates} at {indices} do not go into {x}")
+    if reduction != "none" and reduction not in REDUCTIONS:
+        raise ShapeError(f"{reduction!r} is none of none, {', '.join(REDUCTIONS)}")
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class ScatterElements(Primitive):
+    """x with ``y[indices[i, j], j] = updates[i, j]`` for *axis* 0, and so on; a negative index counts from the back."""
+
+    axis: int = 0
+    reduction: str = "none"
+
+    kind: ClassVar[str] = "scatter_elements"
+
+    def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
+        return Bound(ScatterElements(positive_axis(self.axis, inputs[0].rank), self.reduction), (0, 1, 2))
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        x, indices, updates = inputs
+        _check(x, indices, updates, self.reduction)
+        if not x.rank == indices.rank or indices.shape != updates.shape:
+            raise ShapeError(f"updates {updates} at {indices} do not go into {x}")
+        return (x.plain(),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        x, indices, updates = inputs
+        y = x.copy()
+        places: list[Any] = list(np.indices(indices.shape, sparse=True))
+        places[self.axis] = np.where(indices < 0, indices + x.shape[self.axis], indices)
+        _put(y, tuple(places), updates, self.reduction)
+        return (y,)
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class ScatterND(Primitive):
+    """x with ``y[indices[i…]] = updates[i…]``: the last axis of the indices holds coordinates of slices of x."""
+
+    reduction: str = "none"
+
+    kind: ClassVar[str] = "scatter_nd"
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        x, indices, updates = inputs
+        _check(x, indices, updates, self.reduction)
+        depth = indices.shape[-1] if indices.rank else 0
+        if not 1 <= depth <= x.rank or updates.shape != (*indices.shape[:-1], *x.shape[depth:]):
+            raise ShapeError(f"updates {updates} at {indices} do not go into {x}")
+        return (x.plain(),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        x, indices, updates = inputs
+        y = x.copy()
+        sizes = np.array(x.shape[: indices.shape[-1]])
+        places = np.where(indices < 0, indices + sizes, indices)
+        _put(y, tuple(np.moveaxis(places, -1, 0)), updates, self.reduction)
+        return (y,)
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class TensorScatter(Primitive):
+    """A cache with updates written along *axis* from each batch's place on; *circular* ones go on at the front.
+
+    Inputs: cache ``[batch, ...]``, updates, and optionally the places ``[batch]``, else 0.
+    """
+
+    axis: int = -2
+    circular: bool = False
+
+    kind: ClassVar[str] = "tensor_scatter"
+
+    def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
+        axis = positive_axis(self.axis, inputs[0].rank)
+        return Bound(TensorScatter(axis, self.circular), tuple(range(len(inputs))))
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        cache, updates = inputs[:2]
+        fits = cache.rank == updates.rank and cache.dtype == updates.dtype and self.axis > 0
+        if not fits or any(
+            n > d if a == self.axis else n != d for a, (d, n) in enumerate(zip(cache.shape, updates.shape, strict=True))
+        ):
+            raise ShapeError(f"updates {updates} do not go into {cache} along axis {self.axis}")
+        return (cache.plain(),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        cache, updates = inputs[:2]
+        y, (size, count) = cache.copy(), (a.shape[self.axis] for a in (cache, updates))
+        starts = inputs[2] if len(inputs) > 2 else np.zeros(cache.shape[0], np.int64)
+        for row, start in enumerate(starts):
+            places = np.arange(count) + int(start)
+            if not self.circular and (start < 0 or start + count > size):
+                raise ShapeError(f"{count} updates from {start} on leave the {size} places of axis {self.axis}")
+            window = [slice(None)] * (cache.ndim - 1)
+            y[row][(*window[: self.axis - 1], places % size)] = updates[row]
+        return (y,)
+
+
+@onnx("Scatter", since=(9,))
+@onnx("ScatterElements", since=(11, 13, 16, 18))
+def import_scatter_elements(node: OnnxNode) -> Primitive:
+    return ScatterElements(node.attribute("axis", 0), node.attribute("reduction", "none"))
+
+
+@onnx("ScatterND", since=(11, 13, 16, 18))
+def import_scatter_nd(node: OnnxNode) -> Primitive:
+    return ScatterND(node.attribute("reduction", "none"))
+
+
+@onnx("TensorScatter", since=(24,))
+def import_tensor_scatter(node: OnnxNode) -> Primitive:
+    return TensorScatter(node.attribute("axis", -2), node.attribute("mode", "linear") == "circular")

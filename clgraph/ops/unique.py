@@ -1,0 +1,45 @@
+"""Each element or slice once: ONNX's Unique."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.graph.primitive import Array, DataDependent, OnnxNode, onnx, primitive
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class Unique(DataDependent):
+    """The different elements of x, or slices along *axis*; where each comes first; which each one is; how often it is.
+
+    Attributes:
+        ordered: Ascending; else as they come first.
+    """
+
+    axis: int | None = None
+    ordered: bool = True
+
+    kind: ClassVar[str] = "unique"
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        (x,) = inputs
+        found, first, which, count = np.unique(
+            x, return_index=True, return_inverse=True, return_counts=True, axis=self.axis
+        )
+        which = which.ravel()
+        if not self.ordered:
+            order = np.argsort(first)
+            rank = np.empty_like(order)
+            rank[order] = np.arange(len(order))
+            found, first, which, count = found.take(order, self.axis), first[order], rank[which], count[order]
+        return found, *(a.astype(np.int64) for a in (first, which, count))
+
+
+@onnx("Unique", since=(11, 28))
+def import_unique(node: OnnxNode) -> Sequence[str]:
+    unique = Unique(node.attribute("axis", None), bool(node.attribute("sorted", 1)))
+    return node.emit(unique, node.inputs[0], outputs=4)

@@ -1,0 +1,133 @@
+"""The model cache on disk: which content a file has, and what is kept of compiled models, within a limit.
+
+Below the folder, ``stamps/<state of a file>`` holds the digest of the content that a file in that state has, and
+``<size>-<digest>.clg`` is a saved model without its topology's layers. A state is inode, size and times; it stands for
+the content only if the file had not been changed just before, because times are coarse.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+SETTLED_SECONDS = 2.0
+"""How long a file must have been left alone: longer than the clock of any file system ticks."""
+MOST_STAMPS = 1000
+_ABANDONED_SECONDS = 3600.0
+"""Age from which a file that was being written belongs to no running process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """The state of a file; times in nanoseconds."""
+
+    device: int
+    inode: int
+    nbytes: int
+    modified: int
+    changed: int
+    used: int = field(compare=False)
+
+    @staticmethod
+    def of(file: str | os.PathLike[str] | int) -> Stamp | None:
+        """Return the state of the file at a path, or of an open one; ``None`` where there is no regular file."""
+        try:
+            found = os.stat(file)
+        except (OSError, ValueError):
+            return None
+        if not stat.S_ISREG(found.st_mode):
+            return None
+        return Stamp(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_atime_ns)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the file had been left alone for a while, so that every change from now on shows."""
+        return time.time() - max(self.modified, self.changed) * 1e-9 > SETTLED_SECONDS
+
+    @property
+    def name(self) -> str:
+        """Return what the state is filed under."""
+        state = (self.device, self.inode, self.nbytes, self.modified, self.changed)
+        return hashlib.sha256(repr(state).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class ModelCache:
+    """Compiled models in *folder*, at most *limit* bytes of them: the ones used longest ago go first."""
+
+    folder: Path
+    limit: int
+
+    def content(self, path: Path, stamp: Stamp) -> str | None:
+        """Return the digest of the file at *path* in state *stamp*; ``None`` where nothing can be kept of it."""
+        try:
+            known = (self.folder / "stamps" / stamp.name).read_text(encoding="ascii")
+        except (OSError, ValueError):
+            known = ""
+        if len(known) == 64:
+            return known
+        same_size = self.folder.glob(f"{stamp.nbytes:x}-*.clg")
+        return None if next(same_size, None) is None else self.learn(path, stamp)
+
+    def learn(self, path: Path, stamp: Stamp) -> str | None:
+        """Read the file at *path* and return its digest, kept for *stamp*; ``None`` if it is not in that state."""
+        if not stamp.is_settled:
+            return None
+        try:
+            with path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError:
+            return None
+        if Stamp.of(path) != stamp:
+            return None
+        self._write(self.folder / "stamps" / stamp.name, digest)
+        return digest
+
+    def entry(self, stamp: Stamp, content: str, key: str) -> Path:
+        """Return the path of what is kept of a file's *content* compiled as *key* says."""
+        digest = hashlib.sha256(f"{content} {key}".encode()).hexdigest()
+        return self.folder / f"{stamp.nbytes:x}-{digest}.clg"
+
+    def touch(self, entry: Path) -> None:
+        """Note that *entry* was used now."""
+        with contextlib.suppress(OSError):
+            # The time of change stays: whoever has the file mapped looks at it.
+            os.utime(entry, ns=(time.time_ns(), os.stat(entry).st_mtime_ns))
+
+    def trim(self) -> None:
+        """Remove what is beyond the limits, and what was left half written."""
+        entries = [(p, s) for p in self._files(self.folder) if (s := Stamp.of(p)) is not None]
+        for path, state in entries:
+            if path.suffix != ".clg" and time.time() - state.modified * 1e-9 > _ABANDONED_SECONDS:
+                path.unlink(missing_ok=True)
+        kept = sorted(((p, s) for p, s in entries if p.suffix == ".clg"), key=lambda e: e[1].used)
+        excess = sum(s.nbytes for _, s in kept) - self.limit
+        for path, state in kept:
+            if excess <= 0:
+                break
+            path.unlink(missing_ok=True)
+            excess -= state.nbytes
+        stamps = [(s.modified, p) for p in self._files(self.folder / "stamps") if (s := Stamp.of(p)) is not None]
+        for _, path in sorted(stamps)[:-MOST_STAMPS]:
+            path.unlink(missing_ok=True)
+
+    def _files(self, folder: Path) -> list[Path]:
+        try:
+            with os.scandir(folder) as entries:
+                return [Path(e.path) for e in entries if e.is_file(follow_symlinks=False)]
+        except OSError:
+            return []
+
+    def _write(self, path: Path, text: str) -> None:
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(dir=self.folder)
+            with open(handle, "w", encoding="ascii") as file:
+                file.write(text)
+            os.replace(temporary, path)

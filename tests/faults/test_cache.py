@@ -1,0 +1,144 @@
+"""The cache of compiled kernels: full, read-only, somebody else's, or filled by two processes at once."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from clgraph.runtime import driver, pocl_cache
+from clgraph.runtime.binaries import ProgramCache
+from tests.support.models import small_model
+
+ROOT = Path(__file__).resolve().parents[2]
+
+REFUSALS = [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EDQUOT, errno.EIO]
+
+
+def refusing(monkeypatch: pytest.MonkeyPatch, code: int, method: str, written: int = 0) -> None:
+    """Let writing a file fail with *code* after some bytes."""
+    write = Path.write_bytes
+
+    def fail(self: Path, *args: Any, **options: Any) -> int:
+        if written:
+            write(self, b"x" * written)
+        raise OSError(code, os.strerror(code), str(self))
+
+    monkeypatch.setattr(Path, method, fail)
+
+
+@pytest.mark.parametrize("code", REFUSALS)
+@pytest.mark.parametrize("written", [0, 10])
+def test_a_full_or_read_only_folder_is_a_warning_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, written: int
+) -> None:
+    cache = ProgramCache(tmp_path)
+    with monkeypatch.context() as patch:
+        refusing(patch, code, "write_bytes", written)
+        with pytest.warns(UserWarning, match="not kept"):
+            cache.write("k", b"binary")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            cache.write("k", b"binary")
+    assert list(tmp_path.iterdir()) == []
+    assert cache.read("k") is None
+    cache.write("k", b"binary")
+    assert cache.read("k") == b"binary"
+
+
+def test_a_folder_in_the_place_of_an_entry_is_absent(tmp_path: Path) -> None:
+    (tmp_path / "k.bin").mkdir()
+    cache = ProgramCache(tmp_path)
+    assert cache.read("k") is None
+    with pytest.warns(UserWarning, match="not kept"):
+        cache.write("k", b"binary")
+
+
+@pytest.mark.parametrize("code", REFUSALS)
+def test_seals_that_cannot_be_written_are_no_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    program = tmp_path / "ab" / "program"
+    program.mkdir(parents=True)
+    (program / "program.bc").write_bytes(b"BC\xc0\xde1234")
+    with monkeypatch.context() as patch:
+        refusing(patch, code, "write_text")
+        pocl_cache.seal(tmp_path)
+        assert pocl_cache.sweep(tmp_path) == 0
+    assert [p.name for p in program.iterdir()] == ["program.bc"]
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_full_file_system_gets_no_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PoCL ends the process when it cannot write."""
+    options = driver.settings({"CLGRAPH_CACHE_DIR": str(tmp_path)})
+    monkeypatch.setattr(driver, "_CHOSEN", [options])
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(1 << 40, 1 << 40, 0))
+    with pytest.warns(UserWarning, match="no cache in .* its file system is full"):
+        folder = driver.pocl_folder.__wrapped__()
+    assert not folder.is_relative_to(tmp_path)
+    assert folder.is_dir()
+    folder.rmdir()
+
+
+RUN = """
+import sys
+import numpy as np
+import clgraph
+model = clgraph.compile(sys.argv[1], device=sys.argv[2], config={"device_class": sys.argv[4]})
+x = np.random.default_rng(0).standard_normal((1, 3, 10, 10)).astype(np.float32)
+np.save(sys.argv[3], model(x))
+"""
+
+
+def relu_model() -> onnx.ModelProto:
+    shape = [1, 3, 10, 10]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "relu", [x], [y])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def at_once(device: str, tmp_path: Path, kernels: str, model: onnx.ModelProto) -> None:
+    """Run a model in two processes that start with the same empty cache; both must give the same."""
+    onnx.save(model, tmp_path / "m.onnx")
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), "CLGRAPH_CACHE_DIR": str(tmp_path / "cache")}
+    results = [tmp_path / f"{i}.npy" for i in range(2)]
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", RUN, str(tmp_path / "m.onnx"), device, str(result), kernels],
+            env=variables,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for result in results
+    ]
+    for process in started:
+        said = process.communicate(timeout=300)[1]
+        assert process.returncode == 0, said
+        assert "Traceback" not in said
+    first, second = map(np.load, results)
+    np.testing.assert_array_equal(first, second)
+    again = tmp_path / "again.npy"
+    command = [sys.executable, "-c", RUN, str(tmp_path / "m.onnx"), device, str(again), kernels]
+    subprocess.run(command, env=variables, check=True, timeout=300)
+    np.testing.assert_array_equal(np.load(again), first)
+
+
+@pytest.mark.opencl
+def test_two_processes_may_fill_the_same_cache(device: str, tmp_path: Path) -> None:
+    """Here with an ordinary kernel, which builds in a twentieth of the time."""
+    at_once(device, tmp_path, "gpu", relu_model())
+
+
+@pytest.mark.slow
+@pytest.mark.opencl
+def test_two_processes_may_build_the_library_at_once(device: str, tmp_path: Path) -> None:
+    at_once(device, tmp_path, "cpu", small_model())

@@ -1,0 +1,82 @@
+"""Ctrl-C at any moment of a compilation or a run: the same objects give the same results afterwards."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.opencl
+ROOT = Path(__file__).resolve().parents[2]
+
+CHILD = """
+import signal, sys
+import numpy as np
+import clgraph
+from tests.support.models import image, small_model
+
+device, what, wanted_hits = sys.argv[1], sys.argv[2], int(sys.argv[3])
+sizes = range(8, 28, 2)
+feeds = {n: image((1, 3, n, 72), n) for n in sizes}
+static = {n: clgraph.compile(small_model(size="n"), device=device) for n in sizes}
+wanted = {n: static[n](x) for n, x in feeds.items()}
+model = clgraph.compile(small_model(size="n"), device=device)
+turn = hits = 0
+
+def work():
+    global turn
+    while True:
+        turn += 1
+        n = list(sizes)[turn % len(sizes)] if what == "compile" else 8
+        with_future = turn % 3 == 0
+        got = model.run_async({"x": feeds[n]}).result()["y"] if with_future else model(feeds[n])
+        if not np.array_equal(got, wanted[n]):
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            print("wrong after", hits, flush=True)
+            sys.exit(3)
+
+print("ready", flush=True)
+while hits < wanted_hits:
+    try:
+        work()
+    except KeyboardInterrupt:
+        hits += 1
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+for n, x in feeds.items():
+    assert np.array_equal(model(x), wanted[n])
+    assert np.array_equal(model.clone()(x), wanted[n])
+model.close()
+print("done", hits, turn, flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@pytest.mark.parametrize("what", ["compile", "run"])
+def test_interrupts_leave_the_model_as_it_was(device: str, what: str) -> None:
+    hits = 40
+    child = subprocess.Popen(
+        [sys.executable, "-c", CHILD, device, what, str(hits)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n", child.communicate()[1]
+        moments = random.Random(what)
+        deadline = time.monotonic() + 60
+        while child.poll() is None and time.monotonic() < deadline:
+            time.sleep(moments.uniform(0.001, 0.03))
+            child.send_signal(signal.SIGINT)
+        said, errors = child.communicate(timeout=60)
+    finally:
+        child.kill()
+    assert child.returncode == 0, said + errors
+    assert said.startswith(f"done {hits}")

@@ -1,0 +1,103 @@
+"""Kernels for GPUs in which a group of work-items makes a row, on a device that is treated as one."""
+
+import numpy as np
+import pytest
+
+from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
+from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.layer_normalization import LayerNormalization
+from clgraph.ops.reduce import Reduce
+from clgraph.ops.softmax import Softmax
+from clgraph.selector.implementation import IMPLEMENTATIONS
+from clgraph.selector.query import Query
+from tests.ops.test_reduce import BOUNDS
+from tests.support.check_op import check_op, run_raw
+
+TYPES = pytest.mark.parametrize("dtype", [DType.F32, DType.F16])
+# A row within a group, one that its registers hold, one beyond them, several axes in a row.
+ROWS = [((2, 3, 65), (2,)), ((3, 40, 33), (1, 2)), ((2, 2500), (1,)), ((4, 5, 4, 8), (2, 3))]
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize(("shape", "axes"), ROWS)
+@TYPES
+def test_softmax_is_within_its_bound(dtype, shape, axes, gpu_engine):
+    k = int(np.prod([shape[a] for a in axes]))
+    plain, logarithm = Softmax(axes), Softmax(axes, log=True)
+    # As of any order of the sum; see test_softmax.
+    scale = lambda x: plain.reference(x)[0] * (1 + np.abs(x - x.max(axes, keepdims=True)))  # noqa: E731
+    found = check_op(gpu_engine, plain, shape, ulps=k + 18, scale=scale, dtype=dtype)
+    assert "softmax.gpu_rows" in found
+    size = lambda x: 1 + np.abs(logarithm.reference(x)[0])  # noqa: E731
+    check_op(gpu_engine, logarithm, shape, ulps=k + 15, scale=size, dtype=dtype)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize(
+    ("primitive", "shapes"),
+    [
+        (LayerNormalization(2, 2.0**-10), [(2, 3, 65), (65,), (65,)]),
+        (LayerNormalization(1, 2.0**-10), [(2, 3, 12), (3, 12)]),
+        (LayerNormalization(1, 2.0**-10), [(2, 2500), (2500,), (2500,)]),
+        (LayerNormalization(2, 2.0**-10, channels=True), [(2, 19, 4, 9), (19,), (19,)]),
+    ],
+)
+@TYPES
+def test_layer_normalization_is_within_its_bound(dtype, primitive, shapes, gpu_engine):
+    axes = tuple(range(primitive.axis, len(shapes[0])))
+    k = int(np.prod([shapes[0][a] for a in axes]))
+
+    def scale(x, factor, bias=None):
+        factor = np.abs(factor.reshape(primitive.wide(factor.shape, x.ndim)))
+        shift = 0 if bias is None else np.abs(bias.reshape(primitive.wide(bias.shape, x.ndim)))
+        deviation = np.sqrt(x.var(axes, keepdims=True) + primitive.epsilon)
+        y = np.abs(x - x.mean(axes, keepdims=True)) / deviation
+        return (np.abs(x).mean(axes, keepdims=True) / deviation * (1 + 2 * y) + y) * factor + shift
+
+    # As of any order of the sums; see test_layer_normalization.
+    found = check_op(gpu_engine, primitive, *shapes, ulps=k + 5 + 20, scale=scale, dtype=dtype)
+    assert "layer_normalization.gpu_rows" in found
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize(("shape", "axes"), ROWS[:2])
+@pytest.mark.parametrize("function", BOUNDS)
+def test_every_reduction_is_within_its_bound(function, shape, axes, gpu_engine):
+    ulps, scale = BOUNDS[function]
+    count = int(np.prod([shape[a] for a in axes]))
+    near_one = lambda rng, shape: rng.uniform(0.99, 1.01, shape)  # noqa: E731
+    for keepdims in (True, False):
+        primitive = Reduce(function, axes, keepdims)
+        size = None if scale is None else lambda x, p=primitive: scale(lambda v: p.reference(v)[0], x)
+        draw = {0: near_one} if function in ("prod", "log_sum") else {}
+        found = check_op(gpu_engine, primitive, shape, ulps=ulps(count), scale=size, draw=draw)
+        assert "reduce.gpu_rows" in found
+
+
+@pytest.mark.opencl
+@TYPES
+def test_fused_operations_are_applied_to_each_row(dtype, gpu_engine):
+    fused = [(Eltwise("mul"), [(2, 3, 65)], 0)]
+    softmax = Softmax((2,))
+    scale = lambda x, m: np.abs(m) * softmax.reference(x)[0] * (1 + x.max(2, keepdims=True) - x)  # noqa: E731
+    check_op(gpu_engine, softmax, (2, 3, 65), ulps=65 + 18 + 1, scale=scale, fused=fused, dtype=dtype)
+    mean = Reduce("mean", (2,), keepdims=False)
+    fused = [(Eltwise("add"), [(2, 3)], 0)]
+    scale = lambda x, b: mean.reference(np.abs(x))[0] + np.abs(b)  # noqa: E731
+    check_op(gpu_engine, mean, (2, 3, 65), ulps=65 + 5 + 1, scale=scale, fused=fused, dtype=dtype)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("function", ["max", "min"])
+def test_extrema_that_meet_nan_are_nan(function, gpu_engine):
+    with_nan = lambda rng, shape: np.where(rng.random(shape) < 0.01, np.nan, rng.standard_normal(shape))  # noqa: E731
+    reduced = Reduce(function, (1,))
+    drawn = with_nan(np.random.default_rng(0), (9, 70)).astype(np.float32)
+    wanted = reduced.reference(drawn)[0]
+    x, y = Layout(DType.F32, (9, 70)), Layout(DType.F32, (9, 1))
+    q = Query(reduced, (x,), (y,), gpu_engine.info, 1)
+    (found,) = run_raw(gpu_engine, IMPLEMENTATIONS["reduce.gpu_rows"], q, [drawn])
+    np.testing.assert_array_equal(found.reshape(9, 1), wanted)
+    assert np.isnan(found).any()
+    assert not np.isnan(found).all()
