@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import clgraph
+from clgraph.passes.targets import with_profiles
 from clgraph.runtime.device import HOST, Device, find_device, with_class
 from clgraph.runtime.driver import choose_options
 from clgraph.runtime.engine import Engine
@@ -63,9 +64,11 @@ def open_engines(options: Settings) -> dict[str, Engine | HostEngine]:
     choose_options(options)
     names = [*_several(options.device), *(to for _, to in options.placement), *options.placement_fallback]
     wanted = dict.fromkeys(find_device(name) for name in names)
-    classed = [with_class(d, options.device_class) for d in wanted if d.info.kind != "host"]
-    found: list[Engine | HostEngine] = [_open(d, options.threads, options.out_of_order) for d in classed]
-    if find_device(names[0]).info.kind == "host":
+    classed = [with_class(d, options.device_class) for d in wanted if d is not HOST]
+    found: list[Engine | HostEngine] = [
+        HostEngine(d.info) if d.handle is None else _open(d, options.threads, options.out_of_order) for d in classed
+    ]
+    if find_device(names[0]) is HOST:
         found.insert(0, HostEngine())
     elif HOST in wanted or not options.strict:
         found.append(HostEngine())
@@ -80,7 +83,7 @@ def device_infos(engines: Mapping[str, Engine | HostEngine], options: Settings) 
         if isinstance(engine, Engine) and options.tuning != "off":
             tuning = read_tuning(tuning_path(engine.device, options), tuning_identity(engine.device))
             found[name] = info if tuning is None else with_tuning(info, tuning)
-    return found
+    return with_profiles(found)
 
 
 def tuning_path(device: Device, options: Settings) -> Path:

@@ -41,8 +41,11 @@ class _Scaled(Primitive):
     axis: int = 1
 
     def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
-        axis = positive_axis(self.axis, inputs[0].rank) if inputs[1].count != 1 else 0
-        return Bound(replace(self, axis=axis), tuple(range(len(inputs))))
+        return Bound(replace(self, axis=self.bound_axis(inputs)), tuple(range(len(inputs))))
+
+    def bound_axis(self, inputs: Sequence[Layout]) -> int:
+        """Return the axis, counted from the front; 0 where one scale is for all."""
+        return positive_axis(self.axis, inputs[0].rank) if inputs[1].count != 1 else 0
 
     def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
         turned = replace(self, axis=axes[self.axis]) if axes else self
@@ -78,8 +81,8 @@ class Quantize(_Scaled):
     kind: ClassVar[str] = "quantize"
 
     def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
-        bound = _Scaled.bind(self, inputs, values)
-        return Bound(replace(bound.primitive, dtype=inputs[2].dtype), bound.keep) if len(inputs) > 2 else bound
+        dtype = inputs[2].dtype if len(inputs) > 2 else self.dtype
+        return Bound(Quantize(self.bound_axis(inputs), dtype), tuple(range(len(inputs))))
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         self.check(inputs)

@@ -9,6 +9,7 @@ from clgraph.graph.program import Program, Stage
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.selection import is_in_place, missing_halo, select
 from clgraph.selector.choose import Choice
+from clgraph.selector.implementation import IMPLEMENTATIONS
 
 
 @dataclass(frozen=True)
@@ -38,3 +39,7 @@ class CompileGraph(Pass):
             changes += not isinstance(old, Choice) or old.implementation is not chosen.implementation
             node.choice = chosen
         return changes
+
+    def treats(self, kind: str) -> str:
+        names = [i.name for i in IMPLEMENTATIONS.values() if i.primitive.kind == kind]
+        return f"gets one of {', '.join(names)}" if names else "has no implementation: it runs on the host"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -34,6 +35,10 @@ class Decompose(Pass):
     """
 
     name: ClassVar[str] = "decompose"
+    knows: ClassVar[Mapping[str, str]] = {
+        "batch_normalization": "becomes a product and a sum of constants where its statistics are constant",
+        "eltwise": "a scalar constant becomes an activation's parameter",
+    }
 
     def run(self, program: Program, context: Context) -> int:
         changes = 0

@@ -38,6 +38,9 @@ class FoldConstants(Pass):
                 folded += 1
         return folded
 
+    def treats(self, kind: str) -> str:
+        return "computed once, by its reference, where everything it reads is constant"
+
     def _is_cheap(self, node: Node) -> bool:
         inputs, outputs = [v.layout for v in node.inputs], [v.layout for v in node.outputs]
         made, read = sum(x.count for x in outputs), sum(x.count for x in inputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -26,6 +27,11 @@ class FuseAttention(Pass):
     """
 
     name: ClassVar[str] = "fuse_attention"
+    knows: ClassVar[Mapping[str, str]] = {
+        "matmul": "part of attention",
+        "softmax": "part of attention",
+        "eltwise": "part of attention",
+    }
     needs: ClassVar[Stage] = Stage.PLACED
 
     def run(self, program: Program, context: Context) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -27,6 +27,13 @@ class FusePatterns(Pass):
     """
 
     name: ClassVar[str] = "fuse_patterns"
+    knows: ClassVar[Mapping[str, str]] = {
+        "eltwise": "part of gelu, swish, hard-swish, layer normalization",
+        "activation": "part of gelu, swish, hard-swish, layer normalization",
+        "reduce": "part of layer normalization",
+        "pad": "goes into the convolution behind it",
+        "convolution": "takes the pad in front of it",
+    }
 
     def run(self, program: Program, context: Context) -> int:
         changes, refused = 0, list[str]()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -20,6 +21,9 @@ class HandleReshape(Pass):
     """
 
     name: ClassVar[str] = "handle_reshape"
+    knows: ClassVar[Mapping[str, str]] = {
+        "reshape": "disappears where it only reinterprets, or meets another one",
+    }
     needs: ClassVar[Stage] = Stage.PLACED
 
     def run(self, program: Program, context: Context) -> int:

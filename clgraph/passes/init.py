@@ -32,3 +32,6 @@ class Init(Pass):
         for node in dead:
             program.erase(node)
         return len(dead)
+
+    def treats(self, kind: str) -> str:
+        return "dropped where its results reach no output"

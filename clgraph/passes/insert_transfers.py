@@ -45,6 +45,9 @@ class InsertTransfers(Pass):
             program.notes[self.name] = f"{inserted} transfers: {cuts}"
         return inserted
 
+    def treats(self, kind: str) -> str:
+        return "reads through a transfer what another device makes"
+
 
 def _carry(program: Program, value: Value, home: str, uses: list[tuple[Node, int]]) -> None:
     first = min((node for node, _ in uses), key=program.position)

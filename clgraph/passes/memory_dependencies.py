@@ -12,6 +12,7 @@ from clgraph.ops.transfer import Transfer
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.liveness import Liveness, Touch
 from clgraph.passes.selection import choice_of, is_in_place
+from clgraph.selector.implementation import IMPLEMENTATIONS
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,10 @@ class MemoryDependencies(Pass):
             buffer.first, buffer.last = touch.first(), touch.last(end)
             buffer.conflicts = {}
         return _connect_overlaps(list(liveness.touches))
+
+    def treats(self, kind: str) -> str:
+        over = any("overwrites" in vars(i) for i in IMPLEMENTATIONS.values() if i.primitive.kind == kind)
+        return "may write over an input that nothing else reads" if over else "gets memory of its own for its results"
 
 
 def home_of(value: Value, context: Context) -> str:

@@ -16,6 +16,7 @@ from clgraph.ops.transfer import transfer_seconds
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.format_search import Factor, minimise
 from clgraph.passes.selection import proposals, servable
+from clgraph.selector.implementation import IMPLEMENTATIONS
 from clgraph.selector.query import query_of
 
 
@@ -57,6 +58,10 @@ class Partition(Pass):
         if moved:
             program.notes[self.name] = "\n".join(moved)
         return changes
+
+    def treats(self, kind: str) -> str:
+        where = sorted({k for i in IMPLEMENTATIONS.values() if i.primitive.kind == kind for k in i.serves.kinds})
+        return f"goes to devices that an implementation serves ({', '.join(where) or 'none'}), else to the host"
 
 
 @dataclass(slots=True)

@@ -28,7 +28,11 @@ from clgraph.passes.propagate_constants import PropagateConstants
 from clgraph.passes.remove_layering_annotations import RemoveLayeringAnnotations
 from clgraph.passes.remove_redundant_reorders import RemoveRedundantReorders
 from clgraph.passes.reorder_inputs import ReorderInputs
+from clgraph.passes.target_code_emission import TargetCodeEmission
+from clgraph.passes.target_memory_allocation import TargetMemoryAllocation
 from clgraph.passes.target_passes import TargetPasses
+from clgraph.passes.target_scheduling import TargetScheduling
+from clgraph.passes.target_tensor_selection import TargetTensorSelection
 from clgraph.passes.transpose_optimization import TransposeOptimization
 
 
@@ -45,6 +49,7 @@ def default_pipeline() -> tuple[Pass, ...]:
         Partition(),  # on a graph whose spelling is settled; capability is asked for whole operators
         RemoveLayeringAnnotations(),  # placements bind from here on; hints would only forbid fusions
         InsertTransfers(),  # every later pass sees copies between devices as nodes, and no edge that crosses
+        TargetTensorSelection(),  # operators as the model spells them, each on its device, nothing fused
         FuseAttention(),  # asks each node's device; what stands between the products must not be fused yet
         PreparePrimitiveFusing(),  # fewer nodes for the choice of formats; needs to know each node's device
         ReorderInputs(),  # formats of what is left, and the reorders between them
@@ -58,9 +63,12 @@ def default_pipeline() -> tuple[Pass, ...]:
         CompileGraph(),  # layouts are final
         PostOptimizeWeights(),  # only chosen kernels ask for weights
         PropagateConstants(),  # the reorders of constants just inserted run once
+        TargetScheduling(),  # the nodes and their kernels are settled
         MemoryDependencies(),  # no node comes or goes any more
         OooqMemoryDependencies(),  # adds to the pairs of an in-order run
+        TargetMemoryAllocation(),  # all pairs are known, no place is
         PlanMemory(),  # all pairs are known
+        TargetCodeEmission(),  # the last word on steps, with everything known
         BuildKernels(),  # every text is known; needs no memory, but comes last so that errors above cost no build
     )
 

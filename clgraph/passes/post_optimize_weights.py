@@ -11,6 +11,7 @@ from clgraph.graph.program import Node, Program, Stage, Value
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.selection import choice_of, select
+from clgraph.selector.implementation import IMPLEMENTATIONS
 
 
 @dataclass(frozen=True)
@@ -48,3 +49,7 @@ class PostOptimizeWeights(Pass):
             node.primitive = primitive
             node.choice = choice.posed(context.query(node))
         return changes
+
+    def treats(self, kind: str) -> str:
+        asks = any("weights" in vars(i) for i in IMPLEMENTATIONS.values() if i.primitive.kind == kind)
+        return "its constants are packed as its implementations ask" if asks else "asks for no packed weights"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -38,6 +39,13 @@ class PrepareBufferFusing(Pass):
     """
 
     name: ClassVar[str] = "prepare_buffer_fusing"
+    knows: ClassVar[Mapping[str, str]] = {
+        "concat": "its parts lie in its result",
+        "slice": "lies in what it cuts",
+        "split": "lies in what it cuts",
+        "reshape": "lies in its input",
+        "reorder": "lies in its input where nothing moves",
+    }
     needs: ClassVar[Stage] = Stage.PLACED
 
     def run(self, program: Program, context: Context) -> int:

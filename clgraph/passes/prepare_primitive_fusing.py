@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
+from clgraph.graph.primitive import PRIMITIVES
 from clgraph.graph.program import Fused, Node, Program, Stage
 from clgraph.ops.activation import Activation
 from clgraph.ops.concat import Concat
@@ -17,7 +18,7 @@ from clgraph.passes.rewriting import apart, read_outside
 from clgraph.passes.selection import proposals, still_serves
 from clgraph.passes.sharing import sharing_proposals
 from clgraph.passes.weight_scaling import followers, scale_weights
-from clgraph.selector.implementation import Implementation
+from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation
 from clgraph.selector.query import Query
 
 
@@ -73,6 +74,13 @@ class PreparePrimitiveFusing(Pass):
         if table:
             program.notes[self.name] = "\n".join(dict.fromkeys(table))
         return fused
+
+    def treats(self, kind: str) -> str:
+        fuses = any(i.serves.fuses for i in IMPLEMENTATIONS.values() if i.primitive.kind == kind)
+        takes = "takes post-operations that its implementations list" if fuses else "takes no post-operations"
+        if not PRIMITIVES[kind].elementwise:
+            return takes
+        return f"elementwise: becomes a post-operation of its producer where it has as_post(); {takes}"
 
 
 def _scale(program: Program, context: Context, node: Node, table: list[str]) -> None:

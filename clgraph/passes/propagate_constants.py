@@ -69,6 +69,9 @@ class PropagateConstants(Pass):
             program.erase(node)
         return len(constant_nodes) + share_equal_constants(program)
 
+    def treats(self, kind: str) -> str:
+        return "runs once, on the device, where everything it reads is constant"
+
 
 def _recipes(nodes: Sequence[Node], packed: PackedWeights) -> dict[Value, Recipe]:
     """Return what the results of *nodes* are known by, as far as what they read is."""

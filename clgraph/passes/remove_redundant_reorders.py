@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -31,6 +31,9 @@ class RemoveRedundantReorders(Pass):
     """
 
     name: ClassVar[str] = "remove_redundant_reorders"
+    knows: ClassVar[Mapping[str, str]] = {
+        "reorder": "is what it removes",
+    }
     needs: ClassVar[Stage] = Stage.PLACED
 
     def run(self, program: Program, context: Context) -> int:

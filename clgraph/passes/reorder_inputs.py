@@ -17,7 +17,9 @@ from clgraph.passes.format_search import Factor, Solution, factor_of, minimise
 from clgraph.passes.rewriting import apart, mover
 from clgraph.passes.selection import Proposal, proposals
 from clgraph.passes.sharing import sharing_proposals
+from clgraph.passes.targets import targets_of
 from clgraph.selector.choose import Choice, choose
+from clgraph.selector.implementation import IMPLEMENTATIONS
 from clgraph.selector.query import DeviceInfo, Query
 
 
@@ -50,6 +52,10 @@ class ReorderInputs(Pass):
         program.notes[self.name] = f"{time}; {len(inserted)} reorders write {moved} bytes"
         return len(inserted)
 
+    def treats(self, kind: str) -> str:
+        own = [i for i in IMPLEMENTATIONS.values() if i.primitive.kind == kind and "formats" in vars(i)]
+        return "gets one of the formats that its implementations propose" if own else "stays in plain formats"
+
 
 @dataclass(slots=True)
 class _Problem:
@@ -66,7 +72,7 @@ class _Problem:
             q = self.context.query(node)
             offered = [*sharing_proposals(self.program, node, q), *proposals(self.context, node, q)]
             if offered:
-                self.options[node] = _distinct(offered)
+                self.options[node] = _distinct(_desired(node, q.device, offered))
         self.index = {node: i for i, node in enumerate(self.options)}
 
     def solve(self) -> Solution:
@@ -129,6 +135,15 @@ class _Problem:
         for reader, wanted in needs:
             has = [[0.0 if s >> formats.index(w) & 1 else float("inf") for s in sets] for w in wanted]
             factors.append(factor_of(reader, variable, np.array(has)))
+
+
+def _desired(node: Node, device: DeviceInfo, offered: list[Proposal]) -> list[Proposal]:
+    """Return the proposals in the formats that the target of the device would like; all where none is."""
+    for target in targets_of([device]):
+        wish = target.desired(node.primitive.kind, node.output.layout.rank)
+        liked = [p for p in offered if wish is not None and p.query.outputs[0].format == wish]
+        offered = liked or offered
+    return offered
 
 
 def _distinct(found: Sequence[Proposal]) -> tuple[Proposal, ...]:

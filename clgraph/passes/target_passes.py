@@ -6,32 +6,28 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from clgraph.core.registry import Registry
-from clgraph.errors import ProgramError
-from clgraph.graph.check import check
 from clgraph.graph.program import Program, Stage
 from clgraph.passes.base import Context, Pass
+from clgraph.passes.targets import Phase, TargetPhase
 
 TARGET_PASSES: Registry[str, Pass] = Registry("target pass")
-"""Filled by plugins: ``TARGET_PASSES.register(my_pass.name, my_pass)``. A pass asks ``Context`` whether it applies."""
+"""Passes for every device, in the phase LAYOUT: ``TARGET_PASSES.register(my_pass.name, my_pass)``."""
 
 
 @dataclass(frozen=True)
-class TargetPasses(Pass):
-    """Run every registered pass, by name, on the program as it will be compiled, and check it after each.
+class TargetPasses(TargetPhase):
+    """Run the passes of targets, and those registered for every device, on the program as it will be compiled.
 
     A pass must leave layouts that implementations serve: what it inserts has a placement, and no value that shares a
     buffer changes. Raises ``ProgramError`` that names the pass when it breaks the program.
     """
 
     name: ClassVar[str] = "target_passes"
+    phase: ClassVar[Phase] = Phase.LAYOUT
     needs: ClassVar[Stage] = Stage.FORMATTED
 
     def run(self, program: Program, context: Context) -> int:
-        changes = 0
+        changes = TargetPhase.run(self, program, context)
         for added in TARGET_PASSES.values():
-            changes += added.run(program, context)
-            try:
-                check(program)
-            except ProgramError as error:
-                raise ProgramError(f"target pass {added.name}: {error}") from error
+            changes += self.run_added(added.name, added, program, context)
         return changes

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from clgraph.graph.permute import Axes, Permuted, between, compose, identity, inverse, moves_data
-from clgraph.graph.primitive import Primitive
+from clgraph.graph.primitive import PRIMITIVES, Primitive
 from clgraph.graph.program import Node, Program, Value
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.reshape import Reshape
@@ -50,6 +50,13 @@ class TransposeOptimization(Pass):
         _Rewrite(program, search, chosen).apply()
         program.notes[self.name] = f"{what.format(*before)}; now {what.format(*after)}"
         return changes + before[0] - after[0] + _simplify(program)
+
+    def treats(self, kind: str) -> str:
+        if kind == Transpose.kind:
+            return "is what it removes"
+        if PRIMITIVES[kind].permuted is Primitive.permuted:
+            return "transposes stop at it: it has no permuted()"
+        return "transposes may move through it: it has permuted()"
 
 
 def _simplify(program: Program) -> int:

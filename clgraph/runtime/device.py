@@ -14,7 +14,7 @@ from clgraph.errors import DeviceError
 from clgraph.runtime import driver
 from clgraph.runtime.cpus import usable_cores
 from clgraph.selector.costs import class_of, shipped
-from clgraph.selector.query import DeviceInfo
+from clgraph.selector.query import VIRTUAL_DEVICES, DeviceInfo
 
 _PREFIXES = (
     ("portable computing language", "pocl"),
@@ -57,16 +57,25 @@ HOST = Device(
 )
 
 
-@functools.cache
 def devices() -> list[Device]:
-    """Return every OpenCL device in the order of the platforms, then the host."""
+    """Return every OpenCL device in the order of the platforms, then those of targets, then the host."""
+    return [*_opencl_devices(), *map(_virtual, VIRTUAL_DEVICES.values()), HOST]
+
+
+@functools.cache
+def _virtual(info: DeviceInfo) -> Device:
+    return Device(info, "a target's device", ("runs nodes by their references",))
+
+
+@functools.cache
+def _opencl_devices() -> list[Device]:
     found: list[Device] = []
     seen: Counter[str] = Counter()
     for platform, handle in driver.handles():
         prefix = _prefix(platform.name, platform.vendor)
         found.append(_describe(handle, f"{prefix}:{seen[prefix]}"))
         seen[prefix] += 1
-    return [*found, HOST]
+    return found
 
 
 def find_device(text: str = "auto") -> Device:

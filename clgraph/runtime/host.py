@@ -10,6 +10,6 @@ from clgraph.selector.query import DeviceInfo
 
 @dataclass(frozen=True)
 class HostEngine:
-    """The host as a placement: nodes on it run their NumPy reference."""
+    """A placement whose nodes run their NumPy reference: the host, or a target's device that no driver knows."""
 
     info: DeviceInfo = HOST.info

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Generic, Literal, TypeVar
+from typing import Generic, TypeVar
 
 from clgraph.core.layout import Layout
+from clgraph.core.registry import Registry
 from clgraph.graph.primitive import Primitive
 from clgraph.graph.program import Fused, Node
 from clgraph.selector.costs import CostModel, class_of, shipped
@@ -21,6 +22,7 @@ class DeviceInfo:
 
     Attributes:
         name: How the device is printed and selected: ``pocl:0``, ``host``, ``null``.
+        kind: ``cpu``, ``gpu``, ``host``, or what a target calls devices of its own.
         simd: Floats in the native vector of a CPU device (16 for AVX-512, 8 for AVX2), 1 on a GPU.
         workers: Work-groups that run at once on a CPU device, the ``threads`` of the user.
         features: What implementations may ask for: ``fp16``, ``fp64``, ``subgroups``, ``acq_rel`` (acquire/release
@@ -32,7 +34,7 @@ class DeviceInfo:
     """
 
     name: str = "null"
-    kind: Literal["cpu", "gpu", "host"] = "cpu"
+    kind: str = "cpu"
     vendor: str = "none"
     driver: str = ""
     compute_units: int = 2
@@ -60,6 +62,10 @@ class DeviceInfo:
     def crowding(self) -> float:
         """How many workers share a core, at least 1."""
         return max(1.0, self.workers / self.cores) if self.cores else 1.0
+
+
+VIRTUAL_DEVICES: Registry[str, DeviceInfo] = Registry("device")
+"""Devices of targets that no driver knows, by name: nodes on them run by their references."""
 
 
 @dataclass(frozen=True, slots=True)

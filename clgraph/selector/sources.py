@@ -6,10 +6,13 @@ import functools
 import re
 from pathlib import Path
 
+from clgraph.core.registry import Registry
 from clgraph.errors import RegistrationError
 
 _PACKAGE = Path(__file__).parents[1]
-_DIRECTORIES = [d for d in (_PACKAGE / "cl_kernels", _PACKAGE.parent / "cl_kernels") if d.is_dir()]
+_OWN = tuple(d for d in (_PACKAGE / "cl_kernels", _PACKAGE.parent / "cl_kernels") if d.is_dir())
+KERNEL_DIRECTORIES: Registry[str, Path] = Registry("folder of kernels")
+"""Those of plugins, by path."""
 _INCLUDE = re.compile(r'^[ \t]*#include "([^"]+)"[ \t]*$', re.MULTILINE)
 
 
@@ -17,20 +20,22 @@ def add_kernel_directory(directory: Path) -> None:
     """Let implementations name files below *directory*; a plugin calls this when it is imported."""
     if not directory.is_dir():
         raise RegistrationError(f"{directory} is no folder of kernels")
-    _DIRECTORIES.append(directory)
-    for cached in (kernel_files, kernel_text, _text):
-        cached.cache_clear()
+    KERNEL_DIRECTORIES.register(str(directory), directory)
 
 
 def kernel_directories() -> tuple[Path, ...]:
     """Return the folders of kernel files, in the order they are searched."""
-    return tuple(_DIRECTORIES)
+    return (*_OWN, *KERNEL_DIRECTORIES.values())
+
+
+def kernel_files() -> tuple[tuple[Path, str], ...]:
+    """Return every ``.cl`` file as (folder, name relative to it), sorted."""
+    return _files(kernel_directories())
 
 
 @functools.cache
-def kernel_files() -> tuple[tuple[Path, str], ...]:
-    """Return every ``.cl`` file as (folder, name relative to it), sorted."""
-    return tuple(sorted((d, p.relative_to(d).as_posix()) for d in _DIRECTORIES for p in d.rglob("*.cl")))
+def _files(directories: tuple[Path, ...]) -> tuple[tuple[Path, str], ...]:
+    return tuple(sorted((d, p.relative_to(d).as_posix()) for d in directories for p in d.rglob("*.cl")))
 
 
 def includes(name: str) -> tuple[str, ...]:
@@ -38,13 +43,17 @@ def includes(name: str) -> tuple[str, ...]:
     return tuple(_INCLUDE.findall(_text(name)))
 
 
-@functools.cache
 def kernel_text(name: str) -> str:
     """Return kernel file *name* with its ``#include "…"`` lines expanded, each file once.
 
     The text is complete, so that it can key a cache of binaries. Raises ``RegistrationError`` listing the folders
     searched when the file is in none of them.
     """
+    return _expanded(name, kernel_directories())
+
+
+@functools.cache
+def _expanded(name: str, directories: tuple[Path, ...]) -> str:
     return expand(name, set())
 
 
@@ -62,14 +71,14 @@ def expand(name: str, seen: set[str]) -> str:
     return _INCLUDE.sub(include, text)
 
 
-@functools.cache
 def _text(name: str) -> str:
-    return _find(name).read_text(encoding="utf-8")
+    return _read(name, kernel_directories())
 
 
-def _find(name: str) -> Path:
-    for directory in _DIRECTORIES:
+@functools.cache
+def _read(name: str, directories: tuple[Path, ...]) -> str:
+    for directory in directories:
         for folder in (directory, directory / "include"):
             if (path := folder / name).is_file():
-                return path
-    raise RegistrationError(f"kernel file {name} is in none of {', '.join(map(str, _DIRECTORIES))}")
+                return path.read_text(encoding="utf-8")
+    raise RegistrationError(f"kernel file {name} is in none of {', '.join(map(str, directories))}")

@@ -27,6 +27,7 @@ NAMES = [
     "partition",
     "remove_layering_annotations",
     "insert_transfers",
+    "target_tensor_selection",
     "fuse_attention",
     "prepare_primitive_fusing",
     "reorder_inputs",
@@ -40,9 +41,12 @@ NAMES = [
     "compile_graph",
     "post_optimize_weights",
     "propagate_constants",
+    "target_scheduling",
     "memory_dependencies",
     "oooq_memory_dependencies",
+    "target_memory_allocation",
     "plan_memory",
+    "target_code_emission",
     "build_kernels",
 ]
 REQUIRED = [

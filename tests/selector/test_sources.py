@@ -12,11 +12,11 @@ from clgraph.selector.post import post_codes
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.setattr(sources, "_DIRECTORIES", [*sources._DIRECTORIES])
+def folder(tmp_path: Path) -> Iterator[Path]:
+    saved = sources.KERNEL_DIRECTORIES.snapshot()
     sources.add_kernel_directory(tmp_path)
     yield tmp_path
-    sources.kernel_text.cache_clear()
+    sources.KERNEL_DIRECTORIES.restore(saved)
 
 
 def test_includes_are_expanded_once_with_line_numbers(folder: Path) -> None:

@@ -1,0 +1,27 @@
+"""Dispatch by kind of primitive, with a default: what a backend's visitor of operators is in ONNC."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from clgraph.graph.program import Node, Program
+
+R = TypeVar("R")
+
+
+class Visitor(Generic[R]):
+    """Calls ``visit_<kind>(node)`` where a subclass has it, else :meth:`visit_default`."""
+
+    def visit(self, node: Node) -> R:
+        """Return what the method for the kind of *node* returns."""
+        method = getattr(self, f"visit_{node.primitive.kind}", self.visit_default)
+        result: R = method(node)
+        return result
+
+    def visit_default(self, node: Node) -> R:
+        """Handle every kind without a method of its own."""
+        raise NotImplementedError(f"{type(self).__name__} has no visit_{node.primitive.kind} and no default")
+
+    def visit_all(self, program: Program) -> list[R]:
+        """Visit every node in the order of execution."""
+        return [self.visit(node) for node in program]
