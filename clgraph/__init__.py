@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from clgraph import errors
+    from clgraph.custom import TensorSpec, custom_op
     from clgraph.entry import compile_model as compile
     from clgraph.graph.topology import Topology
     from clgraph.model import Model
@@ -19,13 +20,27 @@ if TYPE_CHECKING:
     from clgraph.tuner.tune import tune
 
 __version__ = "0.1.0"
-__all__ = ["Model", "Tensor", "Topology", "__version__", "compile", "devices", "errors", "load", "tune"]
+__all__ = [
+    "Model",
+    "Tensor",
+    "TensorSpec",
+    "Topology",
+    "__version__",
+    "compile",
+    "custom_op",
+    "devices",
+    "errors",
+    "load",
+    "tune",
+]
 
 _HOMES = {
     "Model": ("clgraph.model", "Model"),
     "Tensor": ("clgraph.tensor", "Tensor"),
+    "TensorSpec": ("clgraph.custom", "TensorSpec"),
     "Topology": ("clgraph.graph.topology", "Topology"),
     "compile": ("clgraph.entry", "compile_model"),
+    "custom_op": ("clgraph.custom", "custom_op"),
     "devices": ("clgraph.runtime.device", "devices"),
     "load": ("clgraph.saved.load", "load_model"),
     "tune": ("clgraph.tuner.tune", "tune"),

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import clgraph
+from clgraph.core.registry import load_module, load_plugins
 from clgraph.passes.targets import with_profiles
 from clgraph.runtime.device import HOST, Device, find_device, with_class
 from clgraph.runtime.driver import choose_options
@@ -35,6 +36,13 @@ def without_collection() -> Iterator[None]:
         yield
     finally:
         gc.enable()
+
+
+def load_extensions(options: Settings) -> None:
+    """Import the plugins and modules that *options* name. Raises ``RegistrationError`` for a module that fails."""
+    load_plugins(options.plugins)
+    for module in options.modules:
+        load_module(module)
 
 
 def options_of(

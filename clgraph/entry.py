@@ -6,8 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from clgraph.core.registry import load_plugins
-from clgraph.engines import options_of, without_collection
+from clgraph.engines import load_extensions, options_of, without_collection
 from clgraph.graph.topology import Dimension, Topology
 from clgraph.saved.cached import Cached
 
@@ -65,7 +64,7 @@ def compile_model(
     """
     further = {"placement": placement, "placement_fallback": placement_fallback, **dict(config or {})}
     options = options_of(device, threads, cache_dir, further).with_(precision=precision)
-    load_plugins(options.plugins)
+    load_extensions(options)
     cached = Cached.of(source, outputs, shapes, options)
     if cached is not None and (model := cached.model()) is not None:
         return model

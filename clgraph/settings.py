@@ -179,6 +179,10 @@ class Settings:
         default="auto",
         metadata=_about(str, "File of what clgraph tune measured; auto: the device's in the cache folder; off: none."),
     )
+    modules: tuple[str, ...] = field(
+        default=(),
+        metadata=_about(_list, "Python files or modules to import first, for custom operators, comma-separated."),
+    )
     plugins: str = field(default="all", metadata=_about(str, "Plugins to load: all, none, or names, comma-separated."))
     log_level: str = field(
         default="warning", metadata=_about(_one_of(*LOG_LEVELS), "Least severe messages shown: debug ... error.")

@@ -30,6 +30,7 @@ _COMMANDS = {
     "profile": "Run a model with the clock on every node.",
     "tune": "Measure which kernels are fastest for a model on the device.",
     "passes": "List the passes in their order.",
+    "check-op": "Compare a custom operator with its reference.",
     "cache": "Show what is kept on disk, and clear it.",
     "completion": "Print a shell's completion script.",
     "demo": "Show what clgraph does on a real model.",
@@ -47,7 +48,7 @@ class Commands(click.Group):
         """Return the command of module ``clgraph.cli.<name>_command``."""
         if cmd_name not in _COMMANDS:
             return None
-        command = import_module(f"clgraph.cli.{cmd_name}_command").command
+        command = import_module(f"clgraph.cli.{cmd_name.replace('-', '_')}_command").command
         assert isinstance(command, click.Command)
         return _talking(command)
 

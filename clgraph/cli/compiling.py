@@ -12,8 +12,7 @@ from clgraph.cli.options import DeviceOptions, ModelOptions
 from clgraph.cli.output import working
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Shape
-from clgraph.core.registry import load_plugins
-from clgraph.engines import options_of
+from clgraph.engines import load_extensions, options_of
 from clgraph.errors import InputError
 from clgraph.graph.primitive import Array
 from clgraph.graph.topology import Signature, Topology
@@ -63,7 +62,7 @@ def load_topology(options: ModelOptions) -> tuple[Topology, Settings]:
 
     where = options.where
     settings = options_of(where.device, where.threads, where.cache_dir, options.config)
-    load_plugins(settings.plugins)
+    load_extensions(settings)
     if is_saved(options.model):
         return read_topology(Contents(options.model)), settings
     return load_model(options.model), settings

@@ -37,6 +37,7 @@ _MODEL = (
     click.option(
         "--placement-fallback", multiple=True, metavar="DEVICE", help="May run what the device of a pattern refuses."
     ),
+    click.option("--module", multiple=True, metavar="FILE.py", help="Import this first: it adds custom operators."),
     click.option("--dump-graphs", type=click.Path(path_type=Path), help="Write the program after every pass there."),
 )
 
@@ -153,6 +154,7 @@ def _cycling_model(arguments: dict[str, Any]) -> ModelOptions:
         "device_class": arguments.pop("device_class"),
         "dump_graphs": arguments.pop("dump_graphs"),
         "placement": tuple((pattern, to) for pattern, _, to in rules) or None,
+        "modules": arguments.pop("module") or None,
         "placement_fallback": arguments.pop("placement_fallback") or None,
     }
     cycle = parse_shapes(arguments.pop("shapes"))

@@ -6,22 +6,33 @@ import inspect
 
 import click
 
-from clgraph.cli.output import table
-from clgraph.passes.base import Pass
+from clgraph.cli.output import say, table
+from clgraph.engines import load_extensions, options_of
+from clgraph.errors import OptionError
+from clgraph.graph.primitive import PRIMITIVES
 from clgraph.passes.pipeline import default_pipeline
+from clgraph.passes.targets import TARGETS
 
 
 @click.command(name="passes")
-def command() -> None:
-    """List the passes in their order.
+@click.option("--check", metavar="NAME", help="Say how each pass treats this kind of operator.")
+@click.option("--module", "modules", multiple=True, metavar="FILE.py", help="Import this first: custom operators.")
+def command(check: str | None, modules: tuple[str, ...]) -> None:
+    """List the passes in their order, and the targets that packages have added.
 
-    The number is that of the files which --dump-graphs writes. A required pass cannot be disabled.
+    The number is that of the files which --dump-graphs writes. A required pass cannot be disabled. With --check, each
+    pass says what it does about a kind of operator: what to look at when one is added.
 
     \b
     Examples:
       clgraph passes
+      clgraph passes --check softmax
       clgraph compile model.onnx --stop-after decompose
     """
+    load_extensions(options_of(config={"modules": modules or None}))
+    if check is not None:
+        _check(check)
+        return
     table(
         ("number", "pass", "", "what it does"),
         [
@@ -29,8 +40,24 @@ def command() -> None:
             for i, p in enumerate(default_pipeline())
         ],
     )
+    added = [(t.name, p.phase.value, p.run.name, summary(p.run)) for t in TARGETS.values() for p in t.passes]
+    if added:
+        say()
+        table(("target", "phase", "pass", "what it does"), added)
 
 
-def summary(pass_: Pass) -> str:
-    """Return the first sentence of a pass's documentation."""
-    return (inspect.getdoc(type(pass_)) or "").partition("\n\n")[0].replace("\n", " ")
+def _check(kind: str) -> None:
+    if kind not in PRIMITIVES:
+        raise OptionError(f"no operator is called {kind!r}; there are {', '.join(PRIMITIVES)}")
+    home = inspect.getmodule(PRIMITIVES[kind])
+    say(f"{kind}: {summary(PRIMITIVES[kind])} ({home.__name__ if home else 'unknown module'})")
+    say()
+    rows = [(f"{i:02}", p.name, p.treats(kind)) for i, p in enumerate(default_pipeline())]
+    rows += [("", f"{t.name}: {p.run.name}", p.run.treats(kind)) for t in TARGETS.values() for p in t.passes]
+    table(("number", "pass", f"how it treats {kind}"), rows)
+
+
+def summary(what: object) -> str:
+    """Return the first sentence of the documentation of a class or of an object's class."""
+    of = what if isinstance(what, type) else type(what)
+    return (inspect.getdoc(of) or "").partition("\n\n")[0].replace("\n", " ")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import os
+import runpy
 import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
 from importlib.machinery import PathFinder
+from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from clgraph.errors import RegistrationError
@@ -114,6 +117,25 @@ def complete_by(fill: Callable[[], None]) -> None:
 
 def _describe(entry: object) -> str:
     return f"{getattr(entry, '__module__', '?')}.{getattr(entry, '__qualname__', entry)}"
+
+
+@functools.cache
+def load_module(name: str) -> None:
+    """Import, once, the module called *name* or the Python file at that path, which registers operators of a user.
+
+    Raises:
+        RegistrationError: It cannot be imported; what it had registered is taken back.
+    """
+    saved = [(registry, registry.snapshot()) for registry in Registry._all]
+    try:
+        if name.endswith(".py"):
+            runpy.run_path(str(Path(name).expanduser()))
+        else:
+            importlib.import_module(name)
+    except Exception as error:  # a user's module may raise anything
+        for registry, entries in saved:
+            registry.restore(entries)
+        raise RegistrationError(f"{name} cannot be imported: {type(error).__name__}: {error}") from error
 
 
 @functools.cache

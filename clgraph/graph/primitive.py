@@ -53,12 +53,14 @@ class Primitive(ABC):
             primitive can become a post-operation of its producer.
         shapes_only: Whether the results depend on the shapes of the inputs, not on their elements.
         data_dependent: Whether the shapes of the results depend on the elements of the inputs.
+        has_reference: Whether ``reference`` computes it; only an operator of a user may be without.
     """
 
     kind: ClassVar[str]
     elementwise: ClassVar[bool] = False
     shapes_only: ClassVar[bool] = False
     data_dependent: ClassVar[bool] = False
+    has_reference: ClassVar[bool] = True
 
     @abstractmethod
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
@@ -97,7 +99,11 @@ class Primitive(ABC):
 
     def evaluate(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> tuple[Array, ...] | None:
         """Return the outputs when they are known and small (at most ``EVALUATED_ELEMENTS``), else ``None``."""
-        if any(v is None for v in values) or any(out.count > EVALUATED_ELEMENTS for out in self.infer(inputs)):
+        if (
+            not self.has_reference
+            or any(v is None for v in values)
+            or any(out.count > EVALUATED_ELEMENTS for out in self.infer(inputs))
+        ):
             return None
         return self.reference(*(v for v in values if v is not None))
 

@@ -43,6 +43,8 @@ class FoldConstants(Pass):
 
     def _is_cheap(self, node: Node) -> bool:
         inputs, outputs = [v.layout for v in node.inputs], [v.layout for v in node.outputs]
+        if not node.primitive.has_reference:
+            return False
         made, read = sum(x.count for x in outputs), sum(x.count for x in inputs)
         return made <= max(self.elements, read) and node.primitive.flops(inputs, outputs) <= self.flops
 

@@ -12,7 +12,7 @@ from clgraph.ops.transfer import Transfer
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.liveness import Liveness, Touch
 from clgraph.passes.selection import choice_of, is_in_place
-from clgraph.selector.implementation import IMPLEMENTATIONS
+from clgraph.selector.implementation import IMPLEMENTATIONS, says
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class MemoryDependencies(Pass):
         return _connect_overlaps(list(liveness.touches))
 
     def treats(self, kind: str) -> str:
-        over = any("overwrites" in vars(i) for i in IMPLEMENTATIONS.values() if i.primitive.kind == kind)
+        over = any(says(i, "overwrites") for i in IMPLEMENTATIONS.values() if i.primitive.kind == kind)
         return "may write over an input that nothing else reads" if over else "gets memory of its own for its results"
 
 

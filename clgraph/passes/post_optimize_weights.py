@@ -11,7 +11,7 @@ from clgraph.graph.program import Node, Program, Stage, Value
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.selection import choice_of, select
-from clgraph.selector.implementation import IMPLEMENTATIONS
+from clgraph.selector.implementation import IMPLEMENTATIONS, says
 
 
 @dataclass(frozen=True)
@@ -51,5 +51,5 @@ class PostOptimizeWeights(Pass):
         return changes
 
     def treats(self, kind: str) -> str:
-        asks = any("weights" in vars(i) for i in IMPLEMENTATIONS.values() if i.primitive.kind == kind)
+        asks = any(says(i, "weights") for i in IMPLEMENTATIONS.values() if i.primitive.kind == kind)
         return "its constants are packed as its implementations ask" if asks else "asks for no packed weights"

@@ -13,7 +13,7 @@ from clgraph.passes.base import Context, Pass
 from clgraph.passes.selection import covers, widest, with_halos
 from clgraph.passes.sharing import WouldShare, joins
 from clgraph.selector.choose import Choice
-from clgraph.selector.implementation import IMPLEMENTATIONS
+from clgraph.selector.implementation import IMPLEMENTATIONS, says
 from clgraph.selector.query import Query
 
 
@@ -49,7 +49,7 @@ class PreparePadding(Pass):
 
     def treats(self, kind: str) -> str:
         own = [i for i in IMPLEMENTATIONS.values() if i.primitive.kind == kind]
-        asks = any("halo" in vars(i) for i in own)
+        asks = any(says(i, "halo") for i in own)
         writes = any(i.serves.halos for i in own)
         told = "asks for zeros around its inputs" if asks else "asks for no halo"
         return f"{told}; {'writes' if writes else 'does not write'} one around its result"

@@ -19,7 +19,7 @@ from clgraph.passes.selection import Proposal, proposals
 from clgraph.passes.sharing import sharing_proposals
 from clgraph.passes.targets import targets_of
 from clgraph.selector.choose import Choice, choose
-from clgraph.selector.implementation import IMPLEMENTATIONS
+from clgraph.selector.implementation import IMPLEMENTATIONS, says
 from clgraph.selector.query import DeviceInfo, Query
 
 
@@ -53,7 +53,7 @@ class ReorderInputs(Pass):
         return len(inserted)
 
     def treats(self, kind: str) -> str:
-        own = [i for i in IMPLEMENTATIONS.values() if i.primitive.kind == kind and "formats" in vars(i)]
+        own = [i for i in IMPLEMENTATIONS.values() if i.primitive.kind == kind and says(i, "formats")]
         return "gets one of the formats that its implementations propose" if own else "stays in plain formats"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import clgraph
 from clgraph.selector.query import DeviceInfo
-from clgraph.selector.sources import kernel_directories
+from clgraph.selector.sources import KERNEL_TEXTS, kernel_directories
 from clgraph.settings import Settings
 
 _PARTS = ("core", "data", "graph", "selector", "ops", "passes", "network", "runtime", "saved")
@@ -47,7 +47,7 @@ def circumstances(devices: Mapping[str, DeviceInfo], options: Settings) -> dict[
         "placements": " ".join(devices),
         "options": " ".join(f"{name}={_spell(getattr(options, name))}" for name in _OPTIONS),
         "tuning": info.tuning.digest if info.tuning else NOT_TUNED,
-        "plugins": options.plugins,
+        "plugins": f"{options.plugins} {texts_digest()}",
         "clgraph": clgraph.__version__,
         "sources": sources_digest(),
     }
@@ -67,6 +67,12 @@ def differences(saved: Mapping[str, str], here: Mapping[str, str]) -> str:
                 "other sources of clgraph or its kernels" if name == "sources" else f"{name} {then}, here {now}"
             )
     return "; ".join(told)
+
+
+def texts_digest() -> str:
+    """Return a digest of the kernels of custom operators."""
+    texts = "".join(f"{name}\0{KERNEL_TEXTS[name]}\0" for name in KERNEL_TEXTS)
+    return hashlib.sha256(texts.encode()).hexdigest()[:12] if texts else ""
 
 
 @functools.cache

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from clgraph.core.registry import load_plugins
-from clgraph.engines import device_infos, open_engines, options_of, without_collection
+from clgraph.engines import device_infos, load_extensions, open_engines, options_of, without_collection
 from clgraph.errors import ClgraphError, UnknownValueError
 from clgraph.graph.serial import well_formed
 from clgraph.graph.topology import Topology
@@ -57,7 +56,7 @@ def load_model(
     """
     options = options_of(device, threads, cache_dir, config)
     contents = Contents(Path(path))
-    load_plugins(options.plugins)
+    load_extensions(options)
     return Loader(contents, options).model(read_topology(contents))
 
 

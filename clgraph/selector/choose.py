@@ -59,6 +59,11 @@ class HostReference(Implementation[Any]):
     general = True
 
     @classmethod
+    def limits(cls, q: Query[Any]) -> str | None:
+        """Refuse what has no reference."""
+        return None if q.primitive.has_reference else "has no reference"
+
+    @classmethod
     def plan(cls, q: Query[Any]) -> Plan:
         """Return no steps: the network runs ``Node.reference``."""
         return Plan(())

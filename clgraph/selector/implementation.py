@@ -145,6 +145,12 @@ class Implementation(ABC, Generic[P]):
         """Return the steps for *q*, whose layouts are final and whose weights have the formats asked for."""
 
 
+def says(implementation: type[Implementation[Any]], name: str) -> bool:
+    """Whether *implementation* answers *name* (``formats``, ``halo``, ``weights`` …) itself, not by the default."""
+    own, default = getattr(implementation, name), getattr(Implementation, name)
+    return bool(own.__func__ is not default.__func__)
+
+
 def roofline(q: Query[Any], efficiency: float, bandwidth: float = 0.5) -> float:
     """Return a launch plus the larger of arithmetic at *efficiency* of peak and traffic at *bandwidth* of peak."""
     work: float = q.primitive.flops(q.own, q.outputs) / (q.device.flops * efficiency)

@@ -13,7 +13,13 @@ _PACKAGE = Path(__file__).parents[1]
 _OWN = tuple(d for d in (_PACKAGE / "cl_kernels", _PACKAGE.parent / "cl_kernels") if d.is_dir())
 KERNEL_DIRECTORIES: Registry[str, Path] = Registry("folder of kernels")
 """Those of plugins, by path."""
+TEXT = ".text.cl"
+"""How the names of kernel texts end."""
 _INCLUDE = re.compile(r'^[ \t]*#include "([^"]+)"[ \t]*$', re.MULTILINE)
+
+
+KERNEL_TEXTS: Registry[str, str] = Registry("kernel text")
+"""Kernel files that are no files: their texts by the names that implementations give."""
 
 
 def add_kernel_directory(directory: Path) -> None:
@@ -49,7 +55,7 @@ def kernel_text(name: str) -> str:
     The text is complete, so that it can key a cache of binaries. Raises ``RegistrationError`` listing the folders
     searched when the file is in none of them.
     """
-    return _expanded(name, kernel_directories())
+    return expand(name, set()) if name.endswith(TEXT) else _expanded(name, kernel_directories())
 
 
 @functools.cache
@@ -72,6 +78,8 @@ def expand(name: str, seen: set[str]) -> str:
 
 
 def _text(name: str) -> str:
+    if name.endswith(TEXT) and (text := KERNEL_TEXTS.get(name)) is not None:
+        return text
     return _read(name, kernel_directories())
 
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clgraph.compiler import Compiler
-from clgraph.core.registry import load_plugins
-from clgraph.engines import options_of, tuning_identity, tuning_path
+from clgraph.engines import load_extensions, options_of, tuning_identity, tuning_path
 from clgraph.errors import OptionError
 from clgraph.graph.topology import Topology
 from clgraph.network.network import Network
@@ -98,7 +97,7 @@ def tune(
         ClgraphError: The model cannot be loaded or compiled.
     """
     options = options_of(device, threads, cache_dir, config)
-    load_plugins(options.plugins)
+    load_extensions(options)
     compiler = Compiler(options.with_(tuning="off"))
     engine = next((e for e in compiler.engines.values() if isinstance(e, Engine)), None)
     if engine is None:

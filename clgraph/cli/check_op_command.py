@@ -1,0 +1,65 @@
+"""``clgraph check-op``."""
+
+from __future__ import annotations
+
+import click
+
+from clgraph.cli.output import say, table
+from clgraph.custom_check import TOLERANCE, check_custom_op, operator_called
+from clgraph.engines import load_extensions, options_of
+from clgraph.errors import OptionError
+
+
+@click.command(name="check-op")
+@click.argument("name")
+@click.option("--module", "modules", multiple=True, metavar="FILE.py", help="Import this first: it adds the operator.")
+@click.option("--shape", "shapes", multiple=True, metavar="2x3[;4x5]", help="Shape of each input; else the examples.")
+@click.option("--attribute", "attributes", multiple=True, metavar="NAME=VALUE", help="Other than its default.")
+@click.option("--tolerance", default=TOLERANCE, show_default=True, help="Largest error, of the largest result.")
+@click.option("--device", default="auto", show_default=True, help="Device: see `clgraph devices`.")
+def command(
+    name: str,
+    modules: tuple[str, ...],
+    shapes: tuple[str, ...],
+    attributes: tuple[str, ...],
+    tolerance: float,
+    device: str,
+) -> None:
+    """Run the custom operator NAME on a device and compare it with its reference.
+
+    Each example is run on normal numbers, wide ones, equal ones and zeros. The status is 1 when one is off.
+
+    \b
+    Examples:
+      clgraph check-op acme.LeakyCube --module my_ops.py
+      clgraph check-op LeakyCube --module my_ops.py --shape 2x3x4 --attribute slope=0.1
+    """
+    load_extensions(options_of(device, config={"modules": modules or None}))
+    operator = operator_called(name)
+    given = {}
+    for text in attributes:
+        key, equals, value = text.partition("=")
+        if not equals or key not in operator.attributes:
+            known = ", ".join(operator.attributes) or "none"
+            raise OptionError(f"--attribute {text!r} is not NAME=VALUE of an attribute; there are {known}")
+        given[key] = type(operator.attributes[key])(value)
+    tried = list(check_custom_op(operator, [_shapes(t) for t in shapes], given, device, tolerance))
+    table(
+        ("shapes", "type", "numbers", "error", ""),
+        [
+            (" ".join("x".join(map(str, s)) or "scalar" for s in t.shapes), t.dtype, t.family, f"{t.error:.2g}", t.why)
+            for t in tried
+        ],
+    )
+    wrong = [t for t in tried if t.why]
+    say()
+    say(f"{operator.kind}: {len(tried) - len(wrong)} of {len(tried)} runs agree with the reference")
+    if wrong:
+        raise click.exceptions.Exit(1)
+
+
+def _shapes(text: str) -> tuple[tuple[int, ...], ...]:
+    try:
+        return tuple(tuple(int(d) for d in one.split("x") if d.strip()) for one in text.split(";"))
+    except ValueError as error:
+        raise OptionError(f"--shape {text!r} is not sizes as in 2x3, with ; between inputs") from error

@@ -1,0 +1,251 @@
+"""Operators of a user: an ONNX type with a shape rule and an OpenCL kernel, without a package around them.
+
+OpenVINO's counterpart is the XML of a custom layer: type, kernel file, buffers, attributes, sizes of work.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, make_dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout, Shape
+from clgraph.core.registry import Registry
+from clgraph.errors import RegistrationError, ShapeError, UnsupportedError
+from clgraph.graph.primitive import Array, OnnxNode, Primitive, onnx, primitive
+from clgraph.selector.implementation import Implementation, Serves, implements
+from clgraph.selector.jit import Jit
+from clgraph.selector.plan import Launch, Plan
+from clgraph.selector.query import Query
+from clgraph.selector.sources import KERNEL_TEXTS, TEXT
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """Shape and element type of a tensor, as shape rules see it."""
+
+    shape: Shape
+    dtype: np.dtype[Any]
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+
+Rule = Callable[..., TensorSpec | Sequence[TensorSpec]]
+Numbers = Callable[..., Sequence[float]]
+
+
+@dataclass(frozen=True, slots=True)
+class CustomOperator:
+    """What :func:`custom_op` was given.
+
+    Attributes:
+        kind: The name in files, dumps and options: domain and operator type.
+        examples: Input shapes that ``clgraph check-op`` tries, each a list with one shape an input.
+    """
+
+    kind: str
+    op_type: str
+    domain: str
+    rule: Rule
+    kernel: str
+    entry: str
+    work_size: Numbers
+    arguments: Numbers | None
+    group: Numbers | None
+    reference: Callable[..., Any] | None
+    dtypes: frozenset[DType]
+    examples: tuple[tuple[Shape, ...], ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+
+CUSTOM_OPERATORS: Registry[str, CustomOperator] = Registry("custom operator")
+
+
+def custom_op(
+    op_type: str,
+    *,
+    kernel: str | Path,
+    work_size: Numbers,
+    domain: str = "custom",
+    entry: str | None = None,
+    arguments: Numbers | None = None,
+    group: Numbers | None = None,
+    reference: Callable[..., Any] | None = None,
+    dtypes: Iterable[Any] = (np.float32,),
+    examples: Sequence[Sequence[Shape]] = (((2, 3, 4),), ((1,),), ((5, 7),)),
+) -> Callable[[Rule], Rule]:
+    """Decorate the shape rule of an operator: models that use it compile from then on.
+
+    The rule takes a :class:`TensorSpec` an input and the attributes as keyword arguments, whose defaults are the
+    attributes' own, and returns the spec of the result, or of each result. *work_size*, *arguments* and *group* are
+    called as ``work_size(inputs, outputs, **attributes)``, with lists of specs.
+
+    Args:
+        op_type, domain: Of the ONNX nodes.
+        kernel: OpenCL C, or the path of a file: a ``__kernel`` with a pointer an input, a pointer a result, then the
+            numbers of *arguments*. ``IN0_T``, ``OUT0_T`` … are the element types. Local memory comes as an argument
+            of a kernel of its own only: write an :class:`~clgraph.selector.implementation.Implementation` for that.
+        work_size: Global work size; *group* the local one, the driver's choice by default.
+        entry: Name of the kernel; the operator type in lower case by default.
+        arguments: Ints and floats behind the pointers; by default the elements of the first result and then every
+            attribute that is a number, in the order of the rule's parameters.
+        reference: The same with NumPy, on arrays; the host runs it, and ``clgraph check-op`` compares with it.
+        dtypes: Element types that the kernel serves.
+        examples: Shapes of the inputs for ``clgraph check-op``.
+
+    Raises:
+        RegistrationError: The operator is there already, the file is not, or the rule's attributes have no defaults.
+    """
+
+    def record(rule: Rule) -> Rule:
+        text = Path(kernel).read_text(encoding="utf-8") if isinstance(kernel, Path) else kernel
+        kind = f"{domain}.{op_type}"
+        attributes = _attributes(kind, rule)
+        operator = CustomOperator(
+            kind,
+            op_type,
+            domain,
+            rule,
+            text,
+            entry or op_type.lower(),
+            work_size,
+            arguments,
+            group,
+            reference,
+            frozenset(map(DType.of, map(np.dtype, dtypes))),
+            tuple(tuple(map(tuple, shapes)) for shapes in examples),
+            attributes,
+        )
+        CUSTOM_OPERATORS.register(kind, operator)
+        _register(operator)
+        return rule
+
+    if isinstance(kernel, Path) and not kernel.is_file():
+        raise RegistrationError(f"there is no kernel file {kernel}")
+    return record
+
+
+class CustomPrimitive(Primitive):
+    """Base of the primitives of custom operators; the attributes are fields."""
+
+    __slots__ = ()
+    operator: ClassVar[CustomOperator]
+
+    def attributes(self) -> dict[str, Any]:
+        """Return the attributes by name."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]  # made as a dataclass
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        """Ask the shape rule."""
+        try:
+            made = self.operator.rule(*map(_spec, inputs), **self.attributes())
+        except TypeError as error:
+            raise ShapeError(f"the shape rule of {self.kind} does not take these inputs: {error}") from error
+        found = [made] if isinstance(made, TensorSpec) else list(made)
+        return tuple(Layout(DType.of(np.dtype(s.dtype)), tuple(map(int, s.shape))) for s in found)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        """Compute it with the user's reference."""
+        if self.operator.reference is None:
+            raise UnsupportedError(f"{self.kind} has no reference; give custom_op one, or run it on an OpenCL device")
+        made = self.operator.reference(*inputs, **self.attributes())
+        found = made if isinstance(made, tuple | list) else (made,)
+        wanted = self.infer([Layout.of(np.asarray(x)) for x in inputs])
+        return tuple(np.asarray(a, w.dtype.numpy).reshape(w.shape) for a, w in zip(found, wanted, strict=True))
+
+
+def _attributes(kind: str, rule: Rule) -> dict[str, Any]:
+    parameters = inspect.signature(rule).parameters.values()
+    named = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
+    if open_ones := [p.name for p in named if p.default is p.empty]:
+        raise RegistrationError(f"{kind}: attribute {open_ones[0]!r} needs a default in the shape rule")
+    return {p.name: p.default for p in named}
+
+
+def _register(operator: CustomOperator) -> None:
+    """Make primitive, importer and implementation of *operator* known."""
+    names = [(name, type(value), field(default=value)) for name, value in operator.attributes.items()]
+    made: Any = make_dataclass(operator.op_type, names, bases=(CustomPrimitive,), frozen=True)
+    made.kind, made.operator, made.__module__ = operator.kind, operator, operator.rule.__module__
+    made.has_reference = operator.reference is not None
+    made.__doc__ = inspect.getdoc(operator.rule) or f"Custom operator {operator.kind}."
+    primitive(made)
+
+    def read(node: OnnxNode) -> Primitive:
+        found = made(**{name: node.attribute(name, value) for name, value in operator.attributes.items()})
+        assert isinstance(found, Primitive)
+        return found
+
+    read.__module__, read.__qualname__ = operator.rule.__module__, operator.rule.__qualname__
+    onnx(operator.op_type, since=(1,), domain=operator.domain)(read)
+    serves = Serves(dtypes=operator.dtypes, mixed=True)
+    implementation = type("Kernel", (_Kernel,), {"operator": operator, "__module__": operator.rule.__module__})
+    implements(made, name=f"{operator.kind}.kernel", serves=serves, general=True)(implementation)
+    KERNEL_TEXTS.register(_source(operator), _text(operator))
+
+
+class _Kernel(Implementation[Any]):
+    """Calls the user's kernel as a function, from one that knows where tensors lie."""
+
+    operator: ClassVar[CustomOperator]
+
+    @classmethod
+    def limits(cls, q: Query[Any]) -> str | None:
+        return (
+            None if all(x.is_dense_plain for x in (*q.inputs, *q.outputs)) else "wants dense tensors in plain formats"
+        )
+
+    @classmethod
+    def plan(cls, q: Query[Any]) -> Plan:
+        o = cls.operator
+        inputs, outputs = [_spec(x) for x in q.own], [_spec(y) for y in q.outputs]
+        given = q.primitive.attributes()
+        numbers = _numbers(o, inputs, outputs, given)
+        grid = tuple(int(n) for n in o.work_size(inputs, outputs, **given))
+        group = None if o.group is None else tuple(int(n) for n in o.group(inputs, outputs, **given))
+        roles = [*(f"in{i}" for i in range(len(inputs))), *(f"out{i}" for i in range(len(outputs)))]
+        kinds = ["float" if isinstance(n, float) else "int" for n in numbers]
+        types = {f"IN{i}_T": x.dtype.cl for i, x in enumerate(q.own)}
+        types |= {f"OUT{i}_T": y.dtype.cl for i, y in enumerate(q.outputs)}
+        jit = Jit().define(**types, CUSTOM_OP=_caller(o, roles, kinds))
+        return Plan((Launch(_source(o), "custom_op", jit, grid, group, (*roles, *numbers)),))
+
+
+def _numbers(
+    o: CustomOperator, inputs: list[TensorSpec], outputs: list[TensorSpec], given: Mapping[str, Any]
+) -> list[int | float]:
+    if o.arguments is not None:
+        found = o.arguments(inputs, outputs, **given)
+    else:
+        found = [outputs[0].size, *(v for v in given.values() if isinstance(v, bool | int | float))]
+    return [float(n) if isinstance(n, float | np.floating) else int(n) for n in found]
+
+
+def _text(o: CustomOperator) -> str:
+    """Return the user's kernel as a function, and behind it the kernel that calls it, which is a macro."""
+    return f"#define kernel\n#define __kernel\n{o.kernel}\n#undef kernel\n#undef __kernel\nCUSTOM_OP\n"
+
+
+def _caller(o: CustomOperator, roles: Sequence[str], kinds: Sequence[str]) -> str:
+    """Return the kernel that is given banks and offsets, and calls the user's with pointers."""
+    tensors = [f"__global char* {role}, const long {role}_at" for role in roles]
+    scalars = [f"const {kind} n{i}" for i, kind in enumerate(kinds)]
+    passed = [f"(__global void*)({role} + {role}_at)" for role in roles]
+    call = ", ".join([*passed, *(f"n{i}" for i in range(len(kinds)))])
+    return f"__kernel void custom_op({', '.join([*tensors, *scalars])}) {{ {o.entry}({call}); }}"
+
+
+def _source(operator: CustomOperator) -> str:
+    return f"{operator.kind}{TEXT}"
+
+
+def _spec(layout: Layout) -> TensorSpec:
+    return TensorSpec(layout.shape, layout.dtype.numpy)
