@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import threading
@@ -150,14 +151,14 @@ class Loader:
         if self._options.dump_graphs is not None or self._options.verify_passes:
             return "its passes are to be dumped or verified"
         with well_formed(str(self._contents.path)):
-            for placement, (nbytes, *_) in data["program"]["arenas"].items():
+            for placement, (nbytes, *_) in data["arenas"].items():
                 if nbytes > self.devices[placement].max_alloc:
                     return f"{nbytes} bytes of activations take several allocations on {placement}"
         return ""
 
     def _rebuild(self, data: Any, workspace: Workspace) -> Specialisation:
         with well_formed(str(self._contents.path)):
-            program = decode_program(data["program"], self._contents.array, self.devices, primitive_of)
+            program = decode_program(json.loads(data["program"]), self._contents.array, self.devices, primitive_of)
             passes = tuple(PassRecord(*row) for row in data["passes"])
         network = None
         if self._engines:

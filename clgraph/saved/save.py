@@ -8,7 +8,7 @@ from pathlib import Path
 
 from clgraph.engines import without_collection
 from clgraph.graph.program import Program
-from clgraph.graph.serial import Json
+from clgraph.graph.serial import Json, text_of
 from clgraph.graph.topology import Topology
 from clgraph.saved.circumstances import circumstances
 from clgraph.saved.container import Blobs
@@ -38,12 +38,14 @@ def save_model(
     programs = []
     for key, s in made.items():
         libraries |= _libraries(s.program, s.devices)
+        program = encode_program(s.program, blobs.add)
         programs.append(
             {
                 "shapes": [list(shape) for shape in key.shapes],
                 "values": [[name, v.dtype, list(v.shape), v.data.hex()] for name, v in key.values],
                 "circumstances": circumstances(s.devices, s.options),
-                "program": encode_program(s.program, blobs.add),
+                "arenas": program["arenas"],
+                "program": text_of(program),
                 "passes": [[p.number, p.name, p.changes, p.seconds] for p in s.passes],
             }
         )
