@@ -155,7 +155,7 @@ def with_halos(q: Query[Any], halos: dict[int, Halo]) -> Query[Any]:
     return q.with_layouts(inputs, q.outputs)
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=2048)
 def _proposals(q: Query[Any], forced: str | None, denied: frozenset[str], registered: int) -> tuple[Proposal, ...]:
     found: list[Proposal] = []
     for candidate in candidates(q):
