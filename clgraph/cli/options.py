@@ -11,6 +11,14 @@ import click
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+
+def _passes(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the passes whose names begin like that, for the shell."""
+    from clgraph.passes.pipeline import default_pipeline
+
+    return [p.name for p in default_pipeline() if p.name.startswith(incomplete)]
+
+
 _DEVICE = click.option("--device", default="auto", show_default=True, help="Device: see `clgraph devices`.")
 _THREADS = click.option("--threads", type=click.IntRange(min=1), help="Worker threads on a CPU device.")
 _CACHE = click.option("--cache-dir", type=click.Path(path_type=Path), help="Folder for compiled kernels and models.")
@@ -22,8 +30,12 @@ _MODEL = (
     click.option("--precision", type=click.Choice(["f32", "f16", "auto"]), help="What operators store between them."),
     click.option("--keep-f32", multiple=True, metavar="PATTERN", help="Nodes that stay float32, e.g. 'head/*'."),
     click.option("--device-class", type=click.Choice(["auto", "cpu", "gpu"]), help="Kernels of which class to use."),
-    click.option("--disable-pass", multiple=True, metavar="PASS", help="Leave out an optional pass."),
-    click.option("--stop-after", metavar="PASS", help="Run only the required passes after this one."),
+    click.option(
+        "--disable-pass", multiple=True, metavar="PASS", shell_complete=_passes, help="Leave out an optional pass."
+    ),
+    click.option(
+        "--stop-after", metavar="PASS", shell_complete=_passes, help="Run only the required passes after this one."
+    ),
     click.option("--verify-passes", is_flag=True, help="Check the program and its results after every pass."),
     click.option("--force-kernel", multiple=True, metavar="NODE=NAME", help="Use this implementation for a node."),
     click.option("--deny-kernel", multiple=True, metavar="NAME", help="Do not use this implementation."),
