@@ -126,10 +126,10 @@ class Resize(Primitive):
 
 
 def _weighted(x: Array, taps: Taps) -> Array:
-    """Return for each of *taps* the weighted sum of elements of axis 0: what is no tap counts nothing, not even NaN."""
+    """Return for each of *taps* the weighted sum of elements of axis 0: one of weight 0 counts nothing, NaN or not."""
     found = np.zeros((len(taps), *x.shape[1:]), x.dtype)
     for place in range(max(map(len, taps), default=0)):
-        rows = [row for row, tap in enumerate(taps) if len(tap) > place]
+        rows = [row for row, tap in enumerate(taps) if len(tap) > place and tap[place][1] != 0]
         weights = np.array([taps[row][place][1] for row in rows], x.dtype).reshape(-1, *[1] * (x.ndim - 1))
         found[rows] += x[[taps[row][place][0] for row in rows]] * weights
     return found
