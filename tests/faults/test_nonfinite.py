@@ -14,8 +14,11 @@ import pytest
 
 import clgraph
 from clgraph.core.dtype import DType
+from clgraph.core.format import Format, feature_blocked
+from clgraph.core.layout import Layout
 from clgraph.graph.primitive import Primitive
 from clgraph.ops.activation import Activation
+from clgraph.ops.arg import ArgExtremum
 from clgraph.ops.attention import Attention
 from clgraph.ops.batch_normalization import BatchNormalization
 from clgraph.ops.concat import Concat
@@ -24,6 +27,7 @@ from clgraph.ops.convolution import Convolution
 from clgraph.ops.cumulative_sum import CumulativeSum
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.expand import Expand
+from clgraph.ops.gather import Gather
 from clgraph.ops.layer_normalization import LayerNormalization
 from clgraph.ops.lrn import Lrn
 from clgraph.ops.matmul import MatMul
@@ -36,6 +40,7 @@ from clgraph.ops.slice import Slice
 from clgraph.ops.softmax import Softmax
 from clgraph.ops.split import Split
 from clgraph.ops.transpose import Transpose
+from clgraph.ops.where import Where
 from clgraph.runtime.engine import Engine
 from clgraph.selector.implementation import IMPLEMENTATIONS
 from tests.support.check_op import check_op
@@ -125,6 +130,16 @@ CASES: dict[str, tuple[Primitive, list[tuple[int, ...]], dict[str, Any]]] = {
     "expand": (Expand((4, 9, 7)), [(9, 1)], {}),
     "nearest": (Resize("nearest", shape=(1, 20, 28, 36)), [IMAGE], {}),
     "bilinear": (Resize("linear", shape=(1, 20, 28, 36)), [IMAGE], {}),
+    "first of the largest": (ArgExtremum(False, 1), [(9, 37)], {}),
+    "last of the smallest": (ArgExtremum(True, 1, True, True), [(9, 37)], {}),
+    "where": (Where(), [(9, 37), (9, 37), (37,)], {"dtype": (DType.BOOL, DType.F32, DType.F32)}),
+    "gather": (Gather(0), [(9, 37), (6,)], {"dtype": (DType.F32, DType.I64), "indices": 1}),
+    "to blocks": (Reorder(DType.F32, feature_blocked(4)), [IMAGE], {}),
+    "from blocks": (
+        Reorder(DType.F32, Format.plain(4)),
+        [IMAGE],
+        {"posed": [Layout(DType.F32, IMAGE, feature_blocked(4))]},
+    ),
     "half precision": (Reorder(DType.F16), [IMAGE], {}),
 }
 
@@ -150,6 +165,8 @@ def check_families(engine: Engine, case: str) -> None:
         drawn = {slot: draw for slot in range(len(shapes)) if slot not in constant}
         if case == "batch normalization":
             drawn |= {4: lambda rng, shape: rng.uniform(0.5, 1.5, shape)}
+        if "indices" in options:
+            drawn[options["indices"]] = lambda rng, shape: rng.integers(0, 9, shape)
         check_op(
             engine,
             primitive,
@@ -160,6 +177,8 @@ def check_families(engine: Engine, case: str) -> None:
             only=exact,
             seed=len(name),
             constant=constant,
+            dtype=options.get("dtype", DType.F32),
+            posed=options.get("posed"),
         )
 
 
