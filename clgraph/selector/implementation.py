@@ -134,13 +134,18 @@ class Implementation(ABC, Generic[P]):
     @classmethod
     @final
     def estimate(cls, q: Query[P]) -> float:
-        """Return the seconds that *q* should take: its cost, scaled as measured where the cost model says so.
+        """Return the seconds that *q* should take on the whole device.
 
-        They are those of the whole device, so that the number of workers that the user asks for changes no choice, and
-        with it no bit of a result.
+        The number of workers that the user asks for changes no choice, and with it no bit of a result.
         """
         device = q.device.whole
-        seconds, costs = cls.cost(q if device is q.device else replace(q, device=device)), device.costs
+        return cls.predicted(q if device is q.device else replace(q, device=device))
+
+    @classmethod
+    @final
+    def predicted(cls, q: Query[P]) -> float:
+        """Return the seconds that *q* should take with the device's workers: its cost, scaled by the cost model."""
+        seconds, costs = cls.cost(q), q.device.costs
         scale, begin = costs.scales.get(cls.name), costs.step_seconds
         return seconds if scale is None else begin + max(0.0, seconds - begin) * scale
 
