@@ -161,6 +161,8 @@ def _proposals(q: Query[Any], forced: str | None, denied: frozenset[str], regist
     for candidate in candidates(q):
         if candidate.name in denied or (forced is not None and candidate.name != forced):
             continue
+        if q.device.kind not in candidate.serves.kinds:
+            continue
         for formats in candidate.formats(q):
             posed = with_formats(q, formats.inputs, formats.outputs)
             if candidate.serves.refusal(posed) is not None:
