@@ -60,6 +60,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 def _of_nothing(function: str, dtype: np.dtype[Any]) -> float | int:
     """Return the reduction of no elements, of which ONNX defines the extremes; the mean is ONNX Runtime's."""
     whole = dtype.kind in "iu"
+    if dtype.kind == "b":
+        return int(function in ("min", "prod"))
     if function == "min":
         return np.iinfo(dtype).max if whole else np.inf
     if function in ("max", "log_sum", "log_sum_exp"):

@@ -95,6 +95,8 @@ class Loader:
 
     def model(self, topology: Topology) -> Model:
         """Return the model of the file's *topology*, with the program used last if there is one."""
+        if self._contents.header.get("staged"):
+            return self._staged(topology)
         model = Model(topology, next(iter(self.devices.values())), self.specialise)
         self._build_ahead()
         if (key := self._latest()) is not None:
@@ -102,6 +104,15 @@ class Loader:
             model.prepare(shapes, {name: value.array for name, value in key.values})
         elif model.is_static:
             model.prepare()
+        return model
+
+    def _staged(self, topology: Topology) -> Model:
+        """Return a model whose stages are compiled for what its runs bring."""
+        from clgraph.stages.model import StagedModel
+
+        device, dry = next(iter(self.devices.values())), not self._engines
+        model = StagedModel(topology, device, self.specialise, strict=self._options.strict, dry=dry)
+        model.prepare_fixed()
         return model
 
     def _latest(self) -> Key | None:

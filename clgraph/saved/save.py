@@ -23,11 +23,17 @@ from clgraph.specialisations import Key, Specialisation
 
 @without_collection()
 def save_model(
-    topology: Topology, made: Mapping[Key, Specialisation], path: str | os.PathLike[str], *, whole: bool = True
+    topology: Topology,
+    made: Mapping[Key, Specialisation],
+    path: str | os.PathLike[str],
+    *,
+    whole: bool = True,
+    staged: bool = False,
 ) -> None:
     """Write *topology* and what was *made* of it to *path*, at once or not at all.
 
     Where it is not to be written *whole*, its layers and constants are left out: only what is made of it can be run.
+    One that is run in stages says so in the file.
 
     Raises:
         ModelError: The file cannot be written.
@@ -52,6 +58,7 @@ def save_model(
     header: dict[str, Json] = {
         "topology": encode_topology(topology if whole else _signatures(topology), blobs.add),
         "programs": programs,
+        "staged": staged,
         "libraries": {name: [x.name, x.text, list(x.functions), x.instances] for name, x in libraries.items()},
     }
     blobs.write(Path(path), header)

@@ -58,7 +58,7 @@ def split(topology: Topology, *, body: bool = False) -> tuple[Piece, ...]:
 
 def _part(topology: Topology, layers: Sequence[Layer], later: Collection[str]) -> Topology:
     """Return *layers* as a topology that makes what is in *later*."""
-    part = Topology()
+    part = Topology(op_types=topology.op_types)
     inner = {name for layer in layers for name in layer.outputs}
     for name in dict.fromkeys(name for layer in layers for name in layer.inputs if name not in inner):
         if name in topology.constants:
