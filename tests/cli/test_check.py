@@ -33,7 +33,9 @@ def odd(tmp_path: Path) -> Path:
         helper.make_node("Blur", ["a"], ["b"], name="blur", domain="com.x"),
         helper.make_node("BatchNormalization", ["x"] * 5, ["c"], name="odd", training_mode=1),
         helper.make_node("BatchNormalization", ["x", "x"], ["d"], name="norm"),
-        helper.make_node("Relu", ["x"], ["e"], name="fine"),
+        helper.make_node("Constant", [], ["k"], name="constant", value_float=2.0),
+        helper.make_node("Constant", [], ["s"], name="words", value_strings=["a"]),
+        helper.make_node("Relu", ["k"], ["e"], name="fine"),
     ]
     return _save(tmp_path / "odd.onnx", nodes, _images("x"), ["b", "c", "d", "e"])
 
@@ -48,11 +50,11 @@ def test_a_model_that_runs_is_said_to(clgraph_command: Command, model: Path) -> 
 def test_everything_that_is_missing_is_listed_at_once_with_its_node(clgraph_command: Command, odd: Path) -> None:
     status, out, err = clgraph_command("check", odd, "--device", "host")
     assert (status, err) == (1, "")
-    for node in ("frob", "blur", "odd", "norm"):
+    for node in ("frob", "blur", "odd", "norm", "words"):
         assert any(line.startswith(f"{node} ") for line in out.splitlines()), node
-    assert not any(line.startswith("fine ") for line in out.splitlines())
+    assert not any(line.startswith(("fine ", "constant ")) for line in out.splitlines())
     assert "a plugin that has it" in out
-    assert out.splitlines()[-1] == "cannot run  4 problems"
+    assert out.splitlines()[-1] == "cannot run  5 problems"
 
 
 def test_findings_as_json_name_node_operator_problem_and_what_is_needed(clgraph_command: Command, odd: Path) -> None:
