@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from clgraph.errors import OptionError
 from clgraph.graph.buffer import Buffer
 from clgraph.graph.program import Node, Program, Value
 from clgraph.graph.subgraph import Subgraph, subgraphs
+from clgraph.network.profile import Profile
 from clgraph.selector.choose import Choice
 
 
@@ -65,7 +66,8 @@ class NodeReport:
         origin: The ONNX nodes it stems from; ``annotation`` the layering hint they carried.
         inputs, outputs: (name, layout) pairs; a layout prints as type, memory format, shape and halo.
         implementation: What runs it, and ``because``: why that one.
-        estimate: Seconds the choice was made by, not a measurement.
+        estimate: Seconds of the whole device that the choice was made by; where it was tuned, measured then.
+        measured: Seconds in the profile that :meth:`Explanation.with_profile` was given.
         refusals: Why each other implementation cannot; ``slower``: the estimates of those that can.
         steps: Kernels and tile functions, in order.
         buffers: Memory of the results and of scratch.
@@ -82,6 +84,7 @@ class NodeReport:
     implementation: str | None = None
     because: str | None = None
     estimate: float | None = None
+    measured: float | None = None
     refusals: Mapping[str, str] = field(default_factory=dict)
     slower: Mapping[str, float] = field(default_factory=dict)
     steps: tuple[str, ...] = ()
@@ -98,6 +101,8 @@ class NodeReport:
         lines += [f"  output      {name} {layout}" for name, layout in self.outputs]
         if self.implementation is not None:
             lines.append(f"  chosen      {self.implementation} ({self.because}, estimate {_micro(self.estimate)})")
+        if self.measured is not None:
+            lines.append(f"  measured    {_micro(self.measured)}")
         lines += [f"  step        {step}" for step in self.steps]
         lines += [f"  buffer      {buffer}" for buffer in self.buffers]
         lines += [f"  slower      {name} (estimate {_micro(cost)})" for name, cost in sorted(self.slower.items())]
@@ -135,6 +140,11 @@ class Explanation:
             return stems[0]
         raise OptionError(f"no node is called {name!r} or stems from one of that name")
 
+    def with_profile(self, profile: Profile) -> Explanation:
+        """Return the same with what each node took in *profile*, a run of the same model."""
+        times = profile.by_node()
+        return replace(self, nodes=tuple(replace(n, measured=times.get(n.name)) for n in self.nodes))
+
     def to_json(self) -> str:
         """Return everything as a JSON text."""
         data = {
@@ -156,7 +166,10 @@ def explain(program: Program) -> Explanation:
     for value in program.values:
         if value.buffer is not None:
             held.setdefault(value.buffer, []).append(value.name)
-    return Explanation(tuple(_report(node, held) for node in program), dict(program.notes), subgraphs(program))
+    costs = {n.choice.query.device.costs for n in program if isinstance(n.choice, Choice)}
+    told = ", ".join(sorted(f"{c.name} ({c.origin})" for c in costs))
+    notes = dict(program.notes) | ({"costs": f"estimated by {told}"} if told else {})
+    return Explanation(tuple(_report(node, held) for node in program), notes, subgraphs(program))
 
 
 def _report(node: Node, held: Mapping[Buffer, list[str]]) -> NodeReport:

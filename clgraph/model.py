@@ -16,6 +16,7 @@ from clgraph.graph.program import Program
 from clgraph.graph.topology import Dimension, Signature, Topology
 from clgraph.network.parts import whole_shape
 from clgraph.run_queue import RunQueue
+from clgraph.runtime.driver import check_process
 from clgraph.selector.query import DeviceInfo
 from clgraph.specialisations import Key, PassRecord, Shapes, Specialisation, Specialisations, Specialise, Values
 
@@ -56,6 +57,7 @@ class Model:
         self._lock = self._specialisations.lock
         self._queue = RunQueue("clgraph-run")
         self._closed = False
+        self._uses_driver = device.kind != "host" and device.name != "null"
         self._wanted = tuple((s.name, None if s.dtype is None else s.dtype.numpy) for s in topology.inputs.values())
 
     @property
@@ -309,5 +311,8 @@ class Model:
         return {n: a if isinstance(a, np.ndarray) else a.numpy() for n, a in self._arrays(feeds).items()}
 
     def _check_open(self) -> None:
+        # Before any lock is taken: a thread that a forked child does not have may hold it.
+        if self._uses_driver:
+            check_process()
         if self._closed:
             raise ClosedError("the model was closed: compile or load it again")

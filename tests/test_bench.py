@@ -12,12 +12,17 @@ from onnx import TensorProto, helper
 
 from clgraph.errors import InputError
 from clgraph.network.profile import NodeTime
+from clgraph.selector.query import DeviceInfo
 from tests.support.models import light_model
 from tests.support.zoo import ZOO
 from tools.benchmark.cases import SETS, Goal, chosen, known_models, load
+from tools.benchmark.fresh import Start, starts_markdown
 from tools.benchmark.layers import Layer, _groups, kinds_markdown, layers_markdown, match
 from tools.benchmark.measuring import Figures, geometric_mean
+from tools.benchmark.plots import comparison, roofline
 from tools.benchmark.report import markdown, save
+from tools.benchmark.shapes import NewShapes, shapes_markdown
+from tools.benchmark.variants import variants_markdown
 
 
 def figures(model: str, ratios: Sequence[float], set_name: str = "cnn", threads: int = 1) -> Figures:
@@ -96,10 +101,12 @@ def command(node: str, *origin: str, seconds: float = 1e-6) -> NodeTime:
 
 
 def test_commands_of_the_same_nodes_are_one_layer() -> None:
-    layers = _groups([command("a", "n0", "n1"), command("b", "n2"), command("c", "n3"), command("d", "n1", "n3")])
+    commands = [command("a", "n0", "n1"), command("b", "n2"), command("c", "n3"), command("d", "n1", "n3")]
+    layers = _groups(commands, DeviceInfo(flops=1e12, bytes_per_second=1e10))
     assert [set(x.nodes) for x in layers] == [{"n0", "n1", "n3"}, {"n2"}]
     assert layers[0].seconds == pytest.approx(3e-6)
     assert layers[0].kernels == ["conv_ref"] * 3
+    assert layers[0].bound == pytest.approx(3e3 / 1e12)
 
 
 def test_layers_are_shown_by_what_is_lost_in_them() -> None:
@@ -128,3 +135,41 @@ def test_a_batch_of_images_gives_each_its_own_result() -> None:
 def test_texts_are_measured_without_masks_and_tested_with_them() -> None:
     assert ZOO["small_encoder"].make()[1]["attention_mask"].min() == 0
     assert load("minilm_16")[1]["attention_mask"].min() == 1
+
+
+def test_a_variant_is_set_beside_the_default_by_way_of_onnxruntime() -> None:
+    base = [figures("resnet50", [0.5]), figures("vgg19", [0.4])]
+    lines = variants_markdown(base, {"avx2": [figures("resnet50", [1.0])]}).splitlines()
+    assert lines[2] == "| resnet50 | 1 | 0.50 | 1.00 | 2.00 |"
+    assert lines[3] == "| vgg19 | 1 | 0.40 |  |  |"
+    assert lines[4].endswith("| 1.00 | 2.00 |")
+
+
+def test_starts_and_memory_are_shown_relative_to_onnxruntimes() -> None:
+    starts = [Start("m", "clgraph", 0.4, 0.3, 30 << 20), Start("m", "onnxruntime", 0.2, 0.2, 20 << 20)]
+    lines = starts_markdown(starts).splitlines()
+    assert lines[2] == "| m | clgraph | 0.40 | 0.30 | 2.00 | 30 | 1.50 |"
+    assert lines[3] == "| m | onnxruntime | 0.20 | 0.20 |  | 20 |  |"
+
+
+def test_new_shapes_are_judged_by_the_median_of_their_first_runs() -> None:
+    text = shapes_markdown([NewShapes("det", ((1, 2), (3, 4), (5, 6)), (0.3, 0.1, 0.2), (0.01, 0.01, 0.01))])
+    assert "| det | 3x4 | 100 | 10.0 |" in text
+    assert "| det | median | 200 (≤ 150) | |" in text
+
+
+def test_pictures_are_drawn_the_same_each_time(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    layers = [
+        Layer((f"n{i}",), [f"kernel_{i % 7}"], ["Conv"], 1e-5 * (i + 1), 2e-5, 1e6 * (i + 1), 4096, bound=1e-6)
+        for i in range(9)
+    ]
+    drawn = []
+    for name in ("first", "second"):
+        roofline(layers, DeviceInfo(), "a model", tmp_path / name / "roofline.svg")
+        comparison(layers, "onnxruntime", "a model", tmp_path / name / "layers.svg", most=5)
+        drawn.append([p.read_bytes() for p in sorted((tmp_path / name).iterdir())])
+    assert drawn[0] == drawn[1]
+    text = drawn[0][0].decode()
+    assert "n8" in text
+    assert "n0" not in text.replace("n0.", "")

@@ -26,3 +26,15 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", text):
         if "://" not in target:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_code_that_pages_quote_stands_in_the_files() -> None:
+    found = 0
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for path, block in re.findall(r"<!-- from (\S+) -->\n```\w+\n(.*?)```", text, re.DOTALL):
+            assert block in (ROOT / path).read_text(encoding="utf-8"), (
+                f"{page.name} quotes {path} as it is not:\n{block}"
+            )
+            found += 1
+    assert found > 5

@@ -374,3 +374,35 @@ def test_the_specialisations_say_what_they_hold_for_and_how_they_came_about(tmp_
     loaded.run({"x": x, "shape": np.array([2, 6])})
     assert "as saved" in loaded.specialisations[0]
     assert "compiled anew" in loaded.specialisations[1]
+
+
+def test_inputs_of_unknown_rank_take_arrays_of_any() -> None:
+    """Neither the input nor the output declares a shape; what depends on the rank is bound with it."""
+    source = graph(
+        [
+            helper.make_node("Shape", ["x"], ["s"]),
+            helper.make_node("Size", ["s"], ["rank"]),
+            helper.make_node("Cast", ["rank"], ["f"], to=F32),
+            helper.make_node("Mul", ["x", "f"], ["m"]),
+            helper.make_node("ReduceSum", ["m"], ["y"], keepdims=1),
+        ],
+        {"x": (F32, None)},
+    )
+    model = clgraph.compile(source, device="host")
+    assert (model.inputs[0].shape, model.outputs[0].shape) == (None, None)
+    for shape in ((), (3,), (2, 3), (1, 2, 1, 3), (0, 2)):
+        x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+        (found,) = model.run({"x": x}).values()
+        assert found.shape == (1,) * len(shape)
+        np.testing.assert_allclose(found, len(shape) * x.sum(keepdims=True), rtol=1e-5, atol=1e-6)
+    assert clgraph.compile(source, device="host", shapes={"x": (2, "n")}).inputs[0].shape == (2, "n")
+
+
+def test_a_repeated_name_of_a_size_is_no_constraint_and_outputs_are_as_declared() -> None:
+    source = graph([helper.make_node("Transpose", ["x"], ["y"])], {"x": (F32, ("n", "n"))})
+    source.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", F32, ("columns", "?")))
+    model = clgraph.compile(source, device="host")
+    assert model.inputs[0].shape == ("n", "n")
+    assert model.run({"x": np.zeros((2, 3), np.float32)})["y"].shape == (3, 2)
+    assert model.outputs[0].shape == ("columns", "?")
+    assert clgraph.compile(source, device="host", shapes={"x": (2, 3)}).outputs[0].shape == (3, 2)

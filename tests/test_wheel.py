@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 import pytest
 
+from clgraph.selector.costs import CLASSES
 from tests.support.models import image, small_model
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -46,8 +47,9 @@ def test_the_wheel_carries_every_kernel_and_module(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     kernels = {f"clgraph/cl_kernels/{p.relative_to(ROOT / 'cl_kernels').as_posix()}" for p in _kernels()}
     modules = {p.relative_to(ROOT).as_posix() for p in (ROOT / "clgraph").rglob("*.py")}
+    costs = {f"clgraph/data/costs/{name}.json" for name in CLASSES}
     assert len(kernels) > 3
-    assert kernels | modules <= names
+    assert kernels | modules | costs <= names
 
 
 @pytest.mark.opencl

@@ -16,6 +16,7 @@
 //                       one, then every second one; 1: they stand as they are
 // outputs               output channels, read where there are bands
 // height, width         of the output;  top, bottom, left, right: its halo
+// blocks                output blocks in all: the last group may have fewer than nb
 // groups, group_groups  output groups in all and in one convolution group;  lanes: channels of the last block
 // chunks, row_chunks, ticket_chunks, ticket_groups   chunks in all, in one row, in one ticket; groups of one ticket
 // chunk_width           pixels of every chunk but a row's last; 0: about equal parts
@@ -57,11 +58,11 @@ static void conv_fsv16(__global const conv_fsv16_desc* d, __global char** banks,
   const int span = d->channel_major ? within - tier * d->spans : within / tiers;
   const int last_group = min((tier + 1) * d->ticket_groups, d->groups);
   const int first_chunk = span * d->ticket_chunks, last_chunk = min(first_chunk + d->ticket_chunks, d->chunks);
-  const int nb = d->nb, row_chunks = d->row_chunks, width = d->width;
+  const int row_chunks = d->row_chunks, width = d->width;
 
   __global const float* weights = AT(const float, banks, d->weights);
   for (int g = tier * d->ticket_groups; g < last_group; g++) {
-    const int block = g * nb;
+    const int block = g * d->nb, nb = min(d->nb, d->blocks - block);
     int channels = d->channels;
     __global int* parts = d->band_out ? (__global int*)scratch : 0;
     if (parts) channels = conv_parts(d, block * 16, min((block + nb) * 16, d->outputs), parts);
@@ -80,7 +81,7 @@ static void conv_fsv16(__global const conv_fsv16_desc* d, __global char** banks,
         const int most = min(x1 - x, 15), wide = (int)(d->widths >> (4 * most)) & 15;
         const int id = (int)((wide < 8 ? d->ids_0 : d->ids_1) >> (8 * (wide & 7))) & 255;
         micro_conv(id, in + (long)y * d->step_y + (long)x * d->step_x, wp, bias, res ? res + (long)y * d->res_y + x * 16 : 0,
-                   out + (long)y * d->out_y + x * 16, channels, parts, d->kernel_y, d->kernel_x, d->in_c, d->in_y, d->in_x,
+                   out + (long)y * d->out_y + x * 16, nb, channels, parts, d->kernel_y, d->kernel_x, d->in_c, d->in_y, d->in_x,
                    d->step_x, d->out_c, d->res_c, d->low, d->high, ahead, d->lines);
         x += wide;
       }
@@ -89,7 +90,7 @@ static void conv_fsv16(__global const conv_fsv16_desc* d, __global char** banks,
         __global float* plane = out + (long)b * d->out_c;
         if (posts)
           post_row(post, posts, banks, plane + (long)y * d->out_y + x0 * 16, n, block + b, y, x0, x1 - x0,
-                   block + b == d->groups * nb - 1 ? d->lanes : 16, 1);
+                   block + b == d->blocks - 1 ? d->lanes : 16, 1);
         zero_halo(plane, d->out_y, y, x0, x1 - x0, d->height, width, d->top, d->bottom, d->left, d->right);
       }
     }

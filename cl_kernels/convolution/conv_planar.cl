@@ -65,7 +65,7 @@ static void conv_planar(__global const conv_planar_desc* d, __global char** bank
           const int most = min(x1 - x, 15), wide = (int)(d->widths >> (4 * most)) & 15;
           const int id = (int)((wide < 8 ? d->ids_0 : d->ids_1) >> (8 * (wide & 7))) & 255;
           micro_conv(id, stage + (long)(y - y0) * d->stride_y * pitch + x * d->stride_x, wp, bias, 0,
-                     out + (long)y * d->out_y + x * 16, d->channels, 0, d->kernel_y, d->kernel_x, rows * pitch,
+                     out + (long)y * d->out_y + x * 16, d->nb, d->channels, 0, d->kernel_y, d->kernel_x, rows * pitch,
                      d->dilation_y * pitch, d->dilation_x, d->stride_x, d->out_c, 0, d->low, d->high, wp, 0);
           x += wide;
         }

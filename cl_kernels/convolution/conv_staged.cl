@@ -14,6 +14,7 @@
 // scale, shift, scale_n, scale_c, scale_l, shift_n, shift_c, shift_l, below, above, pres   as in staging.clh
 // strip_rows, strip_chunks   rows of a ticket, chunks of a row of a ticket
 // strips, row_strips         tickets of one image, of one row of tickets
+// out_blocks                 output blocks in all: the last group may have fewer than nb
 // weights, bias, res, out, res_n, res_c, res_y, out_n, out_c, out_y, height, width, top, bottom, left, right, nb, groups,
 // lanes, widths, ids_0, ids_1, weight_group, row_chunks, chunk_width, low, high: as in conv_fsv16.cl
 //
@@ -58,7 +59,7 @@ static void conv_staged(__global const conv_staged_desc* d, __global char** bank
     }
 
   for (int g = 0; g < d->groups; g++) {
-    const int block = g * d->nb;
+    const int block = g * d->nb, nb = min(d->nb, d->out_blocks - block);
     __global const float *bias = 0, *res = 0;
     if (d->bias != CLGRAPH_NULL) bias = AT(const float, banks, d->bias) + block * 16;
     if (d->res != CLGRAPH_NULL) res = AT(const float, banks, d->res) + (long)n * d->res_n + (long)block * d->res_c;
@@ -73,17 +74,17 @@ static void conv_staged(__global const conv_staged_desc* d, __global char** bank
           const int most = min(x1 - x, 15), wide = (int)(d->widths >> (4 * most)) & 15;
           const int id = (int)((wide < 8 ? d->ids_0 : d->ids_1) >> (8 * (wide & 7))) & 255;
           micro_conv(id, row + (x - left) * d->step_x * 16, wp, bias, res ? res + (long)y * d->res_y + x * 16 : 0,
-                     out + (long)y * d->out_y + x * 16, d->channels, 0, d->kernel_y, d->kernel_x, rows * pitch * 16,
+                     out + (long)y * d->out_y + x * 16, nb, d->channels, 0, d->kernel_y, d->kernel_x, rows * pitch * 16,
                      d->dilation_y * pitch * 16, d->dilation_x * 16, d->step_x * 16, d->out_c, d->res_c, d->low, d->high,
                      wp, 0);
           x += wide;
         }
       }
-      for (int b = 0; b < d->nb; b++) {
+      for (int b = 0; b < nb; b++) {
         __global float* plane = out + (long)b * d->out_c;
         if (posts > d->pres)
           post_row(post + d->pres, posts - d->pres, banks, plane + (long)y * d->out_y + left * 16, n, block + b, y, left,
-                   right - left, block + b == d->groups * d->nb - 1 ? d->lanes : 16, 1);
+                   right - left, block + b == d->out_blocks - 1 ? d->lanes : 16, 1);
         zero_halo(plane, d->out_y, y, left, right - left, d->height, width, d->top, d->bottom, d->left, d->right);
       }
     }

@@ -6,7 +6,8 @@
 // input, 1 for planes of single channels. AVX-512 holds NB * UR <= 28 accumulators, AVX2 6.
 //
 // ip, wp      input at the window of the first pixel; weights [c / 16][ky][kx][16][NB * 16], the last block padded
-// bias, res   NB * 16 floats, NB planes; 0 for none
+// blocks      of the NB those that there are; the others' weights are read, their bias, residual and output are not there
+// bias, res   16 floats a block, planes; 0 for none
 // channels    input channels, counted one by one;  kernel_y, kernel_x: of the window
 // parts       0, or the input channels that are read, as `channels` runs of neighbours in one block, three integers each:
 //             floats to the first one from ip and from wp, and how many (at most 16; blocked input alone)
@@ -35,7 +36,7 @@
 
 NOINLINE static void micro_conv(__global const float* restrict ip, __global const float* restrict wp,
                                 __global const float* restrict bias, __global const float* restrict res,
-                                __global float* restrict op, const int channels,
+                                __global float* restrict op, const int blocks, const int channels,
                                 __global const int* restrict parts, const int kernel_y,
                                 const int kernel_x, const int in_c, const int in_y, const int in_x, const int stride,
                                 const int out_c, const int res_c, const float low, const float high,
@@ -43,7 +44,7 @@ NOINLINE static void micro_conv(__global const float* restrict ip, __global cons
   float16 acc[NB][UR];
   #pragma unroll
   for (int b = 0; b < NB; b++) {
-    const float16 first = bias ? LOAD16(bias + b * 16) : (float16)(0.0f);
+    const float16 first = bias && b < blocks ? LOAD16(bias + b * 16) : (float16)(0.0f);
     #pragma unroll
     for (int i = 0; i < UR; i++) acc[b][i] = first;
   }
@@ -79,12 +80,13 @@ NOINLINE static void micro_conv(__global const float* restrict ip, __global cons
   }
   #pragma unroll
   for (int b = 0; b < NB; b++) {
+    const bool there = b < blocks;
     #pragma unroll
     for (int i = 0; i < UR; i++) {
       float16 v = acc[b][i];
-      if (res) v += LOAD16(res + (long)b * res_c + i * 16);
+      if (res && there) v += LOAD16(res + (long)b * res_c + i * 16);
       v = v < (float16)(low) ? (float16)(low) : v;
-      STORE16(op + (long)b * out_c + i * 16, v > (float16)(high) ? (float16)(high) : v);
+      if (there) STORE16(op + (long)b * out_c + i * 16, v > (float16)(high) ? (float16)(high) : v);
     }
   }
 }
@@ -93,7 +95,7 @@ NOINLINE static void micro_conv(__global const float* restrict ip, __global cons
 __kernel void micro_conv_alone(__global const float* in, __global const float* w, __global const float* bias,
                                __global float* out, const int channels, const int kernel_y, const int kernel_x,
                                const int in_c, const int in_y, const int out_c) {
-  micro_conv(in, w, bias, 0, out, channels, 0, kernel_y, kernel_x, in_c, in_y, PX, S * PX, out_c, 0, -INFINITY, INFINITY, w,
+  micro_conv(in, w, bias, 0, out, NB, channels, 0, kernel_y, kernel_x, in_c, in_y, PX, S * PX, out_c, 0, -INFINITY, INFINITY, w,
              0);
 }
 #endif

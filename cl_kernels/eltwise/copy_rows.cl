@@ -1,12 +1,12 @@
 // A plain tensor copied row by row, and the list applied to it: all elementwise functions of plain tensors.
 //
-// The tensors are seen as [images][rows][width]; operands may move differently along each of the three. A ticket is a run
-// of pieces, a piece at most `piece` floats of a row, a multiple of 16. In the list n is the image, y the row and x the
-// 16-float vector.
+// The tensors are seen as [sets][images][rows][width]; operands may move differently along each of the last three, and
+// there is one set where there is a list. A ticket is a run of pieces, a piece at most `piece` floats of a row, a multiple
+// of 16. In the list n is the image, y the row and x the 16-float vector.
 //
-// inp, in_n, in_y      floats from one image, row of the input to the next, elements side by side; any alignment
-// out, out_n, out_y    the output, which may be the input's memory
-// rows, width          rows of an image, floats of a row
+// inp, in_s, in_n, in_y      floats from one set, image, row of the input to the next, elements side by side; any alignment
+// out, out_s, out_n, out_y   the output, which may be the input's memory
+// images, rows, width        images of a set, rows of an image, floats of a row
 // piece, row_pieces    floats of a piece, pieces of a row
 // pieces, ticket_pieces   pieces in all, of a ticket
 #include "post_tile.clh"
@@ -15,10 +15,11 @@ static void copy_rows(__global const copy_rows_desc* d, __global char** banks, _
                       __global const post_step* post, const int posts) {
   const int last = min((ticket + 1) * d->ticket_pieces, d->pieces);
   for (int p = ticket * d->ticket_pieces; p < last; p++) {
-    const int row = p / d->row_pieces, n = row / d->rows, y = row - n * d->rows, x = (p - row * d->row_pieces) * d->piece;
+    const int row = p / d->row_pieces, image = row / d->rows, y = row - image * d->rows;
+    const int set = image / d->images, n = image - set * d->images, x = (p - row * d->row_pieces) * d->piece;
     const int count = min(d->piece, d->width - x), whole = count / 16, rest = count % 16;
-    __global const float* from = AT(const float, banks, d->inp) + (long)n * d->in_n + (long)y * d->in_y + x;
-    __global float* to = AT(float, banks, d->out) + (long)n * d->out_n + (long)y * d->out_y + x;
+    __global const float* from = AT(const float, banks, d->inp) + set * d->in_s + n * d->in_n + (long)y * d->in_y + x;
+    __global float* to = AT(float, banks, d->out) + set * d->out_s + n * d->out_n + (long)y * d->out_y + x;
     if (from != to) {
       for (int i = 0; i < whole; i++) vstore16(vload16(i, from), i, to);
       for (int i = whole * 16; i < count; i++) to[i] = from[i];

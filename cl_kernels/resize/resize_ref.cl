@@ -2,6 +2,7 @@
 //
 // Grid: one work-item an element of y, n of them. table: dims of y, views of y and x, then for each axis the place in
 // `taps` of its first and how many an output coordinate has. taps: pairs (input coordinate, bits of the weight).
+// An element of weight 0 counts nothing, NaN or not.
 // Error: (taps along all axes + their number) * 2^-24 * sum |weight x|.
 #include "tensor.clh"
 
@@ -28,7 +29,7 @@ __kernel void resize_ref(const int n, TENSOR(in0), TENSOR(out0), __global const 
       from += tap[0] * x[axis + 1];
       weight *= as_float(tap[1]);
     }
-    sum = fma(weight, LOAD(source, from), sum);
+    if (weight != 0.0f) sum = fma(weight, LOAD(source, from), sum);
   }
   STORE(BASE_OF(T, out0), element(y, at), POST_ALL(sum, at));
 }

@@ -18,8 +18,11 @@ AREAS = {
     "compiled": "compiled models, for the next start",
     "models": "models of the demo and the benchmarks, fetched",
     "vendors": "links that make an installed OpenCL driver visible",
+    "tuning": "what `clgraph tune` has measured",
 }
 """Folders in the cache that are clgraph's, and what is in them."""
+
+_ONLY_BY_NAME = "tuning"
 
 _FOLDER = click.option(
     "--cache-dir",
@@ -68,19 +71,20 @@ def show(cache_dir: Path | None, as_json: bool) -> None:
 @click.argument("areas", nargs=-1, type=click.Choice(list(AREAS)))
 @_FOLDER
 def clear(areas: tuple[str, ...], cache_dir: Path | None) -> None:
-    """Remove the AREAS of the cache; all of them where none is named.
+    """Remove the AREAS of the cache; all but tuning where none is named.
 
-    Everything in it is made again when it is needed: libraries are compiled (some seconds), models fetched. A process
+    Everything else is made again when it is needed: libraries are compiled (some seconds), models fetched. A process
     that is running keeps what it has loaded.
 
     \b
     Examples:
       clgraph cache clear
       clgraph cache clear programs pocl
+      clgraph cache clear tuning
     """
     folder = cache_dir or settings().cache_dir
     freed = 0
-    for area in areas or AREAS:
+    for area in areas or [area for area in AREAS if area != _ONLY_BY_NAME]:
         path = folder / area
         if not path.is_dir():
             continue

@@ -87,7 +87,9 @@ def check_shapes(topology: Topology, shapes: Shapes) -> None:
 
 def open_model(where: DeviceOptions, path: Path) -> Model:
     """Return the model at *path* on the device of *where*, with no other option."""
-    return clgraph.compile(path, device=where.device, threads=where.threads, cache_dir=where.cache_dir)
+    return clgraph.compile(
+        path, device=where.device, threads=where.threads, cache_dir=where.cache_dir, config=dict(where.config)
+    )
 
 
 def random_feeds(model: Model | Topology, shapes: Mapping[str, Shape], seed: int) -> dict[str, Array]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from clgraph.cli.compiling import compiled
+from clgraph.cli.compiling import compiled, random_feeds
 from clgraph.cli.options import ModelOptions, model_options
-from clgraph.cli.output import say, table
+from clgraph.cli.output import say, table, working
 from clgraph.explain import Explanation
 
 
@@ -14,20 +14,29 @@ from clgraph.explain import Explanation
 @model_options
 @click.argument("node", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
-def command(options: ModelOptions, node: str | None, as_json: bool) -> None:
+@click.option("--measure", is_flag=True, help="Run once on random inputs, and show what each node took.")
+def command(options: ModelOptions, node: str | None, as_json: bool, measure: bool) -> None:
     """Show what was decided about each node of MODEL, and why; everything about one NODE.
 
     A table shows which elementwise nodes were fused into which others, and why the others were not.
+
+    The estimate, in microseconds with all of the device's workers, is what a kernel was chosen by: from the cost model,
+    or, where a node says "tuned", from what `clgraph tune` measured.
 
     NODE is the name of a node of the compiled program, or of an ONNX node that has become part of one.
 
     \b
     Examples:
       clgraph explain model.onnx
-      clgraph explain model.onnx conv1
+      clgraph explain model.onnx conv1 --measure
       clgraph explain model.onnx --json > decisions.json
     """
-    report = compiled(options).explain()
+    model = compiled(options)
+    report = model.explain()
+    if measure:
+        feeds = random_feeds(model, options.shapes, seed=0)
+        with working("running"):
+            report = report.with_profile(model.profile(feeds))
     if node is not None:
         report = Explanation((report[node],))
     if as_json:
@@ -35,8 +44,9 @@ def command(options: ModelOptions, node: str | None, as_json: bool) -> None:
     elif node is not None:
         say(str(report))
     else:
+        measured = ("measured",) if measure else ()
         table(
-            ("node", "primitive", "fused", "output", "placement", "implementation", "because"),
+            ("node", "primitive", "fused", "output", "placement", "implementation", "estimate", *measured, "because"),
             [
                 (
                     n.name,
@@ -45,6 +55,8 @@ def command(options: ModelOptions, node: str | None, as_json: bool) -> None:
                     n.outputs[0][1],
                     n.placement or "",
                     n.implementation or "",
+                    _micro(n.estimate),
+                    *((_micro(n.measured),) if measure else ()),
                     n.because or "",
                 )
                 for n in report.nodes
@@ -58,3 +70,7 @@ def command(options: ModelOptions, node: str | None, as_json: bool) -> None:
         for name, note in report.notes.items():
             if name != "prepare_primitive_fusing":
                 say(f"{name}: {note}")
+
+
+def _micro(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds * 1e6:.1f}"

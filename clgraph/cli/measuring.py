@@ -77,15 +77,18 @@ def interleaved(
                 runs[k](len(seconds[k]) % cycle)
             goal = _goal(budget, number, rounds)
             block: list[float] = []
-            while not _is_over(goal, block):
+            spent = 0.0
+            while not (
+                len(block) >= goal.iterations if goal.iterations is not None else block and spent >= goal.seconds
+            ):
                 which = len(seconds[k]) % cycle
                 start = time.perf_counter()
                 runs[k](which)
                 block.append(time.perf_counter() - start)
+                spent += block[-1]
                 seconds[k].append(block[-1])
                 inputs[k].append(which)
-                done = sum(map(len, seconds)) if budget.iterations is not None else time.perf_counter() - began
-                advance(done)
+                advance(sum(map(len, seconds)) if goal.iterations is not None else time.perf_counter() - began)
             medians[k].append(float(np.median(block)))
     latencies = tuple(Latencies(tuple(s), tuple(i)) for s, i in zip(seconds, inputs, strict=True))
     return latencies, tuple(map(tuple, medians))
@@ -96,10 +99,6 @@ def _goal(budget: Budget, number: int, rounds: int) -> Budget:
     if budget.iterations is None:
         return Budget(budget.seconds / rounds)
     return Budget(0, budget.iterations * (number + 1) // rounds - budget.iterations * number // rounds)
-
-
-def _is_over(goal: Budget, block: Sequence[float]) -> bool:
-    return len(block) >= goal.iterations if goal.iterations is not None else bool(block) and sum(block) >= goal.seconds
 
 
 def at_once(

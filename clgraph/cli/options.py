@@ -11,23 +11,37 @@ import click
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_DEVICE = click.option("--device", default="auto", show_default=True, help="Device: see `clgraph devices`.")
-_THREADS = click.option("--threads", type=click.IntRange(min=1), help="Worker threads on a CPU device.")
-_CACHE = click.option("--cache-dir", type=click.Path(path_type=Path), help="Folder for compiled kernels and models.")
+
+def _passes(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the passes whose names begin like that, for the shell."""
+    from clgraph.passes.pipeline import default_pipeline
+
+    return [p.name for p in default_pipeline() if p.name.startswith(incomplete)]
+
+
+_WHERE = (
+    click.option("--device", default="auto", show_default=True, help="Device: see `clgraph devices`."),
+    click.option("--device-class", type=click.Choice(["auto", "cpu", "gpu"]), help="Kernels of which class to use."),
+    click.option("--threads", type=click.IntRange(min=1), help="Worker threads on a CPU device."),
+    click.option("--executor", type=click.Choice(["auto", "persistent", "stream"]), help="How tile functions are run."),
+    click.option("--precision", type=click.Choice(["f32", "f16", "auto"]), help="What operators store between them."),
+    click.option("--cache-dir", type=click.Path(path_type=Path), help="Folder for compiled kernels and models."),
+)
 _MODEL = (
     click.argument("model", type=click.Path(path_type=Path)),
     click.option(
         "--shape", "shapes", multiple=True, metavar="NAME=1,3,224,224", help="Shape of an input; 1x3x224x224 does, too."
     ),
-    click.option("--precision", type=click.Choice(["f32", "f16", "auto"]), help="What operators store between them."),
     click.option("--keep-f32", multiple=True, metavar="PATTERN", help="Nodes that stay float32, e.g. 'head/*'."),
-    click.option("--device-class", type=click.Choice(["auto", "cpu", "gpu"]), help="Kernels of which class to use."),
-    click.option("--disable-pass", multiple=True, metavar="PASS", help="Leave out an optional pass."),
-    click.option("--stop-after", metavar="PASS", help="Run only the required passes after this one."),
+    click.option(
+        "--disable-pass", multiple=True, metavar="PASS", shell_complete=_passes, help="Leave out an optional pass."
+    ),
+    click.option(
+        "--stop-after", metavar="PASS", shell_complete=_passes, help="Run only the required passes after this one."
+    ),
     click.option("--verify-passes", is_flag=True, help="Check the program and its results after every pass."),
     click.option("--force-kernel", multiple=True, metavar="NODE=NAME", help="Use this implementation for a node."),
     click.option("--deny-kernel", multiple=True, metavar="NAME", help="Do not use this implementation."),
-    click.option("--executor", type=click.Choice(["auto", "persistent", "stream"]), help="How tile functions are run."),
     click.option(
         "--placement",
         multiple=True,
@@ -44,11 +58,16 @@ _MODEL = (
 
 @dataclass(frozen=True, slots=True)
 class DeviceOptions:
-    """Where to run."""
+    """Where to run, and by which kind of kernels.
+
+    Attributes:
+        config: Further options by name, as in :class:`clgraph.settings.Settings`; ``None`` where they are not given.
+    """
 
     device: str
     threads: int | None
     cache_dir: Path | None
+    config: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +88,17 @@ class ModelOptions:
 
 def device_options(command: F) -> F:
     """Decorator: add the options of :class:`DeviceOptions`, passed on as ``where``."""
-    return _taking(command, (_DEVICE, _THREADS, _CACHE), {"where": _where})
+    return _taking(command, _WHERE, {"where": _where})
 
 
 def model_options(command: F) -> F:
     """Decorator: add the argument and options of :class:`ModelOptions`, passed on as ``options``."""
-    return _taking(command, (*_MODEL, _DEVICE, _THREADS, _CACHE), {"options": _model})
+    return _taking(command, (*_MODEL, *_WHERE), {"options": _model})
 
 
 def cycling_model_options(command: F) -> F:
     """Decorator: as :func:`model_options`, with several shapes an input allowed."""
-    return _taking(command, (*_MODEL, _DEVICE, _THREADS, _CACHE), {"options": _cycling_model})
+    return _taking(command, (*_MODEL, *_WHERE), {"options": _cycling_model})
 
 
 def parse_shapes(texts: Sequence[str]) -> tuple[dict[str, tuple[int, ...]], ...]:
@@ -123,7 +142,8 @@ def _taking(command: F, options: Sequence[Callable[[Any], Any]], make: Mapping[s
 
 
 def _where(arguments: dict[str, Any]) -> DeviceOptions:
-    return DeviceOptions(arguments.pop("device"), arguments.pop("threads"), arguments.pop("cache_dir"))
+    config = {name: arguments.pop(name) for name in ("device_class", "executor", "precision")}
+    return DeviceOptions(arguments.pop("device"), arguments.pop("threads"), arguments.pop("cache_dir"), config)
 
 
 def _model(arguments: dict[str, Any]) -> ModelOptions:
@@ -148,14 +168,11 @@ def _cycling_model(arguments: dict[str, Any]) -> ModelOptions:
         "verify_passes": arguments.pop("verify_passes") or None,
         "force_kernels": tuple((name, kernel) for name, _, kernel in pairs) or None,
         "deny_kernels": frozenset(arguments.pop("deny_kernel")) or None,
-        "executor": arguments.pop("executor"),
-        "precision": arguments.pop("precision"),
         "keep_f32": frozenset(arguments.pop("keep_f32")) or None,
-        "device_class": arguments.pop("device_class"),
         "dump_graphs": arguments.pop("dump_graphs"),
         "placement": tuple((pattern, to) for pattern, _, to in rules) or None,
         "modules": arguments.pop("module") or None,
         "placement_fallback": arguments.pop("placement_fallback") or None,
     }
-    cycle = parse_shapes(arguments.pop("shapes"))
-    return ModelOptions(arguments.pop("model"), cycle[0], _where(arguments), config, cycle)
+    cycle, where = parse_shapes(arguments.pop("shapes")), _where(arguments)
+    return ModelOptions(arguments.pop("model"), cycle[0], where, {**where.config, **config}, cycle)

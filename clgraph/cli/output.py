@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -16,6 +17,7 @@ from rich.table import Table
 
 from clgraph.cli.verbosity import verbosity
 
+_REFRESH_SECONDS = 0.1
 _NUMERIC = frozenset("0123456789.,+-%e ")
 
 
@@ -85,7 +87,15 @@ def advancing(what: str, total: float) -> Iterator[Callable[[float], None]]:
     )
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(escape(what), total=total)
-        yield lambda done: progress.update(task, completed=min(done, total))
+        shown = 0.0
+
+        def advance(done: float) -> None:
+            nonlocal shown
+            if (now := time.monotonic()) - shown > _REFRESH_SECONDS:
+                shown = now
+                progress.update(task, completed=min(done, total))
+
+        yield advance
 
 
 class _StatusHandler(logging.Handler):

@@ -45,7 +45,7 @@ def command(
             shapes=parse_shapes(shapes)[0],
             threads=where.threads,
             cache_dir=where.cache_dir,
-            config={"tuning": str(file)} if file else None,
+            config={**where.config, "tuning": str(file) if file else None},
             seconds=seconds,
             progress=progress,
         )

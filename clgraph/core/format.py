@@ -69,11 +69,13 @@ def _plain(rank: int) -> Format:
     return Format(tuple(range(rank)))
 
 
+@cache
 def feature_blocked(rank: int, size: int = 16) -> Format:
     """Return the format with axis 1 cut into blocks of *size*, the block innermost: b_fs_yx_fsv16 for rank 4."""
     return Format(tuple(range(rank)), ((1, size),))
 
 
+@cache
 def channels_last(rank: int) -> Format:
     """Return byxf (rank 4) and its relatives: axis 1 innermost."""
     return Format((0, *range(2, rank), 1))

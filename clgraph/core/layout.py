@@ -71,10 +71,11 @@ class Layout:
         """Elements along each axis in memory: shape plus halo, rounded up to whole blocks."""
         if not self.halo and not self.format.blocks:
             return self.shape
-        sizes = []
-        for axis, (size, (before, after)) in enumerate(zip(self.shape, self.halos, strict=True)):
-            block = self.format.block(axis)
-            sizes.append(-(-(size + before + after) // block) * block)
+        sizes = list(self.shape)
+        for axis, (before, after) in enumerate(self.halo):
+            sizes[axis] += before + after
+        for axis, block in self.format.blocks:
+            sizes[axis] = -(-sizes[axis] // block) * block
         return tuple(sizes)
 
     @property
@@ -89,11 +90,14 @@ class Layout:
     @property
     def dense_pitches(self) -> tuple[int, ...]:
         """The pitches the layout has in a buffer of its own."""
-        pitch, pitches = prod(size for _, size in self.format.blocks), [0] * self.rank
-        extents = self.extents
+        pitch, steps = 1, list(self.extents)
+        pitches = [0] * len(steps)
+        for axis, block in self.format.blocks:
+            pitch *= block
+            steps[axis] //= block
         for axis in reversed(self.format.order):
             pitches[axis] = pitch
-            pitch *= extents[axis] // self.format.block(axis)
+            pitch *= steps[axis]
         return tuple(pitches)
 
     @property
@@ -104,7 +108,7 @@ class Layout:
     @property
     def origin(self) -> int:
         """Elements from the start of the memory to the logical element (0, 0, ...): what the halo takes before it."""
-        return self.offset((0,) * self.rank)
+        return self.offset((0,) * self.rank) if self.halo else 0
 
     def offset(self, index: tuple[int, ...]) -> int:
         """Return the element offset of a logical index, halo included."""

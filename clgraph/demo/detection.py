@@ -112,8 +112,7 @@ def _cut(boxes: NDArray[np.float64], indices: list[int], least: float) -> list[i
     if len(indices) < 2:
         return indices
     gap, columns = _widest_gap(boxes, indices, 0)
-    several_rows = _widest_gap(boxes, indices, 1)[0] > -least / 2
-    if not (gap > least and several_rows and min(map(len, columns)) > 1):
+    if not (gap > least and min(map(len, columns)) > 1):
         gap, columns = _widest_gap(boxes, indices, 1)
         if gap <= -least / 2:
             return sorted(indices, key=lambda i: float(boxes[i, 0]))

@@ -136,11 +136,15 @@ class DataDependent(Primitive):
 
     They are computed between the stages of a model (:mod:`clgraph.stages`), or while shapes are bound where everything
     is known. Their inputs come as they are, without ``bind``.
+
+    Attributes:
+        foldable: Whether they may be computed while shapes are bound.
     """
 
     __slots__ = ()
 
     data_dependent: ClassVar[bool] = True
+    foldable: ClassVar[bool] = True
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         """Raise ``UnsupportedError``: layouts do not tell."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import struct
 from collections.abc import Callable, Iterator
@@ -23,6 +24,11 @@ Json = Any
 
 PrimitiveOf = Callable[[str], type[Primitive]]
 """Finds the class of a kind of primitive."""
+
+
+def text_of(data: Json) -> str:
+    """Return JSON as text: within a file, what is read later or never, and is no burden as objects."""
+    return json.dumps(data, separators=(",", ":"), allow_nan=False)
 
 
 def encode(value: object) -> Json:

@@ -199,13 +199,12 @@ class Topology:
         nodes: list[Node] = []
         for layer in self.layers:
             try:
-                nodes += _bind(layer, made)
+                _bind(layer, made, nodes)
             except (ShapeError, UnsupportedError) as error:
                 shapes_text = ", ".join(str(made[n].layout) for n in layer.inputs)
                 what = f"node {layer.name!r} ({layer.primitive}) on ({shapes_text}): {error}"
                 if isinstance(error, UnknownValueError):
-                    told = _deciding(made[error.value], nodes)
-                    raise UnknownValueError(what, told if set(told) <= set(self.inputs) else ()) from error
+                    raise UnknownValueError(what, _deciding(made[error.value], nodes)) from error
                 raise type(error)(what) from error
         return Program(inputs, [(name, made[source]) for name, source in self.outputs], nodes)
 
@@ -219,13 +218,14 @@ class Topology:
         self._made.add(name)
 
 
-def _bind(layer: Layer, values: dict[str, Value]) -> list[Node]:
-    """Enter the layer's results into *values*; return its node, or none when the results are known already."""
+def _bind(layer: Layer, values: dict[str, Value], nodes: list[Node]) -> None:
+    """Enter the layer's results into *values* and its node into *nodes*, unless the results are known already."""
     sources = [values[n] for n in layer.inputs]
     layouts, constants = [v.layout for v in sources], [v.constant for v in sources]
     try:
         if (body := layer.primitive.inline(layouts, constants)) is not None:
-            return _inline(layer, body, values)
+            _inline(layer, body, values, nodes)
+            return
         bound = layer.primitive.bind(layouts, constants)
     except UnknownValueError as error:
         if error.value:
@@ -236,17 +236,17 @@ def _bind(layer: Layer, values: dict[str, Value]) -> list[Node]:
     if known is not None:
         for name, array in zip(layer.outputs, known, strict=False):
             values[name] = Value(name, Layout.of(array), constant=np.asarray(array))
-        return []
+        return
     inferred = bound.primitive.infer([v.layout for v in kept])
     names = (*layer.outputs, *(f"{layer.name}:{i}" for i in range(len(layer.outputs), len(inferred))))
     outputs = tuple(Value(name, layout) for name, layout in zip(names, inferred, strict=True))
     values.update((v.name, v) for v in outputs)
     node = Node(layer.name, bound.primitive, kept, outputs, len(kept), origin=layer.origin)
     node.annotation = layer.annotation
-    return [node]
+    nodes.append(node)
 
 
-def _inline(layer: Layer, body: Topology, values: dict[str, Value]) -> list[Node]:
+def _inline(layer: Layer, body: Topology, values: dict[str, Value], nodes: list[Node]) -> None:
     """Bind the layers of *body* in place of *layer*: what makes its results takes their names, the others stand below.
 
     What the body reads from around are its last inputs.
@@ -257,7 +257,6 @@ def _inline(layer: Layer, body: Topology, values: dict[str, Value]) -> list[Node
         values[names[name]] = Value(names[name], Layout.of(array), constant=array)
     results = list(zip(layer.outputs, (name for _, name in body.outputs), strict=False))
     wanted = {name: outer for outer, name in reversed(results)}
-    nodes: list[Node] = []
     for inner in body.layers:
         names.update((name, wanted.get(name, f"{layer.name}/{name}")) for name in inner.outputs)
         last = bool(results) and results[0][1] in inner.outputs
@@ -269,10 +268,9 @@ def _inline(layer: Layer, body: Topology, values: dict[str, Value]) -> list[Node
             tuple(dict.fromkeys((*layer.origin, *inner.origin))) if inner.origin != (inner.name,) else layer.origin,
             inner.annotation or layer.annotation,
         )
-        nodes += _bind(renamed, values)
+        _bind(renamed, values, nodes)
     for outer, name in results:
         values[outer] = values[names[name]]
-    return nodes
 
 
 def _deciding(value: Value, nodes: Sequence[Node]) -> tuple[str, ...]:

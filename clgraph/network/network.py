@@ -8,7 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clgraph.core.mapped import files_of
 from clgraph.errors import DeviceError, DeviceMemoryError, InputError, ProgramError
@@ -18,18 +18,19 @@ from clgraph.graph.subgraph import subgraphs
 from clgraph.network.host import Host
 from clgraph.network.parts import feeds_of_parts, in_turn
 from clgraph.network.places import Places
-from clgraph.network.profile import Profile, SubgraphUse, sum_of
 from clgraph.network.steps import Command, Segment, commands, join, ordered_steps
 from clgraph.network.tiles import TileExecutor
-from clgraph.network.timing import timed_steps
 from clgraph.network.transfers import Feed, Held, Result, loan_of
-from clgraph.network.watch import Watcher, watched_steps
 from clgraph.network.workspace import Workspace
 from clgraph.runtime import executor as executors
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.host import HostEngine
 from clgraph.runtime.memory import Memory
 from clgraph.selector.library import Library, compose
+
+if TYPE_CHECKING:
+    from clgraph.network.profile import Profile, SubgraphUse
+    from clgraph.network.watch import Watcher
 
 AnyEngine = Engine | HostEngine
 
@@ -167,10 +168,15 @@ class Network:
 
     def profile(self, feeds: Mapping[str, Array]) -> Profile:
         """Run once with the clock on every command, whose time is that in all parts. Raises as :meth:`run`."""
+        from clgraph.network.profile import sum_of
+
         with self._lock:
             return sum_of([self._profile(given) for given in feeds_of_parts(self.program, feeds)])
 
     def _profile(self, feeds: Mapping[str, Held]) -> Profile:
+        from clgraph.network.profile import Profile
+        from clgraph.network.timing import timed_steps
+
         for engine in self._engines.values():
             engine.check_process()
         streams = {placement: engine.profiling_stream() for placement, engine in self._engines.items()}
@@ -183,6 +189,8 @@ class Network:
         return Profile(tuple(clock.times()), total, self.transfers, self._subgraphs())
 
     def _subgraphs(self) -> tuple[SubgraphUse, ...]:
+        from clgraph.network.profile import SubgraphUse
+
         return tuple(
             SubgraphUse(s.id, s.placement, len(s.nodes), max(self._created[n] for n in s.nodes), self._runs)
             for s in subgraphs(self.program)
@@ -194,6 +202,8 @@ class Network:
         Raises:
             InputError: The batch is computed in parts.
         """
+        from clgraph.network.watch import watched_steps
+
         if (parts := self.program.parts) > 1:
             raise InputError(f"the batch is computed in {parts} parts; compile with split_batch=0 to watch its nodes")
         streams = {placement: engine.stream for placement, engine in self._engines.items()}

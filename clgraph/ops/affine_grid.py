@@ -11,7 +11,7 @@ import numpy as np
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import known_ints
 from clgraph.graph.composite import Composite, Composition
-from clgraph.graph.primitive import OnnxNode, Primitive, onnx, primitive
+from clgraph.graph.primitive import Array, OnnxNode, Primitive, onnx, primitive
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.transpose import Transpose
@@ -47,7 +47,7 @@ class AffineGrid(Composite):
         turned = c.add(MatMul(), c.constant(places), c.add(Transpose((0, 2, 1)), theta))
         return (c.add(Reshape((shape[0], *spatial, rank), zero_is_zero=True), turned),)
 
-    def _places(self, count: int) -> np.ndarray:  # type: ignore[type-arg]  # float64 until it is cast
+    def _places(self, count: int) -> Array:
         if self.corners:
             return np.linspace(-1, 1, count)
         return (np.arange(count) * 2 + 1) / count - 1

@@ -39,8 +39,8 @@ class ArgExtremum(Primitive):
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         (x,) = inputs
         axis = positive_axis(self.axis, x.rank)
-        if x.rank and x.shape[axis] == 0:
-            raise ShapeError(f"axis {axis} of {list(x.shape)} has no element")
+        if not x.rank or x.shape[axis] == 0:
+            raise ShapeError(f"{list(x.shape)} has no element along axis {axis}")
         return (Layout(DType.I64, reduced_shape(x.shape, (axis,), keepdims=self.keepdims)),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:

@@ -60,12 +60,13 @@ class Col2Im(Primitive):
         windows = x.reshape(x.shape[0], channels, *self.block, *counts)
         padded = [n + b + a for n, (b, a) in zip(self.image, self.pads, strict=True)]
         y = np.zeros((x.shape[0], channels, *padded), x.dtype)
+        every = (slice(None), slice(None))
         for tap in product(*map(range, self.block)):
             rows = zip(tap, self.dilations, self.strides, counts, strict=True)
             places = tuple(slice(t * d, t * d + (n - 1) * s + 1, s) for t, d, s, n in rows)
-            y[(slice(None), slice(None), *places)] += windows[(slice(None), slice(None), *tap)]
+            y[every + places] += windows[every + tuple(tap)]
         inside = tuple(slice(b, b + n) for n, (b, _) in zip(self.image, self.pads, strict=True))
-        return (np.ascontiguousarray(y[(slice(None), slice(None), *inside)]),)
+        return (np.ascontiguousarray(y[every + inside]),)
 
 
 @onnx("Col2Im", since=(18,))

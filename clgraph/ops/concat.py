@@ -34,6 +34,8 @@ class Concat(Primitive):
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         first, axis = inputs[0], positive_axis(self.axis, inputs[0].rank)
+        if not first.rank:
+            raise ShapeError("scalars have no axis to be joined along")
         for other in inputs[1:]:
             if (
                 other.rank != first.rank

@@ -72,9 +72,10 @@ class Block:
 def half_cycles(nb: int, ur: int) -> float:
     """Return the time of one input channel: FMAs at two a cycle, loads at two, their latency; and weights to fetch.
 
-    Measured on a core with 512-bit units; the form holds for 256 bits, where each term counts twice.
+    Measured on a core with 512-bit units; the form holds for 256 bits, where each term counts twice. One block alone
+    loads a value for each product.
     """
-    return max(nb * ur, 1.02 * (nb + ur), 9.0) + 0.8 * nb
+    return max(nb * ur, 1.02 * (nb + ur), 9.0) + 0.8 * nb + (0.15 * ur if nb == 1 else 0.0)
 
 
 def instance_stride(stride: int, simd: int, pixel: int) -> int:
@@ -87,22 +88,35 @@ def widths(simd: int, pixel: int, stride: int, nb: int) -> tuple[int, ...]:
     return _table(simd)[pixel, stride][nb]
 
 
-@lru_cache(maxsize=1024)
 def best_block(simd: int, pixel: int, stride: int, width: int, blocks: int, taps: int) -> Block:
     """Return the cheapest way to compute rows of *width* pixels for *blocks* output blocks from *taps* inputs each."""
-    found: list[Block] = []
+    return min(blocks_of(simd, pixel, stride, width, blocks, taps, whole=True), key=lambda b: b.cost)
+
+
+@lru_cache(maxsize=1024)
+def blocks_of(
+    simd: int, pixel: int, stride: int, width: int, blocks: int, taps: int, *, whole: bool = False
+) -> tuple[Block, ...]:
+    """Return the cheapest way to do that for each number of blocks at a time, which need not divide *blocks*.
+
+    Args:
+        whole: They must.
+    """
+    best: list[Block] = []
     kind = instance_stride(stride, simd, pixel)
     for nb, wide in _table(simd)[pixel, kind].items():
-        if blocks % nb:
+        if blocks % nb and (whole or blocks < nb):
             continue
+        found: list[Block] = []
         for ur in wide:
             chunks = -(-width // ur)
             narrow, wider = divmod(width, chunks)
             even = (chunks - wider) * row_cost(narrow, nb, wide, taps) + wider * row_cost(narrow + 1, nb, wide, taps)
             fixed = width // ur * row_cost(ur, nb, wide, taps) + row_cost(width % ur, nb, wide, taps)
             for cost, chunk_width in ((even, 0), (fixed, ur)):
-                found.append(Block(pixel, kind, nb, chunks, chunk_width, cost * (blocks // nb)))
-    return min(found, key=lambda b: (b.cost, b.chunks, b.chunk_width))
+                found.append(Block(pixel, kind, nb, chunks, chunk_width, cost * -(-blocks // nb)))
+        best.append(min(found, key=lambda b: (b.cost, b.chunks, b.chunk_width)))
+    return tuple(best)
 
 
 def row_cost(size: int, nb: int, wide: tuple[int, ...], taps: int) -> float:

@@ -8,7 +8,7 @@ from math import prod
 
 from clgraph.core.format import Format
 from clgraph.ops.convolution import Convolution
-from clgraph.ops.convolution_blocks import BLOCKED, Block, best_block, ids
+from clgraph.ops.convolution_blocks import BLOCKED, Block, blocks_of, ids
 from clgraph.ops.convolution_tiles import TILE, square, weights_refusal
 from clgraph.ops.staging import staged_formats, staging
 from clgraph.ops.tile_cost import Split, split, step_seconds, ticket_seconds, worker_flops
@@ -92,6 +92,7 @@ class ConvStagedDesc(Descriptor):
     left: Int
     right: Int
     nb: Int
+    out_blocks: Int
     groups: Int
     lanes: Int
     row_chunks: Int
@@ -182,7 +183,8 @@ def _strips(q: Query[Convolution]) -> Strips:
     height, width = (1, y.height * y.width) if flat else (y.height, y.width)
     take, step = (strides, (1, 1)) if point else ((1, 1), strides)
     pads = tuple(before for before, _ in p.pads)
-    block = best_block(q.device.simd, BLOCKED, step[1], width, y.blocks, w[1] * prod(w[2:]))
+    found = blocks_of(q.device.simd, BLOCKED, step[1], width, y.blocks, w[1] * prod(w[2:]))
+    block = min(found, key=lambda b: b.cost)
     one = Split(1, 1)
     s = Strips(
         height=height,
@@ -307,7 +309,8 @@ class ConvStaged(Implementation[Convolution]):
             left=left,
             right=right,
             nb=s.block.nb,
-            groups=y.blocks // s.block.nb,
+            out_blocks=y.blocks,
+            groups=-(-y.blocks // s.block.nb),
             lanes=y.lanes,
             row_chunks=s.block.chunks,
             chunk_width=s.block.chunk_width,

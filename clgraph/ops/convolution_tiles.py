@@ -11,7 +11,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.format import Format, feature_blocked
 from clgraph.core.layout import Halo, Layout
 from clgraph.ops.convolution import Convolution
-from clgraph.ops.convolution_blocks import BLOCKED, Block, best_block, ids
+from clgraph.ops.convolution_blocks import BLOCKED, Block, blocks_of, ids
 from clgraph.ops.tile_cost import Split, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.ops.tile_geometry import (
     LANES,
@@ -76,6 +76,7 @@ class ConvFsv16Desc(Descriptor):
     left: Int
     right: Int
     nb: Int
+    blocks: Int
     groups: Int
     group_groups: Int
     lanes: Int
@@ -150,11 +151,16 @@ def _flat(q: Query[Convolution], x: Planes, y: Planes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Sizes of one problem in the driver's terms; ``width`` of a flat one is that of the whole plane."""
+    """Sizes of one problem in the driver's terms; ``width`` of a flat one is that of the whole plane.
+
+    Attributes:
+        parts: Groups of the convolution, of ``channels`` and ``blocks`` each.
+    """
 
     x: Planes
     y: Planes
     flat: bool
+    parts: int
     channels: int
     blocks: int
     kernel: tuple[int, int]
@@ -177,6 +183,11 @@ class Shape:
         return self.channels * prod(self.kernel)
 
     @property
+    def groups(self) -> int:
+        """Groups of output blocks, of which the last may have fewer."""
+        return -(-self.blocks // self.block.nb) * self.parts
+
+    @property
     def group_bytes(self) -> int:
         """Bytes of the weights of one group of output blocks."""
         return -(-self.channels // LANES) * LANES * prod(self.kernel) * self.block.nb * LANES * 4
@@ -189,8 +200,9 @@ def _shape(q: Query[Convolution]) -> Shape:
     blocks = -(-(w[0] // groups) // LANES)
     stride = square(q.primitive.strides)
     width = y.height * y.width if flat else y.width
-    block = best_block(q.device.simd, BLOCKED, stride[1], width, blocks, w[1] * prod(w[2:]))
-    return Shape(x, y, flat, w[1], blocks, square(w[2:]), stride, block)
+    found = blocks_of(q.device.simd, BLOCKED, stride[1], width, blocks, w[1] * prod(w[2:]), whole=groups > 1)
+    block = min(found, key=lambda b: b.cost * _reached(q, b.nb))
+    return Shape(x, y, flat, groups, w[1], blocks, square(w[2:]), stride, block)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,15 +222,15 @@ class Tickets:
 
 def _seconds(q: Query[Convolution], s: Shape) -> float:
     """Return one worker's time for one row and every output block of one convolution group."""
-    return s.block.cost * s.taps * _reached(q, s) * 2 * LANES / worker_flops(q.device)
+    return s.block.cost * s.taps * _reached(q, s.block.nb) * 2 * LANES / worker_flops(q.device)
 
 
-def _reached(q: Query[Convolution], s: Shape) -> float:
-    """Return the part of the input channels that the output groups read, on average: less than all where bands are."""
+def _reached(q: Query[Convolution], nb: int) -> float:
+    """Return the part of the input channels that groups of *nb* blocks read, on average: less than all for bands."""
     bands, outputs = q.primitive.bands, q.outputs[0].shape[1]
     if bands == 1:
         return 1.0
-    each, width = outputs // bands, s.block.nb * LANES
+    each, width = outputs // bands, nb * LANES
     met = [(min(first + width, outputs) - 1) // each + 1 - first // each for first in range(0, outputs, width)]
     return sum(met) / (bands * len(met))
 
@@ -229,7 +241,7 @@ def _tickets(q: Query[Convolution], s: Shape) -> Tickets:
     Small maps have weights that come from memory once: a ticket takes all pixels of an output group and fetches the
     next group's weights while it computes. Large maps keep their weights cached.
     """
-    device, total_groups = q.device, s.blocks * q.primitive.groups // s.block.nb
+    device, total_groups = q.device, s.groups
     chunks = s.block.chunks * s.height
     work = _seconds(q, s) * s.height * q.primitive.groups
     chunk = work / (chunks * total_groups)
@@ -302,7 +314,7 @@ class ConvFsv16(Implementation[Convolution]):
         before = (pads[0][0], pads[1][0]) if len(pads) == 2 else (0, pads[0][0])
         res, res_n, res_c, res_y = residual_ref(q, registers)
         table = ids(q.device.simd, BLOCKED, s.block.stride, s.block.nb)
-        groups = s.blocks * p.groups // s.block.nb
+        groups = s.groups
         weight_group = s.group_bytes // 4
         steps = -(-s.channels // LANES) * prod(s.kernel)
         top, bottom, left, right = y.halo
@@ -342,6 +354,7 @@ class ConvFsv16(Implementation[Convolution]):
             left=left,
             right=right,
             nb=s.block.nb,
+            blocks=s.blocks * p.groups,
             groups=groups,
             group_groups=groups // p.groups,
             lanes=y.lanes,

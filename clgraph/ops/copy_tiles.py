@@ -50,10 +50,13 @@ class CopyRowsDesc(Descriptor):
 
     inp: Pointer
     out: Pointer
+    in_s: Long
+    out_s: Long
     in_n: Long
     out_n: Long
     in_y: Int
     out_y: Int
+    images: Int
     rows: Int
     width: Int
     piece: Int
@@ -166,21 +169,27 @@ def copy_rows(q: Query[Any], slot: int, rows: Rows, post: tuple[PostStep, ...]) 
     return rows_tile(inp, out, rows, q.device, post)
 
 
-def rows_tile(inp: Ref, out: Ref, rows: Rows, device: DeviceInfo, post: tuple[PostStep, ...] = ()) -> Tile:
-    """Return the tile that copies *rows* from *inp* to *out* and applies *post*."""
+def rows_tile(
+    inp: Ref, out: Ref, rows: Rows, device: DeviceInfo, post: tuple[PostStep, ...] = (), sets: Axis | None = None
+) -> Tile:
+    """Return the tile that copies *rows* from *inp* to *out*, *sets* of them if there is no *post*, or applies that."""
+    sets = sets or Axis(1, (0, 0))
     width = rows.width.size
     row_pieces = -(-width // (PIECE * LANES))
-    pieces = rows.images.size * rows.rows.size * row_pieces
+    pieces = sets.size * rows.images.size * rows.rows.size * row_pieces
     vector = device.costs.unit("copy.vector") * (1 + len(post))
     one = -(-min(width, PIECE * LANES) // LANES) * vector
     tickets = split(pieces, one, ticket_seconds(one * pieces, device), device.workers)
     desc = CopyRowsDesc(
         inp=inp,
         out=out,
+        in_s=sets.pitches[0],
+        out_s=sets.pitches[1],
         in_n=rows.images.pitches[0],
         out_n=rows.images.pitches[1],
         in_y=rows.rows.pitches[0],
         out_y=rows.rows.pitches[1],
+        images=rows.images.size,
         rows=rows.rows.size,
         width=width,
         piece=PIECE * LANES,
@@ -198,17 +207,18 @@ MOST_COPIES = 16
 def copies(inp: Ref, out: Ref, axes: Sequence[Axis], device: DeviceInfo) -> tuple[Tile, ...] | str:
     """Return the tiles that move elements along *axes* (pitches of input, then result), or why there are none.
 
-    Neighbours must stay neighbours; a fourth axis, if short, becomes a tile an index.
+    Neighbours must stay neighbours; a fifth axis, if short, becomes a tile an index.
     """
     found = merge(axes)
     one = Axis(1, (0, 0))
     width = found.pop() if found and found[-1].pitches == (1, 1) else one
     rows, images = (found.pop() if found else one), (found.pop() if found else one)
-    outer = found.pop() if found else one
+    sets, outer = (found.pop() if found else one), (found.pop() if found else one)
     if found or outer.size > MOST_COPIES:
-        return f"copies rows along two axes and at most {MOST_COPIES} times, and this needs more"
+        return f"copies rows along three axes and at most {MOST_COPIES} times, and this needs more"
     starts = [(4 * i * outer.pitches[0], 4 * i * outer.pitches[1]) for i in range(outer.size)]
     each = Rows(images, rows, width)
     return tuple(
-        rows_tile(Ref(inp.role, inp.offset + a), Ref(out.role, out.offset + b), each, device) for a, b in starts
+        rows_tile(Ref(inp.role, inp.offset + a), Ref(out.role, out.offset + b), each, device, (), sets)
+        for a, b in starts
     )

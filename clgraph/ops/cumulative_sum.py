@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError
 from clgraph.graph.attributes import known_ints, positive_axis
 from clgraph.graph.permute import Axes, Permuted, along
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
@@ -35,6 +36,8 @@ class CumulativeSum(Primitive):
 
     def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
         axis = known_ints(values, 1, "axis")[0] if self.axis is None else self.axis
+        if not inputs[0].rank:
+            raise ShapeError("a scalar has no axis to add up along")
         return Bound(replace(self, axis=positive_axis(axis, inputs[0].rank)), (0,))
 
     def value_slots(self) -> tuple[int, ...]:

@@ -39,9 +39,10 @@ class GatherND(Primitive):
         depth, shape = indices.shape[-1], x.shape[self.batch :]
         sizes = np.array(shape[:depth])
         places = np.clip(np.where(indices < 0, indices + sizes, indices), 0, sizes - 1)
-        lead = np.indices(indices.shape[: self.batch], sparse=True)
+        lead: tuple[Array, ...] = np.indices(indices.shape[: self.batch], sparse=True)
         more = (1,) * (indices.ndim - 1 - self.batch)
-        return (x[(*(i.reshape(*i.shape, *more) for i in lead), *np.moveaxis(places, -1, 0))],)
+        front = tuple(axis.reshape(*axis.shape, *more) for axis in lead)
+        return (x[(*front, *np.moveaxis(places, -1, 0))],)
 
 
 @onnx("GatherND", since=(11, 12, 13))

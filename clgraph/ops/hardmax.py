@@ -33,6 +33,8 @@ class Hardmax(Composite):
         layout = c.layout(x)
         axis = positive_axis(self.axis, layout.rank)
         shape = layout.shape
+        if layout.count == 0:
+            return (c.add(Reshape(shape, zero_is_zero=True), x),)
         if self.flatten:
             shape, axis = (prod(shape[:axis]), prod(shape[axis:])), 1
             x = c.add(Reshape(shape, zero_is_zero=True), x)

@@ -9,10 +9,16 @@ from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import positive_axis
+from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, broadcast, onnx, primitive
+from clgraph.ops.activation import Activation
+from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.reduce import Reduce
+from clgraph.ops.reorder import Reorder
 from clgraph.selector.general import FLOATS, General, View, float_jit, launch, post_arguments, post_views, space, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
@@ -69,11 +75,32 @@ class LayerNormalization(Primitive):
         return 8.0 * prod(inputs[0].shape)
 
 
+@primitive
+@dataclass(frozen=True, slots=True)
+class Moments(Composite):
+    """The mean of x over *axis* and those behind it, and ``1 / sqrt(variance + epsilon)``, in float32 or wider."""
+
+    axis: int = -1
+    epsilon: float = 1e-5
+
+    kind: ClassVar[str] = "moments"
+
+    def compose(self, c: Composition) -> Sequence[str]:
+        (x,) = c.inputs
+        rank = c.layout(x).rank
+        axes = tuple(range(positive_axis(self.axis, rank), rank))
+        x = c.add(Reorder(DType.F32), x) if c.layout(x).dtype == DType.F16 else x
+        mean = c.add(Reduce("mean", axes), x)
+        square = c.add(Activation("square"), c.add(Eltwise("sub"), x, mean))
+        variance = c.add(Activation("linear", 1.0, self.epsilon), c.add(Reduce("mean", axes), square))
+        return mean, c.add(Activation("reciprocal"), c.add(Activation("sqrt"), variance))
+
+
 @onnx("LayerNormalization", since=(17,))
-def import_layer_normalization(node: OnnxNode) -> Primitive:
-    if node.output_count > 1:
-        raise node.unsupported("mean and inverse deviation are not given out; only the first output")
-    return LayerNormalization(node.attribute("axis", -1), node.attribute("epsilon", 1e-5))
+def import_layer_normalization(node: OnnxNode) -> Sequence[str]:
+    axis, epsilon = node.attribute("axis", -1), node.attribute("epsilon", 1e-5)
+    y = node.emit(LayerNormalization(axis, epsilon), *node.inputs)
+    return y if node.output_count == 1 else (*y, *node.emit(Moments(axis, epsilon), node.inputs[0], outputs=2))
 
 
 @onnx("InstanceNormalization", since=(6, 22))

@@ -95,7 +95,7 @@ def _overlaps(first: Array, second: Array, overlap: float) -> Array:
     shared = np.maximum(height, 0) * np.maximum(width, 0)
     areas = (second[1] - second[0]) * (second[3] - second[2])
     union = (high_y - low_y) * (high_x - low_x) + areas - shared
-    return (shared > 0) & (shared > np.float32(overlap) * union)
+    return np.asarray((shared > 0) & (shared > np.float32(overlap) * union))
 
 
 @onnx("NonMaxSuppression", since=(10, 11))

@@ -13,13 +13,16 @@ from clgraph.graph.primitive import Array, DataDependent, OnnxNode, Primitive, o
 @primitive
 @dataclass(frozen=True, slots=True)
 class NonZero(DataDependent):
-    """``y[axis][i]`` is the place along *axis* of the i-th element of x that is not zero, in row-major order; int64."""
+    """``y[axis][i]`` is the place along *axis* of the i-th element of x that is not zero, in row-major order; int64.
+
+    A scalar counts as a vector.
+    """
 
     kind: ClassVar[str] = "non_zero"
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
-        return (np.array(np.nonzero(np.atleast_1d(x)), np.int64).reshape(x.ndim, -1),)
+        return (np.array(np.nonzero(np.atleast_1d(x)), np.int64),)
 
 
 @onnx("NonZero", since=(9, 13))

@@ -113,7 +113,8 @@ class Pooling(Primitive):
         return float(outputs[0].count * prod(self.kernel))
 
 
-def _pooling(node: OnnxNode, function: str) -> Primitive:
+def import_pooling(node: OnnxNode, function: str) -> Pooling:
+    """Return the windows of a pooling node."""
     return Pooling(
         function,
         tuple(node.attribute("kernel_shape", ())),
@@ -126,16 +127,9 @@ def _pooling(node: OnnxNode, function: str) -> Primitive:
     )
 
 
-@onnx("MaxPool", since=(1, 8, 10, 11, 12, 22))
-def import_max_pool(node: OnnxNode) -> Primitive:
-    if node.output_count > 1:
-        raise node.unsupported("the indices of a MaxPool are not computed; only its first output")
-    return _pooling(node, "max")
-
-
 @onnx("AveragePool", since=(7, 10, 11, 19, 22))
 def import_average_pool(node: OnnxNode) -> Primitive:
-    return _pooling(node, "average")
+    return import_pooling(node, "average")
 
 
 @implements(Pooling, name="pooling.ref", serves=Serves(dtypes=FLOATS, fuses=FUSABLE), general=True)

@@ -14,6 +14,7 @@ from clgraph.errors import ShapeError
 from clgraph.graph.attributes import ints, positive_axes, present, read_values
 from clgraph.graph.permute import Axes, Permuted, without
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+from clgraph.ops.fill import Fill
 from clgraph.selector.general import (
     FLOATS,
     INTEGERS,
@@ -56,6 +57,18 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 """Function by name."""
 
 
+def _of_nothing(function: str, dtype: np.dtype[Any]) -> float | int:
+    """Return the reduction of no elements, of which ONNX defines the extremes; the mean is ONNX Runtime's."""
+    whole = dtype.kind in "iu"
+    if dtype.kind == "b":
+        return int(function in ("min", "prod"))
+    if function == "min":
+        return np.iinfo(dtype).max if whole else np.inf
+    if function in ("max", "log_sum", "log_sum_exp"):
+        return np.iinfo(dtype).min if whole else -np.inf
+    return int(function == "prod")
+
+
 @primitive
 @dataclass(frozen=True, slots=True)
 class Reduce(Primitive):
@@ -89,6 +102,9 @@ class Reduce(Primitive):
         elif axes is None or (self.reads and not axes):
             axes = () if self.no_axes_is_none else tuple(range(rank))
         bound = positive_axes(axes, rank)
+        if inputs[0].count == 0 and any(inputs[0].shape[a] == 0 for a in bound):
+            dtype, shape = inputs[0].dtype, reduced_shape(inputs[0].shape, bound, keepdims=self.keepdims)
+            return Bound(Fill(_of_nothing(self.function, dtype.numpy), dtype, shape), ())
         return Bound(replace(self, axes=bound, spatial=False, no_axes_is_none=False, reads=()), (0,))
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:

@@ -30,7 +30,7 @@ class _Reinterpreting(Primitive):
         """Return the shape of the result."""
 
     def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
-        return Bound(Reshape(self.target(inputs[0].shape, values)), (0,))
+        return Bound(Reshape(self.target(inputs[0].shape, values), zero_is_zero=0 in inputs[0].shape), (0,))
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         return (inputs[0].with_shape(self.target(inputs[0].shape, ())),)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import ceil, floor
 from typing import ClassVar
 
@@ -38,6 +38,8 @@ class Resize(Primitive):
         nearest: ONNX's ``nearest_mode``.
         cubic: The coefficient a of the cubic kernel.
         exclude_outside: Whether taps outside of x count nothing, the others more; else they repeat the border.
+        antialias: Whether a result that is smaller averages over all of x: the kernel is stretched by the scale.
+        roi: For ``tf_crop_and_resize``, the part of x that is resized: all starts, then all ends, as shares of x.
         axes: Before ``bind``: the axes that sizes and scales are for; ``None``: all.
         policy: Before ``bind``: ONNX's ``keep_aspect_ratio_policy``.
         reads: Names of the value inputs, before ``bind``.
@@ -52,6 +54,8 @@ class Resize(Primitive):
     scales: tuple[float, ...] = ()
     axes: tuple[int, ...] | None = None
     policy: str = "stretch"
+    antialias: bool = False
+    roi: tuple[float, ...] = ()
     reads: tuple[str, ...] = ()
 
     kind: ClassVar[str] = "resize"
@@ -63,6 +67,7 @@ class Resize(Primitive):
             return Bound(replace(self, scales=scales), (0,))
         found = read_values(self.reads, values)
         axes = range(rank) if self.axes is None else [positive_axis(a, rank) for a in self.axes]
+        roi = tuple(float(v) for v in np.ravel(found["roi"])) if "roi" in found else self.roi
         given = [float(v) for v in np.ravel(found["scales"])] if "scales" in found else list(self.scales)
         sizes = ints(found["sizes"]) if "sizes" in found else ()
         if len(given or sizes) != len(axes):
@@ -79,9 +84,11 @@ class Resize(Primitive):
                 rounded = float(np.float32(sizes_of[axis]) * np.float32(given[i]))
                 shape[axis] = floor(rounded if self.policy == "stretch" else rounded + 0.5)
                 factors[axis] = given[i]
-        return Bound(
-            replace(self, shape=tuple(shape), scales=tuple(factors), axes=None, policy="stretch", reads=()), (0,)
-        )
+        starts, ends = [0.0] * rank, [1.0] * rank
+        for i, axis in enumerate(axes if roi else ()):
+            starts[axis], ends[axis] = roi[i], roi[i + len(roi) // 2]
+        bound = replace(self, shape=tuple(shape), scales=tuple(factors), axes=None, policy="stretch", reads=())
+        return Bound(replace(bound, roi=(*starts, *ends) if roi else ()), (0,))
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         x, shape = inputs[0], self.shape or ()
@@ -94,7 +101,8 @@ class Resize(Primitive):
     def taps(self, axis: int, size: int) -> Taps:
         """Return the taps along *axis*, which has *size* elements in x."""
         shape = self.shape or ()
-        return _taps(replace(self, shape=(shape[axis],), scales=(self.scales[axis],)), size)
+        roi = (self.roi[axis], self.roi[axis + len(shape)]) if self.roi else ()
+        return _taps(replace(self, shape=(shape[axis],), scales=(self.scales[axis],), roi=roi), size)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
@@ -105,11 +113,8 @@ class Resize(Primitive):
             if all(len(t) == 1 and t[0][1] == 1 for t in taps):
                 y = y.take([t[0][0] for t in taps], axis)
                 continue
-            matrix = np.zeros((len(taps), size), exact)
-            for row, found in enumerate(taps):
-                for at, weight in found:
-                    matrix[row, at] += weight
-            y = np.moveaxis(np.moveaxis(y.astype(exact), axis, -1) @ matrix.T, -1, axis)
+            y = _weighted(np.moveaxis(y.astype(exact), axis, 0), taps)
+            y = np.moveaxis(y, 0, axis)
         return (np.ascontiguousarray(y).reshape(y.shape).astype(x.dtype),)
 
     def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
@@ -120,9 +125,25 @@ class Resize(Primitive):
         return along(turned, axes, 1)
 
 
+def _weighted(x: Array, taps: Taps) -> Array:
+    """Return for each of *taps* the weighted sum of elements of axis 0: one of weight 0 counts nothing, NaN or not."""
+    found = np.zeros((len(taps), *x.shape[1:]), x.dtype)
+    for place in range(max(map(len, taps), default=0)):
+        rows = [row for row, tap in enumerate(taps) if len(tap) > place and tap[place][1] != 0]
+        weights = np.array([taps[row][place][1] for row in rows], x.dtype).reshape(-1, *[1] * (x.ndim - 1))
+        found[rows] += x[[taps[row][place][0] for row in rows]] * weights
+    return found
+
+
 @lru_cache(maxsize=256)
 def _taps(one: Resize, size: int) -> Taps:
     ((out,), (scale,)) = one.shape or (0,), one.scales
+    if one.coordinates == "tf_crop_and_resize":
+        start, end = one.roi
+        step = (end - start) * (size - 1) / (out - 1) if out > 1 else 0.0
+        first = start * (size - 1) if out > 1 else 0.5 * (start + end) * (size - 1)
+        places = [first + i * step for i in range(out)]
+        return tuple(_tap(one, at, size) if 0 <= at <= size - 1 else ((0, 0.0),) for at in places)
     return tuple(_tap(one, _coordinate(one.coordinates, i, scale, size, out), size) for i in range(out))
 
 
@@ -152,10 +173,13 @@ def _tap(one: Resize, at: float, size: int) -> tuple[tuple[int, float], ...]:
         return ((min(max(_nearest(one.nearest, at), 0), size - 1), 1.0),)
     low = floor(at)
     part = at - low
-    if one.mode == "linear":
-        found = [(low, 1 - part), (low + 1, part)]
-    else:
-        found = [(low + i, _cubic(one.cubic, abs(part - i))) for i in (-1, 0, 1, 2)]
+    stretch = min(one.scales[0], 1.0) if one.antialias else 1.0
+    reach, weigh = (1, _linear) if one.mode == "linear" else (2, partial(_cubic, one.cubic))
+    first = floor(-reach / stretch) + 1
+    found = [(low + i, weigh(abs(i - part) * stretch)) for i in range(first, 2 - first)]
+    if one.antialias:
+        total = sum(w for _, w in found)
+        found = [(i, w / total) for i, w in found]
     if one.exclude_outside:
         inside = [(i, w) for i, w in found if 0 <= i < size]
         total = sum(w for _, w in inside)
@@ -167,8 +191,14 @@ def _tap(one: Resize, at: float, size: int) -> tuple[tuple[int, float], ...]:
     return tuple(merged.items())
 
 
+def _linear(d: float) -> float:
+    return max(1 - d, 0.0)
+
+
 def _cubic(a: float, d: float) -> float:
     """Return the weight of a tap at distance *d* (Keys, Cubic convolution interpolation, 1981, equation 4)."""
+    if d >= 2:
+        return 0.0
     if d <= 1:
         return ((a + 2) * d - (a + 3)) * d * d + 1
     return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
@@ -191,12 +221,14 @@ def _nearest(rule: str, at: float) -> int:
 def import_resize(node: OnnxNode) -> Sequence[str]:
     mode, old = node.attribute("mode", "nearest"), node.since == 10
     rule = node.attribute("coordinate_transformation_mode", "asymmetric" if old else "half_pixel")
-    if node.attribute("antialias", 0):
-        raise node.unsupported("antialias is not computed")
-    if rule in ("tf_crop_and_resize", "tf_half_pixel_for_nn"):
-        raise node.unsupported(f"coordinate_transformation_mode {rule} is not computed")
+    crops = rule == "tf_crop_and_resize"
+    if rule == "tf_half_pixel_for_nn" or (crops and node.attribute("extrapolation_value", 0.0)):
+        what = " with an extrapolation_value" if crops else ""
+        raise node.unsupported(f"coordinate_transformation_mode {rule}{what} is not computed")
     names = ("scales",) if old else ("roi", "scales", "sizes")
-    given = {name: value for name, value in zip(names, node.inputs[1:], strict=False) if value and name != "roi"}
+    given = {
+        name: value for name, value in zip(names, node.inputs[1:], strict=False) if value and (crops or name != "roi")
+    }
     scales = node.constant(names.index("scales") + 1)
     if "sizes" in given and (scales is None or not scales.size):
         given.pop("scales", None)
@@ -209,6 +241,7 @@ def import_resize(node: OnnxNode) -> Sequence[str]:
         bool(node.attribute("exclude_outside", 0)),
         axes=None if axes is None else tuple(axes),
         policy=node.attribute("keep_aspect_ratio_policy", "stretch"),
+        antialias=bool(node.attribute("antialias", 0)),
         reads=tuple(given),
     )
     return node.emit(wanted, node.inputs[0], *given.values())

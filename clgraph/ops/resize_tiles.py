@@ -121,8 +121,8 @@ class ResizeFsv16(Implementation[Resize]):
         p, x, y = q.primitive, q.inputs[0], q.outputs[0]
         if p.mode not in MODES or p.coordinates not in COORDINATES or p.nearest not in RULES:
             return f"serves nearest and linear, not {p.mode} with {p.coordinates} and {p.nearest}"
-        if p.exclude_outside:
-            return "repeats the border"
+        if p.exclude_outside or p.antialias:
+            return "repeats the border and has two taps an axis"
         if x.shape[:2] != y.shape[:2] or any(s != 1 for s in p.scales[:2]):
             return "resizes rows and columns alone"
         return blocked_refusal(x, "the input") or blocked_refusal(y, "the result") or post_refusal(q)

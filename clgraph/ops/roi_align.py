@@ -58,7 +58,7 @@ class RoiAlign(Primitive):
             y[r] = self._bins(x[int(image)].astype(exact), *lines)
         return (y.astype(x.dtype),)
 
-    def _bins(self, image: Array, rows: tuple[int, ...], columns: tuple[int, ...]) -> Array:
+    def _bins(self, image: Array, rows: Samples, columns: Samples) -> Array:
         count_y, low_y, high_y, share_y, inside_y = rows
         count_x, low_x, high_x, share_x, inside_x = columns
         parts = []
@@ -74,6 +74,10 @@ class RoiAlign(Primitive):
 
     def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
         return 32.0 * outputs[0].count
+
+
+Samples = tuple[int, Array, Array, Array, Array]
+"""Samples a bin along an axis, then what :func:`_neighbours` says of all of them."""
 
 
 def _neighbours(places: Array, size: int) -> tuple[Array, Array, Array, Array]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -65,11 +65,15 @@ class EyeLike(Primitive):
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
-        return (np.eye(*x.shape, k=self.k, dtype=x.dtype if self.dtype is None else self.dtype.numpy),)
+        return (self._matrix(x.shape, x.dtype if self.dtype is None else self.dtype.numpy),)
 
     def evaluate(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> tuple[Array, ...] | None:
         (out,) = self.infer(inputs)
-        return (np.eye(*out.shape, k=self.k, dtype=out.dtype.numpy),)
+        return (self._matrix(out.shape, out.dtype.numpy),)
+
+    def _matrix(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        rows, columns = shape
+        return np.eye(rows, columns, self.k, dtype)
 
 
 @onnx("Trilu", since=(14,))

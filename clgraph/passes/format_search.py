@@ -65,13 +65,15 @@ def total(factors: Sequence[Factor], values: Sequence[int]) -> float:
 
 
 def _eliminate(sizes: Sequence[int], factors: Sequence[Factor], start: Sequence[int]) -> tuple[list[int], bool]:
-    holding: dict[int, list[Factor]] = {v: [] for v in range(len(sizes))}
-    near: dict[int, set[int]] = {v: set() for v in range(len(sizes))}
+    free = [v for v, size in enumerate(sizes) if size > 1]
+    holding: dict[int, list[Factor]] = {v: [] for v in free}
+    near: dict[int, set[int]] = {v: set() for v in free}
     for f in factors:
-        _enter(f, holding, near)
+        _enter(_of_free(f, sizes), holding, near)
     widths = {v: prod(sizes[n] for n in near[v]) for v in near}
     decided: list[tuple[int, tuple[int, ...], NDArray[np.intp]]] = []
     fixed: dict[int, int] = {}
+    values = [0] * len(sizes)
     while near:
         v = min(near, key=lambda u: (widths[u], u))
         if widths[v] * sizes[v] > LIMIT:
@@ -94,10 +96,17 @@ def _eliminate(sizes: Sequence[int], factors: Sequence[Factor], start: Sequence[
         for f in made:
             _enter(f, holding, near)
         widths.update((u, prod(sizes[n] for n in near[u])) for u in touched)
-    values = dict(fixed)
+    for v, value in fixed.items():
+        values[v] = value
     for v, scope, best in reversed(decided):
         values[v] = int(best[tuple(values[u] for u in scope)])
-    return [values[v] for v in range(len(sizes))], not fixed
+    return values, not fixed
+
+
+def _of_free(factor: Factor, sizes: Sequence[int]) -> Factor:
+    """Return *factor* without the variables that have one value only."""
+    free = tuple(v for v in factor.scope if sizes[v] > 1)
+    return factor if len(free) == len(factor.scope) else Factor(free, factor.table.reshape([sizes[v] for v in free]))
 
 
 def _enter(factor: Factor, holding: Mapping[int, list[Factor]], near: Mapping[int, set[int]]) -> None:

@@ -14,8 +14,8 @@ from clgraph.graph.primitive import Array
 SMALL_BYTES = 1 << 12
 """Arrays up to this size are known by their content."""
 
-BUDGET = 4
-"""What no program uses any more is kept up to this many times the bytes of the model's constants."""
+BUDGET = 12
+"""Up to this many times the bytes of a model's constants are kept, used or not: Winograd's form alone takes 4."""
 
 Recipe = Hashable
 """The computation that made an array and what it read; equal recipes make equal arrays."""

@@ -155,11 +155,13 @@ def with_halos(q: Query[Any], halos: dict[int, Halo]) -> Query[Any]:
     return q.with_layouts(inputs, q.outputs)
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=2048)
 def _proposals(q: Query[Any], forced: str | None, denied: frozenset[str], registered: int) -> tuple[Proposal, ...]:
     found: list[Proposal] = []
     for candidate in candidates(q):
         if candidate.name in denied or (forced is not None and candidate.name != forced):
+            continue
+        if q.device.kind not in candidate.serves.kinds:
             continue
         for formats in candidate.formats(q):
             posed = with_formats(q, formats.inputs, formats.outputs)

@@ -128,13 +128,22 @@ class TransposeSearch:
 
     def _grow(self) -> None:
         """Let orders spread from the transposes until none is new."""
+        ranks = {
+            node: max((v.layout.rank for v in node.inputs), default=0)
+            for node in self.options
+            if not (node.fused or self._borders(node))
+        }
+        beside = {node: self._beside(node) for node in ranks}
+        looked_at: dict[Node, int] = {}
         fresh = True
         while fresh:
             fresh = False
-            for node, options in self.options.items():
-                rank = max((v.layout.rank for v in node.inputs), default=0)
-                if node.fused or self._borders(node) or len(options) >= MOST_ORDERS:
+            for node, rank in ranks.items():
+                options, met = self.options[node], sum(map(len, beside[node]))
+                # What is met has not changed where no neighbour has more options than before.
+                if len(options) >= MOST_ORDERS or looked_at.get(node) == met:
                     continue
+                looked_at[node] = met
                 seen = {(option.primitive, option.inputs) for option in options}
                 for axes in self._met(node):
                     if len(axes) != rank or len(options) >= MOST_ORDERS:
@@ -144,6 +153,12 @@ class TransposeSearch:
                         seen.add((option.primitive, option.inputs))
                         options.append(option)
                         fresh = True
+
+    def _beside(self, node: Node) -> list[list[Permuted]]:
+        """Return the options of those who make the inputs of *node*, and of those who read its results."""
+        makers = [self.root(v).value.producer for v in node.inputs if v.constant is None]
+        readers = [need[0] for v in node.outputs for need in self._needs.get(v, ())]
+        return [self.options[n] for n in (*makers, *readers) if n is not None and n in self.options]
 
     def _met(self, node: Node) -> Iterator[Axes]:
         """Yield the orders of inputs that would fit those who make them, and of results, those who read them."""

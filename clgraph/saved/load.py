@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import threading
@@ -93,6 +94,8 @@ class Loader:
 
     def model(self, topology: Topology) -> Model:
         """Return the model of the file's *topology*, with the program used last if there is one."""
+        if self._contents.header.get("staged"):
+            return self._staged(topology)
         model = Model(topology, next(iter(self.devices.values())), self.specialise)
         self._build_ahead()
         if (key := self._latest()) is not None:
@@ -100,6 +103,15 @@ class Loader:
             model.prepare(shapes, {name: value.array for name, value in key.values})
         elif model.is_static:
             model.prepare()
+        return model
+
+    def _staged(self, topology: Topology) -> Model:
+        """Return a model whose stages are compiled for what its runs bring."""
+        from clgraph.stages.model import StagedModel
+
+        device, dry = next(iter(self.devices.values())), not self._engines
+        model = StagedModel(topology, device, self.specialise, strict=self._options.strict, dry=dry)
+        model.prepare_fixed()
         return model
 
     def _latest(self) -> Key | None:
@@ -149,14 +161,14 @@ class Loader:
         if self._options.dump_graphs is not None or self._options.verify_passes:
             return "its passes are to be dumped or verified"
         with well_formed(str(self._contents.path)):
-            for placement, (nbytes, *_) in data["program"]["arenas"].items():
+            for placement, (nbytes, *_) in data["arenas"].items():
                 if nbytes > self.devices[placement].max_alloc:
                     return f"{nbytes} bytes of activations take several allocations on {placement}"
         return ""
 
     def _rebuild(self, data: Any, workspace: Workspace) -> Specialisation:
         with well_formed(str(self._contents.path)):
-            program = decode_program(data["program"], self._contents.array, self.devices, primitive_of)
+            program = decode_program(json.loads(data["program"]), self._contents.array, self.devices, primitive_of)
             passes = tuple(PassRecord(*row) for row in data["passes"])
         network = None
         if self._engines:

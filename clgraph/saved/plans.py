@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import json
 import struct
 from typing import Any, ClassVar
 
 from clgraph.graph.program import Node
-from clgraph.graph.serial import Json, PrimitiveOf, decode, encode
+from clgraph.graph.serial import Json, PrimitiveOf, decode, encode, text_of
 from clgraph.selector.choose import Choice, HostReference
 from clgraph.selector.descriptor import NULL, Descriptor, PostStep, Ref, Resolve
 from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation
@@ -57,7 +58,7 @@ class Recorded(Choice):
     _node: Node
     _of: PrimitiveOf
     _plan: Plan
-    _query: Json
+    _query: str
 
     FIELDS: ClassVar[tuple[str, ...]] = ("seconds", "because", "refusals", "slower")
 
@@ -88,7 +89,7 @@ class Recorded(Choice):
     @property
     def query(self) -> Query[Any]:
         """The problem that it was chosen for."""
-        primitive, inputs, outputs, arity, fused, constant = (decode(x, self._of) for x in self._query)
+        primitive, inputs, outputs, arity, fused, constant = (decode(x, self._of) for x in json.loads(self._query))
         return Query(primitive or self._node.primitive, inputs, outputs, self._device, arity, fused, constant)
 
     def plan(self) -> Plan:
@@ -103,7 +104,16 @@ def encode_choice(node: Node, choice: Choice) -> Json:
     query = [encode(x) for x in (primitive, q.inputs, q.outputs, q.arity, q.fused, q.constant)]
     steps = [_encode_step(step) for step in plan.steps]
     slower, refusals = {name: encode(cost) for name, cost in choice.slower.items()}, dict(choice.refusals)
-    return [choice.name, encode(choice.seconds), choice.because, refusals, slower, query, steps, list(plan.scratch)]
+    return [
+        choice.name,
+        encode(choice.seconds),
+        choice.because,
+        refusals,
+        slower,
+        text_of(query),
+        steps,
+        list(plan.scratch),
+    ]
 
 
 def libraries_of(choice: Choice) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import astuple
 from typing import Any
@@ -11,7 +12,7 @@ from clgraph.errors import ModelError, ProgramError
 from clgraph.graph.buffer import Arena, Buffer
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.program import Fused, Node, Program, Stage, Value
-from clgraph.graph.serial import Json, PrimitiveOf, decode, encode, well_formed
+from clgraph.graph.serial import Json, PrimitiveOf, decode, encode, text_of, well_formed
 from clgraph.saved.plans import Recorded, encode_choice
 from clgraph.selector.choose import Choice
 from clgraph.selector.query import DeviceInfo
@@ -21,15 +22,15 @@ class _Node(Node):
     """A node whose primitive and fused operations are made when somebody asks for them: to run a plan, nobody does."""
 
     __slots__ = ("_fused", "_of", "_primitive")
-    _fused: Json
+    _fused: str | tuple[Fused, ...]
     _of: PrimitiveOf
-    _primitive: Json
+    _primitive: str | Primitive
 
     @property
     def primitive(self) -> Primitive:
-        if isinstance(self._primitive, list):
-            self._primitive = decode(self._primitive, self._of)
-        return self._primitive  # type: ignore[no-any-return]
+        if isinstance(self._primitive, str):
+            self._primitive = decode(json.loads(self._primitive), self._of)
+        return self._primitive  # type: ignore[return-value]  # what was written was a primitive
 
     @primitive.setter
     def primitive(self, primitive: Primitive) -> None:
@@ -37,9 +38,9 @@ class _Node(Node):
 
     @property
     def fused(self) -> tuple[Fused, ...]:
-        if isinstance(self._fused, list):
-            self._fused = decode(self._fused, self._of)
-        return self._fused  # type: ignore[no-any-return]
+        if isinstance(self._fused, str):
+            self._fused = decode(json.loads(self._fused), self._of)
+        return self._fused  # type: ignore[return-value]  # what was written were fused operations
 
     @fused.setter
     def fused(self, fused: tuple[Fused, ...]) -> None:
@@ -47,7 +48,9 @@ class _Node(Node):
 
 
 def encode_program(program: Program, add: Callable[[Array], Json]) -> Json:
-    """Return a planned program; *add* takes the data of a constant and returns what stands for it.
+    """Return a planned program; what running it does not need is text in it.
+
+    *add* takes the data of a constant and returns what stands for it.
 
     Raises:
         ProgramError: It is not planned.
@@ -117,11 +120,11 @@ def _encode_node(node: Node, values: Mapping[Value, int], buffers: Mapping[Buffe
         raise ProgramError(f"node {node.name!r} has no implementation")
     return [
         node.name,
-        encode(node.primitive),
+        text_of(encode(node.primitive)),
         [values[v] for v in node.inputs],
         [values[v] for v in node.outputs],
         node.arity,
-        encode(node.fused),
+        text_of(encode(node.fused)),
         list(node.origin),
         node.annotation,
         node.placement,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from clgraph.engines import without_collection
 from clgraph.graph.program import Program
-from clgraph.graph.serial import Json
+from clgraph.graph.serial import Json, text_of
 from clgraph.graph.topology import Topology
 from clgraph.saved.circumstances import circumstances
 from clgraph.saved.container import Blobs
@@ -23,11 +23,17 @@ from clgraph.specialisations import Key, Specialisation
 
 @without_collection()
 def save_model(
-    topology: Topology, made: Mapping[Key, Specialisation], path: str | os.PathLike[str], *, whole: bool = True
+    topology: Topology,
+    made: Mapping[Key, Specialisation],
+    path: str | os.PathLike[str],
+    *,
+    whole: bool = True,
+    staged: bool = False,
 ) -> None:
     """Write *topology* and what was *made* of it to *path*, at once or not at all.
 
     Where it is not to be written *whole*, its layers and constants are left out: only what is made of it can be run.
+    One that is run in stages says so in the file.
 
     Raises:
         ModelError: The file cannot be written.
@@ -38,18 +44,21 @@ def save_model(
     programs = []
     for key, s in made.items():
         libraries |= _libraries(s.program, s.devices)
+        program = encode_program(s.program, blobs.add)
         programs.append(
             {
                 "shapes": [list(shape) for shape in key.shapes],
                 "values": [[name, v.dtype, list(v.shape), v.data.hex()] for name, v in key.values],
                 "circumstances": circumstances(s.devices, s.options),
-                "program": encode_program(s.program, blobs.add),
+                "arenas": program["arenas"],
+                "program": text_of(program),
                 "passes": [[p.number, p.name, p.changes, p.seconds] for p in s.passes],
             }
         )
     header: dict[str, Json] = {
         "topology": encode_topology(topology if whole else _signatures(topology), blobs.add),
         "programs": programs,
+        "staged": staged,
         "libraries": {name: [x.name, x.text, list(x.functions), x.instances] for name, x in libraries.items()},
     }
     blobs.write(Path(path), header)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 from clgraph.core.dtype import DType
-from clgraph.graph.primitive import Array
+from clgraph.graph.interpret import ControlFlow
+from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.serial import Json, PrimitiveOf, decode, encode, well_formed
 from clgraph.graph.topology import Layer, Signature, Topology
 
@@ -42,7 +44,7 @@ def encode_topology(topology: Topology, add: Callable[[Array], Json]) -> Json:
         "op_types": dict(topology.op_types),
         "constants": [[name, add(array)] for name, array in topology.constants.items()],
         "layers": [
-            [x.name, encode(x.primitive), list(x.inputs), list(x.outputs), list(x.origin), x.annotation]
+            [x.name, _encode(x.primitive, add), list(x.inputs), list(x.outputs), list(x.origin), x.annotation]
             for x in topology.layers
         ],
     }
@@ -59,7 +61,9 @@ def decode_topology(data: Json, array: Callable[[Json], Array], primitive_of: Pr
         with well_formed("a saved topology"):
             constants = {name: array(held) for name, held in data["constants"]}
             layers = [
-                Layer(name, decode(primitive, primitive_of), tuple(reads), tuple(makes), tuple(origin), annotation)
+                Layer(
+                    name, _decode(primitive, array, primitive_of), tuple(reads), tuple(makes), tuple(origin), annotation
+                )
                 for name, primitive, reads, makes, origin, annotation in data["layers"]
             ]
         made = {*topology.inputs, *constants, *(name for layer in layers for name in layer.outputs)}
@@ -74,6 +78,28 @@ def decode_topology(data: Json, array: Callable[[Json], Array], primitive_of: Pr
         topology.op_types = dict(data.get("op_types", {}))
     topology._read = read
     return topology
+
+
+def _encode(primitive: Primitive, add: Callable[[Array], Json]) -> Json:
+    """Return *primitive*, the bodies of control flow as topologies of their own."""
+    if not isinstance(primitive, ControlFlow):
+        return encode(primitive)
+    values = {f.name: getattr(primitive, f.name) for f in fields(primitive)}  # type: ignore[arg-type]  # a dataclass
+    bodies = {n: encode_topology(v, add) for n, v in values.items() if isinstance(v, Topology)}
+    return {
+        "kind": primitive.kind,
+        "bodies": bodies,
+        "rest": [[n, encode(v)] for n, v in values.items() if n not in bodies],
+    }
+
+
+def _decode(data: Json, array: Callable[[Json], Array], primitive_of: PrimitiveOf) -> Primitive:
+    if isinstance(data, dict):
+        bodies = {name: decode_topology(body, array, primitive_of) for name, body in data["bodies"].items()}
+        rest = {name: decode(value, primitive_of) for name, value in data["rest"]}
+        return primitive_of(data["kind"])(**bodies, **rest)
+    found: Primitive = decode(data, primitive_of)
+    return found
 
 
 def _signature(s: Signature) -> Json:

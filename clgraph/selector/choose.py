@@ -90,7 +90,7 @@ def choose(q: Query[Any], *, forced: str | None = None, denied: frozenset[str] =
     return _choose(q, forced, denied, len(IMPLEMENTATIONS))
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=2048)
 def _choose(q: Query[Any], forced: str | None, denied: frozenset[str], registered: int) -> Choice:
     refusals: dict[str, str] = {}
     able: list[type[Implementation[Any]]] = []
@@ -127,7 +127,7 @@ def _forced(q: Query[Any], forced: str, refusals: Mapping[str, str]) -> Choice:
     return Choice(q, IMPLEMENTATIONS[forced], IMPLEMENTATIONS[forced].estimate(q), "forced", refusals)
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=2048)
 def _plan(implementation: type[Implementation[Any]], q: Query[Any]) -> Plan:
     return implementation.plan(q)
 

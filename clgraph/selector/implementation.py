@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar, final
 
 from clgraph.core.dtype import DType
@@ -134,7 +134,17 @@ class Implementation(ABC, Generic[P]):
     @classmethod
     @final
     def estimate(cls, q: Query[P]) -> float:
-        """Return the seconds that *q* should take: its cost, scaled as measured where the cost model says so."""
+        """Return the seconds that *q* should take on the whole device.
+
+        The number of workers that the user asks for changes no choice, and with it no bit of a result.
+        """
+        device = q.device.whole
+        return cls.predicted(q if device is q.device else replace(q, device=device))
+
+    @classmethod
+    @final
+    def predicted(cls, q: Query[P]) -> float:
+        """Return the seconds that *q* should take with the device's workers: its cost, scaled by the cost model."""
         seconds, costs = cls.cost(q), q.device.costs
         scale, begin = costs.scales.get(cls.name), costs.step_seconds
         return seconds if scale is None else begin + max(0.0, seconds - begin) * scale

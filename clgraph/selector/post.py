@@ -28,22 +28,26 @@ def post_codes() -> dict[str, int]:
 def post_steps(
     q: Query[Any], pitches: Callable[[Layout], Sequence[int]], of: Sequence[Fused] | None = None
 ) -> tuple[PostStep, ...]:
-    """Return the list for a tile: one step a fused operation.
+    """Return the list for a tile: one step a fused operation, or several that each multiply and add constants.
 
     Args:
         pitches: For an operand's layout, its floats from one n, c-block, y, x, lane to the next, 0 where broadcast.
         of: The operations; those behind the primitive by default.
     """
-    steps = []
+    steps: list[PostStep] = []
     for fused in q.post if of is None else of:
         operation = fused.primitive.as_post(fused.slot)
         if operation is None:
             raise ValueError(f"{fused.primitive} has no post-operation")
+        code, a, b = post_codes()[operation.name], operation.a, operation.b
+        if operation.name == "linear" and steps and steps[-1].code == code:
+            before = steps.pop()
+            a, b = before.a * a, before.b * a + b
         operand, steps_of = NULL, (0, 0, 0, 0, 0)
         if fused.operands:
             layout = q.inputs[fused.operands[0]]
             operand = Ref(f"in{fused.operands[0]}", layout.origin * layout.dtype.itemsize)
             n, c, y, x, lane = pitches(layout)
             steps_of = (n, c, y, x, lane)
-        steps.append(PostStep(post_codes()[operation.name], operation.a, operation.b, operand, steps_of))
+        steps.append(PostStep(code, a, b, operand, steps_of))
     return tuple(steps)

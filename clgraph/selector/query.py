@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Generic, TypeVar
 
 from clgraph.core.layout import Layout
@@ -59,6 +60,11 @@ class DeviceInfo:
         return fitted or shipped(class_of(self.name, self.kind, self.vendor, self.simd))
 
     @property
+    def whole(self) -> DeviceInfo:
+        """The device with a worker for each core, whatever number of them the user asked for."""
+        return self if self.workers == (self.cores or self.workers) else _whole(self)
+
+    @property
     def crowding(self) -> float:
         """How many workers share a core, at least 1."""
         return max(1.0, self.workers / self.cores) if self.cores else 1.0
@@ -66,6 +72,12 @@ class DeviceInfo:
 
 VIRTUAL_DEVICES: Registry[str, DeviceInfo] = Registry("device")
 """Devices of targets that no driver knows, by name: nodes on them run by their references."""
+
+
+@lru_cache(maxsize=64)
+def _whole(device: DeviceInfo) -> DeviceInfo:
+    flops = device.flops * device.cores / min(device.workers, device.cores)
+    return replace(device, workers=device.cores, flops=flops)
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,9 +75,12 @@ class Tuning:
 
 
 def problem_key(q: Query[Any]) -> str:
-    """Return what identifies a problem in a file: primitive, fused operations, layouts without halos, workers."""
+    """Return what identifies a problem in a file: primitive, fused operations, layouts without halos.
+
+    Not the number of workers: it must change no choice, and with it no bit of a result.
+    """
     layouts = [[str(x.dtype), list(x.shape), str(x.format)] for x in (*q.inputs, *q.outputs)]
-    parts = [encode(q.primitive), encode(q.fused), layouts, q.arity, sorted(q.constant), q.device.workers]
+    parts = [encode(q.primitive), encode(q.fused), layouts, q.arity, sorted(q.constant)]
     return json.dumps(parts, separators=(",", ":"))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from clgraph.delivery import Outputs, names, wanted_places
-from clgraph.errors import InputError, UnsupportedError
+from clgraph.errors import InputError
 from clgraph.explain import Explanation
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
@@ -88,12 +88,13 @@ class StagedModel(Model):
             return describe(self._runner)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Refuse: the stages of a model cannot be saved yet.
+        """Write the topology, with the bodies of control flow, to one file, for :func:`clgraph.load`.
 
-        Raises:
-            UnsupportedError: Always.
+        What is compiled of the stages is not in it: they are compiled anew. Raises as :meth:`Model.save`.
         """
-        raise UnsupportedError("a model whose shapes depend on its data cannot be saved; save the ONNX file")
+        from clgraph.saved.save import save_model
+
+        save_model(self.topology, {}, path, staged=True)
 
     def prepare(self, shapes: Shapes | None = None, values: Values | None = None) -> Program:
         """Compile the stages that need only what the inputs tell now; return the first one's program.

@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from clgraph.graph.interpret import ControlFlow
+from clgraph.graph.primitive import DataDependent
 from clgraph.graph.topology import Layer, Signature, Topology
 
 FIRST = -1
@@ -57,7 +58,7 @@ def split(topology: Topology, *, body: bool = False) -> tuple[Piece, ...]:
 
 def _part(topology: Topology, layers: Sequence[Layer], later: Collection[str]) -> Topology:
     """Return *layers* as a topology that makes what is in *later*."""
-    part = Topology()
+    part = Topology(op_types=topology.op_types)
     inner = {name for layer in layers for name in layer.outputs}
     for name in dict.fromkeys(name for layer in layers for name in layer.inputs if name not in inner):
         if name in topology.constants:
@@ -112,7 +113,7 @@ class _Numbers:
         for layer in self.layers:
             self.of[layer.name] = number = self._number(layer, at)
             at.update(dict.fromkeys(layer.outputs, number))
-            for decided in (self.known, self.keyed):
+            for decided in (self.known, self.keyed) if number % 2 == 0 else ():
                 if layer.primitive.shapes_only or all(name in decided for name in layer.inputs):
                     decided.update(layer.outputs)
 
@@ -131,6 +132,8 @@ class _Numbers:
 
     def _settled(self, layer: Layer) -> bool:
         """Whether a layer whose results depend on elements leaves none when shapes are bound."""
+        if isinstance(layer.primitive, DataDependent) and not layer.primitive.foldable:
+            return False
         if not layer.primitive.value_slots():
             return all(name in self.known for name in layer.inputs)
         if not all(layer.inputs[i] in self.keyed for i in layer.primitive.value_slots()):

@@ -56,9 +56,9 @@ def _ratio(model: CostModel, s: Sample) -> float:
 
 
 def estimate_by(model: CostModel, s: Sample) -> float:
-    """Return the seconds that *model* gives for the problem of a sample."""
+    """Return the seconds that *model* gives for the problem of a sample, with the workers it was measured with."""
     posed = replace(s.query, device=replace(s.query.device, tuning=Tuning(model)))
-    return IMPLEMENTATIONS[s.implementation].estimate(posed)
+    return IMPLEMENTATIONS[s.implementation].predicted(posed)
 
 
 def _moved(s: Sample) -> float:

@@ -43,7 +43,7 @@ class Sample:
 
     Attributes:
         query: On the layouts that the implementation proposes.
-        estimate: By the cost model in force.
+        estimate: By the cost model in force, for the workers it is measured with.
         seconds: Measured; infinity where the results were wrong.
         error: Of the worst result, relative to its largest value.
         failure: Why it could not be measured; empty where it was.
@@ -103,7 +103,7 @@ class Bench:
     def measure(self, proposal: Proposal, arrays: Sequence[Array], expected: Sequence[Array]) -> Sample:
         """Return the sample of one candidate on the *arrays*; *expected* are the reference's results."""
         q, name = proposal.query, proposal.implementation.name
-        estimate = proposal.implementation.estimate(q)
+        estimate = proposal.implementation.predicted(q)
         try:
             program, names = _program(q, arrays)
             forced = dict.fromkeys(names, name)

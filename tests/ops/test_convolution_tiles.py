@@ -94,6 +94,22 @@ def test_zeros_outside_of_bands_are_left_out_and_nothing_else(engine, seed):
 
 
 @pytest.mark.opencl
+@pytest.mark.parametrize("blocks", [5, 7, 9, 15])
+@pytest.mark.parametrize("words", ["", "add relu", "add hard_swish", "gate"])
+def test_the_last_group_of_output_blocks_may_be_a_part(engine, rng, blocks, words):
+    outputs = 16 * blocks - 5
+    arrays = [rng.standard_normal(s).astype(np.float32) for s in ((2, 33, 5, 28), (outputs, 33, 1, 1), (outputs,))]
+    primitive = Convolution((1, 1), (1, 1), ((0, 0), (0, 0)))
+    (size,) = primitive.reference(*(np.abs(a).astype(np.float64) for a in arrays))
+    fused, slope = post_list(words, (2, outputs, 5, 28), arrays, rng)
+    layouts = [Layout.of(a) for a in arrays]
+    q = pose(engine.info, ConvFsv16, primitive, layouts, arity=3, fused=fused, constant=(1, 2))
+    nb = ConvFsv16.plan(q).steps[0].descriptor.nb
+    assert engine.info.simd < 16 or blocks % nb
+    check_tiles(engine, ConvFsv16, primitive, arrays, slope * 53, arity=3, size=size + 4, constant=(1, 2), fused=fused)
+
+
+@pytest.mark.opencl
 @pytest.mark.parametrize("seed", range(24))
 def test_bands_of_shuffled_channels_are_found_in_the_order_before_the_shuffle(engine, seed):
     rng = np.random.default_rng(seed)

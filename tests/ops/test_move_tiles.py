@@ -61,10 +61,20 @@ def test_splits_fill_every_part(engine, shape, axis, sizes):
 
 
 @pytest.mark.opencl
-def test_transposes_of_batches_run_in_a_step_a_batch(engine, rng):
-    x = rng.standard_normal((5, 7, 3, 33, 4)).astype(np.float32)
-    exact(engine, TransposeTiles, Transpose((0, 3, 2, 1, 4)), [x])
-    exact(engine, TransposeTiles, Transpose((2, 1, 3, 0, 4)), [x])
+@pytest.mark.parametrize(
+    ("shape", "axes", "steps"),
+    [
+        ((5, 7, 3, 33, 4), (0, 3, 2, 1, 4), 5),
+        ((5, 7, 3, 33, 4), (2, 1, 3, 0, 4), 3),
+        ((6, 40, 3, 8, 15), (2, 0, 3, 1, 4), 3),
+        ((3, 4, 5, 17), (2, 0, 1, 3), 1),
+    ],
+)
+def test_transposes_that_keep_rows_walk_three_axes_and_a_short_one_in_steps(engine, rng, shape, axes, steps):
+    x = rng.standard_normal(shape).astype(np.float32)
+    exact(engine, TransposeTiles, Transpose(axes), [x])
+    q = pose(engine.info, TransposeTiles, Transpose(axes), [Layout.of(x)], arity=1)
+    assert len(TransposeTiles.plan(q).steps) == steps
 
 
 def test_parts_without_gaps_are_one_row():

@@ -7,7 +7,6 @@ import pytest
 
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
-from clgraph.errors import UnsupportedError
 from clgraph.ops.activation import Activation
 from clgraph.ops.pooling import Pooling
 from tests.support.check_op import check_op
@@ -93,11 +92,11 @@ def test_integers_are_pooled(rng):
     agree("MaxPool", [rng.integers(-100, 100, (1, 2, 6, 6)).astype(np.int8)], opset=12, kernel_shape=[3, 3])
 
 
-def test_the_indices_of_a_max_pool_are_refused(rng):
-    with pytest.raises(UnsupportedError, match="indices"):
-        agree(
-            "MaxPool", [rng.standard_normal((1, 2, 6, 6)).astype(np.float32)], opset=12, kernel_shape=[2, 2], outputs=2
-        )
+@pytest.mark.parametrize("order", [0, 1])
+def test_the_indices_of_a_max_pool_are_where_the_maxima_stand(order, rng):
+    x = rng.integers(-3, 3, (2, 2, 7, 6)).astype(np.float32)
+    more = {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1], "dilations": [1, 2]}
+    agree("MaxPool", [x], opset=12, outputs=2, storage_order=order, **more)
 
 
 DEVICE_CASES = {

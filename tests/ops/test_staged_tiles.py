@@ -65,6 +65,28 @@ def pre_list(words, shape, arrays, rng):
     return fused, size
 
 
+@pytest.mark.opencl
+@pytest.mark.parametrize("outputs", [79, 112, 240])
+def test_the_last_group_of_output_blocks_may_be_a_part(engine, outputs):
+    primitive, arrays, arity, fused, roundings, size, _ = draw(outputs, "gate", (1, 1), 40, outputs, (5, 28))
+    layouts = [Layout.of(a) for a in arrays]
+    constant = tuple(range(1, arity))
+    q = pose(engine.info, ConvStaged, primitive, layouts, arity=arity, fused=fused, constant=constant)
+    nb = ConvStaged.plan(q).steps[0].descriptor.nb
+    assert engine.info.simd < 16 or -(-outputs // 16) % nb
+    check_tiles(
+        engine,
+        ConvStaged,
+        primitive,
+        arrays,
+        roundings,
+        arity=arity,
+        size=np.float64(size),
+        constant=constant,
+        fused=fused,
+    )
+
+
 def draw(seed, words, kernel, channels, outputs, side, strides=(1, 1), pads=((0, 0), (0, 0)), dilations=(1, 1)):
     """Return primitive, arrays, how many are its own, fused operations, roundings and size for check_tiles."""
     rng = np.random.default_rng(seed)

@@ -11,7 +11,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import onnx
@@ -267,13 +267,17 @@ def test_a_newer_version_says_so(saved: Path) -> None:
 
 
 def _set(*path: object, to: object) -> object:
-    def change(header: dict) -> None:
-        *way, last = path
-        for key in way:
-            header = header[key]
-        header[last] = to
+    """Return what changes the value at *path* in a header, also inside of what is text in it."""
 
-    return change
+    def changed(held: Any, way: tuple[object, ...]) -> Any:
+        if not way:
+            return to
+        if isinstance(held, str):
+            return json.dumps(changed(json.loads(held), way))
+        held[way[0]] = changed(held[way[0]], way[1:])
+        return held
+
+    return lambda header: changed(header, path)
 
 
 @pytest.mark.parametrize(

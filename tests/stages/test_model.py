@@ -15,6 +15,8 @@ from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.non_zero import NonZero
 from clgraph.ops.transpose import Transpose
+from tests.stages.test_control_flow import BY_DATA, conditional
+from tests.support.graphs import agrees
 from tests.support.models import image
 from tests.support.oracle import expected
 from tests.support.zoo_detection import detector
@@ -156,3 +158,14 @@ def test_memory_stays_flat_over_many_counts(device, rng):
     run(800)
     gc.collect()
     assert resident() - before < 8
+
+
+@pytest.mark.parametrize("where", ["device", "host"])
+def test_a_saved_model_has_its_stages_and_bodies(where, device, rng, tmp_path):
+    source = conditional(BY_DATA, zero=np.float32(0))
+    path = tmp_path / "model.clg"
+    clgraph.compile(source, device=device).save(path)
+    loaded = clgraph.load(path, device=device if where == "device" else "host")
+    for sign in (1, -1):
+        x = sign * np.abs(rng.standard_normal((2, 3))).astype(np.float32)
+        agrees(loaded, source, {"x": x})

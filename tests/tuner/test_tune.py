@@ -75,15 +75,14 @@ def test_what_was_fastest_is_chosen_from_then_on_and_said_to_be_tuned(tmp_path, 
     np.testing.assert_allclose(compiled.run({"x": x})["act"], plain.run({"x": x})["act"], atol=1e-4)
 
 
-def test_results_of_earlier_calls_stay_and_those_of_other_workers_are_others(tmp_path, fake_clock, device):
+def test_results_of_earlier_calls_stay_and_serve_any_number_of_workers(tmp_path, fake_clock, device):
     where = {"device": device, "config": {"tuning": str(tmp_path / "t.json")}}
+    fake_clock.append("convolution.fsv16")
     first = clgraph.tune(small_model(), threads=1, **where).tuning
     both = clgraph.tune(small_model(32), threads=1, **where).tuning
     assert first.times.items() < both.times.items()
-    fake_clock.append("convolution.fsv16")
-    clgraph.tune(small_model(), threads=2, **where)
-    assert chosen(clgraph.compile(small_model(), threads=2, **where))[0] == "convolution.fsv16"
-    assert chosen(clgraph.compile(small_model(), threads=1, **where))[0] != "convolution.fsv16"
+    for workers in (1, 2, 5):
+        assert chosen(clgraph.compile(small_model(), threads=workers, **where))[0] == "convolution.fsv16"
 
 
 def test_wrong_results_are_never_timed_and_never_chosen(tmp_path, fake_clock, device, monkeypatch):
@@ -192,7 +191,7 @@ def test_a_fit_recovers_the_peak_and_the_scales_that_made_the_times(tmp_path, de
         for q in tune.problems(topology.build(), compiler.context):
             for p in bench.candidates(q):
                 name = p.implementation.name
-                samples.append(Sample(p.query, name, p.seconds, estimate_by(true, Sample(p.query, name, 0.0, 1.0))))
+                samples.append(Sample(p.query, name, 0.0, estimate_by(true, Sample(p.query, name, 0.0, 1.0))))
     got = fit(base, samples)
     assert got.worker_flops == pytest.approx(true.worker_flops, rel=0.02)
     assert got.scales["pooling.fsv16"] == pytest.approx(3.0, rel=0.05)

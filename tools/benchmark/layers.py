@@ -1,4 +1,4 @@
-"""Layer by layer: clgraph's profile beside onnxruntime's, matched by the model's nodes that both came from."""
+"""Layer by layer: clgraph's profile beside another runtime's, matched by the model's nodes that both came from."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ import onnx
 
 import clgraph
 from clgraph.network.profile import NodeTime
+from clgraph.selector.query import DeviceInfo
 from tools.benchmark.cases import Feeds, load
-from tools.benchmark.peers import Options, onnxruntime_options
+from tools.benchmark.peers import Options, onnxruntime_options, openvino_request
 
 RUNS = 9
 """Runs that are profiled; what is reported of a node is the median."""
@@ -27,7 +28,8 @@ class Layer:
     Attributes:
         nodes: The model's nodes; empty for what neither could place.
         kernels: clgraph's kernels.
-        others: onnxruntime's operators.
+        others: The other runtime's operators.
+        bound: Seconds that the device's peak rates allow clgraph's commands, one by one.
     """
 
     nodes: tuple[str, ...]
@@ -36,7 +38,9 @@ class Layer:
     seconds: float = 0.0
     other_seconds: float = 0.0
     flops: float = 0.0
+    nbytes: int = 0
     idle: float = 0.0
+    bound: float = 0.0
 
     @property
     def loss(self) -> float:
@@ -44,8 +48,11 @@ class Layer:
         return self.seconds - self.other_seconds
 
 
-def compare_layers(name: str, options: Options) -> list[Layer]:
+def compare_layers(name: str, options: Options, peer: str = "onnxruntime") -> list[Layer]:
     """Return the layers of a model in clgraph's order, what cannot be placed last.
+
+    Args:
+        peer: ``onnxruntime`` or ``openvino``.
 
     Raises:
         ClgraphError: The model cannot be had or compiled.
@@ -53,9 +60,9 @@ def compare_layers(name: str, options: Options) -> list[Layer]:
     model, feeds = load(name)
     for i, node in enumerate(model.graph.node):
         node.name = node.name or f"{node.op_type}_{i}"
-    ours = _clgraph_times(model, feeds, options)
-    theirs = _onnxruntime_times(model, feeds, options)
-    layers = _groups(ours)
+    device, ours = _clgraph_times(model, feeds, options)
+    theirs = _PROFILES[peer](model, feeds, options)
+    layers = _groups(ours, device)
     place = {node: layer for layer in layers for node in layer.nodes}
     rest = Layer(())
     for operator, node, seconds in theirs:
@@ -65,15 +72,16 @@ def compare_layers(name: str, options: Options) -> list[Layer]:
     return [*layers, *([rest] if rest.others else [])]
 
 
-def _clgraph_times(model: onnx.ModelProto, feeds: Feeds, options: Options) -> Sequence[NodeTime]:
+def _clgraph_times(model: onnx.ModelProto, feeds: Feeds, options: Options) -> tuple[DeviceInfo, Sequence[NodeTime]]:
     shapes = {name: array.shape for name, array in feeds.items()}
     compiled = clgraph.compile(model, device=options.device, shapes=shapes, threads=options.threads)
     compiled.run(feeds)
     runs = [compiled.profile(feeds).commands for _ in range(RUNS)]
-    return [replace(each[0], seconds=statistics.median(c.seconds for c in each)) for each in zip(*runs, strict=True)]
+    medians = [replace(each[0], seconds=statistics.median(c.seconds for c in each)) for each in zip(*runs, strict=True)]
+    return compiled.device, medians
 
 
-def _groups(commands: Iterable[NodeTime]) -> list[Layer]:
+def _groups(commands: Iterable[NodeTime], device: DeviceInfo) -> list[Layer]:
     """Return one layer for all commands that share nodes of the model."""
     layers: list[Layer] = []
     place: dict[str, Layer] = {}
@@ -86,13 +94,39 @@ def _groups(commands: Iterable[NodeTime]) -> list[Layer]:
         for other in met[1:]:
             layer.nodes += other.nodes
             layer.kernels += other.kernels
-            layer.seconds, layer.flops = layer.seconds + other.seconds, layer.flops + other.flops
+            _add(layer, other.seconds, other.flops, other.nbytes, other.idle, other.bound)
             layers.remove(other)
         layer.nodes = tuple(dict.fromkeys((*layer.nodes, *origin)))
         layer.kernels.append(c.what)
-        layer.seconds, layer.flops, layer.idle = layer.seconds + c.seconds, layer.flops + c.flops, layer.idle + c.idle
+        _add(layer, c.seconds, c.flops, c.nbytes, c.idle, c.roofline(device))
         place |= dict.fromkeys(layer.nodes, layer)
     return layers
+
+
+def _add(layer: Layer, seconds: float, flops: float, nbytes: int, idle: float, bound: float) -> None:
+    layer.seconds, layer.flops, layer.nbytes = layer.seconds + seconds, layer.flops + flops, layer.nbytes + nbytes
+    layer.idle, layer.bound = layer.idle + idle, layer.bound + bound
+
+
+def _openvino_times(model: onnx.ModelProto, feeds: Feeds, options: Options) -> list[tuple[str, str, float]]:
+    """Return (operator, node of the model, seconds) of each node that OpenVINO runs; it keeps the nodes' names."""
+    request = openvino_request(model, feeds, options, PERF_COUNT=True)
+    times: dict[str, list[float]] = {}
+    operators: dict[str, str] = {}
+    for _ in range(RUNS + 1):
+        request.infer(feeds)
+        for info in request.profiling_info:
+            if "EXECUTED" in str(info.status):
+                times.setdefault(info.node_name, []).append(info.real_time.total_seconds())
+                operators[info.node_name] = info.node_type
+    names = {n.name for n in model.graph.node} | {out for n in model.graph.node for out in n.output}
+    makers = {out: n.name for n in model.graph.node for out in n.output}
+    found = []
+    for name, seconds in times.items():
+        stems = (name[:i] for i in range(len(name), 0, -1) if name[i : i + 1] in ("", "_", "/"))
+        stem = next((stem for stem in stems if stem in names), "")
+        found.append((operators[name], makers.get(stem, stem), statistics.median(seconds[1:])))
+    return found
 
 
 def _onnxruntime_times(model: onnx.ModelProto, feeds: Feeds, options: Options) -> list[tuple[str, str, float]]:
@@ -119,19 +153,22 @@ def _onnxruntime_times(model: onnx.ModelProto, feeds: Feeds, options: Options) -
     return [(operators[n], places.get(n, ""), statistics.median(seconds[1:])) for n, seconds in times.items()]
 
 
+_PROFILES = {"onnxruntime": _onnxruntime_times, "openvino": _openvino_times}
+
+
 def match(optimized: Sequence[onnx.NodeProto], nodes: Sequence[onnx.NodeProto]) -> Mapping[str, str]:
     """Return the node of the model that each node of the optimized graph stands for, by name.
 
-    A node is known by its name, which onnxruntime lengthens where it rewrites one, or by the tensor it computes. One
-    that it invented, such as a reordering, goes with the node that reads it.
+    A node is known by the tensor it computes, or by its name: onnxruntime lengthens the node's or the tensor's where it
+    rewrites one. One that it invented, such as a reordering, goes with the node that reads it.
     """
-    names = {n.name for n in nodes}
     made = {out: n.name for n in nodes for out in n.output if out}
+    names = {n.name for n in nodes} | made.keys()
     found: dict[str, str] = {}
     for node in optimized:
         stems = (node.name[:i] for i in range(len(node.name), 0, -1) if node.name[i : i + 1] in ("", "_", "/"))
         known = next((made[out] for out in node.output if out in made), None)
-        named = next((stem for stem in stems if stem in names), None) if known is None else known
+        named = next((made.get(stem, stem) for stem in stems if stem in names), None) if known is None else known
         if named is not None:
             found[node.name] = named
     readers = {name: n for n in reversed(optimized) for name in n.input}
@@ -142,10 +179,10 @@ def match(optimized: Sequence[onnx.NodeProto], nodes: Sequence[onnx.NodeProto]) 
     return found
 
 
-def layers_markdown(layers: Sequence[Layer], most: int = 0) -> str:
+def layers_markdown(layers: Sequence[Layer], most: int = 0, peer: str = "onnxruntime") -> str:
     """Return the layers as a table, those in which clgraph is furthest behind first; *most* rows of them, or all."""
     lines = [
-        "| nodes | clgraph kernels | us | GFLOP/s | onnxruntime operators | us | loss us |",
+        f"| nodes | clgraph kernels | us | GFLOP/s | {peer} operators | us | loss us |",
         "|---|---|---|---|---|---|---|",
     ]
     for layer in sorted(layers, key=lambda x: -x.loss)[: most or None]:
@@ -160,7 +197,7 @@ def layers_markdown(layers: Sequence[Layer], most: int = 0) -> str:
     return "\n".join(lines)
 
 
-def kinds_markdown(layers: Sequence[Layer]) -> str:
+def kinds_markdown(layers: Sequence[Layer], peer: str = "onnxruntime") -> str:
     """Return the layers' totals by clgraph's kernels, the largest loss first."""
     totals: dict[str, list[float]] = {}
     for layer in layers:
@@ -168,7 +205,7 @@ def kinds_markdown(layers: Sequence[Layer]) -> str:
         row = totals.setdefault(key, [0.0, 0.0, 0.0, 0.0])
         for i, value in enumerate((1, layer.seconds, layer.other_seconds, layer.flops)):
             row[i] += value
-    lines = ["| clgraph kernels | layers | us | GFLOP/s | onnxruntime us | loss us |", "|---|---|---|---|---|---|"]
+    lines = [f"| clgraph kernels | layers | us | GFLOP/s | {peer} us | loss us |", "|---|---|---|---|---|---|"]
     for key, (count, ours, theirs, flops) in sorted(totals.items(), key=lambda t: t[1][2] - t[1][1]):
         rate = f"{flops / ours * 1e-9:.0f}" if flops and ours else ""
         lines.append(

@@ -59,6 +59,12 @@ def onnxruntime_options(options: Options) -> Any:
 
 
 def with_openvino(model: onnx.ModelProto, feeds: Feeds, options: Options) -> Run:
+    request = openvino_request(model, feeds, options)
+    return lambda: [np.array(array) for array in request.infer(feeds).values()]
+
+
+def openvino_request(model: onnx.ModelProto, feeds: Feeds, options: Options, **more: Any) -> Any:
+    """Return OpenVINO's inference request for the shapes of *feeds*; *more* is configuration."""
     import openvino
 
     core = openvino.Core()
@@ -70,8 +76,7 @@ def with_openvino(model: onnx.ModelProto, feeds: Feeds, options: Options) -> Run
         "PERFORMANCE_HINT": "LATENCY",
         "INFERENCE_PRECISION_HINT": "f32",
     }
-    request = core.compile_model(read, "CPU", config).create_infer_request()
-    return lambda: [np.array(array) for array in request.infer(feeds).values()]
+    return core.compile_model(read, "CPU", config | more).create_infer_request()
 
 
 RUNTIMES: dict[str, Callable[[onnx.ModelProto, Feeds, Options], Run]] = {

@@ -71,13 +71,20 @@ def _row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def save(folder: Path, about: dict[str, Any], found: Sequence[Figures], extra: dict[str, Any]) -> Path:
-    """Write ``<date>-<device>.json`` and the tables beside it; return the first's path."""
+def save(
+    folder: Path,
+    about: dict[str, Any],
+    found: Sequence[Figures],
+    extra: dict[str, Any],
+    sections: Sequence[str] = (),
+) -> Path:
+    """Write ``<date>-<device>.json`` and the tables beside it, with more *sections*; return the first's path."""
     folder.mkdir(parents=True, exist_ok=True)
     device = "".join(c if c.isalnum() else "-" for c in about["device"].split()[0]).strip("-")
     path = folder / f"{about['date'][:19].replace(':', '')}-{device}.json"
     results = [asdict(f) for f in found]
     path.write_text(json.dumps({"conditions": about, "results": results, **extra}, indent=1) + "\n", encoding="utf-8")
     lines = [f"- {key}: {value}" for key, value in about.items()]
-    path.with_suffix(".md").write_text("\n".join(lines) + f"\n\n{markdown(found)}\n", encoding="utf-8")
+    text = "\n\n".join(["\n".join(lines), markdown(found), *sections])
+    path.with_suffix(".md").write_text(f"{text}\n", encoding="utf-8")
     return path

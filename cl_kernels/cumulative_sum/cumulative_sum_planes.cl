@@ -1,0 +1,46 @@
+// Running sums of a dense plain tensor along an axis with others behind it: [images][count][inner]. A ticket is a run of
+// vectors of 16 neighbours along `inner`, each with its own sum; four of them together walk through memory.
+//
+// inp, out     floats; images `count` * `inner` apart
+// images, count, inner   sizes
+// vectors, ticket_vectors   vectors of an image, of a ticket
+// exclusive    1: y[k] leaves x[k] out
+// reverse      1: from the last k down
+//
+// Error: y[k] adds at most `count` terms one by one: count * 2^-24 * the sum of their |x|.
+#include "rows.clh"
+
+static void cumulative_sum_planes(__global const cumulative_sum_planes_desc* d, __global char** banks,
+                                  __global char* scratch, const int ticket, __global const post_step* post,
+                                  const int posts) {
+  const int count = d->count, inner = d->inner, exclusive = d->exclusive, first = ticket * d->ticket_vectors;
+  const int last = min(first + d->ticket_vectors, d->images * d->vectors);
+  const long step = d->reverse ? -(long)inner : (long)inner;
+  for (int i = first; i < last;) {
+    const int n = i / d->vectors, v = i - n * d->vectors, lanes = min(16, inner - v * 16);
+    const long begin = ((long)n * count + (d->reverse ? count - 1 : 0)) * inner + v * 16;
+    __global const float* in = AT(const float, banks, d->inp) + begin;
+    __global float* out = AT(float, banks, d->out) + begin;
+    if (i + 4 <= last && v * 16 + 64 <= inner) {
+      float16 a = 0.0f, b = 0.0f, c = 0.0f, e = 0.0f;
+      for (int k = 0; k < count; k++, in += step, out += step) {
+        const float16 p = a + LOAD_LOOSE(in), q = b + LOAD_LOOSE(in + 16);
+        const float16 r = c + LOAD_LOOSE(in + 32), s = e + LOAD_LOOSE(in + 48);
+        STORE_LOOSE(out, exclusive ? a : p);
+        STORE_LOOSE(out + 16, exclusive ? b : q);
+        STORE_LOOSE(out + 32, exclusive ? c : r);
+        STORE_LOOSE(out + 48, exclusive ? e : s);
+        a = p, b = q, c = r, e = s;
+      }
+      i += 4;
+    } else {
+      float16 sum = 0.0f;
+      for (int k = 0; k < count; k++, in += step, out += step) {
+        const float16 next = sum + load_lanes(in, 1, lanes);
+        store_lanes(out, exclusive ? sum : next, lanes);
+        sum = next;
+      }
+      i++;
+    }
+  }
+}

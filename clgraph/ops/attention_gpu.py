@@ -1,0 +1,84 @@
+"""Attention for GPUs: one pass over the keys, tiles of queries, keys and values in local memory."""
+
+from __future__ import annotations
+
+from clgraph.ops.attention import Attention
+from clgraph.ops.gpu_tiles import SIDE
+from clgraph.selector.general import FLOATS, General, View, float_jit, post_arguments, post_views, space, table
+from clgraph.selector.implementation import Serves, implements, roofline
+from clgraph.selector.plan import Launch, Plan
+from clgraph.selector.post import FUSABLE
+from clgraph.selector.query import Query
+
+QUERIES = 32
+"""Queries of a group."""
+KEYS = (32, 16)
+"""Keys at a time: as many as local memory has room for."""
+DEEPEST = 128
+
+
+@implements(
+    Attention, name="attention.gpu_tiled", serves=Serves(dtypes=FLOATS, kinds=frozenset({"gpu"}), fuses=FUSABLE)
+)
+class AttentionGpuTiled(General[Attention]):
+    """Groups of 16 x 16 work-items make 32 queries, 16 or 32 keys at a time."""
+
+    @classmethod
+    def further_limits(cls, q: Query[Attention]) -> str | None:
+        m, n, d, e = q.primitive.sizes(q.own)
+        if max(d, e) > DEEPEST:
+            return f"serves heads of up to {DEEPEST}, not {max(d, e)}"
+        if not m * n * d * e:
+            return "wants queries, keys and values"
+        if q.device.max_work_group < SIDE * SIDE:
+            return f"wants groups of {SIDE * SIDE} work-items, the device has {q.device.max_work_group}"
+        needed = _local_bytes(d, e, KEYS[-1])
+        return f"wants {needed} bytes of local memory" if needed > q.device.local_bytes else None
+
+    @classmethod
+    def cost(cls, q: Query[Attention]) -> float:
+        (y,) = q.outputs
+        m, _, _, e = q.primitive.sizes(q.own)
+        groups = -(-m // QUERIES) * max(1, y.count // max(1, m * e))
+        busy = min(1.0, groups / max(q.device.compute_units, 1))
+        return roofline(q, 0.15 * busy, 0.6)
+
+    @classmethod
+    def plan(cls, q: Query[Attention]) -> Plan:
+        (y,), p = q.outputs, q.primitive
+        queries, keys, values = q.own[:3]
+        m, n, d, e = p.sizes(q.own)
+        key, part = (-2, -1) if p.by_key else (-1, -2)
+        bias = q.own[3] if q.arity > 3 else None
+        over = View.of(bias, (*y.shape[:-1], n)) if bias is not None else View(0, (0,) * y.rank)
+        views = [
+            View.of(y),
+            View(queries.origin, (*queries.all_pitches[:-1], 0)),
+            View(keys.origin, (*keys.all_pitches[:-2], 0, 0)),
+            View(values.origin, (*values.all_pitches[:-2], 0, values.all_pitches[-1])),
+            View(over.origin, (*over.pitches[:-1], 0)),
+            *post_views(q),
+        ]
+        s = space(y.shape, views, [range(y.rank - 2), [y.rank - 2], [y.rank - 1]])
+        behind = keys.all_pitches[key] == 1
+        numbers = table(
+            s.dims,
+            *s.views[:5],
+            [n, d, e, queries.all_pitches[-1], keys.all_pitches[part], keys.all_pitches[key]],
+            [values.all_pitches[-2], over.pitches[-1], int(bias is not None), int(behind)],
+        )
+        chosen = next(k for k in KEYS if _local_bytes(d, e, k) <= q.device.local_bytes)
+        jit = float_jit(y.dtype, len(s.dims)).define(DEPTH=_whole(d), WIDTH=_whole(e), KEYS=chosen)
+        arguments = ("in0", "in1", "in2", "in3" if bias is not None else "null", "out0", numbers, p.scale)
+        posts = post_arguments(q, s.views[5:], len(s.dims))
+        grid = (SIDE, -(-m // QUERIES) * SIDE, s.counts[0])
+        entry = "attention_gpu_tiled"
+        return Plan((Launch(f"attention/{entry}.cl", entry, jit, grid, (SIDE, SIDE, 1), (*arguments, *posts)),))
+
+
+def _whole(size: int) -> int:
+    return -(-size // SIDE) * SIDE
+
+
+def _local_bytes(depth: int, width: int, keys: int) -> int:
+    return 4 * ((QUERIES + keys) * (_whole(depth) + 1) + keys * _whole(width) + QUERIES * (keys + 1))

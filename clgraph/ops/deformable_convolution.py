@@ -1,0 +1,118 @@
+"""Convolution whose taps are moved by offsets that are data: ONNX's DeformConv."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError
+from clgraph.graph.attributes import Pads, pairs, window_pads, window_sizes
+from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class DeformableConvolution(Primitive):
+    """``y[n, o, p] = sum w[o, c, k] * mask[n, k, p] * x[n, c, p * stride - pad + k * dilation + offset[n, k, p]]``.
+
+    x is interpolated linearly and 0 outside (Dai et al. 2017; Zhu et al. 2019). Inputs: x ``[N, C, *spatial]``, w
+    ``[O, C / groups, *kernel]``, offset ``[N, offset_groups * taps * axes, *out]``, then as *present* says bias ``[O]``
+    and mask ``[N, offset_groups * taps, *out]``.
+
+    Attributes:
+        strides, dilations, pads: Empty before ``bind``: ones, ones, zeros.
+    """
+
+    strides: tuple[int, ...] = ()
+    dilations: tuple[int, ...] = ()
+    pads: Pads = ()
+    groups: int = 1
+    offset_groups: int = 1
+    present: tuple[str, ...] = ()
+
+    kind: ClassVar[str] = "deformable_convolution"
+
+    def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
+        spatial, kernel = inputs[0].shape[2:], inputs[1].shape[2:]
+        ones = (1,) * len(spatial)
+        bound = replace(self, strides=self.strides or ones, dilations=self.dilations or ones)
+        pads = window_pads("", self.pads, spatial, kernel, bound.strides, bound.dilations)
+        return Bound(replace(bound, pads=pads), tuple(range(len(inputs))))
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        x, w, offset = inputs[:3]
+        if x.rank < 3 or w.rank != x.rank or w.shape[1] * self.groups != x.shape[1] or w.shape[0] % self.groups:
+            raise ShapeError(f"weights {list(w.shape)} in {self.groups} groups do not fit x {list(x.shape)}")
+        kernel = w.shape[2:]
+        sizes = window_sizes(x.shape[2:], kernel, self.strides, self.dilations, self.pads)
+        moves = self.offset_groups * prod(kernel) * len(kernel)
+        if x.shape[1] % self.offset_groups or offset.shape != (x.shape[0], moves, *sizes):
+            raise ShapeError(f"offset {list(offset.shape)} is not {[x.shape[0], moves, *sizes]}")
+        return (x.with_shape((x.shape[0], w.shape[0], *sizes)),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        x, w, offset = inputs[:3]
+        given = dict(zip(self.present, inputs[3:], strict=True))
+        exact = np.result_type(x.dtype, np.float32)
+        kernel, spatial, sizes = w.shape[2:], x.shape[2:], offset.shape[2:]
+        taps, axes, parts = prod(kernel), len(kernel), self.offset_groups
+        moves = offset.reshape(len(x), parts, taps, axes, *sizes).astype(exact)
+        mask = given.get("mask", np.ones((), exact))
+        mask = np.broadcast_to(
+            mask.reshape(len(x), parts, taps, *sizes) if mask.ndim else mask, moves[:, :, :, 0].shape
+        )
+        columns = np.zeros((len(x), x.shape[1], taps, *sizes), exact)
+        each = x.shape[1] // parts
+        places = np.indices(sizes)
+        for n, part in product(range(len(x)), range(parts)):
+            image = x[n, part * each : (part + 1) * each].astype(exact)
+            for k, tap in enumerate(product(*map(range, kernel))):
+                at = [
+                    places[a] * self.strides[a] - self.pads[a][0] + tap[a] * self.dilations[a] + moves[n, part, k, a]
+                    for a in range(axes)
+                ]
+                columns[n, part * each : (part + 1) * each, k] = _read(image, at, spatial) * mask[n, part, k]
+        rows = columns.reshape(len(x), self.groups, -1, prod(sizes))
+        weights = w.astype(exact).reshape(self.groups, w.shape[0] // self.groups, -1)
+        y = np.matmul(weights, rows).reshape(len(x), w.shape[0], *sizes)
+        if "bias" in given:
+            y = y + given["bias"].astype(exact).reshape(-1, *(1,) * axes)
+        return (y.astype(x.dtype),)
+
+    def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
+        return 2.0 * outputs[0].count * prod(inputs[1].shape[1:]) + 16.0 * inputs[2].count * inputs[0].shape[1]
+
+
+def _read(image: Array, at: Sequence[Array], spatial: tuple[int, ...]) -> Array:
+    """Return image [C, *spatial] at places between its elements, [C, *out]; 0 beyond its edges."""
+    low = [np.floor(a) for a in at]
+    total = np.zeros((len(image), *at[0].shape), image.dtype)
+    for corner in product((0, 1), repeat=len(at)):
+        weight = np.ones(at[0].shape, image.dtype)
+        places = []
+        for c, a, first, size in zip(corner, at, low, spatial, strict=True):
+            place = first + c
+            weight = weight * (1 - np.abs(a - place)) * ((place >= 0) & (place < size))
+            places.append(np.clip(place, 0, size - 1).astype(np.int64))
+        total += weight * image[(slice(None), *places)]
+    return total
+
+
+@onnx("DeformConv", since=(19, 22))
+def import_deform_conv(node: OnnxNode) -> Sequence[str]:
+    present = tuple(n for n, given in zip(("bias", "mask"), node.inputs[3:], strict=False) if given)
+    convolution = DeformableConvolution(
+        tuple(node.attribute("strides", ())),
+        tuple(node.attribute("dilations", ())),
+        pairs(node.attribute("pads", ())),
+        node.attribute("group", 1),
+        node.attribute("offset_group", 1),
+        present,
+    )
+    return node.emit(convolution, *filter(None, node.inputs))

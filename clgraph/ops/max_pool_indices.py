@@ -1,0 +1,136 @@
+"""Maxima of windows with the places that they stand at, and back: ONNX's MaxPool with Indices and MaxUnpool."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError
+from clgraph.graph.attributes import Pads, known_ints, pairs
+from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+from clgraph.ops.pooling import Pooling, import_pooling
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class MaxPoolIndices(Primitive):
+    """The maximum of each window and where it stands in x as a flat index, int64; of equal ones the first.
+
+    Attributes:
+        pooling: The windows.
+        by_column: The index counts the spatial axes with the first one fastest.
+    """
+
+    pooling: Pooling
+    by_column: bool = False
+
+    kind: ClassVar[str] = "max_pool_indices"
+
+    def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
+        bound = self.pooling.bind(inputs, values).primitive
+        assert isinstance(bound, Pooling)
+        return Bound(replace(self, pooling=bound), (0,))
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        (y,) = self.pooling.infer(inputs)
+        return y, Layout(DType.I64, y.shape)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        (x,), p, spatial = inputs, self.pooling, inputs[0].shape[2:]
+        sizes = p.sizes(spatial)
+        coordinates, inside = [], np.ones((), np.bool_)
+        rank = len(spatial)
+        for axis, (n, k, s, d, (before, _)) in enumerate(
+            zip(sizes, p.kernel, p.strides, p.dilations, p.pads, strict=True)
+        ):
+            at = np.arange(n)[:, None] * s - before + np.arange(k) * d
+            shape = [1] * (2 * rank)
+            shape[axis], shape[rank + axis] = n, k
+            inside = inside & ((at >= 0) & (at < spatial[axis])).reshape(shape)
+            coordinates.append(np.clip(at, 0, spatial[axis] - 1).reshape(shape))
+        inside = np.broadcast_to(inside, (*sizes, *p.kernel))
+        order = tuple(reversed(range(rank))) if self.by_column else tuple(range(rank))
+        flat = np.zeros((), np.int64)
+        for axis in order:
+            flat = flat * spatial[axis] + coordinates[axis]
+        windows = x[(slice(None), slice(None), *coordinates)]
+        lowest = np.asarray(-np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min, x.dtype)
+        rows = np.where(inside, windows, lowest).reshape(*x.shape[:2], *sizes, -1)
+        best = rows.argmax(-1)
+        # Where nothing inside is above the lowest number, the first element inside is the maximum, not a pad.
+        counts = np.broadcast_to(inside.reshape(*sizes, -1), rows.shape)
+        pads = ~np.take_along_axis(counts, best[..., None], -1)[..., 0]
+        best = np.where(pads, counts.argmax(-1), best)
+        places = np.broadcast_to(flat, (*sizes, *p.kernel)).reshape(*sizes, -1)
+        at = np.take_along_axis(np.broadcast_to(places, rows.shape), best[..., None], -1)[..., 0]
+        planes = np.arange(prod(x.shape[:2]), dtype=np.int64).reshape(*x.shape[:2], *(1,) * rank)
+        return np.take_along_axis(rows, best[..., None], -1)[..., 0], (at + planes * prod(spatial)).astype(np.int64)
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class MaxUnpool(Primitive):
+    """Zeros, and each element of x at its flat index of the result.
+
+    Attributes:
+        kernel, strides, pads: Those of the MaxPool that is undone.
+        shape: Of the result; before ``bind`` empty: the value of input 2 where *sized*, else what the MaxPool read.
+    """
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...] = ()
+    pads: Pads = ()
+    shape: tuple[int, ...] = ()
+    sized: bool = False
+
+    kind: ClassVar[str] = "max_unpool"
+
+    def value_slots(self) -> tuple[int, ...]:
+        return (2,) if self.sized else ()
+
+    def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
+        if self.sized:
+            return Bound(replace(self, shape=known_ints(values, 2, "shape"), sized=False), (0, 1))
+        if self.shape:
+            return Bound(self, (0, 1))
+        return Bound(replace(self, shape=(*inputs[0].shape[:2], *self._sizes(inputs[0].shape[2:]))), (0, 1))
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        x, indices = inputs
+        if x.shape != indices.shape or indices.dtype != DType.I64 or len(self.shape) != x.rank:
+            raise ShapeError(f"{x} at {indices} does not make {list(self.shape)}")
+        return (x.with_shape(self.shape),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        x, indices = inputs
+        natural = (*x.shape[:2], *self._sizes(x.shape[2:]))
+        y = np.zeros(self.shape, x.dtype)
+        if natural != self.shape and prod(natural) >= int(indices.max(initial=0)) + 1:
+            places = np.unravel_index(indices.ravel(), natural)
+            y[places] = x.ravel()
+        else:
+            y.ravel()[indices.ravel()] = x.ravel()
+        return (y,)
+
+    def _sizes(self, spatial: tuple[int, ...]) -> tuple[int, ...]:
+        strides, pads = self.strides or (1,) * len(spatial), self.pads or ((0, 0),) * len(spatial)
+        rows = zip(spatial, strides, self.kernel, pads, strict=True)
+        return tuple((n - 1) * s + k - b - a for n, s, k, (b, a) in rows)
+
+
+@onnx("MaxPool", since=(1, 8, 10, 11, 12, 22))
+def import_max_pool(node: OnnxNode) -> Primitive:
+    pooling = import_pooling(node, "max")
+    return MaxPoolIndices(pooling, bool(node.attribute("storage_order", 0))) if node.output_count > 1 else pooling
+
+
+@onnx("MaxUnpool", since=(9, 11, 22))
+def import_max_unpool(node: OnnxNode) -> Primitive:
+    kernel, strides = tuple(node.attribute("kernel_shape", ())), tuple(node.attribute("strides", ()))
+    return MaxUnpool(kernel, strides, pairs(node.attribute("pads", ())), sized=len(node.inputs) > 2)

@@ -1,0 +1,169 @@
+"""Sequences of tensors, which exported loops gather their results in: ONNX's Sequence operators, on the host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from clgraph.errors import ShapeError
+from clgraph.graph.primitive import Array, DataDependent, OnnxNode, Primitive, onnx, primitive
+
+Tensors = tuple[Array, ...]
+"""A sequence as a value of a run."""
+
+
+class _OfSequences(DataDependent):
+    """Base of what takes or makes sequences, for which shapes and constants have no place."""
+
+    __slots__ = ()
+
+    foldable: ClassVar[bool] = False
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class SequenceConstruct(_OfSequences):
+    """The inputs as a sequence."""
+
+    kind: ClassVar[str] = "sequence_construct"
+
+    def reference(self, *inputs: Array) -> Any:
+        return (tuple(inputs),)
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class SequenceAt(_OfSequences):
+    """The tensor at a place, which may count from the back."""
+
+    kind: ClassVar[str] = "sequence_at"
+
+    def reference(self, *inputs: Any) -> tuple[Array, ...]:
+        tensors, place = inputs
+        return (tensors[_place(place, len(tensors) - 1)],)
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class SequenceInsert(_OfSequences):
+    """The sequence with a tensor put before a place, at the end without one."""
+
+    kind: ClassVar[str] = "sequence_insert"
+
+    def reference(self, *inputs: Any) -> Any:
+        tensors, more, *rest = inputs
+        place = _place(rest[0], len(tensors)) if rest else len(tensors)
+        return ((*tensors[:place], more, *tensors[place:]),)
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class SequenceErase(_OfSequences):
+    """The sequence without the tensor at a place, the last one without a place."""
+
+    kind: ClassVar[str] = "sequence_erase"
+
+    def reference(self, *inputs: Any) -> Any:
+        tensors, *rest = inputs
+        place = _place(rest[0], len(tensors) - 1) if rest else len(tensors) - 1
+        return ((*tensors[:place], *tensors[place + 1 :]),)
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class SequenceLength(_OfSequences):
+    """How many tensors there are, as an int64 scalar."""
+
+    kind: ClassVar[str] = "sequence_length"
+
+    def reference(self, *inputs: Any) -> tuple[Array, ...]:
+        return (np.array(len(inputs[0]), np.int64),)
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class SplitToSequence(_OfSequences):
+    """x cut along *axis* into parts of the sizes, or of the one size, in input 1; without it into slices of 1.
+
+    Attributes:
+        keepdims: Whether slices of 1 keep the axis.
+    """
+
+    axis: int = 0
+    keepdims: bool = True
+
+    kind: ClassVar[str] = "split_to_sequence"
+
+    def reference(self, *inputs: Array) -> Any:
+        x, *rest = inputs
+        size = x.shape[self.axis]
+        if not rest:
+            parts = np.split(x, size, self.axis) if size else []
+            return (tuple(p if self.keepdims else p.squeeze(self.axis) for p in parts),)
+        sizes = rest[0].ravel()
+        each = int(sizes[0])
+        cuts = list(range(each, size, each)) if rest[0].ndim == 0 else list(np.cumsum(sizes)[:-1])
+        if rest[0].ndim and int(sizes.sum()) != size:
+            raise ShapeError(f"parts of {sizes.tolist()} do not make up the {size} elements of axis {self.axis}")
+        return (tuple(np.split(x, cuts, self.axis)),)
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class ConcatFromSequence(_OfSequences):
+    """The tensors one behind the other along *axis*, along a new one with *stack*."""
+
+    axis: int
+    stack: bool = False
+
+    kind: ClassVar[str] = "concat_from_sequence"
+
+    def reference(self, *inputs: Any) -> tuple[Array, ...]:
+        if not inputs[0]:
+            raise ShapeError("an empty sequence has nothing to put together")
+        return (np.stack(inputs[0], self.axis) if self.stack else np.concatenate(inputs[0], self.axis),)
+
+
+def _place(place: Array, last: int) -> int:
+    at = int(np.ravel(place)[0])
+    if not -last - 1 <= at <= last:
+        raise ShapeError(f"place {at} is outside of a sequence with places up to {last}")
+    return at + last + 1 if at < 0 else at
+
+
+@onnx("SequenceConstruct", since=(11,))
+@onnx("SequenceEmpty", since=(11,))
+def import_sequence_construct(node: OnnxNode) -> Primitive:
+    return SequenceConstruct()
+
+
+@onnx("SequenceAt", since=(11,))
+def import_sequence_at(node: OnnxNode) -> Primitive:
+    return SequenceAt()
+
+
+@onnx("SequenceInsert", since=(11,))
+def import_sequence_insert(node: OnnxNode) -> Primitive:
+    return SequenceInsert()
+
+
+@onnx("SequenceErase", since=(11,))
+def import_sequence_erase(node: OnnxNode) -> Primitive:
+    return SequenceErase()
+
+
+@onnx("SequenceLength", since=(11,))
+def import_sequence_length(node: OnnxNode) -> Primitive:
+    return SequenceLength()
+
+
+@onnx("SplitToSequence", since=(11, 24))
+def import_split_to_sequence(node: OnnxNode) -> Primitive:
+    return SplitToSequence(node.attribute("axis", 0), bool(node.attribute("keepdims", 1)))
+
+
+@onnx("ConcatFromSequence", since=(11,))
+def import_concat_from_sequence(node: OnnxNode) -> Primitive:
+    return ConcatFromSequence(node.attribute("axis", 0), bool(node.attribute("new_axis", 0)))

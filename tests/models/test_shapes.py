@@ -1,0 +1,115 @@
+"""The PP-OCRv4 models at many sizes: against ONNX Runtime, against models compiled for one size, and their memory."""
+
+from __future__ import annotations
+
+import gc
+import resource
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import clgraph
+from clgraph.graph.program import Node
+from clgraph.network.network import Network
+from clgraph.network.places import Places
+from clgraph.specialisations import KEPT_SPECIALISATIONS
+from tests.support.models import image, small_model
+
+pytestmark = pytest.mark.opencl
+
+TOLERANCE = 1e-3
+"""Of the scale of the results, which are probabilities: 1. Whole models add up in another order, see ``oracle``."""
+
+SIZES = {
+    "ocr-det": [(1, 32, 32), (1, 1, 1), (1, 2, 31), (1, 64, 96), (2, 96, 64), (1, 160, 32), (3, 29, 62), (0, 32, 32)],
+    "ocr-rec": [(1, 48, 1), (1, 48, 7), (2, 48, 33), (1, 32, 64), (1, 47, 100), (3, 48, 160), (6, 49, 81)],
+    "ocr-cls": [(1, 48, 192), (1, 1, 1), (2, 17, 131), (3, 49, 108), (7, 32, 32), (1, 60, 250)],
+}
+
+
+def resident_bytes() -> int:
+    """Return how much memory the process has now."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * resource.getpagesize()
+
+
+def runs(name: str, fetched: Callable[[str], Path], device: str, sizes: list[tuple[int, int, int]]) -> None:
+    path = fetched(name)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
+    model = clgraph.compile(path, device)
+    for number, (batch, height, width) in enumerate(sizes):
+        x = image((batch, 3, height, width), number)
+        (wanted,) = session.run(None, {"x": x})
+        found = model(x)
+        assert found.shape == wanted.shape
+        assert np.abs(found - wanted).max(initial=0) <= TOLERANCE, (batch, height, width)
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_text_models_agree_with_onnxruntime_at_any_size(name: str, fetched: Callable[[str], Path], device: str) -> None:
+    runs(name, fetched, device, SIZES[name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SIZES)
+def test_text_models_agree_with_onnxruntime_at_random_sizes(
+    name: str, fetched: Callable[[str], Path], device: str
+) -> None:
+    random = np.random.default_rng(0)
+    unit, least = {"ocr-det": (32, 1), "ocr-rec": (1, 30), "ocr-cls": (1, 16)}[name]
+    sizes = [
+        [int(random.integers(1, 4)), *(unit * int(d) for d in random.integers(least, 9 * 32 // unit, 2))]
+        for _ in range(40)
+    ]
+    runs(name, fetched, device, [(b, h if name != "ocr-rec" else 48, w) for b, h, w in sizes])
+
+
+@pytest.mark.parametrize("name", ["ocr-cls", "ocr-rec"])
+def test_batches_in_turn_give_the_bits_of_models_of_one_batch(
+    name: str, fetched: Callable[[str], Path], device: str
+) -> None:
+    path = fetched(name)
+    model = clgraph.compile(path, device)
+    alone = {n: clgraph.compile(path, device, shapes={"x": (n, 3, 48, 64)}) for n in (1, 8, 3)}
+    for batch in (1, 8, 3, 8, 1):
+        x = image((batch, 3, 48, 64), batch)
+        np.testing.assert_array_equal(model(x), alone[batch](x))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system does not tell how much memory is used")
+def test_memory_stays_flat_over_a_thousand_sizes(fetched: Callable[[str], Path], device: str) -> None:
+    """The memos of choices fill up over the first sizes; from then on nothing may stay behind.
+
+    A specialisation, its nodes and descriptors without the shared weights and arena, takes a tenth of a megabyte at
+    least, so that 500 left behind would take 50 MB. Python's collector of cycles lets a part of the objects that
+    nobody uses wait: up to a quarter of those there are, 25 MB.
+    """
+    model = clgraph.compile(fetched("ocr-det"), device)
+    random = np.random.default_rng(0)
+    model(np.zeros((3, 3, 256, 512), np.float32))
+    seen = []
+    for number in range(1000):
+        height, width = (32 * int(d) for d in (random.integers(1, 9), random.integers(1, 17)))
+        model(np.zeros((int(random.integers(1, 4)), 3, height, width), np.float32))
+        if number % 50 == 49:
+            gc.collect()
+            seen.append(resident_bytes())
+    assert max(seen[10:]) - max(seen[8:10]) <= 25e6, seen
+
+
+def test_no_more_is_alive_than_belongs_to_the_specialisations_that_are_kept(device: str) -> None:
+    model = clgraph.compile(small_model(size="n"), device)
+    for size in range(2, 2 + 10 * KEPT_SPECIALISATIONS):
+        model(np.zeros((1, 3, size, size // 2 + 1), np.float32))
+    gc.collect()
+    programs = [s.program for s in model._specialisations.kept.values()]
+    alive = Counter(type(o) for o in gc.get_objects())
+    assert alive[Network] == alive[Places] == len(programs) == KEPT_SPECIALISATIONS
+    assert alive[Node] == sum(len(p) for p in programs)

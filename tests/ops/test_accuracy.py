@@ -1,0 +1,128 @@
+"""How exact tiles are at the sizes that networks have: the worst error, relative to the largest result.
+
+``pytest tests/ops/test_accuracy.py -rP`` prints the figures.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import clgraph.ops
+from clgraph.core.layout import Layout
+from clgraph.graph.primitive import Primitive
+from clgraph.graph.program import Fused
+from clgraph.ops.activation import Activation
+from clgraph.ops.attention import Attention
+from clgraph.ops.attention_tiles import AttentionRows
+from clgraph.ops.conv_transpose import ConvTranspose
+from clgraph.ops.conv_transpose_tiles import ConvTransposeFsv16
+from clgraph.ops.convolution import Convolution
+from clgraph.ops.convolution_depthwise_tiles import DepthwiseFsv16
+from clgraph.ops.convolution_planar_tiles import ConvPlanar
+from clgraph.ops.convolution_staged_tiles import ConvStaged
+from clgraph.ops.convolution_tiles import ConvFsv16
+from clgraph.ops.convolution_winograd_tiles import ConvWinograd
+from clgraph.ops.layer_normalization import LayerNormalization
+from clgraph.ops.layer_normalization_tiles import NormalizeRows
+from clgraph.ops.lrn import Lrn
+from clgraph.ops.lrn_tiles import LrnFsv16
+from clgraph.ops.matmul import MatMul
+from clgraph.ops.matmul_tiles import MatMulRows
+from clgraph.ops.pooling import Pooling
+from clgraph.ops.pooling_tiles import PoolFsv16
+from clgraph.ops.reduce import Reduce
+from clgraph.ops.reduce_tiles import ReduceSpatialFsv16
+from clgraph.ops.resize import Resize
+from clgraph.ops.resize_tiles import ResizeFsv16
+from clgraph.ops.softmax import Softmax
+from clgraph.ops.softmax_tiles import SoftmaxPlanes, SoftmaxRows
+from clgraph.selector.implementation import IMPLEMENTATIONS
+from tests.support.run_tiles import pose, run_tiles, wanted
+
+BOUND = 1e-4
+"""What every tile is to keep of the largest result."""
+
+EXACT = {"activation", "concat", "eltwise", "gather", "reorder", "slice", "split", "transpose"}
+"""Kinds whose tiles move elements, or apply one operation to each: their tests count its roundings."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem as large as networks have them; inputs in *constant* are scaled so that results are about 1."""
+
+    implementation: Any
+    primitive: Primitive
+    shapes: tuple[tuple[int, ...], ...]
+    constant: tuple[int, ...] = ()
+    fused: tuple[Fused, ...] = ()
+    arity: int | None = None
+
+
+def convolution(side: int, strides: int = 1, groups: int = 1) -> Convolution:
+    return Convolution((strides, strides), (1, 1), ((side // 2, side // 2),) * 2, groups)
+
+
+GATE = (Fused(Activation("relu"), where="pre"),)
+CASES = {
+    "7x7 of 512": Case(ConvFsv16, convolution(3), ((1, 512, 7, 7), (512, 512, 3, 3), (512,)), (1, 2)),
+    "point of 2048": Case(ConvFsv16, convolution(1), ((1, 2048, 7, 7), (512, 2048, 1, 1), (512,)), (1, 2)),
+    "image": Case(ConvPlanar, convolution(7, 2), ((1, 3, 224, 224), (64, 3, 7, 7), (64,)), (1, 2)),
+    "staged": Case(ConvStaged, convolution(1), ((1, 480, 28, 28), (128, 480, 1, 1)), (1,), GATE),
+    "depthwise": Case(DepthwiseFsv16, convolution(5, 1, 240), ((1, 240, 28, 28), (240, 1, 5, 5), (240,)), (1, 2)),
+    "winograd": Case(ConvWinograd, convolution(3), ((1, 512, 14, 14), (512, 512, 3, 3), (512,)), (1, 2)),
+    "transposed": Case(
+        ConvTransposeFsv16,
+        ConvTranspose((2, 2), (1, 1), ((1, 1), (1, 1)), (0, 0)),
+        ((1, 256, 28, 28), (256, 64, 4, 4)),
+        (1,),
+    ),
+    "matmul": Case(MatMulRows, MatMul(), ((128, 3072), (3072, 768), (768,)), (1, 2)),
+    "matmul of two tensors": Case(MatMulRows, MatMul(), ((12, 128, 128), (12, 128, 64))),
+    "attention": Case(AttentionRows, Attention(0.125, by_key=True), ((12, 512, 64), (12, 512, 64), (12, 512, 64))),
+    "layer normalization": Case(NormalizeRows, LayerNormalization(1), ((512, 768), (768,), (768,)), (1, 2)),
+    "softmax": Case(SoftmaxRows, Softmax((1,)), ((40, 6625),)),
+    "softmax over channels": Case(SoftmaxPlanes, Softmax((1,)), ((1, 16, 4, 2100),)),
+    "average": Case(PoolFsv16, Pooling("average", (7, 7), (1, 1), (1, 1), ((0, 0), (0, 0))), ((1, 512, 14, 14),)),
+    "mean of a plane": Case(ReduceSpatialFsv16, Reduce("mean", (2, 3)), ((1, 480, 56, 56),)),
+    "interpolation": Case(ResizeFsv16, Resize("linear", scales=(1.0, 1.0, 2.0, 2.0)), ((1, 96, 40, 40),)),
+    "local response": Case(LrnFsv16, Lrn(5, 1e-4, 0.75, 1.0), ((1, 96, 54, 54),)),
+}
+
+
+def test_every_tile_that_adds_up_has_a_case() -> None:
+    for module in pkgutil.iter_modules(clgraph.ops.__path__, "clgraph.ops."):
+        importlib.import_module(module.name)
+    own = [i for i in IMPLEMENTATIONS.values() if i.__module__.startswith("clgraph.ops.") and "_tiles" in i.__module__]
+    assert {i.name for i in own if i.primitive.kind not in EXACT} == {c.implementation.name for c in CASES.values()}
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("name", CASES)
+def test_the_worst_error_is_small_beside_the_largest_result(engine, name) -> None:
+    case, rng = CASES[name], np.random.default_rng(0)
+    arrays = [rng.standard_normal(s).astype(np.float32) for s in case.shapes]
+    for slot in case.constant:
+        arrays[slot] /= np.float32(np.sqrt(arrays[slot][0].size))
+    layouts = [Layout.of(a) for a in arrays]
+    primitive = case.primitive.bind(layouts, [None] * len(layouts)).primitive
+    arity = len(arrays)
+    q = pose(
+        engine.info, case.implementation, primitive, layouts, arity=arity, fused=case.fused, constant=case.constant
+    )
+    given = list(arrays)
+    unpacked = replace(q, primitive=primitive).with_layouts((q.inputs[0], *layouts[1:]), q.outputs)
+    for slot, asked in case.implementation.weights(unpacked).items():
+        if isinstance(asked, Primitive):
+            (given[slot],) = asked.reference(given[slot])
+    got = run_tiles(engine, case.implementation, q, given).astype(np.float64)
+    want = wanted(unpacked, arrays)
+    scale = np.abs(want).max()
+    error = np.abs(got - want).max() / scale
+    print(f"{case.implementation.name:28}{name:24}{error:.1e} of {scale:.3g}")
+    assert error <= BOUND
