@@ -47,7 +47,7 @@ def test_empty_axes_reduce_nothing_when_the_model_says_so(op, rng):
 )
 def test_no_elements_are_reduced_as_onnxruntime_does(op, dtype):
     x = np.zeros((2, 0, 3), dtype)
-    for axes in ([1], [-2, 0], [0]):
+    for axes in ([1], [0, 1], [0]):
         agree(f"Reduce{op}", [x, np.array(axes)], opset=18, constant=(1,))
     agree(f"Reduce{op}", [x], opset=18, keepdims=0)
 
