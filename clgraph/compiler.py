@@ -29,7 +29,7 @@ from clgraph.selector.implementation import IMPLEMENTATIONS
 from clgraph.selector.query import DeviceInfo
 from clgraph.settings import Settings
 from clgraph.specialisations import PassRecord, Shapes, Specialisation, Values
-from clgraph.stages.split import needs_stages
+from clgraph.stages.split import needs_stages, split
 
 if TYPE_CHECKING:
     from clgraph.frontend.files import Source
@@ -116,14 +116,15 @@ class Compiler:
         self.context.packed.register(topology.constants.values())
         self.context.packed.keeps_steps = not all(s.is_fixed for s in topology.inputs.values())
         clock = Time()
-        observers = [clock, *self._observers(shapes), *self.observers]
+        observers = [clock, *self._observers(shapes, topology.label), *self.observers]
         options = self.options
         PassManager(default_pipeline(), observers, disabled=options.disable_passes, stop_after=options.stop_after).run(
             program, replace(self.context, op_types=topology.op_types)
         )
         for node in program:
             _log.debug("%s on %s: %s: %s", node.name, node.placement, node.choice, node.primitive)
-        if lost := sorted(set(self.context.forced) - {node.name for node in program}):
+        lost = sorted(set(self.context.forced) - {node.name for node in program})
+        if lost and not topology.label:
             raise OptionError(f"no node of the compiled program is called {lost[0]!r}, so that no kernel can be forced")
         network = None if self.context.execute is None else self._network(program, workspace)
         for file in files:
@@ -132,14 +133,15 @@ class Compiler:
         records = tuple(PassRecord(*row) for row in clock.rows)
         return Specialisation(program, network, records, self.context.devices, options)
 
-    def _observers(self, shapes: Shapes) -> list[Observer]:
-        """Return what the options ask for: dumps of the first program in their folder, of others below it."""
+    def _observers(self, shapes: Shapes, label: str) -> list[Observer]:
+        """Return what the options ask for: dumps of the first program in their folder, of others and stages below."""
         found: list[Observer] = []
         folder = self.options.dump_graphs
         if folder is not None:
-            label = "_".join("x".join(map(str, shape)) or "scalar" for shape in shapes.values())
+            sizes = "_".join("x".join(map(str, shape)) or "scalar" for shape in shapes.values())
+            folder = folder / label
             try:
-                found.append(Dump(folder / label if self._made else folder))
+                found.append(Dump(folder / sizes if self._made else folder))
             except OSError as error:
                 raise OptionError(f"the programs cannot be written to {folder}: {error}") from error
         if self.options.verify_passes:
@@ -181,6 +183,13 @@ def _staged(topology: Topology, compiler: Compiler) -> Model:
     from clgraph.stages.model import StagedModel
 
     strict, dry = compiler.options.strict, compiler.context.execute is None
+    if (folder := compiler.options.dump_graphs) is not None:
+        text = "\n\n".join(f"{piece.topology.label}: {piece.topology}" for piece in split(topology))
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "stages.txt").write_text(f"{text}\n", encoding="utf-8")
+        except OSError as error:
+            raise OptionError(f"the stages cannot be written to {folder}: {error}") from error
     model = StagedModel(topology, compiler.context.default, compiler.specialise, strict=strict, dry=dry)
     model.prepare_fixed()
     return model

@@ -6,6 +6,7 @@ import gc
 import re
 import weakref
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -307,6 +308,22 @@ def test_networks_of_one_model_share_their_arena_and_clones_have_one_of_their_ow
 
     assert len(arenas(model)) == 1
     assert arenas(model).isdisjoint(arenas(twin))
+
+
+@pytest.mark.opencl
+def test_networks_that_share_memory_do_not_run_at_the_same_time(device: str) -> None:
+    model = clgraph.compile(convolutions(), device=device)
+    inputs = [np.random.default_rng(i).standard_normal((1, 3, 40 - i, 40)).astype(np.float32) for i in range(2)]
+    wanted = [model.run({"x": x})["y"] for x in inputs]
+    networks = [s.network for s in model._specialisations.kept.values()]
+
+    def runs_alike(i: int) -> bool:
+        network = networks[i % 2]
+        assert network is not None
+        return all(np.array_equal(network.run({"x": inputs[i % 2]})["y"], wanted[i % 2]) for _ in range(20))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(runs_alike, range(4)))
 
 
 def test_given_shapes_are_fixed_and_reshape_gives_others() -> None:

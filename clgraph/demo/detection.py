@@ -26,7 +26,7 @@ LONGEST_SIDE = 2000
 
 _LONG = 3
 _OVERLAP = 256
-_LARGEST_SCALE, _ENLARGED = 2.0, 1280
+_LINE, _LINE_SCALE, _PAGE_SCALE, _ENLARGED = 2, 2.0, 4.0, 1280
 _CORE, _BOX = 0.3, 0.5
 _GROWTH = 2.0
 _THINNEST = 3
@@ -60,10 +60,12 @@ def likely_cores(detect: Network, picture: Image.Image, longest: int = LONGEST_S
 def scaled(picture: Image.Image, longest: int = LONGEST_SIDE) -> NDArray[np.float32]:
     """Return *picture* as the network reads it: [1][3][rows][columns], multiples of 32, in BGR, from -1 to 1.
 
-    Small pictures are enlarged, but no more than makes a line of text as high as lines in the network's training.
+    Small pictures are enlarged, those of a page more than those of a line, which the network does not find when it is
+    much higher than lines in its training.
     """
     shorter, longer = min(picture.size), max(picture.size)
-    scale = max(1.0, min(LEAST_SIDE / shorter, _ENLARGED / longer, max(_LARGEST_SCALE, STRIDE / shorter)))
+    most = max(_LINE_SCALE if longer > _LINE * shorter else _PAGE_SCALE, STRIDE / shorter)
+    scale = max(1.0, min(LEAST_SIDE / shorter, _ENLARGED / longer, most))
     scale = min(scale, longest / min(longer, _LONG * shorter))
     size = [max(STRIDE, round(side * scale / STRIDE) * STRIDE) for side in picture.size]
     pixels = np.asarray(picture.convert("RGB").resize((size[0], size[1]), Image.Resampling.BILINEAR), np.float32)

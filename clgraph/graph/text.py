@@ -1,10 +1,13 @@
-"""The canonical text of a program: what pass tests compare and what dumps hold."""
+"""The canonical text of programs and topologies: what pass tests compare and what dumps hold."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from clgraph.core.layout import Layout
+from clgraph.graph.interpret import ControlFlow
 from clgraph.graph.program import Fused, Node, Program, Value
+from clgraph.graph.topology import Topology
 
 
 def print_program(program: Program) -> str:
@@ -14,6 +17,21 @@ def print_program(program: Program) -> str:
     lines += [f"  const {_value(v)}" for v in program.constants]
     lines += [f"  {print_node(node)}" for node in program]
     lines += [f"  output {name}" + (f" = {v.name}" if v.name != name else "") for name, v in program.outputs]
+    return "\n".join(lines)
+
+
+def print_topology(topology: Topology, indent: str = "") -> str:
+    """Return a topology, one line an input, constant, layer and output; the bodies of a layer below it."""
+    lines = [f"{indent}topology"] if not indent else []
+    lines += [f"{indent}  input {signature}" for signature in topology.inputs.values()]
+    lines += [f"{indent}  const {name} {Layout.of(array)}" for name, array in topology.constants.items()]
+    for layer in topology.layers:
+        made = f"{', '.join(layer.outputs)} = {layer.primitive}({', '.join(layer.inputs)})"
+        lines.append(f"{indent}  {made}" + (f' "{layer.annotation}"' if layer.annotation is not None else ""))
+        if isinstance(layer.primitive, ControlFlow):
+            for role, body in layer.primitive.bodies().items():
+                lines += [f"{indent}    {role}:", print_topology(body, f"{indent}    ")]
+    lines += [f"{indent}  output {name}" + (f" = {v}" if v != name else "") for name, v in topology.outputs]
     return "\n".join(lines)
 
 

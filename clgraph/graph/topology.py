@@ -55,7 +55,8 @@ class Topology:
     """Inputs, constants, layers in execution order, and outputs.
 
     ``declared`` holds what a model file says about its outputs, ``metadata`` what its author wrote beside the graph,
-    ``op_types`` the ONNX operator type of each node by the name that layers have it in their origin.
+    ``op_types`` the ONNX operator type of each node by the name that layers have it in their origin. A topology that is
+    a stage of another has a ``label``.
 
     >>> topology = Topology()
     >>> x = topology.input("x", (1, 8), np.float32)
@@ -70,6 +71,7 @@ class Topology:
     declared: dict[str, Signature] = field(default_factory=dict)
     metadata: dict[str, str] = field(default_factory=dict)
     op_types: dict[str, str] = field(default_factory=dict)
+    label: str = ""
     _made: set[str] = field(default_factory=set)
 
     def input(self, name: str, shape: Sequence[Dimension] | None, dtype: object = np.float32) -> str:
@@ -207,6 +209,11 @@ class Topology:
                     raise UnknownValueError(what, _deciding(made[error.value], nodes)) from error
                 raise type(error)(what) from error
         return Program(inputs, [(name, made[source]) for name, source in self.outputs], nodes)
+
+    def __str__(self) -> str:
+        from clgraph.graph.text import print_topology
+
+        return print_topology(self)
 
     def _check_names(self, given: Iterable[str]) -> None:
         if unknown := sorted(set(given) - set(self.inputs)):

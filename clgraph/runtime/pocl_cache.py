@@ -19,8 +19,9 @@ INDEX = "clgraph.index"
 """File in the cache's folder that names the files of sealed programs with size and time of change, so that a program
 that nobody has touched is not read again."""
 
-_ABANDONED_SECONDS = 3600.0
-"""Age from which a temporary file of PoCL belongs to no running process."""
+_ABANDONED_SECONDS, _EMPTY_SECONDS = 3600.0, 60.0
+"""Ages from which a temporary file of PoCL, and one without content, belong to no running process; PoCL leaves an empty
+one behind in every process that builds something."""
 
 _State = dict[str, list[int]]
 """Two numbers by file."""
@@ -46,12 +47,19 @@ def sweep(folder: Path) -> int:
             known[program] = state
     if known != index:
         _write_json(folder / INDEX, known)
-    for temporary in folder.glob("tempfile*"):
+    _remove_abandoned(folder)
+    return removed
+
+
+def _remove_abandoned(folder: Path) -> None:
+    now = time.time()
+    for entry in _entries(folder):
         # The process that made it may remove it meanwhile.
         with contextlib.suppress(FileNotFoundError):
-            if temporary.is_file() and time.time() - temporary.stat().st_mtime > _ABANDONED_SECONDS:
-                temporary.unlink()
-    return removed
+            if entry.name.startswith("tempfile") and entry.is_file():
+                state = entry.stat()
+                if now - state.st_mtime > (_ABANDONED_SECONDS if state.st_size else _EMPTY_SECONDS):
+                    os.unlink(entry.path)
 
 
 def seal(folder: Path) -> None:

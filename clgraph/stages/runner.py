@@ -7,6 +7,7 @@ A piece that can be compiled is run by the primitives' references instead where 
 from __future__ import annotations
 
 import functools
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -24,7 +25,7 @@ from clgraph.network.watch import Watcher
 from clgraph.stages.split import Piece, split
 from clgraph.tensor import Tensor
 
-HOST_OPERATIONS = 2e6
+HOST_OPERATIONS = 4e6
 """Arithmetic of a piece up to which the host computes it: some milliseconds; see ``docs/decisions``."""
 
 MakeModel = Callable[[Topology], Model]
@@ -121,9 +122,25 @@ class PieceRunner:
 
     def _run_body(self, body: Topology, feeds: Mapping[str, Any], watch: Observer | None = None) -> dict[str, Any]:
         if id(body) not in self._bodies:
-            self._bodies[id(body)] = Runner(body, self._make, strict=self._strict, tensors=self._tensors, whole=False)
+            self._bodies[id(body)] = Runner(
+                body,
+                self._make,
+                strict=self._strict,
+                tensors=self._tensors,
+                whole=False,
+                label=f"{self.piece.topology.label}_{self._role(body)}_",
+            )
         results = self._bodies[id(body)].run(feeds, watch)
         return {name: array_of(a) for name, a in results.items()}
+
+    def _role(self, body: Topology) -> str:
+        """Return the name of the node that has *body*, as far as folders can have it, and the body's."""
+        for layer in self.piece.topology.layers:
+            if isinstance(layer.primitive, ControlFlow):
+                for role, found in layer.primitive.bodies().items():
+                    if found is body:
+                        return re.sub(r"[^\w.-]+", "_", f"{layer.name}_{role}")
+        return "body"
 
     def _on_device(self, feeds: Mapping[str, Any], watch: Observer | None) -> dict[str, Any]:
         self.on_host = False
@@ -162,7 +179,16 @@ class Runner:
         pieces: In the order in which they run.
     """
 
-    def __init__(self, topology: Topology, make: MakeModel, *, strict: bool, tensors: bool, whole: bool = True) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        make: MakeModel,
+        *,
+        strict: bool,
+        tensors: bool,
+        whole: bool = True,
+        label: str = "",
+    ) -> None:
         """Cut *topology*.
 
         Args:
@@ -170,6 +196,7 @@ class Runner:
             strict: Refuse what the host would have to compute.
             tensors: Leave what compiled pieces make on the device.
             whole: It is a model, not a body: what reads its inputs alone is compiled, whatever its size.
+            label: What dumps call a body.
         """
         self.topology = topology
         self.pieces = tuple(
@@ -180,7 +207,7 @@ class Runner:
                 strict=strict,
                 tensors=tensors,
             )
-            for piece in split(topology, body=not whole)
+            for piece in split(topology, body=not whole, label=label)
         )
 
     def run(self, feeds: Mapping[str, Any], watch: Observer | None = None) -> dict[str, Any]:

@@ -37,8 +37,8 @@ def needs_stages(topology: Topology) -> bool:
     return any(_Numbers(topology, _needed(topology)).of.values())
 
 
-def split(topology: Topology, *, body: bool = False) -> tuple[Piece, ...]:
-    """Return the pieces in the order of their numbers; layers that no output needs are left out.
+def split(topology: Topology, *, body: bool = False, label: str = "") -> tuple[Piece, ...]:
+    """Return the pieces in the order of their numbers, labelled behind *label*; what no output needs is left out.
 
     In a *body* that is run many times, what reads sizes or places from values of the run (a Slice by the number of the
     trip) is left to the host, so that the rest is compiled for its shapes alone.
@@ -52,7 +52,9 @@ def split(topology: Topology, *, body: bool = False) -> tuple[Piece, ...]:
     pieces = []
     for number in sorted(members):
         later = {n for k, layers in members.items() if k > number for x in layers for n in x.inputs} | results
-        pieces.append(Piece(number, _part(topology, members[number], later)))
+        part = _part(topology, members[number], later)
+        part.label = f"{label}stage_{number}"
+        pieces.append(Piece(number, part))
     return tuple(pieces)
 
 

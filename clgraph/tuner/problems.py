@@ -52,18 +52,11 @@ def problems(program: Program, context: Context) -> list[Query[Any]]:
 
 
 def standard() -> Iterator[Topology]:
-    """Yield small topologies whose problems show every part of a cost model: peaks, caches, memory, movers."""
-    conv, deep = (56, 56), (14, 14)
-    yield _convolution(64, 64, conv, 1)
-    yield _convolution(256, 256, deep, 1)
-    yield _convolution(512, 512, (7, 7), 3)
-    yield _convolution(64, 64, conv, 3)
-    yield _convolution(128, 128, (28, 28), 3)
-    yield _convolution(128, 128, conv, 3, stride=2)
-    yield _convolution(3, 32, (224, 224), 3, stride=2)
-    yield _convolution(144, 144, conv, 3, groups=144)
+    """Yield small topologies whose problems show every part of a cost model, what tells most first."""
+    yield _convolution(64, 64, (56, 56), 3)
     yield _one(MatMul(), (128, 768), weights=(768, 768))
-    yield _one(MatMul(), (1, 2048), weights=(2048, 1024))
+    yield _convolution(256, 256, (14, 14), 1)
+    yield _one(Activation("relu"), (1 << 24,))
     yield _one(Softmax((1,)), (512, 512))
     yield _one(LayerNormalization(-1), (128, 768), weights=(768,))
     yield _one(Pooling("max", (3, 3), (2, 2), (1, 1), ((1, 1), (1, 1))), (1, 64, 112, 112))
@@ -71,7 +64,13 @@ def standard() -> Iterator[Topology]:
     yield _one(Transpose((0, 2, 1, 3)), (1, 128, 12, 64))
     yield _one(Eltwise("add"), (1, 256, 56, 56), weights=(1, 256, 1, 1))
     yield _one(Activation("relu"), (1, 64, 56, 56))
-    yield _one(Activation("relu"), (1 << 24,))
+    yield _convolution(144, 144, (56, 56), 3, groups=144)
+    yield _convolution(3, 32, (224, 224), 3, stride=2)
+    yield _one(MatMul(), (1, 2048), weights=(2048, 1024))
+    yield _convolution(512, 512, (7, 7), 3)
+    yield _convolution(128, 128, (28, 28), 3)
+    yield _convolution(128, 128, (56, 56), 3, stride=2)
+    yield _convolution(64, 64, (56, 56), 1)
 
 
 def _convolution(

@@ -41,6 +41,17 @@ def test_empty_axes_reduce_nothing_when_the_model_says_so(op, rng):
     agree(f"Reduce{op}", [x, np.array([], np.int64)], opset=18, noop_with_empty_axes=1, constant=(1,))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+@pytest.mark.parametrize(
+    "op", ["Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare"], ids=str
+)
+def test_no_elements_are_reduced_as_onnxruntime_does(op, dtype):
+    x = np.zeros((2, 0, 3), dtype)
+    for axes in ([1], [0, 1], [0]):
+        agree(f"Reduce{op}", [x, np.array(axes)], opset=18, constant=(1,))
+    agree(f"Reduce{op}", [x], opset=18, keepdims=0)
+
+
 @pytest.mark.parametrize("opset", [7, 22])
 @pytest.mark.parametrize("op", ["GlobalAveragePool", "GlobalMaxPool"])
 def test_global_pooling_agrees_with_onnxruntime(op, opset, rng):

@@ -1,5 +1,6 @@
 import os
 import struct
+import time
 
 import pytest
 
@@ -109,24 +110,24 @@ def test_a_broken_seal_counts_as_none(tmp_path, program):
 
 
 def test_only_old_temporary_files_are_removed(tmp_path):
-    old, new = tmp_path / "tempfile_old", tmp_path / "tempfile_new"
-    old.touch()
-    new.touch()
-    os.utime(old, (1, 1))
+    ages = {"tempfile_old": 4000, "tempfile_written": 300, "tempfile_empty": 300, "tempfile_new": 0, "other": 4000}
+    for name, age in ages.items():
+        (tmp_path / name).write_text("" if name == "tempfile_empty" else "x")
+        os.utime(tmp_path / name, (time.time() - age,) * 2)
     sweep(tmp_path)
-    assert new.exists()
-    assert not old.exists()
+    assert {p.name for p in tmp_path.iterdir()} == {"tempfile_written", "tempfile_new", "other"}
 
 
 def test_a_temporary_file_may_go_while_the_cache_is_swept(tmp_path, monkeypatch):
-    (tmp_path / "tempfile_a.cl").write_text("")
-    really = type(tmp_path).is_file
+    gone = tmp_path / "tempfile_a.cl"
+    gone.write_text("")
+    os.utime(gone, (1, 1))
+    unlink = os.unlink
 
-    def gone_after(path):
-        found = really(path)
-        if path.name.startswith("tempfile"):
-            path.unlink()
-        return found
+    def twice(path):
+        unlink(path)
+        unlink(path)
 
-    monkeypatch.setattr(type(tmp_path), "is_file", gone_after)
+    monkeypatch.setattr(os, "unlink", twice)
     assert sweep(tmp_path) == 0
+    assert not gone.exists()

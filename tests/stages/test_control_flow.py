@@ -191,3 +191,21 @@ def test_a_body_that_reads_what_nothing_makes_is_refused():
     source = model(graph(nodes, [("c", BOOL, [])], [("y", FLOAT, None)]))
     with pytest.raises(clgraph.errors.ModelError, match="ghost"):
         clgraph.compile(source, device="null")
+
+
+@pytest.mark.opencl
+def test_dumps_hold_the_stages_and_the_bodies(device, rng, tmp_path, monkeypatch):
+    monkeypatch.setattr("clgraph.stages.runner.HOST_OPERATIONS", 1.0)
+    source = conditional(BY_DATA, zero=np.float32(0))
+    made = clgraph.compile(source, device=device, config={"dump_graphs": tmp_path})
+    made.run({"x": np.ones((2, 3), np.float32)})
+    text = (tmp_path / "stages.txt").read_text()
+    assert [line for line in text.splitlines() if line.startswith("stage_")] == [
+        "stage_0: topology",
+        "stage_1: topology",
+    ]
+    assert "y = if_else(then: 1 layers, else: 1 layers)(c, r)" in text
+    assert "then:\n      input r" in text
+    assert "t = eltwise(function=add)(r, one)" in text
+    assert (tmp_path / "stage_0" / "00_init.txt").exists()
+    assert (tmp_path / "stage_1_choose_then_stage_0" / "2x3" / "00_init.txt").exists()
