@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from clgraph.graph.topology import Topology
     from clgraph.model import Model
     from clgraph.runtime.device import devices
+    from clgraph.saved.dumped import load_dump
     from clgraph.saved.load import load_model as load
     from clgraph.tensor import Tensor
     from clgraph.tuner.tune import tune
@@ -31,6 +32,7 @@ __all__ = [
     "devices",
     "errors",
     "load",
+    "load_dump",
     "tune",
 ]
 
@@ -42,6 +44,7 @@ _HOMES = {
     "compile": ("clgraph.entry", "compile_model"),
     "custom_op": ("clgraph.custom", "custom_op"),
     "devices": ("clgraph.runtime.device", "devices"),
+    "load_dump": ("clgraph.saved.dumped", "load_dump"),
     "load": ("clgraph.saved.load", "load_model"),
     "tune": ("clgraph.tuner.tune", "tune"),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clgraph.core.mapped import files_of
@@ -126,7 +127,7 @@ class Compiler:
         lost = sorted(set(self.context.forced) - {node.name for node in program})
         if lost and not topology.label:
             raise OptionError(f"no node of the compiled program is called {lost[0]!r}, so that no kernel can be forced")
-        network = None if self.context.execute is None else self._network(program, workspace)
+        network = None if self.context.execute is None else self.network(program, workspace)
         for file in files:
             file.check()
         self._made += 1
@@ -141,18 +142,26 @@ class Compiler:
             sizes = "_".join("x".join(map(str, shape)) or "scalar" for shape in shapes.values())
             folder = folder / label
             try:
-                found.append(Dump(folder / sizes if self._made else folder))
+                found.append(self._dump(folder / sizes if self._made else folder))
             except OSError as error:
                 raise OptionError(f"the programs cannot be written to {folder}: {error}") from error
         if self.options.verify_passes:
             found += [Verify(), VerifyNumbers(self.context)]
         return found
 
+    def _dump(self, folder: Path) -> Dump:
+        if not self.options.dump_data:
+            return Dump(folder)
+        from clgraph.saved.dumped import StateWriter
+
+        return Dump(folder, StateWriter(folder))
+
     def _execute(self, program: Program, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Run a planned program once."""
-        return self._network(program).run_once(feeds)
+        return self.network(program).run_once(feeds)
 
-    def _network(self, program: Program, workspace: Workspace | None = None) -> Network:
+    def network(self, program: Program, workspace: Workspace | None = None) -> Network:
+        """Return what runs a planned *program*, with its memory in *workspace*."""
         options = self.options
         return Network(program, self.engines, options.executor, poison=options.poison, workspace=workspace)
 

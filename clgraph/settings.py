@@ -121,6 +121,10 @@ class Settings:
     dump_graphs: Path | None = field(
         default=None, metadata=_about(_folder, "Folder that the program is written to after every pass.")
     )
+    dump_data: bool = field(
+        default=False,
+        metadata=_about(_boolean, "Write weights beside dumped programs, so that these can be loaded again and run."),
+    )
     verify_passes: bool = field(
         default=False, metadata=_about(_boolean, "Check the program and its results after every pass.")
     )

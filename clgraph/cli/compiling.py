@@ -32,6 +32,8 @@ def load(options: ModelOptions) -> Model:
     where = options.where
     if is_saved(options.model):
         return _load_saved(options)
+    if options.model.suffix == ".json":
+        return _load_dump(options)
     with working(f"compiling {options.model.name}"):
         return clgraph.compile(
             options.model,
@@ -41,6 +43,14 @@ def load(options: ModelOptions) -> Model:
             cache_dir=where.cache_dir,
             config=dict(options.config),
         )
+
+
+def _load_dump(options: ModelOptions) -> Model:
+    from clgraph.saved.dumped import load_dump
+
+    where = options.where
+    with working(f"loading {options.model.name}"):
+        return load_dump(options.model, where.device, where.threads, where.cache_dir, dict(options.config))
 
 
 def _load_saved(options: ModelOptions) -> Model:

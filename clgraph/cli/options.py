@@ -53,6 +53,7 @@ _MODEL = (
     ),
     click.option("--module", multiple=True, metavar="FILE.py", help="Import this first: it adds custom operators."),
     click.option("--dump-graphs", type=click.Path(path_type=Path), help="Write the program after every pass there."),
+    click.option("--dump-data", is_flag=True, help="With the weights, so that MODEL can be one of those files."),
 )
 
 
@@ -170,6 +171,7 @@ def _cycling_model(arguments: dict[str, Any]) -> ModelOptions:
         "deny_kernels": frozenset(arguments.pop("deny_kernel")) or None,
         "keep_f32": frozenset(arguments.pop("keep_f32")) or None,
         "dump_graphs": arguments.pop("dump_graphs"),
+        "dump_data": arguments.pop("dump_data") or None,
         "placement": tuple((pattern, to) for pattern, _, to in rules) or None,
         "modules": arguments.pop("module") or None,
         "placement_fallback": arguments.pop("placement_fallback") or None,

@@ -128,8 +128,13 @@ class PassManager:
         *,
         disabled: frozenset[str] = frozenset(),
         stop_after: str | None = None,
+        first: int = 0,
+        begin: Stage = Stage.BUILT,
     ) -> None:
         """Check the order and the options.
+
+        Args:
+            first: Number of the first pass, and *begin*: the stage of the programs that it is given.
 
         Raises:
             OptionError: *disabled* or *stop_after* names no pass, or *disabled* a required one.
@@ -141,13 +146,13 @@ class PassManager:
                 raise OptionError(f"no pass is called {name!r}; the passes are {', '.join(known)}")
             if name in disabled and known[name].required:
                 raise OptionError(f"pass {name!r} is required and cannot be disabled")
-        stage = Stage.BUILT
+        stage = begin
         for p in passes:
             if p.needs > stage:
                 raise ProgramError(f"{p.name} needs a {p.needs.name} program but stands where it is {stage.name}")
             stage = max(stage, p.reaches or stage)
         self.passes, self.observers = tuple(passes), tuple(observers)
-        self.disabled, self.stop_after = disabled, stop_after
+        self.disabled, self.stop_after, self.first = disabled, stop_after, first
 
     def run(self, program: Program, context: Context) -> None:
         """Run every pass that is not disabled; after ``stop_after`` only the required ones.
@@ -156,7 +161,7 @@ class PassManager:
             ClgraphError: Whatever a pass or an observer raises, with the pass named.
         """
         stopped = False
-        for number, p in enumerate(self.passes):
+        for number, p in enumerate(self.passes, self.first):
             if not p.required and (stopped or p.name in self.disabled):
                 continue
             for observer in self.observers:

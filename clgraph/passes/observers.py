@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -46,24 +47,27 @@ class Verify(Watcher):
 class Dump(Watcher):
     """Writes ``NN_name.txt``, ``.dot`` and ``.json`` into a folder after each pass, and ``built`` before the first."""
 
-    def __init__(self, folder: Path) -> None:
-        """Make *folder* where it is missing."""
-        self.folder = folder
+    def __init__(self, folder: Path, state: Callable[[Program], Any] | None = None) -> None:
+        """Make *folder* where it is missing; what *state* returns is in the JSON, to read the program again by."""
+        self.folder, self._state = folder, state
         folder.mkdir(parents=True, exist_ok=True)
 
     def before(self, number: int, pass_: Pass, program: Program) -> None:
         """Write what the first pass is given as ``built``."""
         if number == 0:
-            self._write("built", program)
+            self._write("built", program, -1)
 
     def after(self, number: int, pass_: Pass, program: Program, changes: int, seconds: float) -> None:
         """Write what the pass has made."""
-        self._write(f"{number:02}_{pass_.name}", program)
+        self._write(f"{number:02}_{pass_.name}", program, number)
 
-    def _write(self, name: str, program: Program) -> None:
+    def _write(self, name: str, program: Program, number: int) -> None:
         (self.folder / f"{name}.txt").write_text(f"{print_program(program)}\n", encoding="utf-8")
         (self.folder / f"{name}.dot").write_text(f"{print_dot(program)}\n", encoding="utf-8")
-        data = json.dumps(program_json(program), indent=1)
+        found = {"pass": number, **program_json(program)}
+        if self._state is not None:
+            found["state"] = self._state(program)
+        data = json.dumps(found, indent=1)
         (self.folder / f"{name}.json").write_text(f"{data}\n", encoding="utf-8")
 
 

@@ -1,0 +1,218 @@
+"""The program after any pass, out of a dump with data: read again, taken through the passes that are left, and run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from clgraph.compiler import Compiler
+from clgraph.core.layout import Layout
+from clgraph.engines import load_extensions, options_of
+from clgraph.errors import ModelError
+from clgraph.graph.buffer import Arena, Buffer
+from clgraph.graph.primitive import Array
+from clgraph.graph.program import Node, Program, Stage, Value
+from clgraph.graph.serial import Json, decode, encode, well_formed
+from clgraph.graph.topology import Topology
+from clgraph.model import Model
+from clgraph.network.workspace import Workspace
+from clgraph.ops import primitive_of
+from clgraph.passes.base import Context, PassManager
+from clgraph.passes.copying import copy_program
+from clgraph.passes.observers import Time
+from clgraph.passes.pipeline import default_pipeline
+from clgraph.passes.selection import InPlace
+from clgraph.passes.sharing import WouldShare
+from clgraph.selector.choose import Choice, HostReference
+from clgraph.selector.implementation import IMPLEMENTATIONS
+from clgraph.specialisations import PassRecord, Shapes, Specialisation, Values
+
+_OTHERS = {c.name: c for c in (InPlace, HostReference)}
+
+
+@dataclass
+class StateWriter:
+    """Turns programs into JSON, and keeps each constant once, as ``constants/<digest>.npy`` below *folder*."""
+
+    folder: Path
+    _written: dict[int, tuple[str, Array]] = field(default_factory=dict)
+
+    def __call__(self, program: Program) -> Json:
+        """Return *program* at whatever stage it is."""
+        values = {value: number for number, value in enumerate(program.values)}
+        held = dict.fromkeys(v.buffer for v in values if v.buffer is not None)
+        held |= dict.fromkeys(b for node in program for b in node.scratch)
+        buffers = {buffer: number for number, buffer in enumerate(held)}
+        return {
+            "stage": program.stage.name,
+            "parts": program.parts,
+            "values": [
+                [
+                    v.name,
+                    encode(v.layout),
+                    None if v.constant is None else self._keep(v.constant),
+                    None if v.buffer is None else buffers[v.buffer],
+                    v.offset,
+                ]
+                for v in values
+            ],
+            "buffers": [
+                [b.name, b.nbytes, b.offset, b.first, b.last, b.placement, [buffers[c] for c in b.conflicts]]
+                for b in buffers
+            ],
+            "nodes": [_node(node, values, buffers) for node in program],
+            "inputs": [values[v] for v in program.inputs],
+            "outputs": [[name, values[v]] for name, v in program.outputs],
+            "arenas": {placement: list(astuple(arena)) for placement, arena in program.arenas.items()},
+            "notes": dict(program.notes),
+        }
+
+    def _keep(self, array: Array) -> str:
+        known = self._written.get(id(array))
+        if known is None:
+            data = np.ascontiguousarray(array)
+            digest = hashlib.sha256(f"{data.dtype.str}{data.shape}".encode() + data.tobytes()).hexdigest()[:24]
+            path = self.folder / "constants" / f"{digest}.npy"
+            path.parent.mkdir(exist_ok=True)
+            if not path.exists():
+                np.save(path, data, allow_pickle=False)
+            # The array is kept, so that its id stays its own.
+            known = self._written[id(array)] = (digest, array)
+        return known[0]
+
+
+def _node(node: Node, values: Mapping[Value, int], buffers: Mapping[Buffer, int]) -> Json:
+    choice = node.choice if isinstance(node.choice, Choice) else None
+    return [
+        node.name,
+        encode(node.primitive),
+        [values[v] for v in node.inputs],
+        [values[v] for v in node.outputs],
+        node.arity,
+        encode(node.fused),
+        list(node.origin),
+        node.annotation,
+        node.placement,
+        node.partitioned_by,
+        [buffers[b] for b in node.scratch],
+        None if choice is None else [choice.name, encode(choice.seconds), choice.because, _is_wish(choice)],
+    ]
+
+
+def _is_wish(choice: Choice) -> bool:
+    return choice.implementation is WouldShare
+
+
+def load_dump(
+    path: str | os.PathLike[str],
+    device: str | int = "auto",
+    threads: int | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> Model:
+    """Return a model of the program in a dump, ``NN_name.json``, that was written with data.
+
+    The passes behind the one that it was written after run now. From partition on a program has its devices, which must
+    be there under their names.
+
+    Args:
+        path: A file that ``CLGRAPH_DUMP_GRAPHS`` with ``CLGRAPH_DUMP_DATA=1``, or ``--dump-graphs`` with
+            ``--dump-data``, has written.
+        device, threads, cache_dir, config: As in :func:`clgraph.compile`; the device of the dump by default.
+
+    Raises:
+        ModelError: It is no dump, was written without data, or a file of its constants is missing.
+        DeviceError: A device of it is not there.
+    """
+    file = Path(path)
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{file} cannot be read as a dump: {error}") from error
+    if not isinstance(data, dict) or "state" not in data:
+        raise ModelError(f"{file} holds no program with data; dump with --dump-data, or CLGRAPH_DUMP_DATA=1")
+    state = data["state"]
+    with well_formed(str(file)):
+        program = _read(state, file.parent)
+        names = [str(p) for p in dict.fromkeys(n.placement for n in program) if p is not None]
+    first = names[0] if names and device == "auto" else device
+    options = options_of(first, threads, cache_dir, config)
+    load_extensions(options)
+    others = tuple(name for name in names if name != options.device)
+    compiler = Compiler(options.with_(placement_fallback=(*options.placement_fallback, *others)))
+    with well_formed(str(file)):
+        _choose(program, state, compiler.context)
+    number = data["pass"] + 1
+
+    def specialise(
+        topology: Topology, shapes: Shapes, values: Values | None = None, workspace: Workspace | None = None
+    ) -> Specialisation:
+        made, clock = copy_program(program), Time()
+        passes = PassManager(default_pipeline()[number:], [clock], first=number, begin=made.stage)
+        passes.run(made, compiler.context)
+        network = None if compiler.context.execute is None else compiler.network(made, workspace)
+        records = tuple(PassRecord(*row) for row in clock.rows)
+        return Specialisation(made, network, records, compiler.context.devices, options)
+
+    topology = Topology()
+    for value in program.inputs:
+        topology.input(value.name, value.layout.shape, value.layout.dtype)
+    topology.outputs = [(name, value.name) for name, value in program.outputs]
+    model = Model(topology, compiler.context.default, specialise)
+    model.prepare()
+    return model
+
+
+def _read(state: Json, folder: Path) -> Program:
+    def constant(digest: str) -> Array:
+        try:
+            return np.asarray(np.load(folder / "constants" / f"{digest}.npy", mmap_mode="r", allow_pickle=False))
+        except (OSError, ValueError) as error:
+            raise ModelError(f"a constant of the dump is missing or damaged: {error}") from error
+
+    buffers = [Buffer(*row[:5], {}, row[5]) for row in state["buffers"]]
+    for buffer, row in zip(buffers, state["buffers"], strict=True):
+        buffer.conflicts = {buffers[i]: None for i in row[6]}
+    values = []
+    for name, layout, digest, buffer, offset in state["values"]:
+        found = decode(layout, primitive_of)
+        assert isinstance(found, Layout)
+        values.append(Value(name, found, constant=None if digest is None else constant(digest)))
+        values[-1].buffer, values[-1].offset = None if buffer is None else buffers[buffer], offset
+    nodes = []
+    for name, primitive, reads, makes, arity, fused, origin, annotation, placement, partitioned_by, scratch, _ in state[
+        "nodes"
+    ]:
+        node = Node(
+            name,
+            decode(primitive, primitive_of),
+            tuple(values[i] for i in reads),
+            tuple(values[i] for i in makes),
+            arity,
+            decode(fused, primitive_of),
+            origin=tuple(origin),
+        )
+        node.annotation, node.placement, node.partitioned_by = annotation, placement, partitioned_by
+        node.scratch = tuple(buffers[i] for i in scratch)
+        nodes.append(node)
+    program = Program([values[i] for i in state["inputs"]], [(n, values[i]) for n, i in state["outputs"]], nodes)
+    program.stage, program.parts = Stage[state["stage"]], state["parts"]
+    program.arenas = {placement: Arena(*sizes) for placement, sizes in state["arenas"].items()}
+    program.notes = dict(state["notes"])
+    return program
+
+
+def _choose(program: Program, state: Json, context: Context) -> None:
+    """Give the nodes the choices they had."""
+    for node, row in zip(program, state["nodes"], strict=True):
+        if row[-1] is not None:
+            name, seconds, because, wish = row[-1]
+            implementation = WouldShare if wish else _OTHERS.get(name) or IMPLEMENTATIONS[name]
+            node.choice = Choice(context.query(node), implementation, decode(seconds, primitive_of), because)
