@@ -7,14 +7,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from clgraph.compiler import Compiler
+from clgraph.compiler import Compiler, staged_model
 from clgraph.errors import OptionError
+from clgraph.graph.interpret import interpret
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Node, Program, Value
 from clgraph.graph.topology import Topology
 from clgraph.passes.reference import compute, run_reference
 from clgraph.passes.selection import choice_of
 from clgraph.settings import Settings
+from clgraph.stages.split import needs_stages
 
 TOLERANCE = 1e-3
 """Worst error of an output, relative to its largest value, that rounding may explain."""
@@ -143,6 +145,8 @@ def compare(
         OptionError: The device is ``null``, which runs nothing.
         ClgraphError: The model cannot be compiled, or the device fails.
     """
+    if needs_stages(topology):
+        return _compare_stages(topology, feeds, options, tolerance, expected, against)
     shapes = {name: array.shape for name, array in feeds.items()}
     made = Compiler(options.with_(split_batch=False)).specialise(topology, shapes)
     if made.network is None:
@@ -163,6 +167,24 @@ def compare(
         for name, result in results.items()
     ]
     return Comparison(tolerance, against, tuple(watcher.errors), tuple(outputs))
+
+
+def _compare_stages(
+    topology: Topology,
+    feeds: Mapping[str, Array],
+    options: Settings,
+    tolerance: float,
+    expected: Mapping[str, Array] | None,
+    against: str,
+) -> Comparison:
+    """Compare each compiled stage on what a run gave it, and the outputs with those of the references."""
+    results, recorder = staged_model(topology, Compiler(options)).record(feeds)
+    found = [compare(model.topology, given, options, tolerance=tolerance) for model, given in recorder.calls]
+    wanted = interpret(topology, feeds) if expected is None else expected
+    passes = max((o.passes for stage in found for o in stage.outputs), default=0.0)
+    together = max((o.together for stage in found for o in stage.outputs), default=0.0)
+    outputs = [OutputError(n, relative_error(a, wanted[n]), passes, together) for n, a in results.items()]
+    return Comparison(tolerance, against, tuple(node for stage in found for node in stage.nodes), tuple(outputs))
 
 
 def relative_error(found: Array, wanted: Array) -> float:

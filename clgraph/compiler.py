@@ -34,6 +34,7 @@ from clgraph.stages.split import needs_stages, split
 
 if TYPE_CHECKING:
     from clgraph.frontend.files import Source
+    from clgraph.stages.model import StagedModel
 
 OpenShapes = Mapping[str, Sequence[Dimension]]
 """Shapes of inputs by name, in which dimensions may stay open."""
@@ -50,7 +51,7 @@ def compile_source(
         raise OptionError(f"placement: {unused[0]!r} fits no annotation, node name or operator of the model")
     compiler = Compiler(options)
     if needs_stages(topology):
-        return _staged(topology, compiler)
+        return staged_model(topology, compiler)
     model = Model(topology, compiler.context.default, compiler.specialise)
     model.prepare_fixed()
     return model
@@ -187,7 +188,7 @@ def read_source(source: Source | Topology, outputs: Sequence[str] | None, shapes
     return source.with_shapes(shapes) if shapes else source
 
 
-def _staged(topology: Topology, compiler: Compiler) -> Model:
+def staged_model(topology: Topology, compiler: Compiler) -> StagedModel:
     """Return the model of a topology whose shapes depend on data, or that holds control flow."""
     from clgraph.stages.model import StagedModel
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -281,10 +282,15 @@ class Model:
             return self._network(arrays).watch(arrays, watcher)
 
     def explain(self) -> Explanation:
-        """Return what was decided about every node of :attr:`program` and why; raises as that does."""
+        """Return what was decided about every node of :attr:`program` and why; raises as that does.
+
+        Where there are several programs, a note lists all :attr:`specialisations`.
+        """
         from clgraph.explain import explain
 
-        return explain(self.program)
+        found = explain(self.program)
+        made = self.specialisations
+        return replace(found, notes={**found.notes, "specialisations": "\n".join(made)}) if len(made) > 1 else found
 
     def __repr__(self) -> str:
         inputs = ", ".join(map(str, self.inputs))

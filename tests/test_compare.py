@@ -5,7 +5,7 @@ import pytest
 
 from clgraph.bisection import bisect
 from clgraph.compare import compare, relative_error
-from clgraph.compiler import options_of
+from clgraph.engines import options_of
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
 from clgraph.network.network import Network

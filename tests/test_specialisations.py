@@ -386,6 +386,7 @@ def test_the_specialisations_say_what_they_hold_for_and_how_they_came_about(tmp_
     first, second = model.specialisations
     assert re.fullmatch(r"x \[2, 6\], shape \[2\], shape = \[3, 4\]: \d+ passes in \d+ ms", first)
     assert "shape = [12,  1]" in second
+    assert model.explain().notes["specialisations"] == f"{first}\n{second}"
     model.save(tmp_path / "m.clg")
     loaded = clgraph.load(tmp_path / "m.clg", device="host")
     loaded.run({"x": x, "shape": np.array([2, 6])})

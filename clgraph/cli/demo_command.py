@@ -16,6 +16,7 @@ from clgraph.cli.compiling import open_model
 from clgraph.cli.options import DeviceOptions, device_options
 from clgraph.cli.output import milliseconds, say, table, working
 from clgraph.cli.peers import OnnxRuntime
+from clgraph.cli.verbosity import verbosity
 from clgraph.demo.detection import LONGEST_SIDE, Network
 from clgraph.demo.fetch import cached_model, fetch_model
 from clgraph.demo.ocr import Line, Reader
@@ -84,7 +85,7 @@ def ocr(
     if text is not None and image is not None:
         raise OptionError("give --text or --image, not both")
     picture = open_picture(image) if image is not None else sample_page() if text is None else draw_text(text, font)
-    files = _models()
+    files = _models(where.cache_dir)
     with working("loading the models"):
         start = time.perf_counter()
         models = {name: open_model(where, path) for name, path in files.items()}
@@ -114,12 +115,13 @@ def ocr(
     click.get_current_context().exit(1 if differing else 0)
 
 
-def _models() -> dict[str, Path]:
+def _models(cache_dir: Path | None) -> dict[str, Path]:
     """Return the files of the networks, fetched where they are not there yet."""
-    if any(cached_model(name) is None for name in NETWORKS.values()):
+    folder = None if cache_dir is None else cache_dir / "models"
+    if verbosity() >= 0 and any(cached_model(name, folder) is None for name in NETWORKS.values()):
         click.echo("fetching the models (15 MB, once) ...", err=True)
     with working("fetching the models"):
-        return {name: fetch_model(key) for name, key in NETWORKS.items()}
+        return {name: fetch_model(key, folder) for name, key in NETWORKS.items()}
 
 
 @dataclass

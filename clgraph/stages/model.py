@@ -21,7 +21,7 @@ from clgraph.network.watch import Watcher
 from clgraph.selector.query import DeviceInfo
 from clgraph.specialisations import PassRecord, Shapes, Specialise, Values
 from clgraph.stages.report import describe, explanation
-from clgraph.stages.runner import Clock, Runner, array_of
+from clgraph.stages.runner import Clock, Recorder, Runner, array_of
 from clgraph.tensor import Tensor
 
 
@@ -158,12 +158,18 @@ class StagedModel(Model):
         results = self._run(self._host_arrays(feeds), watcher)
         return {name: array_of(result) for name, result in results.items()}
 
+    def record(self, feeds: Mapping[str, Any]) -> tuple[dict[str, Array], Recorder]:
+        """Run once; return the outputs, and what each compiled stage was given. Raises as :meth:`run`."""
+        recorder = Recorder()
+        results = self._run(self._host_arrays(feeds), recorder)
+        return {name: array_of(result) for name, result in results.items()}, recorder
+
     def explain(self) -> Explanation:
         """Return what was decided about every node of every stage: as run last, the layers of the host as they are."""
         with self._lock:
             return explanation(self._runner)
 
-    def _run(self, arrays: Mapping[str, Array | Tensor], watch: Clock | Watcher | None) -> dict[str, Any]:
+    def _run(self, arrays: Mapping[str, Array | Tensor], watch: Clock | Recorder | Watcher | None) -> dict[str, Any]:
         if self._dry:
             raise InputError(f"the model was compiled for {self.device.name!r}, which runs nothing: it is a dry run")
         shapes = {name: a.shape for name, a in arrays.items()}

@@ -44,7 +44,14 @@ class Clock:
     commands: list[NodeTime] = field(default_factory=list)
 
 
-Observer = Clock | Watcher
+@dataclass(eq=False)
+class Recorder:
+    """The models that a run has used, with what each was given, in order."""
+
+    calls: list[tuple[Model, Mapping[str, Any]]] = field(default_factory=list)
+
+
+Observer = Clock | Recorder | Watcher
 """Who is told of the nodes of a run."""
 
 
@@ -148,6 +155,8 @@ class PieceRunner:
         if isinstance(watch, Clock):
             start = time.perf_counter() - watch.begin
             watch.commands += [replace(c, start=c.start + start) for c in model.profile(feeds).commands]
+        elif isinstance(watch, Recorder):
+            watch.calls.append((model, {name: array_of(a) for name, a in feeds.items()}))
         elif watch is not None:
             return model.watch(feeds, watch)
         return model.run(feeds, tensors=self._tensors)

