@@ -177,8 +177,9 @@ def _read(state: Json, folder: Path) -> Program:
         except (OSError, ValueError) as error:
             raise ModelError(f"a constant of the dump is missing or damaged: {error}") from error
 
-    buffers = [Buffer(*row[:5], {}, row[5]) for row in state["buffers"]]
-    for buffer, row in zip(buffers, state["buffers"], strict=True):
+    rows = state["buffers"]
+    buffers = [Buffer(name, size, at, begin, end, {}, where) for name, size, at, begin, end, where, _ in rows]
+    for buffer, row in zip(buffers, rows, strict=True):
         buffer.conflicts = {buffers[i]: None for i in row[6]}
     values = []
     for name, layout, digest, buffer, offset in state["values"]:
