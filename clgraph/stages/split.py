@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from clgraph.graph.interpret import ControlFlow
 from clgraph.graph.primitive import DataDependent
-from clgraph.graph.topology import Layer, Signature, Topology
+from clgraph.graph.topology import VALUE_ELEMENTS, Layer, Signature, Topology
 
 FIRST = -1
 """Of what is there before anything has run."""
@@ -154,4 +154,8 @@ class _Numbers:
 
 def _is_small(signature: Signature) -> bool:
     """Whether an input can hold no more than a few numbers by its declaration."""
-    return signature.shape is not None and len(signature.shape) <= 1
+    if signature.shape is None or len(signature.shape) > 1:
+        return False
+    if signature.is_fixed:
+        return all(isinstance(d, int) and d <= VALUE_ELEMENTS for d in signature.shape)
+    return signature.dtype is not None and not signature.dtype.floating

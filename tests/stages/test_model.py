@@ -2,6 +2,7 @@
 
 import gc
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import clgraph
 from clgraph.compare import compare
+from clgraph.compiler import Compiler
 from clgraph.errors import InputError, UnsupportedError
 from clgraph.graph.topology import Topology
 from clgraph.ops.activation import Activation
@@ -17,6 +19,7 @@ from clgraph.ops.matmul import MatMul
 from clgraph.ops.non_zero import NonZero
 from clgraph.ops.transpose import Transpose
 from clgraph.settings import settings
+from clgraph.stages.model import StagedModel
 from tests.stages.test_control_flow import BY_DATA, conditional
 from tests.support.graphs import agrees
 from tests.support.models import image
@@ -186,3 +189,16 @@ def test_compare_walks_the_compiled_stages(device, rng):
         expected={"y": want(np.zeros((4, 5))), "r": np.ones((4, 5), np.float32), "same": np.ones((4, 5), np.float32)},
     )
     assert not torn.agrees
+
+
+def test_values_stay_on_a_device_with_memory_of_its_own(device, rng):
+    """PoCL stands in for it: the stages only see that results come as tensors."""
+    compiler = Compiler(settings().with_(device=device))
+    info = replace(compiler.context.default, features=compiler.context.default.features - {"host_memory"})
+    model = StagedModel(places(), info, compiler.specialise)
+    assert all(piece._tensors for piece in model._runner.pieces)
+    x = rng.standard_normal((4, 5)).astype(np.float32)
+    results = model.run({"x": clgraph.Tensor(x, device)}, tensors=True)
+    assert all(isinstance(a, clgraph.Tensor) for a in results.values())
+    np.testing.assert_array_equal(results["y"].numpy(), want(x))
+    np.testing.assert_array_equal(model.run({"x": x})["r"], np.maximum(x, 0))

@@ -42,6 +42,18 @@ def test_what_small_inputs_decide_needs_no_stages():
     assert not needs_stages(sized_by(small=True))
 
 
+@pytest.mark.parametrize(
+    ("shape", "dtype", "staged"),
+    [((4,), np.float32, False), (("n",), np.int64, False), (("n",), np.float32, True), ((300,), np.int64, True)],
+)
+def test_an_input_that_may_be_long_is_no_part_of_a_key(shape, dtype, staged):
+    t = Topology()
+    x, sizes = t.input("x", (2, 6)), t.input("sizes", shape, dtype)
+    wanted = t.add("wanted", Reorder(DType.I64), t.add("largest", Reduce("max", (0,)), sizes))
+    t.output("y", t.add("y", Reshape(reads=("shape",)), x, wanted))
+    assert needs_stages(t) == staged
+
+
 def test_a_reshape_by_computed_values_comes_when_they_are_there():
     t = sized_by(small=False)
     assert needs_stages(t)
