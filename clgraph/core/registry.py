@@ -87,6 +87,10 @@ class Registry(Generic[K, V]):
         """Return the entries in order of their keys."""
         return [self._entries[key] for key in self]
 
+    def present(self) -> dict[K, V]:
+        """Return the table as it is, in order of its keys: for one that clgraph's own modules register nothing in."""
+        return {key: self._entries[key] for key in sorted(self._entries, key=str)}
+
     def snapshot(self) -> dict[K, V]:
         """Return a copy of the table, for :meth:`restore`."""
         return dict(self._complete())

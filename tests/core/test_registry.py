@@ -40,6 +40,13 @@ def test_entries_come_in_order_of_their_keys(table) -> None:
     assert [t.__name__ for t in table.values()] == ["a", "b", "c"]
 
 
+def test_what_is_there_can_be_had_without_filling_the_table(table, monkeypatch) -> None:
+    monkeypatch.setattr(Registry, "_fill", [lambda: pytest.fail("it was filled")])
+    for key in "cab":
+        table.register(key, type(key, (), {}))
+    assert list(table.present()) == ["a", "b", "c"]
+
+
 def test_a_snapshot_restores(table) -> None:
     table.register("a", int)
     saved = table.snapshot()
