@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from clgraph.core.layout import Layout
 from clgraph.graph.attributes import positive_axes, positive_axis
@@ -25,10 +26,17 @@ SHORTEST = 32
 GROUPS = ((1024, 64), (1 << 31, 256))
 """Longest row, and work-items for it."""
 _ROWS = Serves(dtypes=FLOATS, kinds=frozenset({"gpu"}), fuses=FUSABLE)
+_SUBGROUPS = replace(_ROWS, features=frozenset({"intel_subgroups"}))
 
 
 class _Rows(General[P]):
-    """What the three have in common: rows of neighbouring elements, each read once from memory where it fits."""
+    """What they have in common: rows of neighbouring elements, each read once from memory where it fits.
+
+    Attributes:
+        subgroups: Whether sums and maxima are those of sub-groups first.
+    """
+
+    subgroups: ClassVar[bool] = False
 
     @classmethod
     def rows(cls, q: Query[P]) -> Space:
@@ -47,17 +55,20 @@ class _Rows(General[P]):
 
     @classmethod
     def cost(cls, q: Query[P]) -> float:
-        return roofline(q, 0.1, 0.7)
+        return roofline(q, 0.1, 0.7) * (0.95 if cls.subgroups else 1)
 
 
 def _group(count: int) -> int:
     return next(group for longest, group in GROUPS if count <= longest)
 
 
-def _launch(q: Query[P], kernel: str, s: Space, arguments: Sequence[Argument], posts: Sequence[View]) -> Plan:
+def _launch(
+    cls: type[_Rows[P]], q: Query[P], kernel: str, s: Space, arguments: Sequence[Argument], posts: Sequence[View]
+) -> Plan:
     """Return the launch of a group for each row of *s*; *posts* are the views of operands of fused operations."""
     group = _group(s.counts[1])
     jit = float_jit(q.outputs[0].dtype, len(s.dims)).define(GROUP=group)
+    jit = jit.define(SUBGROUPS=1) if cls.subgroups else jit
     listed = (*arguments, *post_arguments(q, posts, len(s.dims)))
     rows = prod(s.dims[:-1])
     return Plan((Launch(f"{kernel}.cl", kernel.rsplit("/", 1)[1], jit, (rows * group,), (group,), listed),))
@@ -78,7 +89,7 @@ class SoftmaxGpuRows(_Rows[Softmax]):
     def plan(cls, q: Query[Softmax]) -> Plan:
         s = cls.rows(q)
         numbers = table(s.dims, *s.views[:2], int(q.primitive.log))
-        return _launch(q, "softmax/softmax_gpu_rows", s, ("in0", "out0", numbers), s.views[2:])
+        return _launch(cls, q, "softmax/softmax_gpu_rows", s, ("in0", "out0", numbers), s.views[2:])
 
 
 @implements(LayerNormalization, name="layer_normalization.gpu_rows", serves=_ROWS)
@@ -98,7 +109,7 @@ class LayerNormalizationGpuRows(_Rows[LayerNormalization]):
         s, biased = cls.rows(q), q.arity > 2
         numbers = table(s.dims, *s.views[:4], int(biased))
         arguments = ("in0", "in1", "in2" if biased else "null", "out0", numbers, q.primitive.epsilon)
-        return _launch(q, "layer_normalization/layer_normalization_gpu_rows", s, arguments, s.views[4:])
+        return _launch(cls, q, "layer_normalization/layer_normalization_gpu_rows", s, arguments, s.views[4:])
 
 
 @implements(Reduce, name="reduce.gpu_rows", serves=_ROWS)
@@ -113,4 +124,25 @@ class ReduceGpuRows(_Rows[Reduce]):
     def plan(cls, q: Query[Reduce]) -> Plan:
         s = cls.rows(q)
         numbers = table(s.dims, *s.views[:2], CODES[q.primitive.function])
-        return _launch(q, "reduce/reduce_gpu_rows", s, ("in0", "out0", numbers), s.views[2:])
+        return _launch(cls, q, "reduce/reduce_gpu_rows", s, ("in0", "out0", numbers), s.views[2:])
+
+
+@implements(Softmax, name="softmax.gpu_subgroups", serves=_SUBGROUPS)
+class SoftmaxGpuSubgroups(SoftmaxGpuRows):
+    """A group of 64 or 256 work-items a row, summed by sub-groups; on devices with cl_intel_subgroups."""
+
+    subgroups = True
+
+
+@implements(LayerNormalization, name="layer_normalization.gpu_subgroups", serves=_SUBGROUPS)
+class LayerNormalizationGpuSubgroups(LayerNormalizationGpuRows):
+    """A group of 64 or 256 work-items a row, summed by sub-groups; on devices with cl_intel_subgroups."""
+
+    subgroups = True
+
+
+@implements(Reduce, name="reduce.gpu_subgroups", serves=_SUBGROUPS)
+class ReduceGpuSubgroups(ReduceGpuRows):
+    """A group of 64 or 256 work-items a row, summed by sub-groups; on devices with cl_intel_subgroups."""
+
+    subgroups = True

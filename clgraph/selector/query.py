@@ -26,9 +26,9 @@ class DeviceInfo:
         kind: ``cpu``, ``gpu``, ``host``, or what a target calls devices of its own.
         simd: Floats in the native vector of a CPU device (16 for AVX-512, 8 for AVX2), 1 on a GPU.
         workers: Work-groups that run at once on a CPU device, the ``threads`` of the user.
-        features: What implementations may ask for: ``fp16``, ``fp64``, ``subgroups``, ``acq_rel`` (acquire/release
-            atomics at device scope), ``host_memory`` (kernels work on the host's own arrays), ``yield``
-            (kernels are threads that may make system calls), ``nvidia_ptx``.
+        features: What implementations may ask for: ``fp16``, ``fp64``, ``subgroups``, ``intel_subgroups``,
+            ``acq_rel`` (acquire/release atomics at device scope), ``host_memory`` (kernels work on the host's own
+            arrays), ``yield`` (kernels are threads that may make system calls), ``nvidia_ptx``.
         cores: Workers that run at once, where the user asked for more of them; 0 for as many as workers.
         flops, bytes_per_second, launch_seconds: The peaks of the whole device, for rooflines and general kernels.
         tuning: What ``clgraph tune`` measured on the device.

@@ -9,6 +9,7 @@ from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.layer_normalization import LayerNormalization
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.softmax import Softmax
+from clgraph.selector.choose import choose
 from clgraph.selector.implementation import IMPLEMENTATIONS
 from clgraph.selector.query import Query
 from tests.ops.test_reduce import BOUNDS
@@ -89,15 +90,29 @@ def test_fused_operations_are_applied_to_each_row(dtype, gpu_engine):
 
 
 @pytest.mark.opencl
+@pytest.mark.parametrize("name", ["reduce.gpu_rows", "reduce.gpu_subgroups"])
 @pytest.mark.parametrize("function", ["max", "min"])
-def test_extrema_that_meet_nan_are_nan(function, gpu_engine):
+def test_extrema_that_meet_nan_are_nan(function, name, gpu_engine):
+    if missing := IMPLEMENTATIONS[name].serves.features - gpu_engine.info.features:
+        pytest.skip(f"the device has no {', '.join(missing)}")
     with_nan = lambda rng, shape: np.where(rng.random(shape) < 0.01, np.nan, rng.standard_normal(shape))  # noqa: E731
     reduced = Reduce(function, (1,))
     drawn = with_nan(np.random.default_rng(0), (9, 70)).astype(np.float32)
     wanted = reduced.reference(drawn)[0]
     x, y = Layout(DType.F32, (9, 70)), Layout(DType.F32, (9, 1))
     q = Query(reduced, (x,), (y,), gpu_engine.info, 1)
-    (found,) = run_raw(gpu_engine, IMPLEMENTATIONS["reduce.gpu_rows"], q, [drawn])
+    (found,) = run_raw(gpu_engine, IMPLEMENTATIONS[name], q, [drawn])
     np.testing.assert_array_equal(found.reshape(9, 1), wanted)
     assert np.isnan(found).any()
     assert not np.isnan(found).all()
+
+
+@pytest.mark.opencl
+def test_sub_groups_are_used_only_where_the_device_has_them(gpu_engine):
+    there = "intel_subgroups" in gpu_engine.info.features
+    x = Layout(DType.F32, (4, 100))
+    for name, primitive in (("softmax", Softmax((1,))), ("reduce", Reduce("sum", (1,)))):
+        q = Query(primitive, (x,), primitive.infer([x]), gpu_engine.info, 1)
+        reason = IMPLEMENTATIONS[f"{name}.gpu_subgroups"].refusal(q)
+        assert reason is None if there else "needs intel_subgroups" in str(reason)
+        assert choose(q).name == (f"{name}.gpu_subgroups" if there else f"{name}.gpu_rows")
