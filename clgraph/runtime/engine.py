@@ -20,6 +20,9 @@ from clgraph.runtime.stream import Stream
 
 _log = logging.getLogger(__name__)
 
+_CODE = threading.Lock()
+"""Held while pyopencl makes a kernel."""
+
 Scalar = np.int32 | np.int64 | np.float32
 KernelArgument = Memory | Scalar
 
@@ -180,8 +183,10 @@ class Engine:
         self.build(text, what or entry, library=library)
         program = self._programs[text, library]
         try:
-            kernel = self._cl.Kernel(program, entry)
-            kernel.set_args(*(a.handle if isinstance(a, Memory) else a for a in args))
+            # pyopencl writes Python code for each kernel, and two threads at once give it the same name.
+            with _CODE:
+                kernel = self._cl.Kernel(program, entry)
+                kernel.set_args(*(a.handle if isinstance(a, Memory) else a for a in args))
         except (self._cl.Error, TypeError) as error:
             raise KernelBuildError(
                 f"kernel {what or entry}: {entry} does not take {len(args)} arguments: {error}"
