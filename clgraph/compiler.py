@@ -87,7 +87,7 @@ class Compiler:
         runs = options.device != "null"
         self.engines = open_engines(options) if runs else {}
         self.context = Context(
-            devices=device_infos(self.engines, options) or {"null": DeviceInfo()},
+            devices=device_infos(self.engines, options) or {"null": _imagined(options)},
             **(placement_of(options) if runs else {}),
             out_of_order=options.out_of_order,
             precision=options.precision,
@@ -212,3 +212,8 @@ def _narrow(topology: Topology, outputs: Sequence[str]) -> Topology:
     if unknown := [name for name in outputs if name not in made and name not in known]:
         raise OptionError(f"the model makes nothing called {unknown[0]!r}; its outputs are {', '.join(made)}")
     return replace(topology, outputs=[(name, made.get(name, name)) for name in outputs])
+
+
+def _imagined(options: Settings) -> DeviceInfo:
+    """Return the device of a dry run: of the class that *options* ask for."""
+    return DeviceInfo(kind="gpu", simd=1) if options.device_class == "gpu" else DeviceInfo()

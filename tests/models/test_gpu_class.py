@@ -53,3 +53,10 @@ def test_one_process_runs_a_device_as_both_classes(device: str) -> None:
     for _ in range(2):
         for config in ({}, GPU):
             assert worst_error(clgraph.compile(model, device, config=config).run(feeds), wanted) <= BOUND
+
+
+def test_a_dry_run_may_be_for_a_gpu() -> None:
+    compiled = clgraph.compile(light_model("resnet50"), "null", config={"device_class": "gpu"})
+    chosen = [choice_of(node).name for node in compiled.program]
+    assert chosen.count("convolution.gpu_vectors") == 52
+    assert "reorder.ref" not in chosen
