@@ -209,3 +209,19 @@ def test_dumps_hold_the_stages_and_the_bodies(device, rng, tmp_path, monkeypatch
     assert "t = eltwise(function=add)(r, one)" in text
     assert (tmp_path / "stage_0" / "00_init.txt").exists()
     assert (tmp_path / "stage_1_choose_then_stage_0" / "2x3" / "00_init.txt").exists()
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("condition", ["shape", "data"])
+def test_a_body_may_hand_on_what_it_reads_and_constants(condition, device, rng):
+    outputs = [("a", FLOAT, None), ("b", FLOAT, None)]
+    then = graph([node("Identity", ["r"], ["a"])], [], outputs, b=np.float32([3, 4]))
+    other = graph([node("Neg", ["r"], ["a"]), node("Identity", ["a"], ["b"])], [], outputs)
+    decide, zero = (BY_SHAPE, np.int64(0)) if condition == "shape" else (BY_DATA, np.float32(0))
+    branch = node("If", ["c"], ["y", "z"], then_branch=then, else_branch=other)
+    nodes = [node("Relu", ["x"], ["r"]), *decide, branch]
+    made = [("y", FLOAT, None), ("z", FLOAT, None)]
+    source = model(graph(nodes, [("x", FLOAT, [2, 3])], made, zero=zero))
+    compiled = clgraph.compile(source, device=device)
+    for sign in (1, -1):
+        agrees(compiled, source, {"x": sign * np.abs(rng.standard_normal((2, 3))).astype(np.float32)})
