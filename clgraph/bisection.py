@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from clgraph.compare import TOLERANCE, Comparison, compare, relative_error
+from clgraph.compare import Comparison, compare, relative_error, tolerance_of
 from clgraph.compiler import Compiler
 from clgraph.errors import ClgraphError, UnsupportedError
 from clgraph.graph.primitive import Array
@@ -63,7 +63,7 @@ def bisect(
     feeds: Mapping[str, Array],
     options: Settings,
     *,
-    tolerance: float = TOLERANCE,
+    tolerance: float | None = None,
     expected: Mapping[str, Array] | None = None,
     against: str = "the references",
     say: Callable[[str], None] = lambda line: None,
@@ -79,6 +79,7 @@ def bisect(
     Raises:
         ClgraphError: As :func:`clgraph.compare.compare`.
     """
+    tolerance = tolerance_of(options) if tolerance is None else tolerance
     search = _Search(topology, feeds, options, tolerance, expected, say)
     comparison = compare(topology, feeds, options, tolerance=tolerance, expected=expected, against=against)
     search.note("as it is", comparison.verdict())

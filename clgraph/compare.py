@@ -20,6 +20,8 @@ from clgraph.stages.split import needs_stages
 
 TOLERANCE = 1e-3
 """Worst error of an output, relative to its largest value, that rounding may explain."""
+HALF_TOLERANCE = 1e-2
+"""The same where float16 is stored: each value is rounded by up to 5e-4 of itself."""
 _SINGLE = 0.1
 """The part of the tolerance that one node may use."""
 
@@ -126,12 +128,17 @@ class Comparison:
         return "; ".join(found) or f"device and {self.against} agree within {self.tolerance:g} of each output's scale"
 
 
+def tolerance_of(options: Settings) -> float:
+    """Return the error that rounding may explain in programs compiled with *options*."""
+    return TOLERANCE if options.precision == "f32" else HALF_TOLERANCE
+
+
 def compare(
     topology: Topology,
     feeds: Mapping[str, Array],
     options: Settings,
     *,
-    tolerance: float = TOLERANCE,
+    tolerance: float | None = None,
     expected: Mapping[str, Array] | None = None,
     against: str = "the references",
 ) -> Comparison:
@@ -139,12 +146,14 @@ def compare(
 
     Args:
         feeds: One array an input.
+        tolerance: Error that counts as none, as a share of a result's largest value; by the precision when not given.
         expected: The outputs by name as another runtime, *against*, has them; those of the references by default.
 
     Raises:
         OptionError: The device is ``null``, which runs nothing.
         ClgraphError: The model cannot be compiled, or the device fails.
     """
+    tolerance = tolerance_of(options) if tolerance is None else tolerance
     if needs_stages(topology):
         return _compare_stages(topology, feeds, options, tolerance, expected, against)
     shapes = {name: array.shape for name, array in feeds.items()}

@@ -132,3 +132,10 @@ def test_errors_are_relative_to_the_scale_and_see_what_is_no_number() -> None:
     assert relative_error(np.float32([0]), np.float32([0])) == 0
     assert relative_error(np.int64([1]), np.int64([2])) == np.inf
     assert relative_error(np.float32([1]), np.float32([[1]])) == np.inf
+
+
+def test_a_model_in_half_precision_differs_by_its_rounding_only(device) -> None:
+    options = options_of(device, config={"precision": "f16"})
+    found = compare(net(), FEEDS, options)
+    assert found.agrees, found.verdict()
+    assert not compare(net(), FEEDS, options, tolerance=1e-3).agrees

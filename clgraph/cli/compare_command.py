@@ -10,7 +10,7 @@ from clgraph.cli.feeds import FeedOptions, feed_options, read_feeds
 from clgraph.cli.options import ModelOptions, model_options
 from clgraph.cli.output import say, table, working
 from clgraph.cli.peers import OnnxRuntime
-from clgraph.compare import TOLERANCE, Comparison, NodeError, compare
+from clgraph.compare import HALF_TOLERANCE, TOLERANCE, Comparison, NodeError, compare
 
 
 @click.command(name="compare")
@@ -18,7 +18,11 @@ from clgraph.compare import TOLERANCE, Comparison, NodeError, compare
 @feed_options
 @click.option("--random-inputs", is_flag=True, help="Random arrays for the other inputs; this is the default.")
 @click.option("--seed", default=0, show_default=True, help="Of the random inputs.")
-@click.option("--tolerance", default=TOLERANCE, show_default=True, help="Of an output, relative to its largest value.")
+@click.option(
+    "--tolerance",
+    type=float,
+    help=f"Of an output, relative to its largest value: {TOLERANCE:g}, {HALF_TOLERANCE:g} in half precision.",
+)
 @click.option("--top", default=10, show_default=True, metavar="N", help="Show the N worst nodes; 0 for all in order.")
 @click.option("--bisect", "find", is_flag=True, help="Find the pass or the kernel that makes a difference.")
 @click.option("--against", type=click.Choice(["references", "onnxruntime"]), default="references", show_default=True)
@@ -29,7 +33,7 @@ def command(
     given: FeedOptions,
     random_inputs: bool,
     seed: int,
-    tolerance: float,
+    tolerance: float | None,
     top: int,
     find: bool,
     against: str,
