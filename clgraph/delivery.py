@@ -14,8 +14,8 @@ from clgraph.runtime.memory import Memory
 from clgraph.tensor import Tensor, host_array, new_tensor
 
 if TYPE_CHECKING:
+    from clgraph.network.boundary import Held
     from clgraph.network.network import Network
-    from clgraph.network.transfers import Held
 
 Outputs = Mapping[str, "Array | Tensor | None"] | Sequence[str] | None
 """The results wanted: all, some by name, or some by name with the array or tensor that is to hold each."""

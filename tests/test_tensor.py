@@ -119,7 +119,7 @@ class TestModels:
     def how(self, model: clgraph.Model) -> dict[str, str]:
         network = model._current().network
         assert network is not None
-        return network.transfers
+        return network.copies
 
     def test_a_tensor_is_as_good_a_feed_as_an_array(self, model: clgraph.Model, device: str) -> None:
         x = image(SHAPE)
@@ -230,7 +230,7 @@ class TestModels:
         np.testing.assert_array_equal(model.run({"x": x})["p0"], both["p0"])
 
     def test_profile_says_what_was_copied(self, model: clgraph.Model) -> None:
-        assert model.profile({"x": image(SHAPE)}).transfers.keys() == {"x", "y"}
+        assert model.profile({"x": image(SHAPE)}).copies.keys() == {"x", "y"}
 
     def test_a_closed_model_is_one_error_and_what_it_returned_lives_on(self, device: str) -> None:
         with clgraph.compile(small_model(size=SIZE), device=device) as model:
@@ -274,10 +274,10 @@ class TestDevicesThatCopy:
         result = new_tensor(copying, MADE, np.dtype(np.float32))
         assert network.holds(feed.held)
         assert network.run({"x": feed.held}, {"y": result.held})["y"] is result.held
-        assert network.transfers == {"x": "copied on the device", "y": "copied on the device"}
+        assert network.copies == {"x": "copied on the device", "y": "copied on the device"}
         np.testing.assert_array_equal(result.numpy(), want)
         np.testing.assert_array_equal(network.run({"x": x})["y"], want)
-        assert network.transfers == {"x": "copied to the device", "y": "copied from the device"}
+        assert network.copies == {"x": "copied to the device", "y": "copied from the device"}
         odd = np.empty(MADE[::-1], np.float32).T
         np.testing.assert_array_equal(network.run({"x": x}, {"y": odd})["y"], want)
 

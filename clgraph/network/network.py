@@ -15,12 +15,12 @@ from clgraph.errors import DeviceError, DeviceMemoryError, InputError, ProgramEr
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program, Stage
 from clgraph.graph.subgraph import subgraphs
+from clgraph.network.boundary import Feed, Held, Result, loan_of
 from clgraph.network.host import Host
 from clgraph.network.parts import feeds_of_parts, in_turn
 from clgraph.network.places import Places
 from clgraph.network.steps import Command, Segment, commands, join, ordered_steps
 from clgraph.network.tiles import TileExecutor
-from clgraph.network.transfers import Feed, Held, Result, loan_of
 from clgraph.network.workspace import Workspace
 from clgraph.runtime import executor as executors
 from clgraph.runtime.engine import Engine
@@ -107,7 +107,7 @@ class Network:
             for name, v in program.outputs
         ]
         self._files = files_of(v.constant for v in program.constants if v.constant is not None)
-        self._transfers: list[Feed | Result] = [*self._feeds, *self._results]
+        self._boundary: list[Feed | Result] = [*self._feeds, *self._results]
 
     def _create(self, library: Callable[[str, int], Library]) -> list[Command]:
         """Make and bind what runs the nodes; ``profile`` says how often that was done."""
@@ -145,9 +145,9 @@ class Network:
         return results
 
     @property
-    def transfers(self) -> dict[str, str]:
+    def copies(self) -> dict[str, str]:
         """What became of every input and result in the latest run, by name: used where it lies, or copied and how."""
-        return {t.name: t.how for t in self._transfers}
+        return {t.name: t.how for t in self._boundary}
 
     def clone(self, workspace: Workspace | None = None) -> Network:
         """Return a network of the same program with memory and a queue of its own, and the same constants.
@@ -186,7 +186,7 @@ class Network:
         clock.start()
         self._run(feeds, clock.steps)
         total = time.perf_counter() - clock.begin
-        return Profile(tuple(clock.times()), total, self.transfers, self._subgraphs())
+        return Profile(tuple(clock.times()), total, self.copies, self._subgraphs())
 
     def _subgraphs(self) -> tuple[SubgraphUse, ...]:
         from clgraph.network.profile import SubgraphUse
@@ -255,8 +255,8 @@ class Network:
                     self._finish()
                     self._check()
             self._host.forget()
-            for transfer in self._transfers:
-                transfer.release()
+            for end in self._boundary:
+                end.release()
 
     def _joins(self, placement: str, tiles: TileExecutor) -> bool:
         """Whether consecutive tile steps are run as one launch; notes why not."""

@@ -11,8 +11,8 @@ from clgraph.core.layout import Shape
 from clgraph.errors import InputError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program, Value
+from clgraph.network.boundary import Held
 from clgraph.network.tensors import empty
-from clgraph.network.transfers import Held
 
 RunPart = Callable[[Mapping[str, Held], Mapping[str, Held | None]], Mapping[str, Any]]
 """Runs one part: feeds by name, then the arrays that are to hold the results by name."""

@@ -99,12 +99,12 @@ class Profile:
     launch are timed from inside it.
 
     Attributes:
-        transfers: What became of each input and result, by name: used where it lies, or copied and how.
+        copies: What became of each input and result, by name: used where it lies, or copied and how.
     """
 
     commands: tuple[NodeTime, ...]
     total: float
-    transfers: Mapping[str, str] = field(default_factory=dict)
+    copies: Mapping[str, str] = field(default_factory=dict)
     subgraphs: tuple[SubgraphUse, ...] = ()
 
     @property
@@ -146,7 +146,7 @@ class Profile:
         rows = sorted(self.commands, key=lambda c: -c.seconds)
         lines = [f"{c.seconds * 1e6:10.1f} us  {c.what:28} {c.node}" for c in rows]
         lines.append(f"{self.seconds * 1e6:10.1f} us  in all")
-        return "\n".join([*lines, *(f"{name}: {how}" for name, how in self.transfers.items())])
+        return "\n".join([*lines, *(f"{name}: {how}" for name, how in self.copies.items())])
 
 
 @dataclass(frozen=True, slots=True)
