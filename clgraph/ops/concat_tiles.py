@@ -7,7 +7,20 @@ from clgraph.ops.concat import Concat
 from clgraph.ops.convolution_tiles import TILE, operand_proposals
 from clgraph.ops.copy_tiles import PIECE
 from clgraph.ops.tile_cost import split, step_seconds, ticket_seconds
-from clgraph.ops.tile_geometry import LANES, Planes, blocked_posts, blocked_refusal, planes, post_refusal
+from clgraph.ops.tile_geometry import (
+    LANES,
+    InPlanes,
+    OutPlanes,
+    Planes,
+    Surface,
+    blocked_posts,
+    blocked_refusal,
+    in_planes,
+    out_planes,
+    planes,
+    post_refusal,
+    surface,
+)
 from clgraph.selector.descriptor import Descriptor, Int, Pointer, PostStep, Ref, descriptor
 from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.plan import Plan, Tile
@@ -15,24 +28,12 @@ from clgraph.selector.query import DeviceInfo, Query
 
 
 @descriptor("concat_fsv16")
-class ConcatFsv16Desc(Descriptor):
+class ConcatFsv16Desc(InPlanes, OutPlanes, Surface, Descriptor):
     """Fields as in ``concat_fsv16.cl``."""
 
     inp: Pointer
     out: Pointer
-    in_n: Int
-    in_c: Int
-    in_y: Int
     in_blocks: Int
-    out_n: Int
-    out_c: Int
-    out_y: Int
-    height: Int
-    width: Int
-    top: Int
-    bottom: Int
-    left: Int
-    right: Int
     shift: Int
     first: Int
     blocks: Int
@@ -92,24 +93,14 @@ def _part(device: DeviceInfo, slot: int, x: Planes, y: Planes, start: int, post:
     blocks = -(-end // LANES) - first
     one = min(width, PIECE) * device.costs.unit("copy.vector") * (2 + len(post))
     strips = split(height * row_pieces, one, ticket_seconds(one * row_pieces * height * y.batch * blocks, device), 1)
-    top, bottom, left, right = y.halo
     out = y.at("out0")
     desc = ConcatFsv16Desc(
         inp=x.at(f"in{slot}"),
         out=Ref(out.role, out.offset + 4 * first * y.c),
-        in_n=x.n,
-        in_c=x.c,
-        in_y=x.y,
+        **in_planes(x),
         in_blocks=x.blocks,
-        out_n=y.n,
-        out_c=y.c,
-        out_y=y.y,
-        height=height,
-        width=width,
-        top=top,
-        bottom=bottom,
-        left=left,
-        right=right,
+        **out_planes(y),
+        **surface(height, width, y.halo),
         shift=start % LANES,
         first=first,
         blocks=blocks,

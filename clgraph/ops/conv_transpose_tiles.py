@@ -13,11 +13,19 @@ from clgraph.ops.convolution_tiles import TILE, square, wanted_formats, weights_
 from clgraph.ops.tile_cost import Split, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.ops.tile_geometry import (
     LANES,
+    InPlanes,
+    OutPlanes,
+    Surface,
+    Window,
     blocked_posts,
     blocked_refusal,
     halo_refusal,
+    in_planes,
+    out_planes,
     planes,
     post_refusal,
+    surface,
+    window,
 )
 from clgraph.selector.descriptor import NULL, Descriptor, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Formats, Implementation, implements
@@ -26,7 +34,7 @@ from clgraph.selector.query import Query
 
 
 @descriptor("conv_transpose_fsv16", micros=("micro_conv",))
-class ConvTransposeFsv16Desc(Descriptor):
+class ConvTransposeFsv16Desc(InPlanes, OutPlanes, Surface, Window, Descriptor):
     """Fields as in ``conv_transpose_fsv16.cl``."""
 
     inp: Pointer
@@ -36,25 +44,7 @@ class ConvTransposeFsv16Desc(Descriptor):
     widths: Long
     ids_0: Long
     ids_1: Long
-    in_n: Int
-    in_c: Int
-    in_y: Int
-    out_n: Int
-    out_c: Int
-    out_y: Int
-    height: Int
-    width: Int
-    top: Int
-    bottom: Int
-    left: Int
-    right: Int
     channels: Int
-    kernel_y: Int
-    kernel_x: Int
-    stride_y: Int
-    stride_x: Int
-    dilation_y: Int
-    dilation_x: Int
     pad_y: Int
     pad_x: Int
     nb: Int
@@ -152,7 +142,6 @@ class ConvTransposeFsv16(Implementation[ConvTranspose]):
         pads = [b for b, _ in p.pads]
         pad_y, pad_x = pads if len(pads) == 2 else (0, pads[0])
         phase = -(-y.width // stride[1])
-        top, bottom, left, right = y.halo
         desc = ConvTransposeFsv16Desc(
             inp=x.at("in0"),
             weights=Ref("in1"),
@@ -161,25 +150,11 @@ class ConvTransposeFsv16(Implementation[ConvTranspose]):
             widths=table.widths,
             ids_0=table.low,
             ids_1=table.high,
-            in_n=x.n,
-            in_c=x.c,
-            in_y=x.y,
-            out_n=y.n,
-            out_c=y.c,
-            out_y=y.y,
-            height=y.height,
-            width=y.width,
-            top=top,
-            bottom=bottom,
-            left=left,
-            right=right,
+            **in_planes(x),
+            **out_planes(y),
+            **surface(y.height, y.width, y.halo),
             channels=w[0],
-            kernel_y=kernel[0],
-            kernel_x=kernel[1],
-            stride_y=stride[0],
-            stride_x=stride[1],
-            dilation_y=dilation[0],
-            dilation_x=dilation[1],
+            **window(kernel, stride, dilation),
             pad_y=pad_y,
             pad_x=pad_x,
             nb=block.nb,

@@ -12,12 +12,17 @@ from clgraph.ops.convolution_tiles import TILE, square, wanted_formats, weights_
 from clgraph.ops.tile_cost import Split, split, step_seconds, ticket_seconds
 from clgraph.ops.tile_geometry import (
     LANES,
+    InPlanes,
+    OutPlanes,
+    Surface,
     blocked_posts,
     blocked_refusal,
     halo_refusal,
     in_registers,
+    out_planes,
     planes,
     post_refusal,
+    surface,
 )
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Formats, Implementation, implements
@@ -50,28 +55,16 @@ def _micro(q: Query[Convolution]) -> Micro:
 
 
 @descriptor("depthwise_fsv16", micros=("micro_depthwise",))
-class DepthwiseFsv16Desc(Descriptor):
+class DepthwiseFsv16Desc(InPlanes, OutPlanes, Surface, Descriptor):
     """Fields as in ``depthwise_fsv16.cl``."""
 
     inp: Pointer
     weights: Pointer
     bias: Pointer
     out: Pointer
-    in_n: Int
-    in_c: Int
-    in_y: Int
     in_x: Int
     step_y: Int
     step_x: Int
-    out_n: Int
-    out_c: Int
-    out_y: Int
-    height: Int
-    width: Int
-    top: Int
-    bottom: Int
-    left: Int
-    right: Int
     kernel_y: Int
     kernel_x: Int
     id: Int
@@ -142,7 +135,6 @@ class DepthwiseFsv16(Implementation[Convolution]):
         registers = in_registers(q)
         taken = 0 if registers.residual is not None else registers.taken
         bounds = (registers.low, registers.high) if taken else (float("-inf"), float("inf"))
-        top, bottom, left, right = y.halo
         desc = DepthwiseFsv16Desc(
             inp=x.at("in0", -pad_top, -pad_left),
             weights=Ref("in1"),
@@ -154,15 +146,8 @@ class DepthwiseFsv16(Implementation[Convolution]):
             in_x=dilation[1] * LANES,
             step_y=stride[0] * x.y,
             step_x=stride[1] * LANES,
-            out_n=y.n,
-            out_c=y.c,
-            out_y=y.y,
-            height=y.height,
-            width=y.width,
-            top=top,
-            bottom=bottom,
-            left=left,
-            right=right,
+            **out_planes(y),
+            **surface(y.height, y.width, y.halo),
             kernel_y=kernel[0],
             kernel_x=kernel[1],
             id=MICROS.id(q.device.simd, _micro(q)),

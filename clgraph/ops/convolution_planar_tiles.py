@@ -12,11 +12,17 @@ from clgraph.ops.convolution_tiles import TILE, operand_proposals, square, weigh
 from clgraph.ops.tile_cost import Split, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.ops.tile_geometry import (
     LANES,
+    InPlanes,
+    OutPlanes,
+    Surface,
+    Window,
     blocked_posts,
     blocked_refusal,
     in_registers,
+    out_planes,
     planes,
     post_refusal,
+    surface,
 )
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Formats, Implementation, implements
@@ -28,7 +34,7 @@ STAGED_BYTES = 256 * 1024
 
 
 @descriptor("conv_planar", micros=("micro_conv",), any_alignment=True)
-class ConvPlanarDesc(Descriptor):
+class ConvPlanarDesc(InPlanes, OutPlanes, Surface, Window, Descriptor):
     """Fields as in ``conv_planar.cl``."""
 
     inp: Pointer
@@ -38,9 +44,6 @@ class ConvPlanarDesc(Descriptor):
     widths: Long
     ids_0: Long
     ids_1: Long
-    in_n: Int
-    in_c: Int
-    in_y: Int
     in_height: Int
     in_width: Int
     pad_top: Int
@@ -48,22 +51,7 @@ class ConvPlanarDesc(Descriptor):
     strip_rows: Int
     strips: Int
     stage_pitch: Int
-    dilation_y: Int
-    dilation_x: Int
-    stride_y: Int
-    stride_x: Int
     channels: Int
-    kernel_y: Int
-    kernel_x: Int
-    out_n: Int
-    out_c: Int
-    out_y: Int
-    height: Int
-    width: Int
-    top: Int
-    bottom: Int
-    left: Int
-    right: Int
     nb: Int
     groups: Int
     lanes: Int
@@ -152,7 +140,6 @@ class ConvPlanar(Implementation[Convolution]):
         bounds = (registers.low, registers.high) if taken else (float("-inf"), float("inf"))
         table = ids(q.device.simd, PLANAR, block.stride, block.nb)
         rows = (strips.each - 1) * stride[0] + reach[0]
-        top, bottom, left, right = y.halo
         desc = ConvPlanarDesc(
             inp=Ref("in0", 4 * x.origin),
             weights=Ref("in1"),
@@ -178,15 +165,8 @@ class ConvPlanar(Implementation[Convolution]):
             channels=w[1],
             kernel_y=kernel[0],
             kernel_x=kernel[1],
-            out_n=y.n,
-            out_c=y.c,
-            out_y=y.y,
-            height=y.height,
-            width=y.width,
-            top=top,
-            bottom=bottom,
-            left=left,
-            right=right,
+            **out_planes(y),
+            **surface(y.height, y.width, y.halo),
             nb=block.nb,
             groups=y.blocks // block.nb,
             lanes=y.lanes,

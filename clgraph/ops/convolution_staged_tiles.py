@@ -14,14 +14,21 @@ from clgraph.ops.staging import staged_formats, staging
 from clgraph.ops.tile_cost import Split, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.ops.tile_geometry import (
     LANES,
+    InPlanes,
+    OutPlanes,
     Planes,
+    ScaleShift,
+    Surface,
     blocked_posts,
     blocked_refusal,
+    in_planes,
     in_registers,
     operand_pitches,
+    out_planes,
     planes,
     post_refusal,
     residual_ref,
+    surface,
 )
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Formats, Implementation, implements
@@ -37,7 +44,7 @@ MOST_BYTES = 512 * 1024
 
 
 @descriptor("conv_staged", micros=("micro_conv",))
-class ConvStagedDesc(Descriptor):
+class ConvStagedDesc(InPlanes, OutPlanes, Surface, ScaleShift, Descriptor):
     """Fields as in ``conv_staged.cl``."""
 
     inp: Pointer
@@ -50,20 +57,10 @@ class ConvStagedDesc(Descriptor):
     widths: Long
     ids_0: Long
     ids_1: Long
-    in_n: Int
-    in_c: Int
-    in_y: Int
     in_height: Int
     in_width: Int
     in_blocks: Int
     in_lanes: Int
-    scale_n: Int
-    scale_c: Int
-    scale_l: Int
-    shift_n: Int
-    shift_c: Int
-    shift_l: Int
-    pres: Int
     take_y: Int
     take_x: Int
     step_y: Int
@@ -79,18 +76,9 @@ class ConvStagedDesc(Descriptor):
     strip_chunks: Int
     strips: Int
     row_strips: Int
-    out_n: Int
-    out_c: Int
-    out_y: Int
     res_n: Int
     res_c: Int
     res_y: Int
-    height: Int
-    width: Int
-    top: Int
-    bottom: Int
-    left: Int
-    right: Int
     nb: Int
     out_blocks: Int
     groups: Int
@@ -262,7 +250,6 @@ class ConvStaged(Implementation[Convolution]):
         before = staging(q, s.take[1])
         table = ids(q.device.simd, BLOCKED, s.block.stride, s.block.nb)
         res, res_n, res_c, res_y = residual_ref(q, registers)
-        top, bottom, left, right = y.halo
         channels, tickets = q.inputs[1].shape[1], s.rows.parts * s.chunks.parts
         flat = s.height != y.height or s.width != y.width
         desc = ConvStagedDesc(
@@ -274,9 +261,7 @@ class ConvStaged(Implementation[Convolution]):
             widths=table.widths,
             ids_0=table.low,
             ids_1=table.high,
-            in_n=x.n,
-            in_c=x.c,
-            in_y=x.y,
+            **in_planes(x),
             in_height=1 if flat else x.height,
             in_width=s.width if flat else x.width,
             in_blocks=x.blocks,
@@ -296,18 +281,11 @@ class ConvStaged(Implementation[Convolution]):
             strip_chunks=s.chunks.each if s.chunks.parts > 1 else s.block.chunks,
             strips=tickets,
             row_strips=s.chunks.parts,
-            out_n=y.n,
-            out_c=y.c,
-            out_y=y.y,
+            **out_planes(y),
             res_n=res_n,
             res_c=res_c,
             res_y=res_y,
-            height=s.height,
-            width=s.width,
-            top=top,
-            bottom=bottom,
-            left=left,
-            right=right,
+            **surface(s.height, s.width, y.halo),
             nb=s.block.nb,
             out_blocks=y.blocks,
             groups=-(-y.blocks // s.block.nb),

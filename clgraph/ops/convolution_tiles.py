@@ -15,15 +15,20 @@ from clgraph.ops.convolution_blocks import BLOCKED, Block, blocks_of, ids
 from clgraph.ops.tile_cost import Split, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.ops.tile_geometry import (
     LANES,
+    InPlanes,
+    OutPlanes,
     Planes,
+    Surface,
     blocked_posts,
     blocked_refusal,
     halo_refusal,
     in_registers,
     operand_pitches,
+    out_planes,
     planes,
     post_refusal,
     residual_ref,
+    surface,
 )
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Formats, Implementation, Serves, implements
@@ -38,7 +43,7 @@ TILE = Serves(
 
 
 @descriptor("conv_fsv16", micros=("micro_conv",))
-class ConvFsv16Desc(Descriptor):
+class ConvFsv16Desc(InPlanes, OutPlanes, Surface, Descriptor):
     """Fields as in ``conv_fsv16.cl``."""
 
     inp: Pointer
@@ -49,16 +54,10 @@ class ConvFsv16Desc(Descriptor):
     widths: Long
     ids_0: Long
     ids_1: Long
-    in_n: Int
     in_g: Int
-    in_c: Int
-    in_y: Int
     in_x: Int
     step_y: Int
     step_x: Int
-    out_n: Int
-    out_c: Int
-    out_y: Int
     res_n: Int
     res_c: Int
     res_y: Int
@@ -69,12 +68,6 @@ class ConvFsv16Desc(Descriptor):
     outputs: Int
     kernel_y: Int
     kernel_x: Int
-    height: Int
-    width: Int
-    top: Int
-    bottom: Int
-    left: Int
-    right: Int
     nb: Int
     blocks: Int
     groups: Int
@@ -317,7 +310,6 @@ class ConvFsv16(Implementation[Convolution]):
         groups = s.groups
         weight_group = s.group_bytes // 4
         steps = -(-s.channels // LANES) * prod(s.kernel)
-        top, bottom, left, right = y.halo
         desc = ConvFsv16Desc(
             inp=x.at("in0", -before[0], -before[1]),
             weights=Ref("in1"),
@@ -334,9 +326,7 @@ class ConvFsv16(Implementation[Convolution]):
             in_x=dilation[1] * LANES,
             step_y=s.stride[0] * x.y,
             step_x=s.stride[1] * LANES,
-            out_n=y.n,
-            out_c=y.c,
-            out_y=y.y,
+            **out_planes(y),
             res_n=res_n,
             res_c=res_c,
             res_y=res_y,
@@ -347,12 +337,7 @@ class ConvFsv16(Implementation[Convolution]):
             outputs=y.channels,
             kernel_y=s.kernel[0],
             kernel_x=s.kernel[1],
-            height=s.height,
-            width=s.width,
-            top=top,
-            bottom=bottom,
-            left=left,
-            right=right,
+            **surface(s.height, s.width, y.halo),
             nb=s.block.nb,
             blocks=s.blocks * p.groups,
             groups=groups,

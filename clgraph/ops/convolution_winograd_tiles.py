@@ -15,14 +15,20 @@ from clgraph.ops.convolution_tiles import TILE, wanted_formats, weights_refusal
 from clgraph.ops.tile_cost import Split, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.ops.tile_geometry import (
     LANES,
+    InPlanes,
+    OutPlanes,
     Planes,
+    Surface,
     blocked_posts,
     blocked_refusal,
     halo_refusal,
+    in_planes,
     in_registers,
+    out_planes,
     planes,
     post_refusal,
     residual_ref,
+    surface,
 )
 from clgraph.ops.winograd_convolution import WinogradConvolution
 from clgraph.ops.winograd_weights import POSITIONS, WinogradWeights
@@ -45,16 +51,13 @@ CACHED_WEIGHTS, SHARED_WEIGHTS = 1 << 20, 1 << 22
 
 
 @descriptor("winograd_input_fsv16")
-class WinogradInputDesc(Descriptor):
+class WinogradInputDesc(InPlanes, Descriptor):
     """Fields as in ``winograd_input_fsv16.cl``."""
 
     inp: Pointer
     v: Pointer
     v_position: Long
     v_block: Long
-    in_n: Int
-    in_c: Int
-    in_y: Int
     tiles: Int
     image_tiles: Int
     tiles_x: Int
@@ -65,7 +68,7 @@ class WinogradInputDesc(Descriptor):
 
 
 @descriptor("winograd_fsv16", micros=("micro_conv",))
-class WinogradDesc(Descriptor):
+class WinogradDesc(InPlanes, OutPlanes, Surface, Descriptor):
     """Fields as in ``winograd_fsv16.cl``."""
 
     inp: Pointer
@@ -82,12 +85,6 @@ class WinogradDesc(Descriptor):
     m_position: Long
     weight_position: Long
     weight_ahead: Long
-    in_n: Int
-    in_c: Int
-    in_y: Int
-    out_n: Int
-    out_c: Int
-    out_y: Int
     res_n: Int
     res_c: Int
     res_y: Int
@@ -104,12 +101,6 @@ class WinogradDesc(Descriptor):
     ticket_groups: Int
     lanes: Int
     lines: Int
-    height: Int
-    width: Int
-    top: Int
-    bottom: Int
-    left: Int
-    right: Int
     low: Float
     high: Float
 
@@ -301,7 +292,6 @@ class ConvWinograd(Implementation[Convolution]):
         v_block = POSITIONS * v_position
         res, res_n, res_c, res_y = residual_ref(q, registers)
         table = ids(q.device.simd, BLOCKED, 1, form.nb)
-        top, bottom, left, right = y.halo
         weight_position = x.blocks * LANES * form.nb * LANES
         cold = not form.fused and 4 * POSITIONS * weight_position * form.groups > CACHED_WEIGHTS
         desc = WinogradDesc(
@@ -319,12 +309,8 @@ class ConvWinograd(Implementation[Convolution]):
             m_position=form.m_position,
             weight_position=weight_position,
             weight_ahead=max(1, PREFETCHED // (4 * weight_position)) * weight_position,
-            in_n=x.n,
-            in_c=x.c,
-            in_y=x.y,
-            out_n=y.n,
-            out_c=y.c,
-            out_y=y.y,
+            **in_planes(x),
+            **out_planes(y),
             res_n=res_n,
             res_c=res_c,
             res_y=res_y,
@@ -341,12 +327,7 @@ class ConvWinograd(Implementation[Convolution]):
             ticket_groups=form.groups if form.fused else 1,
             lanes=y.lanes,
             lines=-(-LANES * form.nb // form.each) if cold else 0,
-            height=y.height,
-            width=y.width,
-            top=top,
-            bottom=bottom,
-            left=left,
-            right=right,
+            **surface(y.height, y.width, y.halo),
             low=registers.low,
             high=registers.high,
         )
@@ -361,9 +342,7 @@ class ConvWinograd(Implementation[Convolution]):
             v=Ref("scratch0"),
             v_position=v_position,
             v_block=v_block,
-            in_n=x.n,
-            in_c=x.c,
-            in_y=x.y,
+            **in_planes(x),
             tiles=s.tiles,
             image_tiles=s.tiles_y * s.tiles_x,
             tiles_x=s.tiles_x,

@@ -9,7 +9,7 @@ from typing import Any
 
 from clgraph.core.layout import Layout
 from clgraph.ops.tile_cost import split, ticket_seconds
-from clgraph.ops.tile_geometry import LANES, planes
+from clgraph.ops.tile_geometry import LANES, InPlanes, OutPlanes, Surface, in_planes, out_planes, planes, surface
 from clgraph.selector.descriptor import Descriptor, Int, Long, Pointer, PostStep, Ref, descriptor
 from clgraph.selector.plan import Tile
 from clgraph.selector.query import DeviceInfo, Query
@@ -19,23 +19,11 @@ PIECE = 128
 
 
 @descriptor("copy_fsv16")
-class CopyFsv16Desc(Descriptor):
+class CopyFsv16Desc(InPlanes, OutPlanes, Surface, Descriptor):
     """Fields as in ``copy_fsv16.cl``."""
 
     inp: Pointer
     out: Pointer
-    in_n: Int
-    in_c: Int
-    in_y: Int
-    out_n: Int
-    out_c: Int
-    out_y: Int
-    height: Int
-    width: Int
-    top: Int
-    bottom: Int
-    left: Int
-    right: Int
     blocks: Int
     lanes: Int
     piece: Int
@@ -75,22 +63,12 @@ def copy_fsv16(q: Query[Any], slot: int, post: tuple[PostStep, ...]) -> Tile:
     one = min(width, PIECE) * q.device.costs.unit("copy.vector") * (1 + len(post))
     wanted = ticket_seconds(one * row_pieces * height * y.batch * y.blocks, q.device)
     strips = split(height * row_pieces, one, wanted, 1)
-    top, bottom, left, right = y.halo
     desc = CopyFsv16Desc(
         inp=x.at(f"in{slot}"),
         out=y.at("out0"),
-        in_n=x.n,
-        in_c=x.c,
-        in_y=x.y,
-        out_n=y.n,
-        out_c=y.c,
-        out_y=y.y,
-        height=height,
-        width=width,
-        top=top,
-        bottom=bottom,
-        left=left,
-        right=right,
+        **in_planes(x),
+        **out_planes(y),
+        **surface(height, width, y.halo),
         blocks=y.blocks,
         lanes=y.lanes,
         piece=PIECE,

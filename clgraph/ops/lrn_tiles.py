@@ -5,7 +5,19 @@ from __future__ import annotations
 from clgraph.ops.convolution_tiles import TILE, wanted_formats
 from clgraph.ops.lrn import Lrn
 from clgraph.ops.tile_cost import split, step_seconds, ticket_seconds
-from clgraph.ops.tile_geometry import LANES, blocked_posts, blocked_refusal, planes, post_refusal
+from clgraph.ops.tile_geometry import (
+    LANES,
+    InPlanes,
+    OutPlanes,
+    Surface,
+    blocked_posts,
+    blocked_refusal,
+    in_planes,
+    out_planes,
+    planes,
+    post_refusal,
+    surface,
+)
 from clgraph.selector.descriptor import Descriptor, Float, Int, Pointer, descriptor
 from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.plan import Plan, Tile
@@ -16,23 +28,11 @@ PIECE = 32
 
 
 @descriptor("lrn_fsv16")
-class LrnFsv16Desc(Descriptor):
+class LrnFsv16Desc(InPlanes, OutPlanes, Surface, Descriptor):
     """Fields as in ``lrn_fsv16.cl``."""
 
     inp: Pointer
     out: Pointer
-    in_n: Int
-    in_c: Int
-    in_y: Int
-    out_n: Int
-    out_c: Int
-    out_y: Int
-    height: Int
-    width: Int
-    top: Int
-    bottom: Int
-    left: Int
-    right: Int
     before: Int
     after: Int
     blocks: Int
@@ -85,22 +85,12 @@ class LrnFsv16(Implementation[Lrn]):
         one = min(width, PIECE) * _vector_seconds(q)
         wanted = ticket_seconds(one * row_pieces * height * y.batch * y.blocks, q.device)
         strips = split(height * row_pieces, one, wanted, 1)
-        top, bottom, left, right = y.halo
         desc = LrnFsv16Desc(
             inp=x.at("in0"),
             out=y.at("out0"),
-            in_n=x.n,
-            in_c=x.c,
-            in_y=x.y,
-            out_n=y.n,
-            out_c=y.c,
-            out_y=y.y,
-            height=height,
-            width=width,
-            top=top,
-            bottom=bottom,
-            left=left,
-            right=right,
+            **in_planes(x),
+            **out_planes(y),
+            **surface(height, width, y.halo),
             before=(p.size - 1) // 2,
             after=p.size // 2,
             blocks=y.blocks,

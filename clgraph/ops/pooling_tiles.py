@@ -9,7 +9,22 @@ from clgraph.ops.convolution_tiles import TILE, square
 from clgraph.ops.pooling import Pooling
 from clgraph.ops.staging import staged_formats, staging
 from clgraph.ops.tile_cost import Split, split, step_seconds, ticket_seconds
-from clgraph.ops.tile_geometry import LANES, blocked_posts, blocked_refusal, planes, post_refusal
+from clgraph.ops.tile_geometry import (
+    LANES,
+    InPlanes,
+    OutPlanes,
+    ScaleShift,
+    Surface,
+    Window,
+    blocked_posts,
+    blocked_refusal,
+    in_planes,
+    out_planes,
+    planes,
+    post_refusal,
+    surface,
+    window,
+)
 from clgraph.selector.descriptor import Descriptor, Float, Int, Pointer, descriptor
 from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.plan import Plan, Tile
@@ -18,33 +33,15 @@ from clgraph.selector.query import Query
 
 
 @descriptor("pool_fsv16")
-class PoolFsv16Desc(Descriptor):
+class PoolFsv16Desc(InPlanes, OutPlanes, Surface, Window, ScaleShift, Descriptor):
     """Fields as in ``pool_fsv16.cl``."""
 
     inp: Pointer
     out: Pointer
     scale: Pointer
     shift: Pointer
-    in_n: Int
-    in_c: Int
-    in_y: Int
-    out_n: Int
-    out_c: Int
-    out_y: Int
     in_height: Int
     in_width: Int
-    height: Int
-    width: Int
-    top: Int
-    bottom: Int
-    left: Int
-    right: Int
-    kernel_y: Int
-    kernel_x: Int
-    stride_y: Int
-    stride_x: Int
-    dilation_y: Int
-    dilation_x: Int
     pad_top: Int
     pad_left: Int
     pad_bottom: Int
@@ -56,13 +53,6 @@ class PoolFsv16Desc(Descriptor):
     strips: Int
     strip_rows: Int
     staged: Int
-    scale_n: Int
-    scale_c: Int
-    scale_l: Int
-    shift_n: Int
-    shift_c: Int
-    shift_l: Int
-    pres: Int
     below: Float
     above: Float
 
@@ -110,31 +100,16 @@ class PoolFsv16(Implementation[Pooling]):
         x, y, p, strips = planes(q.inputs[0]), planes(q.outputs[0]), q.primitive, _strips(q)
         kernel, stride, dilation = square(p.kernel), square(p.strides), square(p.dilations)
         pads = p.pads if len(p.pads) == 2 else ((0, 0), *p.pads)
-        top, bottom, left, right = y.halo
         before = staging(q)
         desc = PoolFsv16Desc(
             inp=x.at("in0"),
             out=y.at("out0"),
-            in_n=x.n,
-            in_c=x.c,
-            in_y=x.y,
-            out_n=y.n,
-            out_c=y.c,
-            out_y=y.y,
+            **in_planes(x),
+            **out_planes(y),
             in_height=x.height,
             in_width=x.width,
-            height=y.height,
-            width=y.width,
-            top=top,
-            bottom=bottom,
-            left=left,
-            right=right,
-            kernel_y=kernel[0],
-            kernel_x=kernel[1],
-            stride_y=stride[0],
-            stride_x=stride[1],
-            dilation_y=dilation[0],
-            dilation_x=dilation[1],
+            **surface(y.height, y.width, y.halo),
+            **window(kernel, stride, dilation),
             pad_top=pads[0][0],
             pad_left=pads[1][0],
             pad_bottom=pads[0][1],

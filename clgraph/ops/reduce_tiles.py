@@ -10,7 +10,17 @@ from clgraph.ops.convolution_tiles import TILE
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.staging import staging
 from clgraph.ops.tile_cost import Split, split, step_seconds, ticket_seconds
-from clgraph.ops.tile_geometry import LANES, blocked_posts, blocked_refusal, planes, post_refusal
+from clgraph.ops.tile_geometry import (
+    LANES,
+    InPlanes,
+    ScaleShift,
+    Surface,
+    blocked_posts,
+    blocked_refusal,
+    in_planes,
+    planes,
+    post_refusal,
+)
 from clgraph.selector.descriptor import Descriptor, Float, Int, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.plan import Plan, Tile
@@ -19,18 +29,13 @@ from clgraph.selector.query import Query
 
 
 @descriptor("reduce_spatial_fsv16")
-class ReduceSpatialFsv16Desc(Descriptor):
+class ReduceSpatialFsv16Desc(InPlanes, Surface, ScaleShift, Descriptor):
     """Fields as in ``reduce_spatial_fsv16.cl``."""
 
     inp: Pointer
     out: Pointer
     scale: Pointer
     shift: Pointer
-    in_n: Int
-    in_c: Int
-    in_y: Int
-    height: Int
-    width: Int
     out_n: Int
     out_c: Int
     blocks: Int
@@ -39,18 +44,7 @@ class ReduceSpatialFsv16Desc(Descriptor):
     tickets: Int
     maximum: Int
     whole: Int
-    top: Int
-    bottom: Int
-    left: Int
-    right: Int
     staged: Int
-    scale_n: Int
-    scale_c: Int
-    scale_l: Int
-    shift_n: Int
-    shift_c: Int
-    shift_l: Int
-    pres: Int
     mean: Float
     below: Float
     above: Float
@@ -110,9 +104,7 @@ class ReduceSpatialFsv16(Implementation[Reduce]):
         desc = ReduceSpatialFsv16Desc(
             inp=x.at("in0"),
             out=blocked.at("out0") if blocked else Ref("out0"),
-            in_n=x.n,
-            in_c=x.c,
-            in_y=x.y,
+            **in_planes(x),
             height=x.height,
             width=x.width,
             out_n=blocked.n if blocked else y.shape[1],

@@ -11,7 +11,17 @@ from clgraph.core.layout import Layout
 from clgraph.ops.copy_tiles import copy_fsv16
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.tile_cost import Split, split, step_seconds, ticket_seconds
-from clgraph.ops.tile_geometry import LANES, Planes, blocked_posts, blocked_refusal, planes, post_refusal
+from clgraph.ops.tile_geometry import (
+    LANES,
+    InPlanes,
+    OutPlanes,
+    Planes,
+    Surface,
+    blocked_posts,
+    blocked_refusal,
+    planes,
+    post_refusal,
+)
 from clgraph.selector.descriptor import Descriptor, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Formats, Implementation, Serves, implements
 from clgraph.selector.plan import Plan, Tile
@@ -23,23 +33,11 @@ MOVES_AND_FUSES = replace(MOVES, fuses=FUSABLE, operands=8)
 
 
 @descriptor("block_fsv16", any_alignment=True)
-class BlockFsv16Desc(Descriptor):
+class BlockFsv16Desc(InPlanes, OutPlanes, Surface, Descriptor):
     """Fields as in ``block_fsv16.cl``."""
 
     inp: Pointer
     out: Pointer
-    in_n: Int
-    in_c: Int
-    in_y: Int
-    out_n: Int
-    out_c: Int
-    out_y: Int
-    height: Int
-    width: Int
-    top: Int
-    bottom: Int
-    left: Int
-    right: Int
     blocks: Int
     lanes: Int
     strips: Int
@@ -47,17 +45,11 @@ class BlockFsv16Desc(Descriptor):
 
 
 @descriptor("unblock_fsv16")
-class UnblockFsv16Desc(Descriptor):
+class UnblockFsv16Desc(InPlanes, OutPlanes, Descriptor):
     """Fields as in ``unblock_fsv16.cl``."""
 
     inp: Pointer
     out: Pointer
-    in_n: Int
-    in_c: Int
-    in_y: Int
-    out_n: Int
-    out_c: Int
-    out_y: Int
     height: Int
     width: Int
     blocks: Int

@@ -10,7 +10,20 @@ from clgraph.ops.convolution_tiles import TILE
 from clgraph.ops.resize import Resize
 from clgraph.ops.staging import staged_formats, staging
 from clgraph.ops.tile_cost import Split, split, step_seconds, ticket_seconds
-from clgraph.ops.tile_geometry import LANES, blocked_posts, blocked_refusal, planes, post_refusal
+from clgraph.ops.tile_geometry import (
+    LANES,
+    InPlanes,
+    OutPlanes,
+    ScaleShift,
+    Surface,
+    blocked_posts,
+    blocked_refusal,
+    in_planes,
+    out_planes,
+    planes,
+    post_refusal,
+    surface,
+)
 from clgraph.selector.descriptor import Descriptor, Float, Int, Pointer, descriptor
 from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.plan import Plan, Tile
@@ -23,27 +36,15 @@ COORDINATES = ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric", "alig
 
 
 @descriptor("resize_fsv16")
-class ResizeFsv16Desc(Descriptor):
+class ResizeFsv16Desc(InPlanes, OutPlanes, Surface, ScaleShift, Descriptor):
     """Fields as in ``resize_fsv16.cl``."""
 
     inp: Pointer
     out: Pointer
     scale: Pointer
     shift: Pointer
-    in_n: Int
-    in_c: Int
-    in_y: Int
     in_height: Int
     in_width: Int
-    out_n: Int
-    out_c: Int
-    out_y: Int
-    height: Int
-    width: Int
-    top: Int
-    bottom: Int
-    left: Int
-    right: Int
     linear: Int
     rule: Int
     blocks: Int
@@ -52,13 +53,6 @@ class ResizeFsv16Desc(Descriptor):
     strip_rows: Int
     staged: Int
     stage_at: Int
-    scale_n: Int
-    scale_c: Int
-    scale_l: Int
-    shift_n: Int
-    shift_c: Int
-    shift_l: Int
-    pres: Int
     below: Float
     above: Float
     middle: Float
@@ -148,25 +142,15 @@ class ResizeFsv16(Implementation[Resize]):
         last = q.outputs[0].rank - 1
         rows = coordinate_map(p, 2, x.height) if last == 3 else Map(1.0, 1.0)
         columns = coordinate_map(p, last, x.width)
-        top, bottom, left, right = y.halo
         before, stage_at = staging(q), -(-12 * y.width // 64) * 64
         desc = ResizeFsv16Desc(
             inp=x.at("in0"),
             out=y.at("out0"),
-            in_n=x.n,
-            in_c=x.c,
-            in_y=x.y,
+            **in_planes(x),
             in_height=x.height,
             in_width=x.width,
-            out_n=y.n,
-            out_c=y.c,
-            out_y=y.y,
-            height=y.height,
-            width=y.width,
-            top=top,
-            bottom=bottom,
-            left=left,
-            right=right,
+            **out_planes(y),
+            **surface(y.height, y.width, y.halo),
             linear=int(p.mode == "linear"),
             rule=RULES[p.nearest],
             blocks=y.blocks,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from clgraph.core.format import feature_blocked
 from clgraph.core.layout import Halo, Layout
-from clgraph.selector.descriptor import NULL, PostStep, Ref
+from clgraph.selector.descriptor import NULL, Int, PostStep, Ref, fields
 from clgraph.selector.post import post_steps
 from clgraph.selector.query import Query
 
@@ -72,6 +73,84 @@ def planes(layout: Layout) -> Planes:
         halo=(*(halos[2] if rows else (0, 0)), *halos[last]),
         origin=layout.origin,
     )
+
+
+@fields
+class InPlanes:
+    """Floats from one image, channel block, row of the input to the next."""
+
+    in_n: Int
+    in_c: Int
+    in_y: Int
+
+
+@fields
+class OutPlanes:
+    """Floats from one image, channel block, row of the result to the next."""
+
+    out_n: Int
+    out_c: Int
+    out_y: Int
+
+
+@fields
+class Surface:
+    """Rows and pixels to be made, and those of zeros around them."""
+
+    height: Int
+    width: Int
+    top: Int
+    bottom: Int
+    left: Int
+    right: Int
+
+
+@fields
+class Window:
+    """Kernel size, stride and dilation along both axes."""
+
+    kernel_y: Int
+    kernel_x: Int
+    stride_y: Int
+    stride_x: Int
+    dilation_y: Int
+    dilation_x: Int
+
+
+@fields
+class ScaleShift:
+    """Floats from one image, channel block, lane to the next of a scale and a shift, and the operations behind them."""
+
+    scale_n: Int
+    scale_c: Int
+    scale_l: Int
+    shift_n: Int
+    shift_c: Int
+    shift_l: Int
+    pres: Int
+
+
+def in_planes(x: Planes) -> dict[str, Any]:
+    """Return the fields of :class:`InPlanes`."""
+    return {"in_n": x.n, "in_c": x.c, "in_y": x.y}
+
+
+def out_planes(y: Planes) -> dict[str, Any]:
+    """Return the fields of :class:`OutPlanes`."""
+    return {"out_n": y.n, "out_c": y.c, "out_y": y.y}
+
+
+def surface(height: int, width: int, halo: tuple[int, int, int, int]) -> dict[str, Any]:
+    """Return the fields of :class:`Surface`."""
+    top, bottom, left, right = halo
+    return {"height": height, "width": width, "top": top, "bottom": bottom, "left": left, "right": right}
+
+
+def window(kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> dict[str, Any]:
+    """Return the fields of :class:`Window`."""
+    names = ("kernel", "stride", "dilation")
+    pairs = zip(names, (kernel, stride, dilation), strict=True)
+    return {f"{name}_{axis}": values[i] for name, values in pairs for i, axis in enumerate("yx")}
 
 
 def blocked_refusal(layout: Layout, what: str) -> str | None:

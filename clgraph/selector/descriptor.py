@@ -36,7 +36,8 @@ Resolve = Callable[[Ref], int]
 class Descriptor:
     """Base of descriptor classes: frozen values with fields of ``Int``, ``Long``, ``Float`` and ``Pointer``.
 
-    8-byte fields (``Long``, ``Pointer``) stand before the 4-byte ones, so that C and Python agree without padding.
+    In C 8-byte fields (``Long``, ``Pointer``) stand before the 4-byte ones, so that C and Python agree without padding.
+    Fields that many have come from classes decorated with :func:`fields`, in front of the class's own.
     Instances are made like those of dataclasses, but no code is generated for each class: it takes a millisecond.
 
     Attributes:
@@ -92,22 +93,28 @@ DESCRIPTORS: Registry[str, type[Descriptor]] = Registry("tile function")
 
 
 @dataclass_transform(frozen_default=True)
+def fields(cls: type[Any]) -> type[Any]:
+    """Class decorator: fields of a descriptor that several have."""
+    return cls
+
+
+@dataclass_transform(frozen_default=True)
 def descriptor(
     function: str, *, library: str = "core", micros: tuple[str, ...] = (), any_alignment: bool = False
 ) -> Callable[[type[Any]], type[Any]]:
     """Class decorator: make a subclass of :class:`Descriptor` the descriptor of tile function *function*.
 
     Raises:
-        TypeError: A field has another type, a default, or stands where C would pad.
+        TypeError: A field has another type, or a default.
     """
 
     def record(cls: type[Any]) -> type[Any]:
         cls.function, cls.library, cls.micros, cls.any_alignment = function, library, micros, any_alignment
-        cls.c_fields = tuple(_c_field(cls, *item) for item in cls.__annotations__.items())
-        codes = [code for _, _, code in cls.c_fields]
-        cls.c_packing = "<" + "".join(codes)
-        if sorted(codes, key="qif".index) != codes and codes != sorted(codes, key=lambda c: c != "q"):
-            raise TypeError(f"{cls.__name__}: 8-byte fields stand before 4-byte ones")
+        parts = [base for base in reversed(cls.__mro__) if base not in (object, Descriptor)]
+        named = {name: hint for part in parts for name, hint in vars(part).get("__annotations__", {}).items()}
+        found = [_c_field(cls, *item) for item in named.items()]
+        cls.c_fields = tuple(sorted(found, key=lambda field: field[2] != "q"))
+        cls.c_packing = "<" + "".join(code for _, _, code in cls.c_fields)
         DESCRIPTORS.register(function, cls)
         return cls
 

@@ -6,7 +6,18 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from clgraph.selector.descriptor import DESCRIPTORS, NULL, Descriptor, Float, Int, Pointer, PostStep, Ref, descriptor
+from clgraph.selector.descriptor import (
+    DESCRIPTORS,
+    NULL,
+    Descriptor,
+    Float,
+    Int,
+    Pointer,
+    PostStep,
+    Ref,
+    descriptor,
+    fields,
+)
 
 
 @pytest.fixture
@@ -41,14 +52,24 @@ def test_the_bytes_follow_the_c_layout_and_end_on_eight(probe: type[Descriptor])
     assert struct.unpack("<qqiff4x", data) == (1 << 56 | 64, -1, 7, 0.5, float("inf"))
 
 
-def test_a_long_behind_an_int_is_refused_because_c_would_pad() -> None:
-    class Crooked(Descriptor):
+def test_fields_that_several_have_stand_in_front_and_long_ones_before_short_ones() -> None:
+    @fields
+    class Shared:
         count: Int
+        low: Float
+
+    class Joined(Shared, Descriptor):
+        step: Int
         source: Pointer
 
-    with pytest.raises(TypeError, match="8-byte fields stand before"):
-        descriptor("crooked_tile")(Crooked)
-    assert "crooked_tile" not in DESCRIPTORS
+    saved = DESCRIPTORS.snapshot()
+    try:
+        made = descriptor("joined_tile")(Joined)
+    finally:
+        DESCRIPTORS.restore(saved)
+    assert [name for name, _, _ in made.c_fields] == ["source", "count", "low", "step"]
+    data = made(count=3, low=0.5, step=4, source=Ref("in0", 8)).to_bytes(resolve)
+    assert struct.unpack("<qifi4x", data) == (1 << 56 | 8, 3, 0.5, 4)
 
 
 def test_fields_are_given_once_each_by_position_or_name_and_never_change(probe: type[Descriptor]) -> None:
