@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
@@ -44,7 +44,13 @@ class PostOperation:
     b: float = 0.0
 
 
-class Primitive(ABC):
+class _PrimitiveType(ABCMeta):
+    """An abstract class without virtual subclasses, which ``isinstance``, the question of every pass, need not seek."""
+
+    __instancecheck__ = type.__instancecheck__
+
+
+class Primitive(metaclass=_PrimitiveType):
     """Base class of operator descriptors. Subclasses are frozen dataclasses whose fields are the attributes.
 
     Attributes:
