@@ -351,7 +351,10 @@ class Program:
 
     def _after(self, inputs: Iterable[Value]) -> int:
         producers = {id(v.producer) for v in inputs if v.producer is not None}
-        return next((i + 1 for i in range(len(self._nodes) - 1, -1, -1) if id(self._nodes[i]) in producers), 0)
+        if not producers:
+            return 0
+        behind = enumerate(reversed(self._nodes))
+        return next((len(self) - i for i, node in behind if id(node) in producers), 0)
 
     def _link(self, node: Node, position: int) -> None:
         self._nodes.insert(position, node)
