@@ -27,7 +27,10 @@ from clgraph.settings import Settings, settings
 
 @contextlib.contextmanager
 def without_collection() -> Iterator[None]:
-    """Hold off Python's search for cyclic garbage: a compilation makes many objects, and nearly all of them live on."""
+    """Hold off Python's search for cyclic garbage: a compilation makes many objects, and nearly all of them live on.
+
+    What it made counts as old afterwards, so that the next search for young garbage does not go through all of it.
+    """
     if not gc.isenabled():
         yield
         return
@@ -35,6 +38,9 @@ def without_collection() -> Iterator[None]:
     try:
         yield
     finally:
+        if not gc.get_freeze_count():
+            gc.freeze()
+            gc.unfreeze()
         gc.enable()
 
 

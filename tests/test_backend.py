@@ -45,8 +45,6 @@ WITHOUT: dict[str, str] = {
     "OptionalGetElement": SEQUENCES,
     "LinearAttention": NEWEST,
     "CausalConvWithState": NEWEST,
-    "DequantizeLinear": NEWEST,
-    "QuantizeLinear": NEWEST,
     "ai.onnx.preview.FlexAttention": NEWEST,
     "ai.onnx.ml.ArrayFeatureExtractor": "of ONNX's operators for trees and tables",
     "ai.onnx.ml.Binarizer": "of ONNX's operators for trees and tables",

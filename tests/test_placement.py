@@ -9,6 +9,8 @@ import sys
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import clgraph
 from clgraph.errors import DeviceError, OptionError, UnsupportedError
@@ -16,6 +18,7 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.concat import Concat
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.softmax import Softmax
+from tests.support.random_nets import joined, networks
 
 FIRST, SECOND = "pocl:0/1of2", "pocl:0/2of2"
 pytestmark = [
@@ -66,6 +69,53 @@ def test_two_parts_of_a_device_compute_what_one_does_bit_for_bit(want, executor,
         np.testing.assert_array_equal(model.run(_feed())["y"], want)
     assert "2 transfers" in model.program.notes["insert_transfers"]
     assert {t.placement for t in model.profile(_feed()).commands} >= {FIRST, SECOND}
+
+
+def test_a_graph_input_is_laid_out_for_another_device_where_it_lives() -> None:
+    model = clgraph.compile(_stem_elsewhere(), device=FIRST, placement={"stem*": SECOND})
+    readers = model.program.inputs[0].readers
+    assert {n.placement for n in readers if n.primitive.kind != "transfer"} == {FIRST}
+    one = clgraph.compile(_stem_elsewhere(), device="pocl:0").run(_feed())
+    for name, array in model.run(_feed()).items():
+        np.testing.assert_array_equal(array, one[name])
+
+
+def _stem_elsewhere() -> clgraph.Topology:
+    """An activation of the input, in front of layers that read it in blocks."""
+    net = clgraph.Topology()
+    x = net.input("x", (1, 24, 20, 20))
+    net.output("z", net.add("also", Activation("relu"), x))
+    w = net.constant("w", np.random.default_rng(1).standard_normal((24, 24, 3, 3)).astype(np.float32))
+    for i in range(2):
+        net.output(f"y{i}", net.add(f"stem{i}", Convolution((1, 1), (1, 1), ((1, 1), (1, 1))), x, w))
+    return net
+
+
+@settings(max_examples=60, deadline=None)
+@given(net=st.one_of(networks(), joined()), seed=st.integers(0, 2**32), data=st.data())
+def test_random_nets_compute_the_same_wherever_their_nodes_are_placed(net, seed, data) -> None:
+    topology, outputs = net
+    for name in outputs:
+        topology.output(name)
+    devices = data.draw(st.sampled_from([(FIRST, SECOND), (FIRST, SECOND, "host")]))
+    placement = {layer.name: data.draw(st.sampled_from(devices)) for layer in topology.layers}
+    out_of_order = data.draw(st.booleans())
+    config = {"poison": data.draw(st.booleans()), "out_of_order": out_of_order}
+    config["executor"] = "stream" if out_of_order else data.draw(st.sampled_from(["stream", "auto"]))
+    random = np.random.default_rng(seed)
+    feeds = {
+        n: (random.standard_normal(s.shape) if s.dtype.floating else random.integers(0, 4, s.shape)).astype(
+            s.dtype.numpy
+        )
+        for n, s in topology.inputs.items()
+    }
+    want = clgraph.compile(topology, device="pocl:0").run(feeds)
+    model = clgraph.compile(topology, device=FIRST, placement=placement, config=config)
+    for _ in range(2):
+        for name, array in model.run(feeds).items():
+            scale = max(1.0, float(np.abs(want[name]).max(initial=0)))
+            # Kernels differ where nodes are fused otherwise: nine layers, each of sums of up to 260 * 9 products.
+            np.testing.assert_allclose(array, want[name], rtol=0, atol=scale * 9 * 260 * 9 * 2.0**-24)
 
 
 @pytest.mark.parametrize("pattern", ["left1*", "left/?", "right/1", "softmax", "stem"])

@@ -1,10 +1,18 @@
 // y = (x - zero) * scale; the difference is exact.
 //
-// Grid: one work-item an element, n of them. table: dims, views of y, x and of scale and zero point, which have the same.
-// T    element type of y and scale (default float); Q that of x and the zero point (default uchar)
+// Grid: one work-item an element, n of them. table: dims, views of y, x and of scale and zero point, which have the same, then
+// the axis along which so many neighbours share a scale, and that number (1: none do).
+// T    element type of y (default float); S that of the scale (default float), read by LOAD_S; Q that of x and the zero
+//      point (default uchar)
 // Error: half an ulp, of differences beyond 2^24 (of 32-bit x) one more.
 #ifndef Q
   #define Q uchar
+#endif
+#ifndef S
+  #define S float
+#endif
+#ifndef LOAD_S
+  #define LOAD_S(p, i) ((p)[i])
 #endif
 #include "tensor.clh"
 
@@ -17,8 +25,10 @@ __kernel void dequantize_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(in2),
   __global const int* y = table + RANK;
   __global const int* x = y + VIEW;
   __global const int* s = x + VIEW;
-  const float scale = LOAD(BASE_OF(const T, in1), element(s, at));
-  const long zero = in2_offset < 0 ? 0 : (long)BASE_OF(const Q, in2)[element(s, at)];
+  int from[RANK];
+  for (int axis = 0; axis < RANK; axis++) from[axis] = axis == s[VIEW] ? at[axis] / s[VIEW + 1] : at[axis];
+  const float scale = LOAD_S(BASE_OF(const S, in1), element(s, from));
+  const long zero = in2_offset < 0 ? 0 : (long)BASE_OF(const Q, in2)[element(s, from)];
   const float v = (float)((long)BASE_OF(const Q, in0)[element(x, at)] - zero) * scale;
   STORE(BASE_OF(T, out0), element(y, at), POST_ALL(v, at));
 }

@@ -1,7 +1,9 @@
 // y = saturate(round(x / scale) + zero), halves to even; a NaN becomes the zero point.
 //
-// Grid: one work-item an element, n of them. table: dims, views of y, x and of scale and zero point, which have the same.
-// T        element type of x and scale (default float); Q that of y and the zero point (default uchar)
+// Grid: one work-item an element, n of them. table: dims, views of y, x and of scale and zero point, which have the same, then
+// the axis along which so many neighbours share a scale, and that number (1: none do).
+// T        element type of x (default float); S that of the scale (default float), read by LOAD_S; Q that of y and the
+//          zero point (default uchar)
 // LOW, HIGH  the least and greatest value of Q (default 0 and 255)
 // Error: 1 ulp of the division before rounding, so that a value beside a half may fall on either side.
 #ifndef Q
@@ -13,6 +15,12 @@
 #ifndef HIGH
   #define HIGH 255.0f
 #endif
+#ifndef S
+  #define S float
+#endif
+#ifndef LOAD_S
+  #define LOAD_S(p, i) ((p)[i])
+#endif
 #include "tensor.clh"
 
 __kernel void quantize_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(in2), TENSOR(out0), __global const int* table) {
@@ -23,9 +31,10 @@ __kernel void quantize_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(in2), T
   __global const int* y = table + RANK;
   __global const int* x = y + VIEW;
   __global const int* s = x + VIEW;
-  const float scale = LOAD(BASE_OF(const T, in1), element(s, at));
+  const float v = LOAD(BASE_OF(const T, in0), element(x, at));
+  __global Q* result = BASE_OF(Q, out0) + element(y, at);
+  at[s[VIEW]] /= s[VIEW + 1];
   const float zero = in2_offset < 0 ? 0.0f : (float)BASE_OF(const Q, in2)[element(s, at)];
-  const float v = LOAD(BASE_OF(const T, in0), element(x, at)) / scale;
-  const float q = isnan(v) ? zero : clamp(rint(v) + zero, LOW, HIGH);
-  BASE_OF(Q, out0)[element(y, at)] = (Q)q;
+  const float r = v / LOAD_S(BASE_OF(const S, in1), element(s, at));
+  *result = (Q)(isnan(r) ? zero : clamp(rint(r) + zero, LOW, HIGH));
 }

@@ -46,7 +46,7 @@ class Format:
     @property
     def is_plain(self) -> bool:
         """Whether the elements lie as in a C-contiguous NumPy array."""
-        return not self.blocks and self.order == tuple(range(len(self.order)))
+        return not self.blocks and self.order == _plain(len(self.order)).order
 
     def block(self, axis: int) -> int:
         """Return the block size of *axis*, 1 where it is not blocked."""

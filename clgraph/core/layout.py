@@ -39,12 +39,16 @@ class Layout:
     def __post_init__(self) -> None:
         if not self.format.order and self.shape:
             object.__setattr__(self, "format", Format.plain(len(self.shape)))
-        if self.format.rank != len(self.shape):
+        if len(self.format.order) != len(self.shape):
             raise ShapeError(f"format {self.format} does not fit the shape {list(self.shape)}")
-        if any(d < 0 for d in self.shape) or len(self.shape) > 8:
+        if len(self.shape) > 8 or min(self.shape, default=0) < 0:
             raise ShapeError(f"shape {list(self.shape)} is not one of 0 to 8 sizes, each >= 0")
-        if self.halo and not any(before or after for before, after in self.halo):
+        if self.halo and not any(map(any, self.halo)):
             object.__setattr__(self, "halo", ())
+
+    def __hash__(self) -> int:
+        # The caches of selection hash layouts all the time; this calls nothing written in Python.
+        return hash((self.dtype, self.shape, self.format.order, self.format.blocks, self.halo))
 
     @staticmethod
     def of(array: NDArray[Any]) -> Layout:
@@ -143,10 +147,14 @@ class Layout:
 
     def plain(self) -> Layout:
         """Return the same tensor as NumPy would hold it."""
+        if self.format.is_plain and not self.halo and not self.pitches:
+            return self
         return Layout(self.dtype, self.shape)
 
     def with_format(self, format: Format) -> Layout:
         """Return the same tensor, dense, in another format, keeping the halo."""
+        if format is self.format and not self.pitches:
+            return self
         return Layout(self.dtype, self.shape, format, self.halo)
 
     def with_halo(self, halo: Halo) -> Layout:

@@ -30,13 +30,16 @@ def inline(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[Label]]:
 
     Raises:
         UnsupportedError: A function is written for other operator versions than the model's.
-        ModelError: Functions call themselves.
+        ModelError: Functions call themselves, or do not fit their calls.
     """
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
     labels = list(_expand(model.graph.node, functions, ()))
     if not functions:
         return model, labels
-    model = onnx.inliner.inline_local_functions(model)
+    try:
+        model = onnx.inliner.inline_local_functions(model)
+    except RuntimeError as error:
+        raise ModelError(f"the model's functions cannot be expanded: {' '.join(str(error).split())}") from error
     if [n.op_type for n in model.graph.node] != [label.op_type for label in labels]:
         kept = sorted({n.op_type for n in model.graph.node if (n.domain, n.op_type, n.overload) in functions})
         raise UnsupportedError(
@@ -68,6 +71,14 @@ def _expand(
         if key in inside:
             raise ModelError(f"function {node.op_type!r} calls itself")
         if key in functions:
+            for what, given, taken in (
+                ("inputs", node.input, functions[key].input),
+                ("outputs", node.output, functions[key].output),
+            ):
+                if len(given) > len(taken):
+                    raise ModelError(
+                        f"node {name!r} ({node.op_type}) has {len(given)} {what}, its function {len(taken)}"
+                    )
             yield from _expand(functions[key].node, functions, (*inside, key), f"{name}/", annotation)
         else:
             yield Label(node.op_type, name, annotation)

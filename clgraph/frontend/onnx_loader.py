@@ -11,9 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+from onnx import helper
 
 from clgraph.errors import ClgraphError, ModelError, UnsupportedError
 from clgraph.frontend.files import Source, map_model
+from clgraph.frontend.forms import spelled
 from clgraph.frontend.inline import Label, inline, labels_of
 from clgraph.frontend.nodes import ModelNode, attribute_value
 from clgraph.frontend.schema import Importers, opsets_of
@@ -57,6 +59,8 @@ class GraphLoader:
         self.tensors = {t.name: t for t in graph.initializer}
         self.data: dict[str, Array] = {}
         self.aliases: dict[str, str] = {}
+        found = ((v.name, spelled(v.type.tensor_type.elem_type)) for v in graph.input if v.name not in self.tensors)
+        self.types = {name: type_ for name, type_ in found if type_ is not None}
         self.names = {name for node in graph.node for name in (*node.input, *node.output)}
         self.names |= {v.name for v in graph.input} | set(self.tensors)
         self.made = set(self.tensors) | {v.name for v in graph.input} | {n for node in graph.node for n in node.output}
@@ -130,8 +134,10 @@ class GraphLoader:
         assert importer is not None
         assert since is not None
         inputs = _cut([self._resolve(n) for n in proto.input])
-        if (problem := self.importers.problem(proto, inputs)) is not None:
-            raise ModelError(f"node {name!r} ({proto.op_type}) {problem}")
+        if (form := self.importers.form(proto.op_type, proto.domain)) is not None:
+            if (problem := form.problem(proto, inputs, self._type_of)) is not None:
+                raise ModelError(f"node {name!r} ({proto.op_type}) {problem}")
+            self.types.update(form.output_types(proto, inputs, self._type_of))
         node = ModelNode(
             proto,
             name,
@@ -226,6 +232,16 @@ class GraphLoader:
         if name in self.data or self.outer is None or name in self.made:
             return self.data.get(name)
         return self.outer._find_constant(name)
+
+    def _type_of(self, name: str) -> str | None:
+        """Return the type of a value as schemas spell it, ``None`` where it is not known."""
+        if name in self.types:
+            return self.types[name]
+        if name in self.tensors:
+            return spelled(self.tensors[name].data_type)
+        if name in self.data:
+            return spelled(helper.np_dtype_to_tensor_dtype(self.data[name].dtype))
+        return None if self.outer is None or name in self.made else self.outer._type_of(name)
 
     def _resolve(self, name: str) -> str:
         """Return the value that *name* stands for; one that the graph around computes becomes an input."""

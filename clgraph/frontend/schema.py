@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import onnx
-from onnx import AttributeProto, defs
+from onnx import defs
 
 import clgraph.ops  # noqa: F401  # importing the operators registers their importers
 from clgraph.errors import ModelError, UnsupportedError
+from clgraph.frontend.forms import Form
 from clgraph.graph.primitive import IMPORTERS, Importer
 
 
@@ -29,34 +29,6 @@ def opsets_of(model: onnx.ModelProto, label: str) -> dict[str, int]:
             "install a newer onnx"
         )
     return opsets
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """What ONNX says a node of one operator and version looks like: numbers of inputs, type codes of attributes.
-
-    Attributes:
-        optional: Places of the inputs that may be absent.
-    """
-
-    least: int
-    most: int
-    attributes: Mapping[str, int]
-    optional: frozenset[int] = frozenset()
-
-    def problem(self, inputs: Sequence[str], attributes: Iterable[onnx.AttributeProto]) -> str | None:
-        """Return what is wrong with a node that has these, ``None`` when nothing is."""
-        if not self.least <= len(inputs) <= self.most:
-            wanted = f"{self.least}" if self.least == self.most else f"{self.least} to {self.most}"
-            return f"has {len(inputs)} inputs, not {wanted}"
-        for i, name in enumerate(inputs[: self.least]):
-            if not name and i not in self.optional:
-                return f"lacks input {i}"
-        for attribute in attributes:
-            if attribute.type != self.attributes.get(attribute.name, attribute.type):
-                wanted = AttributeProto.AttributeType.Name(self.attributes[attribute.name])
-                return f"attribute {attribute.name!r} has type {attribute.type}, not {wanted}"
-        return None
 
 
 class Importers:
@@ -80,15 +52,10 @@ class Importers:
         version = self.version(op_type, domain)
         return None if version is None else IMPORTERS.get((_domain(domain), op_type, version))
 
-    def problem(self, node: onnx.NodeProto, inputs: Sequence[str]) -> str | None:
-        """Return in what a node with a known operator breaks ONNX's rules, ``None`` where nothing is known against it.
-
-        Args:
-            inputs: The node's, trailing absent ones cut.
-        """
-        self.version(node.op_type, node.domain)
-        form = self._forms.get((_domain(node.domain), node.op_type))
-        return None if form is None else form.problem(inputs, node.attribute)
+    def form(self, op_type: str, domain: str) -> Form | None:
+        """Return what onnx says of the operator in the version in force, ``None`` where it does not know it."""
+        self.version(op_type, domain)
+        return self._forms.get((_domain(domain), op_type))
 
     def describe(self, op_type: str, domain: str) -> str:
         """Return how to call an operator that has no importer, with the versions that have one."""
@@ -108,10 +75,7 @@ class Importers:
         except defs.SchemaError:
             known = [v for d, o, v in IMPORTERS if (d, o) == (domain, op_type) and v <= opset]
             return max(known, default=None)
-        # The stubs of onnx do not say that the type of an attribute is an integer.
-        types = {name: int(a.type) for name, a in schema.attributes.items()}  # type: ignore[call-overload]
-        absent = (i for i, p in enumerate(schema.inputs) if p.option == defs.OpSchema.FormalParameterOption.Optional)
-        self._forms[domain, op_type] = Form(schema.min_input, schema.max_input, types, frozenset(absent))
+        self._forms[domain, op_type] = Form.of(schema)
         return int(schema.since_version)
 
 

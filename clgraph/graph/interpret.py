@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from clgraph.core.layout import Layout
-from clgraph.errors import ShapeError, UnsupportedError
+from clgraph.errors import DeviceMemoryError, ShapeError, UnsupportedError
 from clgraph.graph.primitive import Array, DataDependent
+from clgraph.graph.refusals import refusals
 from clgraph.graph.topology import Layer, Topology
 
 Spend = Callable[[float], None]
@@ -35,8 +36,9 @@ def interpret(
     for layer in topology.layers:
         arguments = [values[name] for name in layer.inputs]
         try:
-            results = _compute(layer, arguments, spend, run or interpret)
-        except (ShapeError, UnsupportedError) as error:
+            with refusals():
+                results = _compute(layer, arguments, spend, run or interpret)
+        except (ShapeError, UnsupportedError, DeviceMemoryError) as error:
             raise type(error)(f"node {layer.name!r} ({layer.primitive}): {error}") from error
         values.update(zip(layer.outputs, results, strict=False))
     return {name: values[source] for name, source in topology.outputs}

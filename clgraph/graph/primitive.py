@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
@@ -11,7 +11,7 @@ import numpy as np
 
 from clgraph.core.layout import Layout
 from clgraph.core.registry import Registry
-from clgraph.errors import UnsupportedError
+from clgraph.errors import ShapeError, UnsupportedError
 from clgraph.graph.permute import Axes, Permuted
 
 if TYPE_CHECKING:
@@ -44,7 +44,13 @@ class PostOperation:
     b: float = 0.0
 
 
-class Primitive(ABC):
+class _PrimitiveType(ABCMeta):
+    """An abstract class without virtual subclasses, which ``isinstance``, the question of every pass, need not seek."""
+
+    __instancecheck__ = type.__instancecheck__
+
+
+class Primitive(metaclass=_PrimitiveType):
     """Base class of operator descriptors. Subclasses are frozen dataclasses whose fields are the attributes.
 
     Attributes:
@@ -244,13 +250,19 @@ def onnx(op_type: str, *, since: Sequence[int], domain: str = "") -> Callable[[F
     return record
 
 
+def broadcasts_to(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    """Return whether *shape* broadcasts to *wanted* and not beyond it."""
+    pairs = zip(reversed(shape), reversed(wanted), strict=False)
+    return len(shape) <= len(wanted) and all(size in (1, there) for size, there in pairs)
+
+
 def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the common shape of NumPy broadcasting, of any size; raises ``ValueError`` where there is none."""
+    """Return the common shape of NumPy broadcasting, of any size; raises ``ShapeError`` where there is none."""
     rank = max(map(len, shapes), default=0)
     made = []
     for sizes in zip(*((1,) * (rank - len(shape)) + shape for shape in shapes), strict=True):
         wide = {size for size in sizes if size != 1}
         if len(wide) > 1:
-            raise ValueError(f"{' and '.join(str(list(shape)) for shape in shapes)} do not broadcast")
+            raise ShapeError(f"{' and '.join(str(list(shape)) for shape in shapes)} do not broadcast")
         made.append(wide.pop() if wide else 1)
     return tuple(made)

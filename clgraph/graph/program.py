@@ -11,6 +11,7 @@ from clgraph.core.layout import Layout
 from clgraph.errors import ProgramError
 from clgraph.graph.buffer import Arena, Buffer
 from clgraph.graph.primitive import Array, Primitive
+from clgraph.graph.refusals import refusals
 
 
 class Stage(IntEnum):
@@ -114,7 +115,15 @@ class Node:
         return self.outputs[0]
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
-        """Compute the outputs with NumPy, fused operations included. *inputs* match ``self.inputs``."""
+        """Compute the outputs with NumPy, fused operations included. *inputs* match ``self.inputs``.
+
+        Raises:
+            ShapeError: What the inputs hold makes no sense to the operator.
+        """
+        with refusals(f"node {self.name!r} ({self.primitive})"):
+            return self._computed(inputs)
+
+    def _computed(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
         own = list(inputs[: self.arity])
         for step in self.fused:
             if step.where == "pre":
@@ -351,7 +360,10 @@ class Program:
 
     def _after(self, inputs: Iterable[Value]) -> int:
         producers = {id(v.producer) for v in inputs if v.producer is not None}
-        return next((i + 1 for i in range(len(self._nodes) - 1, -1, -1) if id(self._nodes[i]) in producers), 0)
+        if not producers:
+            return 0
+        behind = enumerate(reversed(self._nodes))
+        return next((len(self) - i for i, node in behind if id(node) in producers), 0)
 
     def _link(self, node: Node, position: int) -> None:
         self._nodes.insert(position, node)

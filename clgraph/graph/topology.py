@@ -5,17 +5,29 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 
 import numpy as np
 
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout, Shape
-from clgraph.errors import InputError, ModelError, ShapeError, UnknownValueError, UnsupportedError
+from clgraph.errors import (
+    DeviceMemoryError,
+    InputError,
+    ModelError,
+    ShapeError,
+    UnknownValueError,
+    UnsupportedError,
+)
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.program import Node, Program, Value
+from clgraph.graph.refusals import refusals
 
 Dimension = int | str | None
 """A size, the name of a symbolic size, or unknown. A repeated name is no constraint."""
+
+MOST_ELEMENTS = 1 << 48
+"""Tensors of more are refused when shapes are bound: no device holds one, and sums of offsets stay within 64 bits."""
 
 VALUE_ELEMENTS = 256
 """Inputs of up to this many elements may decide sizes inside a model: their values are read when shapes are bound."""
@@ -166,7 +178,7 @@ class Topology:
             if declared is None or not self.inputs[name].is_fixed:
                 what = f"input {name!r} has shape {_spell(declared)}"
                 raise InputError(f"{what}; give it one: shapes={{{name!r}: (...)}}")
-            return tuple(d for d in declared if isinstance(d, int))
+            given = [d for d in declared if isinstance(d, int)]
         try:
             bound = tuple(operator.index(d) for d in given)
         except TypeError as error:
@@ -178,6 +190,8 @@ class Topology:
             raise InputError(f"input {name!r} has shape {_spell(declared)}; {list(bound)} does not fit it")
         if any(d < 0 for d in bound):
             raise InputError(f"input {name!r}: a size in {list(bound)} is negative")
+        if _is_absurd(bound):
+            raise InputError(f"input {name!r}: {list(bound)} is more than 2^48 elements")
         return bound
 
     def build(
@@ -201,8 +215,9 @@ class Topology:
         nodes: list[Node] = []
         for layer in self.layers:
             try:
-                _bind(layer, made, nodes)
-            except (ShapeError, UnsupportedError) as error:
+                with refusals():
+                    _bind(layer, made, nodes)
+            except (ShapeError, UnsupportedError, DeviceMemoryError) as error:
                 shapes_text = ", ".join(str(made[n].layout) for n in layer.inputs)
                 what = f"node {layer.name!r} ({layer.primitive}) on ({shapes_text}): {error}"
                 if isinstance(error, UnknownValueError):
@@ -245,6 +260,8 @@ def _bind(layer: Layer, values: dict[str, Value], nodes: list[Node]) -> None:
             values[name] = Value(name, Layout.of(array), constant=np.asarray(array))
         return
     inferred = bound.primitive.infer([v.layout for v in kept])
+    if absurd := [layout for layout in inferred if _is_absurd(layout.shape)]:
+        raise ShapeError(f"the result {list(absurd[0].shape)} is more than 2^48 elements")
     names = (*layer.outputs, *(f"{layer.name}:{i}" for i in range(len(layer.outputs), len(inferred))))
     outputs = tuple(Value(name, layout) for name, layout in zip(names, inferred, strict=True))
     values.update((v.name, v) for v in outputs)
@@ -298,6 +315,10 @@ def _deciding(value: Value, nodes: Sequence[Node]) -> tuple[str, ...]:
         else:
             found[source.name] = None
     return tuple(found)
+
+
+def _is_absurd(shape: Shape) -> bool:
+    return max(shape, default=0) > MOST_ELEMENTS or prod(shape) > MOST_ELEMENTS
 
 
 def _dtype(signature: Signature) -> DType:

@@ -99,6 +99,7 @@ def join(found: Sequence[Command], joins: Callable[[str, TileExecutor], bool]) -
 def ordered_steps(found: Sequence[Command], streams: Mapping[str, Stream]) -> list[Enqueue]:
     """Return the steps of *found*: on a queue that runs in order just that, on another each after those it needs."""
     events: list[Any] = [None] * len(found)
+    launched: dict[int, Stream] = {}
     steps: list[Enqueue] = []
     for number, command in enumerate(found):
         stream = streams.get(command.placement)
@@ -106,7 +107,10 @@ def ordered_steps(found: Sequence[Command], streams: Mapping[str, Stream]) -> li
             steps.append(command.on(stream))
         else:
             kernel, grid, group = command.work.bind() if isinstance(command.work, Segment) else command.work
-            steps.append(stream.launch_after(kernel.handle, grid, group, events, number, command.after))
+            # What the host does in between is over when the next command is given, and has no event.
+            after = tuple(n for n in command.after if launched.get(n) is stream)
+            launched[number] = stream
+            steps.append(stream.launch_after(kernel.handle, grid, group, events, number, after))
     return steps
 
 

@@ -69,6 +69,7 @@ class Block:
     cost: float
 
 
+@lru_cache(maxsize=128)
 def half_cycles(nb: int, ur: int) -> float:
     """Return the time of one input channel: FMAs at two a cycle, loads at two, their latency; and weights to fetch.
 
@@ -122,11 +123,18 @@ def blocks_of(
 def row_cost(size: int, nb: int, wide: tuple[int, ...], taps: int) -> float:
     """Return the time a tap of *size* pixels put together from instances; entering one costs about 40 half-cycles."""
     cost = 0.0
-    while size:
-        ur = max(u for u in wide if u <= size)
+    for ur in _pieces(size, wide):
         cost += half_cycles(nb, ur) + (40 + 2 * nb * ur) / taps
-        size -= ur
     return cost
+
+
+@lru_cache(maxsize=1024)
+def _pieces(size: int, wide: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the widths that *size* pixels are put together from, the widest first."""
+    if not size:
+        return ()
+    ur = max(u for u in wide if u <= size)
+    return (ur, *_pieces(size - ur, wide))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from clgraph.core.layout import Layout, Shape
 from clgraph.errors import ShapeError
-from clgraph.graph.primitive import Array, OnnxNode, Primitive, broadcast, onnx, primitive
+from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, broadcast, broadcasts_to, onnx, primitive
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.selector.general import FLOATS, General, View, float_jit, launch, post_arguments, post_views, space, table
@@ -29,12 +29,19 @@ class MatMul(Primitive):
 
     Attributes:
         transpose_a, transpose_b: Whether a is stored ``[..., K, M]``, b ``[..., N, K]``.
+        matrices: Before ``bind``: a and b must be matrices, as for ONNX's Gemm.
     """
 
     transpose_a: bool = False
     transpose_b: bool = False
+    matrices: bool = False
 
     kind: ClassVar[str] = "matmul"
+
+    def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
+        if self.matrices and any(x.rank != 2 for x in inputs[:2]):
+            raise ShapeError(f"Gemm wants two matrices, not {list(inputs[0].shape)} and {list(inputs[1].shape)}")
+        return Bound(replace(self, matrices=False), tuple(range(len(inputs))))
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         a, b = inputs[:2]
@@ -42,7 +49,7 @@ class MatMul(Primitive):
             raise ShapeError("a matrix product wants at least one axis, not a scalar")
         batch, m, _, n = self.sizes(a.shape, b.shape)
         shape = (*batch, *((m,) if a.rank > 1 else ()), *((n,) if b.rank > 1 else ()))
-        if len(inputs) > 2 and broadcast(inputs[2].shape, shape) != shape:
+        if len(inputs) > 2 and not broadcasts_to(inputs[2].shape, shape):
             raise ShapeError(f"a bias {list(inputs[2].shape)} does not broadcast to {list(shape)}")
         return (a.with_shape(shape),)
 
@@ -82,7 +89,7 @@ def import_matmul(node: OnnxNode) -> Primitive:
 @onnx("Gemm", since=(7, 9, 11, 13))
 def import_gemm(node: OnnxNode) -> Primitive | Sequence[str]:
     alpha, beta = node.attribute("alpha", 1.0), node.attribute("beta", 1.0)
-    product = MatMul(bool(node.attribute("transA", 0)), bool(node.attribute("transB", 0)))
+    product = MatMul(bool(node.attribute("transA", 0)), bool(node.attribute("transB", 0)), matrices=True)
     bias = node.inputs[2] if len(node.inputs) > 2 and beta else ""
     a, b = node.inputs[:2]
     if alpha == 1 and bias:

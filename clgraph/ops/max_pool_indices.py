@@ -120,6 +120,8 @@ class MaxUnpool(Primitive):
 
     def _sizes(self, spatial: tuple[int, ...]) -> tuple[int, ...]:
         strides, pads = self.strides or (1,) * len(spatial), self.pads or ((0, 0),) * len(spatial)
+        if any(len(v) != len(spatial) for v in (self.kernel, strides, pads)):
+            raise ShapeError(f"a window {self.kernel}, strides {strides}, pads {pads} for {len(spatial)} spatial axes")
         rows = zip(spatial, strides, self.kernel, pads, strict=True)
         return tuple((n - 1) * s + k - b - a for n, s, k, (b, a) in rows)
 

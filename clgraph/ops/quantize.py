@@ -18,7 +18,6 @@ from clgraph.selector.general import (
     FLOATS,
     General,
     View,
-    float_jit,
     launch,
     post_arguments,
     post_views,
@@ -26,6 +25,7 @@ from clgraph.selector.general import (
     table,
 )
 from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Plan
 from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import Query
@@ -36,23 +36,34 @@ WHOLE = SMALL | {DType.I32}
 
 @dataclass(frozen=True, slots=True)
 class _Scaled(Primitive):
-    """What both share. Inputs: x, scale and, optionally, zero point: scalars, or one number an index of *axis*."""
+    """What both share. Inputs: x, scale and, optionally, zero point.
+
+    Attributes:
+        axis: Scale and zero point are scalars, or hold one number an index of this axis.
+        block: Where it is not 0, they have as many axes as x and one number for so many neighbours along *axis*.
+    """
 
     axis: int = 1
+    block: int = 0
 
     def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
-        return Bound(replace(self, axis=self.bound_axis(inputs)), tuple(range(len(inputs))))
+        return Bound(replace(self, **self.bound_to(inputs)), tuple(range(len(inputs))))
 
-    def bound_axis(self, inputs: Sequence[Layout]) -> int:
-        """Return the axis, counted from the front; 0 where one scale is for all."""
-        return positive_axis(self.axis, inputs[0].rank) if inputs[1].count != 1 else 0
+    def bound_to(self, inputs: Sequence[Layout]) -> dict[str, Any]:
+        """Return axis, counted from the front, and block; both 0 where one scale is for all."""
+        if inputs[1].count == 1 and (not self.block or inputs[1].rank < inputs[0].rank):
+            return {"axis": 0, "block": 0}
+        return {"axis": positive_axis(self.axis, inputs[0].rank), "block": self.block}
 
     def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
         turned = replace(self, axis=axes[self.axis]) if axes else self
-        return Permuted(turned, (axes, *(None,) * (len(inputs) - 1)), (axes,))
+        along = axes if self.block else None
+        return Permuted(turned, (axes, *(along,) * (len(inputs) - 1)), (axes,))
 
     def spread(self, x: Array, parameter: Array) -> Array:
         """Return the scale or zero point in a shape that broadcasts with x."""
+        if self.block:
+            return parameter.repeat(self.block, self.axis).take(np.arange(x.shape[self.axis]), self.axis)
         if parameter.size == 1:
             return parameter.reshape(())
         return parameter.reshape([d if a == self.axis else 1 for a, d in enumerate(x.shape)])
@@ -63,7 +74,11 @@ class _Scaled(Primitive):
         if parameters[-1].shape != parameters[0].shape:
             raise ShapeError(f"scale {list(parameters[0].shape)} and zero point {list(parameters[-1].shape)} differ")
         scale = parameters[0]
-        if scale.count != 1 and (scale.rank != 1 or x.rank <= self.axis or scale.shape[0] != x.shape[self.axis]):
+        if self.block:
+            blocks = tuple(-(-d // self.block) if a == self.axis else d for a, d in enumerate(x.shape))
+            if scale.shape != blocks:
+                raise ShapeError(f"a scale {list(scale.shape)} for blocks of {self.block} should be {list(blocks)}")
+        elif scale.count != 1 and (scale.rank != 1 or x.rank <= self.axis or scale.shape[0] != x.shape[self.axis]):
             raise ShapeError(f"a scale {list(scale.shape)} fits neither x {list(x.shape)} nor its axis {self.axis}")
 
 
@@ -82,18 +97,20 @@ class Quantize(_Scaled):
 
     def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
         dtype = inputs[2].dtype if len(inputs) > 2 else self.dtype
-        return Bound(Quantize(self.bound_axis(inputs), dtype), tuple(range(len(inputs))))
+        return Bound(Quantize(**self.bound_to(inputs), dtype=dtype), tuple(range(len(inputs))))
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         self.check(inputs)
-        if self.dtype not in SMALL or not inputs[0].dtype.floating or inputs[1].dtype != inputs[0].dtype:
-            types = ", ".join(str(x.dtype) for x in inputs)
-            raise ShapeError(f"floats become integers of 8 or 16 bits here, not ({types}) {self.dtype}")
+        x, scale, *zero = inputs
+        fits = (x.dtype.floating or x.dtype == DType.I32) and all(z.dtype == self.dtype for z in zero)
+        if self.dtype not in SMALL or not fits or not scale.dtype.floating:
+            types = ", ".join(str(v.dtype) for v in inputs)
+            raise ShapeError(f"floats and i32 become integers of 8 or 16 bits by a float, not ({types}) {self.dtype}")
         return (Layout(self.dtype, inputs[0].shape),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         x, scale, *zero = inputs
-        exact = np.result_type(x.dtype, np.float32)
+        exact = np.result_type(scale.dtype, np.float32)
         start = self.spread(x, zero[0]).astype(exact) if zero else np.zeros((), exact)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             v = np.rint(x.astype(exact) / self.spread(x, scale).astype(exact)) + start
@@ -104,7 +121,13 @@ class Quantize(_Scaled):
 @primitive
 @dataclass(frozen=True, slots=True)
 class Dequantize(_Scaled):
-    """``y = (x - zero) * scale``, of the scale's type."""
+    """``y = (x - zero) * scale``.
+
+    Attributes:
+        dtype: Of the result: that of the scale where nothing is said.
+    """
+
+    dtype: DType | None = None
 
     kind: ClassVar[str] = "dequantize"
 
@@ -114,35 +137,33 @@ class Dequantize(_Scaled):
         if x.dtype not in WHOLE or not scale.dtype.floating or (zero and zero[0].dtype != x.dtype):
             types = ", ".join(str(v.dtype) for v in inputs)
             raise ShapeError(f"x and zero point are integers of one type here, the scale a float, not ({types})")
-        return (Layout(scale.dtype, x.shape),)
+        return (Layout(self.dtype or scale.dtype, x.shape),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         x, scale, *zero = inputs
+        made = scale.dtype if self.dtype is None or scale.dtype == np.float64 else self.dtype.numpy
         whole = x.astype(np.int64) - (self.spread(x, zero[0]).astype(np.int64) if zero else 0)
         exact = np.result_type(scale.dtype, np.float32)
-        return ((whole.astype(exact) * self.spread(x, scale).astype(exact)).astype(scale.dtype),)
+        return ((whole.astype(exact) * self.spread(x, scale).astype(exact)).astype(made),)
 
 
-_SINCE = (10, 13, 19, 21, 23, 24, 25)
+_SINCE = (10, 13, 19, 21, 23, 24, 25, 28)
 
 
 @onnx("QuantizeLinear", since=_SINCE)
 def import_quantize(node: OnnxNode) -> Primitive:
-    _refuse(node)
-    if node.attribute("output_dtype", None) is not None:
-        raise node.unsupported("the type of the result is read from the zero point only; add one")
-    return Quantize(node.attribute("axis", 1))
+    return Quantize(node.attribute("axis", 1), node.attribute("block_size", 0), _type(node) or DType.U8)
 
 
 @onnx("DequantizeLinear", since=_SINCE)
 def import_dequantize(node: OnnxNode) -> Primitive:
-    _refuse(node)
-    return Dequantize(node.attribute("axis", 1))
+    return Dequantize(node.attribute("axis", 1), node.attribute("block_size", 0), _type(node))
 
 
-def _refuse(node: OnnxNode) -> None:
-    if node.attribute("block_size", 0):
-        raise node.unsupported("scales of blocks are not there yet; one scale, or one an index of the axis, is")
+def _type(node: OnnxNode) -> DType | None:
+    """Return the type of the result that the node asks for; 0, the default, says nothing."""
+    asked: DType | None = node.attribute("output_dtype", DType.U8) if node.attribute("output_dtype", 0) else None
+    return asked
 
 
 class _Ref(General[Any]):
@@ -152,23 +173,40 @@ class _Ref(General[Any]):
 
     @classmethod
     def plan(cls, q: Query[Any]) -> Plan:
-        x, scale = q.own[:2]
-        (y,) = q.outputs
-        along = View(scale.origin, tuple(int(scale.count != 1 and a == q.primitive.axis) for a in range(y.rank)))
-        views = [View.of(y), View.of(x), along]
-        s = space(y.shape, [*views, *post_views(q)])
-        whole = q.outputs[0].dtype if isinstance(q.primitive, Quantize) else x.dtype
+        (x, scale), (y,), f = q.own[:2], q.outputs, q.primitive
+        pitches = scale.all_pitches if f.block else _along(scale, f.axis, y.rank)
+        # An axis that is counted in blocks stays one, under its own number.
+        groups = [[a] for a in range(y.rank)] if f.block else None
+        s = space(y.shape, [View.of(y), View.of(x), View(scale.origin, pitches), *post_views(q)], groups)
+        jit = _read(_read(Jit(), scale.dtype, "S"), x.dtype if isinstance(f, Quantize) else y.dtype)
+        whole = y.dtype if isinstance(f, Quantize) else x.dtype
         limits = np.iinfo(whole.numpy)
-        jit = float_jit(scale.dtype, len(s.dims)).define(Q=whole.cl)
-        if isinstance(q.primitive, Quantize):
+        jit = jit.define(RANK=len(s.dims), Q=whole)
+        if isinstance(f, Quantize):
             jit = jit.define(LOW=f"{float(limits.min)}f", HIGH=f"{float(limits.max)}f")
         zero = "in2" if q.arity > 2 else "null"
-        tables = table(s.dims, *s.views[:3])
-        post = () if isinstance(q.primitive, Quantize) else post_arguments(q, s.views[3:], len(s.dims))
-        return Plan((launch(cls.kernel, jit, s.counts[0], "in0", "in1", zero, "out0", tables, *post),))
+        tables = table(s.dims, *s.views[:3], [f.axis, max(f.block, 1)])
+        post = () if isinstance(f, Quantize) else post_arguments(q, s.views[3:], len(s.dims))
+        return Plan((launch(cls.kernel, jit, y.count, "in0", "in1", zero, "out0", tables, *post),))
 
 
-@implements(Quantize, name="quantize.ref", serves=Serves(dtypes=FLOATS | SMALL, mixed=True), general=True)
+def _along(scale: Layout, axis: int, rank: int) -> tuple[int, ...]:
+    """Return the pitches of a scale over all axes: 0, but along *axis* where it has more than one number."""
+    pitch = scale.all_pitches[0] if scale.count != 1 else 0
+    return tuple(pitch if a == axis else 0 for a in range(rank))
+
+
+def _read(jit: Jit, dtype: DType, name: str = "T") -> Jit:
+    """Return *jit* with the macros of a type whose elements are read as floats."""
+    load, store = ("LOAD", "STORE") if name == "T" else (f"LOAD_{name}", f"STORE_{name}")
+    if dtype == DType.F16:
+        return jit.define(
+            **{name: "half", f"{load}(p, i)": "vload_half(i, p)", f"{store}(p, i, v)": "vstore_half_rte(v, i, p)"}
+        )
+    return jit.define(**{name: dtype, f"{load}(p, i)": "((float)(p)[i])"})
+
+
+@implements(Quantize, name="quantize.ref", serves=Serves(dtypes=FLOATS | WHOLE, mixed=True), general=True)
 class QuantizeRef(_Ref):
     """Any type of 8 or 16 bits."""
 

@@ -38,6 +38,8 @@ class Split(Primitive):
     kind: ClassVar[str] = "split"
 
     def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
+        if not inputs[0].rank:
+            raise ShapeError("a scalar has no axis to be split along")
         axis = positive_axis(self.axis, inputs[0].rank)
         size, found = inputs[0].shape[axis], read_values(self.reads, values)
         sizes = ints(found["sizes"]) if found else self.sizes

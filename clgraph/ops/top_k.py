@@ -32,7 +32,7 @@ class TopK(Primitive):
     kind: ClassVar[str] = "top_k"
 
     def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
-        k = known_ints(values, 1, "k")[0] if self.k is None else self.k
+        k = _count(known_ints(values, 1, "k")) if self.k is None else self.k
         return Bound(replace(self, axis=positive_axis(self.axis, inputs[0].rank), k=k), (0,))
 
     def value_slots(self) -> tuple[int, ...]:
@@ -40,8 +40,10 @@ class TopK(Primitive):
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         (x,), k = inputs, self.k or 0
+        if not x.rank:
+            raise ShapeError("a scalar has no axis to sort along")
         axis = positive_axis(self.axis, x.rank)
-        if not x.rank or not 0 <= k <= x.shape[axis]:
+        if not 0 <= k <= x.shape[axis]:
             raise ShapeError(f"{list(x.shape)} does not have {k} elements along axis {axis}")
         shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
         return x.with_shape(shape), Layout(DType.I64, shape)
@@ -58,6 +60,12 @@ class TopK(Primitive):
 
     def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
         return 10.0 * inputs[0].count
+
+
+def _count(k: tuple[int, ...]) -> int:
+    if len(k) != 1:
+        raise ShapeError(f"k is one number, not {list(k)}")
+    return k[0]
 
 
 @onnx("TopK", since=(1, 10, 11, 24))

@@ -8,6 +8,7 @@ from typing import ClassVar
 from clgraph.errors import UnsupportedError
 from clgraph.graph.program import Program, Stage
 from clgraph.passes.base import Context, Pass
+from clgraph.passes.insert_transfers import uncarried
 from clgraph.passes.selection import is_in_place, select
 
 
@@ -15,14 +16,15 @@ from clgraph.passes.selection import is_in_place, select
 class ConfirmPlacement(Pass):
     """Check that every node, those inserted since partition too, has a placement that serves it as its layouts are.
 
-    Changes nothing; all nodes without one are reported in one error, before a target's passes and the choice.
+    And that whatever a node reads is on its device. Changes nothing; all that is wrong is reported in one error, before
+    a target's passes and the choice.
     """
 
     name: ClassVar[str] = "confirm_placement"
     needs: ClassVar[Stage] = Stage.FORMATTED
 
     def run(self, program: Program, context: Context) -> int:
-        refused: list[str] = []
+        refused = uncarried(program)
         for node in program:
             if node.placement not in context.devices:
                 refused.append(f"node {node.name!r} is placed on {node.placement}, which is no device here")

@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from clgraph.graph.program import Node, Program
+from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
+from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.pad import Pad
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.pattern_gates import clip_to_hard_sigmoid, gelu, hard_sigmoid, hard_swish, swish
 from clgraph.passes.pattern_layer_normalization import layer_normalization
-from clgraph.passes.patterns import Match
+from clgraph.passes.patterns import Match, Product, product
 from clgraph.passes.rewriting import apart, read_outside, substitute
 
 
@@ -38,7 +40,7 @@ class FusePatterns(Pass):
     def run(self, program: Program, context: Context) -> int:
         changes, refused = 0, list[str]()
         for node in program:
-            match = next((m for rule in RULES if node in program and (m := rule(node)) is not None), None)
+            match = _match(node) if node in program else None
             if match is None:
                 continue
             reason = _refusal(program, match)
@@ -52,6 +54,15 @@ class FusePatterns(Pass):
         if refused:
             program.notes[self.name] = "\n".join(refused)
         return changes
+
+
+def _match(node: Node) -> Match | None:
+    """Return what the first rule that knows *node* as the end of a pattern says of it."""
+    if isinstance(node.primitive, Activation | Eltwise):
+        spelled = product(node)
+        if (match := next((m for rule in GATES if (m := rule(node, spelled)) is not None), None)) is not None:
+            return match
+    return next((m for rule in RULES if (m := rule(node)) is not None), None)
 
 
 def _refusal(program: Program, match: Match) -> str | None:
@@ -75,12 +86,11 @@ def pad_convolution(node: Node) -> Match | None:
     return Match((pad, node), replace(node.primitive, pads=pads), (pad.inputs[0], *node.inputs[1:]))
 
 
-RULES: tuple[Callable[[Node], Match | None], ...] = (
+GATES: tuple[Callable[[Node, Product], Match | None], ...] = (
     swish,
     hard_swish,
     hard_sigmoid,
     clip_to_hard_sigmoid,
     gelu,
-    layer_normalization,
-    pad_convolution,
 )
+RULES: tuple[Callable[[Node], Match | None], ...] = (layer_normalization, pad_convolution)

@@ -55,6 +55,19 @@ def _carry(program: Program, value: Value, home: str, uses: list[tuple[Node, int
     program.rewire(value, made.output, uses=uses)
 
 
+def uncarried(program: Program) -> list[str]:
+    """Say which nodes read what is on another device than theirs, and transfers what is not where they read."""
+    found = []
+    for value in program.values:
+        needs = {n: n.primitive.source if isinstance(n.primitive, Transfer) else n.placement for n in value.readers}
+        if value.constant is None and needs:
+            home = next(iter(needs.values())) if value.producer is None else value.producer.placement
+            found += [
+                f"node {n.name!r} reads {value.name!r} on {p}: it is on {home}" for n, p in needs.items() if p != home
+            ]
+    return found
+
+
 def overlapping(nodes: list[Node]) -> list[Node]:
     """Return *nodes* in a topological order in which a transfer holds up as little as possible."""
     waiting, done, order = list(nodes), set[int](), list[Node]()

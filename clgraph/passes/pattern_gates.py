@@ -1,4 +1,4 @@
-"""Patterns of activations: swish, hard sigmoid, hard swish and gelu."""
+"""Patterns of activations: swish, hard sigmoid, hard swish and gelu, each read from a node's result as a product."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 
 from clgraph.graph.program import Node, Value
 from clgraph.ops.activation import Activation
-from clgraph.passes.patterns import Match, linear_source, polynomial, product
+from clgraph.passes.patterns import Match, Product, linear_source, polynomial
 
 
-def swish(node: Node) -> Match | None:
+def swish(node: Node, spelled: Product) -> Match | None:
     """``x * sigmoid(a * x)``."""
-    spelled = product(node)
     if spelled.scale != 1 or len(spelled.factors) != 2:
         return None
     for x, gate in (spelled.factors, spelled.factors[::-1]):
@@ -22,9 +21,8 @@ def swish(node: Node) -> Match | None:
     return None
 
 
-def hard_sigmoid(node: Node) -> Match | None:
+def hard_sigmoid(node: Node, spelled: Product) -> Match | None:
     """``clip(a * x + b, 0, d) / d``."""
-    spelled = product(node)
     if len(spelled.factors) != 1:
         return None
     clipped = _clipped(spelled.factors[0])
@@ -34,7 +32,7 @@ def hard_sigmoid(node: Node) -> Match | None:
     return Match((*clipped.nodes, *spelled.nodes), function, (clipped.x,))
 
 
-def clip_to_hard_sigmoid(node: Node) -> Match | None:
+def clip_to_hard_sigmoid(node: Node, spelled: Product) -> Match | None:
     """``clip(a * x + b, 0, 1)`` with another factor or shift than 1 and 0."""
     clipped = _clipped(node.output)
     if clipped is None or clipped.high != 1 or len(clipped.nodes) < 2:
@@ -42,9 +40,8 @@ def clip_to_hard_sigmoid(node: Node) -> Match | None:
     return Match(clipped.nodes, Activation("hard_sigmoid", clipped.a, clipped.b), (clipped.x,))
 
 
-def hard_swish(node: Node) -> Match | None:
+def hard_swish(node: Node, spelled: Product) -> Match | None:
     """``x * clip(a * x + b, 0, d) / d``, or ``x * hard_sigmoid(x)``."""
-    spelled = product(node)
     if len(spelled.factors) != 2:
         return None
     for x, gate in (spelled.factors, spelled.factors[::-1]):
@@ -61,9 +58,8 @@ def hard_swish(node: Node) -> Match | None:
     return None
 
 
-def gelu(node: Node) -> Match | None:
+def gelu(node: Node, spelled: Product) -> Match | None:
     """``x / 2 * (1 + erf(x / sqrt(2)))``, and its approximation by tanh."""
-    spelled = product(node)
     if len(spelled.factors) != 2 or not math.isclose(spelled.scale, 0.5, rel_tol=1e-6):
         return None
     k = math.sqrt(2 / math.pi)

@@ -44,7 +44,10 @@ def substitute(
 
 def mover(value: Value, reader: Node) -> Node:
     """Return the node beside which *value* is moved for *reader*: in front of a transfer, still on its own device."""
-    return value.producer if isinstance(reader.primitive, Transfer) and value.producer is not None else reader
+    if not isinstance(reader.primitive, Transfer):
+        return reader
+    # A graph input lives with those of its readers that need no transfer.
+    return value.producer or next((n for n in value.readers if n.placement == reader.primitive.source), reader)
 
 
 def bypass(program: Program, node: Node) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -100,15 +100,20 @@ def estimate(context: Context, node: Node, q: Query[Any]) -> float | None:
 
 def still_serves(implementation: type[Implementation[Any]], q: Query[Any]) -> bool:
     """Whether the implementation serves *q*, given on plain layouts, in formats and with halos of its own wish."""
-    if implementation.serves.refusal(plain := plain_query(q)) is not None:
-        return False
-    for formats in implementation.formats(plain):
-        posed = with_formats(plain, formats.inputs, formats.outputs)
-        if implementation.serves.refusal(posed) is None:
-            posed = with_halos(posed, dict(implementation.halo(posed)))
-            if implementation.refusal(posed) is None:
-                return True
-    return False
+    return next(_as_wished(implementation, plain_query(q)), None) is not None
+
+
+def _as_wished(implementation: type[Implementation[Any]], q: Query[Any]) -> Iterator[Query[Any]]:
+    """Yield *q*, which is on plain layouts, in the formats and with the halos that the implementation serves it in."""
+    serves = implementation.serves
+    if serves.problem_refusal(q) is not None:
+        return
+    for formats in implementation.formats(q):
+        posed = with_formats(q, formats.inputs, formats.outputs)
+        if serves.layout_refusal(posed) is None:
+            posed = with_halos(posed, implementation.halo(posed))
+            if implementation.further_refusal(posed) is None:
+                yield posed
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +151,10 @@ def with_formats(q: Query[Any], inputs: Sequence[Format | None], outputs: Sequen
     return q.with_layouts(posed, tuple(x.with_format(f) for x, f in zip(q.outputs, outputs, strict=True)))
 
 
-def with_halos(q: Query[Any], halos: dict[int, Halo]) -> Query[Any]:
+def with_halos(q: Query[Any], halos: Mapping[int, Halo]) -> Query[Any]:
     """Return *q* with at least these halos around its inputs."""
+    if not halos:
+        return q
     inputs = tuple(
         x.with_halo(widest(x.halos, halos[i])) if i in halos and not covers(x, halos[i]) else x
         for i, x in enumerate(q.inputs)
@@ -161,18 +168,11 @@ def _proposals(q: Query[Any], forced: str | None, denied: frozenset[str], regist
     for candidate in candidates(q):
         if candidate.name in denied or (forced is not None and candidate.name != forced):
             continue
-        if q.device.kind not in candidate.serves.kinds:
-            continue
-        for formats in candidate.formats(q):
-            posed = with_formats(q, formats.inputs, formats.outputs)
-            if candidate.serves.refusal(posed) is not None:
-                continue
-            posed = with_halos(posed, dict(candidate.halo(posed)))
-            if candidate.refusal(posed) is None:
-                measured = posed.measured.get(candidate.name)
-                seconds = candidate.estimate(posed) if measured is None else measured
-                if not math.isinf(seconds):
-                    found.append(Proposal(candidate, posed, seconds, measured is not None))
+        for posed in _as_wished(candidate, q):
+            measured = posed.measured.get(candidate.name)
+            seconds = candidate.estimate(posed) if measured is None else measured
+            if not math.isinf(seconds):
+                found.append(Proposal(candidate, posed, seconds, measured is not None))
     special = {p.query for p in found if not p.implementation.general}
     kept = [p for p in found if not p.implementation.general or p.tuned or p.query not in special]
     return tuple(sorted(kept, key=lambda p: (p.seconds, p.implementation.name)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, ClassVar, Generic, TypeVar, final
 
 from clgraph.core.dtype import DType
@@ -45,25 +46,36 @@ class Serves:
 
     def refusal(self, q: Query[Any]) -> str | None:
         """Say why *q* is not served, or return ``None``."""
-        layouts = (*q.inputs, *q.outputs)
-        if q.device.kind not in self.kinds:
-            return f"is written for {_names(self.kinds)} devices, not for a {q.device.kind}"
-        if missing := self.features - q.device.features:
-            return f"needs {_names(missing)}"
-        if foreign := {layout.dtype for layout in layouts} - self.dtypes:
-            return f"serves {_names(map(str, self.dtypes))}, not {_names(map(str, foreign))}"
-        if not self.mixed and len({layout.dtype for layout in layouts}) > 1:
+        return self.problem_refusal(q) or self.layout_refusal(q)
+
+    def problem_refusal(self, q: Query[Any]) -> str | None:
+        """Say why *q* is not served in any formats, or return ``None``: device, types and fused operations."""
+        device = q.device
+        if device.kind not in self.kinds:
+            return f"is written for {_names(self.kinds)} devices, not for a {device.kind}"
+        if not self.features <= device.features:
+            return f"needs {_names(self.features - device.features)}"
+        dtypes = {x.dtype for x in q.inputs}
+        dtypes.update([x.dtype for x in q.outputs])
+        if not dtypes <= self.dtypes:
+            return _types_refusal(self.dtypes, frozenset(dtypes - self.dtypes))
+        if not self.mixed and len(dtypes) > 1:
             return "wants one element type for all tensors"
-        if not self.formats and (odd := [x for x in layouts if not x.format.is_plain]):
+        if q.fused:
+            if foreign := {f.primitive.kind for f in q.post} - self.fuses:
+                return f"cannot apply {_names(foreign)} to its result"
+            if foreign := {f.primitive.kind for f in q.pre} - self.prefuses:
+                return f"cannot apply {_names(foreign)} to its input"
+            if len(q.inputs) - q.arity > self.operands:
+                return f"reads at most {self.operands} operands of fused operations, not {len(q.inputs) - q.arity}"
+        return None
+
+    def layout_refusal(self, q: Query[Any]) -> str | None:
+        """Say why *q* is not served in its formats and with its results' halos, or return ``None``."""
+        if not self.formats and (odd := [x for x in (*q.inputs, *q.outputs) if not x.format.is_plain]):
             return f"serves plain formats, not {odd[0].format}"
         if not self.halos and any(out.halo for out in q.outputs):
             return "writes no halo"
-        if foreign_kinds := {f.primitive.kind for f in q.post} - self.fuses:
-            return f"cannot apply {_names(foreign_kinds)} to its result"
-        if foreign_kinds := {f.primitive.kind for f in q.pre} - self.prefuses:
-            return f"cannot apply {_names(foreign_kinds)} to its input"
-        if len(q.inputs) - q.arity > self.operands:
-            return f"reads at most {self.operands} operands of fused operations, not {len(q.inputs) - q.arity}"
         return None
 
 
@@ -87,9 +99,15 @@ class Implementation(ABC, Generic[P]):
     @final
     def refusal(cls, q: Query[P]) -> str | None:
         """Say why *q* cannot be served, or return ``None`` when it can. Only general ones see tensors of no element."""
+        return cls.serves.refusal(q) or cls.further_refusal(q)
+
+    @classmethod
+    @final
+    def further_refusal(cls, q: Query[P]) -> str | None:
+        """Say why *q* cannot be served beyond what :class:`Serves` refuses, or return ``None``."""
         if not cls.general and any(0 in x.shape for x in (*q.inputs, *q.outputs)):
             return "serves no tensors without elements"
-        return cls.serves.refusal(q) or cls.limits(q)
+        return cls.limits(q)
 
     @classmethod
     def limits(cls, q: Query[P]) -> str | None:
@@ -186,6 +204,11 @@ def implements(
         return cls
 
     return record
+
+
+@lru_cache(maxsize=256)
+def _types_refusal(served: frozenset[DType], foreign: frozenset[DType]) -> str:
+    return f"serves {_names(map(str, served))}, not {_names(map(str, foreign))}"
 
 
 def _names(items: Iterable[str]) -> str:

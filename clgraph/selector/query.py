@@ -53,6 +53,9 @@ class DeviceInfo:
     cores: int = 0
     tuning: Tuning | None = None
 
+    def __hash__(self) -> int:
+        return hash((self.name, self.kind, self.simd, self.workers))
+
     @property
     def costs(self) -> CostModel:
         """The figures that times are estimated by."""
@@ -97,6 +100,10 @@ class Query(Generic[P]):
     fused: tuple[Fused, ...] = ()
     constant: frozenset[int] = frozenset()
 
+    def __hash__(self) -> int:
+        # Without the device, of which a process has a few: the caches of selection hash queries all the time.
+        return hash((self.primitive, self.inputs, self.outputs, self.fused))
+
     @property
     def own(self) -> tuple[Layout, ...]:
         """Layouts of the primitive's own inputs."""
@@ -105,12 +112,12 @@ class Query(Generic[P]):
     @property
     def post(self) -> tuple[Fused, ...]:
         """The operations fused behind the primitive, in order."""
-        return tuple(f for f in self.fused if f.where == "post")
+        return tuple([f for f in self.fused if f.where == "post"]) if self.fused else ()
 
     @property
     def pre(self) -> tuple[Fused, ...]:
         """The operations fused in front of the first input, in order."""
-        return tuple(f for f in self.fused if f.where == "pre")
+        return tuple([f for f in self.fused if f.where == "pre"]) if self.fused else ()
 
     @property
     def measured(self) -> Mapping[str, float]:

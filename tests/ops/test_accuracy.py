@@ -28,6 +28,8 @@ from clgraph.ops.convolution_planar_tiles import ConvPlanar
 from clgraph.ops.convolution_staged_tiles import ConvStaged
 from clgraph.ops.convolution_tiles import ConvFsv16
 from clgraph.ops.convolution_winograd_tiles import ConvWinograd
+from clgraph.ops.cumulative_sum import CumulativeSum
+from clgraph.ops.cumulative_sum_tiles import CumulativeSumPlanes
 from clgraph.ops.layer_normalization import LayerNormalization
 from clgraph.ops.layer_normalization_tiles import NormalizeRows
 from clgraph.ops.lrn import Lrn
@@ -91,6 +93,7 @@ CASES = {
     "average": Case(PoolFsv16, Pooling("average", (7, 7), (1, 1), (1, 1), ((0, 0), (0, 0))), ((1, 512, 14, 14),)),
     "mean of a plane": Case(ReduceSpatialFsv16, Reduce("mean", (2, 3)), ((1, 480, 56, 56),)),
     "interpolation": Case(ResizeFsv16, Resize("linear", scales=(1.0, 1.0, 2.0, 2.0)), ((1, 96, 40, 40),)),
+    "running sum": Case(CumulativeSumPlanes, CumulativeSum(1), ((4, 400, 96),)),
     "local response": Case(LrnFsv16, Lrn(5, 1e-4, 0.75, 1.0), ((1, 96, 54, 54),)),
 }
 

@@ -9,7 +9,7 @@ from clgraph.errors import ShapeError
 from clgraph.ops.activation import Activation
 from clgraph.ops.quantize import SMALL, WHOLE, Dequantize, Quantize
 from tests.support.check_op import check_op
-from tests.support.onnx_case import agree
+from tests.support.onnx_case import ONNX_TYPES, agree
 
 NAMES = {DType.U8: np.uint8, DType.I8: np.int8, DType.U16: np.uint16, DType.I16: np.int16, DType.I32: np.int32}
 
@@ -51,7 +51,7 @@ def test_every_implementation_quantizes_like_the_reference(dtype, shape, engine)
     whole = {2: lambda rng, s: rng.integers(0, 90, s).astype(NAMES[dtype])}
     types = (DType.F32, DType.F32, dtype)
     check_op(engine, Quantize(1), (2, 3, 5), shape, shape, dtype=types, draw=scales | whole)
-    check_op(engine, Quantize(1, dtype), (2, 3, 5), shape, dtype=types, draw=scales)
+    check_op(engine, Quantize(1, dtype=dtype), (2, 3, 5), shape, dtype=types, draw=scales)
 
 
 @pytest.mark.opencl
@@ -66,9 +66,61 @@ def test_every_implementation_dequantizes_like_the_reference(dtype, shape, engin
     check_op(engine, Dequantize(1), (2, 3, 5), shape, dtype=types, draw=whole, ulps=1)
 
 
+BLOCKS = [((4, 7), (4, 3), 1, 3), ((6, 2, 3), (2, 2, 3), 0, 4), ((2, 5), (2, 5), 1, 1)]
+
+
+@pytest.mark.parametrize(("shape", "blocks", "axis", "block"), BLOCKS)
+def test_scales_of_blocks_agree_with_onnxruntime(shape, blocks, axis, block, rng):
+    x = np.round(rng.standard_normal(shape) * 40).astype(np.float32)
+    scale = (2.0 ** rng.integers(-2, 3, blocks)).astype(np.float32)
+    zero = rng.integers(0, 100, blocks).astype(np.uint8)
+    agree("QuantizeLinear", [x, scale, zero], opset=21, axis=axis, block_size=block)
+    agree(
+        "DequantizeLinear",
+        [rng.integers(0, 255, shape).astype(np.uint8), scale, zero],
+        opset=21,
+        axis=axis,
+        block_size=block,
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16])
+def test_the_type_may_be_an_attribute_instead_of_a_zero_point(dtype, rng):
+    x = np.round(rng.standard_normal((3, 4)) * 40).astype(np.float32)
+    agree("QuantizeLinear", [x, np.float32(0.5)], opset=21, output_dtype=ONNX_TYPES[np.dtype(dtype)])
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize(("shape", "blocks", "axis", "block"), BLOCKS)
+def test_every_implementation_reads_scales_of_blocks(shape, blocks, axis, block, engine):
+    scales = {1: lambda rng, s: 2.0 ** rng.integers(-3, 4, s).astype(np.float32)}
+    whole = {2: lambda rng, s: rng.integers(0, 90, s)}
+    check_op(
+        engine,
+        Quantize(axis, block),
+        shape,
+        blocks,
+        blocks,
+        dtype=(DType.F32, DType.F32, DType.U8),
+        draw=scales | whole,
+    )
+    types, whole = (DType.I8, DType.F32, DType.I8), {i: lambda rng, s: rng.integers(-120, 120, s) for i in (0, 2)}
+    check_op(engine, Dequantize(axis, block), shape, blocks, blocks, dtype=types, draw=scales | whole)
+
+
+@pytest.mark.opencl
+def test_x_scale_and_result_may_differ_in_their_type(engine):
+    scales = {1: lambda rng, s: 2.0 ** rng.integers(-3, 4, s).astype(np.float32)}
+    for x in (DType.F16, DType.F32, DType.I32):
+        for scale in (DType.F16, DType.F32):
+            check_op(engine, Quantize(1, 0, DType.I8), (2, 3, 5), (3,), dtype=(x, scale), draw=scales)
+    for result in (DType.F16, DType.F32):
+        check_op(engine, Dequantize(1, 0, result), (2, 3, 5), (3,), dtype=(DType.I8, DType.F16), draw=scales, ulps=1)
+
+
 def test_infinities_saturate_and_nan_is_the_zero_point():
     x = np.array([np.inf, -np.inf, np.nan, 3e38], np.float32)
-    (y,) = Quantize(0, DType.I8).reference(x, np.float32(0.5), np.int8(7))
+    (y,) = Quantize(0, dtype=DType.I8).reference(x, np.float32(0.5), np.int8(7))
     assert y.tolist() == [127, -128, 7, 127]
 
 

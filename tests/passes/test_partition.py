@@ -144,4 +144,7 @@ def test_confirming_reports_every_node_that_cannot_run_where_it_stands() -> None
     with pytest.raises(UnsupportedError, match=r"'relu' is placed on mars(.|\n)*'y'"):
         ConfirmPlacement().run(program, denied)
     program["relu"].placement = "gpu:0"
+    with pytest.raises(UnsupportedError, match="'y' reads 'relu' on pocl:0: it is on gpu:0"):
+        ConfirmPlacement().run(program, context)
+    program["relu"].placement = "pocl:0"
     assert ConfirmPlacement().run(program, context) == 0

@@ -100,7 +100,7 @@ class ChannelsLast(Net):
         """Round to 8 bits and back, as a QDQ model does beside every operator."""
         scale = self.constant(self.name("scale"), np.array(0.05, np.float32))
         zero = self.constant(self.name("zero"), np.array(3, np.int8))
-        whole = self.add(self.name("q"), Quantize(1, DType.I8), x, scale, zero)
+        whole = self.add(self.name("q"), Quantize(1, dtype=DType.I8), x, scale, zero)
         return self.keep(self.add(self.name("dq"), Dequantize(), whole, scale, zero), self.shapes[x])
 
     def classes(self, x: str, count: int) -> str:

@@ -1,0 +1,167 @@
+"""What ONNX's schemas say a node looks like: how many inputs and outputs, which element types, which attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import onnx
+from onnx import AttributeProto, TensorProto, defs
+
+from clgraph.frontend.attribute_rules import value_problem
+
+Find = Callable[[str], str | None]
+"""Returns the type of a value as schemas spell it, such as ``tensor(float)``; ``None`` where it is not known."""
+
+_ANY_NUMBER = 1 << 30
+"""Schemas say at most 2^31 - 1 where there is no limit."""
+
+_OPTION = defs.OpSchema.FormalParameterOption
+
+_SPELLED = {
+    code: f"tensor({name.lower()})" for name, code in TensorProto.DataType.items() if code != TensorProto.UNDEFINED
+}
+
+
+def spelled(code: int) -> str | None:
+    """Return the type of a tensor of ONNX's element type *code* as schemas spell it."""
+    return _SPELLED.get(code)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An input or output of an operator.
+
+    Attributes:
+        letter: Places of one letter are of one type.
+        shared: Whether the place has one type; those of a variadic place may differ.
+    """
+
+    letter: str
+    types: frozenset[str]
+    shared: bool
+    optional: bool
+
+    @classmethod
+    def of(cls, form: defs.OpSchema.FormalParameter) -> Place:
+        """Return the place that *form* describes."""
+        shared = form.option != _OPTION.Variadic or form.is_homogeneous
+        return cls(form.type_str, frozenset(form.types), shared, form.option == _OPTION.Optional)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What ONNX says a node of one operator and version looks like.
+
+    Attributes:
+        inputs, outputs: Places; the last stands for all further ones.
+        input_counts, output_counts: Fewest and most.
+        attributes: Type codes.
+        required: Names of the attributes that a node must have.
+    """
+
+    op_type: str
+    inputs: tuple[Place, ...]
+    outputs: tuple[Place, ...]
+    input_counts: tuple[int, int]
+    output_counts: tuple[int, int]
+    attributes: Mapping[str, int]
+    required: frozenset[str]
+
+    @classmethod
+    def of(cls, schema: defs.OpSchema) -> Form:
+        """Return the form of *schema*."""
+        return cls(
+            schema.name,
+            tuple(map(Place.of, schema.inputs)),
+            tuple(map(Place.of, schema.outputs)),
+            (schema.min_input, schema.max_input),
+            (schema.min_output, schema.max_output),
+            # The stubs of onnx do not say that the type of an attribute is an integer.
+            {name: int(a.type) for name, a in schema.attributes.items()},  # type: ignore[call-overload]
+            frozenset(name for name, a in schema.attributes.items() if a.required),
+        )
+
+    def problem(self, node: onnx.NodeProto, inputs: Sequence[str], find: Find) -> str | None:
+        """Return what is wrong with a node, ``None`` where nothing is known against it.
+
+        Args:
+            inputs: Its inputs, trailing absent ones cut.
+        """
+        return (
+            _count_problem(len(inputs), self.input_counts, "input")
+            or _count_problem(len(node.output), self.output_counts, "output")
+            or self._absent_input(inputs)
+            or self._attribute_problem(node)
+            or self._type_problem(inputs, find)
+        )
+
+    def output_types(self, node: onnx.NodeProto, inputs: Sequence[str], find: Find) -> dict[str, str]:
+        """Return the types of the node's outputs, by name, that the form tells."""
+        bound = {p.letter: found for _, p, found in self._types(inputs, find) if p.shared}
+        made: dict[str, str] = {}
+        for i, name in enumerate(node.output):
+            place = _place(self.outputs, i)
+            if name and place is not None and place.shared and (place.letter in bound or len(place.types) == 1):
+                made[name] = bound.get(place.letter) or next(iter(place.types))
+        return made
+
+    def _absent_input(self, inputs: Sequence[str]) -> str | None:
+        for i, name in enumerate(inputs[: self.input_counts[0]]):
+            place = _place(self.inputs, i)
+            if not name and place is not None and not place.optional:
+                return f"lacks input {i}"
+        return None
+
+    def _attribute_problem(self, node: onnx.NodeProto) -> str | None:
+        seen = set[str]()
+        for attribute in node.attribute:
+            name = attribute.name
+            if name in seen:
+                return f"has attribute {name!r} more than once"
+            seen.add(name)
+            if name.startswith("__"):  # private to whoever wrote the model, as onnx's own checker has it
+                continue
+            if (wanted := self.attributes.get(name)) is None:
+                listed = ", ".join(sorted(self.attributes)) or "none"
+                return f"has an attribute {name!r}, which ONNX does not define for it (there are: {listed})"
+            if attribute.ref_attr_name:
+                return f"attribute {name!r} stands for {attribute.ref_attr_name!r} of a function, and is in none"
+            if attribute.type != wanted:
+                return f"attribute {name!r} has type {attribute.type}, not {AttributeProto.AttributeType.Name(wanted)}"
+            if (problem := value_problem(self.op_type, attribute)) is not None:
+                return problem
+        missing = sorted(self.required - seen)
+        return f"lacks attribute {missing[0]!r}" if missing else None
+
+    def _type_problem(self, inputs: Sequence[str], find: Find) -> str | None:
+        bound: dict[str, tuple[int, str]] = {}
+        for i, place, found in self._types(inputs, find):
+            if found not in place.types:
+                return f"input {i} ({inputs[i]!r}) is a {found}, not {_list(sorted(place.types))}"
+            if place.shared:
+                first, type_ = bound.setdefault(place.letter, (i, found))
+                if type_ != found:
+                    return f"inputs {first} and {i} want to be of one type, and are {type_} and {found}"
+        return None
+
+    def _types(self, inputs: Sequence[str], find: Find) -> list[tuple[int, Place, str]]:
+        """Return number, place and type of each input whose type is known."""
+        found = ((i, _place(self.inputs, i), find(name)) for i, name in enumerate(inputs) if name)
+        return [(i, place, type_) for i, place, type_ in found if place is not None and type_ is not None]
+
+
+def _place(places: Sequence[Place], i: int) -> Place | None:
+    return places[min(i, len(places) - 1)] if places else None
+
+
+def _count_problem(found: int, counts: tuple[int, int], what: str) -> str | None:
+    least, most = counts
+    if least <= found <= most:
+        return None
+    wanted = f"{least}" if least == most else f"at least {least}" if most >= _ANY_NUMBER else f"{least} to {most}"
+    return f"has {found} {what}s, not {wanted}"
+
+
+def _list(types: Sequence[str]) -> str:
+    return f"a {types[0]}" if len(types) == 1 else f"one of {', '.join(types)}"
