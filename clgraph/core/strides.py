@@ -1,8 +1,8 @@
-"""Whether two layouts put the same elements at the same places."""
+"""Whether two layouts put the same elements at the same places, and other views of the same places."""
 
 from __future__ import annotations
 
-from clgraph.core.layout import Layout
+from clgraph.core.layout import Layout, Shape
 
 Walk = tuple[tuple[int, int], ...]
 
@@ -42,3 +42,27 @@ def same_places(first: Layout, second: Layout) -> bool:
         return False
     one = walk(first)
     return one is not None and one == walk(second)
+
+
+def reshaped_pitches(layout: Layout, shape: Shape) -> tuple[int, ...] | None:
+    """Return the pitches of *shape* over the places of *layout*, element for element in row-major order.
+
+    ``None`` where no pitches describe it, as when an axis of *shape* would cross a gap.
+    """
+    loops = walk(layout)
+    if loops is None:
+        return None
+    left = list(loops)
+    pitches = [1] * len(shape)
+    for axis in reversed(range(len(shape))):
+        size = shape[axis]
+        if size == 1:
+            pitches[axis] = pitches[axis + 1] * shape[axis + 1] if axis + 1 < len(shape) else 1
+            continue
+        if not left or left[-1][0] % size:
+            return None
+        count, pitch = left.pop()
+        pitches[axis] = pitch
+        if count > size:
+            left.append((count // size, pitch * size))
+    return tuple(pitches)

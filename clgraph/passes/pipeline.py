@@ -12,6 +12,7 @@ from clgraph.passes.decompose import Decompose
 from clgraph.passes.fold_constants import FoldConstants
 from clgraph.passes.fuse_attention import FuseAttention
 from clgraph.passes.fuse_patterns import FusePatterns
+from clgraph.passes.fuse_siblings import FuseSiblings
 from clgraph.passes.handle_reshape import HandleReshape
 from clgraph.passes.init import Init
 from clgraph.passes.insert_transfers import InsertTransfers
@@ -52,6 +53,7 @@ def default_pipeline() -> tuple[Pass, ...]:
         TargetTensorSelection(),  # operators as the model spells them, each on its device, nothing fused
         FuseAttention(),  # asks each node's device; what stands between the products must not be fused yet
         PreparePrimitiveFusing(),  # fewer nodes for the choice of formats; needs to know each node's device
+        FuseSiblings(),  # what is fused behind siblings must be alike; formats are chosen for what is left
         ReorderInputs(),  # formats of what is left, and the reorders between them
         HandleReshape(),  # reshapes that met when other nodes between them went
         PreparePadding(),  # halos of the kernels provisionally chosen with the formats

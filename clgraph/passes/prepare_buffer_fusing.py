@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from clgraph.core.layout import Layout
-from clgraph.core.strides import same_places
+from clgraph.core.strides import reshaped_pitches, same_places
 from clgraph.graph.buffer import Buffer
 from clgraph.graph.program import Node, Program, Stage, Value
 from clgraph.ops.concat import Concat
@@ -15,6 +15,7 @@ from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.slice import Slice
 from clgraph.ops.split import Split
+from clgraph.ops.transpose import Transpose
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.selection import covers, estimate, in_place, is_in_place, widest
 from clgraph.passes.sharing import UNIT, cuts, joins, part_of
@@ -32,6 +33,9 @@ class PrepareBufferFusing(Pass):
     * A slice or split with steps of 1 along one axis is a view under the same conditions on its readers, as long as
       the input has no halo and no part but the last ends inside a block: the lanes behind it would not be zeros.
     * A reshape or reorder whose elements lie in the same places is a view.
+    * On a GPU, whose kernels take any pitches, a reshape of such a part is a view, too, and a transpose that the producer
+      of its input can write, or whose readers can read, as it is. So attention reads queries, keys and values where one
+      matrix product left them, and writes its heads side by side.
     * Nothing shares a buffer across devices.
 
     Whatever does not fit stays a copy. The layouts of values that share a buffer do not change after this pass;
@@ -44,6 +48,7 @@ class PrepareBufferFusing(Pass):
         "slice": "lies in what it cuts",
         "split": "lies in what it cuts",
         "reshape": "lies in its input",
+        "transpose": "lies in its input or the other way round, on a GPU",
         "reorder": "lies in its input where nothing moves",
     }
     needs: ClassVar[Stage] = Stage.PLACED
@@ -58,6 +63,10 @@ class PrepareBufferFusing(Pass):
                 _cut(program, context, node)
             elif isinstance(node.primitive, Reshape | Reorder):
                 _view(program, context, node)
+                _pitched_view(program, context, node)
+            elif isinstance(node.primitive, Transpose):
+                _write_transposed(program, context, node)
+                _pitched_view(program, context, node)
         return sum(map(is_in_place, program)) - before
 
 
@@ -195,6 +204,54 @@ def _view(program: Program, context: Context, node: Node) -> None:
     _share(source)
     result.buffer, result.offset = source.buffer, source.offset
     node.choice = in_place(node, context)
+
+
+def _pitched_view(program: Program, context: Context, node: Node) -> None:
+    """On a GPU, let the result of a reshape or transpose be its input under other pitches, where its readers agree."""
+    source, result, p = node.inputs[0], node.output, node.primitive
+    if not _may_turn(context, node) or program.is_output(result) or result.buffer is not None:
+        return
+    layout = source.layout
+    if isinstance(p, Transpose):
+        pitches: tuple[int, ...] | None = tuple(layout.all_pitches[axis] for axis in p.axes)
+    else:
+        pitches = reshaped_pitches(layout, result.layout.shape) if isinstance(p, Reshape) else None
+    if pitches is None or not result.layout.format.is_plain:
+        return
+    view = result.layout.with_pitches(pitches)
+    if not all(_reads(context, reader, result, view) for reader in result.readers):
+        return
+    _share(source)
+    result.layout, result.buffer, result.offset = view, source.buffer, source.offset
+    for reader in result.readers:
+        reader.choice = None
+    node.choice = in_place(node, context)
+
+
+def _write_transposed(program: Program, context: Context, node: Node) -> None:
+    """On a GPU, let the input of a transpose be made where the result has its elements, where its producer can."""
+    source, result, p = node.inputs[0], node.output, node.primitive
+    if not _may_turn(context, node) or source.readers != (node,) or not isinstance(p, Transpose):
+        return
+    if result.layout.halo or not result.layout.format.is_plain:
+        return
+    pitch = dict(zip(p.axes, result.layout.all_pitches, strict=True))
+    layout = source.layout.with_pitches(tuple(pitch[axis] for axis in range(source.layout.rank)))
+    if not source.layout.format.is_plain or not _can_move(program, context, node, source, layout, result.offset):
+        return
+    _share(result)
+    source.layout, source.buffer, source.offset = layout, result.buffer, result.offset
+    if source.producer is not None:
+        source.producer.choice = None
+    node.choice = in_place(node, context)
+
+
+def _may_turn(context: Context, node: Node) -> bool:
+    """Whether *node*, on a GPU, may be nothing but other pitches of the same elements."""
+    source, result = node.inputs[0].layout, node.output.layout
+    alike = source.dtype == result.dtype and not source.halo and not result.halo and not source.format.blocks
+    free = not node.fused and not is_in_place(node) and not _from_elsewhere(node) and result.count > 0
+    return alike and free and context.device(node).kind == "gpu" and node.inputs[0].constant is None
 
 
 def _pads(layout: Layout) -> bool:

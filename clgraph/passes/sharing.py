@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from clgraph.core.format import Format, feature_blocked
+from clgraph.core.format import Format, channels_last, feature_blocked
 from clgraph.core.layout import Layout
 from clgraph.graph.program import Node, Program
 from clgraph.ops.concat import Concat
@@ -71,9 +71,8 @@ def sharing_proposals(program: Program, node: Node, q: Query[Any]) -> list[Propo
         return []
     if whole.constant is not None:
         return []
-    rank = whole.layout.rank
     found = []
-    for format in (Format.plain(rank), *([feature_blocked(rank)] if rank > 2 else [])):
+    for format in _formats(whole.layout.rank, q):
         layout = whole.layout.plain().with_format(format)
         placed = [part_of(layout, axis, s, v.layout.shape) for s, v in zip(starts, parts, strict=True)]
         if all(p is not None and p[1] % UNIT == 0 for p in placed):
@@ -81,3 +80,10 @@ def sharing_proposals(program: Program, node: Node, q: Query[Any]) -> list[Propo
             outputs = tuple(x.plain().with_format(format) for x in q.outputs)
             found.append(Proposal(WouldShare, q.with_layouts(inputs, outputs), 0.0))
     return found
+
+
+def _formats(rank: int, q: Query[Any]) -> list[Format]:
+    """Return the formats that kernels of the device of *q* keep tensors in."""
+    blocked = feature_blocked(rank, 4) if q.device.kind == "gpu" else feature_blocked(rank)
+    last = [channels_last(rank)] if q.device.kind == "gpu" and rank > 2 else []
+    return [Format.plain(rank), *last, *([blocked] if rank > 2 else [])]

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import clgraph
+from clgraph.network.steps import steps_of
+from clgraph.ops.activation import Activation
+from clgraph.ops.concat import Concat
+from clgraph.ops.convolution import Convolution
 from clgraph.passes.selection import InPlace, choice_of
 from clgraph.selector.plan import Launch
+from tests.models.test_precision import bound
 from tests.models.test_zoo import BOUND
 from tests.support.models import image, light_model, light_names
 from tests.support.oracle import WHOLE_MODEL, expected, worst_error
@@ -60,3 +66,46 @@ def test_a_dry_run_may_be_for_a_gpu() -> None:
     chosen = [choice_of(node).name for node in compiled.program]
     assert chosen.count("convolution.gpu_vectors") == 52
     assert "reorder.ref" not in chosen
+
+
+@pytest.mark.parametrize("device_class", ["cpu", "gpu"])
+@pytest.mark.parametrize("precision", ["f32", "f16"])
+def test_siblings_that_are_one_node_compute_what_they_do_apart(device: str, device_class: str, precision: str) -> None:
+    topology, feeds = siblings()
+    config = {"device_class": device_class, "precision": precision, "poison": True}
+    together = clgraph.compile(topology, device, config=config)
+    apart = clgraph.compile(topology, device, config={**config, "disable_passes": "fuse_siblings"})
+    assert "joined" in together.program.notes["fuse_siblings"].splitlines()[-1]
+    assert sum(len(steps_of(n)) for n in together.program) < sum(len(steps_of(n)) for n in apart.program)
+    # Each sum has at most 64 terms of at most |x| |w| < 16 in the first node and 96 in the second, added in any order:
+    # (64 + 96) * 2^-24 relative to the sums of absolute values, which stay below 100 times the results here.
+    bound = 160 * 2.0**-24 * 100 if precision == "f32" else 2.0**-7
+    assert worst_error(together.run(feeds), apart.run(feeds)) <= bound
+
+
+def siblings() -> tuple[clgraph.Topology, dict[str, np.ndarray]]:
+    """Four 1x1 convolutions on 64 channels, as a block of GoogLeNet has them."""
+    random = np.random.default_rng(3)
+    net = clgraph.Topology()
+    x, parts = net.input("x", (1, 64, 14, 14)), []
+    point = Convolution((1, 1), (1, 1), ((0, 0), (0, 0)))
+    for i, channels in enumerate((32, 64, 32, 96)):
+        w = net.constant(f"w{i}", random.standard_normal((channels, 64, 1, 1)).astype(np.float32) / 8)
+        b = net.constant(f"b{i}", random.standard_normal(channels).astype(np.float32))
+        made = net.add(f"relu{i}", Activation("relu"), net.add(f"c{i}", point, x, w, b))
+        last = net.constant(f"v{i}", random.standard_normal((16, channels, 1, 1)).astype(np.float32) / 8)
+        parts.append(net.add(f"d{i}", point, made, last))
+    net.output(net.add("y", Concat(1), *parts))
+    return net, {"x": random.standard_normal((1, 64, 14, 14)).astype(np.float32)}
+
+
+@pytest.mark.parametrize("precision", ["f32", "f16"])
+def test_an_encoder_runs_no_transpose_on_a_gpu(device: str, precision: str) -> None:
+    model, feeds = ZOO["small_encoder"].make()
+    shapes = {n: a.shape for n, a in feeds.items()}
+    compiled = clgraph.compile(model, device, shapes=shapes, config={**GPU, "precision": precision, "poison": True})
+    ran = [choice_of(n).name for n in compiled.program if steps_of(n)]
+    assert not [name for name in ran if name.startswith(("transpose", "reshape", "split"))]
+    assert worst_error(compiled.run(feeds), expected(model, feeds)) <= (
+        BOUND if precision == "f32" else bound(len(compiled.program))
+    )

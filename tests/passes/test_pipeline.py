@@ -30,6 +30,7 @@ NAMES = [
     "target_tensor_selection",
     "fuse_attention",
     "prepare_primitive_fusing",
+    "fuse_siblings",
     "reorder_inputs",
     "handle_reshape",
     "prepare_padding",

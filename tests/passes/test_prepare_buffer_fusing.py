@@ -5,11 +5,15 @@ import pytest
 from hypothesis import given, settings
 
 from clgraph.graph.program import Program
+from clgraph.ops.attention import Attention
 from clgraph.ops.concat import Concat
+from clgraph.ops.matmul import MatMul
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.slice import Slice
 from clgraph.ops.split import Split
+from clgraph.ops.transpose import Transpose
 from clgraph.passes.base import Context
+from clgraph.passes.fuse_siblings import FuseSiblings
 from clgraph.passes.prepare_buffer_fusing import PrepareBufferFusing
 from clgraph.passes.selection import is_in_place
 from clgraph.selector.query import DeviceInfo
@@ -178,3 +182,58 @@ def test_nothing_shares_a_buffer_across_devices() -> None:
         assert set(program.arenas) == {"one", other}
         for node in program:
             assert {v.buffer.placement for v in node.outputs} == {node.placement}
+
+
+GPU = Context({"null": DeviceInfo(kind="gpu", simd=1)})
+
+
+def _heads(net: Net, x: str, name: str) -> str:
+    """Return what a product with *x* makes as [batch, heads, rows, depth], as exporters write it."""
+    made = net.add(f"{name}_product", MatMul(), x, net.data(f"{name}_weights", 48, 32))
+    return net.add(f"{name}_turned", Transpose((0, 2, 1, 3)), net.add(f"{name}_heads", Reshape((2, 5, 4, 8)), made))
+
+
+def test_on_a_gpu_transposes_around_attention_run_nothing() -> None:
+    net = Net()
+    x = net.input("x", (2, 5, 48))
+    q, k, v = (_heads(net, x, name) for name in "qkv")
+    mixed = net.add("mixed", Attention(0.5, by_key=True), q, k, v)
+    flat = net.add("flat", Reshape((2, 5, 32)), net.add("turned", Transpose((0, 2, 1, 3)), mixed))
+    net.add("y", MatMul(), flat, net.data("w", 32, 8))
+    program = run(net.program("y"), FuseSiblings(), PrepareBufferFusing(), context=GPU)
+    turned = {f"{name}_{what}" for name in "qkv" for what in ("turned", "heads")}
+    assert _in_place(program) >= turned | {"turned", "flat"}
+    check_sharing(program)
+    assert str(program["turned"].inputs[0].layout) == "f32:bfyx:2x4x5x8/160,8,32,1"
+    assert not _in_place(run(net.build(), PrepareBufferFusing())) & {"turned", "q_turned"}
+
+
+def test_a_reshape_of_a_part_lies_in_it_where_pitches_describe_it() -> None:
+    net = Net()
+    made = net.add("made", MatMul(), net.input("x", (6, 48)), net.data("w", 48, 64))
+    net.add("cut", Split(1, (32, 32)), made, outputs=["first", "second"])
+    first, second = "first", "second"
+    net.add("y", MatMul(), net.add("split_rows", Reshape((2, 3, 32)), first), net.data("a", 32, 8))
+    net.add("z", MatMul(), net.add("across", Reshape((3, 64)), second), net.data("b", 64, 8))
+    program = run(net.program("y", "z"), PrepareBufferFusing(), context=GPU)
+    assert _in_place(program) == {"cut", "split_rows"}
+    check_sharing(program)
+    assert str(program["split_rows"].output.layout) == "f32:bfx:2x3x32/192,64,1"
+
+
+def test_a_transpose_that_is_an_output_is_made() -> None:
+    net = Net()
+    x = net.input("x", (6, 48))
+    net.add("turned", Transpose((1, 0)), net.add("made", RELU, x))
+    net.add("other", Transpose((1, 0)), x)
+    program = run(net.program("turned", "other", "made"), PrepareBufferFusing(), context=GPU)
+    assert not _in_place(program)
+
+
+def test_the_transpose_of_a_graph_input_is_read_where_it_lies() -> None:
+    net = Net()
+    turned = net.add("turned", Transpose((1, 0)), net.input("x", (6, 48)))
+    net.add("y", MatMul(), turned, net.data("w", 6, 8))
+    program = run(net.program("y"), PrepareBufferFusing(), context=GPU)
+    assert _in_place(program) == {"turned"}
+    check_sharing(program)
