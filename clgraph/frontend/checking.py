@@ -12,7 +12,7 @@ from onnx import defs
 from clgraph.errors import ClgraphError, UnsupportedError
 from clgraph.frontend.files import Source, map_model
 from clgraph.frontend.inline import Label, inline, labels_of
-from clgraph.frontend.onnx_loader import GraphLoader
+from clgraph.frontend.onnx_loader import GraphLoader, is_constant
 from clgraph.frontend.schema import Importers, opsets_of
 from clgraph.graph.primitive import IMPORTERS
 
@@ -80,14 +80,14 @@ def _problems(loader: GraphLoader, importers: Importers, pairs: Pairs, everythin
                 yield Problem("", "", str(error), "tensors of numbers or truth values")
     unknown = set()
     for node, label in everything:
-        if not _is_constant(node) and importers.get(node.op_type, node.domain) is None:
+        if not is_constant(node) and importers.get(node.op_type, node.domain) is None:
             unknown.add(id(node))
             yield Problem(label.name, _describe(importers, node), *_unknown(importers, node))
     for node, label in pairs:
         if id(node) in unknown or any(id(inner) in unknown for inner, _ in _with_bodies([(node, label)])):
             continue
         try:
-            if _is_constant(node):
+            if is_constant(node):
                 loader.data[node.output[0]] = loader.read_constant(node, label.name)
             else:
                 loader.import_node(node, label.name, label.annotation, set(node.output))
@@ -126,10 +126,6 @@ def _describe(importers: Importers, node: onnx.NodeProto) -> str:
     name = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
     version = importers.version(node.op_type, node.domain)
     return name if version is None else f"{name}-{version}"
-
-
-def _is_constant(node: onnx.NodeProto) -> bool:
-    return node.op_type == "Constant" and node.domain in ("", "ai.onnx")
 
 
 def _list(versions: Iterable[int]) -> str:

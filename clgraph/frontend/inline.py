@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -33,12 +34,15 @@ def inline(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[Label]]:
         ModelError: Functions call themselves, or do not fit their calls.
     """
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
+    counts = Counter((f.domain, f.name, f.overload) for f in model.functions)
+    if twice := [key for key, count in counts.items() if count > 1]:
+        raise ModelError(f"the model has two functions called {'.'.join(filter(None, twice[0]))!r}")
     labels = list(_expand(model.graph.node, functions, ()))
     if not functions:
         return model, labels
     try:
         model = onnx.inliner.inline_local_functions(model)
-    except RuntimeError as error:
+    except (RuntimeError, onnx.checker.ValidationError) as error:
         raise ModelError(f"the model's functions cannot be expanded: {' '.join(str(error).split())}") from error
     if [n.op_type for n in model.graph.node] != [label.op_type for label in labels]:
         kept = sorted({n.op_type for n in model.graph.node if (n.domain, n.op_type, n.overload) in functions})
@@ -48,9 +52,9 @@ def inline(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[Label]]:
     return model, labels
 
 
-def labels_of(nodes: Iterable[onnx.NodeProto]) -> Iterator[Label]:
-    """Yield the labels of the nodes of a body, in which nothing is to be expanded."""
-    return _expand(nodes, {}, ())
+def labels_of(nodes: Iterable[onnx.NodeProto], annotation: str | None = None) -> Iterator[Label]:
+    """Yield the labels of the nodes of a body, in which nothing is to be expanded, of a node with *annotation*."""
+    return _expand(nodes, {}, (), inherited=annotation)
 
 
 def annotation_of(node: onnx.NodeProto) -> str | None:

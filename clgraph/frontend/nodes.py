@@ -35,7 +35,7 @@ class ModelNode:
         outputs: Names, ``""`` for those that nothing reads; trailing ones of these are cut.
         find_constant: Returns the data of a name, ``None`` where it is computed.
         fresh: Returns a name that no value of the model has, the given one where possible.
-        read_body: Reads the graph of an attribute.
+        read_body: Reads the graph of an attribute, whose nodes are annotated like this one unless they say otherwise.
         emitted, literals: What the importer has added so far.
     """
 
@@ -47,7 +47,7 @@ class ModelNode:
     outputs: tuple[str, ...]
     find_constant: Callable[[str], Array | None]
     fresh: Callable[[str], str]
-    read_body: Callable[[onnx.GraphProto], Topology]
+    read_body: Callable[[onnx.GraphProto, str | None], Topology]
     emitted: list[Emitted] = field(default_factory=list)
     literals: dict[str, Array] = field(default_factory=dict)
 
@@ -97,7 +97,7 @@ class ModelNode:
         graphs = {a.name: a.g for a in self.proto.attribute if a.type == AttributeProto.GRAPH}
         if missing := [name for name in attributes if name not in graphs]:
             raise ModelError(f"node {self.name!r} ({self.op_type}) has no graph {missing[0]!r}")
-        bodies = tuple(self.read_body(graphs[name]) for name in attributes)
+        bodies = tuple(self.read_body(graphs[name], self.annotation) for name in attributes)
         own = {v.name for name in attributes for v in graphs[name].input}
         captured = tuple(dict.fromkeys(name for body in bodies for name in body.inputs if name not in own))
         for body in bodies:

@@ -85,7 +85,7 @@ class GraphLoader:
         for proto, label in pairs:
             taken[label.name] += 1
             name = label.name if taken[label.name] == 1 else f"{label.name}_{taken[label.name]}"
-            if proto.op_type == "Constant" and proto.domain in ("", "ai.onnx"):
+            if is_constant(proto):
                 self.data[proto.output[0]] = self.read_constant(proto, name)
                 continue
             try:
@@ -157,10 +157,12 @@ class GraphLoader:
             raise type(error)(f"node {name!r} ({proto.op_type}): {error}") from error
         return node
 
-    def _read_body(self, graph: onnx.GraphProto) -> Topology:
+    def _read_body(self, graph: onnx.GraphProto, annotation: str | None) -> Topology:
         """Return the body of control flow; what it reads of the graphs around are its last inputs."""
         loader = GraphLoader(graph, self.folder, self.importers, {}, self)
-        return loader.load(labels_of(graph.node), {})
+        body = loader.load(labels_of(graph.node, annotation), {})
+        self.topology.op_types = body.op_types | self.topology.op_types
+        return body
 
     def check_names(self) -> None:
         """Refuse values that two things make, or nothing."""
@@ -208,7 +210,7 @@ class GraphLoader:
         unknown = Counter(
             self.importers.describe(n.op_type, n.domain)
             for n in nodes
-            if n.op_type != "Constant" and self.importers.get(n.op_type, n.domain) is None
+            if not is_constant(n) and self.importers.get(n.op_type, n.domain) is None
         )
         if unknown:
             listed = ", ".join(f"{name} ({count})" for name, count in sorted(unknown.items()))
@@ -278,6 +280,11 @@ class GraphLoader:
         dtype = dtype_of(tensor.elem_type, what) if tensor.elem_type or role == "input" else None
         shape = tuple(map(_dimension, tensor.shape.dim)) if tensor.HasField("shape") else None
         return Signature(value.name, dtype, shape)
+
+
+def is_constant(node: onnx.NodeProto) -> bool:
+    """Return whether *node* is ONNX's Constant."""
+    return node.op_type == "Constant" and node.domain in ("", "ai.onnx")
 
 
 def reads_of(node: onnx.NodeProto) -> list[str]:

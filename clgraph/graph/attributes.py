@@ -69,6 +69,23 @@ def pairs(pads: Sequence[int]) -> Pads:
     return tuple(zip(pads[:half], pads[half:], strict=True))
 
 
+def check_kernel_shape(declared: Sequence[int] | None, weights: Array | None) -> None:
+    """Raise ``ShapeError`` where an ONNX node's ``kernel_shape`` is not that of its *weights*, if both are known."""
+    if declared is not None and weights is not None and tuple(declared) != weights.shape[2:]:
+        raise ShapeError(
+            f"kernel_shape is {list(declared)}; weights {list(weights.shape)} want {list(weights.shape[2:])}"
+        )
+
+
+def check_pads(pads: Pads, kernel: Shape, dilations: Shape) -> None:
+    """Raise ``ShapeError`` where a window of a pooling would hold nothing but padding."""
+    for (before, after), k, d in zip(pads, kernel, dilations, strict=True):
+        if max(before, after) > (k - 1) * d:
+            raise ShapeError(
+                f"pads {before}, {after} want to be smaller than the window of {k} (dilation {d}) they are for"
+            )
+
+
 def window_pads(
     auto_pad: str, pads: Pads, spatial: Shape, kernel: Shape, strides: Shape, dilations: Shape
 ) -> tuple[tuple[int, int], ...]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from clgraph.core.layout import Layout, Shape
 from clgraph.errors import ShapeError
-from clgraph.graph.attributes import Pads, pairs, window_pads
+from clgraph.graph.attributes import Pads, check_kernel_shape, pairs, window_pads
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
 from clgraph.ops.convolution import convolution_launch, convolution_table
 from clgraph.selector.general import FLOATS, General
@@ -119,6 +119,7 @@ class ConvTranspose(Primitive):
 
 @onnx("ConvTranspose", since=(1, 11, 22))
 def import_conv_transpose(node: OnnxNode) -> Primitive:
+    check_kernel_shape(node.attribute("kernel_shape", None), node.constant(1))
     return ConvTranspose(
         tuple(node.attribute("strides", ())),
         tuple(node.attribute("dilations", ())),

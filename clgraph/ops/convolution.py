@@ -12,7 +12,7 @@ import numpy as np
 
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
-from clgraph.graph.attributes import Pads, pairs, window_pads, window_sizes
+from clgraph.graph.attributes import Pads, check_kernel_shape, pairs, window_pads, window_sizes
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
 from clgraph.selector.general import FLOATS, General, View, float_jit, launch, post_arguments, post_views, table
 from clgraph.selector.implementation import Serves, implements
@@ -94,6 +94,7 @@ class Convolution(Primitive):
 
 @onnx("Conv", since=(1, 11, 22))
 def import_conv(node: OnnxNode) -> Primitive:
+    check_kernel_shape(node.attribute("kernel_shape", None), node.constant(1))
     return Convolution(
         strides=tuple(node.attribute("strides", ())),
         dilations=tuple(node.attribute("dilations", ())),

@@ -12,7 +12,7 @@ import numpy as np
 
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
-from clgraph.graph.attributes import Pads, pairs, window_pads, window_sizes
+from clgraph.graph.attributes import Pads, check_kernel_shape, pairs, window_pads, window_sizes
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
 
 
@@ -106,6 +106,7 @@ def _read(image: Array, at: Sequence[Array], spatial: tuple[int, ...]) -> Array:
 
 @onnx("DeformConv", since=(19, 22))
 def import_deform_conv(node: OnnxNode) -> Sequence[str]:
+    check_kernel_shape(node.attribute("kernel_shape", None), node.constant(1))
     present = tuple(n for n, given in zip(("bias", "mask"), node.inputs[3:], strict=False) if given)
     convolution = DeformableConvolution(
         tuple(node.attribute("strides", ())),

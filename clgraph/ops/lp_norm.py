@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from clgraph.graph.attributes import Pads, pairs, positive_axis, window_pads
+from clgraph.graph.attributes import Pads, check_pads, pairs, positive_axis, window_pads
 from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.primitive import OnnxNode, Primitive, onnx, primitive
 from clgraph.ops.activation import Activation
@@ -68,6 +68,7 @@ class LpPool(Composite):
             ones, spatial = (1,) * len(self.kernel), layout.shape[2:]
             strides, dilations = self.strides or ones, self.dilations or ones
             pads = window_pads(self.auto_pad, self.pads, spatial, self.kernel, strides, dilations)
+            check_pads(pads, self.kernel, dilations)
             if self.ceil_mode:
                 # Windows that reach beyond the pads sum zeros there, so that every one has the same divisor.
                 pads = tuple(

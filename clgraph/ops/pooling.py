@@ -12,7 +12,7 @@ import numpy as np
 
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
-from clgraph.graph.attributes import Pads, pairs, window_pads, window_sizes
+from clgraph.graph.attributes import Pads, check_pads, pairs, window_pads, window_sizes
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
 from clgraph.selector.general import FLOATS, General, View, float_jit, launch, post_arguments, post_views, table
 from clgraph.selector.implementation import Serves, implements
@@ -61,6 +61,7 @@ class Pooling(Primitive):
             raise ShapeError(f"{self.function!r} is neither max nor average")
         if x.rank != len(self.kernel) + 2:
             raise ShapeError(f"a window {self.kernel} wants x[N,C,...] of rank {len(self.kernel) + 2}, not {x.rank}")
+        check_pads(self.pads, self.kernel, self.dilations)
         return (x.with_shape((*x.shape[:2], *self.sizes(x.shape[2:]))),)
 
     def sizes(self, spatial: tuple[int, ...]) -> tuple[int, ...]:
