@@ -1,0 +1,147 @@
+"""Products of matrices of 8-bit integers: ONNX's MatMulInteger."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError
+from clgraph.graph.composite import Composition
+from clgraph.graph.primitive import Array, OnnxNode, Primitive, broadcast, onnx, primitive
+from clgraph.graph.topology import Topology
+from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.matmul import MatMul, problem
+from clgraph.ops.quantize import Dequantize
+from clgraph.ops.reorder import Reorder
+from clgraph.ops.slice import Slice
+from clgraph.selector.general import General, View, launch, space, table
+from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.jit import Jit
+from clgraph.selector.plan import Plan
+from clgraph.selector.query import Query
+
+BYTES = frozenset({DType.U8, DType.I8})
+EXACT = 2**24
+"""Floats hold all integers up to here, so that sums that stay below come out right in any order."""
+PARTS = 4
+"""Sums of floats that a product is made of at most, before it is one of integers."""
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class IntegerMatMul(Primitive):
+    """``y = (a - a_zero) @ (b - b_zero)`` of 8-bit integers in int32, exactly.
+
+    Inputs: a ``[..., M, K]``, b ``[..., K, N]``, a_zero (one number, ``[M]`` or ``[..., M, 1]``), b_zero (one number,
+    ``[N]`` or ``[..., 1, N]``). With b known it becomes a product of floats, or a few, where these are exact too.
+    """
+
+    kind: ClassVar[str] = "integer_matmul"
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        a, b, *zeros = inputs
+        if a.dtype not in BYTES or b.dtype not in BYTES:
+            raise ShapeError(f"a product of integers wants u8 and i8, not {a.dtype} and {b.dtype}")
+        (y,) = MatMul().infer([a, b])
+        for x, zero, axis in ((a, zeros[0], -2), (b, zeros[1], -1)):
+            wide = _shape_of_zero(zero.shape, axis)
+            if zero.count != 1 and (x.rank < 2 or broadcast(wide, x.shape) != x.shape or wide[-3 - axis] != 1):
+                raise ShapeError(f"the zero point {zero} does not fit {x}")
+        return (Layout(DType.I32, y.shape),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        a, b, a_zero, b_zero = (x.astype(np.int64) for x in inputs)
+        return (np.asarray(np.matmul(a - _spread(a_zero, -2), b - _spread(b_zero, -1))).astype(np.int32),)
+
+    def inline(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Topology | None:
+        b, b_zero = values[1], values[3]
+        if b is None or b_zero is None or b.ndim < 2 or inputs[2].rank > 1 or inputs[2].count != 1:
+            return None
+        weights = b.astype(np.int64) - _spread(b_zero.astype(np.int64), -1)
+        bounds = exact_parts(np.moveaxis(weights, -2, 0).reshape(b.shape[-2], -1), values[2])
+        if bounds is None:
+            return None
+        c = Composition(inputs, values)
+        a, found = as_floats(c, c.inputs[0], c.inputs[2]), ""
+        for start, stop in bounds:
+            part = a if len(bounds) == 1 else c.add(Slice((start,), (stop,), axes=(inputs[0].rank - 1,)), a)
+            y = c.add(MatMul(), part, c.constant(weights[..., start:stop, :].astype(np.float32)))
+            y = c.add(Reorder(DType.I32), y)
+            found = c.add(Eltwise("add"), found, y) if found else y
+        return c.finish(found)
+
+    def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
+        return MatMul().flops(inputs[:2], outputs)
+
+
+def exact_parts(weights: Array, zero: Array | None) -> list[tuple[int, int]] | None:
+    """Return the ranges to cut sums into so that each is exact in floats; ``None``: more than ``PARTS`` of them.
+
+    Args:
+        weights: int64, their first axis added up.
+        zero: Of the 8-bit integers that they are multiplied with, where it is known.
+    """
+    count = len(weights)
+    largest = 255
+    if zero is not None:
+        low, high = int(np.iinfo(zero.dtype).min) - zero.astype(int), int(np.iinfo(zero.dtype).max) - zero.astype(int)
+        largest = int(max(np.abs(low).max(), np.abs(high).max()))
+    totals = np.concatenate([np.zeros((1, weights.shape[1]), np.int64), np.cumsum(np.abs(weights), 0)])
+    for parts in range(1, PARTS + 1):
+        ends = [count * i // parts for i in range(parts + 1)]
+        if int(np.diff(totals[ends], axis=0).max(initial=0)) * largest <= EXACT:
+            return list(itertools.pairwise(ends))
+    return None
+
+
+def as_floats(c: Composition, x: str, zero: str, axis: int = 0) -> str:
+    """Add ``x - zero`` in float32; a zero of several numbers has one an index of *axis*."""
+    return c.add(Dequantize(axis), x, c.constant(np.ones(c.layout(zero).shape, np.float32)), zero)
+
+
+def _shape_of_zero(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return (*shape, 1) if len(shape) == 1 and axis == -2 else (1, *shape) if len(shape) == 1 else shape
+
+
+def _spread(zero: Array, axis: int) -> Array:
+    return zero.reshape(()) if zero.size == 1 else zero.reshape(_shape_of_zero(zero.shape, axis))
+
+
+@onnx("MatMulInteger", since=(10,))
+def import_matmul_integer(node: OnnxNode) -> tuple[str, ...]:
+    given = dict(enumerate(node.inputs))
+    zeros = [given.get(slot) or node.literal(np.zeros((), np.uint8)) for slot in (2, 3)]
+    return node.emit(IntegerMatMul(), *node.inputs[:2], *zeros)
+
+
+@implements(
+    IntegerMatMul, name="integer_matmul.ref", serves=Serves(dtypes=BYTES | {DType.I32}, mixed=True), general=True
+)
+class IntegerMatMulRef(General[IntegerMatMul]):
+    """One work-item an output element, any rank, any batch."""
+
+    @classmethod
+    def plan(cls, q: Query[IntegerMatMul]) -> Plan:
+        p = problem(replace(q, primitive=MatMul(), inputs=q.inputs[:2], arity=2))  # type: ignore[arg-type]
+        zeros = [_view(zero, p.dims, axis) for zero, axis in ((q.own[2], -2), (q.own[3], -1))]
+        s = space(p.dims, [p.y, p.a, p.b, *zeros])
+        numbers = table(s.dims, *s.views, [p.k, p.a_pitch, p.b_pitch])
+        a, b, a_zero, b_zero = (x.dtype for x in q.own)
+        jit = Jit().define(RANK=len(s.dims), A=a, B=b, ZERO_A=a_zero, ZERO_B=b_zero)
+        kernel = "integer_matmul/integer_matmul_ref"
+        return Plan((launch(kernel, jit, s.counts[0], "in0", "in1", "in2", "in3", "out0", numbers),))
+
+
+def _view(zero: Layout, dims: tuple[int, ...], axis: int) -> View:
+    """Return the view of a zero point on the (batch, M, N) of the result."""
+    if zero.count == 1:
+        return View(zero.origin, (0,) * len(dims))
+    if zero.rank == 1:
+        return View(zero.origin, tuple(zero.all_pitches[0] if a == len(dims) + axis else 0 for a in range(len(dims))))
+    return View.of(zero, dims)
