@@ -49,11 +49,6 @@ WITHOUT: dict[str, str] = {
     "ai.onnx.ml.ArrayFeatureExtractor": "of ONNX's operators for trees and tables",
     "ai.onnx.ml.Binarizer": "of ONNX's operators for trees and tables",
     "ai.onnx.ml.TreeEnsemble": "of ONNX's operators for trees and tables",
-    "QLinearMatMul": "integer arithmetic",
-    "QLinearConv": "integer arithmetic",
-    "MatMulInteger": "integer arithmetic",
-    "ConvInteger": "integer arithmetic",
-    "DynamicQuantizeLinear": "integer arithmetic",
 }
 """Operators that clgraph does not import, and why."""
 

@@ -49,7 +49,8 @@ def one_node(
         [helper.make_empty_tensor_value_info(n) for n in results],
         [numpy_helper.from_array(a, n) for n, a in given.items() if n not in feeds],
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    others = [helper.make_opsetid(node.domain, 1)] if node.domain else []
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset), *others])
     model.ir_version = IR_VERSION.get(opset, NEWEST_IR)
     return model, feeds
 

@@ -1,0 +1,49 @@
+"""QLinearConv, QLinearMatMul, ONNX Runtime's relatives of them, and DynamicQuantizeLinear."""
+
+import numpy as np
+import pytest
+
+from tests.support.onnx_case import agree
+
+F = np.float32
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("types", [(np.uint8, np.uint8), (np.uint8, np.int8), (np.int8, np.int8)])
+def test_convolutions_are_within_a_step_of_onnxruntime(types, bias, per_channel, rng):
+    x = rng.integers(0, 100, (2, 4, 7, 6)).astype(types[0])
+    w = rng.integers(0, 100, (6, 2, 3, 3)).astype(types[1])
+    scale = rng.uniform(0.01, 0.02, 6).astype(F) if per_channel else F(0.015)
+    zero = np.full(6, 0 if types[1] == np.int8 else 40, types[1]) if per_channel else types[1](0)
+    inputs = [x, F(0.05), types[0](50), w, scale, zero, F(0.4), types[0](20)]
+    inputs += [rng.integers(-900, 900, 6).astype(np.int32)] if bias else []
+    constant = range(3, len(inputs))
+    agree("QLinearConv", inputs, opset=10, constant=constant, atol=1, group=2, pads=[1, 0, 1, 2], strides=[1, 2])
+
+
+@pytest.mark.parametrize("constant", [(), (3, 4, 5, 6, 7)])
+@pytest.mark.parametrize("columns", [False, True])
+def test_products_are_within_a_step_of_onnxruntime(columns, constant, rng):
+    a, b = rng.integers(0, 256, (2, 3, 8)).astype(np.uint8), rng.integers(0, 100, (8, 5)).astype(np.int8)
+    scale = rng.uniform(0.01, 0.02, 5).astype(F) if columns else F(0.01)
+    zero = np.zeros(5, np.int8) if columns else np.int8(3)
+    agree(
+        "QLinearMatMul",
+        [a, F(0.1), np.uint8(120), b, scale, zero, F(0.05), np.uint8(128)],
+        opset=10,
+        constant=constant,
+        atol=1,
+    )
+
+
+def test_the_range_of_x_and_zero_is_covered(rng):
+    for x in (rng.standard_normal((3, 4)), rng.uniform(1, 2, 5), -rng.uniform(1, 2, 5)):
+        agree("DynamicQuantizeLinear", [x.astype(F)], opset=11, outputs=3)
+
+
+@pytest.mark.parametrize("op_type", ["QLinearAdd", "QLinearMul"])
+def test_sums_and_products_are_within_a_step_of_onnxruntime(op_type, rng):
+    a, b = (rng.integers(0, 256, s).astype(np.uint8) for s in ((2, 3, 4), (3, 1)))
+    inputs = [a, F(0.1), np.uint8(120), b, F(0.2), np.uint8(100), F(0.3), np.uint8(128)]
+    agree(op_type, inputs, opset=17, domain="com.microsoft", atol=1)
