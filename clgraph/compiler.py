@@ -191,6 +191,7 @@ def read_source(source: Source | Topology, outputs: Sequence[str] | None, shapes
 def staged_model(topology: Topology, compiler: Compiler) -> StagedModel:
     """Return the model of a topology whose shapes depend on data, or that holds control flow."""
     from clgraph.stages.model import StagedModel
+    from clgraph.stages.wishes import Wishes
 
     strict, dry = compiler.options.strict, compiler.context.execute is None
     if (folder := compiler.options.dump_graphs) is not None:
@@ -200,7 +201,8 @@ def staged_model(topology: Topology, compiler: Compiler) -> StagedModel:
             (folder / "stages.txt").write_text(f"{text}\n", encoding="utf-8")
         except OSError as error:
             raise OptionError(f"the stages cannot be written to {folder}: {error}") from error
-    model = StagedModel(topology, compiler.context.default, compiler.specialise, strict=strict, dry=dry)
+    wishes = Wishes(compiler.context.placement, compiler.context.fallback)
+    model = StagedModel(topology, compiler.context.default, compiler.specialise, strict=strict, dry=dry, wishes=wishes)
     model.prepare_fixed()
     return model
 

@@ -273,7 +273,7 @@ def _bind(layer: Layer, values: dict[str, Value], nodes: list[Node]) -> None:
 def _inline(layer: Layer, body: Topology, values: dict[str, Value], nodes: list[Node]) -> None:
     """Bind the layers of *body* in place of *layer*: what makes its results takes their names, the others stand below.
 
-    What the body reads from around are its last inputs.
+    What the body reads from around are its last inputs. A body that a model holds has ONNX nodes of its own.
     """
     names = dict(zip(body.inputs, layer.inputs[len(layer.inputs) - len(body.inputs) :], strict=True))
     for name, array in body.constants.items():
@@ -289,7 +289,7 @@ def _inline(layer: Layer, body: Topology, values: dict[str, Value], nodes: list[
             inner.primitive,
             tuple(names[n] for n in inner.inputs),
             tuple(names[n] for n in inner.outputs),
-            tuple(dict.fromkeys((*layer.origin, *inner.origin))) if inner.origin != (inner.name,) else layer.origin,
+            tuple(dict.fromkeys((*layer.origin, *inner.origin))) if body.op_types else layer.origin,
             inner.annotation or layer.annotation,
         )
         _bind(renamed, values, nodes)

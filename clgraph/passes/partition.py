@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import ClassVar
@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from clgraph.errors import UnsupportedError
+from clgraph.graph.interpret import ControlFlow
 from clgraph.graph.program import Node, Program, Stage
 from clgraph.graph.topology import Layer, Topology
 from clgraph.ops.transfer import transfer_seconds
@@ -80,7 +81,7 @@ class _Places:
 
 
 def _places(context: Context, node: Node) -> _Places:
-    pattern, wanted = next(((p, to) for p, to in context.placement if fits(context, node, p)), (None, None))
+    pattern, wanted = first_fitting(context.placement, node, context.op_types) or (None, None)
     if node.placement in context.devices:
         groups: list[Sequence[str]] = [(node.placement,)] if node.placement else []
     elif wanted is not None:
@@ -106,14 +107,25 @@ def _places(context: Context, node: Node) -> _Places:
     return found
 
 
-def fits(context: Context, node: Node, pattern: str) -> bool:
-    """Whether *pattern*, with ``*`` and ``?``, fits what a user may call *node* by."""
-    return _names_fit(pattern, node, context.op_types)
+def first_fitting(
+    rules: Sequence[tuple[str, str]], of: Node | Layer, op_types: Mapping[str, str]
+) -> tuple[str, str] | None:
+    """Return the first (pattern, placement) of *rules* that fits what a user may call *of* by; ``*`` fits anything."""
+    return next((rule for rule in rules if _names_fit(rule[0], of, op_types)), None)
 
 
 def unused_patterns(topology: Topology, patterns: Sequence[str]) -> list[str]:
-    """Return the *patterns* that fit no layer of *topology*."""
-    return [p for p in patterns if not any(_names_fit(p, layer, topology.op_types) for layer in topology.layers)]
+    """Return the *patterns* that fit no layer of *topology* and of the bodies in it."""
+    layers = list(_with_bodies(topology))
+    return [p for p in patterns if not any(_names_fit(p, layer, topology.op_types) for layer in layers)]
+
+
+def _with_bodies(topology: Topology) -> Iterator[Layer]:
+    for layer in topology.layers:
+        yield layer
+        if isinstance(layer.primitive, ControlFlow):
+            for body in layer.primitive.bodies().values():
+                yield from _with_bodies(body)
 
 
 def _names_fit(pattern: str, of: Node | Layer, op_types: Mapping[str, str]) -> bool:

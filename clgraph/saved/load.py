@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from clgraph.engines import device_infos, load_extensions, open_engines, options_of, without_collection
+from clgraph.engines import device_infos, load_extensions, open_engines, options_of, placement_of, without_collection
 from clgraph.errors import ClgraphError, UnknownValueError
 from clgraph.graph.serial import well_formed
 from clgraph.graph.topology import Topology
@@ -108,9 +108,12 @@ class Loader:
     def _staged(self, topology: Topology) -> Model:
         """Return a model whose stages are compiled for what its runs bring."""
         from clgraph.stages.model import StagedModel
+        from clgraph.stages.wishes import Wishes
 
         device, dry = next(iter(self.devices.values())), not self._engines
-        model = StagedModel(topology, device, self.specialise, strict=self._options.strict, dry=dry)
+        given = {} if dry else placement_of(self._options)
+        wishes = Wishes(given.get("placement", ()), given.get("fallback", ()))
+        model = StagedModel(topology, device, self.specialise, strict=self._options.strict, dry=dry, wishes=wishes)
         model.prepare_fixed()
         return model
 

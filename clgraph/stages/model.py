@@ -22,6 +22,7 @@ from clgraph.selector.query import DeviceInfo
 from clgraph.specialisations import PassRecord, Shapes, Specialise, Values
 from clgraph.stages.report import describe, explanation
 from clgraph.stages.runner import Clock, Recorder, Runner, array_of
+from clgraph.stages.wishes import NO_WISHES, Wishes
 from clgraph.tensor import Tensor
 
 
@@ -40,21 +41,25 @@ class StagedModel(Model):
         *,
         strict: bool = False,
         dry: bool = False,
+        wishes: Wishes = NO_WISHES,
     ) -> None:
         """Cut *topology* into pieces.
 
         Args:
             strict: Compile every piece that can be, and refuse what only the host can compute.
             dry: Nothing can be run.
+            wishes: Where layers are to run.
 
         Raises:
-            UnsupportedError: *strict* refuses something.
+            UnsupportedError: *strict* refuses something, or only the host can compute what is to run elsewhere.
         """
         super().__init__(topology, device, specialise)
         keeps = "host_memory" not in device.features
-        self._runner = Runner(topology, lambda part: Model(part, device, specialise), strict=strict, tensors=keeps)
+        self._runner = Runner(
+            topology, lambda part: Model(part, device, specialise), strict=strict, tensors=keeps, wishes=wishes
+        )
         self._fronts = [m for m in (piece.front() for piece in self._runner.pieces) if m is not None]
-        self._strict, self._dry = strict, dry
+        self._strict, self._dry, self._wishes = strict, dry, wishes
 
     @property
     def outputs(self) -> tuple[Signature, ...]:
@@ -134,7 +139,7 @@ class StagedModel(Model):
 
     def _of(self, topology: Topology) -> StagedModel:
         specialise = self._specialisations.specialise
-        return StagedModel(topology, self.device, specialise, strict=self._strict, dry=self._dry)
+        return StagedModel(topology, self.device, specialise, strict=self._strict, dry=self._dry, wishes=self._wishes)
 
     def _prepare_what_is_known(self) -> None:
         self.compile_front()

@@ -23,6 +23,7 @@ from clgraph.model import Model
 from clgraph.network.profile import NodeTime
 from clgraph.network.watch import Watcher
 from clgraph.stages.split import Piece, split
+from clgraph.stages.wishes import NO_WISHES, Wishes
 from clgraph.tensor import Tensor
 
 HOST_OPERATIONS = 4e6
@@ -63,16 +64,21 @@ class PieceRunner:
         operations: Arithmetic of the last run on the host.
     """
 
-    def __init__(self, piece: Piece, make: MakeModel, *, always: bool, strict: bool, tensors: bool) -> None:
+    def __init__(
+        self, piece: Piece, make: MakeModel, *, always: bool, strict: bool, tensors: bool, wishes: Wishes
+    ) -> None:
         """Take a piece.
 
         Args:
             always: Compile it, whatever its size.
             strict: Refuse what the host would have to compute.
             tensors: Leave results of the device there.
+            wishes: Where its layers are to run; a piece with a device among them is always compiled.
         """
+        wishes.check(piece)
         self.piece = piece
-        self._make, self._always, self._tensors = make, always or strict, tensors
+        self._make, self._tensors, self._wishes = make, tensors, wishes
+        self._always = always or strict or (piece.compilable and wishes.name_device(piece))
         self._models: dict[tuple[DType, ...], Model] = {}
         self._bodies: dict[int, Runner] = {}
         self._most = float("inf")
@@ -134,6 +140,7 @@ class PieceRunner:
                 self._make,
                 strict=self._strict,
                 tensors=self._tensors,
+                wishes=self._wishes,
                 whole=False,
                 label=f"{self.piece.topology.label}_{self._role(body)}_",
             )
@@ -195,6 +202,7 @@ class Runner:
         *,
         strict: bool,
         tensors: bool,
+        wishes: Wishes = NO_WISHES,
         whole: bool = True,
         label: str = "",
     ) -> None:
@@ -204,6 +212,7 @@ class Runner:
             make: Makes an ordinary model of a piece.
             strict: Refuse what the host would have to compute.
             tensors: Leave what compiled pieces make on the device.
+            wishes: Where layers are to run.
             whole: It is a model, not a body: what reads its inputs alone is compiled, whatever its size.
             label: What dumps call a body.
         """
@@ -215,6 +224,7 @@ class Runner:
                 always=whole and piece.compilable and set(piece.topology.inputs) <= set(topology.inputs),
                 strict=strict,
                 tensors=tensors,
+                wishes=wishes,
             )
             for piece in split(topology, body=not whole, label=label)
         )
