@@ -7,13 +7,14 @@ import functools
 import gc
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import clgraph
 from clgraph.core.registry import load_module, load_plugins
+from clgraph.errors import DeviceError
 from clgraph.passes.targets import with_profiles
 from clgraph.runtime.device import HOST, Device, find_device, with_class
 from clgraph.runtime.driver import choose_options
@@ -78,7 +79,8 @@ def open_engines(options: Settings) -> dict[str, Engine | HostEngine]:
     choose_options(options)
     names = [*_several(options.device), *(to for _, to in options.placement), *options.placement_fallback]
     wanted = dict.fromkeys(find_device(name) for name in names)
-    classed = [with_class(d, options.device_class) for d in wanted if d is not HOST]
+    kinds = _classes(options, wanted)
+    classed = [with_class(d, kinds.get(d.info.name, kinds[""])) for d in wanted if d is not HOST]
     found: list[Engine | HostEngine] = [
         HostEngine(d.info) if d.handle is None else _open(d, options.threads, options.out_of_order) for d in classed
     ]
@@ -138,6 +140,23 @@ def placement_of(options: Settings) -> dict[str, Any]:
         "fallback": tuple(find_device(name).info.name for name in options.placement_fallback),
         "free": tuple(find_device(name).info.name for name in _several(options.device)),
     }
+
+
+def _classes(options: Settings, wanted: Collection[Device]) -> dict[str, str]:
+    """Return the class of each device that ``device_class`` names, and under ``""`` that of the others.
+
+    Raises:
+        DeviceError: It names no device, or one that is not in use.
+    """
+    found = {"": "auto"}
+    for item in options.device_class.split(","):
+        name, equals, kind = item.strip().rpartition("=")
+        device = find_device(name) if equals else None
+        if device is not None and device not in wanted:
+            used = ", ".join(d.info.name for d in wanted)
+            raise DeviceError(f"device_class: nothing can be placed on {device.info.name}; in use are {used}")
+        found[device.info.name if device else ""] = kind
+    return found
 
 
 def _several(device: str) -> list[str]:

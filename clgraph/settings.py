@@ -71,6 +71,18 @@ def _one_of(*choices: str) -> Callable[[str], str]:
     return read
 
 
+DEVICE_CLASSES = ("auto", "cpu", "gpu")
+
+
+def _classes(text: str) -> str:
+    for name, equals, kind in (item.strip().rpartition("=") for item in text.lower().split(",")):
+        if kind not in DEVICE_CLASSES or bool(name.strip()) != bool(equals):
+            raise ValueError(
+                f"{name + equals + kind!r} is not one of {', '.join(DEVICE_CLASSES)}, or DEVICE=one of them"
+            )
+    return text.lower()
+
+
 def _about(read: Callable[[str], Any], doc: str) -> dict[str, Any]:
     return {"read": read, "doc": doc}
 
@@ -90,8 +102,9 @@ class Settings:
     device_class: str = field(
         default="auto",
         metadata=_about(
-            _one_of("auto", "cpu", "gpu"),
-            "Kernels to choose from: the device's own class, or those for a cpu or gpu; to try GPU kernels on a CPU.",
+            _classes,
+            "Kernels to choose from: the device's own class (auto), or those for a cpu or gpu, of all devices or of "
+            "some: DEVICE=CLASS,...; to try GPU kernels on a CPU.",
         ),
     )
     precision: str = field(

@@ -200,3 +200,34 @@ def test_two_pocl_devices_compute_what_one_does(tmp_path) -> None:
     environment = os.environ | {"POCL_DEVICES": "pthread pthread", "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == [True, ["pocl:0", "pocl:1"]]
+
+
+def test_one_of_two_devices_may_be_treated_as_a_gpu_and_alone_store_half() -> None:
+    net, random = _branches(), np.random.default_rng(5)
+    feeds = {name: random.standard_normal(spec.shape).astype(np.float32) for name, spec in net.inputs.items()}
+    exact = clgraph.compile(net, FIRST).run(feeds)
+    config = {"device_class": f"{SECOND}=gpu", "precision": "auto", "strict": True, "poison": True}
+    config["placement"] = {"left/1": SECOND}
+    model = clgraph.compile(net, FIRST, config=config)
+    choices = {n.name: (n.placement, n.choice.name, str(n.output.layout.dtype)) for n in model.program}
+    assert {p for p, _, _ in choices.values()} == {FIRST, SECOND}
+    convolutions = {c for c in choices.values() if c[1].startswith("convolution")}
+    assert {(p, "gpu" in name, dtype) for p, name, dtype in convolutions} == {
+        (FIRST, False, "f32"),
+        (SECOND, True, "f16"),
+    }
+    # Halves cross, both ways: they are narrowed on the one side and widened on the other.
+    assert {dtype for _, name, dtype in choices.values() if name == "transfer.host"} == {"f16"}
+    assert "other devices than GPUs store float32" in model.program.notes["convert_precision"]
+    for name, array in model.run(feeds).items():
+        # Each node on the GPU rounds its weights, input and result to 2^-11 of its scale; gains are below 4.
+        assert abs(array - exact[name]).max() <= 12 * 2.0**-11 * abs(exact[name]).max()
+
+
+def test_a_class_for_a_device_that_nothing_can_be_placed_on_is_an_error() -> None:
+    with pytest.raises(DeviceError, match="device_class: nothing can be placed on pocl:0/2of2; in use are pocl:0/1of2"):
+        clgraph.compile(_branches(), FIRST, config={"device_class": f"{SECOND}=gpu"})
+    with pytest.raises(OptionError, match="'npu' is not one of auto, cpu, gpu, or DEVICE=one of them"):
+        clgraph.compile(_branches(), FIRST, config={"device_class": "npu"})
+    with pytest.raises(OptionError, match="'=gpu' is not one of"):
+        clgraph.compile(_branches(), FIRST, config={"device_class": "=gpu"})

@@ -21,7 +21,11 @@ def _passes(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> 
 
 _WHERE = (
     click.option("--device", default="auto", show_default=True, help="Device: see `clgraph devices`."),
-    click.option("--device-class", type=click.Choice(["auto", "cpu", "gpu"]), help="Kernels of which class to use."),
+    click.option(
+        "--device-class",
+        metavar="[DEVICE=]CLASS",
+        help="Kernels of which class to use: auto, cpu or gpu; DEVICE=gpu,...",
+    ),
     click.option("--threads", type=click.IntRange(min=1), help="Worker threads on a CPU device."),
     click.option("--executor", type=click.Choice(["auto", "persistent", "stream"]), help="How tile functions are run."),
     click.option("--precision", type=click.Choice(["f32", "f16", "auto"]), help="What operators store between them."),

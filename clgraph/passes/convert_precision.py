@@ -13,7 +13,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import OptionError
 from clgraph.graph.primitive import Array, Primitive
-from clgraph.graph.program import Node, Program, Value
+from clgraph.graph.program import Node, Program, Stage, Value
 from clgraph.ops.fill import Fill
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
@@ -34,34 +34,38 @@ class ConvertPrecision(Pass):
     """Let operators read and write float16 where the options say so; kernels still add up in float32.
 
     Precision ``f32`` changes nothing. ``f16`` turns every float32 value between operators, and the constants, into
-    float16. ``auto`` is ``f16`` on a GPU, but for functions whose results easily leave the range of float16, and
-    ``f32`` elsewhere. Inputs and outputs of the graph keep their types. In any case float32 stay the nodes that
-    ``keep_f32`` names, those with a constant that float16 cannot hold, and those that nothing serves in float16; a
-    note lists them. Between the two stand reorders. Counts the nodes turned.
+    float16. ``auto`` does so for nodes placed on a GPU, but for functions whose results easily leave the range of
+    float16. Inputs and outputs of the graph keep their types. In any case float32 stay the nodes that ``keep_f32``
+    names, those with a constant that float16 cannot hold, and those that nothing serves in float16; a note lists them.
+    Between the two stand reorders: halves cross between devices where either side has them. Counts the nodes turned.
     """
 
     name: ClassVar[str] = "convert_precision"
     rounds: ClassVar[bool] = True
+    needs: ClassVar[Stage] = Stage.PLACED
 
     def run(self, program: Program, context: Context) -> int:
-        if context.precision == "f32" or (context.precision == "auto" and context.default.kind != "gpu"):
+        auto = context.precision == "auto"
+        if context.precision == "f32" or (auto and not any(d.kind == "gpu" for d in context.devices.values())):
             return 0
         _check_names(program, context)
         wide = {v for v in program.values if v.layout.dtype == DType.F32}
         results = [(name, v) for name, v in program.outputs if v in wide and v.producer is not None]
         cast = _Casts(program)
-        turned, kept = 0, list[str]()
+        turned, elsewhere, kept = 0, 0, list[str]()
         for node in program:
             if not any(v in wide for v in (*node.inputs, *node.outputs)):
                 continue
-            reason = _why_kept(context, node, wide)
+            wants = not auto or context.device(node).kind == "gpu"
+            reason = _why_kept(context, node, wide) if wants else None
+            elsewhere += not wants
             if reason is not None:
                 kept.append(f"{node.name}: {reason}")
-            target = DType.F32 if reason else DType.F16
+            target = DType.F16 if wants and reason is None else DType.F32
             for slot, value in enumerate(node.inputs):
                 if value in wide and value.layout.dtype != target:
                     program.rewire(value, cast.of(value, target, node), uses=((node, slot),))
-            if reason is None:
+            if target == DType.F16:
                 turned += 1
                 node.primitive = _turned(node.primitive)
                 layouts = node.primitive.infer([v.layout for v in node.inputs])
@@ -72,26 +76,29 @@ class ConvertPrecision(Pass):
                 made = cast.of(value, DType.F32, value.producer)
                 program.outputs = [(n, made if n == name else v) for n, v in program.outputs]
         stay = f"; {len(kept)} stay float32:\n" + "\n".join(kept) if kept else ""
-        program.notes[self.name] = f"{turned} nodes store float16{stay}"
+        others = f"; {elsewhere} on other devices than GPUs store float32" if elsewhere else ""
+        program.notes[self.name] = f"{turned} nodes store float16{others}{stay}"
         return turned
 
 
 class _Casts:
-    """The same value in another type: each made once."""
+    """The same value in another type: made once a device, narrowed where it is made and widened where it is read."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._made: dict[tuple[Value, DType], Value] = {}
+        self._made: dict[tuple[Value, DType, str | None], Value] = {}
 
     def of(self, value: Value, dtype: DType, reader: Node) -> Value:
-        if (value, dtype) not in self._made:
+        beside = reader if value.producer is None or dtype == DType.F32 else value.producer
+        key = (value, dtype, None if value.constant is not None else beside.placement)
+        if key not in self._made:
             if value.constant is not None:
                 made = self._program.constant(f"{value.name}/{dtype}", _rounded(value.constant))
             else:
-                source = value.producer or reader
+                source = value.producer if value.producer and value.producer.placement == beside.placement else beside
                 made = self._program.insert(Reorder(dtype), [value], sources=[source]).output
-            self._made[value, dtype] = made
-        return self._made[value, dtype]
+            self._made[key] = made
+        return self._made[key]
 
 
 def _check_names(program: Program, context: Context) -> None:

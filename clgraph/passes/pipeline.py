@@ -46,8 +46,8 @@ def default_pipeline() -> tuple[Pass, ...]:
         FusePatterns(),  # before transposes sink into what they spell
         TransposeOptimization(),  # on the fewest nodes; leaves no transpose between quantised groups
         PrepareQuantization(),  # on patterns that nothing stands between any more
-        ConvertPrecision(),  # constants were folded in float32; capability is asked for the types that there will be
         Partition(),  # on a graph whose spelling is settled; capability is asked for whole operators
+        ConvertPrecision(),  # asks each node's device; constants were folded in float32
         RemoveLayeringAnnotations(),  # placements bind from here on; hints would only forbid fusions
         InsertTransfers(),  # every later pass sees copies between devices as nodes, and no edge that crosses
         TargetTensorSelection(),  # operators as the model spells them, each on its device, nothing fused

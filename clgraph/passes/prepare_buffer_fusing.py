@@ -33,8 +33,8 @@ class PrepareBufferFusing(Pass):
     * A slice or split with steps of 1 along one axis is a view under the same conditions on its readers, as long as
       the input has no halo and no part but the last ends inside a block: the lanes behind it would not be zeros.
     * A reshape or reorder whose elements lie in the same places is a view.
-    * On a GPU, whose kernels take any pitches, a reshape of such a part is a view, too, and a transpose that the producer
-      of its input can write, or whose readers can read, as it is. So attention reads queries, keys and values where one
+    * On a GPU, whose kernels take any pitches, a reshape of such a part is a view, and a transpose that its input's
+      producer can write, or whose readers can read, as it is. So attention reads queries, keys and values where one
       matrix product left them, and writes its heads side by side.
     * Nothing shares a buffer across devices.
 

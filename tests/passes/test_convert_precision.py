@@ -9,7 +9,9 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.passes.base import Context, Pass, PassManager
 from clgraph.passes.convert_precision import ConvertPrecision, fits
+from clgraph.passes.insert_transfers import InsertTransfers
 from clgraph.passes.observers import VerifyNumbers
+from clgraph.passes.partition import Partition
 from clgraph.selector.query import DeviceInfo
 from tests.support.programs import ADD, MUL, RELU, Net, run
 
@@ -49,8 +51,8 @@ def test_everything_between_inputs_and_outputs_becomes_half() -> None:
 @pytest.mark.parametrize("context", [Context(), Context(precision="auto")])
 def test_single_precision_stays_by_default_and_on_a_cpu(context: Context) -> None:
     program = _net().program("c")
-    text = str(program)
-    run(program, ConvertPrecision(), context=context)
+    text = str(run(program, Partition(), context=context))
+    assert ConvertPrecision().run(program, context) == 0
     assert str(program) == text
 
 
@@ -81,6 +83,22 @@ def test_a_node_whose_constant_is_out_of_range_stays_single(value: float, held: 
     program = net.program("y")
     ConvertPrecision().run(program, HALF)
     assert (_types(program)["y"] == DType.F16) == held
+
+
+def test_auto_is_half_on_the_gpu_alone_and_halves_cross() -> None:
+    net = _net()
+    net.add("d", MUL, "c", "b")
+    program = net.program("d")
+    devices = {"cpu:0": DeviceInfo("cpu:0"), "gpu:0": DeviceInfo("gpu:0", "gpu")}
+    context = Context(devices, (("b", "gpu:0"), ("c", "gpu:0")), free=("cpu:0",), precision="auto")
+    run(program, Partition(), ConvertPrecision(), InsertTransfers(), context=context)
+    found = {n.name: (n.placement, str(n.output.layout.dtype)) for n in program}
+    assert found["a"] == found["d"] == ("cpu:0", "f32")
+    assert found["b"] == found["c"] == ("gpu:0", "f16")
+    assert {v for k, v in found.items() if "transfer" in k} == {("cpu:0", "f16"), ("gpu:0", "f16")}
+    assert found["a/reorder"] == ("cpu:0", "f16")
+    assert {v for k, v in found.items() if "reorder" in k} == {("cpu:0", "f16"), ("cpu:0", "f32")}
+    assert program.notes["convert_precision"] == "2 nodes store float16; 2 on other devices than GPUs store float32"
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered")
@@ -118,6 +136,6 @@ class Coarse(Pass):
 def test_verification_takes_the_rounding_for_what_it_is_and_nothing_more() -> None:
     program = _net().program("c")
     watcher = VerifyNumbers(HALF)
-    PassManager([ConvertPrecision()], [watcher]).run(program, HALF)
+    PassManager([Partition(), ConvertPrecision()], [watcher]).run(program, HALF)
     with pytest.raises(ProgramError, match="coarse changes output"):
         PassManager([Coarse()], [watcher]).run(program, HALF)
