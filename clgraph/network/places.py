@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import struct
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from clgraph.errors import ProgramError
+from clgraph.errors import ProgramError, UnsupportedError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Node, Program, Value
 from clgraph.network.loans import LEAST_BYTES, readable_in_place, stays, writable_in_place
@@ -23,6 +25,17 @@ SLACK = 64
 """Bytes behind each constant that a vector load may touch."""
 BANK_SHIFT = 56
 """A pointer in a descriptor is bank << 56 | byte offset."""
+
+
+@contextmanager
+def within_32_bits(node: Node) -> Iterator[None]:
+    """Raise ``UnsupportedError`` where a size, stride or count of *node* does not fit the ints that kernels take."""
+    try:
+        yield
+    except (OverflowError, struct.error) as error:
+        raise UnsupportedError(
+            f"node {node.name!r}: kernels count in 32 bits, which a size or step exceeds: {error}"
+        ) from error
 
 
 @dataclass

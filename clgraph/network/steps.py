@@ -12,7 +12,7 @@ import numpy as np
 from clgraph.errors import ProgramError
 from clgraph.graph.program import Node, Program, Value
 from clgraph.network.host import Host
-from clgraph.network.places import Places
+from clgraph.network.places import Places, within_32_bits
 from clgraph.network.tiles import TileExecutor, TileTable
 from clgraph.passes.selection import choice_of, is_in_place
 from clgraph.runtime.engine import BoundKernel, KernelArgument
@@ -212,8 +212,9 @@ def launch_text(step: Launch) -> str:
 
 def _bind(node: Node, step: Launch, places: Places) -> BoundKernel:
     args: list[KernelArgument] = []
-    for argument in step.args:
-        args += _arguments(node, argument, places)
+    with within_32_bits(node):
+        for argument in step.args:
+            args += _arguments(node, argument, places)
     what = f"{step.entry} ({step.source}) of node {node.name!r}"
     return places.engine.kernel(launch_text(step), step.entry, args, what=what)
 

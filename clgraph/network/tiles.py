@@ -10,7 +10,7 @@ import numpy as np
 from clgraph.errors import DeviceMemoryError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Node
-from clgraph.network.places import Places
+from clgraph.network.places import Places, within_32_bits
 from clgraph.runtime.engine import BoundKernel, Engine
 from clgraph.runtime.executor import FIRST_BANK, RECORD, SPINS, TIMES, arguments, counter_count
 from clgraph.runtime.memory import Memory
@@ -36,10 +36,11 @@ class TileTable:
         records, blobs = bytearray(), bytearray()
         for node, tile in self.steps:
             descriptor = start + len(blobs)
-            blobs += tile.descriptor.to_bytes(lambda ref, node=node: places.resolve(node, ref))  # type: ignore[misc]
-            post = start + len(blobs)
-            for step in tile.post:
-                blobs += step.to_bytes(lambda ref, node=node: places.resolve(node, ref))  # type: ignore[misc]
+            with within_32_bits(node):
+                blobs += tile.descriptor.to_bytes(lambda ref, node=node: places.resolve(node, ref))  # type: ignore[misc]
+                post = start + len(blobs)
+                for step in tile.post:
+                    blobs += step.to_bytes(lambda ref, node=node: places.resolve(node, ref))  # type: ignore[misc]
             function = self.library.functions.index(tile.function)
             records += struct.pack(RECORD, descriptor, post, function, tile.tickets, len(tile.post), 0)
         return bytes(records + blobs)

@@ -239,6 +239,8 @@ class Runner:
     def run_whole(self, feeds: Mapping[str, Any], watch: Observer | None = None) -> dict[str, Any]:
         """Return the outputs by name, each in memory of its own."""
         results = self.run(feeds, watch)
+        if sequences := [name for name, value in results.items() if isinstance(value, list | tuple)]:
+            raise UnsupportedError(f"output {sequences[0]!r} is a sequence; clgraph hands out tensors")
         made = {name for piece in self.pieces if not piece.on_host for name, _ in piece.piece.topology.outputs}
         seen: set[int] = set()
         for name, source in self.topology.outputs:
