@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from clgraph.core.layout import Layout
+from clgraph.core.strides import same_places
 from clgraph.errors import ProgramError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Node, Value
@@ -58,7 +60,7 @@ class Host:
     def carry(self, value: Value, target: Value) -> None:
         """Copy *value* to *target*, of the same shape and type; waits for the device that makes it."""
         source, places = self._home(value), self._home(target)
-        if source is not None and places is not None and value.layout == target.layout and covers_span(value.layout):
+        if source is not None and places is not None and _lie_alike(value.layout, target.layout):
             self._send(places, target, source.read(value))
         else:
             self.put(target, self.get(value))
@@ -76,3 +78,9 @@ class Host:
     def _send(self, places: Places, value: Value, memory: Array) -> None:
         self._in_flight.append(memory)
         places.write(value, memory)
+
+
+def _lie_alike(first: Layout, second: Layout) -> bool:
+    """Whether memory of the *first* layout is memory of the second as it is, and nothing lies between its elements."""
+    without_halo = not first.halo and not second.halo and first.format == second.format
+    return covers_span(first) and (first == second or (without_halo and same_places(first, second)))
