@@ -28,7 +28,7 @@ from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Pointer, R
 from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.library import Micro, micro_family
 from clgraph.selector.plan import Plan, Tile
-from clgraph.selector.query import Query
+from clgraph.selector.query import DeviceInfo, Query
 
 _FILE = "convolution/micro_depthwise.cl"
 _WIDTHS = {16: (8, 7), 8: (4,)}
@@ -45,13 +45,19 @@ MICROS = micro_family(
 )
 
 
-def _micro(q: Query[Convolution]) -> Micro:
-    """Return the instance for *q*: of its kernel and stride, wasting least of a row; the general one else."""
-    kernel, p, width = q.inputs[1].shape[2:], q.primitive, q.outputs[0].shape[-1]
-    if len(set(kernel)) > 1 or len(kernel) < 2 or p.dilations[-1] > 1 or (kernel[0], p.strides[-1]) not in _KINDS:
+def depthwise_micro(simd: int, kernel: tuple[int, ...], stride: int, width: int) -> Micro:
+    """Return the instance for rows without dilation: of its kernel and stride, else the general one."""
+    if len(set(kernel)) > 1 or len(kernel) < 2 or (kernel[0], stride) not in _KINDS:
         return _ANY
-    ur = min(_WIDTHS[16 if q.device.simd >= 16 else 8], key=lambda u: (-(-width // u) * u, -u))
-    return Micro.of(_FILE, K=kernel[0], S=p.strides[-1], UR=ur)
+    ur = min(_WIDTHS[16 if simd >= 16 else 8], key=lambda u: (-(-width // u) * u, -u))
+    return Micro.of(_FILE, K=kernel[0], S=stride, UR=ur)
+
+
+def _micro(q: Query[Convolution]) -> Micro:
+    p = q.primitive
+    if p.dilations[-1] > 1:
+        return _ANY
+    return depthwise_micro(q.device.simd, q.inputs[1].shape[2:], p.strides[-1], q.outputs[0].shape[-1])
 
 
 @descriptor("depthwise_fsv16", micros=("micro_depthwise",))
@@ -76,9 +82,13 @@ class DepthwiseFsv16Desc(InPlanes, OutPlanes, Surface, Descriptor):
     high: Float
 
 
+def tap_seconds(device: DeviceInfo, taps: int) -> float:
+    """Return one worker's time for one vector of the result from a window of *taps*."""
+    return (taps + 6) * device.costs.unit("convolution.depthwise.tap")
+
+
 def _row_seconds(q: Query[Convolution]) -> float:
-    taps = prod(q.inputs[1].shape[2:]) + 6
-    return q.outputs[0].shape[-1] * taps * q.device.costs.unit("convolution.depthwise.tap")
+    return q.outputs[0].shape[-1] * tap_seconds(q.device, prod(q.inputs[1].shape[2:]))
 
 
 def _strips(q: Query[Convolution]) -> Split:

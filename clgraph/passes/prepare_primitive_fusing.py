@@ -11,6 +11,7 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.concat import Concat
 from clgraph.ops.matmul import MatMul
 from clgraph.passes.base import Context, Pass
+from clgraph.passes.bottlenecks import fuse_bottleneck
 from clgraph.passes.convolution_groups import merge_groups
 from clgraph.passes.parts import activate_parts
 from clgraph.passes.pool_first import pool_first
@@ -24,7 +25,7 @@ from clgraph.selector.query import Query
 
 @dataclass(frozen=True)
 class PreparePrimitiveFusing(Pass):
-    """Fold, then fuse behind producers, then fuse in front of consumers, in seven steps.
+    """Fold, then fuse behind producers, then fuse in front of consumers, in eight steps.
 
     1. A factor in front of a matrix product moves behind it, where it can be fused.
     2. Multiplication and addition of per-channel constants behind a convolution or matrix product with constant weights
@@ -33,9 +34,10 @@ class PreparePrimitiveFusing(Pass):
     4. Groups of a convolution that are no whole blocks are merged, and channel shuffles behind convolutions become an
        order of output channels (``convolution_groups``).
     5. An activation behind a concat moves in front of it, where what makes its parts can take it (``parts``).
-    6. An activation or elementwise operator becomes a post-operation of the node that makes its input; of two, the
+    6. A depthwise convolution and the 1x1 convolutions around it become one node (``bottlenecks``).
+    7. An activation or elementwise operator becomes a post-operation of the node that makes its input; of two, the
        later one, so that the other operand is there in time.
-    7. What could not follow a producer (a scale, shift and activation behind a concat) becomes a pre-operation of the
+    8. What could not follow a producer (a scale, shift and activation behind a concat) becomes a pre-operation of the
        one node that reads it as its first input.
 
     A fusion is refused when the result in between is read elsewhere or is a graph output, when the operand depends on
@@ -64,6 +66,9 @@ class PreparePrimitiveFusing(Pass):
         for node in program:
             if isinstance(node.primitive, Concat):
                 activate_parts(program, context, node, table)
+        for node in program:
+            if node in program:
+                fuse_bottleneck(program, context, node, table)
         fused, gain = len(table), _Gain(context)
         for node in program:
             if node.primitive.elementwise:

@@ -42,7 +42,19 @@ def odd_blocks() -> Net:
     return net
 
 
-@pytest.mark.parametrize("make", [shuffled_groups, odd_blocks])
+def bottlenecks() -> Net:
+    """Return two blocks of MobileNetV2: one with a stride, one with a residual."""
+    net = Net()
+    x = net.add("r1", RELU, net.conv("expand1", net.input("x", (1, 16, 63, 61)), 16, 96))
+    y = net.add("depthwise1", Convolution((2, 2), (1, 1), SAME, 96), x, net.data("w1", 96, 1, 3, 3))
+    x = net.conv("project1", net.add("r2", RELU, y), 96, 24)
+    y = net.add("r3", RELU, net.conv("expand2", x, 24, 144))
+    y = net.add("depthwise2", Convolution((1, 1), (1, 1), SAME, 144), y, net.data("w2", 144, 1, 3, 3))
+    net.output(net.add("sum", ADD, net.conv("project2", net.add("r4", RELU, y), 144, 24), x))
+    return net
+
+
+@pytest.mark.parametrize("make", [shuffled_groups, odd_blocks, bottlenecks])
 def test_any_number_of_workers_computes_the_same_bits(device, make) -> None:
     net = make()
     x = np.random.default_rng(0).standard_normal(net.inputs["x"].shape).astype(np.float32)
