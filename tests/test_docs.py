@@ -1,23 +1,64 @@
 from __future__ import annotations
 
+import contextlib
+import importlib.util
+import io
+import os
 import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
+from clgraph.cli import cli
+
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 
 
 @pytest.mark.opencl
-def test_the_tour_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    text = (ROOT / "docs" / "tour.md").read_text(encoding="utf-8")
+def test_the_tutorial_runs_and_prints_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copy(DOCS / "examples" / "small_model.py", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    text = (DOCS / "tutorial.md").read_text(encoding="utf-8")
     names: dict[str, object] = {}
-    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    for block in blocks:
-        exec(compile(block, "docs/tour.md", "exec"), names)
-    assert len(blocks) > 5
-    assert "convolution" in capsys.readouterr().out
+    blocks = re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", text, re.DOTALL)
+    for block, shown in blocks:
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(compile(block, "docs/tutorial.md", "exec"), names)
+        if shown:
+            assert printed.getvalue() == shown, block
+    assert len(blocks) > 10
+    assert sum(bool(shown) for _, shown in blocks) > 3
+
+
+@pytest.mark.opencl
+def test_the_wrong_kernel_of_the_page_on_debugging_is_found_as_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("small_model.py", "wrong_pooling.py"):
+        shutil.copy(DOCS / "examples" / name, tmp_path)
+    subprocess.run([sys.executable, "small_model.py"], check=True)
+    page = (DOCS / "debugging.md").read_text(encoding="utf-8")
+    command, shown = re.search(r"\$ (clgraph compare .*--bisect)\n(.*?)```", page, re.DOTALL).groups()
+    run = "import sys; from clgraph.cli import main; sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", run, *shlex.split(command)[1:]],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 1, done.stderr
+    assert shown.splitlines()[-1] == done.stdout.splitlines()[-1]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
@@ -38,3 +79,54 @@ def test_code_that_pages_quote_stands_in_the_files() -> None:
             )
             found += 1
     assert found > 5
+
+
+def _commands(page: Path) -> Iterator[list[str]]:
+    """Yield the arguments of every ``clgraph ...`` that a page gives: in shell blocks, or behind a prompt."""
+    text = page.read_text(encoding="utf-8")
+    given = "\n".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL) + re.findall(r"\n\n((?:    .*\n)+)", text))
+    given += "\n".join(re.findall(r"^\$ (.*)", text, re.MULTILINE))
+    for line in given.replace("&&", "\n").splitlines():
+        if found := re.match(r"\s*(?:[A-Z_]+=\S+ +)*clgraph (.*)", line):
+            yield shlex.split(re.split(r" >>? ", found[1])[0], comments=True)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_every_command_that_a_page_shows_can_be_given(page: Path) -> None:
+    for arguments in _commands(page):
+        command: click.Command = cli
+        context = click.Context(cli, info_name="clgraph")
+        rest = list(arguments)
+        while isinstance(command, click.Group):
+            found = command.get_command(context, rest[0])
+            assert found is not None, f"{page.name}: clgraph {' '.join(arguments)}"
+            command, context = found, click.Context(found, parent=context, info_name=rest.pop(0))
+        try:
+            command.make_context(str(command.name), rest, parent=context.parent)
+        except click.UsageError as error:
+            pytest.fail(f"{page.name}: clgraph {' '.join(arguments)}: {error.message}")
+
+
+def test_the_architecture_lists_the_layers_that_are_checked() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    (layers,) = [c["layers"] for c in project["tool"]["importlinter"]["contracts"] if c["type"] == "layers"]
+    page = (DOCS / "architecture.md").read_text(encoding="utf-8").partition("## Layers")[2]
+    rows = re.findall(r"^\| `(\w+)`(.*?)\|", page, re.MULTILINE)
+    shown = [name for first, others in rows for name in (first, *re.findall(r"`(\w+)`", others))]
+    assert shown == [name for layer in layers for name in re.findall(r"clgraph\.(\w+)", layer)]
+
+
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    if importlib.util.find_spec("sphinx") is None or importlib.util.find_spec("furo") is None:
+        pytest.skip("the extra 'docs' is not installed")
+    done = subprocess.run(
+        ["bash", str(ROOT / "tools" / "docs"), str(tmp_path / "site")],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHON": sys.executable},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    site = tmp_path / "site"
+    assert (site / "passes.html").read_text(encoding="utf-8").count("<svg") > 5
+    assert "clgraph.compile" in (site / "api.html").read_text(encoding="utf-8")

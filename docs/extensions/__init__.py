@@ -1,0 +1,1 @@
+"""What the pages of the site are generated from: directives that ask clgraph itself."""
