@@ -8,6 +8,7 @@ import logging
 import os
 import shutil
 import tempfile
+import time
 import warnings
 from pathlib import Path
 from typing import Any, Literal
@@ -46,8 +47,9 @@ def load() -> Any:
     options = chosen_options()
     folder = pocl_folder()
     pocl_was_loaded()
+    # File systems count time in ticks.
+    atexit.register(pocl_cache.seal, folder, time.time() - 1)
     pocl_cache.sweep(folder)
-    atexit.register(pocl_cache.seal, folder)
     os.environ["POCL_CACHE_DIR"] = str(folder)
     os.environ.setdefault("PYOPENCL_NO_CACHE", "1")
     intel.make_visible(options.cache_dir / "vendors")

@@ -9,22 +9,26 @@ import shutil
 import struct
 import time
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 SEAL = "clgraph.seal"
 """File in a program's folder that names its files with size and CRC-32."""
-INDEX = "clgraph.index"
-"""File in the cache's folder that names the files of sealed programs with size and time of change, so that a program
-that nobody has touched is not read again."""
+INDEX = "clgraph.known"
+"""File in the cache's folder that names the files and folders of sealed programs with size and time of change, so that
+a program that nobody has touched is neither listed nor read again."""
+_ACCESS = "last_accessed"
+"""File in a program's folder whose time PoCL sets whenever it builds or loads the program."""
 
 _ABANDONED_SECONDS, _EMPTY_SECONDS = 3600.0, 60.0
 """Ages from which a temporary file of PoCL, and one without content, belong to no running process; PoCL leaves an empty
 one behind in every process that builds something."""
 
+_FOLDER = -1
+"""In place of a size."""
+
 _State = dict[str, list[int]]
-"""Two numbers by file."""
+"""Two numbers by file, or by file and folder."""
 
 
 def sweep(folder: Path) -> int:
@@ -35,15 +39,17 @@ def sweep(folder: Path) -> int:
     removed = 0
     index = _read_json(folder / INDEX)
     known: dict[str, _State] = {}
-    for program, state in _programs(folder):
-        if index.get(program) == state:
-            known[program] = state
+    for program in _programs(folder):
+        if program in index and _is_as_it_was(f"{folder}/{program}", index[program]):
+            known[program] = index[program]
             continue
+        state = _state_of(folder / program)
+        files = _files(state)
         sealed = _read_json(folder / program / SEAL)
-        if not _is_sound(folder / program, state, sealed):
+        if not _is_sound(folder / program, files, sealed):
             shutil.rmtree(folder / program, ignore_errors=True)
             removed += 1
-        elif sealed.keys() == state.keys():
+        elif sealed.keys() == files.keys():
             known[program] = state
     if known != index:
         _write_json(folder / INDEX, known)
@@ -62,36 +68,71 @@ def _remove_abandoned(folder: Path) -> None:
                     os.unlink(entry.path)
 
 
-def seal(folder: Path) -> None:
-    """Record the files of every program that have appeared since; a folder that cannot be written stays as it is."""
+def seal(folder: Path, since: float = 0.0) -> None:
+    """Record the files that programs have got; a folder that cannot be written stays as it is.
+
+    Args:
+        since: Look only at the programs that somebody has used since then, in seconds of ``time.time``.
+    """
     index = _read_json(folder / INDEX)
-    for program, state in _programs(folder):
-        if index.get(program) == state:
-            continue
+    for program in _programs(folder):
         home = folder / program
+        if not _used_since(f"{home}/{_ACCESS}", since):
+            continue
+        if program in index and _is_as_it_was(str(home), index[program]):
+            continue
         sealed = _read_json(home / SEAL)
-        found = {name: sealed[name] if name in sealed else _fingerprint(home / name) for name in sorted(state)}
+        names = sorted(_files(_state_of(home)))
+        found = {name: sealed[name] if name in sealed else _fingerprint(home / name) for name in names}
         if found != sealed and not _write_json(home / SEAL, found):
             return
 
 
-def _programs(folder: Path) -> Iterator[tuple[str, _State]]:
-    """Yield the folders that hold a program, two letters and a hash, with [size, time of change] of their files."""
-    for parent in sorted(_entries(folder), key=lambda e: e.name):
-        if len(parent.name) == 2 and parent.is_dir():
-            for program in sorted(_entries(parent.path), key=lambda e: e.name):
-                if program.is_dir():
-                    yield f"{parent.name}/{program.name}", dict(_files(program.path, ""))
+def _programs(folder: Path) -> list[str]:
+    """Return the folders that hold a program, two letters and a hash."""
+    parents = sorted(e.name for e in _entries(folder) if len(e.name) == 2 and e.is_dir())
+    return [f"{p}/{name}" for p in parents for name in sorted(e.name for e in _entries(folder / p) if e.is_dir())]
 
 
-def _files(folder: str, prefix: str) -> Iterator[tuple[str, list[int]]]:
-    for entry in _entries(folder):
-        if entry.name.endswith((".bc", ".so")):
-            if entry.is_file():
-                status = entry.stat()
-                yield prefix + entry.name, [status.st_size, status.st_mtime_ns]
-        elif entry.is_dir():
-            yield from _files(entry.path, f"{prefix}{entry.name}/")
+def _state_of(program: Path) -> _State:
+    """Return [size, time of change] of a program's files, and of its folders, which others appear in."""
+    found: _State = {}
+    waiting = [""]
+    while waiting:
+        prefix = waiting.pop()
+        with contextlib.suppress(OSError):
+            found[prefix] = [_FOLDER, os.stat(program / prefix).st_mtime_ns]
+        for entry in _entries(program / prefix):
+            if entry.name.endswith((".bc", ".so")):
+                if entry.is_file():
+                    status = entry.stat()
+                    found[prefix + entry.name] = [status.st_size, status.st_mtime_ns]
+            elif entry.is_dir():
+                waiting.append(f"{prefix}{entry.name}/")
+    return found
+
+
+def _files(state: _State) -> _State:
+    return {name: numbers for name, numbers in state.items() if numbers[0] != _FOLDER}
+
+
+def _is_as_it_was(program: str, state: _State) -> bool:
+    """Whether no file of a program has changed, and none has come or gone."""
+    try:
+        for name, (size, changed) in state.items():
+            status = os.stat(f"{program}/{name}")
+            if status.st_mtime_ns != changed or size not in (status.st_size, _FOLDER):
+                return False
+    except (OSError, TypeError, ValueError, AttributeError):
+        return False
+    return True
+
+
+def _used_since(access: str, since: float) -> bool:
+    try:
+        return os.stat(access).st_mtime >= since
+    except OSError:
+        return True
 
 
 def _entries(folder: str | Path) -> list[os.DirEntry[str]]:

@@ -131,3 +131,22 @@ def test_a_temporary_file_may_go_while_the_cache_is_swept(tmp_path, monkeypatch)
     monkeypatch.setattr(os, "unlink", twice)
     assert sweep(tmp_path) == 0
     assert not gone.exists()
+
+
+def test_a_damaged_kernel_that_appeared_in_a_known_program_takes_it_away(tmp_path, program):
+    seal(tmp_path)
+    assert sweep(tmp_path) == 0
+    assert "f/1-1-1/f.so" in (tmp_path / INDEX).read_text()
+    more = program / "f" / "2-1-1"
+    more.mkdir()
+    (more / "f.so").write_bytes(elf()[:-1])
+    assert sweep(tmp_path) == 1
+
+
+def test_only_programs_that_were_used_since_are_sealed(tmp_path, program):
+    (program / "last_accessed").touch()
+    os.utime(program / "last_accessed", (100, 100))
+    seal(tmp_path, since=101)
+    assert not (program / SEAL).exists()
+    seal(tmp_path, since=100)
+    assert (program / SEAL).exists()
