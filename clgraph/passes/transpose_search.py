@@ -8,7 +8,7 @@ one order and read in another.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -145,10 +145,13 @@ class TransposeSearch:
                     continue
                 looked_at[node] = met
                 seen = {(option.primitive, option.inputs) for option in options}
-                for axes in self._met(node):
+                for met_axes in self._met(node):
+                    axes = _with_axes_in_front(met_axes, rank)
                     if len(axes) != rank or len(options) >= MOST_ORDERS:
                         continue
-                    option = node.primitive.permuted(axes, [v.layout for v in node.inputs])
+                    option = _without_axes_in_front(
+                        node, node.primitive.permuted(axes, [v.layout for v in node.inputs])
+                    )
                     if option is not None and (option.primitive, option.inputs) not in seen:
                         seen.add((option.primitive, option.inputs))
                         options.append(option)
@@ -209,6 +212,24 @@ class TransposeSearch:
 def as_it_is(node: Node) -> Permuted:
     """Return the option to change nothing."""
     return Permuted(node.primitive, (None,) * len(node.inputs), tuple(identity(v.layout.rank) for v in node.outputs))
+
+
+def _with_axes_in_front(axes: Axes, rank: int) -> Axes:
+    """Return the order of a tensor of *rank* axes whose last ones are held in the order *axes*."""
+    more = max(rank - len(axes), 0)
+    return (*range(more), *(more + axis for axis in axes))
+
+
+def _without_axes_in_front(node: Node, option: Permuted | None) -> Permuted | None:
+    """Return *option* with the orders of broadcast inputs without the axes that stay in front of theirs."""
+    if option is None:
+        return None
+    orders: list[Axes | None] = []
+    for value, order in zip(node.inputs, option.inputs, strict=True):
+        more = 0 if order is None or value.constant is not None else len(order) - value.layout.rank
+        stay = order is not None and more > 0 and order[:more] == identity(more)
+        orders.append(tuple(axis - more for axis in order[more:]) if order is not None and stay else order)
+    return replace(option, inputs=tuple(orders))
 
 
 def _price(layout: Layout, made: Axes, wanted: Axes | None) -> float:

@@ -7,11 +7,12 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.quantize import Dequantize, Quantize
+from clgraph.ops.reduce import Reduce
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.transpose import Transpose
 from clgraph.passes.transpose_optimization import TransposeOptimization
 from tests.support.channels_last import TO_NCHW, ChannelsLast, random_net
-from tests.support.programs import RELU, Net, primitives, run
+from tests.support.programs import ADD, RELU, Net, primitives, run
 
 THERE, BACK = Transpose((0, 2, 3, 1)), Transpose((0, 3, 1, 2))
 
@@ -133,6 +134,19 @@ def test_a_constant_of_any_rank_is_turned_once_and_for_all() -> None:
     assert after[0] == 1
     scales = [v for n in program if n.name.startswith("mul") for v in n.inputs if v.constant is not None]
     assert {v.layout.shape for v in scales} == {(1, 6, 1, 1), (1, 1, 6, 1)}
+
+
+def test_an_operand_of_more_axes_keeps_no_transpose_beside_it() -> None:
+    net = Net()
+    x, wide = net.input("x", (1, 8, 4, 5)), net.input("wide", (2, 1, 4, 5, 8))
+    added = net.add("added", ADD, net.add("there", THERE, net.add("h", RELU, x)), wide)
+    mean = net.add("mean", Reduce("mean", (0,), keepdims=False), added)
+    net.add("y", RELU, net.add("back", BACK, mean))
+    program = run(net.program("y"), TransposeOptimization())
+    (turned,) = [n for n in program if isinstance(n.primitive, Transpose)]
+    assert turned.inputs[0].name == "wide"
+    net.add("z", RELU, "there")
+    assert left(run(net.program("y", "z"), TransposeOptimization()))[0] == 2
 
 
 def test_groups_of_quantized_operators_stay_whole_and_what_is_moved_is_moved_in_8_bits() -> None:
