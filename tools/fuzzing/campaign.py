@@ -1,0 +1,198 @@
+"""Many cases in children with limits of time and memory: resumable, failures cut down and kept, a table at the end."""
+
+from __future__ import annotations
+
+import json
+import selectors
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from tools.fuzzing.judging import PEER, WRONG
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is run.
+
+    Attributes:
+        count: Cases, from number *first* on.
+        level: How far each is taken: ``load``, ``null`` or ``run``.
+        seconds: Of a case, after which its child is ended.
+        memory: Bytes that a child may address.
+        folder: Where every outcome (``outcomes.jsonl``) and the models of failures are kept; ``None`` keeps nothing.
+    """
+
+    count: int
+    level: str
+    device: str = "pocl"
+    seed: int = 0
+    first: int = 0
+    seconds: float = 60.0
+    memory: int = 12 << 30
+    folder: Path | None = None
+
+    @property
+    def log(self) -> Path | None:
+        """The file of outcomes, one of each level, seed and device."""
+        return None if self.folder is None else self.folder / f"{self.level}-{self.device}-{self.seed}.jsonl"
+
+
+@dataclass
+class Child:
+    """A process that judges cases; ended and started anew when a case crashes it or takes too long."""
+
+    plan: Plan
+    command: tuple[str, ...] = ("-m", "tools.fuzzing.worker")
+    process: subprocess.Popen[bytes] | None = None
+    pending: bytes = field(default=b"", init=False)
+
+    def judge(self, number: int) -> dict[str, Any]:
+        """Return the outcome of case *number*."""
+        process = self._running()
+        phase = ""
+        assert process.stdin is not None
+        try:
+            process.stdin.write(f"{number}\n".encode())
+            process.stdin.flush()
+            for message in self._messages(process):
+                if "kind" in message:
+                    return message
+                phase = message.get("phase", phase)
+        except BrokenPipeError:
+            pass
+        except TimeoutError:
+            self.end()
+            return _failed(number, "hung", phase, f"no result after {self.plan.seconds:.0f} s")
+        status = process.wait()
+        self.end()
+        return _failed(number, "crashed", phase, f"the process ended with status {status}")
+
+    def end(self) -> None:
+        """End the process."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            for stream in (self.process.stdin, self.process.stdout):
+                if stream is not None:
+                    stream.close()
+        self.process, self.pending = None, b""
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self.process is None or self.process.poll() is not None:
+            self.end()
+            errors: int | IO[bytes] = subprocess.DEVNULL
+            self.process = subprocess.Popen(
+                [sys.executable, *self.command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, cwd=ROOT
+            )
+            options = {k: getattr(self.plan, k) for k in ("level", "device", "seed", "memory")}
+            assert self.process.stdin is not None
+            self.process.stdin.write(json.dumps(options).encode() + b"\n")
+        return self.process
+
+    def _messages(self, process: subprocess.Popen[bytes]) -> Iterator[dict[str, Any]]:
+        """Yield what the child says; raises ``TimeoutError`` where that takes too long. Ends with its output."""
+        import os
+
+        assert process.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            while True:
+                while b"\n" in self.pending:
+                    line, _, self.pending = self.pending.partition(b"\n")
+                    if line.startswith(b"{"):
+                        yield json.loads(line)
+                if not selector.select(self.plan.seconds):
+                    raise TimeoutError
+                read = os.read(process.stdout.fileno(), 1 << 16)
+                if not read:
+                    return
+                self.pending += read
+
+
+def _failed(number: int, kind: str, phase: str, detail: str) -> dict[str, Any]:
+    """Return the outcome of a case whose child died, which is the peer's where it was asked last."""
+    kind = f"peer {kind}" if phase == PEER else kind
+    return {"number": number, "seed": "", "changes": [], "kind": kind, "detail": detail}
+
+
+def run_campaign(plan: Plan, show: Callable[[dict[str, Any]], None]) -> list[dict[str, Any]]:
+    """Return the outcomes of all cases, those of earlier calls with the same folder included.
+
+    Args:
+        show: Called with each new outcome.
+    """
+    outcomes = _earlier(plan)
+    done = {o["number"] for o in outcomes}
+    child = Child(plan)
+    log = None
+    if plan.log is not None:
+        plan.log.parent.mkdir(parents=True, exist_ok=True)
+        log = plan.log.open("a", encoding="utf-8")
+    try:
+        for number in range(plan.first, plan.first + plan.count):
+            if number in done:
+                continue
+            outcome = child.judge(number)
+            if outcome["kind"] in WRONG and plan.folder is not None and plan.level != "files":
+                keep(plan, outcome)
+            outcomes.append(outcome)
+            if log is not None:
+                log.write(json.dumps(outcome) + "\n")
+                log.flush()
+            show(outcome)
+    finally:
+        child.end()
+        if log is not None:
+            log.close()
+    return outcomes
+
+
+def keep(plan: Plan, outcome: dict[str, Any]) -> Path:
+    """Write the model of a failure, without the changes that it does not need; return its path."""
+    from tools.fuzzing.worker import case
+
+    number, kind = outcome["number"], outcome["kind"]
+    seed, data, names = case(number, plan.seed)
+    needed = frozenset(range(len(names)))
+    if kind not in ("crashed", "hung"):
+        from tools.fuzzing.judging import judge
+
+        for i in sorted(needed):
+            smaller = case(number, plan.seed, needed - {i})[1]
+            if len(needed) > 1 and judge(smaller, seed.feeds, plan.level, plan.device).kind == kind:
+                needed, data = needed - {i}, smaller
+    assert plan.folder is not None
+    path = plan.folder / "failures" / f"{kind.replace(' ', '_')}-{plan.level}-{plan.seed}-{number}.onnx"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    path.with_suffix(".json").write_text(json.dumps({**outcome, "seed": seed.name, "changes": names}, indent=1))
+    return path
+
+
+def table(outcomes: Iterable[dict[str, Any]]) -> str:
+    """Return how many cases had which outcome, the errors by class, as Markdown."""
+    found = list(outcomes)
+    kinds = Counter(o["kind"] + (f": {o['detail']}" if o["kind"] == "refused" else "") for o in found)
+    rows = [f"| {kind} | {count} | {100 * count / len(found):.1f} |" for kind, count in sorted(kinds.items())]
+    return "\n".join(["| outcome | cases | % |", "|---|---|---|", *rows, f"| all | {len(found)} | 100 |"])
+
+
+def _earlier(plan: Plan) -> list[dict[str, Any]]:
+    if plan.log is None or not plan.log.exists():
+        return []
+    found = []
+    for line in plan.log.read_text(encoding="utf-8").splitlines():
+        try:
+            outcome = json.loads(line)
+        except ValueError:  # cut off when an earlier call was ended
+            continue
+        if plan.first <= outcome["number"] < plan.first + plan.count:
+            found.append(outcome)
+    return found

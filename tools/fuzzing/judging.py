@@ -1,0 +1,221 @@
+"""What must hold of any bytes given as a model: one error of one line, or results, which ONNX Runtime shares."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import clgraph
+from clgraph.errors import (
+    ClgraphError,
+    DeviceError,
+    DeviceMemoryError,
+    InputError,
+    ModelError,
+    ProgramError,
+    ShapeError,
+)
+from clgraph.frontend.onnx_loader import load_model
+from clgraph.graph.topology import Signature
+
+Array = NDArray[Any]
+Say = Callable[[str], None]
+
+LEVELS = ("load", "null", "run", "files")
+"""How far a model is taken: read and bound to shapes; compiled without a device; run and compared. Or other files."""
+
+MOST_ELEMENTS = 1 << 20
+"""Inputs of more elements are not made: the case counts as compiled."""
+
+PEER = "onnxruntime"
+"""What a child says before it asks ONNX Runtime, which may crash on what is broken."""
+
+WRONG = ("raised", "internal error", "several lines", "differs", "reference differs", "damaged", "crashed", "hung")
+"""Outcomes that must not be. A result differs from the device's own references, or these from ONNX Runtime."""
+
+OTHERWISE = {
+    "MaxUnpool": "indices are those of the natural size, as ONNX's own case has it; onnxruntime's those of the output",
+    "MeanVarianceNormalization": "1e-9 keeps a variance of 0 from dividing by it, as ONNX's expansion has it",
+}
+"""Operators whose results are ONNX's and not ONNX Runtime's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a case: one word or two, and more about it."""
+
+    kind: str
+    detail: str = ""
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether it must not be."""
+        return self.kind in WRONG
+
+
+def judge(
+    data: bytes, feeds: Mapping[str, Array], level: str, device: str = "pocl", say: Say = lambda _: None
+) -> Outcome:
+    """Return what becomes of a model.
+
+    Args:
+        feeds: Inputs that the model took before it was changed; others are made up where they do not fit any more.
+        say: Told ``PEER`` before ONNX Runtime is asked.
+    """
+    try:
+        if level == "load":
+            topology = load_model(data)
+            topology.build({s.name: a.shape for s, a in _inputs(topology.inputs.values(), feeds)})
+            return Outcome("accepted")
+        return _run(data, feeds, level, device, say)
+    except ClgraphError as error:
+        outcome = judged(error)
+        if level == "run" and outcome.kind == "refused" and isinstance(error, ModelError | ShapeError | InputError):
+            say(PEER)
+            if _expected(data, feeds)[0] is not None:
+                return Outcome("only clgraph refuses", f"{type(error).__name__}: {error}")
+        return outcome
+    except Exception as error:  # anything else must not come out of clgraph: that is what is looked for
+        return Outcome("raised", f"{place(error)} {type(error).__name__}: {error}")
+
+
+def _run(data: bytes, feeds: Mapping[str, Array], level: str, device: str, say: Say) -> Outcome:
+    model = clgraph.compile(data, device="null" if level == "null" else device)
+    with model:
+        inputs = dict(_inputs_of(model.inputs, feeds))
+        if any(array is None for array in inputs.values()):
+            return Outcome("compiled", "an input is too large to be made")
+        arrays = {name: array for name, array in inputs.items() if array is not None}
+        if level == "null":
+            model.prepare({name: array.shape for name, array in arrays.items()})
+            return Outcome("compiled")
+        results = model.run(arrays)
+    say(PEER)
+    outcome = compared(results, *_expected(data, arrays))
+    return outcome if outcome.kind != "differs" else _explained(outcome, data, arrays, results)
+
+
+def _explained(outcome: Outcome, data: bytes, feeds: Mapping[str, Array], results: Mapping[str, Array]) -> Outcome:
+    """Return whose results are the odd ones: the device's, the references', or ONNX Runtime's."""
+    with clgraph.compile(data, device="host") as model:
+        kinds = set(model.topology.op_types.values())
+        own = compared(results, model.run(dict(feeds)), "")
+    if own.kind == "differs":
+        return Outcome("differs", f"{own.detail} by the references ({outcome.detail} by onnxruntime)")
+    if " not finite" in outcome.detail:
+        return Outcome("peer differs", outcome.detail)
+    return Outcome("peer differs" if kinds & set(OTHERWISE) else "reference differs", outcome.detail)
+
+
+def judged(error: ClgraphError) -> Outcome:
+    """Return what an error of clgraph comes to: a refusal, if it is of the right class and of one line."""
+    name, text = type(error).__name__, str(error)
+    internal = isinstance(error, ProgramError | DeviceError) and not isinstance(error, DeviceMemoryError)
+    if internal:
+        return Outcome("internal error", f"{place(error)} {name}: {text}")
+    if "\n" in text or not text or len(text) > 20_000:
+        return Outcome("several lines", f"{place(error)} {name}: {text[:300]!r}")
+    return Outcome("refused", name)
+
+
+def place(error: BaseException) -> str:
+    """Return the file and line of clgraph that *error* came from."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if "/clgraph/" in f.filename]
+    return f"{frames[-1].filename.rpartition('/clgraph/')[2]}:{frames[-1].lineno}" if frames else "outside"
+
+
+def _inputs(signatures: Any, feeds: Mapping[str, Array]) -> list[tuple[Signature, Array]]:
+    found = zip(signatures, (a for _, a in _inputs_of(signatures, feeds)), strict=True)
+    return [(s, a) for s, a in found if a is not None]
+
+
+def _inputs_of(signatures: Any, feeds: Mapping[str, Array]) -> list[tuple[str, Array | None]]:
+    """Return an array for each input: of *feeds* where that fits, ``None`` where it would be too large."""
+    sizes: dict[str, int] = {}
+    random = np.random.default_rng(0)
+    made: list[tuple[str, Array | None]] = []
+    for signature in signatures:
+        given = feeds.get(signature.name)
+        dtype = np.dtype(np.float32) if signature.dtype is None else signature.dtype.numpy
+        if given is not None and given.dtype == dtype and _fits(signature, given):
+            made.append((signature.name, given))
+            continue
+        shape = given.shape if given is not None and _fits(signature, given) else None
+        if shape is None:
+            dims = () if signature.shape is None else signature.shape
+            shape = tuple(d if isinstance(d, int) else sizes.setdefault(str(d), 2) for d in dims)
+        if int(np.prod(shape, dtype=object)) > MOST_ELEMENTS:
+            made.append((signature.name, None))
+        else:
+            values = random.integers(0, 2, shape) if dtype.kind in "iub" else random.normal(size=shape)
+            made.append((signature.name, np.asarray(values).astype(dtype)))
+    return made
+
+
+def _fits(signature: Signature, array: Array) -> bool:
+    if signature.shape is None:
+        return True
+    pairs = list(zip(signature.shape, array.shape, strict=False))
+    return len(signature.shape) == array.ndim and all(not isinstance(d, int) or d == size for d, size in pairs)
+
+
+def _expected(data: bytes, feeds: Mapping[str, Array]) -> tuple[dict[str, Array] | None, str]:
+    """Return ONNX Runtime's results, or ``None`` and what it says against the model."""
+    import onnxruntime
+
+    onnxruntime.set_default_logger_severity(4)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    try:
+        session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        results = session.run(None, dict(feeds))
+    except Exception as error:  # onnxruntime's errors have no class of their own in common
+        return None, str(error).splitlines()[0] if str(error) else type(error).__name__
+    return dict(zip([o.name for o in session.get_outputs()], results, strict=True)), ""
+
+
+def compared(results: Mapping[str, Array], wanted: Mapping[str, Any] | None, why: str) -> Outcome:
+    """Return how *results* agree with those *wanted*; where there are none, *why* not."""
+    if wanted is None:
+        return Outcome("peer refused", why)
+    if set(results) != set(wanted):
+        return Outcome("differs", f"outputs are {sorted(results)}, not {sorted(wanted)}")
+    for name, there in wanted.items():
+        here = np.asarray(results[name])
+        if not isinstance(there, np.ndarray):
+            continue
+        if (here.shape, here.dtype) != (there.shape, there.dtype):
+            what = f"{here.dtype} {list(here.shape)}, not {there.dtype} {list(there.shape)}"
+            return Outcome("differs", f"output {name!r} is {what}")
+        if (wrong := _difference(here, there)) is not None:
+            return Outcome("differs", f"output {name!r}: {wrong}")
+    return Outcome("equal")
+
+
+def _difference(here: Array, there: Array) -> str | None:
+    """Return how two results differ.
+
+    Numbers may by 2e-4 of the largest: each side is within 1e-4 of it, which is what kernels promise (halves: 8 ulps).
+    """
+    if here.dtype.kind != "f":
+        wrong = here != there
+        return (
+            f"{int(wrong.sum())} of {here.size} elements, {here[wrong][0]}, not {there[wrong][0]}"
+            if wrong.any()
+            else None
+        )
+    finite = np.isfinite(there)
+    if not np.array_equal(here[~finite], there[~finite], equal_nan=True) or not np.isfinite(here[finite]).all():
+        wrong = ~((here == there) | (np.isnan(here) & np.isnan(there)) | (finite & np.isfinite(here)))
+        return f"{here[wrong][0]}, not {there[wrong][0]}: not finite"
+    if not finite.any():
+        return None
+    exact = there[finite].astype(np.float64)
+    error = np.abs(here[finite].astype(np.float64) - exact)
+    scale, most = float(np.abs(exact).max()), 2.0**-8 if here.dtype == np.float16 else 2e-4
+    return f"off by {error.max():.3g} of {scale:.3g}" if error.max() > most * scale + 1e-30 else None

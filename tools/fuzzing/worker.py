@@ -1,0 +1,83 @@
+"""The child of a campaign: judges the cases whose numbers it reads, a line each, until its input ends."""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import warnings
+from dataclasses import asdict
+
+import numpy as np
+
+from tools.fuzzing.judging import Outcome, judge
+from tools.fuzzing.mutations import mutated
+from tools.fuzzing.seeds import Seed, networks, seeds
+
+CHECKED_EVERY = 200
+"""After so many cases an unchanged network is run: it must still give the same bits."""
+
+
+def case(number: int, seed: int, only: frozenset[int] | None = None) -> tuple[Seed, bytes, list[str]]:
+    """Return the model that case *number* of a campaign starts from, the bytes it makes of it, and by what changes."""
+    random = np.random.default_rng([seed, number])
+    known = seeds()
+    share = len(networks())
+    chosen = known[int(random.integers(share if random.random() < 0.3 else len(known)))]
+    data, names = mutated(chosen.model, random, only)
+    return chosen, data, names
+
+
+def main() -> None:
+    """Serve ``tools/fuzz``."""
+    options = json.loads(sys.stdin.readline())
+    limit = int(options["memory"])
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    warnings.simplefilter("ignore")
+    np.seterr(all="ignore")
+    level, device, seed = options["level"], options["device"], int(options["seed"])
+    known = networks()[0]
+    if level == "files":
+        _serve_files(device, seed)
+        return
+    before = _answer(known, device) if level == "run" else None
+    for count, line in enumerate(sys.stdin, 1):
+        number = int(line)
+        _say({"begins": number})
+        chosen, data, names = case(number, seed)
+        outcome = judge(data, chosen.feeds, level, device, lambda phase: _say({"phase": phase}))
+        if (
+            before is not None
+            and count % CHECKED_EVERY == 0
+            and not outcome.is_wrong
+            and _answer(known, device) != before
+        ):
+            outcome = Outcome("damaged", "an unchanged network gives other results than at the start")
+        _say({"number": number, "seed": chosen.name, "changes": names, **asdict(outcome)})
+
+
+def _serve_files(device: str, seed: int) -> None:
+    from tools.fuzzing.files import files_of
+
+    files = files_of(device)
+    for line in sys.stdin:
+        number = int(line)
+        kind, outcome = files.judge(np.random.default_rng([seed, number]))
+        _say({"number": number, "seed": kind, "changes": [], **asdict(outcome)})
+
+
+def _answer(seed: Seed, device: str) -> bytes:
+    import clgraph
+
+    with clgraph.compile(seed.model, device=device) as model:
+        return b"".join(np.asarray(a).tobytes() for a in model.run(dict(seed.feeds)).values())
+
+
+def _say(what: dict[str, object]) -> None:
+    sys.stdout.write(json.dumps(what) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
