@@ -17,7 +17,7 @@ from clgraph.ops.split import Split
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.rewriting import apart
 from clgraph.passes.selection import proposals
-from clgraph.passes.sharing import UNIT
+from clgraph.passes.sharing import unit_of
 from clgraph.selector.query import Query
 
 GAIN = 0.9
@@ -34,7 +34,7 @@ class FuseSiblings(Pass):
 
     * a result is an output of the graph, or a part of a concat, which it had better be written into,
     * post-operations have operands, or something is fused in front,
-    * a part would not start at a multiple of 64 bytes,
+    * a part would not start at a multiple of 64 bytes, 16 on a GPU,
     * annotations or placements differ, or a kernel is forced,
     * it is not estimated faster: launches are what it saves on a GPU, idle workers on a CPU.
 
@@ -89,8 +89,9 @@ def _join(program: Program, context: Context, family: list[Node], notes: list[st
             able.append(node)
         else:
             notes.append(f"{node.name}: not joined with its siblings: {reason}")
-    able.sort(key=lambda node: _unaligned(node) is not None)
-    while len(able) > 1 and (why := _unaligned(able[-2])) is not None:
+    unit = unit_of(context.device(family[0]))
+    able.sort(key=lambda node: _unaligned(node, unit) is not None)
+    while len(able) > 1 and (why := _unaligned(able[-2], unit)) is not None:
         notes.append(f"{able.pop(-2).name}: not joined with its siblings: {why}")
     if len(able) < 2:
         return 0
@@ -130,10 +131,10 @@ def _axis(node: Node) -> int:
     return 1 if isinstance(node.primitive, Convolution) else node.output.layout.rank - 1
 
 
-def _unaligned(node: Node) -> str | None:
+def _unaligned(node: Node, unit: int) -> str | None:
     """Say why no part can start behind the result of *node* where channels or columns are neighbours."""
     size, item = node.output.layout.shape[_axis(node)], node.output.layout.dtype.itemsize
-    return f"{size} channels are no multiple of {UNIT} bytes" if size * item % UNIT else None
+    return f"{size} channels are no multiple of {unit} bytes" if size * item % unit else None
 
 
 def _seconds(context: Context, nodes: Sequence[Node]) -> tuple[float | None, float | None]:

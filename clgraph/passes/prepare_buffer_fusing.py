@@ -18,7 +18,7 @@ from clgraph.ops.split import Split
 from clgraph.ops.transpose import Transpose
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.selection import covers, estimate, in_place, is_in_place, widest
-from clgraph.passes.sharing import UNIT, cuts, joins, part_of
+from clgraph.passes.sharing import cuts, joins, part_of, unit_of
 from clgraph.selector.query import Query
 
 
@@ -28,8 +28,8 @@ class PrepareBufferFusing(Pass):
 
     * A concat runs nothing when every input can be written where the result has it: its producer and all its readers
       serve the result's pitches, it is no graph input, output or constant and shares no buffer yet, it appears once,
-      its offset is a multiple of the blocks and of 64 bytes, and only the last part may end inside a block. Concats
-      are visited last first, so that one inside another lies in the outer one's buffer.
+      its offset is a multiple of the blocks and of 64 bytes (16 on a GPU), and only the last part may end inside a
+      block. Concats are visited last first, so that one inside another lies in the outer one's buffer.
     * A slice or split with steps of 1 along one axis is a view under the same conditions on its readers, as long as
       the input has no halo and no part but the last ends inside a block: the lanes behind it would not be zeros.
     * A reshape or reorder whose elements lie in the same places is a view.
@@ -109,7 +109,7 @@ def _places(
     places = []
     for value, start in zip(node.inputs, joined[1], strict=True):
         part = part_of(whole, joined[0], start, value.layout.shape)
-        if part is None or (base + part[1]) % UNIT:
+        if part is None or (base + part[1]) % unit_of(context.device(node)):
             return None
         if not _can_move(program, context, node, value, part[0], base + part[1]):
             return None
@@ -180,7 +180,8 @@ def _cut(program: Program, context: Context, node: Node) -> None:
         fits = own.format == whole.format and not own.halo and own.dtype == whole.dtype
         if part is None or not fits or program.is_output(value) or value.buffer is not None:
             return
-        if (source.offset + part[1]) % UNIT or not all(_reads(context, r, value, part[0]) for r in value.readers):
+        aligned = (source.offset + part[1]) % unit_of(context.device(node)) == 0
+        if not aligned or not all(_reads(context, r, value, part[0]) for r in value.readers):
             return
         places.append((value, *part))
     _share(source)

@@ -11,14 +11,21 @@ from clgraph.ops.concat import Concat
 from clgraph.ops.slice import Slice
 from clgraph.ops.split import Split
 from clgraph.passes.selection import InPlace, Proposal
-from clgraph.selector.query import Query
+from clgraph.selector.query import DeviceInfo, Query
 
 UNIT = 64
 """Buffers and what shares them start at multiples of this many bytes: a cache line, the widest vector of any device."""
+GPU_UNIT = 16
+"""The same for what shares a buffer on a GPU: a vector of four floats, the widest that its kernels read."""
 
 
 class WouldShare(InPlace):
     """A provisional choice: the node's parts can share one buffer, if everything around it agrees."""
+
+
+def unit_of(device: DeviceInfo) -> int:
+    """Return the bytes that parts of a buffer start at multiples of."""
+    return GPU_UNIT if device.kind == "gpu" else UNIT
 
 
 def part_of(whole: Layout, axis: int, start: int, shape: tuple[int, ...]) -> tuple[Layout, int] | None:
@@ -75,7 +82,7 @@ def sharing_proposals(program: Program, node: Node, q: Query[Any]) -> list[Propo
     for format in _formats(whole.layout.rank, q):
         layout = whole.layout.plain().with_format(format)
         placed = [part_of(layout, axis, s, v.layout.shape) for s, v in zip(starts, parts, strict=True)]
-        if all(p is not None and p[1] % UNIT == 0 for p in placed):
+        if all(p is not None and p[1] % unit_of(q.device) == 0 for p in placed):
             inputs = tuple(x.plain().with_format(format) for x in q.inputs)
             outputs = tuple(x.plain().with_format(format) for x in q.outputs)
             found.append(Proposal(WouldShare, q.with_layouts(inputs, outputs), 0.0))
@@ -83,7 +90,7 @@ def sharing_proposals(program: Program, node: Node, q: Query[Any]) -> list[Propo
 
 
 def _formats(rank: int, q: Query[Any]) -> list[Format]:
-    """Return the formats that kernels of the device of *q* keep tensors in."""
-    blocked = feature_blocked(rank, 4) if q.device.kind == "gpu" else feature_blocked(rank)
-    last = [channels_last(rank)] if q.device.kind == "gpu" and rank > 2 else []
-    return [Format.plain(rank), *last, *([blocked] if rank > 2 else [])]
+    """Return the formats in which parts may lie in a whole: if they do not after all, some kernel copies them there."""
+    if rank < 3:
+        return [Format.plain(rank)]
+    return [Format.plain(rank), channels_last(rank) if q.device.kind == "gpu" else feature_blocked(rank)]

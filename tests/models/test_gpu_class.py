@@ -109,3 +109,22 @@ def test_an_encoder_runs_no_transpose_on_a_gpu(device: str, precision: str) -> N
     assert worst_error(compiled.run(feeds), expected(model, feeds)) <= (
         BOUND if precision == "f32" else bound(len(compiled.program))
     )
+
+
+@pytest.mark.parametrize("name", ["resnet50", "mobilenet_v2", "densenet121", "yolov8n_320", *zoo_names(small=True)])
+def test_channels_lie_last_from_end_to_end(name: str) -> None:
+    """In half precision one reorder an input and output, in single precision none: convolutions read either order."""
+    model = light_model(name) if name in light_names() else ZOO[name].make()[0]
+    feeds = {} if name in light_names() else ZOO[name].make()[1]
+    shapes = {n: a.shape for n, a in feeds.items()}
+    for precision in ("f32", "f16"):
+        config = {"device_class": "gpu", "precision": precision}
+        program = clgraph.compile(model, "null", shapes=shapes, config=config).program
+        floats = [n for n in program if n.primitive.kind == "reorder" and n.inputs[0].layout.dtype.floating]
+        reorders = [n for n in floats if steps_of(n)]
+        if precision == "f32":
+            assert not reorders
+            continue
+        ends = [v for v in program.inputs if v.layout.dtype.floating] + [v for _, v in program.outputs]
+        assert len(reorders) == len(ends)
+        assert all(n.inputs[0] in program.inputs or program.is_output(n.output) for n in reorders)
