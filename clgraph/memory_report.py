@@ -9,7 +9,8 @@ from zlib import crc32
 from clgraph.graph.program import Program, Value
 from clgraph.passes.plan_memory import buffers_of
 
-_WIDTH, _HEIGHT, _MARGIN = 1200.0, 480.0, 48.0
+_WIDTH, _HEIGHT, _MARGIN = 900.0, 420.0, 48.0
+_LETTER, _LINE = 7.5, 16.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class MemoryReport:
         height = (_HEIGHT + 2 * _MARGIN) * max(len(self.arenas), 1)
         parts = [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH + 2 * _MARGIN:g} {height:g}" '
-            'font-family="sans-serif" font-size="11">',
+            'font-family="sans-serif" font-size="13">',
             '<rect width="100%" height="100%" fill="white"/>',
         ]
         for i, arena in enumerate(self.arenas):
@@ -107,8 +108,8 @@ def _drawn(arena: ArenaReport, nodes: tuple[str, ...]) -> list[str]:
 
     title = f"{arena.placement}: {arena.nbytes} bytes, at least {arena.lower_bound}, without sharing {arena.unshared}"
     parts = [
-        f'<text x="0" y="-20" font-size="14">{escape(title)}</text>',
-        f'<text x="0" y="-6">offset, 0 to {arena.nbytes} bytes; step 0 to {len(nodes)} to the right</text>',
+        f'<text x="0" y="-24" font-size="15">{escape(title)}</text>',
+        f'<text x="0" y="-7">offset, 0 to {arena.nbytes} bytes; step 0 to {len(nodes)} to the right</text>',
         f'<rect width="{_WIDTH:g}" height="{_HEIGHT:g}" fill="none" stroke="black"/>',
     ]
     for b in arena.buffers:
@@ -119,15 +120,18 @@ def _drawn(arena: ArenaReport, nodes: tuple[str, ...]) -> list[str]:
             f'height="{b.nbytes / total * _HEIGHT:.2f}" fill="{_colour(b.kind)}" '
             f'stroke="black" stroke-width="0.3"><title>{escape(tip)}</title></rect>'
         )
+        if len(b.name) * _LETTER < width and b.nbytes / total * _HEIGHT > _LINE:
+            parts.append(f'<text x="{x(b.first) + 3:.2f}" y="{y(b.offset) - 4:.2f}">{escape(b.name)}</text>')
     bound = y(arena.lower_bound)
     parts.append(f'<line x2="{_WIDTH:g}" y1="{bound:.2f}" y2="{bound:.2f}" stroke="red" stroke-dasharray="6 4"/>')
-    kinds = sorted({b.kind for b in arena.buffers})
-    for i, kind in enumerate(kinds[:16]):
-        at = i * _WIDTH / 16
-        parts.append(
-            f'<rect x="{at:.1f}" y="{_HEIGHT + 8:g}" width="8" height="8" fill="{_colour(kind)}"/>'
-            f'<text x="{at + 11:.1f}" y="{_HEIGHT + 16:g}" font-size="9">{escape(kind)}</text>'
-        )
+    at = 0.0
+    for kind in sorted({b.kind for b in arena.buffers}):
+        if at < _WIDTH:
+            parts.append(
+                f'<rect x="{at:.1f}" y="{_HEIGHT + 10:g}" width="10" height="10" fill="{_colour(kind)}"/>'
+                f'<text x="{at + 14:.1f}" y="{_HEIGHT + 19:g}">{escape(kind)}</text>'
+            )
+        at += 28 + len(kind) * _LETTER
     return parts
 
 
