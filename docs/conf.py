@@ -39,6 +39,8 @@ myst_heading_anchors = 3
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 
+smartquotes = False
+
 html_theme = "furo"
 html_title = "clgraph"
 html_static_path: list[str] = []

@@ -49,9 +49,10 @@ def _section(command: click.Command, context: click.Context) -> nodes.section:
             section += nodes.literal_block(lines, lines, language="sh")
         else:
             section += paragraph(block.replace("\n", " "))
-    records = [record for p in command.get_params(context) if (record := p.get_help_record(context)) is not None]
+    options = [p for p in command.get_params(context) if isinstance(p, click.Option)]
+    records = [record for p in options if (record := p.get_help_record(context)) is not None]
     if records:
-        section += table(("option", "what it does"), [(f"`{options}`", text) for options, text in records])
+        section += table(("option", "what it does"), [(f"`{spelled}`", text) for spelled, text in records])
     return section
 
 

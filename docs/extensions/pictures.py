@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 import re
 from dataclasses import dataclass, field
@@ -11,7 +12,6 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from clgraph.cli.passes_command import summary
 from clgraph.compiler import Compiler
 from clgraph.graph.program import Program
 from clgraph.graph.text import print_program
@@ -26,10 +26,11 @@ from extensions.text import paragraph
 
 @dataclass(frozen=True)
 class Step:
-    """What a pass has made of the program; ``changed`` says whether its text is another."""
+    """What a pass has made of the program: its rows, its text, and what the pass says itself; -1 is before all."""
 
     number: int
-    made_by: Pass | None
+    name: str
+    doc: str
     rows: tuple[Row, ...]
     text: str
     note: str
@@ -44,12 +45,12 @@ class Recorder(Watcher):
     def before(self, number: int, pass_: Pass, program: Program) -> None:
         """Keep what the first pass is given."""
         if not self.steps:
-            self.steps.append(Step(-1, None, rows_of(program), print_program(program), ""))
+            self.steps.append(Step(-1, "built", "", rows_of(program), print_program(program), ""))
 
     def after(self, number: int, pass_: Pass, program: Program, changes: int, seconds: float) -> None:
         """Keep what the pass has made."""
-        note = program.notes.get(pass_.name, "")
-        self.steps.append(Step(number, pass_, rows_of(program), print_program(program), note))
+        doc, note = inspect.getdoc(type(pass_)) or "", program.notes.get(pass_.name, "")
+        self.steps.append(Step(number, pass_.name, doc, rows_of(program), print_program(program), note))
 
 
 @functools.cache
@@ -66,31 +67,27 @@ class PassPictures(SphinxDirective):
     """``{pass-pictures}``: the built program, then each pass that changed it, with its picture."""
 
     def run(self) -> list[nodes.Node]:
-        """Return a section a pass; the passes with nothing to do here share a sentence."""
+        """Return the picture of the built program, and a section for each pass that changed something."""
         steps, _ = recorded()
-        found: list[nodes.Node] = [_picture(draw(steps[0].rows), "The program as it is built")]
-        quiet = []
-        for before, step in itertools.pairwise(steps):
-            assert step.made_by is not None
-            if step.text == before.text:
-                quiet.append(step.made_by.name)
-                continue
-            found.append(self._section(step, before))
-        found.append(nodes.paragraph("", f"The other passes find nothing to do in this model: {', '.join(quiet)}."))
-        return found
+        pairs = list(itertools.pairwise(steps))
+        idle = ", ".join(step.name for before, step in pairs if step.text == before.text)
+        return [
+            _picture(draw(steps[0].rows), "The program as it is built"),
+            paragraph(f"These passes find nothing to do in this model: {idle}."),
+            *(self._section(step, before) for before, step in pairs if step.text != before.text),
+        ]
 
     def _section(self, step: Step, before: Step) -> nodes.Node:
-        assert step.made_by is not None
-        name = f"{step.number:02} {step.made_by.name}"
-        section = nodes.section(ids=[nodes.make_id(step.made_by.name)], names=[name])
-        section += nodes.title("", name)
-        section += paragraph(summary(step.made_by))
+        title = f"{step.number:02} {step.name}"
+        section = nodes.section(ids=[nodes.make_id(step.name)], names=[title])
+        section += nodes.title("", title)
+        section += self.parse_text_to_nodes(step.doc)
         if lost := gone(step.rows, before.rows):
-            section += nodes.paragraph("", f"Gone: {', '.join(lost)}.")
+            section += paragraph(f"Gone: {', '.join(lost)}.")
         if step.note:
             section += nodes.literal_block(step.note, step.note, language="text")
         if step.rows != before.rows:
-            section += _picture(draw(step.rows, before.rows), f"The program after {step.made_by.name}")
+            section += _picture(draw(step.rows, before.rows), f"The program after {step.name}")
         return section
 
 
