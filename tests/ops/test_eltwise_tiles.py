@@ -69,6 +69,7 @@ PARAMETERS = {
     "hard_sigmoid": (0.25, 0.5),
     "hard_swish": (0.25, 0.5),
     "swish": (1.5, 0.0),
+    "fake_quantize": (0.5, -100.0),
 }
 
 
