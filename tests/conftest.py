@@ -12,7 +12,14 @@ import pytest
 from clgraph.errors import ClgraphError
 from tests.support.ran import note_what_networks_run, pytest_sessionfinish, pytest_testnodedown
 
-__all__ = ["engine", "gpu_engine", "note_what_networks_run", "pytest_sessionfinish", "pytest_testnodedown"]
+__all__ = [
+    "engine",
+    "gpu_engine",
+    "note_what_networks_run",
+    "nvidia_engine",
+    "pytest_sessionfinish",
+    "pytest_testnodedown",
+]
 
 os.environ.setdefault("CLGRAPH_TUNING", "off")  # tests must not depend on what was tuned on the machine
 
@@ -63,3 +70,18 @@ def device(request: pytest.FixtureRequest) -> str:
         return find_device(request.param).info.name
     except ClgraphError as error:
         absent(request.param, error)
+
+
+@pytest.fixture(scope="session")
+def nvidia_engine():
+    """An engine that is NVIDIA's to those who choose kernels, with kernels that have PTX emulated."""
+    from tests.support.ptx.compiler import why_no_machine
+
+    if reason := why_no_machine():
+        pytest.skip(reason)
+    from tests.support.ptx.engine import EmulatedEngine
+
+    try:
+        return EmulatedEngine("tf32x3")
+    except ClgraphError as error:
+        absent("pocl", error)

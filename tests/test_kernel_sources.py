@@ -10,7 +10,8 @@ import pytest
 import clgraph.ops  # noqa: F401
 from clgraph.selector.descriptor import DESCRIPTORS
 from clgraph.selector.library import EXECUTOR, FAMILIES, tile_text
-from clgraph.selector.sources import kernel_files, kernel_text
+from clgraph.selector.sources import includes, kernel_files, kernel_text
+from tests.support.ptx.compiler import to_ptx, why_not
 
 FOLDER = Path(__file__).parents[1] / "cl_kernels"
 FILES = [name for folder, name in kernel_files() if folder == FOLDER]
@@ -47,6 +48,11 @@ def test_a_file_compiles_alone_with_its_defaults(name, engine):
     text = tile_text(stem, engine.info.simd) if name in TILES else kernel_text(name)
     if name in TILES | MICROS and engine.info.kind != "cpu":
         pytest.skip("written for CPUs")
+    if "ptx.clh" in includes(name) and "nvidia_ptx" not in engine.info.features:
+        if reason := why_not():
+            pytest.skip(reason)
+        assert "mma.sync" in to_ptx(text, "sm_80")
+        return
     engine.build(text, name)
 
 

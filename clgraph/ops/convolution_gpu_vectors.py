@@ -91,10 +91,10 @@ class ConvolutionGpuVectors(_Vectors):
         rows, columns = tile.sizes
         pixels = y.shape[0] * height * width
         grid = (-(-outputs // columns) * SIDE, -(-pixels // rows) * SIDE, f.groups)
-        numbers = table(wide_view(y, y.shape), wide_view(q.own[0], q.own[0].shape), sizes, *_rest(q))
+        numbers = table(wide_view(y, y.shape), wide_view(q.own[0], q.own[0].shape), sizes, *convolution_rest(q))
         entry = "convolution_gpu_vectors"
         jit = tile.jit(vector_jit(y.dtype, WIDE_RANK))
-        step = Launch(f"convolution/{entry}.cl", entry, jit, grid, (SIDE, SIDE, 1), _arguments(q, numbers))
+        step = Launch(f"convolution/{entry}.cl", entry, jit, grid, (SIDE, SIDE, 1), convolution_arguments(q, numbers))
         return Plan((step,))
 
 
@@ -115,10 +115,14 @@ class ConvolutionGpuDepthwise(_Vectors):
         (y,), w = q.outputs, q.own[1]
         dims = (y.shape[0], *wide(y.shape[2:], 1), y.shape[1] // LANES, 1)
         numbers = table(
-            dims, wide_view(y, y.shape), wide_view(q.own[0], q.own[0].shape), [y.shape[1], prod(w.shape[2:])], *_rest(q)
+            dims,
+            wide_view(y, y.shape),
+            wide_view(q.own[0], q.own[0].shape),
+            [y.shape[1], prod(w.shape[2:])],
+            *convolution_rest(q),
         )
         jit = vector_jit(y.dtype, WIDE_RANK)
-        return Plan((launch("convolution/depthwise_gpu_vectors", jit, prod(dims), *_arguments(q, numbers)),))
+        return Plan((launch("convolution/depthwise_gpu_vectors", jit, prod(dims), *convolution_arguments(q, numbers)),))
 
 
 def _tile(q: Query[Convolution]) -> Tile:
@@ -127,7 +131,7 @@ def _tile(q: Query[Convolution]) -> Tile:
     return best_tile(q.device, pixels, w.shape[0] // groups, prod(w.shape[1:]), groups)
 
 
-def _rest(q: Query[Convolution]) -> list[tuple[int, ...]]:
+def convolution_rest(q: Query[Convolution]) -> list[tuple[int, ...]]:
     """Return height and width of x, strides, pads before, offset and pitch of the bias."""
     f = q.primitive
     before = tuple(b for b, _ in f.pads)
@@ -135,7 +139,7 @@ def _rest(q: Query[Convolution]) -> list[tuple[int, ...]]:
     return [wide(q.own[0].shape[2:], 1), wide(f.strides, 1), wide(before, 0), bias]
 
 
-def _arguments(q: Query[Convolution], numbers: Table) -> tuple[Argument, ...]:
+def convolution_arguments(q: Query[Convolution], numbers: Table) -> tuple[Argument, ...]:
     """Return the tensors, the tables and the post-operations."""
     (y,), x, f = q.outputs, wide_view(q.own[0], q.own[0].shape), q.primitive
     taps: list[int] = []

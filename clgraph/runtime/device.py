@@ -30,6 +30,8 @@ _PREFIXES = (
 
 _ORDER_ACQ_REL, _SCOPE_DEVICE = 1 << 1, 1 << 5
 """Bits of CL_DEVICE_ATOMIC_MEMORY_CAPABILITIES."""
+_CAPABILITIES = (70, 75, 80, 86, 89, 90, 100)
+"""NVIDIA's compute capabilities, ten times the version, that are features."""
 
 
 @dataclass(frozen=True)
@@ -204,7 +206,11 @@ def _features(handle: Any, extensions: frozenset[str], *, host_memory: bool) -> 
         "yield": host_memory and sys.platform == "linux" and machine() == "x86_64",
         "nvidia_ptx": "cl_nv_device_attribute_query" in extensions,
     }
-    return frozenset(name for name, there in present.items() if there)
+    features = {name for name, there in present.items() if there}
+    if "nvidia_ptx" in features:
+        capability = driver.compute_capability(handle)
+        features |= {f"sm{known}" for known in _CAPABILITIES if capability >= known}
+    return frozenset(features)
 
 
 def with_class(device: Device, wanted: str) -> Device:

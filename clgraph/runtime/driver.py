@@ -182,6 +182,14 @@ def atomic_capabilities(handle: Any) -> int:
         return 0
 
 
+def compute_capability(handle: Any) -> int:
+    """Return ten times the version of an NVIDIA GPU's instructions, 0 where the driver does not tell."""
+    try:
+        return int(handle.compute_capability_major_nv) * 10 + int(handle.compute_capability_minor_nv)
+    except (load().Error, AttributeError):
+        return 0
+
+
 def work_around(handle: Any) -> tuple[int | None, tuple[str, ...]]:
     """Make PoCL build on this CPU where its LLVM does not know it.
 

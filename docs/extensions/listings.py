@@ -18,13 +18,13 @@ from extensions.text import Row, paragraph, table
 
 
 def options() -> tuple[Row, list[Row]]:
-    """Return every option with its variable; those that hold paths have defaults that depend on the machine."""
+    """Return every option; the variable is not shown, its name follows from the option's."""
     rows = []
     for variable, default, about in option_table():
         name = variable.partition("_")[2].lower()
-        shown = "the user's cache folder" if name == "cache_dir" else _shown(default)
-        rows.append((f"`{name}`", f"`{variable}`", shown, about))
-    return ("in Python", "variable", "default", "what it does"), rows
+        # A folder of the machine that builds the pages says nothing.
+        rows.append((f"`{name}`", "" if name == "cache_dir" else _shown(default), about))
+    return ("option", "default", "what it does"), rows
 
 
 def operators() -> tuple[Row, list[Row]]:

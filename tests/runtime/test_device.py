@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import pytest
 
 from clgraph.errors import DeviceError
@@ -104,3 +106,16 @@ def test_a_cpu_treated_as_a_gpu_offers_nothing_that_tiles_and_executors_ask_for(
     assert with_class(cpu, "cpu") is with_class(cpu, "auto") is cpu
     assert with_class(HOST, "gpu") is HOST
     assert with_class(NVIDIA, "cpu").info.kind == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("major", "minor", "wanted"), [(9, 0, {"sm80", "sm90"}), (7, 5, {"sm75"}), (None, None, set())]
+)
+def test_compute_capabilities_are_features(major, minor, wanted):
+    handle = SimpleNamespace(version="OpenCL 3.0 CUDA", get_info=lambda _: 0)
+    if major is not None:
+        handle.compute_capability_major_nv, handle.compute_capability_minor_nv = major, minor
+    found = device._features(handle, frozenset({"cl_nv_device_attribute_query"}), host_memory=False)
+    assert wanted | {"nvidia_ptx"} <= found
+    assert ("sm90" in found) == (major == 9)
+    assert ("sm80" in found) == (major == 9)

@@ -1,0 +1,113 @@
+// Convolution with groups, bias and post-operations for NVIDIA GPUs on byxf: an implicit matrix product.
+//
+// x [N, C, H, W] and y [N, O, H, W] in byxf, w [O][kh][kw][C / groups], bias [O] or none; half or float, as PRODUCT of
+// nvidia_tile.clh wants. The rows of the product are the pixels of all images, its columns the outputs of a group, its k
+// the taps times the channels. C of a group is a multiple of CHUNK, O of a group of 4. RANK = 5: n, y, x, block, channel.
+// Grid: (tiles * TILE_ITEMS, parts of k, groups), groups of TILE_ITEMS; a group makes TILE_ROWS pixels of TILE_COLUMNS outputs
+// from its part of k. Where there are several parts (PARTS, default 0), the sums go to `parts` [part][n][y][x][O], for
+// matmul_gpu_sum; else y is written.
+// table: views of y and x, channels and outputs of a group, taps, images, height and width of y, height and width of x,
+// strides, pads before, bias offset (-1: none) and pitch; taps: offset in x and place along y and x of each.
+// Error: that of PRODUCT for n = taps * C / groups terms, plus the post-operations'.
+#define RANK 5
+#ifndef T
+  #define T half
+  #define LOAD(p, i) vload_half(i, p)
+  #define LOAD4(p, i) vloada_half4(0, (p) + (i))
+  #define LOAD4_LOOSE(p, i) vload_half4(0, (p) + (i))
+  #define STORE4(p, i, v) vstorea_half4_rte(v, 0, (p) + (i))
+#endif
+#ifndef PARTS
+  #define PARTS 0
+#endif
+#include "vectors.clh"
+#include "ptx.clh"
+#include "nvidia_tile.clh"
+
+#define ROWS_EACH (TILE_ROWS / TILE_STRIDE)
+#define COLUMNS_EACH (TILE_COLUMNS / TILE_STRIDE)
+
+__kernel __attribute__((reqd_work_group_size(TILE_ITEMS, 1, 1))) void convolution_nvidia(
+    TENSOR(in0), TENSOR(in1), TENSOR(in2), TENSOR(out0), TENSOR(parts), __global const int* table,
+    __global const int* taps, POST_PARAMETERS) {
+  __local __attribute__((aligned(128))) char memory[TILE_LOCAL];
+  __global const int* y = table;
+  __global const int* x = y + VIEW;
+  __global const int* rest = x + VIEW;
+  const int blocks = rest[0] / CHUNK, outputs = rest[1], height = rest[4], width = rest[5];
+  const int units = rest[2] * blocks, pixels = rest[3] * height * width;
+  const int id = get_local_id(0), warp = id / 32, lane = id % 32, group = get_group_id(2);
+  const int all = outputs * (int)get_num_groups(2);
+  int tile_m, tile_n;
+  tile_numbers(get_group_id(0), (pixels + TILE_ROWS - 1) / TILE_ROWS, (outputs + TILE_COLUMNS - 1) / TILE_COLUMNS, &tile_m,
+               &tile_n);
+  const int p0 = tile_m * TILE_ROWS, o0 = tile_n * TILE_COLUMNS;
+
+  // The steps of this part, and what this work-item copies: chunk `id % CHUNKS` of every TILE_STRIDE-th row.
+  const int steps_of_all = (units + CHUNKS - 1) / CHUNKS, part = get_group_id(1), parts_count = get_num_groups(1);
+  const int first = (int)((long)steps_of_all * part / parts_count);
+  const int steps = (int)((long)steps_of_all * (part + 1) / parts_count) - first;
+  const int row = id / CHUNKS, chunk = id % CHUNKS;
+  __global const T* source = BASE_OF(const T, in0) + x[0] + group * rest[0];
+  __global const T* weights = BASE_OF(const T, in1) + ((long)group * outputs + o0 + row) * units * CHUNK;
+  int top[ROWS_EACH], left[ROWS_EACH], base[ROWS_EACH];
+#pragma unroll
+  for (int i = 0; i < ROWS_EACH; i++) {
+    const int p = p0 + row + i * TILE_STRIDE, n = p / (height * width), at = p % (height * width);
+    top[i] = at / width * rest[8] - rest[10];
+    left[i] = at % width * rest[9] - rest[11];
+    base[i] = n * x[1] + top[i] * x[2] + left[i] * x[3];
+    top[i] = p < pixels ? top[i] : -0x40000000;
+  }
+  int unit = first * CHUNKS + chunk, tap = unit / blocks, block = unit % blocks;
+  const int more_taps = CHUNKS / blocks, more_blocks = CHUNKS % blocks;
+
+#define TILE_LOAD(stage)                                                                                          \
+  do {                                                                                                            \
+    const uint address = SHARED(stage);                                                                           \
+    __global const int* t = taps + 3 * min(tap, rest[2] - 1);                                                     \
+    const int away = t[0] + block * CHUNK;                                                                        \
+    _Pragma("unroll") for (int i = 0; i < ROWS_EACH; i++) {                                                       \
+      const int there = unit < units && (uint)(top[i] + t[1]) < (uint)rest[6] && (uint)(left[i] + t[2]) < (uint)rest[7]; \
+      COPY16(address + PLACE(row + i * TILE_STRIDE, chunk), source + (there ? base[i] + away : 0), there ? 16 : 0);    \
+    }                                                                                                             \
+    _Pragma("unroll") for (int i = 0; i < COLUMNS_EACH; i++) {                                                    \
+      const int there = unit < units && o0 + row + i * TILE_STRIDE < outputs;                                     \
+      const long at = there ? ((long)i * TILE_STRIDE * units + unit) * CHUNK : 0;                                 \
+      COPY16(address + TILE_B + PLACE(row + i * TILE_STRIDE, chunk), (there ? weights : source) + at, there ? 16 : 0);  \
+    }                                                                                                             \
+    unit += CHUNKS;                                                                                               \
+    tap += more_taps;                                                                                             \
+    block += more_blocks;                                                                                         \
+    if (block >= blocks) {                                                                                        \
+      block -= blocks;                                                                                            \
+      tap++;                                                                                                      \
+    }                                                                                                             \
+  } while (0)
+
+  tile_sums sums;
+  tile_clear(sums);
+  TILE_PIPELINE(sums, memory, steps, warp, lane);
+
+  __local float* slab = (__local float*)memory;
+#pragma unroll 1
+  for (int i = 0; i < TILE_SLABS; i++) {
+    tile_lay_down(sums, slab, warp, lane);
+    barrier(CLK_LOCAL_MEM_FENCE);
+#pragma unroll 1
+    for (int v = id; v < SLAB_ROWS * TILE_COLUMNS / 4; v += TILE_ITEMS) {
+      const int s = v / (TILE_COLUMNS / 4), o = o0 + v % (TILE_COLUMNS / 4) * 4;
+      const int p = p0 + s / 16 * WARP_ROWS + 16 * i + s % 16, channel = group * outputs + o;
+      if (p >= pixels || o >= outputs) continue;
+      float4 sum = *(__local const float4*)(slab + s * TILE_PITCH + v % (TILE_COLUMNS / 4) * 4);
+      if (PARTS) {
+        *(BASE_OF(float4, parts) + (((long)part * pixels + p) * all + channel) / 4) = sum;
+        continue;
+      }
+      if (rest[12] >= 0) sum += vector_operand(BASE_OF(const T, in2), rest[12] + channel * rest[13], rest[13]);
+      const int at[RANK] = {p / (height * width), p / width % height, p % width, channel / 4, 0};
+      STORE4(BASE_OF(T, out0), element(y, at), POST_ALL(sum, at));
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
+}

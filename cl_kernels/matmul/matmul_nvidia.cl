@@ -1,0 +1,112 @@
+// Batched matrix product with bias and post-operations for NVIDIA GPUs.
+//
+// a [..., M, K] with K innermost, b [..., K, N] with K innermost or, with B_BY_ROW (default 0, PRODUCT_F16 alone), N
+// innermost; y [..., M, N] with N innermost; bias in any view on y, or none; half or float, as PRODUCT of nvidia_tile.clh wants.
+// Chunks of 16 bytes of a and b lie at multiples of 16 bytes; K and, with B_BY_ROW, N are multiples of CHUNK, N of 4.
+// Grid: (tiles * TILE_ITEMS, parts of k, batch), groups of TILE_ITEMS; a group makes TILE_ROWS x TILE_COLUMNS results from its
+// part of k. Where there are several parts (PARTS, default 0), the sums go to `parts` [part][batch][M][N], for
+// matmul_gpu_sum; else y is written.
+// table: dims (batch axes, M, N), views of y, a, b and bias, K, pitch of b along K, whether there is a bias.
+// Error: that of PRODUCT for K terms, plus the post-operations'.
+#ifndef T
+  #define T half
+  #define LOAD(p, i) vload_half(i, p)
+  #define LOAD4(p, i) vloada_half4(0, (p) + (i))
+  #define LOAD4_LOOSE(p, i) vload_half4(0, (p) + (i))
+  #define STORE4(p, i, v) vstorea_half4_rte(v, 0, (p) + (i))
+#endif
+#ifndef PARTS
+  #define PARTS 0
+#endif
+#include "vectors.clh"
+#include "ptx.clh"
+#include "nvidia_tile.clh"
+
+#define ROWS_EACH (TILE_ROWS / TILE_STRIDE)
+#define COLUMNS_EACH (TILE_COLUMNS / TILE_STRIDE)
+#define ROW_CHUNKS (TILE_COLUMNS / 8)
+#define BY_ROW_STRIDE (TILE_ITEMS / ROW_CHUNKS)
+
+__kernel __attribute__((reqd_work_group_size(TILE_ITEMS, 1, 1))) void matmul_nvidia(
+    TENSOR(in0), TENSOR(in1), TENSOR(in2), TENSOR(out0), TENSOR(parts), __global const int* table, POST_PARAMETERS) {
+  __local __attribute__((aligned(128))) char memory[TILE_LOCAL];
+  __global const int* y = table + RANK;
+  __global const int* a = y + VIEW;
+  __global const int* b = a + VIEW;
+  __global const int* bias = b + VIEW;
+  __global const int* rest = bias + VIEW;
+  const int rows = table[RANK - 2], columns = table[RANK - 1], units = rest[0] / CHUNK, pitch = rest[1];
+  const int id = get_local_id(0), warp = id / 32, lane = id % 32;
+  int tile_m, tile_n, at[RANK];
+  tile_numbers(get_group_id(0), (rows + TILE_ROWS - 1) / TILE_ROWS, (columns + TILE_COLUMNS - 1) / TILE_COLUMNS, &tile_m,
+               &tile_n);
+  const int m0 = tile_m * TILE_ROWS, n0 = tile_n * TILE_COLUMNS;
+  coordinates(get_group_id(2), table, 0, RANK - 2, at);
+  at[RANK - 2] = at[RANK - 1] = 0;
+  __global const T* left = BASE_OF(const T, in0) + element(a, at);
+  __global const T* right = BASE_OF(const T, in1) + element(b, at);
+
+  // The steps of this part, and what this work-item copies: chunk `id % CHUNKS` of every TILE_STRIDE-th row.
+  const int steps_of_all = (units + CHUNKS - 1) / CHUNKS, part = get_group_id(1), parts_count = get_num_groups(1);
+  const int first = (int)((long)steps_of_all * part / parts_count);
+  const int steps = (int)((long)steps_of_all * (part + 1) / parts_count) - first;
+  const int row = id / CHUNKS, chunk = id % CHUNKS, by_row = id / ROW_CHUNKS, row_chunk = id % ROW_CHUNKS;
+  int unit = first * CHUNKS + chunk, k0 = first * STEP;
+
+#define LOAD_B(address)                                                                                              \
+  _Pragma("unroll") for (int i = 0; i < COLUMNS_EACH; i++) {                                                         \
+    const int n = n0 + row + i * TILE_STRIDE, there = unit < units && n < columns;                                   \
+    COPY16((address) + TILE_B + PLACE(row + i * TILE_STRIDE, chunk),                                                 \
+           right + (there ? (long)n * b[RANK] + unit * CHUNK : 0), there ? 16 : 0);                                  \
+  }
+#define LOAD_B_BY_ROW(address)                                                                                       \
+  _Pragma("unroll") for (int i = 0; i < STEP / BY_ROW_STRIDE; i++) {                                                 \
+    const int k = k0 + by_row + i * BY_ROW_STRIDE, there = k < rest[0] && n0 + row_chunk * 8 < columns;              \
+    COPY16((address) + TILE_B + BY_ROW_PLACE(by_row + i * BY_ROW_STRIDE, row_chunk),                                 \
+           right + (there ? (long)k * pitch + n0 + row_chunk * 8 : 0), there ? 16 : 0);                              \
+  }
+#define TILE_LOAD(stage)                                                                                             \
+  do {                                                                                                               \
+    const uint address = SHARED(stage);                                                                              \
+    _Pragma("unroll") for (int i = 0; i < ROWS_EACH; i++) {                                                          \
+      const int m = m0 + row + i * TILE_STRIDE, there = unit < units && m < rows;                                    \
+      COPY16(address + PLACE(row + i * TILE_STRIDE, chunk), left + (there ? (long)m * a[RANK - 1] + unit * CHUNK : 0), \
+             there ? 16 : 0);                                                                                        \
+    }                                                                                                                \
+    if (B_BY_ROW) {                                                                                                  \
+      LOAD_B_BY_ROW(address)                                                                                         \
+    } else {                                                                                                         \
+      LOAD_B(address)                                                                                                \
+    }                                                                                                                \
+    unit += CHUNKS;                                                                                                  \
+    k0 += STEP;                                                                                                      \
+  } while (0)
+
+  tile_sums sums;
+  tile_clear(sums);
+  TILE_PIPELINE(sums, memory, steps, warp, lane);
+
+  __local float* slab = (__local float*)memory;
+#pragma unroll 1
+  for (int i = 0; i < TILE_SLABS; i++) {
+    tile_lay_down(sums, slab, warp, lane);
+    barrier(CLK_LOCAL_MEM_FENCE);
+#pragma unroll 1
+    for (int v = id; v < SLAB_ROWS * TILE_COLUMNS / 4; v += TILE_ITEMS) {
+      const int s = v / (TILE_COLUMNS / 4), n = n0 + v % (TILE_COLUMNS / 4) * 4;
+      const int m = m0 + s / 16 * WARP_ROWS + 16 * i + s % 16;
+      if (m >= rows || n >= columns) continue;
+      float4 sum = *(__local const float4*)(slab + s * TILE_PITCH + v % (TILE_COLUMNS / 4) * 4);
+      if (PARTS) {
+        const long matrix = (long)part * get_num_groups(2) + get_group_id(2);
+        *(BASE_OF(float4, parts) + ((matrix * rows + m) * columns + n) / 4) = sum;
+        continue;
+      }
+      at[RANK - 2] = m;
+      at[RANK - 1] = n;
+      if (rest[2]) sum += vector_operand(BASE_OF(const T, in2), element(bias, at), bias[RANK]);
+      STORE4(BASE_OF(T, out0), element(y, at), POST_ALL(sum, at));
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
+}

@@ -1,0 +1,116 @@
+"""Attention on halves for NVIDIA GPUs: one pass over the keys, products by matrix units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from clgraph.core.dtype import DType
+from clgraph.ops.attention import Attention
+from clgraph.ops.gpu_vectors import LANES, vector_jit
+from clgraph.ops.nvidia_tiles import F16, PTX, chunk
+from clgraph.selector.general import General, View, post_arguments, post_views, space, table
+from clgraph.selector.implementation import Serves, implements, roofline
+from clgraph.selector.plan import Launch, Plan
+from clgraph.selector.post import FUSABLE
+from clgraph.selector.query import Query
+
+DEEPEST = 128
+_ITEMS = 128
+_EFFICIENCY = 2.5
+"""Arithmetic for the float peak that the cost model knows: matrix units have ten times as much. An estimate."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What a group holds: heads rounded up, keys at a time, tiles of 16 queries a warp."""
+
+    depth: int
+    width: int
+    keys: int
+    tiles: int
+
+    @property
+    def local_bytes(self) -> int:
+        rows = [_row_bytes(x) for x in (self.depth, self.width)]
+        return max(64 * self.tiles * rows[0] + 2 * self.keys * sum(rows), 64 * (self.width + 8) * 4)
+
+
+@implements(
+    Attention,
+    name="attention.nvidia",
+    serves=Serves(dtypes=frozenset({DType.F16}), kinds=frozenset({"gpu"}), fuses=FUSABLE, features=PTX),
+)
+class AttentionNvidia(General[Attention]):
+    """Groups of four warps make 64 or 128 queries, 32 or 64 keys at a time."""
+
+    @classmethod
+    def further_limits(cls, q: Query[Attention]) -> str | None:
+        (y,), size = q.outputs, chunk(F16)
+        _, _, d, e = q.primitive.sizes(q.own)
+        if max(d, e) > DEEPEST or d % size or e % size:
+            return f"serves heads of multiples of {size} up to {DEEPEST}, not {d} and {e}"
+        queries, keys, values = q.own[:3]
+        if not q.primitive.by_key:
+            return "wants the elements of a key side by side"
+        if any(x.all_pitches[-1] != 1 for x in (queries, keys, values, y)):
+            return "wants the elements of a head side by side"
+        starts = (i for x in (queries, keys, values) for i in (x.origin, *x.all_pitches[:-1]))
+        if any(i % size for i in starts) or any(i % LANES for i in (y.origin, *y.all_pitches[:-1])):
+            return f"wants heads that start at multiples of {size} elements"
+        return None if cls._shapes(q) else f"has no room in {q.device.local_bytes} bytes of local memory"
+
+    @classmethod
+    def _shapes(cls, q: Query[Attention]) -> list[_Shape]:
+        _, _, d, e = q.primitive.sizes(q.own)
+        wanted = ((64, 2), (64, 1), (32, 1), (16, 1)) if max(d, e) <= 64 else ((64, 1), (32, 1), (16, 1))
+        found = [_Shape(-(-d // 16) * 16, -(-e // 16) * 16, *each) for each in wanted]
+        return [s for s in found if s.local_bytes <= q.device.local_bytes]
+
+    @classmethod
+    def _shape(cls, q: Query[Attention]) -> _Shape:
+        """Return what holds most, but fewer queries a group where else compute units had none."""
+        (y,), shapes = q.outputs, cls._shapes(q)
+        m, _, _, e = q.primitive.sizes(q.own)
+        groups = -(-m // (64 * shapes[0].tiles)) * (y.count // (m * e))
+        single = [s for s in shapes if s.tiles == 1]
+        return single[0] if single and groups < q.device.compute_units else shapes[0]
+
+    @classmethod
+    def cost(cls, q: Query[Attention]) -> float:
+        (y,) = q.outputs
+        m, _, _, e = q.primitive.sizes(q.own)
+        groups = -(-m // (64 * cls._shape(q).tiles)) * (y.count // (m * e))
+        return roofline(q, _EFFICIENCY * min(1.0, groups / max(q.device.compute_units, 1)), 0.7)
+
+    @classmethod
+    def plan(cls, q: Query[Attention]) -> Plan:
+        (y,), p, shape = q.outputs, q.primitive, cls._shape(q)
+        queries, keys, values = q.own[:3]
+        m, n, d, _ = p.sizes(q.own)
+        bias = q.own[3] if q.arity > 3 else None
+        over = View.of(bias, (*y.shape[:-1], n)) if bias is not None else View(0, (0,) * y.rank)
+        views = [
+            View.of(y),
+            View(queries.origin, (*queries.all_pitches[:-1], 0)),
+            View(keys.origin, (*keys.all_pitches[:-2], 0, 0)),
+            View(values.origin, (*values.all_pitches[:-2], 0, values.all_pitches[-1])),
+            View(over.origin, (*over.pitches[:-1], 0)),
+            *post_views(q),
+        ]
+        s = space(y.shape, views, [range(y.rank - 2), [y.rank - 2], [y.rank - 1]])
+        pitches = [keys.all_pitches[-2], values.all_pitches[-2], over.pitches[-1]]
+        numbers = table(s.dims, *s.views[:5], [n, d, *pitches, int(bias is not None)])
+        jit = vector_jit(y.dtype, len(s.dims)).define(
+            DEPTH=shape.depth, WIDTH=shape.width, KEYS=shape.keys, TILES=shape.tiles
+        )
+        arguments = ("in0", "in1", "in2", "in3" if bias is not None else "null", "out0", numbers, p.scale)
+        posts = post_arguments(q, s.views[5:], len(s.dims))
+        grid = (-(-m // (64 * shape.tiles)) * _ITEMS, 1, s.counts[0])
+        entry = "attention_nvidia"
+        return Plan((Launch(f"attention/{entry}.cl", entry, jit, grid, (_ITEMS, 1, 1), (*arguments, *posts)),))
+
+
+def _row_bytes(length: int) -> int:
+    """Return the bytes of a row: an odd number of chunks where chunks are not exchanged."""
+    chunks = length // 8
+    return 16 * (chunks + 1 if chunks % 8 else chunks)

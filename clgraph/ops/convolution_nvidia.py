@@ -1,0 +1,124 @@
+"""Convolutions for NVIDIA GPUs on byxf: an implicit matrix product with copies under way to local memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import prod
+from typing import ClassVar
+
+from clgraph.core.dtype import DType
+from clgraph.core.format import Format, channels_last
+from clgraph.graph.primitive import Primitive
+from clgraph.ops.convolution import Convolution
+from clgraph.ops.convolution_gpu_vectors import convolution_arguments, convolution_rest
+from clgraph.ops.gpu_vectors import LANES, WIDE_RANK, lies_in_vectors, vector_jit, wide, wide_view
+from clgraph.ops.nvidia_tiles import F16, F32, PTX, TF32X3, Tiling, best_tiling, chunk, in_chunks, tile_refusal
+from clgraph.selector.general import General, View, launch, table
+from clgraph.selector.implementation import Formats, Serves, implements, roofline
+from clgraph.selector.plan import Launch, Plan
+from clgraph.selector.post import FUSABLE
+from clgraph.selector.query import Query
+
+_SERVES = Serves(dtypes=frozenset({DType.F32}), kinds=frozenset({"gpu"}), formats=True, fuses=FUSABLE, features=PTX)
+
+
+class _Nvidia(General[Convolution]):
+    """One or two spatial axes, input and result in byxf, weights ``[O][kh][kw][C]``."""
+
+    blocked = True
+    product: ClassVar[str]
+
+    @classmethod
+    def further_limits(cls, q: Query[Convolution]) -> str | None:
+        x, w, (y,), size = q.own[0], q.own[1], q.outputs, chunk(cls.product)
+        if not 3 <= x.rank <= 4:
+            return "has one or two spatial axes"
+        if 1 not in q.constant:
+            return "wants constant weights"
+        last = channels_last(x.rank)
+        if x.format != last or y.format != last:
+            return "wants byxf, of input and result alike"
+        if odd := [v for v in q.inputs[q.arity :] if v.format.blocks]:
+            return f"reads no {odd[0].format}"
+        if w.shape[1] % size or w.shape[0] // q.primitive.groups % LANES:
+            return f"wants multiples of {size} inputs and of {LANES} outputs a group"
+        aligned = in_chunks(x, [View(x.origin, x.all_pitches)], 1, cls.product)
+        return aligned or lies_in_vectors(y) or tile_refusal(q.device, cls.product)
+
+    @classmethod
+    def formats(cls, q: Query[Convolution]) -> tuple[Formats, ...]:
+        (y,) = q.outputs
+        if not 3 <= y.rank <= 4:
+            return ()
+        last = channels_last(y.rank)
+        operands = [last if v.rank == y.rank and v.shape[1] == y.shape[1] else None for v in q.inputs[q.arity :]]
+        return (Formats((last, *(None,) * (q.arity - 1), *operands), (last,)),)
+
+    @classmethod
+    def weights(cls, q: Query[Convolution]) -> Mapping[int, Format | Primitive]:
+        return {1: channels_last(q.own[1].rank)}
+
+    @classmethod
+    def cost(cls, q: Query[Convolution]) -> float:
+        return max(roofline(q, 4.0, 0.7), q.device.launch_seconds + cls._tiling(q).seconds)
+
+    @classmethod
+    def _tiling(cls, q: Query[Convolution]) -> Tiling:
+        (y,), w, groups = q.outputs, q.own[1], q.primitive.groups
+        pixels = y.shape[0] * prod(y.shape[2:])
+        device = q.device if q.device.tuning is None else replace(q.device, tuning=None)
+        return best_tiling(device, cls.product, pixels, w.shape[0] // groups, prod(w.shape[1:]), groups)
+
+    @classmethod
+    def plan(cls, q: Query[Convolution]) -> Plan:
+        (y,), w, f, tiling = q.outputs, q.own[1], q.primitive, cls._tiling(q)
+        tile, parts, outputs = tiling.tile, tiling.parts, w.shape[0] // q.primitive.groups
+        height, width = wide(y.shape[2:], 1)
+        pixels = y.shape[0] * height * width
+        view = wide_view(y, y.shape)
+        sizes = [w.shape[1], outputs, prod(w.shape[2:]), y.shape[0], height, width]
+        numbers = table(view, wide_view(q.own[0], q.own[0].shape), sizes, *convolution_rest(q))
+        tensors, rest = (found := convolution_arguments(q, numbers))[:4], found[4:]
+        tiles = -(-pixels // tile.rows) * -(-outputs // tile.columns)
+        entry = "convolution_nvidia"
+        product = Launch(
+            f"convolution/{entry}.cl",
+            entry,
+            tile.jit(y.dtype, WIDE_RANK).define(PARTS=parts > 1),
+            (tiles * tile.items, parts, f.groups),
+            (tile.items, 1, 1),
+            (*tensors, "scratch0" if parts > 1 else "null", *rest),
+        )
+        if parts == 1:
+            return Plan((product,))
+        dims = (y.shape[0], height, width, y.shape[1] // LANES, 1)
+        bias = q.own[2] if q.arity > 2 else None
+        pitch = bias.all_pitches[0] if bias is not None else 0
+        over = View(bias.origin if bias is not None else 0, (0, 0, 0, LANES * pitch, pitch))
+        ends = table(dims, view, over, [parts, y.count, int(bias is not None)])
+        posts = rest[2:]
+        arguments = ("scratch0", tensors[2], "out0", ends, *posts)
+        total = launch("matmul/matmul_gpu_sum", vector_jit(y.dtype, WIDE_RANK), prod(dims), *arguments)
+        return Plan((product, total), (4 * parts * y.count,))
+
+
+@implements(Convolution, name="convolution.nvidia_f16", serves=replace(_SERVES, dtypes=frozenset({DType.F16})))
+class ConvolutionNvidiaF16(_Nvidia):
+    """Halves by matrix units, sums in float."""
+
+    product = F16
+
+
+@implements(Convolution, name="convolution.nvidia_f32", serves=_SERVES)
+class ConvolutionNvidiaF32(_Nvidia):
+    """Floats by multiply-adds: every product and sum is one of float32."""
+
+    product = F32
+
+
+@implements(Convolution, name="convolution.nvidia_tf32x3", serves=replace(_SERVES, features=PTX | {"tf32x3"}))
+class ConvolutionNvidiaTf32x3(_Nvidia):
+    """Floats by matrix units, each as the sum of two tf32; only where the precision ``tf32x3`` is asked for."""
+
+    product = TF32X3

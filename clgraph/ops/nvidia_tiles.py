@@ -1,0 +1,170 @@
+"""Tiles of matrix products on NVIDIA GPUs: which one, and how many parts of k, suit a problem; how long it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
+from clgraph.ops.gpu_vectors import vector_jit
+from clgraph.selector.costs import shipped
+from clgraph.selector.general import View
+from clgraph.selector.jit import Jit
+from clgraph.selector.query import DeviceInfo
+
+F16, TF32X3, F32 = "PRODUCT_F16", "PRODUCT_TF32X3", "PRODUCT_F32"
+"""How products are made; ``nvidia_tile.clh`` says more."""
+PTX = frozenset({"nvidia_ptx", "sm80"})
+"""What the kernels need: ``cp.async`` and products of 16 x 8 x 16 came with compute capability 8.0."""
+_SUM_BANDWIDTH = 0.7
+_LEAST_STEPS = 4
+"""Steps of a part of k: fewer are mostly filling of the pipeline."""
+_ALONE = 1.5
+"""A single group on a compute unit waits for memory where two would not. An estimate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """What a group of work-items makes; the parameters of ``nvidia_tile.clh``."""
+
+    product: str
+    warps: tuple[int, int]
+    warp_sizes: tuple[int, int]
+    chunks: int
+    stages: int
+
+    @property
+    def rows(self) -> int:
+        """Rows of the result."""
+        return self.warps[0] * self.warp_sizes[0]
+
+    @property
+    def columns(self) -> int:
+        """Columns of the result."""
+        return self.warps[1] * self.warp_sizes[1]
+
+    @property
+    def items(self) -> int:
+        """Work-items of the group."""
+        return 32 * self.warps[0] * self.warps[1]
+
+    @property
+    def step(self) -> int:
+        """Elements of k of a stage."""
+        return self.chunks * chunk(self.product)
+
+    @property
+    def local_bytes(self) -> int:
+        """Local memory: the stages, and later in their place the rows of a slab as float."""
+        slab = 16 if self.product == F32 else 16 * self.warps[0]
+        return max(self.stages * (self.rows + self.columns) * self.chunks * 16, slab * (self.columns + 8) * 4)
+
+    @property
+    def unit(self) -> str:
+        """What the cost model calls a step."""
+        return f"nvidia.{self.product.removeprefix('PRODUCT_').lower()}.{self.rows}x{self.columns}"
+
+    def jit(self, dtype: DType, rank: int) -> Jit:
+        """Return the preamble of a kernel on tensors of *dtype* that counts *rank* axes."""
+        jit = vector_jit(dtype, rank) if dtype == DType.F16 else vector_jit(dtype, rank).define(T="float")
+        return jit.define(
+            PRODUCT=self.product,
+            WARPS_M=self.warps[0],
+            WARPS_N=self.warps[1],
+            WARP_ROWS=self.warp_sizes[0],
+            WARP_COLUMNS=self.warp_sizes[1],
+            CHUNKS=self.chunks,
+            STAGES=self.stages,
+            WAITING=self.stages - 2,
+        )
+
+
+TILES = (
+    Tile(F16, (2, 2), (64, 64), 4, 3),
+    Tile(F16, (4, 1), (64, 64), 4, 2),
+    Tile(F16, (2, 2), (64, 32), 4, 4),
+    Tile(F16, (2, 2), (32, 32), 8, 3),
+    Tile(F16, (2, 2), (16, 32), 8, 3),
+    Tile(TF32X3, (2, 2), (64, 32), 4, 3),
+    Tile(TF32X3, (2, 2), (32, 32), 8, 3),
+    Tile(F32, (4, 2), (32, 64), 4, 2),
+    Tile(F32, (4, 2), (32, 32), 4, 3),
+    Tile(F32, (4, 2), (16, 32), 4, 3),
+)
+"""All that are chosen from; each needs at most the 48 KiB of local memory that every NVIDIA GPU gives a group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """A tile, the parts that k is computed in, and the estimate without the first launch."""
+
+    tile: Tile
+    parts: int
+    seconds: float
+
+
+def chunk(product: str) -> int:
+    """Return the elements of 16 bytes."""
+    return 8 if product == F16 else 4
+
+
+def tiles_for(device: DeviceInfo, product: str) -> tuple[Tile, ...]:
+    """Return the tiles of *product* that *device* has room for."""
+    return tuple(
+        t
+        for t in TILES
+        if t.product == product and t.local_bytes <= device.local_bytes and t.items <= device.max_work_group
+    )
+
+
+def tile_refusal(device: DeviceInfo, product: str) -> str | None:
+    """Say why *device* cannot run any tile of *product*."""
+    if tiles_for(device, product):
+        return None
+    least = min(t.local_bytes for t in TILES if t.product == product)
+    return f"wants {least} bytes of local memory, the device has {device.local_bytes}"
+
+
+@lru_cache(maxsize=512)
+def best_tiling(device: DeviceInfo, product: str, rows: int, columns: int, k: int, count: int) -> Tiling:
+    """Return the tile and the number of parts that make *count* products of *rows* x *columns* from *k* terms soonest.
+
+    The times of steps are those of the cost model; groups are spread evenly over the compute units. Parts are summed by
+    a second launch, which reads and writes them once.
+    """
+    units, tilings = max(device.compute_units, 1), []
+    for tile in tiles_for(device, product):
+        steps = -(-k // tile.step)
+        groups = -(-rows // tile.rows) * -(-columns // tile.columns) * count
+        for parts in (1, 2, 4, 8, 16):
+            if parts > 1 and steps < parts * _LEAST_STEPS:
+                break
+            rounds = max(-(-groups * parts // units), _ALONE)
+            seconds = rounds * -(-steps // parts) * _step_seconds(device, tile)
+            if parts > 1:
+                traffic = 2.0 * parts * rows * columns * count * 4
+                seconds += device.launch_seconds + traffic / (device.bytes_per_second * _SUM_BANDWIDTH)
+            tilings.append(Tiling(tile, parts, seconds))
+    return min(tilings, key=lambda t: t.seconds)
+
+
+def _step_seconds(device: DeviceInfo, tile: Tile) -> float:
+    found = device.costs.units.get(tile.unit)
+    return shipped("nvidia").units[tile.unit] if found is None else found
+
+
+def in_chunks(layout: Layout, views: Sequence[View], along: int, product: str) -> str | None:
+    """Say why 16 bytes at a time cannot be copied from *layout*.
+
+    Args:
+        views: Of the tensor, as the kernel counts.
+        along: The axis of the views that the copies run along; its pitch is 1.
+    """
+    size = chunk(product)
+    for view in views:
+        others = [p for axis, p in enumerate(view.pitches) if axis != along % len(view.pitches)]
+        if view.pitches[along] != 1 or view.origin % size or any(p % size for p in others):
+            return f"copies {size} neighbouring elements at a time, which {layout} does not have at multiples of them"
+    return None

@@ -1,0 +1,66 @@
+"""Clang for kernels with PTX: Debian's, or the one inside the ``ziglang`` wheel. Without either, tests are skipped."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+WARNINGS = ("-w", "-Wno-error=incompatible-pointer-types")
+OPENCL = ("-x", "cl", "-cl-std=CL1.2", "-cl-no-stdinc", "-include", str(FOLDER / "opencl.clh"), *WARNINGS)
+CPU = ("-O2", "-fPIC", "-mavx2", "-mfma", "-mf16c", "-mstackrealign", "-ffp-contract=off")
+
+
+class CompilerError(Exception):
+    """What the compiler says against a text."""
+
+
+@functools.cache
+def _tools() -> tuple[list[str], list[str]]:
+    """Return the commands that compile, and link a shared library; empty without a compiler."""
+    if shutil.which("clang"):
+        return ["clang"], ["clang", "-shared", "-nostdlib"]
+    found = importlib.util.find_spec("ziglang")
+    if found is not None and found.submodule_search_locations:
+        zig = str(Path(next(iter(found.submodule_search_locations))) / "zig")
+        return [zig, "clang"], [zig, "ld.lld", "-shared"]
+    return [], []
+
+
+def why_not() -> str | None:
+    """Say why no kernel can be compiled here, or return ``None``."""
+    if not _tools()[0]:
+        return "no clang: install Debian's clang or the wheel ziglang"
+    return None
+
+
+def why_no_machine() -> str | None:
+    """Say why no kernel can be run here, or return ``None``."""
+    return why_not() or (None if platform.machine() == "x86_64" else "the machine's fibres are written for x86-64")
+
+
+def compile_library(source: Path, target: Path, options: tuple[str, ...]) -> None:
+    """Compile *source* for this CPU into a shared library."""
+    compiler, linker = _tools()
+    made = target.with_suffix(".o")
+    _run([*compiler, *options, *CPU, "-c", str(source), "-o", str(made)])
+    _run([*linker, str(made), "-o", str(target)])
+
+
+def to_ptx(text: str, architecture: str) -> str:
+    """Return what clang makes of a kernel text for an NVIDIA GPU such as ``sm_80``."""
+    compiler, _ = _tools()
+    target = ("--target=nvptx64-nvidia-cuda", "-Xclang", "-target-cpu", "-Xclang", architecture, "-Dasm=__asm__")
+    machine = ("-include", str(FOLDER / "nvptx.clh"))
+    return _run([*compiler, *OPENCL, *machine, *target, "-O2", "-S", "-", "-o", "-"], text)
+
+
+def _run(command: list[str], text: str | None = None) -> str:
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise CompilerError("\n".join(done.stderr.splitlines()[:20]))
+    return done.stdout

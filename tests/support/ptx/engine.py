@@ -1,0 +1,79 @@
+"""An engine that is NVIDIA's to those who choose kernels: what has PTX is emulated, the rest runs on PoCL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from clgraph.runtime.device import find_device, with_class
+from clgraph.runtime.engine import Engine
+from clgraph.runtime.memory import ALIGNMENT, Memory
+from tests.support.ptx import emulator
+
+FEATURES = frozenset({"nvidia_ptx", "sm70", "sm75", "sm80"})
+
+
+class EmulatedEngine(Engine):
+    """An engine whose kernels with PTX run in the emulator, with the arguments that a network binds.
+
+    Attributes:
+        seed, late: As :func:`tests.support.ptx.emulator.run` takes them.
+        ran: Every emulated launch so far: its entry, its grid, and the passes that it took to read matrices for each
+            that is needed.
+        change: What is done to a kernel's text first: how tests plant faults.
+    """
+
+    def __init__(self, *features: str, **device: Any) -> None:
+        """Open PoCL as the device of an H200's profile, but for the fields of *device*."""
+        gpu = with_class(find_device("pocl"), "gpu")
+        h200 = {"compute_units": 132, "local_bytes": 48 << 10, "max_work_group": 1024, "flops": 6.05e13}
+        fields = {**h200, "bytes_per_second": 4.2e12, "launch_seconds": 6e-6, "vendor": "NVIDIA Corporation", **device}
+        super().__init__(replace(gpu, info=replace(gpu.info, features=FEATURES | set(features), **fields)))
+        self.seed, self.late = 1, True
+        self.ran: list[tuple[str, tuple[int, ...], float]] = []
+        self.change: Callable[[str], str] = lambda text: text
+
+    def kernel(self, text: str, entry: str, args: list[Any], *, library: bool = False, what: str = "") -> Any:
+        """Return the kernel with its arguments bound, emulated or PoCL's own."""
+        if not emulator.needs_emulation(text):
+            return super().kernel(text, entry, args, library=library, what=what)
+        return _Kernel(self, self.change(text), entry, args)
+
+
+class _Kernel:
+    """An emulated kernel: its tensors are copied out of OpenCL's memory and back."""
+
+    def __init__(self, engine: EmulatedEngine, text: str, entry: str, args: list[Any]) -> None:
+        self._engine, self._text, self._entry, self._args = engine, text, entry, args
+        self.held = [a for a in args if isinstance(a, Memory)]
+
+    def set(self, index: int, memory: Memory) -> None:
+        """Bind argument *index* to *memory*."""
+        self._args[index] = memory
+
+    def on(self, stream: Any, grid: tuple[int, ...], group: tuple[int, ...] | None) -> Callable[[], Any]:
+        """Return the step that runs the kernel."""
+        assert group is not None
+
+        def step() -> None:
+            engine = self._engine
+            arrays = {id(m): _array(m.nbytes) for m in self._args if isinstance(m, Memory)}
+            for memory in (m for m in self._args if isinstance(m, Memory)):
+                stream.read(memory, 0, arrays[id(memory)])
+            args = [arrays[id(a)] if isinstance(a, Memory) else a for a in self._args]
+            passes = emulator.run(self._text, self._entry, args, grid, group, seed=engine.seed, late=engine.late)
+            engine.ran.append((self._entry, grid, passes))
+            for memory in (m for m in self._args if isinstance(m, Memory)):
+                stream.write(memory, 0, arrays[id(memory)])
+            stream.finish()
+
+        return step
+
+
+def _array(nbytes: int) -> Any:
+    memory = np.empty(nbytes + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    return memory[start : start + nbytes]
