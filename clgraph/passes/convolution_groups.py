@@ -29,7 +29,8 @@ def merge_groups(program: Program, context: Context, node: Node, table: list[str
     of the new group, so that zeros need not be multiplied. A channel shuffle behind the convolution, with nothing but
     activations between, becomes the order in which the next grouped convolution reads its channels, if only activations
     and depthwise convolutions are in between; else an order of output channels, which needs one group without bands.
-    Done where it is estimated faster than the convolution, and the shuffle, as they are. A NaN or an infinity in one
+    Done where it is estimated faster than the convolution, and the shuffle, as they are; not estimated where that takes
+    less than half of what merged groups take at the device's peak, as with depthwise ones. A NaN or an infinity in one
     group reaches the groups merged with it.
 
     Returns:
@@ -53,6 +54,8 @@ def merge_groups(program: Program, context: Context, node: Node, table: list[str
         return node
     moved = sum(found[0].seconds for n in shuffle[1:] if (found := proposals(context, n)))
     best: tuple[float, int] = (apart_seconds + moved, 1)
+    if best[0] < _least_seconds(context, node) / 2:
+        return node
     for m in {whole, p.groups}:
         ordered = bool(shuffle) and m == p.groups
         seconds = _seconds(context, node, m, banded=not ordered)
@@ -63,6 +66,18 @@ def merge_groups(program: Program, context: Context, node: Node, table: list[str
     merged = _merged(program, context, node, best[1])
     table.append(f"{node.name}: {p.groups} groups become {p.groups // best[1]}, of whole blocks")
     return _shuffled(program, context, merged, shuffle, table) if shuffle and best[1] == p.groups else merged
+
+
+def _least_seconds(context: Context, node: Node) -> float:
+    """Return what the arithmetic of *node* with merged groups takes at the device's peak.
+
+    A block of output channels reads the inputs of every group that it meets, for all of its channels.
+    """
+    q, p = context.query(node), node.primitive
+    assert isinstance(p, Convolution)
+    device, outputs = q.device.whole, q.outputs[0].shape[1] // p.groups
+    peak = max(device.flops, device.costs.worker_flops * device.workers)
+    return p.flops(q.own, q.outputs) * max(1, CHANNELS // outputs) / peak
 
 
 def _seconds(context: Context, node: Node, m: int, *, banded: bool = True, shuffled: int = 1) -> float | None:
