@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 from math import prod
 
 import numpy as np
@@ -71,11 +72,16 @@ def _eliminate(sizes: Sequence[int], factors: Sequence[Factor], start: Sequence[
     for f in factors:
         _enter(_of_free(f, sizes), holding, near)
     widths = {v: prod(sizes[n] for n in near[v]) for v in near}
+    # The next to eliminate in front; entries whose width has changed since, or that are gone, are passed over.
+    queue = [(width, v) for v, width in widths.items()]
+    heapify(queue)
     decided: list[tuple[int, tuple[int, ...], NDArray[np.intp]]] = []
     fixed: dict[int, int] = {}
     values = [0] * len(sizes)
     while near:
-        v = min(near, key=lambda u: (widths[u], u))
+        while widths.get(queue[0][1]) != queue[0][0]:
+            heappop(queue)
+        v = queue[0][1]
         if widths[v] * sizes[v] > LIMIT:
             v = max(near, key=lambda u: (len(near[u]), -u))
             fixed[v] = start[v]
@@ -95,7 +101,9 @@ def _eliminate(sizes: Sequence[int], factors: Sequence[Factor], start: Sequence[
         del near[v], holding[v], widths[v]
         for f in made:
             _enter(f, holding, near)
-        widths.update((u, prod(sizes[n] for n in near[u])) for u in touched)
+        for u in touched:
+            widths[u] = prod(sizes[n] for n in near[u])
+            heappush(queue, (widths[u], u))
     for v, value in fixed.items():
         values[v] = value
     for v, scope, best in reversed(decided):
