@@ -42,6 +42,10 @@ TILE = Serves(
 """What tiles of float32 tensors with a full post-operation list serve."""
 
 
+RUN_HALF_CYCLES = 16.0
+"""What the loop over the channels of one block under one element of the window takes to begin."""
+
+
 @descriptor("conv_fsv16", micros=("micro_conv",))
 class ConvFsv16Desc(InPlanes, OutPlanes, Surface, Descriptor):
     """Fields as in ``conv_fsv16.cl``."""
@@ -214,8 +218,12 @@ class Tickets:
 
 
 def _seconds(q: Query[Convolution], s: Shape) -> float:
-    """Return one worker's time for one row and every output block of one convolution group."""
-    return s.block.cost * s.taps * _reached(q, s.block.nb) * 2 * LANES / worker_flops(q.device)
+    """Return one worker's time for one row and every output block of one convolution group.
+
+    What the block costs holds for runs of 16 input channels; shorter ones, as of a picture, begin more often.
+    """
+    begun = RUN_HALF_CYCLES * (-(-s.channels // LANES) / s.channels - 1 / LANES) * s.block.chunks * s.groups / s.parts
+    return (s.block.cost + begun) * s.taps * _reached(q, s.block.nb) * 2 * LANES / worker_flops(q.device)
 
 
 def _reached(q: Query[Convolution], nb: int) -> float:
