@@ -159,12 +159,19 @@ class Compiler:
 
     def _execute(self, program: Program, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Run a planned program once."""
-        return self.network(program).run_once(feeds)
+        return Network(program, self.engines, self.options.executor, poison=self.options.poison).run_once(feeds)
 
     def network(self, program: Program, workspace: Workspace | None = None) -> Network:
         """Return what runs a planned *program*, with its memory in *workspace*."""
         options = self.options
-        return Network(program, self.engines, options.executor, poison=options.poison, workspace=workspace)
+        return Network(
+            program,
+            self.engines,
+            options.executor,
+            poison=options.poison,
+            command_buffers=options.command_buffers,
+            workspace=workspace,
+        )
 
     def _build(self, program: Program) -> int:
         """Build every kernel text of a planned program; return how many were new."""

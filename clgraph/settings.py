@@ -178,6 +178,10 @@ class Settings:
     out_of_order: bool = field(
         default=False, metadata=_about(_boolean, "Use an out-of-order queue where the device has one.")
     )
+    command_buffers: bool = field(
+        default=False,
+        metadata=_about(_boolean, "Record launches once and hand them to the device together (cl_khr_command_buffer)."),
+    )
     poison: bool = field(
         default=False, metadata=_about(_boolean, "Fill device memory with NaN wherever it holds nothing.")
     )

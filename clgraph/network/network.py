@@ -19,7 +19,7 @@ from clgraph.network.boundary import Feed, Held, Result, loan_of
 from clgraph.network.host import Host
 from clgraph.network.parts import feeds_of_parts, in_turn
 from clgraph.network.places import Places
-from clgraph.network.steps import Command, Segment, commands, join, ordered_steps
+from clgraph.network.steps import Command, Segment, commands, join, ordered_steps, recorded_steps
 from clgraph.network.tiles import TileExecutor
 from clgraph.network.workspace import Workspace
 from clgraph.runtime import executor as executors
@@ -47,6 +47,7 @@ class Network:
         executor: str = "auto",
         *,
         poison: bool = False,
+        command_buffers: bool = False,
         library: Callable[[str, int], Library] = compose,
         like: Network | None = None,
         workspace: Workspace | None = None,
@@ -58,6 +59,7 @@ class Network:
             engines: By placement; what is placed on none of the OpenCL engines is run on the host.
             executor: How tile functions are run: ``stream`` (a launch for each step), ``persistent`` (one for all that
                 follow each other), or ``auto``: persistent where the device can.
+            command_buffers: Record launches that follow each other, where a device can.
             library: Finds the libraries of tile functions by name and SIMD width.
             poison: Fill memory with NaN wherever it holds nothing (:mod:`clgraph.network.poison`): slow, for debugging.
             like: A network of the same program and engines, whose constants are used instead of copies.
@@ -66,7 +68,7 @@ class Network:
         Raises:
             ProgramError: The program is not planned, or an input or output is not laid out as NumPy's arrays.
             DeviceError, DeviceMemoryError, KernelBuildError: A device cannot hold or build it, or cannot run the
-                persistent executor that was asked for.
+                persistent executor or command buffers that were asked for.
         """
         if program.stage < Stage.PLANNED:
             raise ProgramError(f"a network needs a PLANNED program; this one is {program.stage.name}")
@@ -74,7 +76,7 @@ class Network:
             if not value.layout.is_dense_plain:
                 raise ProgramError(f"{name!r} is {value.layout}; inputs and outputs of a program are plain and dense")
         self.program = program
-        self._arguments = (engines, executor, poison, library)
+        self._arguments = (engines, executor, poison, command_buffers, library)
         self._lock = threading.Lock() if workspace is None else workspace.lock
         used = {*program.arenas, *(n.placement for n in program)}
         self._engines = {p: e.beside() for p, e in engines.items() if isinstance(e, Engine) and p in used}
@@ -97,6 +99,10 @@ class Network:
             from clgraph.network.poison import poisoned_steps
 
             self._steps = poisoned_steps(program, self._commands, self._places, streams)
+        elif command_buffers:
+            self._steps, recordings = recorded_steps(self._launches, streams, self._recording())
+            for placement, count in recordings.items():
+                self._add_note(f"{placement}: launches recorded in {count} command buffers")
         else:
             self._steps = ordered_steps(self._launches, streams)
         tiles = {c.work.executor for c in self._commands if isinstance(c.work, Segment)}
@@ -154,8 +160,9 @@ class Network:
 
         Both may run at the same time, unless they share a *workspace*. Raises as the constructor.
         """
-        engines, executor, poison, library = self._arguments
-        return Network(self.program, engines, executor, poison=poison, library=library, like=self, workspace=workspace)
+        engines, executor, poison, recorded, library = self._arguments
+        options: dict[str, Any] = {"poison": poison, "command_buffers": recorded, "library": library}
+        return Network(self.program, engines, executor, **options, like=self, workspace=workspace)
 
     @property
     def engine(self) -> Engine | None:
@@ -287,6 +294,24 @@ class Network:
                 lines.append(f"{placement}: {steps} tile steps in {launches} launches{because}")
         if lines:
             self.program.notes["executor"] = "\n".join(lines)
+
+    def _recording(self) -> set[str]:
+        """Return the placements whose launches are recorded; notes why others' are not."""
+        reasons = {
+            p: "its kernels use the caller's arrays" if self._places[p].loans else e.stream.records
+            for p, e in self._engines.items()
+        }
+        for placement, why in reasons.items():
+            if why is not None:
+                self._add_note(f"{placement}: launches not recorded: {why}")
+        if reasons and all(reasons.values()):
+            listed = "; ".join(f"{placement}: {why}" for placement, why in reasons.items())
+            raise DeviceError(f"command_buffers: no device in use records launches: {listed}")
+        return {p for p, why in reasons.items() if why is None}
+
+    def _add_note(self, line: str) -> None:
+        notes = self.program.notes
+        notes["executor"] = "\n".join(dict.fromkeys([*notes.get("executor", "").splitlines(), line]))
 
     def _check(self) -> None:
         """Raise when workers of a segment have waited in vain."""

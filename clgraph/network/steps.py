@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections import Counter
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -94,6 +96,31 @@ def join(found: Sequence[Command], joins: Callable[[str, TileExecutor], bool]) -
             made.append(replace(command, after=tuple(sorted(needs))))
         number_of.append(len(made) - 1)
     return made
+
+
+def recorded_steps(
+    found: Sequence[Command], streams: Mapping[str, Stream], records: Container[str]
+) -> tuple[list[Enqueue], Counter[str]]:
+    """Return the steps of *found* with launches that follow each other on placements of *records* recorded as one.
+
+    Also returns how many such recordings each placement has. Their queues run in order.
+    """
+    steps: list[Enqueue] = []
+    made: Counter[str] = Counter()
+    for placement, group in itertools.groupby(found, lambda c: c.placement if _launches(c) else "host"):
+        row = list(group)
+        if placement not in records:
+            steps += ordered_steps(row, streams)
+            continue
+        work = [c.work.bind() if isinstance(c.work, Segment) else c.work for c in row]
+        launches = [(kernel.handle, grid, size) for kernel, grid, size in (w for w in work if isinstance(w, tuple))]
+        steps.append(streams[placement].recorded(launches))
+        made[placement] += 1
+    return steps, made
+
+
+def _launches(command: Command) -> bool:
+    return isinstance(command.work, tuple | Segment)
 
 
 def ordered_steps(found: Sequence[Command], streams: Mapping[str, Stream]) -> list[Enqueue]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from clgraph.errors import DeviceError
 from clgraph.graph.primitive import Array
-from clgraph.runtime import driver
+from clgraph.runtime import command_buffers, driver
 from clgraph.runtime.memory import Memory
 
 Step = Callable[[], Any]
@@ -36,6 +36,15 @@ class Stream:
     def launch(self, kernel: Any, grid: tuple[int, ...], group: tuple[int, ...] | None) -> Step:
         """Return the step that enqueues *kernel*, whose arguments are bound."""
         return functools.partial(self._cl.enqueue_nd_range_kernel, self.queue, kernel, grid, group)
+
+    def recorded(self, launches: Sequence[command_buffers.Launched]) -> Step:
+        """Return the step that enqueues *launches*, recorded now; raises ``DeviceError`` when the driver refuses."""
+        return command_buffers.CommandBuffer(self.queue.device, self.queue, launches)
+
+    @property
+    def records(self) -> str | None:
+        """Why it runs no recorded launches; ``None`` when it does."""
+        return command_buffers.refusal(self.queue.device, out_of_order=self.out_of_order)
 
     def launch_after(
         self,

@@ -184,6 +184,7 @@ class Loader:
                 self._engines,
                 options.executor,
                 poison=options.poison,
+                command_buffers=options.command_buffers,
                 library=self._library,
                 workspace=workspace,
             )
