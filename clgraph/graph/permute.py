@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -32,11 +33,13 @@ class Permuted:
     outputs: tuple[Axes, ...]
 
 
+@lru_cache(maxsize=4096)
 def compose(first: Axes, then: Axes) -> Axes:
     """Return the one transpose that is *first* and *then*; of a tensor held in *first*, the order of its transpose."""
     return tuple(first[axis] for axis in then)
 
 
+@lru_cache(maxsize=1024)
 def inverse(axes: Axes) -> Axes:
     """Return the transpose that takes *axes* back."""
     return tuple(sorted(range(len(axes)), key=axes.__getitem__))

@@ -96,7 +96,7 @@ class TransposeSearch:
         for root, needs in self._needs.items():
             if root.constant is None:
                 made = self.made(root)[self._number(chosen, root.producer)]
-                wanted = {self.wanted(root, *need)[self._number(chosen, need[0])] for need in needs}
+                wanted = {self._wanted_of(chosen, *need) for need in needs}
                 moved = sum(_price(root.layout, made, order) > EACH for order in wanted)
                 count, nbytes = count + moved, nbytes + moved * root.layout.nbytes
         return count, nbytes
@@ -117,6 +117,11 @@ class TransposeSearch:
             return [inverse(axes)]
         return [self._of_root(option.inputs[slot], axes) for option in self.options[reader]]
 
+    def _wanted_of(self, chosen: Mapping[Node, Permuted], reader: Node | None, slot: int, axes: Axes) -> Axes | None:
+        """Return the order of the root that *reader* reads in what is *chosen*."""
+        option = None if reader is None else chosen.get(reader)
+        return inverse(axes) if option is None else self._of_root(option.inputs[slot], axes)
+
     def _of_root(self, order: Axes | None, axes: Axes) -> Axes | None:
         if order is None:
             return inverse(axes)
@@ -135,6 +140,7 @@ class TransposeSearch:
         }
         beside = {node: self._beside(node) for node in ranks}
         looked_at: dict[Node, int] = {}
+        tried: dict[Node, set[Axes]] = {node: set() for node in ranks}
         fresh = True
         while fresh:
             fresh = False
@@ -147,8 +153,9 @@ class TransposeSearch:
                 seen = {(option.primitive, option.inputs) for option in options}
                 for met_axes in self._met(node):
                     axes = _with_axes_in_front(met_axes, rank)
-                    if len(axes) != rank or len(options) >= MOST_ORDERS:
+                    if len(axes) != rank or len(options) >= MOST_ORDERS or axes in tried[node]:
                         continue
+                    tried[node].add(axes)
                     option = _without_axes_in_front(
                         node, node.primitive.permuted(axes, [v.layout for v in node.inputs])
                     )
