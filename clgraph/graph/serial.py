@@ -87,7 +87,15 @@ def well_formed(what: str) -> Iterator[None]:
         yield
     except ModelError:
         raise
-    except (LookupError, TypeError, ValueError, AttributeError, struct.error) as error:
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+        struct.error,
+    ) as error:
         raise ModelError(f"{what} is damaged: it is not well-formed: {error!r}") from error
 
 

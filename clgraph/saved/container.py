@@ -186,7 +186,7 @@ def _header(data: Array, path: Path) -> tuple[dict[str, Any], int]:
         raise ModelError(f"{path} is damaged: its header has another checksum")
     try:
         header = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ModelError(f"{path} is damaged: its header is no JSON: {error}") from error
     if not isinstance(header, dict):
         raise ModelError(f"{path} is damaged: its header is no object")

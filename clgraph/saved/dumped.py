@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+import tokenize
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,9 @@ import numpy as np
 from clgraph.compiler import Compiler
 from clgraph.core.layout import Layout
 from clgraph.engines import load_extensions, options_of
-from clgraph.errors import ModelError
+from clgraph.errors import ModelError, ProgramError
 from clgraph.graph.buffer import Arena, Buffer
+from clgraph.graph.check import check
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Node, Program, Stage, Value
 from clgraph.graph.serial import Json, decode, encode, well_formed
@@ -134,7 +137,7 @@ def load_dump(
     file = Path(path)
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{file} cannot be read as a dump: {error}") from error
     if not isinstance(data, dict) or "state" not in data:
         raise ModelError(f"{file} holds no program with data; dump with --dump-data, or CLGRAPH_DUMP_DATA=1")
@@ -147,9 +150,10 @@ def load_dump(
     load_extensions(options)
     others = tuple(name for name in names if name != options.device)
     compiler = Compiler(options.with_(placement_fallback=(*options.placement_fallback, *others)))
-    with well_formed(str(file)):
+    with _runnable(file):
         _choose(program, state, compiler.context)
-    number = data["pass"] + 1
+        check(program)
+        number = int(data["pass"]) + 1
 
     def specialise(
         topology: Topology, shapes: Shapes, values: Values | None = None, workspace: Workspace | None = None
@@ -165,16 +169,27 @@ def load_dump(
     for value in program.inputs:
         topology.input(value.name, value.layout.shape, value.layout.dtype)
     topology.outputs = [(name, value.name) for name, value in program.outputs]
-    model = Model(topology, compiler.context.default, specialise)
-    model.prepare()
+    with _runnable(file):
+        model = Model(topology, compiler.context.default, specialise)
+        model.prepare()
     return model
+
+
+@contextmanager
+def _runnable(file: Path) -> Iterator[None]:
+    """Raise ``ModelError`` where a program that was read from *file* breaks what passes rely on."""
+    try:
+        with well_formed(str(file)):
+            yield
+    except ProgramError as error:
+        raise ModelError(f"{file} holds no program that can be run: {error}") from error
 
 
 def _read(state: Json, folder: Path) -> Program:
     def constant(digest: str) -> Array:
         try:
-            return np.asarray(np.load(folder / "constants" / f"{digest}.npy", mmap_mode="r", allow_pickle=False))
-        except (OSError, ValueError) as error:
+            return np.asarray(np.lib.format.open_memmap(folder / "constants" / f"{digest}.npy", mode="r"))
+        except (OSError, ValueError, SyntaxError, TypeError, tokenize.TokenError) as error:
             raise ModelError(f"a constant of the dump is missing or damaged: {error}") from error
 
     rows = state["buffers"]
@@ -184,8 +199,10 @@ def _read(state: Json, folder: Path) -> Program:
     values = []
     for name, layout, digest, buffer, offset in state["values"]:
         found = decode(layout, primitive_of)
-        assert isinstance(found, Layout)
-        values.append(Value(name, found, constant=None if digest is None else constant(digest)))
+        array = None if digest is None else constant(digest)
+        if not isinstance(found, Layout) or (array is not None and not _holds(array, found)):
+            raise ModelError(f"value {name!r} of the dump is {found}, which does not fit its data")
+        values.append(Value(str(name), found, constant=array))
         values[-1].buffer, values[-1].offset = None if buffer is None else buffers[buffer], offset
     nodes = []
     for name, primitive, reads, makes, arity, fused, origin, annotation, placement, partitioned_by, scratch, _ in state[
@@ -208,6 +225,11 @@ def _read(state: Json, folder: Path) -> Program:
     program.arenas = {placement: Arena(*sizes) for placement, sizes in state["arenas"].items()}
     program.notes = dict(state["notes"])
     return program
+
+
+def _holds(array: Array, layout: Layout) -> bool:
+    """Return whether *array* can be the data of *layout*: its elements in order, or its memory as it is."""
+    return array.dtype == layout.dtype.numpy and array.size in (layout.count, layout.span)
 
 
 def _choose(program: Program, state: Json, context: Context) -> None:

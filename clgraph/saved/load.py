@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from clgraph.engines import device_infos, load_extensions, open_engines, options_of, placement_of, without_collection
-from clgraph.errors import ClgraphError, UnknownValueError
+from clgraph.errors import ClgraphError, ModelError, UnknownValueError
 from clgraph.graph.serial import well_formed
 from clgraph.graph.topology import Topology
 from clgraph.model import Model
@@ -82,9 +82,7 @@ class Loader:
         self._compile: Any = None
         with well_formed(str(contents.path)):
             self._found = [(_key(p), dict(p["circumstances"]), p) for p in contents.header["programs"]]
-            self._libraries = {
-                name: Library(x[0], x[1], tuple(x[2]), x[3]) for name, x in contents.header["libraries"].items()
-            }
+            self._libraries = {name: _library(x) for name, x in contents.header["libraries"].items()}
 
     def fits(self) -> bool:
         """Whether the program used last can be run here as it is."""
@@ -99,7 +97,8 @@ class Loader:
         model = Model(topology, next(iter(self.devices.values())), self.specialise)
         self._build_ahead()
         if (key := self._latest()) is not None:
-            shapes = dict(zip(topology.inputs, key.shapes, strict=True))
+            with well_formed(str(self._contents.path)):
+                shapes = dict(zip(topology.inputs, key.shapes, strict=True))
             model.prepare(shapes, {name: value.array for name, value in key.values})
         elif model.is_static:
             model.prepare()
@@ -179,15 +178,16 @@ class Loader:
             from clgraph.network.network import Network
 
             options = self._options
-            network = Network(
-                program,
-                self._engines,
-                options.executor,
-                poison=options.poison,
-                command_buffers=options.command_buffers,
-                library=self._library,
-                workspace=workspace,
-            )
+            with well_formed(str(self._contents.path)):
+                network = Network(
+                    program,
+                    self._engines,
+                    options.executor,
+                    poison=options.poison,
+                    command_buffers=options.command_buffers,
+                    library=self._library,
+                    workspace=workspace,
+                )
         program.notes["load"] = self._note
         return Specialisation(program, network, passes, self.devices, self._options)
 
@@ -200,3 +200,10 @@ def _key(program: Any) -> Key:
         (name, Known(dtype, tuple(shape), bytes.fromhex(data))) for name, dtype, shape, data in program["values"]
     )
     return Key(tuple(tuple(shape) for shape in program["shapes"]), values)
+
+
+def _library(row: Any) -> Library:
+    name, text, functions, instances = row
+    if not all(isinstance(part, str) for part in (name, text, *functions)):
+        raise ModelError("a library of the saved model is no text")
+    return Library(name, text, tuple(functions), int(instances))

@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from clgraph.core.dtype import DType
+from clgraph.errors import ModelError
 from clgraph.graph.interpret import ControlFlow
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.serial import Json, PrimitiveOf, decode, encode, well_formed
@@ -66,7 +67,15 @@ def decode_topology(data: Json, array: Callable[[Json], Array], primitive_of: Pr
                 )
                 for name, primitive, reads, makes, origin, annotation in data["layers"]
             ]
-        made = {*topology.inputs, *constants, *(name for layer in layers for name in layer.outputs)}
+        made = {*topology.inputs, *constants}
+        for layer in layers:
+            if missing := [name for name in layer.inputs if name not in made]:
+                raise ModelError(
+                    f"a saved topology is damaged: layer {layer.name!r} reads {missing[0]!r}, made by nothing"
+                )
+            made.update(layer.outputs)
+        if missing := [source for _, source in topology.outputs if source not in made]:
+            raise ModelError(f"a saved topology is damaged: its output is {missing[0]!r}, made by nothing")
         return {"constants": constants, "layers": layers, "_made": made}
 
     topology = SavedTopology.__new__(SavedTopology)

@@ -108,7 +108,7 @@ def _read(path: Path, stamp: int, identity: tuple[tuple[str, str], ...]) -> Tuni
         if not other:
             return Tuning.from_data(data)
         error: Exception = OptionError(f"it was made for another {'; '.join(other)}")
-    except (OSError, ValueError, OptionError) as damage:
+    except (OSError, ValueError, RecursionError, OptionError) as damage:
         error = damage
     _log.warning("the tuning in %s is not used: %s; `clgraph tune` makes a new one", path, error)
     return None

@@ -81,7 +81,8 @@ class Files:
 
     def equal(self, results: Mapping[str, Array]) -> bool:
         """Return whether *results* are the undamaged network's."""
-        return all(np.array_equal(results[name], array) for name, array in self.wanted.items())
+        same = results.keys() == self.wanted.keys()
+        return same and all(np.array_equal(results[name], array) for name, array in self.wanted.items())
 
     def _fill_cache(self) -> Path:
         time.sleep(2.5)  # files that were written in the last two seconds are not kept
