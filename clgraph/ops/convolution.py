@@ -36,6 +36,7 @@ class Convolution(Primitive):
             an implementation may leave out. They were groups once, too narrow to be computed apart.
         shuffled: The diagonal is that of shuffled input channels: channel ``s * n + i`` of x, in so many ranges of n,
             has place ``i * shuffled + s`` on it.
+        exact: The products are added as they are, so that sums of integers are integers: no transform of them.
     """
 
     strides: tuple[int, ...] = ()
@@ -45,6 +46,7 @@ class Convolution(Primitive):
     auto_pad: str = ""
     bands: int = 1
     shuffled: int = 1
+    exact: bool = False
 
     kind: ClassVar[str] = "convolution"
 

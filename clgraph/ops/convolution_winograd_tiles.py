@@ -246,6 +246,8 @@ class ConvWinograd(Implementation[Convolution]):
                 return f"serves 3x3 windows, not {list(q.inputs[1].shape[2:])}"
             if p.strides != (1, 1) or p.dilations != (1, 1) or p.groups != 1:
                 return "serves windows without stride, dilation and groups"
+            if p.exact:
+                return "rounds otherwise than the sum of the products"
             if reason := weights_refusal(q, "transformed blocks"):
                 return reason
         return (

@@ -90,7 +90,11 @@ class IntegerConvolution(Primitive):
         x, found = as_floats(c, c.inputs[0], c.inputs[2]), ""
         for start, stop in bounds:
             part = x if len(bounds) == 1 else c.add(Slice((start,), (stop,), axes=(1,)), x)
-            y = c.add(self.window, part, c.constant(np.ascontiguousarray(weights[:, start:stop].astype(np.float32))))
+            y = c.add(
+                replace(self.window, exact=True),
+                part,
+                c.constant(np.ascontiguousarray(weights[:, start:stop].astype(np.float32))),
+            )
             y = c.add(Reorder(DType.I32), y)
             found = c.add(Eltwise("add"), found, y) if found else y
         return c.finish(found)

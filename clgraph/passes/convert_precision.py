@@ -36,7 +36,8 @@ class ConvertPrecision(Pass):
     Precision ``f32`` changes nothing. ``f16`` turns every float32 value between operators, and the constants, into
     float16. ``auto`` does so for nodes placed on a GPU, but for functions whose results easily leave the range of
     float16. Inputs and outputs of the graph keep their types. In any case float32 stay the nodes that ``keep_f32``
-    names, those with a constant that float16 cannot hold, and those that nothing serves in float16; a note lists them.
+    names, those with a constant that float16 cannot hold, those whose result becomes integers, and those that nothing
+    serves in float16; a note lists them.
     Between the two stand reorders: halves cross between devices where either side has them. Counts the nodes turned.
     """
 
@@ -109,6 +110,10 @@ def _check_names(program: Program, context: Context) -> None:
             raise OptionError(f"no node of the program is called {pattern!r}, so that none can be kept in float32")
 
 
+def _floating(node: Node) -> bool:
+    return node.output.layout.dtype.floating
+
+
 def _why_kept(context: Context, node: Node, wide: set[Value]) -> str | None:
     names = (node.name, *node.origin)
     if pattern := next((p for p in sorted(context.keep_f32) if any(fnmatchcase(n, p) for n in names)), None):
@@ -116,6 +121,8 @@ def _why_kept(context: Context, node: Node, wide: set[Value]) -> str | None:
     function = getattr(node.primitive, "function", "")
     if context.precision == "auto" and function in _DELICATE.get(node.primitive.kind, ()):
         return f"{function or node.primitive.kind} easily leaves the range of float16"
+    if any(isinstance(n.primitive, Reorder) and not _floating(n) for v in node.outputs for n in v.readers):
+        return "its result becomes an integer"
     for value in node.inputs:
         if value in wide and value.constant is not None and not fits(value.constant):
             return f"float16 does not hold {value.name}"

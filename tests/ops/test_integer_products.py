@@ -88,6 +88,18 @@ def test_products_with_constants_are_the_same_however_they_are_computed(k, node,
     np.testing.assert_array_equal(compiled.run(feeds)["y0"], onnxruntime_outputs(model, feeds)[0])
 
 
+@pytest.mark.opencl
+def test_convolutions_with_constants_are_exact_at_the_largest_sums(device):
+    rng = np.random.default_rng(3)
+    # As large as floats hold: 9 * 44 products of up to 255 and 160; Winograd's transforms would round them.
+    x = rng.integers(0, 256, (1, 44, 28, 28)).astype(np.uint8)
+    w = rng.integers(80, 160, (64, 44, 3, 3)).astype(np.uint8)
+    model, feeds = one_node("ConvInteger", [x, w], opset=10, constant=(1,), pads=[1, 1, 1, 1])
+    compiled = clgraph.compile(model, device=device)
+    assert "integer_convolution" not in str(compiled.explain())
+    np.testing.assert_array_equal(compiled.run(feeds)["y0"], onnxruntime_outputs(model, feeds)[0])
+
+
 def test_what_is_no_byte_is_refused():
     whole, zero = Layout(DType.I32, (3, 3)), Layout(DType.U8, ())
     for primitive, shape in ((IntegerMatMul(), (3, 3)), (IntegerConvolution(), (1, 3, 3))):

@@ -7,6 +7,7 @@ from clgraph.core.dtype import DType
 from clgraph.errors import OptionError, ProgramError
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass, PassManager
 from clgraph.passes.convert_precision import ConvertPrecision, fits
 from clgraph.passes.insert_transfers import InsertTransfers
@@ -99,6 +100,14 @@ def test_auto_is_half_on_the_gpu_alone_and_halves_cross() -> None:
     assert found["a/reorder"] == ("cpu:0", "f16")
     assert {v for k, v in found.items() if "reorder" in k} == {("cpu:0", "f16"), ("cpu:0", "f32")}
     assert program.notes["convert_precision"] == "2 nodes store float16; 2 on other devices than GPUs store float32"
+
+
+def test_what_becomes_an_integer_stays_single() -> None:
+    net = _net()
+    net.add("whole", Reorder(DType.I32), "b")
+    program = net.program("whole", "c")
+    ConvertPrecision().run(program, HALF)
+    assert (_types(program)["b"], _types(program)["c"]) == (DType.F32, DType.F16)
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered")
