@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from tools.benchmark.fresh import Start, starts_markdown
 from tools.benchmark.layers import Layer, _groups, kinds_markdown, layers_markdown, match
 from tools.benchmark.measuring import Figures, geometric_mean
 from tools.benchmark.plots import comparison, roofline
+from tools.benchmark.readme import BEGIN, END, replaced, speed
 from tools.benchmark.report import markdown, save
 from tools.benchmark.shapes import NewShapes, shapes_markdown
 from tools.benchmark.variants import variants_markdown
@@ -173,3 +175,27 @@ def test_pictures_are_drawn_the_same_each_time(tmp_path: Path) -> None:
     text = drawn[0][0].decode()
     assert "n8" in text
     assert "n0" not in text.replace("n0.", "")
+
+
+def test_the_readmes_table_has_the_mean_and_the_range_of_each_set() -> None:
+    about = {"cores": 2, "cpu": "some CPU", "date": "2026-11-20T09:00", "versions": {"onnxruntime": "1.31"}}
+
+    def saved(*found: Figures) -> dict[str, object]:
+        return {"conditions": about, "results": [asdict(f) for f in found]}
+
+    old = saved(figures("a", [0.5]), figures("b", [9.0]))
+    new = saved(figures("b", [2.0]), figures("c", [0.25], "ocr", 2))
+    rows = [line.split("|")[1:-1] for line in speed([old, new]).splitlines() if line.startswith("|")]
+    assert [cell.strip() for cell in rows[0]] == ["set", "ONNX Runtime, 1 thread", "ONNX Runtime, 2 threads"]
+    assert [cell.strip() for cell in rows[2][1:]] == ["**1.00** (0.50 to 2.00)", ""]
+    assert [cell.strip() for cell in rows[3][1:]] == ["", "**0.25** (0.25 to 0.25)"]
+
+
+def test_only_what_stands_between_the_marks_of_the_readme_is_replaced() -> None:
+    page = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
+    text = replaced(page, "new\n")
+    assert f"{BEGIN}new\n{END}" in text
+    assert text.partition(BEGIN)[0] == page.partition(BEGIN)[0]
+    assert text.partition(END)[2] == page.partition(END)[2]
+    with pytest.raises(ValueError, match="marks"):
+        replaced("no marks", "new")
