@@ -101,12 +101,13 @@ def _join(program: Program, context: Context, family: list[Node], notes: list[st
         times = f"{joint_seconds or 0:.2g} s together, {apart_seconds or 0:.2g} s apart"
         notes.append(f"{names}: not joined: {times}" if joint_seconds else f"{names}: not joined: nothing serves it")
         return 0
-    first = able[0]
-    inputs = [first.inputs[0], *(program.constant(f"{first.name}/{w}", a) for w, a in _constants(context, able))]
-    joint = program.insert(first.primitive, inputs, sources=able, before=min(able, key=program.position))
+    first, label = able[0], f"{able[0].name}/siblings"
+    inputs = [first.inputs[0], *(program.constant(f"{label}/{what}", a) for what, a in _constants(context, able))]
+    place = min(able, key=program.position)
+    joint = program.insert(first.primitive, inputs, sources=able, name=label, before=place)
     joint.fused = first.fused
     sizes = tuple(n.output.layout.shape[_axis(n)] for n in able)
-    split = program.insert(Split(_axis(first), sizes), [joint.output], sources=able)
+    split = program.insert(Split(_axis(first), sizes), [joint.output], sources=able, name=f"{label}/split")
     for node, part in zip(able, split.outputs, strict=True):
         name = node.output.name
         program.rewire(node.output, part)

@@ -67,9 +67,9 @@ def test_siblings_become_one_node_and_a_split() -> None:
     assert len(text) == 5
     how = "strides=1x1, dilations=1x1, pads=((0, 0), (0, 0))"
     fused = "activation(function=relu) @null"
-    assert made == f"c0/convolution f32:bfyx:2x64x5x7 = convolution({how})(x, c0/weights) + {fused}"
+    assert made == f"c0/siblings f32:bfyx:2x64x5x7 = convolution({how})(x, c0/siblings/weights) + {fused}"
     parts = "r0 f32:bfyx:2x16x5x7, r1 f32:bfyx:2x32x5x7, r2 f32:bfyx:2x16x5x7"
-    assert parted == f"{parts} = split(axis=1, sizes=16x32x16)(c0/convolution) @null"
+    assert parted == f"{parts} = split(axis=1, sizes=16x32x16)(c0/siblings) @null"
     assert next(n.primitive for n in program if isinstance(n.primitive, Split)) == Split(1, (16, 32, 16))
     assert note(program) == "c0, c1, c2: joined"
     joint, split, *_ = program
