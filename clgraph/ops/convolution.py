@@ -95,8 +95,9 @@ class Convolution(Primitive):
 
 
 @onnx("Conv", since=(1, 11, 22))
-def import_conv(node: OnnxNode) -> Primitive:
-    check_kernel_shape(node.attribute("kernel_shape", None), node.constant(1))
+def import_conv(node: OnnxNode, weights: int = 1) -> Convolution:
+    """Return the convolution of a node whose weights are the input *weights*."""
+    check_kernel_shape(node.attribute("kernel_shape", None), node.constant(weights))
     return Convolution(
         strides=tuple(node.attribute("strides", ())),
         dilations=tuple(node.attribute("dilations", ())),

@@ -112,9 +112,7 @@ def _less(w: Array, zero: Array) -> Array:
 def import_conv_integer(node: OnnxNode) -> tuple[str, ...]:
     given = dict(enumerate(node.inputs))
     zeros = [given.get(slot) or node.literal(np.zeros((), np.uint8)) for slot in (2, 3)]
-    window = import_conv(node)
-    assert isinstance(window, Convolution)
-    return node.emit(IntegerConvolution.of(window), *node.inputs[:2], *zeros)
+    return node.emit(IntegerConvolution.of(import_conv(node)), *node.inputs[:2], *zeros)
 
 
 @implements(
