@@ -86,9 +86,10 @@ def test_a_quantised_network_agrees_with_onnxruntime(name, form, device, tmp_pat
     compiled = clgraph.compile(model, device=device, shapes={n: a.shape for n, a in feeds.items()})
     (want,), (got,) = onnxruntime_outputs(model, feeds), compiled.run(feeds).values()
     assert len(np.unique(want)) > 8
-    # A sum beside a half may be rounded to either side, and what follows it then differs by about as much: one step of
-    # 8 bits is 1/255 of the range.
-    np.testing.assert_allclose(got, want, rtol=0, atol=2 * np.ptp(want) / 255)
+    # A sum beside a half may be rounded to either side: by one step of 8 bits, 1/255 of the range. Through layers of a
+    # gain near 1 such differences add up as the roots of their numbers do.
+    layers = sum(any(kind in node.op_type for kind in ("Conv", "MatMul", "Gemm", "Add")) for node in model.graph.node)
+    np.testing.assert_allclose(got, want, rtol=0, atol=np.sqrt(layers) * np.ptp(want) / 255)
 
 
 @pytest.mark.opencl
