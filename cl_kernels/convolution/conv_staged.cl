@@ -15,6 +15,8 @@
 // strip_rows, strip_chunks   rows of a ticket, chunks of a row of a ticket
 // strips, row_strips         tickets of one image, of one row of tickets
 // out_blocks                 output blocks in all: the last group may have fewer than nb
+// lines, weight_ahead        cache lines a (block, ky, kx) prefetched of the next group's weights; 0: none; floats of
+//                            them that one chunk prefetches
 // weights, bias, res, out, res_n, res_c, res_y, out_n, out_c, out_y, height, width, top, bottom, left, right, nb, groups,
 // lanes, widths, ids_0, ids_1, weight_group, row_chunks, chunk_width, low, high: as in conv_fsv16.cl
 //
@@ -64,6 +66,7 @@ static void conv_staged(__global const conv_staged_desc* d, __global char** bank
     if (d->bias != CLGRAPH_NULL) bias = AT(const float, banks, d->bias) + block * 16;
     if (d->res != CLGRAPH_NULL) res = AT(const float, banks, d->res) + (long)n * d->res_n + (long)block * d->res_c;
     __global const float* wp = AT(const float, banks, d->weights) + (long)g * d->weight_group;
+    __global const float* ahead = g + 1 < d->groups ? wp + d->weight_group : wp;
     __global float* out = AT(float, banks, d->out) + (long)n * d->out_n + (long)block * d->out_c;
     for (int y = y0; y < y1; y++) {
       __global const float* row = stage + (long)(y - y0) * d->step_y * pitch * 16;
@@ -76,9 +79,10 @@ static void conv_staged(__global const conv_staged_desc* d, __global char** bank
           micro_conv(id, row + (x - left) * d->step_x * 16, wp, bias, res ? res + (long)y * d->res_y + x * 16 : 0,
                      out + (long)y * d->out_y + x * 16, nb, d->channels, 0, d->kernel_y, d->kernel_x, rows * pitch * 16,
                      d->dilation_y * pitch * 16, d->dilation_x * 16, d->step_x * 16, d->out_c, d->res_c, d->low, d->high,
-                     wp, 0);
+                     ahead, d->lines);
           x += wide;
         }
+        ahead += d->weight_ahead;
       }
       for (int b = 0; b < nb; b++) {
         __global float* plane = out + (long)b * d->out_c;

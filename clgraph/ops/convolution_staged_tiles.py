@@ -39,6 +39,9 @@ from clgraph.selector.query import Query
 STAGED_BYTES = 192 * 1024
 """Scratch wanted for the input of a ticket, so that it stays in the second-level cache."""
 
+KEPT_BYTES = 512 * 1024
+"""Weights that stay in the second-level cache beside what is staged."""
+
 MOST_BYTES = 512 * 1024
 """Most scratch for the smallest ticket there can be."""
 
@@ -86,6 +89,8 @@ class ConvStagedDesc(InPlanes, OutPlanes, Surface, ScaleShift, Descriptor):
     row_chunks: Int
     chunk_width: Int
     weight_group: Int
+    lines: Int
+    weight_ahead: Int
     below: Float
     above: Float
     low: Float
@@ -200,6 +205,14 @@ def _strips(q: Query[Convolution]) -> Strips:
     return replace(s, chunks=Split(-(-block.chunks // each), each))
 
 
+def _lines(q: Query[Convolution], s: Strips) -> int:
+    """Return the lines of the next group's weights that a chunk fetches of each block: none that stay in a cache."""
+    w = q.inputs[1].shape
+    nbytes = 4 * -(-w[0] // LANES) * LANES * -(-w[1] // LANES) * LANES * prod(s.kernel)
+    chunks = s.rows.each * (s.chunks.each if s.chunks.parts > 1 else s.block.chunks)
+    return -(-LANES * s.block.nb // chunks) if nbytes > KEPT_BYTES else 0
+
+
 @implements(Convolution, name="convolution.staged", serves=replace(TILE, prefuses=FUSABLE))
 class ConvStaged(Implementation[Convolution]):
     """Applies what stands in front to the input of a ticket in scratch and runs register blocks on that."""
@@ -251,6 +264,7 @@ class ConvStaged(Implementation[Convolution]):
         table = ids(q.device.simd, BLOCKED, s.block.stride, s.block.nb)
         res, res_n, res_c, res_y = residual_ref(q, registers)
         channels, tickets = q.inputs[1].shape[1], s.rows.parts * s.chunks.parts
+        lines, steps = _lines(q, s), -(-channels // LANES) * prod(s.kernel)
         flat = s.height != y.height or s.width != y.width
         desc = ConvStagedDesc(
             inp=x.at("in0"),
@@ -292,7 +306,9 @@ class ConvStaged(Implementation[Convolution]):
             lanes=y.lanes,
             row_chunks=s.block.chunks,
             chunk_width=s.block.chunk_width,
-            weight_group=-(-channels // LANES) * LANES * prod(s.kernel) * s.block.nb * LANES,
+            weight_group=steps * LANES * s.block.nb * LANES,
+            lines=lines,
+            weight_ahead=steps * lines * LANES,
             low=registers.low,
             high=registers.high,
             **before.fields,
