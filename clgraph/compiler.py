@@ -87,7 +87,7 @@ class Compiler:
         runs = options.device != "null"
         self.engines = open_engines(options) if runs else {}
         self.context = Context(
-            devices=device_infos(self.engines, options) or {"null": _imagined(options)},
+            devices=_allowed(device_infos(self.engines, options) or {"null": _imagined(options)}, options),
             **(placement_of(options) if runs else {}),
             out_of_order=options.out_of_order,
             precision=options.precision,
@@ -221,6 +221,13 @@ def _narrow(topology: Topology, outputs: Sequence[str]) -> Topology:
     if unknown := [name for name in outputs if name not in made and name not in known]:
         raise OptionError(f"the model makes nothing called {unknown[0]!r}; its outputs are {', '.join(made)}")
     return replace(topology, outputs=[(name, made.get(name, name)) for name in outputs])
+
+
+def _allowed(devices: dict[str, DeviceInfo], options: Settings) -> dict[str, DeviceInfo]:
+    """Return *devices* with what *options* allow kernels to do as their features."""
+    if options.precision != "tf32x3":
+        return devices
+    return {name: replace(info, features=info.features | {"tf32x3"}) for name, info in devices.items()}
 
 
 def _imagined(options: Settings) -> DeviceInfo:

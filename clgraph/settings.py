@@ -110,8 +110,9 @@ class Settings:
     precision: str = field(
         default="f32",
         metadata=_about(
-            _one_of("f32", "f16", "auto"),
-            "What operators store: f32, f16 (sums stay float32), or auto: f16 on GPUs where its range suffices.",
+            _one_of("f32", "f16", "auto", "tf32x3"),
+            "What operators store: f32, f16 (sums stay float32), or auto: f16 on GPUs where its range suffices. tf32x3 "
+            "stores f32 and lets NVIDIA's matrix units multiply it in three products, to about 20 bits.",
         ),
     )
     keep_f32: frozenset[str] = field(

@@ -50,11 +50,13 @@ class AttentionNvidia(General[Attention]):
         if max(d, e) > DEEPEST or d % size or e % size:
             return f"serves heads of multiples of {size} up to {DEEPEST}, not {d} and {e}"
         queries, keys, values = q.own[:3]
-        if not q.primitive.by_key:
+        _, part = _axes(q.primitive)
+        outer = list(keys.all_pitches)
+        if outer.pop(part) != 1:
             return "wants the elements of a key side by side"
-        if any(x.all_pitches[-1] != 1 for x in (queries, keys, values, y)):
+        if any(x.all_pitches[-1] != 1 for x in (queries, values, y)):
             return "wants the elements of a head side by side"
-        starts = (i for x in (queries, keys, values) for i in (x.origin, *x.all_pitches[:-1]))
+        starts = (keys.origin, *outer, *(i for x in (queries, values) for i in (x.origin, *x.all_pitches[:-1])))
         if any(i % size for i in starts) or any(i % LANES for i in (y.origin, *y.all_pitches[:-1])):
             return f"wants heads that start at multiples of {size} elements"
         return None if cls._shapes(q) else f"has no room in {q.device.local_bytes} bytes of local memory"
@@ -98,7 +100,7 @@ class AttentionNvidia(General[Attention]):
             *post_views(q),
         ]
         s = space(y.shape, views, [range(y.rank - 2), [y.rank - 2], [y.rank - 1]])
-        pitches = [keys.all_pitches[-2], values.all_pitches[-2], over.pitches[-1]]
+        pitches = [keys.all_pitches[_axes(p)[0]], values.all_pitches[-2], over.pitches[-1]]
         numbers = table(s.dims, *s.views[:5], [n, d, *pitches, int(bias is not None)])
         jit = vector_jit(y.dtype, len(s.dims)).define(
             DEPTH=shape.depth, WIDTH=shape.width, KEYS=shape.keys, TILES=shape.tiles
@@ -108,6 +110,11 @@ class AttentionNvidia(General[Attention]):
         grid = (-(-m // (64 * shape.tiles)) * _ITEMS, 1, s.counts[0])
         entry = "attention_nvidia"
         return Plan((Launch(f"attention/{entry}.cl", entry, jit, grid, (_ITEMS, 1, 1), (*arguments, *posts)),))
+
+
+def _axes(p: Attention) -> tuple[int, int]:
+    """Return the axes of the keys that count them and what is in one."""
+    return (-2, -1) if p.by_key else (-1, -2)
 
 
 def _row_bytes(length: int) -> int:

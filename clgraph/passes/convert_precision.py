@@ -33,12 +33,12 @@ _DELICATE: Mapping[str, frozenset[str]] = {
 class ConvertPrecision(Pass):
     """Let operators read and write float16 where the options say so; kernels still add up in float32.
 
-    Precision ``f32`` changes nothing. ``f16`` turns every float32 value between operators, and the constants, into
-    float16. ``auto`` does so for nodes placed on a GPU, but for functions whose results easily leave the range of
-    float16. Inputs and outputs of the graph keep their types. In any case float32 stay the nodes that ``keep_f32``
-    names, those with a constant that float16 cannot hold, those whose result becomes integers, and those that nothing
-    serves in float16; a note lists them.
-    Between the two stand reorders: halves cross between devices where either side has them. Counts the nodes turned.
+    Precision ``f32`` changes nothing, nor does ``tf32x3``, which is about kernels. ``f16`` turns every float32
+    value between operators, and the constants, into float16. ``auto`` does so for nodes placed on a GPU, but for
+    functions whose results easily leave the range of float16. Inputs and outputs of the graph keep their types. In
+    any case float32 stay the nodes that ``keep_f32`` names, those with a constant that float16 cannot hold, those
+    whose result becomes integers, and those that nothing serves in float16; a note lists them. Between the two
+    stand reorders: halves cross between devices where either side has them. Counts the nodes turned.
     """
 
     name: ClassVar[str] = "convert_precision"
@@ -47,7 +47,9 @@ class ConvertPrecision(Pass):
 
     def run(self, program: Program, context: Context) -> int:
         auto = context.precision == "auto"
-        if context.precision == "f32" or (auto and not any(d.kind == "gpu" for d in context.devices.values())):
+        if context.precision in ("f32", "tf32x3") or (
+            auto and not any(d.kind == "gpu" for d in context.devices.values())
+        ):
             return 0
         _check_names(program, context)
         wide = {v for v in program.values if v.layout.dtype == DType.F32}

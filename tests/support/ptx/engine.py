@@ -36,6 +36,10 @@ class EmulatedEngine(Engine):
         self.ran: list[tuple[str, tuple[int, ...], float]] = []
         self.change: Callable[[str], str] = lambda text: text
 
+    def build(self, text: str, what: str, *, library: bool = False) -> bool:
+        """Build a program, but for what is emulated."""
+        return not emulator.needs_emulation(text) and super().build(text, what, library=library)
+
     def kernel(self, text: str, entry: str, args: list[Any], *, library: bool = False, what: str = "") -> Any:
         """Return the kernel with its arguments bound, emulated or PoCL's own."""
         if not emulator.needs_emulation(text):
