@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, make_dataclass
+from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar, overload
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from clgraph.core.layout import Layout, Shape
 from clgraph.core.registry import Registry
 from clgraph.errors import RegistrationError, ShapeError, UnsupportedError
 from clgraph.graph.primitive import Array, OnnxNode, Primitive, onnx, primitive
+from clgraph.graph.refusals import refusals
 from clgraph.selector.implementation import Implementation, Serves, implements
 from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Launch, Plan
@@ -38,11 +39,14 @@ class TensorSpec:
         return int(np.prod(self.shape, dtype=np.int64))
 
 
+T = TypeVar("T")
+_SLOTS = "inputs_given"
+_ALIKE: tuple[tuple[type, ...], ...] = ((bool, int), (float,), (str,), (tuple, list), (np.ndarray,))
 Rule = Callable[..., TensorSpec | Sequence[TensorSpec]]
 Numbers = Callable[..., Sequence[float]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class CustomOperator:
     """What :func:`custom_op` was given.
 
@@ -65,6 +69,9 @@ class CustomOperator:
     examples: tuple[tuple[Shape, ...], ...]
     attributes: Mapping[str, Any] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        return f"that of {self.rule.__module__}.{self.rule.__qualname__}"
+
 
 CUSTOM_OPERATORS: Registry[str, CustomOperator] = Registry("custom operator")
 
@@ -86,7 +93,9 @@ def custom_op(
 
     The rule takes a :class:`TensorSpec` an input and the attributes as keyword arguments, whose defaults are the
     attributes' own, and returns the spec of the result, or of each result. *work_size*, *arguments* and *group* are
-    called as ``work_size(inputs, outputs, **attributes)``, with lists of specs.
+    called as ``work_size(inputs, outputs, **attributes)``, with lists of specs. An attribute is a number, a string, a
+    tuple of those or an array, as its default is. An input that a node leaves out is ``None`` to all of them, or not
+    given at all where no other follows; the kernel has no pointer to it, and no ``IN1_T`` is defined.
 
     Args:
         op_type, domain: Of the ONNX nodes.
@@ -141,12 +150,20 @@ class CustomPrimitive(Primitive):
 
     def attributes(self) -> dict[str, Any]:
         """Return the attributes by name."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]  # made as a dataclass
+        return {name: _loose(getattr(self, name), default) for name, default in self.operator.attributes.items()}
+
+    def spread(self, given: Sequence[T]) -> list[T | None]:
+        """Return what there is for each input, ``None`` for those that the node leaves out."""
+        slots: tuple[int, ...] = getattr(self, _SLOTS)
+        if not slots:
+            return list(given)
+        by_slot = dict(zip(slots, given, strict=True))
+        return [by_slot.get(slot) for slot in range(slots[-1] + 1)]
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         """Ask the shape rule."""
         try:
-            made = self.operator.rule(*map(_spec, inputs), **self.attributes())
+            made = self.operator.rule(*[_spec(x) for x in self.spread(inputs)], **self.attributes())
         except TypeError as error:
             raise ShapeError(f"the shape rule of {self.kind} does not take these inputs: {error}") from error
         found = [made] if isinstance(made, TensorSpec) else list(made)
@@ -156,7 +173,7 @@ class CustomPrimitive(Primitive):
         """Compute it with the user's reference."""
         if self.operator.reference is None:
             raise UnsupportedError(f"{self.kind} has no reference; give custom_op one, or run it on an OpenCL device")
-        made = self.operator.reference(*inputs, **self.attributes())
+        made = self.operator.reference(*self.spread(inputs), **self.attributes())
         found = made if isinstance(made, tuple | list) else (made,)
         wanted = self.infer([Layout.of(np.asarray(x)) for x in inputs])
         return tuple(np.asarray(a, w.dtype.numpy).reshape(w.shape) for a, w in zip(found, wanted, strict=True))
@@ -172,15 +189,24 @@ def _attributes(kind: str, rule: Rule) -> dict[str, Any]:
 
 def _register(operator: CustomOperator) -> None:
     """Make primitive, importer and implementation of *operator* known."""
-    names = [(name, type(value), field(default=value)) for name, value in operator.attributes.items()]
-    made: Any = make_dataclass(operator.op_type, names, bases=(CustomPrimitive,), frozen=True)
+    names = [(name, type(v), field(default=held_attribute(v))) for name, v in operator.attributes.items()]
+    slots = (_SLOTS, tuple, field(default=()))
+    made: Any = make_dataclass(operator.op_type, [*names, slots], bases=(CustomPrimitive,), frozen=True)
     made.kind, made.operator, made.__module__ = operator.kind, operator, operator.rule.__module__
     made.has_reference = operator.reference is not None
     made.__doc__ = inspect.getdoc(operator.rule) or f"Custom operator {operator.kind}."
     primitive(made)
 
     def read(node: OnnxNode) -> Primitive:
-        found = made(**{name: node.attribute(name, value) for name, value in operator.attributes.items()})
+        if unknown := [name for name in node.attribute_names if name not in operator.attributes]:
+            there = ", ".join(operator.attributes) or "none"
+            raise node.unsupported(f"{operator.kind} has no attribute {unknown[0]!r}; its attributes are: {there}")
+        given = {
+            name: _read_attribute(node, name, node.attribute(name, default), default)
+            for name, default in operator.attributes.items()
+        }
+        slots = tuple(i for i, name in enumerate(node.inputs) if name)
+        found = made(**given, **{_SLOTS: slots if len(slots) < len(node.inputs) else ()})
         assert isinstance(found, Primitive)
         return found
 
@@ -206,21 +232,22 @@ class _Kernel(Implementation[Any]):
     @classmethod
     def plan(cls, q: Query[Any]) -> Plan:
         o = cls.operator
-        inputs, outputs = [_spec(x) for x in q.own], [_spec(y) for y in q.outputs]
+        inputs, outputs = [_spec(x) for x in q.primitive.spread(q.own)], [_spec(y) for y in q.outputs]
         given = q.primitive.attributes()
-        numbers = _numbers(o, inputs, outputs, given)
-        grid = tuple(int(n) for n in o.work_size(inputs, outputs, **given))
-        group = None if o.group is None else tuple(int(n) for n in o.group(inputs, outputs, **given))
-        roles = [*(f"in{i}" for i in range(len(inputs))), *(f"out{i}" for i in range(len(outputs)))]
+        with refusals(f"work_size, group or arguments of {o.kind}"):
+            numbers = _numbers(o, inputs, outputs, given)
+            grid = tuple(int(n) for n in o.work_size(inputs, outputs, **given))
+            group = None if o.group is None else tuple(int(n) for n in o.group(inputs, outputs, **given))
+        roles = [*(f"in{i}" for i in range(len(q.own))), *(f"out{i}" for i in range(len(outputs)))]
         kinds = ["float" if isinstance(n, float) else "int" for n in numbers]
-        types = {f"IN{i}_T": x.dtype.cl for i, x in enumerate(q.own)}
+        types = {f"IN{i}_T": x.dtype.cl for i, x in enumerate(q.primitive.spread(q.own)) if x is not None}
         types |= {f"OUT{i}_T": y.dtype.cl for i, y in enumerate(q.outputs)}
         jit = Jit().define(**types, CUSTOM_OP=_caller(o, roles, kinds))
         return Plan((Launch(_source(o), "custom_op", jit, grid, group, (*roles, *numbers)),))
 
 
 def _numbers(
-    o: CustomOperator, inputs: list[TensorSpec], outputs: list[TensorSpec], given: Mapping[str, Any]
+    o: CustomOperator, inputs: list[TensorSpec | None], outputs: list[TensorSpec], given: Mapping[str, Any]
 ) -> list[int | float]:
     if o.arguments is not None:
         found = o.arguments(inputs, outputs, **given)
@@ -247,5 +274,34 @@ def _source(operator: CustomOperator) -> str:
     return f"{operator.kind}{TEXT}"
 
 
-def _spec(layout: Layout) -> TensorSpec:
-    return TensorSpec(layout.shape, layout.dtype.numpy)
+@overload
+def _spec(layout: Layout) -> TensorSpec: ...
+@overload
+def _spec(layout: None) -> None: ...
+def _spec(layout: Layout | None) -> TensorSpec | None:
+    return None if layout is None else TensorSpec(layout.shape, layout.dtype.numpy)
+
+
+def _read_attribute(node: OnnxNode, name: str, value: Any, default: Any) -> Any:
+    """Return *value* as what the *default* is; raises ``UnsupportedError`` where it is another kind of thing."""
+    if isinstance(default, bool | float) and isinstance(value, int):
+        return type(default)(value)
+    alike = next((kinds for kinds in _ALIKE if isinstance(default, kinds)), None)
+    if alike is not None and not isinstance(value, alike):
+        raise node.unsupported(f"attribute {name!r} is a {type(value).__name__}, not a {type(default).__name__}")
+    return held_attribute(value)
+
+
+def held_attribute(value: Any) -> Any:
+    """Return an attribute as it is held: hashable, and what files can hold."""
+    if isinstance(value, np.ndarray):
+        return (value.dtype.name, value.shape, tuple(value.ravel().tolist()))
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _loose(value: Any, default: Any) -> Any:
+    """Return what is held as the user's functions get it."""
+    if isinstance(default, np.ndarray) and isinstance(value, tuple):
+        dtype, shape, elements = value
+        return np.array(elements, dtype).reshape(shape)
+    return value

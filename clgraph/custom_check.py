@@ -10,7 +10,7 @@ import numpy as np
 
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout, Shape
-from clgraph.custom import CUSTOM_OPERATORS, CustomOperator
+from clgraph.custom import CUSTOM_OPERATORS, CustomOperator, held_attribute
 from clgraph.entry import compile_model
 from clgraph.errors import InputError, OptionError, UnsupportedError
 from clgraph.graph.primitive import PRIMITIVES, Array
@@ -68,7 +68,7 @@ def check_custom_op(
     """
     if operator.reference is None:
         raise UnsupportedError(f"{operator.kind} has no reference to compare with; give custom_op one")
-    primitive = PRIMITIVES[operator.kind](**dict(attributes or {}))
+    primitive = PRIMITIVES[operator.kind](**{name: held_attribute(value) for name, value in (attributes or {}).items()})
     for each in shapes or operator.examples:
         for dtype in sorted(operator.dtypes, key=str):
             net = Topology()

@@ -178,6 +178,107 @@ def cube(x, *, factor=2.0, shift=1):
 '''
 
 
+ADDED = """
+__kernel void added(__global const float* x,
+#ifdef IN1_T
+  __global const float* a,
+#endif
+#ifdef IN2_T
+  __global const float* b,
+#endif
+  __global float* y, const int n, const float shift) {
+  const int i = get_global_id(0);
+  if (i >= n) return;
+  float sum = x[i] + shift;
+#ifdef IN1_T
+  sum += a[i];
+#endif
+#ifdef IN2_T
+  sum -= b[i];
+#endif
+  y[i] = sum;
+}
+"""
+
+
+TABLE = np.zeros((2, 2), np.int32)
+
+
+def _added() -> None:
+    def shift_of(mode, weights, table):
+        return (2.0 if mode == "double" else 1.0) * sum(weights) + float(table.sum())
+
+    def reference(x, a=None, b=None, **attributes):
+        return x + np.float32(shift_of(**attributes)) + (0 if a is None else a) - (0 if b is None else b)
+
+    @clgraph.custom_op(
+        "Added",
+        domain="acme",
+        kernel=ADDED,
+        reference=reference,
+        work_size=lambda inputs, outputs, **attributes: (outputs[0].size,),
+        arguments=lambda inputs, outputs, **attributes: (outputs[0].size, shift_of(**attributes)),
+    )
+    def added(x, a=None, b=None, *, mode="single", weights=[0.5], table=TABLE):  # noqa: B006
+        assert table.shape == (2, 2)
+        return x
+
+
+def _sum_of(inputs: list[str], **attributes) -> onnx.ModelProto:
+    node = helper.make_node("Added", inputs, ["y"], name="custom", domain="acme", **attributes)
+    tensors = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n", 3]) for n in "xaby"]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("acme", 1)]
+    return helper.make_model(helper.make_graph([node], "g", tensors[:3], tensors[3:]), opset_imports=opsets)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("inputs", [["x"], ["x", "a"], ["x", "", "b"], ["x", "a", "b"]])
+def test_inputs_may_be_left_out_also_in_the_middle(inputs, rng) -> None:
+    _added()
+    feeds = {n: rng.standard_normal((4, 3)).astype(np.float32) for n in "xab"}
+    want = feeds["x"] + np.float32(0.5) + ("a" in inputs) * feeds["a"] - ("b" in inputs) * feeds["b"]
+    for device in ("pocl", "host"):
+        got = clgraph.compile(_sum_of(inputs), device=device).run(feeds)["y"]
+        # Three sums of numbers below eight.
+        np.testing.assert_allclose(got, want, rtol=0, atol=3 * 8 * 2.0**-24)
+
+
+@pytest.mark.opencl
+def test_attributes_are_texts_tuples_and_arrays_too_and_are_saved(tmp_path, rng) -> None:
+    _added()
+    table = onnx.numpy_helper.from_array(np.array([[1, 2], [3, 4]], np.int32))
+    model = clgraph.compile(_sum_of(["x"], mode="double", weights=[0.25, 0.5], table=table), device="pocl")
+    feeds = {n: rng.standard_normal((4, 3)).astype(np.float32) for n in "xab"}
+    got = model.run(feeds)["y"]
+    np.testing.assert_allclose(got, feeds["x"] + 11.5, rtol=0, atol=32 * 2.0**-24)
+    model.save(tmp_path / "m.clg")
+    np.testing.assert_array_equal(clgraph.load(tmp_path / "m.clg", device="pocl").run(feeds)["y"], got)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"mod": "double"}, r"'custom'.*acme.Added has no attribute 'mod'; its attributes are: mode, weights, table"),
+        ({"mode": 3}, "attribute 'mode' is a int, not a str"),
+        ({"weights": "1"}, "attribute 'weights' is a str, not a list"),
+    ],
+)
+def test_attributes_that_the_rule_does_not_have_are_refused(attributes, message) -> None:
+    _added()
+    with pytest.raises(UnsupportedError, match=message):
+        clgraph.compile(_sum_of(["x"], **attributes), device="null")
+
+
+@pytest.mark.opencl
+def test_a_work_size_that_fails_is_an_error_of_the_operator() -> None:
+    @clgraph.custom_op("Zero", domain="acme", kernel=CUBE, work_size=lambda inputs, outputs: (1 // 0,))
+    def zero(x):
+        return x
+
+    with pytest.raises(ShapeError, match=r"work_size, group or arguments of acme.Zero .*ZeroDivisionError"):
+        clgraph.compile(_model(op="Zero"), device="pocl", shapes={"x": (2, 6)})
+
+
 @pytest.mark.opencl
 def test_the_command_line_imports_a_module_and_compares(tmp_path: Path) -> None:
     (tmp_path / "ops.py").write_text(MODULE)

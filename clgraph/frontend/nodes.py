@@ -66,6 +66,11 @@ class ModelNode:
         """How many outputs the node has, read or not."""
         return len(self.proto.output)
 
+    @property
+    def attribute_names(self) -> tuple[str, ...]:
+        """The names of the attributes that the node has."""
+        return tuple(a.name for a in self.proto.attribute)
+
     def attribute(self, name: str, default: Any) -> Any:
         """Return an attribute, *default* when it is absent; an element type where *default* is a ``DType``."""
         for attribute in self.proto.attribute:

@@ -197,6 +197,10 @@ class OnnxNode(Protocol):
     def declared_outputs(self) -> int:
         """How many outputs the node has, read or not."""
 
+    @property
+    def attribute_names(self) -> tuple[str, ...]:
+        """The names of the attributes that the node has."""
+
     def attribute(self, name: str, default: Any) -> Any:
         """Return an attribute: int, float, str, tuple of those, or NumPy array for a tensor."""
 
