@@ -33,23 +33,23 @@ class Bottleneck(Primitive):
 
     Attributes:
         depthwise: The convolution in the middle, bound, of M groups.
-        expanded, filtered: What is applied to the result of the first, of the depthwise convolution; ``None``: nothing.
+        expanded, filtered: What is applied to the result of the first, of the depthwise convolution, in order.
         expands, projects: Whether there is a first, a last convolution.
     """
 
     depthwise: Convolution
-    expanded: Activation | None = None
-    filtered: Activation | None = None
+    expanded: tuple[Activation, ...] = ()
+    filtered: tuple[Activation, ...] = ()
     expands: bool = True
     projects: bool = True
 
     kind: ClassVar[str] = "bottleneck"
 
     @property
-    def parts(self) -> tuple[tuple[Convolution, Activation | None], ...]:
+    def parts(self) -> tuple[tuple[Convolution, tuple[Activation, ...]], ...]:
         """The convolutions that there are, each with what is applied to its result."""
         first = ((POINT, self.expanded),) if self.expands else ()
-        return (*first, (self.depthwise, self.filtered), *(((POINT, None),) if self.projects else ()))
+        return (*first, (self.depthwise, self.filtered), *(((POINT, ()),) if self.projects else ()))
 
     def layouts(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         """Return the layouts of what each convolution makes."""
@@ -66,9 +66,9 @@ class Bottleneck(Primitive):
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         x = inputs[0]
-        for i, (convolution, activation) in enumerate(self.parts):
+        for i, (convolution, activations) in enumerate(self.parts):
             (x,) = convolution.reference(x, *inputs[2 * i + 1 : 2 * i + 3])
-            if activation is not None:
+            for activation in activations:
                 (x,) = activation.reference(x)
         return (x,)
 
@@ -84,14 +84,14 @@ def part(q: Query[Bottleneck], i: int) -> Query[Convolution]:
     """Return the problem that convolution *i* of *q* is, on plain tensors between; the last one has q's list."""
     made = [x.plain() for x in q.primitive.layouts([x.plain() for x in q.own])]
     parts = q.primitive.parts
-    convolution, activation = parts[i]
+    convolution, activations = parts[i]
     last = i == len(parts) - 1
     x, y = made[i - 1] if i else q.inputs[0], q.outputs[0] if last else made[i]
     extra = q.inputs[q.arity :] if last else ()
     own = (x, *q.inputs[2 * i + 1 : 2 * i + 3])
     # Operands stand behind the convolution's own three inputs.
     moved = [replace(f, operands=tuple(s - q.arity + 3 for s in f.operands)) for f in q.fused] if last else []
-    first = [] if activation is None else [Fused(activation)]
+    first = [Fused(activation) for activation in activations]
     return Query(convolution, (*own, *extra), (y,), q.device, 3, (*first, *moved), frozenset({1, 2}))
 
 

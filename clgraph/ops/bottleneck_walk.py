@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -31,11 +32,9 @@ class Between:
     steps: tuple[PostStep, ...] = ()
 
 
-def between(q: Query[Bottleneck], activation: Activation | None) -> Between:
-    """Return how *activation* is applied to rows on their way from one convolution to the next."""
-    if activation is None:
-        return Between()
-    alone = replace(q, inputs=q.own, fused=(Fused(activation),))
+def between(q: Query[Bottleneck], activations: Sequence[Activation]) -> Between:
+    """Return how *activations* are applied to rows on their way from one convolution to the next."""
+    alone = replace(q, inputs=q.own, fused=tuple(Fused(activation) for activation in activations))
     registers = in_registers(alone)
     return Between(registers.low, registers.high, blocked_posts(alone, registers.taken))
 

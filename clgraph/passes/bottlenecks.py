@@ -31,28 +31,27 @@ class _Chain:
 
     depthwise: Node
     expand: Node | None = None
-    expanded: Node | None = None
-    filtered: Node | None = None
+    expanded: tuple[Node, ...] = ()
+    filtered: tuple[Node, ...] = ()
     project: Node | None = None
+
+    @property
+    def convolutions(self) -> list[tuple[Node, tuple[Node, ...]]]:
+        """The convolutions, each with the activations behind it."""
+        every = (self.expand, self.expanded), (self.depthwise, self.filtered), (self.project, ())
+        return [(n, activations) for n, activations in every if n is not None]
 
     @property
     def nodes(self) -> list[Node]:
         """All of it, in order."""
-        every = (self.expand, self.expanded, self.depthwise, self.filtered, self.project)
-        return [n for n in every if n is not None]
-
-    @property
-    def convolutions(self) -> list[tuple[Node, Node | None]]:
-        """The convolutions, each with the activation behind it."""
-        every = (self.expand, self.expanded), (self.depthwise, self.filtered), (self.project, None)
-        return [(n, activation) for n, activation in every if n is not None]
+        return [n for convolution, activations in self.convolutions for n in (convolution, *activations)]
 
     @property
     def primitive(self) -> Bottleneck:
         """The one operator."""
         convolution = self.depthwise.primitive
         assert isinstance(convolution, Convolution)
-        expanded, filtered = (None if n is None else _activation(n) for n in (self.expanded, self.filtered))
+        expanded, filtered = (tuple(map(_activation, nodes)) for nodes in (self.expanded, self.filtered))
         return Bottleneck(convolution, expanded, filtered, self.expand is not None, self.project is not None)
 
 
@@ -104,26 +103,26 @@ def _activation(node: Node) -> Activation:
     return node.primitive
 
 
-def _applied(node: Node | None) -> bool:
-    if node is None or not isinstance(node.primitive, Activation) or node.fused:
-        return False
-    return node.primitive.as_post(0) is not None
+def _applied(node: Node) -> bool:
+    return isinstance(node.primitive, Activation) and not node.fused and node.primitive.as_post(0) is not None
 
 
 def _chains(node: Node) -> Iterator[_Chain]:
     """Yield the chains around a depthwise convolution, the longest first."""
-    before = node.inputs[0].producer
-    expanded = before if _applied(before) else None
-    expand = expanded.inputs[0].producer if expanded else before
-    behind = _reader(node)
-    filtered = behind if _applied(behind) else None
-    project = _reader(filtered) if filtered else behind
-    front = _is_point(expand)
-    if front and _is_point(project):
+    expanded: tuple[Node, ...] = ()
+    filtered: tuple[Node, ...] = ()
+    expand, project = node.inputs[0].producer, _reader(node)
+    while expand is not None and _applied(expand):
+        expanded = (expand, *expanded)
+        expand = expand.inputs[0].producer
+    while project is not None and _applied(project):
+        filtered = (*filtered, project)
+        project = _reader(project)
+    if _is_point(expand) and _is_point(project):
         yield _Chain(node, expand, expanded, filtered, project)
     if _is_point(project):
         yield _Chain(node, filtered=filtered, project=project)
-    if front:
+    if _is_point(expand):
         yield _Chain(node, expand, expanded)
 
 
@@ -146,12 +145,10 @@ def _gain(program: Program, context: Context, chain: _Chain) -> tuple[str | None
     if not together or together[0].implementation.general:
         return f"no implementation on {context.query(chain.depthwise).device.name} serves it", 0.0
     alone = 0.0
-    for convolution, activation in chain.convolutions:
-        q = context.query(convolution)
-        if activation is not None:
-            q = replace(q, fused=(Fused(_activation(activation)),))
+    for convolution, activations in chain.convolutions:
+        q = replace(context.query(convolution), fused=tuple(Fused(n.primitive) for n in activations))
         if not (found := proposals(context, convolution, q)):
-            return f"nothing serves {convolution.name} with {activation and activation.name}", 0.0
+            return f"nothing serves {convolution.name} with {', '.join(n.name for n in activations)}", 0.0
         alone += found[0].seconds
     alone += _between_seconds(context, chain)
     seconds = together[0].seconds
@@ -166,7 +163,7 @@ def _between_seconds(context: Context, chain: _Chain) -> float:
     The estimates of the convolutions do not know it: they take what fits the shared cache for hidden behind arithmetic.
     """
     device = context.query(chain.depthwise).device.whole
-    made = [(activation or convolution).output.layout.nbytes for convolution, activation in chain.convolutions[:-1]]
+    made = [convolution.output.layout.nbytes for convolution, _ in chain.convolutions[:-1]]
     moved = 2 * sum(max(0, nbytes - OWN_CACHE) for nbytes in made)
     return moved / (device.costs.cache_bytes_per_second * device.workers)
 

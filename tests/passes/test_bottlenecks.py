@@ -53,7 +53,7 @@ def test_the_three_convolutions_become_one_node_with_what_stands_between() -> No
     (node,) = program
     assert node.name == "depthwise"
     assert isinstance(node.primitive, Bottleneck)
-    assert (node.primitive.expanded, node.primitive.filtered) == (RELU6, RELU6)
+    assert (node.primitive.expanded, node.primitive.filtered) == ((RELU6,), (RELU6,))
     assert [f.primitive for f in node.fused] == [ADD]
     np.testing.assert_array_equal(node.inputs[2].constant, np.zeros(96, np.float32))
     assert "expand, expanded, depthwise, filtered, project: a bottleneck" in _notes(program)
@@ -64,7 +64,7 @@ def test_a_gate_between_leaves_the_projection_out() -> None:
     assert _names(program) == ["depthwise", "project"]
     first = program["depthwise"].primitive
     assert isinstance(first, Bottleneck)
-    assert (first.expands, first.projects, first.filtered) == (True, False, None)
+    assert (first.expands, first.projects, first.filtered) == (True, False, ())
 
 
 def test_without_an_expansion_the_projection_is_taken_over() -> None:
@@ -76,6 +76,16 @@ def test_without_an_expansion_the_projection_is_taken_over() -> None:
     (node,) = run(net.program("project"), PreparePrimitiveFusing())
     assert isinstance(node.primitive, Bottleneck)
     assert (node.primitive.expands, node.primitive.projects) == (False, True)
+
+
+def test_several_activations_in_a_row_come_along() -> None:
+    net = Net()
+    depthwise = Convolution((1, 1), (1, 1), ((1, 1), (1, 1)), 64)
+    net.add("depthwise", depthwise, net.input("x", (1, 64, 112, 112)), net.data("dw", 64, 1, 3, 3))
+    net.add("doubled", Activation("linear", 2.0, 0.5), net.add("filtered", RELU, "depthwise"))
+    net.conv("project", "doubled", 64, 32)
+    (node,) = run(net.program("project"), PreparePrimitiveFusing())
+    assert node.primitive.filtered == (RELU, Activation("linear", 2.0, 0.5))
 
 
 def test_small_maps_stay_as_they_are_with_the_estimates_as_the_reason() -> None:
