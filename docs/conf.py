@@ -26,7 +26,7 @@ extensions = [
     "extensions.listings",
     "extensions.pictures",
 ]
-exclude_patterns = ["extensions"]
+exclude_patterns = ["extensions", "static"]
 nitpicky = True
 nitpick_ignore_regex = [
     # Types of signatures that are no public names of clgraph, or another package's.
@@ -43,6 +43,7 @@ smartquotes = False
 
 html_theme = "furo"
 html_title = "clgraph"
-html_static_path: list[str] = []
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 html_show_copyright = False
 html_copy_source = False
