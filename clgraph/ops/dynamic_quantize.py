@@ -16,7 +16,6 @@ from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.quantize import Quantize
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.reorder import Reorder
-from clgraph.ops.where import Where
 
 
 @primitive
@@ -28,17 +27,23 @@ class DynamicQuantize(Composite):
 
     def compose(self, c: Composition) -> Sequence[str]:
         (x,) = c.inputs
-        every = tuple(range(c.layout(x).rank))
-        high, low = (c.add(Reduce(f, every, keepdims=False), x) for f in ("max", "min"))
+        high, low = (self._reduced(c, f, x) for f in ("max", "min"))
         high, low = c.add(Activation("relu"), high), c.add(Eltwise("min"), low, c.constant(np.array(0, np.float32)))
         width = c.add(Eltwise("sub"), high, low)
-        nothing = c.add(Eltwise("equal"), high, low)
-        width = c.add(Where(), nothing, c.constant(np.array(1, np.float32)), width)
+        # One where there is no width.
+        width = c.add(Eltwise("add"), width, c.add(Activation("linear", -1.0, 1.0), c.add(Activation("sign"), width)))
         scale = c.add(Eltwise("div"), width, c.constant(np.array(255, np.float32)))
         zero = c.add(Activation("neg"), c.add(Eltwise("div"), low, scale))
         zero = c.add(Activation("clip", 0.0, 255.0), c.add(Activation("round"), zero))
         zero = c.add(Reorder(DType.U8), zero)
         return c.add(Quantize(), x, scale, zero), scale, zero
+
+    def _reduced(self, c: Composition, function: str, x: str) -> str:
+        """Add the reduction of x, rows first, which a device computes side by side."""
+        rank = c.layout(x).rank
+        if rank > 1:
+            x = c.add(Reduce(function, (rank - 1,), keepdims=False), x)
+        return c.add(Reduce(function, tuple(range(max(rank - 1, 1))), keepdims=False), x) if rank else x
 
 
 @onnx("DynamicQuantizeLinear", since=(11,))

@@ -17,6 +17,7 @@ from clgraph.ops.reshape import Reshape
 from clgraph.ops.slice import Slice
 from clgraph.ops.transpose import Transpose
 from clgraph.passes.base import Context, Pass
+from clgraph.passes.dynamic_quantization import keep_floats, without_integers
 from clgraph.passes.rewriting import apart, read_outside, substitute
 
 _BYTES = (DType.U8, DType.I8)
@@ -28,7 +29,9 @@ class PrepareQuantization(Pass):
 
     A Quantize read by Dequantizes of the same scale and zero point alone, all 8 bits with one constant scale, becomes
     the activation ``fake_quantize``, which prepare_primitive_fusing then applies to the result of the operator in front
-    of it: the same numbers, bit by bit, but for NaN, which stays. A Dequantize moves in front of reshapes, transposes,
+    of it: the same numbers, bit by bit, but for NaN, which stays. Where the network computes scale and zero point
+    (DynamicQuantizeLinear), it becomes a few elementwise operators, and exact sums of a product are read as the floats
+    that they are (``dynamic_quantization``). A Dequantize moves in front of reshapes, transposes,
     slices and maxima on the way there. Weights and biases behind a Dequantize are constants that
     fold_constants has computed. Convolutions and products between them sum the products in floats, by the same kernels
     as a model that is not quantised; no kernel for integers is faster on any device yet. What stays of
@@ -46,6 +49,7 @@ class PrepareQuantization(Pass):
     }
 
     def run(self, program: Program, context: Context) -> int:
+        floats = sum(keep_floats(program, node) for node in tuple(program) if node in program)
         moved = 0
         while any_moved := sum(_move(program, node) for node in tuple(program) if node in program):
             moved += any_moved
@@ -53,6 +57,9 @@ class PrepareQuantization(Pass):
         pairs = 0
         for node in tuple(program):
             if node not in program or not isinstance(node.primitive, Quantize):
+                continue
+            if without_integers(program, node):
+                floats += 1
                 continue
             name, reason = node.name, _why_not(program, node)
             if reason is None:
@@ -62,7 +69,7 @@ class PrepareQuantization(Pass):
                 found.append(f"{name} makes integers: {reason}")
         if pairs or found:
             program.notes[self.name] = "\n".join([f"{pairs} quantize and dequantize became fake_quantize", *found])
-        return pairs + moved
+        return pairs + moved + floats
 
 
 def _why_not(program: Program, node: Node) -> str | None:

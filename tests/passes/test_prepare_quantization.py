@@ -7,8 +7,12 @@ import pytest
 
 from clgraph.core.dtype import DType
 from clgraph.ops.activation import Activation
+from clgraph.ops.dynamic_quantize import DynamicQuantize
+from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.integer_matmul import IntegerMatMul
 from clgraph.ops.pooling import Pooling
 from clgraph.ops.quantize import Dequantize, Quantize
+from clgraph.ops.reorder import Reorder
 from clgraph.ops.transpose import Transpose
 from clgraph.passes.prepare_quantization import PrepareQuantization
 from tests.support.programs import RELU, Net, run
@@ -62,6 +66,25 @@ def test_what_hands_on_integers_hands_on_floats(mover) -> None:
     net = Quantised()
     net.dequantize("d", net.add("moved", mover, net.quantize("q", "x")))
     assert net.made("d") == ["activation", mover.kind]
+
+
+@pytest.mark.parametrize("k", [40, 600])
+def test_dynamically_quantised_products_are_floats_from_end_to_end(k: int) -> None:
+    net = Net()
+    rng = np.random.default_rng(k)
+    net.add("q", DynamicQuantize(), net.input("x", (3, k)), outputs=("q", "s", "z"))
+    net.constant(
+        "w", rng.integers(-255 if k > 40 else -90, 128, (k, 5)).astype(np.int16).clip(-128, 127).astype(np.int8)
+    )
+    net.constant("w_zero", np.array(100 if k > 40 else 0, np.int8))
+    net.add("f", Reorder(DType.F32), net.add("y", IntegerMatMul(), "q", "w", "z", "w_zero"))
+    net.add("scaled", Eltwise("mul"), "f", "s")
+    before = net.program("scaled")
+    assert {"quantize", "dequantize"} <= {n.primitive.kind for n in before}
+    program = run(before, PrepareQuantization())
+    kinds = {n.primitive.kind for n in program}
+    assert kinds <= {"matmul", "eltwise", "activation", "reduce", "slice"}, kinds
+    assert ("slice" in kinds) == (k > 40)
 
 
 def _output(net: Quantised) -> list[str]:
