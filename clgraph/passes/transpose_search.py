@@ -54,7 +54,7 @@ class TransposeSearch:
             p = node.primitive
             if isinstance(p, Transpose) and not node.fused and not self._borders(node):
                 self.transposes[node] = p.axes
-            elif not isinstance(p, Transpose):
+            else:
                 self.options[node] = [as_it_is(node)]
         for value in self.program.values:
             for reader, slot in value.uses:

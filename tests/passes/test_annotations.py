@@ -15,6 +15,7 @@ from clgraph.passes.base import Context, PassManager
 from clgraph.passes.observers import Verify, Watcher
 from clgraph.passes.pipeline import default_pipeline
 from clgraph.selector.query import DeviceInfo
+from tests.support.channels_last import random_net
 from tests.support.random_nets import joined, networks
 from tests.support.zoo_mobile import mobilenet_v3_small
 from tests.support.zoo_text import Encoder, encoder
@@ -52,9 +53,9 @@ def _annotated(topology: Topology, hints) -> Topology:
     return topology
 
 
-def _check(topology: Topology, *, retire: bool) -> int:
+def _check(topology: Topology, *, retire: bool, precision: str = "f32") -> int:
     watcher = Annotations(topology)
-    context = Context(devices=DEVICES, placement=RULES if retire else ())
+    context = Context(devices=DEVICES, placement=RULES if retire else (), precision=precision)
     passes = default_pipeline() if retire else default_pipeline()[:6]
     PassManager(passes, [Verify(), watcher]).run(topology.build(), context)
     return watcher.seen
@@ -77,6 +78,16 @@ def test_nets_keep_their_annotations_through_every_pass(net, retire, seed) -> No
     for name in outputs:
         topology.output(name)
     _check(_annotated(topology, _some_hints(seed)), retire=retire)
+
+
+@pytest.mark.parametrize("retire", [False, True])
+@pytest.mark.parametrize("seeds", [range(i, i + 45) for i in range(0, 180, 45)], ids=str)
+def test_nets_with_explicit_transposes_and_quantized_groups_keep_their_annotations(seeds, retire) -> None:
+    for seed in seeds:
+        net, outputs = random_net(seed)
+        for name in outputs:
+            net.output(name)
+        _check(_annotated(net, _some_hints(seed)), retire=retire, precision="f16" if seed % 2 else "f32")
 
 
 @pytest.mark.parametrize("retire", [False, True])
