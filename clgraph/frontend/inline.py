@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 import onnx
 import onnx.inliner
@@ -13,6 +14,10 @@ from clgraph.errors import ModelError, UnsupportedError
 
 ANNOTATION = "layer_ann"
 """Key of a node's layering annotation in ``metadata_props``."""
+
+
+MOST_NODES = 1 << 17
+"""Of an expanded graph: functions that call functions twice double with every level."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +36,15 @@ def inline(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[Label]]:
 
     Raises:
         UnsupportedError: A function is written for other operator versions than the model's.
-        ModelError: Functions call themselves, or do not fit their calls.
+        ModelError: Functions call themselves, do not fit their calls, or expand to too many nodes.
     """
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
     counts = Counter((f.domain, f.name, f.overload) for f in model.functions)
     if twice := [key for key, count in counts.items() if count > 1]:
         raise ModelError(f"the model has two functions called {'.'.join(filter(None, twice[0]))!r}")
-    labels = list(_expand(model.graph.node, functions, ()))
+    labels = list(islice(_expand(model.graph.node, functions, ()), MOST_NODES + 1))
+    if len(labels) > MOST_NODES:
+        raise ModelError(f"the model's functions expand to more than {MOST_NODES} nodes")
     if not functions:
         return model, labels
     try:

@@ -5,6 +5,7 @@ No shape is inferred and nothing is checked that the graph's own rules do not ne
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -191,20 +192,26 @@ class GraphLoader:
 
     def _ordered(self, pairs: list[tuple[onnx.NodeProto, Label]]) -> list[tuple[onnx.NodeProto, Label]]:
         """Return the nodes in an order in which each stands behind what it reads; the file's where that is one."""
-        waiting, order = pairs, list[tuple[onnx.NodeProto, Label]]()
-        unmade = {n for node, _ in pairs for n in node.output if n}
-        while waiting:
-            later = []
-            for pair in waiting:
-                if any(n in unmade for n in reads_of(pair[0])):
-                    later.append(pair)
-                else:
-                    order.append(pair)
-                    unmade.difference_update(pair[0].output)
-            if len(later) == len(waiting):
-                raise ModelError(f"the graph has a cycle among the nodes {_list(label.name for _, label in later)}")
-            waiting = later
-        return order
+        maker = {name: i for i, (node, _) in enumerate(pairs) for name in node.output if name}
+        before = [{maker[name] for name in reads_of(node) if name in maker} for node, _ in pairs]
+        readers: list[list[int]] = [[] for _ in pairs]
+        for i, made_by in enumerate(before):
+            for j in made_by:
+                readers[j].append(i)
+        waits = [len(made_by) for made_by in before]
+        ready = [i for i, count in enumerate(waits) if not count]
+        order: list[int] = []
+        while ready:
+            i = heapq.heappop(ready)
+            order.append(i)
+            for reader in readers[i]:
+                waits[reader] -= 1
+                if not waits[reader]:
+                    heapq.heappush(ready, reader)
+        if len(order) < len(pairs):
+            cycle = _list(pairs[i][1].name for i, count in enumerate(waits) if count)
+            raise ModelError(f"the graph has a cycle among the nodes {cycle}")
+        return [pairs[i] for i in order]
 
     def _refuse_unknown(self, nodes: Iterable[onnx.NodeProto]) -> None:
         unknown = Counter(
