@@ -1,0 +1,69 @@
+"""GPU kernels through Intel's compiler for its GPUs (``ocloc``), where it is installed: compiled, not run.
+
+Debian has it in intel-opencl-icd; it needs no GPU.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import clgraph
+from clgraph import compiler
+from clgraph.network.steps import texts
+from clgraph.runtime.binaries import options_for
+from clgraph.selector.query import DeviceInfo
+from tests.models.test_gpu_class import siblings
+from tests.support.zoo import ZOO
+
+OCLOC = shutil.which("ocloc")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(OCLOC is None, reason="ocloc is not installed (Debian: intel-opencl-icd)"),
+]
+
+DEVICES = ("dg2", "tgllp")
+"""Arc's first generation, with matrix units, and the graphics of Intel's 11th generation of Core, without."""
+ARC = DeviceInfo(
+    name="null",
+    kind="gpu",
+    vendor="Intel(R) Corporation",
+    compute_units=512,
+    simd=1,
+    max_work_group=1024,
+    local_bytes=65536,
+    features=frozenset({"fp16", "subgroups", "intel_subgroups"}),
+)
+
+
+class Planned:
+    """Stands for an engine of ``ARC``, which only says what it is."""
+
+    info = ARC
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("precision", ["f32", "f16"])
+@pytest.mark.parametrize("name", ["siblings", "small_mobilenet_v3", "small_encoder"])
+def test_the_kernels_of_a_model_compile(
+    name: str, precision: str, device: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(compiler, "_imagined", lambda options: ARC)
+    topology, feeds = siblings() if name == "siblings" else ZOO[name].make()
+    shapes = {n: a.shape for n, a in feeds.items()}
+    program = clgraph.compile(topology, "null", shapes=shapes, config={"precision": precision}).program
+    found = texts(program, {"null": Planned()})
+    assert found
+    for number, ((_, text), (what, _)) in enumerate(found.items()):
+        source = tmp_path / f"{number}.cl"
+        source.write_text(text)
+        assert OCLOC is not None
+        where = ["-file", str(source), "-device", device, "-out_dir", str(tmp_path / "made")]
+        options = options_for(ARC.features, False)
+        done = subprocess.run(
+            [OCLOC, "compile", *where, "-options", options], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{what}:\n{done.stdout}{done.stderr}"
