@@ -18,8 +18,8 @@ from clgraph.passes.selection import proposals
 from clgraph.passes.weight_scaling import constant_of, has_plain_weights
 from clgraph.selector.query import Query
 
-OWN_CACHE = 1 << 20
-"""Bytes that stay in a worker's own cache from one step to the next."""
+OWN_CACHE = 1 << 19
+"""Bytes that stay in a worker's own cache from one step to the next, beside what else a step reads and writes."""
 
 MARGIN = 0.08
 """The part of the time that must be saved: estimates are no better than that."""
