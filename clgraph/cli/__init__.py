@@ -13,7 +13,7 @@ import click
 
 from clgraph import __version__
 from clgraph.cli.verbosity import start_logging, verbosity_options
-from clgraph.errors import ClgraphError
+from clgraph.errors import ClgraphError, KernelBuildError
 from clgraph.settings import LOG_LEVELS
 
 FAILED, INTERRUPTED = 1, 130
@@ -110,7 +110,9 @@ def main() -> None:
     except click.ClickException as error:
         sys.exit(_misused(error))
     except ClgraphError as error:
-        sys.exit(_failed(f"error: {error}", FAILED))
+        # A build log is read line by line; a list of what is refused is one message.
+        text = str(error) if isinstance(error, KernelBuildError) else " ".join(str(error).split())
+        sys.exit(_failed(f"error: {text}", FAILED))
     except MemoryError:
         sys.exit(_failed("error: this process is out of memory", FAILED))
     except BrokenPipeError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import onnx
@@ -56,18 +56,30 @@ def _texts(model: onnx.ModelProto) -> Iterator[object]:
     """Yield every name in *model*; protobuf hands out bytes for text that it cannot decode."""
     yield from (entry.domain for entry in model.opset_import)
     yield from (text for entry in model.metadata_props for text in (entry.key, entry.value))
-    for value in (*model.graph.input, *model.graph.output):
-        yield value.name
-        yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)
-    for tensor in model.graph.initializer:
-        yield tensor.name
-        yield from (text for entry in tensor.external_data for text in (entry.key, entry.value))
+    yield from _graph_texts(model.graph)
     for function in model.functions:
         yield from (function.name, function.domain, function.overload, *function.input, *function.output)
-    for node in (*model.graph.node, *(n for f in model.functions for n in f.node)):
+        yield from _node_texts(function.node)
+
+
+def _graph_texts(graph: onnx.GraphProto) -> Iterator[object]:
+    for value in (*graph.input, *graph.output):
+        yield value.name
+        yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)
+    for tensor in graph.initializer:
+        yield tensor.name
+        yield from (text for entry in tensor.external_data for text in (entry.key, entry.value))
+    yield from _node_texts(graph.node)
+
+
+def _node_texts(nodes: Iterable[onnx.NodeProto]) -> Iterator[object]:
+    for node in nodes:
         yield from (node.name, node.op_type, node.domain, node.overload, *node.input, *node.output)
-        yield from (attribute.name for attribute in node.attribute)
         yield from (text for entry in node.metadata_props for text in (entry.key, entry.value))
+        for attribute in node.attribute:
+            yield from (attribute.name, attribute.ref_attr_name)
+            for body in [attribute.g] if attribute.HasField("g") else attribute.graphs:
+                yield from _graph_texts(body)
 
 
 def _path(source: str | os.PathLike[str]) -> Path:

@@ -17,12 +17,14 @@ def opsets_of(model: onnx.ModelProto, label: str) -> dict[str, int]:
     """Return the operator set version by domain, ``""`` for ONNX's own.
 
     Raises:
-        ModelError: The model names none.
+        ModelError: The model names none, or a version that there cannot be.
         UnsupportedError: It is newer than the installed onnx package knows.
     """
     opsets = {_domain(entry.domain): int(entry.version) for entry in model.opset_import}
     if not opsets:
         raise ModelError(f"{label} does not say which operator set it is written for (opset_import is empty)")
+    if odd := [version for version in opsets.values() if not 0 < version < 1 << 31]:
+        raise ModelError(f"{label} says it is written for version {odd[0]} of an operator set")
     if (wanted := opsets.get("", 1)) > (known := defs.onnx_opset_version()):
         raise UnsupportedError(
             f"{label} is written for operator set {wanted}; onnx {onnx.__version__} knows those up to {known}: "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import singledispatch
+from math import isqrt
 
 from clgraph.core.layout import Layout, Shape
 from clgraph.errors import ShapeError, UnsupportedError
@@ -48,7 +49,7 @@ def in_parts(program: Program, device: DeviceInfo) -> Program:
     if device.kind != "cpu" or "host_memory" not in device.features or not program.inputs:
         return program
     first = program.inputs[0].layout.shape
-    sizes = [n for n in range(2, first[0] + 1) if first[0] % n == 0] if first else []
+    sizes = _divisors(first[0])[1:] if first else []
     if not sizes or part_of(program, sizes[-1]) is None:
         return program
     weights = sum(v.layout.nbytes for v in program.constants)
@@ -63,6 +64,12 @@ def in_parts(program: Program, device: DeviceInfo) -> Program:
     parts = min((1, *sizes), key=seconds)
     part = part_of(program, parts) if parts > 1 else None
     return program if part is None else part
+
+
+def _divisors(number: int) -> list[int]:
+    """Return all divisors in ascending order; none of 0."""
+    small = [n for n in range(1, isqrt(number) + 1) if number % n == 0]
+    return sorted({*small, *(number // n for n in small)})
 
 
 def part_of(program: Program, parts: int) -> Program | None:
