@@ -13,6 +13,10 @@ from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import positive_axis
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+from clgraph.selector.general import General, View, bits_jit, launch, space, table
+from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.plan import Plan
+from clgraph.selector.query import Query
 
 
 @primitive
@@ -46,3 +50,19 @@ class GatherElements(Primitive):
 @onnx("GatherElements", since=(11, 13))
 def import_gather_elements(node: OnnxNode) -> Primitive:
     return GatherElements(node.attribute("axis", 0))
+
+
+@implements(
+    GatherElements, name="gather_elements.ref", serves=Serves(dtypes=frozenset(DType), mixed=True), general=True
+)
+class GatherElementsRef(General[GatherElements]):
+    """One work-item an element, any rank."""
+
+    @classmethod
+    def plan(cls, q: Query[GatherElements]) -> Plan:
+        (x, indices), (y,), axis = q.own, q.outputs, q.primitive.axis
+        still = View(x.origin, tuple(0 if a == axis else p for a, p in enumerate(x.all_pitches)))
+        s = space(y.shape, [View.of(y), still, View.of(indices)])
+        jit = bits_jit(y.dtype.itemsize, len(s.dims)).define(INDEX=indices.dtype)
+        numbers = table(s.dims, *s.views, [x.shape[axis], x.all_pitches[axis]])
+        return Plan((launch("gather/gather_ref", jit, s.counts[0], "in0", "in1", "out0", numbers),))

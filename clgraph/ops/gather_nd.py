@@ -12,6 +12,10 @@ from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.primitive import Array, OnnxNode, Primitive, onnx, primitive
+from clgraph.selector.general import General, View, bits_jit, launch, space, table
+from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.plan import Plan
+from clgraph.selector.query import Query
 
 
 @primitive
@@ -48,3 +52,21 @@ class GatherND(Primitive):
 @onnx("GatherND", since=(11, 12, 13))
 def import_gather_nd(node: OnnxNode) -> Primitive:
     return GatherND(node.attribute("batch_dims", 0))
+
+
+@implements(GatherND, name="gather_nd.ref", serves=Serves(dtypes=frozenset(DType), mixed=True), general=True)
+class GatherNDRef(General[GatherND]):
+    """One work-item an element, any rank."""
+
+    @classmethod
+    def plan(cls, q: Query[GatherND]) -> Plan:
+        (x, indices), (y,), batch = q.own, q.outputs, q.primitive.batch
+        depth, picked = indices.shape[-1], indices.rank - 1
+        pitches, last = x.all_pitches, indices.all_pitches[-1]
+        still = View(x.origin, (*pitches[:batch], *(0,) * (picked - batch), *pitches[batch + depth :]))
+        rows = View(indices.origin, (*indices.all_pitches[:-1], *(0,) * (y.rank - picked)))
+        s = space(y.shape, [View.of(y), still, rows])
+        axes = [n for a in range(batch, batch + depth) for n in (x.shape[a], pitches[a])]
+        jit = bits_jit(y.dtype.itemsize, len(s.dims)).define(INDEX=indices.dtype)
+        numbers = table(s.dims, *s.views, [depth, last, *axes])
+        return Plan((launch("gather_nd/gather_nd_ref", jit, s.counts[0], "in0", "in1", "out0", numbers),))
