@@ -148,10 +148,15 @@ def test_a_variant_is_set_beside_the_default_by_way_of_onnxruntime() -> None:
 
 
 def test_starts_and_memory_are_shown_relative_to_onnxruntimes() -> None:
-    starts = [Start("m", "clgraph", 0.4, 0.3, 30 << 20), Start("m", "onnxruntime", 0.2, 0.2, 20 << 20)]
+    starts = [Start("m", "clgraph", 0.4, 0.3, 30 << 20, 0.27), Start("m", "onnxruntime", 0.2, 0.2, 20 << 20, 0.18)]
     lines = starts_markdown(starts).splitlines()
-    assert lines[2] == "| m | clgraph | 0.40 | 0.30 | 2.00 | 30 | 1.50 |"
-    assert lines[3] == "| m | onnxruntime | 0.20 | 0.20 |  | 20 |  |"
+    assert lines[2] == "| m | clgraph | 0.40 | 0.30 | 2.00 | 0.27 | 1.50 | 30 | 1.50 |"
+    assert lines[3] == "| m | onnxruntime | 0.20 | 0.20 |  | 0.18 |  | 20 |  |"
+
+
+def test_starts_without_the_time_to_the_result_leave_it_open() -> None:
+    starts = [Start("m", "clgraph", 0.4, 0.3, 0), Start("m", "onnxruntime", 0.2, 0.2, 0)]
+    assert starts_markdown(starts).splitlines()[2] == "| m | clgraph | 0.40 | 0.30 | 2.00 |  |  |  |  |"
 
 
 def test_new_shapes_are_judged_by_the_median_of_their_first_runs() -> None:

@@ -59,26 +59,35 @@ core.compile_model(read, "CPU", config).create_infer_request().infer(feeds)
 }
 
 _CHILD = """
-import json, sys
+import json, sys, time
 import numpy as np
 model, inputs, device, threads = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
 feeds = dict(np.load(inputs))
 {compile}
+result_at = time.time()
 status = open("/proc/self/status", encoding="utf-8").read() if sys.platform == "linux" else ""
 peak = next((int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM")), 0)
-print(json.dumps(peak))
+print(json.dumps([result_at, peak]))
 """
 
 
 @dataclass(frozen=True)
 class Start:
-    """Cold starts of one runtime: the median and the best of the processes' wall clocks, and their peak memory."""
+    """Cold starts of one runtime.
+
+    Attributes:
+        seconds, best: Median and best of the processes' wall clocks, until they have ended.
+        peak_bytes: Their peak memory.
+        to_result: Median of the wall clock until the first result is there, without the end of the process, in which
+            Python takes down all that was imported; 0 where it was not measured.
+    """
 
     model: str
     runtime: str
     seconds: float
     best: float
     peak_bytes: int
+    to_result: float = 0.0
 
 
 CLGRAPH = ("clgraph", "clgraph cached", "clgraph saved")
@@ -109,16 +118,23 @@ def cold_starts(name: str, runtimes: Sequence[str], options: Options, repeats: i
         del model
         arguments = [str(path), str(inputs), options.device, str(options.threads)]
         times: dict[str, list[float]] = {r: [] for r in runtimes}
+        results: dict[str, list[float]] = {r: [] for r in runtimes}
         peaks = dict.fromkeys(runtimes, 0)
         for _ in range(repeats + 1):
             for runtime in runtimes:
-                start = time.perf_counter()
-                peaks[runtime] = max(peaks[runtime], _run(runtime, arguments))
+                begun, start = time.time(), time.perf_counter()
+                result_at, peak = _run(runtime, arguments)
                 times[runtime].append(time.perf_counter() - start)
-    return [Start(name, r, statistics.median(t[1:]), min(t[1:]), peaks[r]) for r, t in times.items()]
+                results[runtime].append(result_at - begun)
+                peaks[runtime] = max(peaks[runtime], peak)
+    median = statistics.median
+    return [
+        Start(name, r, median(t[1:]), min(t[1:]), peaks[r], to_result=median(results[r][1:])) for r, t in times.items()
+    ]
 
 
-def _run(runtime: str, arguments: Sequence[str]) -> int:
+def _run(runtime: str, arguments: Sequence[str]) -> tuple[float, int]:
+    """Run a fresh process; return when it had its result, in seconds of ``time.time``, and its peak memory."""
     code = _CHILD.format(compile=_COMPILE[runtime])
     # Without compiled modules on disk, Python takes longer for its own than what is measured.
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -126,14 +142,16 @@ def _run(runtime: str, arguments: Sequence[str]) -> int:
     done = subprocess.run(command, env=variables, capture_output=True, text=True, cwd=_ROOT, check=False)
     if done.returncode:
         raise ClgraphError(f"a fresh process of {runtime} failed: {done.stderr.strip().splitlines()[-1:]}")
-    return int(json.loads(done.stdout.splitlines()[-1]))
+    result_at, peak = json.loads(done.stdout.splitlines()[-1])
+    return float(result_at), int(peak)
 
 
 def starts_markdown(starts: Sequence[Start]) -> str:
     """Return the starts as a table, with clgraph's time and memory relative to onnxruntime's."""
     lines = [
-        "| model | runtime | seconds | best | of onnxruntime's | peak MiB | of onnxruntime's |",
-        "|---|---|---|---|---|---|---|",
+        "| model | runtime | seconds | best | of onnxruntime's | to the result | of onnxruntime's | peak MiB "
+        "| of onnxruntime's |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     theirs = {s.model: s for s in starts if s.runtime == "onnxruntime"}
     for s in starts:
@@ -142,5 +160,10 @@ def starts_markdown(starts: Sequence[Start]) -> str:
         other = peer is not None and s is not peer
         ratio = f"{s.seconds / peer.seconds:.2f}" if other and peer else ""
         memory = f"{s.peak_bytes / peer.peak_bytes:.2f}" if other and peer and peer.peak_bytes else ""
-        lines.append(f"| {s.model} | {s.runtime} | {s.seconds:.2f} | {s.best:.2f} | {ratio} | {peak} | {memory} |")
+        first = f"{s.to_result:.2f}" if s.to_result else ""
+        firsts = f"{s.to_result / peer.to_result:.2f}" if other and peer and peer.to_result else ""
+        lines.append(
+            f"| {s.model} | {s.runtime} | {s.seconds:.2f} | {s.best:.2f} | {ratio} | {first} | {firsts} | {peak} "
+            f"| {memory} |"
+        )
     return "\n".join(lines)
