@@ -12,6 +12,10 @@ import numpy as np
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.primitive import Array, OnnxNode, Primitive, onnx, primitive
+from clgraph.selector.general import FLOATS, General, View, float_jit, launch, space, table
+from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.plan import Plan
+from clgraph.selector.query import Query
 
 CUBIC = -0.75
 """Coefficient of the cubic kernel (Keys 1981)."""
@@ -104,3 +108,32 @@ class GridSample(Primitive):
 def import_grid_sample(node: OnnxNode) -> Primitive:
     mode = node.attribute("mode", "linear").removeprefix("bi")
     return GridSample(mode, node.attribute("padding_mode", "zeros"), bool(node.attribute("align_corners", 0)))
+
+
+_MODES = ("nearest", "linear", "cubic")
+_PADDINGS = ("zeros", "border", "reflection")
+
+
+@implements(GridSample, name="grid_sample.ref", serves=Serves(dtypes=FLOATS), general=True)
+class GridSampleRef(General[GridSample]):
+    """One work-item a place, for all channels."""
+
+    @classmethod
+    def further_limits(cls, q: Query[GridSample]) -> str | None:
+        return "reads up to 4 spatial axes" if q.inputs[0].rank > 6 else None
+
+    @classmethod
+    def plan(cls, q: Query[GridSample]) -> Plan:
+        (x, grid), (y,), f = q.own, q.outputs, q.primitive
+        views = [
+            View(y.origin, (y.all_pitches[0], *y.all_pitches[2:])),
+            View(x.origin, (x.all_pitches[0], *(0 for _ in y.shape[2:]))),
+            View(grid.origin, grid.all_pitches[:-1]),
+        ]
+        s = space((y.shape[0], *y.shape[2:]), views)
+        channels = [y.shape[1], y.all_pitches[1], x.all_pitches[1], grid.all_pitches[-1]]
+        how = [_MODES.index(f.mode), _PADDINGS.index(f.padding), int(f.corners), x.rank - 2]
+        axes = zip(x.shape[2:], x.all_pitches[2:], strict=True)
+        numbers = table(s.dims, *s.views, channels, how, *axes)
+        jit = float_jit(y.dtype, len(s.dims))
+        return Plan((launch("grid_sample/grid_sample_ref", jit, s.counts[0], "in0", "in1", "out0", numbers),))

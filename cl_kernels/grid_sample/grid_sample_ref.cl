@@ -1,0 +1,76 @@
+// y[n, c, out] = x[n, c] read at the place grid[n, out], mixed from the pixels around it.
+//
+// Grid: one work-item a place, n of them, which takes all channels. RANK counts n and the axes out. table: dims, view of y
+// (of channel 0), view of x (of channel 0 of image n; pitch 0 along out), view of the grid (its first coordinate), channels
+// and their pitches in y and x, pitch of coordinates, mode (0 nearest, 1 linear, 2 cubic), padding (0 zeros, 1 border,
+// 2 reflection), whether -1 and 1 are centres of pixels, spatial axes, then size and pitch in x of each.
+// T, LOAD, STORE as in tensor.clh, for x, grid and y; AXES at most (default 4).
+// Error: of the place, (2 |g| + 2) size * 2^-24 pixels, times the slope of x there (5 times it for cubic), and 2 roundings
+// a pixel read; nearest: beside a half, either neighbour.
+#include "tensor.clh"
+
+#ifndef AXES
+  #define AXES 4
+#endif
+
+static float inside(const float at, const int size, const int padding, const int corners) {
+  if (padding == 1) return clamp(at, 0.0f, size - 1.0f);
+  const float low = corners ? 0.0f : -0.5f, span = corners ? size - 1.0f : (float)size;
+  if (span <= 0) return 0.0f;
+  const float folded = fmod(fabs(at - low), 2 * span);
+  return clamp((folded > span ? 2 * span - folded : folded) + low, 0.0f, size - 1.0f);
+}
+
+// Keys' kernel with a = -3/4, at a distance below 1 and from 1 to 2.
+static float near_share(const float d) { return (1.25f * d - 2.25f) * d * d + 1; }
+static float far_share(const float d) { return ((-0.75f * d + 3.75f) * d - 6) * d + 3; }
+
+__kernel void grid_sample_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(out0), __global const int* table) {
+  const int id = get_global_id(0);
+  if (id >= n) return;
+  int at[RANK];
+  coordinates(id, table, 0, RANK, at);
+  __global const int* y = table + RANK;
+  __global const int* x = y + VIEW;
+  __global const int* grid = x + VIEW;
+  __global const int* rest = grid + VIEW;
+  const int channels = rest[0], mode = rest[4], padding = rest[5], corners = rest[6], axes = rest[7];
+  const int each = mode == 0 ? 1 : mode == 1 ? 2 : 4;
+  int place[AXES][4], taps = 1;
+  float share[AXES][4];
+  for (int axis = 0; axis < axes; axis++) {
+    const int size = rest[8 + 2 * axis];
+    const float g = LOAD(BASE_OF(const T, in1), element(grid, at) + (axes - 1 - axis) * rest[3]);
+    float v = corners ? (g + 1) / 2 * (size - 1) : ((g + 1) * size - 1) / 2;
+    if (mode < 2 && padding > 0) v = inside(v, size, padding, corners);
+    v = mode == 0 ? rint(v) : v;
+    const float low = floor(v), t = v - low;
+    if (mode == 0) share[axis][0] = 1;
+    if (mode == 1) share[axis][0] = 1 - t, share[axis][1] = t;
+    if (mode == 2) {
+      share[axis][0] = far_share(t + 1), share[axis][1] = near_share(t);
+      share[axis][2] = near_share(1 - t), share[axis][3] = far_share(2 - t);
+    }
+    for (int k = 0; k < each; k++) {
+      float p = (mode == 0 ? v : low) + k - (mode == 2);
+      if (padding == 0 && !(p >= 0 && p < size)) share[axis][k] = 0;
+      if (padding > 0) p = rint(inside(p, size, padding, corners));
+      place[axis][k] = (int)clamp(p, 0.0f, size - 1.0f) * rest[9 + 2 * axis];
+    }
+    taps *= each;
+  }
+  for (int c = 0; c < channels; c++) {
+    float sum = 0;
+    for (int tap = 0; tap < taps; tap++) {
+      int left = tap, from = element(x, at) + c * rest[2];
+      float weight = 1;
+      for (int axis = axes - 1; axis >= 0; axis--) {
+        weight *= share[axis][left % each];
+        from += place[axis][left % each];
+        left /= each;
+      }
+      sum = fma(weight, LOAD(BASE_OF(const T, in0), from), sum);
+    }
+    STORE(BASE_OF(T, out0), element(y, at) + c * rest[1], sum);
+  }
+}

@@ -1,0 +1,48 @@
+"""Images read at any places."""
+
+import numpy as np
+import pytest
+
+from clgraph.core.dtype import DType
+from clgraph.ops.grid_sample import GridSample
+from tests.support.check_op import check_op
+from tests.support.onnx_case import agree
+
+SHAPES = [
+    ((2, 3, 8, 5), (2, 4, 7, 2)),
+    ((1, 2, 4, 8, 3), (1, 2, 3, 5, 3)),
+    ((1, 2, 1, 6), (1, 3, 3, 2)),
+    ((2, 2, 9), (2, 5, 1)),
+]
+WAYS = [(padding, corners) for padding in ("zeros", "border", "reflection") for corners in (False, True)]
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize(("padding", "corners"), WAYS)
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F16])
+def test_mixed_pixels_keep_their_bound(dtype, mode, padding, corners, engine):
+    # A place is off by (2 |g| + 2) size 2^-24, up to 8 * 9; along each of up to 3 axes that moves both shares (at most by
+    # as much for linear, below 5 times it in all for cubic) of pixels whose signs may differ: 4. A sum of 64 products: 128.
+    ulps = 3 * 8 * 9 * (1 if mode == "linear" else 5) * 4 + 2 * 64
+    places = {1: lambda rng, shape: rng.uniform(-1.7, 1.7, shape)}
+    for shape, grid in SHAPES:
+        x_scale = lambda x, _: np.abs(x).max()  # noqa: E731
+        check_op(
+            engine, GridSample(mode, padding, corners), shape, grid, ulps=ulps, scale=x_scale, draw=places, dtype=dtype
+        )
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize(("padding", "corners"), WAYS)
+def test_the_nearest_pixel_is_exact_where_places_are(padding, corners, engine):
+    places = {1: lambda rng, shape: rng.integers(-13, 14, shape) / 8}
+    for shape, grid in SHAPES:
+        check_op(engine, GridSample("nearest", padding, corners), shape, grid, draw=places)
+
+
+@pytest.mark.parametrize(("padding", "corners"), WAYS)
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_the_reference_agrees_with_onnxruntime(mode, padding, corners, rng):
+    x, grid = (rng.standard_normal(s).astype(np.float32) for s in SHAPES[0])
+    agree("GridSample", [x, grid], opset=20, mode=mode, padding_mode=padding, align_corners=int(corners), atol=1e-4)
