@@ -5,6 +5,9 @@ import pytest
 from onnx import helper
 
 import clgraph
+from clgraph.core.dtype import DType
+from clgraph.ops.top_k import TopK
+from tests.support.check_op import check_op
 from tests.support.graphs import FLOAT, INT, agrees, graph, model
 from tests.support.onnx_case import agree
 
@@ -38,3 +41,19 @@ def test_a_number_that_the_network_computes_is_read(device, rng):
         x = rng.uniform(0, 1, (1, 20)).astype(np.float32)
         x[0, 5] = most
         agrees(made, source, {"x": x})
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F16, DType.I64, DType.U8])
+@pytest.mark.parametrize("largest", [True, False])
+def test_gpus_rank_elements_with_ties(largest, dtype, gpu_engine):
+    few = {0: lambda rng, shape: rng.integers(0, 9, shape)}
+    for axis, k, shape in ((1, 4, (3, 37, 2)), (0, 5, (5,)), (-1, 1, (2, 1, 70)), (0, 2, (3, 4, 5))):
+        check_op(gpu_engine, TopK(axis, largest, k), shape, dtype=dtype, draw=few, only=["top_k.gpu_ranks"])
+
+
+@pytest.mark.opencl
+def test_gpus_rank_nan_above_all_numbers(gpu_engine):
+    odd = {0: lambda rng, shape: rng.choice([np.nan, np.inf, -np.inf, 1.0, 0.0], shape)}
+    for largest in (True, False):
+        check_op(gpu_engine, TopK(0, largest, 9), (9,), draw=odd, families=("normal",), only=["top_k.gpu_ranks"])
