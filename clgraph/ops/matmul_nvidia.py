@@ -22,7 +22,7 @@ from clgraph.selector.query import Query
 _SERVES = Serves(dtypes=frozenset({DType.F32}), kinds=frozenset({"gpu"}), formats=True, fuses=FUSABLE, features=PTX)
 
 
-class _Nvidia(General[MatMul]):
+class MatMulNvidia(General[MatMul]):
     """K innermost in a; in b too, or for halves N."""
 
     product: ClassVar[str]
@@ -74,7 +74,12 @@ class _Nvidia(General[MatMul]):
 
     @classmethod
     def plan(cls, q: Query[MatMul]) -> Plan:
-        (y,), p, tiling = q.outputs, problem(q), cls._tiling(q)
+        return cls.plan_in(q, cls._tiling(q))
+
+    @classmethod
+    def plan_in(cls, q: Query[MatMul], tiling: Tiling) -> Plan:
+        """Return the steps by a given tile and number of parts."""
+        (y,), p = q.outputs, problem(q)
         tile, parts, last = tiling.tile, tiling.parts, len(p.dims) - 1
         s = space(p.dims, [p.y, p.a, p.b, p.bias, *p.posts], [range(last - 1), [last - 1], [last]])
         batch, m, n = s.counts
@@ -107,21 +112,21 @@ def _by_row(p: Problem) -> bool:
 
 
 @implements(MatMul, name="matmul.nvidia_f16", serves=replace(_SERVES, dtypes=frozenset({DType.F16})))
-class MatMulNvidiaF16(_Nvidia):
+class MatMulNvidiaF16(MatMulNvidia):
     """Halves by matrix units, sums in float."""
 
     product = F16
 
 
 @implements(MatMul, name="matmul.nvidia_f32", serves=_SERVES)
-class MatMulNvidiaF32(_Nvidia):
+class MatMulNvidiaF32(MatMulNvidia):
     """Floats by multiply-adds: every product and sum is one of float32."""
 
     product = F32
 
 
 @implements(MatMul, name="matmul.nvidia_tf32x3", serves=replace(_SERVES, features=PTX | {"tf32x3"}))
-class MatMulNvidiaTf32x3(_Nvidia):
+class MatMulNvidiaTf32x3(MatMulNvidia):
     """Floats by matrix units, each as the sum of two tf32; only where the precision ``tf32x3`` is asked for."""
 
     product = TF32X3

@@ -1,0 +1,215 @@
+"""Measuring on a GPU: models beside torch in the same process, and matrix products; an error beside every time."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+import clgraph
+from clgraph.errors import ClgraphError
+from tests.support.zoo_text import BERT_BASE, encoder, tokens
+from tools.benchmark.cases import Feeds, load
+from tools.benchmark.on_torch import to_torch
+from tools.benchmark.peers import installed
+
+Run = Callable[[], None]
+"""Runs a model once on what lies on the device; returns when it is done."""
+PRECISIONS = ("f32", "tf32x3", "f16")
+TORCH = ("eager", "graph", "compiled")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One model, what it computes in, and the arithmetic of a run where that is the question."""
+
+    name: str
+    precision: str
+    flops: float = 0.0
+
+
+@dataclass(frozen=True)
+class Timed:
+    """What was measured of one case: seconds a run by runtime, and the errors of their results.
+
+    Attributes:
+        missing: Why a runtime has no figure.
+    """
+
+    case: Case
+    seconds: dict[str, float]
+    errors: dict[str, float]
+    missing: dict[str, str] = field(default_factory=dict)
+
+
+def cases(quick: bool) -> list[Case]:
+    """Return what is measured: ResNet-50, BERT, square products of matrices. With *quick*, the smallest of each."""
+    batches, sizes = ((1,), (256,)) if quick else ((1, 8, 64), (4096, 8192))
+    found = [Case(f"resnet50@{n}x3x224x224", p) for n in batches for p in PRECISIONS]
+    if not quick:
+        found += [Case("bert_base_32x128", p) for p in PRECISIONS]
+    return found + [Case(f"gemm_{n}", p, 2.0 * n**3) for n in sizes for p in PRECISIONS]
+
+
+def load_case(case: Case) -> tuple[onnx.ModelProto, Feeds]:
+    """Return the model and its inputs."""
+    kind, _, rest = case.name.partition("_")
+    if kind == "gemm":
+        return product_of(int(rest))
+    if kind == "bert":
+        return encoder(BERT_BASE, 32, 128), tokens(32, 128)
+    return load(case.name)
+
+
+def product_of(size: int) -> tuple[onnx.ModelProto, Feeds]:
+    """Return a model that multiplies a square matrix by a constant one."""
+    rng = np.random.default_rng(0)
+    weights = (rng.standard_normal((size, size)) / size**0.5).astype(np.float32)
+    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [size, size]) for n in "xy"]
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    graph = helper.make_graph([node], "product", values[:1], values[1:], [numpy_helper.from_array(weights, "w")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    return model, {"x": rng.standard_normal((size, size)).astype(np.float32)}
+
+
+def measure_case(case: Case, device: str, rounds: int, torch_device: str = "cuda") -> Timed:
+    """Return the times of *case* with clgraph and, where torch is installed, with torch's three ways, in turn.
+
+    Raises:
+        ClgraphError: clgraph does not run it; what torch does not run is noted.
+    """
+    model, feeds = load_case(case)
+    runs: dict[str, Run] = {}
+    results: dict[str, list[NDArray[Any]]] = {}
+    missing: dict[str, str] = {}
+    runs["clgraph"], results["clgraph"] = _with_clgraph(model, feeds, case.precision, device)
+    if installed("torch") is None:
+        missing = dict.fromkeys(TORCH, "torch is not installed")
+    else:
+        for way in TORCH:
+            try:
+                runs[way], results[way] = _with_torch(model, feeds, case.precision, way, torch_device)
+            except (RuntimeError, ClgraphError) as error:
+                missing[way] = str(error).splitlines()[0]
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for i in range(rounds):
+        for name in list(runs) if i % 2 == 0 else list(runs)[::-1]:
+            times[name].append(_seconds(runs[name]))
+    exact = _exact(model, feeds, case, results)
+    errors = {} if exact is None else {name: _error(found, exact) for name, found in results.items()}
+    return Timed(case, {name: statistics.median(t) for name, t in times.items()}, errors, missing)
+
+
+def _with_clgraph(model: onnx.ModelProto, feeds: Feeds, precision: str, device: str) -> tuple[Run, list[NDArray[Any]]]:
+    """Return how to run on tensors that stay on the device, and the results."""
+    shapes = {name: array.shape for name, array in feeds.items()}
+    compiled = clgraph.compile(model, device=device, shapes=shapes, precision=precision)
+    held = {name: clgraph.Tensor(array, device) for name, array in feeds.items()}
+    results = list(compiled.run(feeds).values())
+    places = compiled.run(held, tensors=True)
+
+    def run() -> None:
+        compiled.run(held, places, tensors=True)
+
+    return run, results
+
+
+def _with_torch(
+    model: onnx.ModelProto, feeds: Feeds, precision: str, way: str, device: str
+) -> tuple[Run, list[NDArray[Any]]]:
+    """Return how to run, and the results; float32 is strict, as clgraph's is, but for ``tf32x3``."""
+    import torch
+
+    half = precision == "f16"
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32x3"
+    torch.backends.cudnn.benchmark = True
+    torch.set_default_dtype(torch.float16 if half else torch.float32)
+    inputs = []
+    for array in feeds.values():
+        tensor = torch.from_numpy(array).to(device)
+        tensor = tensor.half() if half and tensor.is_floating_point() else tensor
+        inputs.append(tensor.contiguous(memory_format=torch.channels_last) if tensor.ndim == 4 else tensor)
+    function = to_torch(model, torch, device=device, half=half)
+    if way == "compiled":
+        function = torch.compile(function, mode="max-autotune")
+    wait = torch.cuda.synchronize if device == "cuda" else lambda: None
+    with torch.inference_mode():
+        for _ in range(3):
+            found = function(*inputs)
+    once = _captured(torch, function, inputs) if way == "graph" else lambda: function(*inputs)
+
+    def run() -> None:
+        with torch.inference_mode():
+            once()
+        wait()
+
+    return run, [y.float().cpu().numpy() for y in found]
+
+
+def _captured(torch: Any, function: Any, inputs: list[Any]) -> Run:
+    graph = torch.cuda.CUDAGraph()
+    with torch.inference_mode(), torch.cuda.graph(graph):
+        function(*inputs)
+    replay: Run = graph.replay
+    return replay
+
+
+def _seconds(run: Run) -> float:
+    """Return the median time of runs that last a fifth of a second together, after two that do not count."""
+    times: list[float] = []
+    while len(times) < 5 or (sum(times) < 0.2 and len(times) < 500):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times[2:])
+
+
+def _exact(model: onnx.ModelProto, feeds: Feeds, case: Case, results: dict[str, Any]) -> list[NDArray[Any]] | None:
+    """Return what results are compared with: NumPy's float64 for products, else torch's where there are any."""
+    if case.flops:
+        weights = numpy_helper.to_array(model.graph.initializer[0]).astype(np.float64)
+        (x,) = feeds.values()
+        return [x[:64].astype(np.float64) @ weights]
+    found: list[NDArray[Any]] | None = results.get("eager")
+    return found
+
+
+def _error(found: Sequence[NDArray[Any]], exact: Sequence[NDArray[Any]]) -> float:
+    """Return the largest difference, relative to the largest value, in the rows that *exact* has."""
+    pairs = [(np.asarray(a, np.float64)[: len(b)], b) for a, b in zip(found, exact, strict=True)]
+    return max(float(np.abs(a - b).max() / (np.abs(b).max() or 1)) for a, b in pairs)
+
+
+def gpu_markdown(found: Sequence[Timed]) -> str:
+    """Return a table: milliseconds, for products TFLOP/s, and the errors behind them."""
+    names = ["clgraph", *TORCH]
+    lines = ["| model | precision | " + " | ".join(names) + " |", "|---" * (2 + len(names)) + "|"]
+    for timed in found:
+        cells = []
+        for name in names:
+            if name not in timed.seconds:
+                cells.append(timed.missing.get(name, "not measured"))
+                continue
+            seconds = timed.seconds[name]
+            rate = f", {timed.case.flops / seconds / 1e12:.1f} TFLOP/s" if timed.case.flops else ""
+            error = f", error {timed.errors[name]:.1e}" if name in timed.errors else ""
+            cells.append(f"{seconds * 1e3:.3f} ms{rate}{error}")
+        lines.append(f"| {timed.case.name} | {timed.case.precision} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def dry(case: Case) -> Timed:
+    """Return *case* without a time, once its model has been loaded and compiled for no device."""
+    model, feeds = load_case(case)
+    shapes = {name: array.shape for name, array in feeds.items()}
+    config = {"device_class": "gpu", "precision": "f32" if case.precision == "f16" else case.precision}
+    clgraph.compile(model, device="null", shapes=shapes, config=config)
+    nothing = dict.fromkeys(("clgraph", *TORCH), "not measured: a dry run")
+    return replace(Timed(case, {}, {}), missing=nothing)
