@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from clgraph.runtime.pocl import cpu_flags, host_isa
+from clgraph.settings import settings
 
 pytestmark = pytest.mark.opencl
 
@@ -133,3 +134,47 @@ def test_pocl_compiles_for_avx2_with_its_avx2_library_when_told_so(pocl, cache):
     assert "haswell" in said
     objects = [p.read_bytes() for p in (cache / "pocl" / "avx2").rglob("*.so")]
     assert objects
+
+
+MODEL = """
+import logging, sys
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+import clgraph
+
+class Compiled(logging.Handler):
+    def emit(self, record):
+        if record.getMessage().startswith("compiling"):
+            print(record.getMessage(), flush=True)
+
+logging.getLogger("clgraph").addHandler(Compiled())
+logging.getLogger("clgraph").setLevel(logging.INFO)
+
+def model(kernel, stride, widths):
+    nodes, weights, channels = [], [], 3
+    for i, width in enumerate(widths):
+        w = np.random.default_rng(i).standard_normal((width, channels, kernel, kernel), np.float32)
+        weights.append(numpy_helper.from_array(w, f"w{i}"))
+        source = "x" if i == 0 else f"r{i - 1}"
+        nodes.append(helper.make_node("Conv", [source, f"w{i}"], [f"c{i}"], strides=[stride if i == 0 else 1] * 2))
+        nodes.append(helper.make_node("Relu", [f"c{i}"], [f"r{i}"]))
+        channels = width
+    nodes.append(helper.make_node("MaxPool", [nodes[-1].output[0]], ["y"], kernel_shape=[2, 2], strides=[2, 2]))
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3, "h", "w"])]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+for made, shapes in MODELS:
+    compiled = clgraph.compile(model(*made), device=DEVICE)
+    for shape in shapes:
+        compiled.run({"x": np.ones(shape, np.float32)})
+"""
+
+
+def test_a_second_process_builds_nothing_for_another_model_and_another_shape(pocl):
+    cache = settings().cache_dir
+    first = "[((3, 1, (16, 32)), [(1, 3, 20, 20)])]"
+    succeeds(MODEL.replace("MODELS", first), cache, pocl)
+    others = "[((3, 1, (16, 32)), [(1, 3, 33, 47)]), ((5, 2, (24, 56, 40)), [(1, 3, 40, 64), (2, 3, 51, 38)])]"
+    assert succeeds(MODEL.replace("MODELS", others), cache, pocl).stdout == ""
