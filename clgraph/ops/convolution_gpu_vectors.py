@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import product
 from math import prod
 
@@ -10,7 +11,7 @@ from clgraph.core.format import Format
 from clgraph.core.layout import Layout
 from clgraph.graph.primitive import Primitive
 from clgraph.ops.convolution import Convolution, bias_numbers
-from clgraph.ops.gpu_tiles import SIDE, Tile, best_tile, tile_refusal
+from clgraph.ops.gpu_tiles import DIRECT, EMULATED_LOCAL, SIDE, Tile, best_tile, tile_refusal
 from clgraph.ops.gpu_vectors import (
     LANES,
     VECTORS,
@@ -96,6 +97,28 @@ class ConvolutionGpuVectors(_Vectors):
         jit = tile.jit(vector_jit(y.dtype, WIDE_RANK))
         step = Launch(f"convolution/{entry}.cl", entry, jit, grid, (SIDE, SIDE, 1), convolution_arguments(q, numbers))
         return Plan((step,))
+
+
+@implements(Convolution, name="convolution.gpu_direct", serves=replace(VECTORS, features=frozenset({EMULATED_LOCAL})))
+class ConvolutionGpuDirect(_Vectors):
+    """Four outputs of four pixels a work-item, without local memory; byxf and b_fs_yx_fsv4."""
+
+    group_limits = ConvolutionGpuVectors.group_limits
+
+    @classmethod
+    def cost(cls, q: Query[Convolution]) -> float:
+        return roofline(q, 0.15, 0.6)
+
+    @classmethod
+    def plan(cls, q: Query[Convolution]) -> Plan:
+        (y,), w, f = q.outputs, q.own[1], q.primitive
+        outputs, (height, width) = w.shape[0] // f.groups, wide(y.shape[2:], 1)
+        sizes = [w.shape[1], outputs, prod(w.shape[2:]), y.shape[0], height, width]
+        views = (wide_view(y, y.shape), wide_view(q.own[0], q.own[0].shape))
+        numbers = table(*views, sizes, *convolution_rest(q), f.groups)
+        count = w.shape[0] // LANES * -(-y.shape[0] * height * width // DIRECT)
+        jit = vector_jit(y.dtype, WIDE_RANK)
+        return Plan((launch("convolution/convolution_gpu_direct", jit, count, *convolution_arguments(q, numbers)),))
 
 
 @implements(Convolution, name="convolution.gpu_depthwise", serves=VECTORS)

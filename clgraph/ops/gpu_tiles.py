@@ -15,6 +15,14 @@ _EFFICIENCY = {(1, 1): 0.35, (1, 2): 0.42, (2, 1): 0.42, (2, 2): 0.5}
 """Shares of the peak: more sums a work-item are more multiplications for each load of local memory. Estimates."""
 
 
+EMULATED_LOCAL = "emulated_local"
+"""The feature of devices whose local memory is ordinary memory."""
+EMULATED_SHARE = 0.25
+"""What is left there of the speed of tiles in local memory. An estimate."""
+DIRECT = 4
+"""Rows, or pixels, of a work-item of the kernels without local memory."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tile:
     """What a group of work-items makes: ``64 rows x 64 columns`` results.
@@ -52,13 +60,14 @@ def best_tile(device: DeviceInfo, rows: int, columns: int, k: int, count: int) -
     Whole tiles are computed, as many at once as the device has compute units.
     """
     units = max(device.compute_units, 1)
+    slower = EMULATED_SHARE if EMULATED_LOCAL in device.features else 1.0
     found = []
     for (r, c), efficiency in _EFFICIENCY.items():
         if _local_bytes(r, c) > device.local_bytes and (r, c) != (1, 1):
             continue
         tiles = -(-rows // (64 * r)) * -(-columns // (64 * c)) * count
         work = 2.0 * 64 * r * 64 * c * -(-k // STEP) * STEP
-        found.append(Tile(r, c, -(-tiles // units) * work * units / (device.flops * efficiency)))
+        found.append(Tile(r, c, -(-tiles // units) * work * units / (device.flops * efficiency * slower)))
     return min(found, key=lambda tile: tile.seconds)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from math import prod
 
-from clgraph.ops.gpu_tiles import Tile, best_tile, tile_refusal
+from clgraph.ops.gpu_tiles import DIRECT, EMULATED_LOCAL, EMULATED_SHARE, Tile, best_tile, tile_refusal
 from clgraph.ops.gpu_vectors import LANES, vector_jit
 from clgraph.ops.matmul import MatMul, problem
-from clgraph.selector.general import FLOATS, General, float_jit, post_arguments, space, table
+from clgraph.selector.general import FLOATS, General, float_jit, launch, post_arguments, space, table
 from clgraph.selector.implementation import Serves, implements, roofline
 from clgraph.selector.plan import Launch, Plan
 from clgraph.selector.post import FUSABLE
@@ -36,7 +36,8 @@ def efficiency(device: DeviceInfo, rows: int, columns: int, count: int) -> float
     tiles = -(-rows // TILE) * -(-columns // TILE) * count
     full = rows * columns * count / (tiles * TILE * TILE)
     busy = min(1.0, tiles / max(device.compute_units, 1))
-    return (0.25 * busy if device.kind == "gpu" else 0.015) * full
+    share = 0.25 if EMULATED_LOCAL not in device.features else 0.25 * EMULATED_SHARE
+    return (share * busy if device.kind == "gpu" else 0.015) * full
 
 
 @implements(MatMul, name="matmul.gpu_tiled", serves=Serves(dtypes=FLOATS, fuses=FUSABLE))
@@ -75,17 +76,7 @@ class MatMulGpuVectors(General[MatMul]):
 
     @classmethod
     def further_limits(cls, q: Query[MatMul]) -> str | None:
-        if (reason := tile_refusal(q.device)) is not None:
-            return reason
-        p = problem(q)
-        if p.k % LANES or p.dims[-1] % LANES:
-            return f"wants multiples of {LANES} columns and terms"
-        a, b, y = p.a, p.b, p.y
-        by_row = b.pitches[-1] == 1
-        rows = (*y.pitches[:-1], *a.pitches[:-1], *b.pitches[:-2], p.b_pitch if by_row else b.pitches[-1])
-        starts = (y.origin, a.origin, b.origin, *rows)
-        behind = p.a_pitch == 1 and y.pitches[-1] == 1 and (by_row or p.b_pitch == 1)
-        return None if behind and not any(i % LANES for i in starts) else "wants rows of whole vectors"
+        return tile_refusal(q.device) or vector_limits(q)
 
     @classmethod
     def cost(cls, q: Query[MatMul]) -> float:
@@ -110,3 +101,44 @@ class MatMulGpuVectors(General[MatMul]):
 def _tile(q: Query[MatMul]) -> Tile:
     batch, m, k, n = q.primitive.sizes(q.own[0].shape, q.own[1].shape)
     return best_tile(q.device, m, n, k, prod(batch))
+
+
+def vector_limits(q: Query[MatMul]) -> str | None:
+    """Say why the rows of the matrices do not lie in whole vectors, or return ``None``."""
+    p = problem(q)
+    if p.k % LANES or p.dims[-1] % LANES:
+        return f"wants multiples of {LANES} columns and terms"
+    a, b, y = p.a, p.b, p.y
+    by_row = b.pitches[-1] == 1
+    rows = (*y.pitches[:-1], *a.pitches[:-1], *b.pitches[:-2], p.b_pitch if by_row else b.pitches[-1])
+    starts = (y.origin, a.origin, b.origin, *rows)
+    behind = p.a_pitch == 1 and y.pitches[-1] == 1 and (by_row or p.b_pitch == 1)
+    return None if behind and not any(i % LANES for i in starts) else "wants rows of whole vectors"
+
+
+_DIRECT = Serves(dtypes=FLOATS, kinds=frozenset({"gpu"}), fuses=FUSABLE, features=frozenset({EMULATED_LOCAL}))
+
+
+@implements(MatMul, name="matmul.gpu_direct", serves=_DIRECT)
+class MatMulGpuDirect(General[MatMul]):
+    """Four columns of four rows a work-item, without local memory."""
+
+    @classmethod
+    def further_limits(cls, q: Query[MatMul]) -> str | None:
+        return vector_limits(q)
+
+    @classmethod
+    def cost(cls, q: Query[MatMul]) -> float:
+        return roofline(q, 0.15, 0.6)
+
+    @classmethod
+    def plan(cls, q: Query[MatMul]) -> Plan:
+        p = problem(q)
+        last = len(p.dims) - 1
+        s = space(p.dims, [p.y, p.a, p.b, p.bias, *p.posts], [range(last - 1), [last - 1], [last]])
+        batch, m, n = s.counts
+        numbers = table(s.dims, *s.views[:4], [p.k, p.b_pitch, int(q.arity > 2)])
+        jit = vector_jit(q.outputs[0].dtype, len(s.dims)).define(B_BY_ROW=p.b.pitches[-1] == 1)
+        posts = post_arguments(q, s.views[4:], len(s.dims))
+        arguments = ("in0", "in1", "in2" if q.arity > 2 else "null", "out0", numbers, *posts)
+        return Plan((launch("matmul/matmul_gpu_direct", jit, batch * -(-m // DIRECT) * (n // LANES), *arguments),))

@@ -201,6 +201,7 @@ def _features(handle: Any, extensions: frozenset[str], *, host_memory: bool) -> 
         "acq_rel": atomics & wide == wide,
         "subgroups": bool(extensions & {"cl_khr_subgroups", "cl_intel_subgroups"}),
         "intel_subgroups": "cl_intel_subgroups" in extensions,
+        "emulated_local": driver.emulates_local_memory(handle),
         "int_dot": "cl_khr_integer_dot_product" in extensions,
         "host_memory": host_memory,
         "yield": host_memory and sys.platform == "linux" and machine() == "x86_64",

@@ -134,6 +134,11 @@ def kind(handle: Any) -> Literal["cpu", "gpu"]:
     return "cpu" if handle.type & load().device_type.CPU else "gpu"
 
 
+def emulates_local_memory(handle: Any) -> bool:
+    """Whether a GPU keeps local memory in ordinary memory, as many Mali and Adreno do."""
+    return kind(handle) == "gpu" and bool(handle.local_mem_type == load().device_local_mem_type.GLOBAL)
+
+
 def works(handle: Any) -> bool:
     """Whether a context can be made on the device."""
     cl = load()

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import pytest
 
 from clgraph.errors import DeviceError
-from clgraph.runtime import device
+from clgraph.runtime import device, driver
 from clgraph.runtime.device import HOST, Device, find_device, with_class, with_workers
 from clgraph.selector.query import DeviceInfo
 
@@ -112,10 +112,22 @@ def test_a_cpu_treated_as_a_gpu_offers_nothing_that_tiles_and_executors_ask_for(
     ("major", "minor", "wanted"), [(9, 0, {"sm80", "sm90"}), (7, 5, {"sm75"}), (None, None, set())]
 )
 def test_compute_capabilities_are_features(major, minor, wanted):
-    handle = SimpleNamespace(version="OpenCL 3.0 CUDA", get_info=lambda _: 0)
+    cl = driver.load()
+    there = {"type": cl.device_type.GPU, "local_mem_type": cl.device_local_mem_type.LOCAL}
+    handle = SimpleNamespace(version="OpenCL 3.0 CUDA", get_info=lambda _: 0, **there)
     if major is not None:
         handle.compute_capability_major_nv, handle.compute_capability_minor_nv = major, minor
     found = device._features(handle, frozenset({"cl_nv_device_attribute_query"}), host_memory=False)
     assert wanted | {"nvidia_ptx"} <= found
     assert ("sm90" in found) == (major == 9)
     assert ("sm80" in found) == (major == 9)
+
+
+@pytest.mark.parametrize(
+    ("kind", "where", "emulated"), [("GPU", "GLOBAL", 1), ("GPU", "LOCAL", 0), ("CPU", "GLOBAL", 0)]
+)
+def test_local_memory_in_ordinary_memory_is_a_feature_of_gpus(kind, where, emulated):
+    cl = driver.load()
+    there = {"type": getattr(cl.device_type, kind), "local_mem_type": getattr(cl.device_local_mem_type, where)}
+    handle = SimpleNamespace(version="OpenCL 2.0", get_info=lambda _: 0, **there)
+    assert ("emulated_local" in device._features(handle, frozenset(), host_memory=False)) == emulated

@@ -1,0 +1,84 @@
+"""Products for GPUs whose local memory is ordinary memory (Mali, Adreno), on a device that is treated as one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
+from clgraph.ops.activation import Activation
+from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.gpu_tiles import EMULATED_LOCAL
+from clgraph.ops.matmul import MatMul
+from clgraph.runtime.engine import Engine
+from clgraph.selector.choose import choose
+from clgraph.selector.query import DeviceInfo, Query
+from tests.ops.test_convolution_gpu import CASES, _scale
+from tests.support.check_op import check_op
+
+TYPES = pytest.mark.parametrize("dtype", [DType.F32, DType.F16])
+MALI = DeviceInfo("mali:0", "gpu", "ARM", compute_units=4, simd=1, max_work_group=256, flops=3e11)
+EMULATED = replace(MALI, features=MALI.features | {EMULATED_LOCAL})
+
+
+@pytest.fixture(scope="module")
+def direct_engine(gpu_engine):
+    device = gpu_engine.device
+    features = device.info.features | {EMULATED_LOCAL}
+    return Engine(replace(device, info=replace(device.info, features=features)))
+
+
+@pytest.mark.opencl
+@TYPES
+@pytest.mark.parametrize("case", CASES)
+def test_convolutions_are_within_the_bound_of_their_sum_in_both_formats(case, dtype, direct_engine):
+    x, w, primitive = CASES[case]
+    found = check_op(
+        direct_engine,
+        primitive,
+        *(x, w, w[:1]),
+        # An ordinary sum of n products and a bias is off by at most n + 1 units.
+        ulps=int(np.prod(w[1:])) + 1,
+        scale=_scale(primitive),
+        constant=(1, 2),
+        dtype=dtype,
+        only=["convolution.gpu_direct"],
+    )
+    assert "convolution.gpu_direct" in found
+
+
+@pytest.mark.opencl
+@TYPES
+@pytest.mark.parametrize(
+    ("primitive", "shapes"),
+    [
+        (MatMul(), [(7, 12), (12, 20), (20,)]),
+        (MatMul(), [(2, 3, 9, 8), (3, 8, 36)]),
+        (MatMul(transpose_b=True), [(2, 5, 16), (12, 16), (5, 12)]),
+        (MatMul(transpose_b=True), [(2, 5, 16), (2, 24, 16)]),
+    ],
+)
+def test_products_are_within_the_bound_of_their_sum(primitive, shapes, dtype, direct_engine):
+    k = shapes[0][-1]
+    scale = lambda a, b, *bias: primitive.reference(*map(np.abs, (a, b, *bias)))[0]  # noqa: E731
+    found = check_op(
+        direct_engine, primitive, *shapes, ulps=k + 1, scale=scale, dtype=dtype, only=["matmul.gpu_direct"]
+    )
+    assert "matmul.gpu_direct" in found
+
+
+@pytest.mark.opencl
+def test_fused_operations_are_applied(direct_engine):
+    fused = [(Eltwise("add"), [(7, 20)], 1), (Activation("relu"), [], 0)]
+    scale = lambda a, b, r: np.abs(a) @ np.abs(b) + np.abs(r)  # noqa: E731
+    # A sum of 12 products and a residual; relu is exact.
+    check_op(direct_engine, MatMul(), (7, 12), (12, 20), ulps=14, scale=scale, fused=fused, only=["matmul.gpu_direct"])
+
+
+@pytest.mark.parametrize(("device", "name"), [(MALI, "matmul.gpu_vectors"), (EMULATED, "matmul.gpu_direct")])
+def test_they_are_chosen_only_where_local_memory_is_emulated(device, name):
+    a, b, y = (Layout(DType.F32, shape) for shape in ((256, 128), (128, 256), (256, 256)))
+    assert choose(Query(MatMul(), (a, b), (y,), device, 2)).implementation.name == name
