@@ -88,7 +88,7 @@ def _expand(
             ):
                 if len(given) > len(taken):
                     raise ModelError(
-                        f"node {name!r} ({node.op_type}) has {len(given)} {what}, its function {len(taken)}"
+                        f"node {name!r} ({node.op_type!r}) has {len(given)} {what}, its function {len(taken)}"
                     )
             yield from _expand(functions[key].node, functions, (*inside, key), f"{name}/", annotation)
         else:

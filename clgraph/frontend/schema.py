@@ -62,6 +62,7 @@ class Importers:
     def describe(self, op_type: str, domain: str) -> str:
         """Return how to call an operator that has no importer, with the versions that have one."""
         name = f"{domain}.{op_type}" if _domain(domain) else op_type
+        name = name if name.isprintable() else repr(name)
         version = self.version(op_type, domain)
         known = sorted(v for d, o, v in IMPORTERS if (d, o) == (_domain(domain), op_type))
         if version is None or not known:

@@ -81,9 +81,7 @@ def check_pads(pads: Pads, kernel: Shape, dilations: Shape) -> None:
     """Raise ``ShapeError`` where a window of a pooling would hold nothing but padding."""
     for (before, after), k, d in zip(pads, kernel, dilations, strict=True):
         if max(before, after) > (k - 1) * d:
-            raise ShapeError(
-                f"pads {before}, {after} want to be smaller than the window of {k} (dilation {d}) they are for"
-            )
+            raise ShapeError(f"pads {before}, {after} want to be smaller than their window of {k} (dilation {d})")
 
 
 def window_pads(

@@ -116,8 +116,10 @@ def _join(program: Program, node: Node) -> None:
 
 def _move(program: Program, node: Node) -> bool:
     """Move a Dequantize with one scale in front of what hands on integers of a Quantize; say whether it did."""
+    if not isinstance(node.primitive, Dequantize) or node.fused:
+        return False
     before = node.inputs[0].producer
-    if not isinstance(node.primitive, Dequantize) or node.fused or before is None or not _hands_on(before):
+    if before is None or not _hands_on(before):
         return False
     numbers = _numbers(node)
     whole = read_outside(program, before.output, [node]) is None and apart([before, node]) is None

@@ -54,9 +54,13 @@ class Child:
     pending: bytes = field(default=b"", init=False)
 
     def judge(self, number: int) -> dict[str, Any]:
-        """Return the outcome of case *number*."""
+        """Return the outcome of case *number*.
+
+        Raises:
+            RuntimeError: The child does not start.
+        """
         process = self._running()
-        phase = ""
+        phase, began = "", False
         assert process.stdin is not None
         try:
             process.stdin.write(f"{number}\n".encode())
@@ -64,6 +68,7 @@ class Child:
             for message in self._messages(process):
                 if "kind" in message:
                     return message
+                began |= "begins" in message
                 phase = message.get("phase", phase)
         except BrokenPipeError:
             pass
@@ -72,6 +77,8 @@ class Child:
             return _failed(number, "hung", phase, f"no result after {self.plan.seconds:.0f} s")
         status = process.wait()
         self.end()
+        if not began:
+            raise RuntimeError(f"the child ends with status {status} before any case: run {' '.join(self.command)}")
         return _failed(number, "crashed", phase, f"the process ended with status {status}")
 
     def end(self) -> None:

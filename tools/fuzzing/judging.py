@@ -19,6 +19,7 @@ from clgraph.errors import (
     ModelError,
     ProgramError,
     ShapeError,
+    UnsupportedError,
 )
 from clgraph.frontend.onnx_loader import load_model
 from clgraph.graph.topology import Signature
@@ -113,12 +114,15 @@ def _explained(outcome: Outcome, data: bytes, feeds: Mapping[str, Array], result
 
 
 def judged(error: ClgraphError) -> Outcome:
-    """Return what an error of clgraph comes to: a refusal, if it is of the right class and of one line."""
+    """Return what an error of clgraph comes to: a refusal, if it is of the right class and of one line.
+
+    Only what lists the kernels that do not serve an operator has several.
+    """
     name, text = type(error).__name__, str(error)
     internal = isinstance(error, ProgramError | DeviceError) and not isinstance(error, DeviceMemoryError)
     if internal:
         return Outcome("internal error", f"{place(error)} {name}: {text}")
-    if "\n" in text or not text or len(text) > 20_000:
+    if ("\n" in text and not isinstance(error, UnsupportedError)) or not text or len(text) > 20_000:
         return Outcome("several lines", f"{place(error)} {name}: {text[:300]!r}")
     return Outcome("refused", name)
 

@@ -63,6 +63,7 @@ def _serve_files(device: str, seed: int) -> None:
     files = files_of(device)
     for line in sys.stdin:
         number = int(line)
+        _say({"begins": number})
         kind, outcome = files.judge(np.random.default_rng([seed, number]))
         _say({"number": number, "seed": kind, "changes": [], **asdict(outcome)})
 

@@ -1,0 +1,127 @@
+"""A short run of tools/fuzz, and that it notices what it is for: crashes, hangs, wrong results, other exceptions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from clgraph.errors import ModelError, ProgramError
+from clgraph.frontend import onnx_loader
+from tests.support.models import small_model
+from tools.fuzzing import judging
+from tools.fuzzing.campaign import Child, Plan, run_campaign, table
+from tools.fuzzing.damage import damaged
+from tools.fuzzing.files import KINDS, Files
+from tools.fuzzing.judging import compared, judge, judged
+from tools.fuzzing.mutations import MUTATIONS, mutated
+from tools.fuzzing.seeds import networks
+
+DATA = small_model().SerializeToString()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("level", ["load", "null"])
+def test_changed_networks_are_one_error_or_a_program(level: str) -> None:
+    wrong, kinds = [], set()
+    for number in range(300 if level == "load" else 60):
+        random = np.random.default_rng([5, number])
+        seed = networks()[int(random.integers(len(networks())))]
+        data, changes = mutated(seed.model, random)
+        outcome = judge(data, seed.feeds, level)
+        kinds.add(outcome.kind)
+        if outcome.is_wrong:
+            wrong.append(f"{number} ({seed.name}, {changes}): {outcome.kind}: {outcome.detail}")
+    assert not wrong, "\n".join(wrong)
+    assert kinds == {"refused", "accepted" if level == "load" else "compiled"}
+
+
+@pytest.mark.opencl
+@pytest.mark.filterwarnings("ignore")
+def test_changed_networks_compute_what_onnx_runtime_does() -> None:
+    pytest.importorskip("onnxruntime")
+    plan = Plan(count=25, level="run", seed=17)
+    outcomes = run_campaign(plan, lambda outcome: None)
+    assert not [o for o in outcomes if o["kind"] in judging.WRONG]
+    assert {"equal", "refused"} <= {o["kind"] for o in outcomes}
+
+
+@pytest.mark.opencl
+@pytest.mark.filterwarnings("ignore")
+def test_damaged_files_of_clgraph_are_one_error_or_made_anew(tmp_path: Path) -> None:
+    files = Files(tmp_path, "pocl")
+    found = [files.judge(np.random.default_rng([3, number])) for number in range(60)]
+    assert not [(kind, outcome) for kind, outcome in found if outcome.is_wrong]
+    assert {kind for kind, _ in found} == set(KINDS)
+
+
+def test_every_change_leaves_bytes_that_come_out_the_same_again() -> None:
+    seen: set[str] = set()
+    for number in range(400):
+        first, names = mutated(networks()[0].model, np.random.default_rng(number))
+        again, _ = mutated(networks()[0].model, np.random.default_rng(number))
+        assert first == again
+        seen.update(names)
+    assert seen == {*MUTATIONS, "bytes"}
+    assert sum(damaged(DATA, np.random.default_rng(n)) != DATA for n in range(100)) > 80
+
+
+def test_leaving_a_change_out_leaves_the_others_as_they_are() -> None:
+    for number in range(30):
+        data, names = mutated(networks()[0].model, np.random.default_rng(number))
+        assert mutated(networks()[0].model, np.random.default_rng(number), frozenset(range(len(names))))[0] == data
+        assert mutated(networks()[0].model, np.random.default_rng(number), frozenset())[1] == []
+
+
+def test_exceptions_of_others_are_noticed_with_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("planted")
+
+    monkeypatch.setattr(onnx_loader.GraphLoader, "check_names", broken)
+    outcome = judge(DATA, {}, "load")
+    assert outcome.is_wrong
+    assert outcome.kind == "raised"
+    assert "KeyError: 'planted'" in outcome.detail
+    assert "onnx_loader.py" in outcome.detail
+
+
+def test_errors_that_are_none_of_the_model_are_noticed() -> None:
+    assert judged(ProgramError("a pass broke it")).kind == "internal error"
+    assert judged(ModelError("two\nlines")).kind == "several lines"
+    assert not judged(ModelError("one line")).is_wrong
+
+
+def test_results_that_differ_are_noticed() -> None:
+    y = np.linspace(-1, 1, 8, dtype=np.float32)
+    assert compared({"y": y}, {"y": y * np.float32(1 + 1e-6)}, "").kind == "equal"
+    for other in (y * np.float32(1.01), y[:4], y.astype(np.float64), np.where(y > 0.5, np.nan, y)):
+        assert compared({"y": y}, {"y": other}, "").kind == "differs"
+    assert compared({"y": y}, {"z": y}, "").kind == "differs"
+    assert compared({"y": y}, None, "why").kind == "peer refused"
+
+
+CRASHES = "import os, sys; sys.stdin.readline(); sys.stdin.readline(); print('{\"begins\": 0}', flush=True); os.abort()"
+HANGS = CRASHES.replace("os.abort()", "import time; time.sleep(60)")
+PEER_CRASHES = CRASHES.replace("os.abort()", 'print(\'{"phase": "onnxruntime"}\', flush=True); os.abort()')
+NEVER_STARTS = "raise SystemExit(3)"
+
+
+def test_children_that_crash_or_hang_are_noticed_and_ended() -> None:
+    plan = Plan(count=1, level="load", seconds=1.0)
+    for program, kind in ((CRASHES, "crashed"), (PEER_CRASHES, "peer crashed"), (HANGS, "hung")):
+        child = Child(plan, ("-c", program))
+        assert child.judge(0)["kind"] == kind
+        assert child.process is None
+    with pytest.raises(RuntimeError, match="status 3 before any case"):
+        Child(plan, ("-c", NEVER_STARTS)).judge(0)
+
+
+def test_a_campaign_goes_on_where_it_was(tmp_path: Path) -> None:
+    plan = Plan(count=3, level="load", folder=tmp_path)
+    assert plan.log is not None
+    known = [{"number": n, "seed": "s", "changes": [], "kind": "accepted", "detail": ""} for n in range(3)]
+    plan.log.write_text("\n".join(map(json.dumps, known)) + '\n{"number": 3, "cut', encoding="utf-8")
+    assert run_campaign(plan, pytest.fail) == known
+    assert "| accepted | 3 | 100.0 |" in table(known)
