@@ -185,7 +185,8 @@ class Program:
         """Every value once: inputs, then constants and results in order of first use."""
         found = dict.fromkeys(self.inputs)
         for node in self._nodes:
-            found |= dict.fromkeys(node.inputs) | dict.fromkeys(node.outputs)
+            for value in (*node.inputs, *node.outputs):
+                found[value] = None
         return list(found | dict.fromkeys(v for _, v in self.outputs))
 
     @property

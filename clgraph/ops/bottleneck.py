@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import ClassVar
 
 from clgraph.core.layout import Layout
@@ -80,6 +81,7 @@ class Bottleneck(Primitive):
         )
 
 
+@lru_cache(maxsize=256)
 def part(q: Query[Bottleneck], i: int) -> Query[Convolution]:
     """Return the problem that convolution *i* of *q* is, on plain tensors between; the last one has q's list."""
     made = [x.plain() for x in q.primitive.layouts([x.plain() for x in q.own])]

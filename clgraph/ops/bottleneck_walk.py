@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import prod
 
 from clgraph.graph.program import Fused
@@ -111,6 +112,7 @@ def work_seconds(q: Query[Bottleneck], w: Walk) -> float:
     return under * expanded + w.height * rest + vectors * q.device.costs.unit("staging.vector")
 
 
+@lru_cache(maxsize=256)
 def walk_of(q: Query[Bottleneck]) -> Walk:
     """Return how *q* is computed: as many strips as the workers want, and as make the filtered rows fit a cache."""
     p, x, y = q.primitive, q.inputs[0].shape, q.outputs[0].shape
