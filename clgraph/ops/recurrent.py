@@ -2,48 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import numpy as np
-
-from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
-from clgraph.graph.primitive import Array, OnnxNode, Primitive, onnx, primitive
-from clgraph.ops.activation import FUNCTIONS
+from clgraph.graph.composite import Composite, Composition
+from clgraph.graph.primitive import OnnxNode, onnx, primitive
+from clgraph.ops.matmul import MatMul
+from clgraph.ops.recurrent_steps import ACTIVATIONS, GATES, Activation, RecurrentSteps
+from clgraph.ops.reshape import Reshape
+from clgraph.ops.slice import Slice
+from clgraph.ops.transpose import Transpose
 
-GATES = {"rnn": 1, "gru": 3, "lstm": 4}
-"""Matrices of a cell, one a gate."""
-
-ACTIVATIONS: dict[str, tuple[str, float, float]] = {
-    "relu": ("relu", 0.0, 0.0),
-    "tanh": ("tanh", 0.0, 0.0),
-    "sigmoid": ("sigmoid", 0.0, 0.0),
-    "affine": ("linear", 1.0, 0.0),
-    "leakyrelu": ("leaky_relu", 0.01, 0.0),
-    "hardsigmoid": ("hard_sigmoid", 0.2, 0.5),
-    "elu": ("elu", 1.0, 0.0),
-    "softsign": ("softsign", 0.0, 0.0),
-    "softplus": ("softplus", 0.0, 0.0),
-}
-"""ONNX's names of activations, in lower case: ours, and the parameters that they have unless some are given."""
-
-Activation = tuple[str, float, float]
-
-_DEFAULTS = {"rnn": ("tanh",), "gru": ("sigmoid", "tanh"), "lstm": ("sigmoid", "tanh", "tanh")}
 _OPTIONAL = ("bias", "lengths", "hidden", "cell", "peephole")
 
 
 @primitive
 @dataclass(frozen=True, slots=True)
-class Recurrent(Primitive):
+class Recurrent(Composite):
     """A cell run along sequences: all hidden states ``[tokens, directions, batch, H]``, the last ones, the last cells.
 
     Inputs: x ``[tokens, batch, I]``, w ``[directions, gates * H, I]``, r ``[directions, gates * H, H]``, then as
     *present* says bias ``[directions, 2 * gates * H]``, lengths ``[batch]``, first hidden states and cells
     ``[directions, batch, H]``, peephole weights ``[directions, 3 * H]`` (Hochreiter and Schmidhuber 1997; Cho et al.
-    2014).
+    2014). The inputs of all tokens are multiplied at once; what is left are :class:`RecurrentSteps`.
 
     Attributes:
         cell: A key of ``GATES``.
@@ -69,124 +52,40 @@ class Recurrent(Primitive):
 
     kind: ClassVar[str] = "recurrent"
 
-    @property
-    def directions(self) -> int:
-        """One, or two."""
-        return 2 if self.direction == "bidirectional" else 1
-
-    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
-        x, w, r = inputs[:3]
+    def compose(self, c: Composition) -> Sequence[str]:
+        x, w, r, *more = c.inputs
+        given = dict(zip(self.present, more, strict=True))
+        steps = RecurrentSteps(
+            self.cell,
+            self.hidden,
+            self.direction,
+            self.activations,
+            self.clip,
+            self.linear_before_reset,
+            self.coupled,
+            self.present,
+        )
         rows = GATES[self.cell] * self.hidden
-        wanted = (self.directions, rows)
-        if x.rank != 3 or w.shape != (*wanted, x.shape[-1]) or r.shape != (*wanted, self.hidden):
-            raise ShapeError(f"x {x}, w {w} and r {r} do not fit {self.hidden} hidden states")
-        tokens, batch = (x.shape[1], x.shape[0]) if self.batch_first else x.shape[:2]
-        states = (batch, self.directions, self.hidden) if self.batch_first else (self.directions, batch, self.hidden)
-        every = (tokens, self.directions, batch, self.hidden)
-        if self.batch_first:
-            every = (batch, tokens, self.directions, self.hidden)
-        return (x.with_shape(every), *(x.with_shape(states) for _ in range(2 if self.cell == "lstm" else 1)))
-
-    def reference(self, *inputs: Array) -> tuple[Array, ...]:
-        x, w, r = inputs[:3]
-        given = dict(zip(self.present, inputs[3:], strict=True))
-        exact = np.result_type(x.dtype, np.float32)
-        if self.batch_first:
-            x = x.swapaxes(0, 1)
-            given |= {n: a.swapaxes(0, 1) for n, a in given.items() if n in ("hidden", "cell")}
-        tokens, batch = x.shape[:2]
-        none = np.zeros((self.directions, batch, self.hidden), exact)
-        lengths = given.get("lengths", np.full(batch, tokens))
-        results = []
-        for d in range(self.directions):
-            rows = GATES[self.cell] * self.hidden
-            bias = given.get("bias", np.zeros((self.directions, 2 * rows), exact))[d].astype(exact)
-            back = self.direction == "reverse" or d == 1
-            results.append(
-                self._direction(
-                    _turned(x.astype(exact), lengths) if back else x.astype(exact),
-                    (w[d].astype(exact), r[d].astype(exact), bias[:rows], bias[rows:]),
-                    (given.get("hidden", none)[d].astype(exact), given.get("cell", none)[d].astype(exact)),
-                    given.get("peephole", np.zeros((self.directions, 3 * self.hidden), exact))[d].astype(exact),
-                    lengths,
-                    self._functions(d),
-                )
+        wide = (steps.directions, rows)
+        sizes, weights = c.layout(x).shape, c.layout(w).shape
+        if len(sizes) != 3 or weights != (*wide, sizes[-1]) or c.layout(r).shape != (*wide, self.hidden):
+            raise ShapeError(
+                f"x {c.layout(x)}, w {c.layout(w)} and r {c.layout(r)} do not fit {self.hidden} hidden states"
             )
-            if back:
-                results[-1] = (_turned(results[-1][0], lengths), *results[-1][1:])
-        every, last, cells = (np.stack(column) for column in zip(*results, strict=True))
-        every = every.transpose(2, 1, 0, 3) if self.batch_first else every.swapaxes(0, 1)
         if self.batch_first:
-            last, cells = last.swapaxes(0, 1), cells.swapaxes(0, 1)
-        made = (every, last, cells) if self.cell == "lstm" else (every, last)
-        return tuple(np.ascontiguousarray(a.astype(inputs[0].dtype)) for a in made)
-
-    def _functions(self, direction: int) -> list[Callable[[Array], Array]]:
-        count = len(_DEFAULTS[self.cell])
-        chosen = self.activations[direction * count : (direction + 1) * count]
-
-        def call(name: str, alpha: float, beta: float) -> Callable[[Array], Array]:
-            return lambda v: FUNCTIONS[name](np.clip(v, -self.clip, self.clip) if self.clip else v, alpha, beta)
-
-        return [call(*a) for a in chosen or [ACTIVATIONS[n] for n in _DEFAULTS[self.cell]]]
-
-    def _direction(
-        self,
-        x: Array,
-        weights: tuple[Array, Array, Array, Array],
-        first: tuple[Array, Array],
-        peephole: Array,
-        lengths: Array,
-        functions: Sequence[Callable[[Array], Array]],
-    ) -> tuple[Array, Array, Array]:
-        """Return all hidden states [tokens, batch, H] of a walk over x, the last ones and the last cells."""
-        w, r, bias_w, bias_r = weights
-        step = {"rnn": _rnn, "gru": self._gru, "lstm": self._lstm}[self.cell]
-        ahead = x @ w.T + bias_w
-        state, every = first, np.zeros((*x.shape[:2], self.hidden), x.dtype)
-        for t in range(len(x)):
-            made = step(ahead[t], state, r, bias_r, peephole, functions)
-            going = (t < lengths)[:, None]
-            state = (np.where(going, made[0], state[0]), np.where(going, made[1], state[1]))
-            every[t] = np.where(going, made[0], 0)
-        return every, *state
-
-    def _gru(self, ahead: Array, state: Any, r: Array, bias: Array, _: Array, functions: Any) -> tuple[Array, Array]:
-        hidden, n = state[0], self.hidden
-        f, g = functions
-        gates = f(ahead[:, : 2 * n] + hidden @ r[: 2 * n].T + bias[: 2 * n])
-        update, reset = gates[:, :n], gates[:, n:]
-        if self.linear_before_reset:
-            candidate = g(ahead[:, 2 * n :] + reset * (hidden @ r[2 * n :].T + bias[2 * n :]))
-        else:
-            candidate = g(ahead[:, 2 * n :] + (reset * hidden) @ r[2 * n :].T + bias[2 * n :])
-        return (1 - update) * candidate + update * hidden, state[1]
-
-    def _lstm(self, ahead: Array, state: Any, r: Array, bias: Array, p: Array, functions: Any) -> tuple[Array, Array]:
-        (hidden, cell), n = state, self.hidden
-        f, g, h = functions
-        gates = ahead + hidden @ r.T + bias
-        i = f(gates[:, :n] + p[:n] * cell)
-        forget = 1 - i if self.coupled else f(gates[:, 2 * n : 3 * n] + p[2 * n :] * cell)
-        cell = forget * cell + i * g(gates[:, 3 * n :])
-        out = f(gates[:, n : 2 * n] + p[n : 2 * n] * cell)
-        return out * h(cell), cell
-
-    def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
-        x, w, r = inputs[:3]
-        return 2.0 * x.shape[0] * x.shape[1] * (w.count + r.count)
-
-
-def _rnn(ahead: Array, state: Any, r: Array, bias: Array, _: Array, functions: Any) -> tuple[Array, Array]:
-    return functions[0](ahead + state[0] @ r.T + bias), state[1]
-
-
-def _turned(x: Array, lengths: Array) -> Array:
-    """Return x [tokens, batch, ...] with the beginning of each sequence in reverse order."""
-    y = x.copy()
-    for i, length in enumerate(lengths):
-        y[:length, i] = x[:length, i][::-1]
-    return y
+            x = c.add(Transpose((1, 0, 2)), x)
+            given |= {n: c.add(Transpose((1, 0, 2)), v) for n, v in given.items() if n in ("hidden", "cell")}
+        product = [x, c.add(Reshape((wide[0] * rows, sizes[-1])), w)]
+        if "bias" in given:
+            ahead, given["bias"] = (
+                c.add(Slice((start,), (start + rows,), axes=(1,)), given["bias"]) for start in (0, rows)
+            )
+            product.append(c.add(Reshape((wide[0] * rows,)), ahead))
+        every, *last = c.add_all(steps, c.add(MatMul(transpose_b=True), *product), r, *given.values())
+        if self.batch_first:
+            every = c.add(Transpose((2, 0, 1, 3)), every)
+            last = [c.add(Transpose((1, 0, 2)), v) for v in last]
+        return (every, *last)
 
 
 @onnx("RNN", since=(7, 14, 22))

@@ -22,7 +22,7 @@ WAYS = [(padding, corners) for padding in ("zeros", "border", "reflection") for 
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F16])
 def test_mixed_pixels_keep_their_bound(dtype, mode, padding, corners, engine):
-    # A place is off by (2 |g| + 2) size 2^-24, up to 8 * 9. Along each of up to 3 axes that moves both shares, by as much
+    # A place is off by (2 |g| + 2) size 2^-24, up to 8 * 9. Along each of up to 3 axes this moves both shares, as much
     # for linear and by less than 5 times it in all for cubic, of pixels whose signs may differ: 4. A sum of 64: 128.
     ulps = 3 * 8 * 9 * (1 if mode == "linear" else 5) * 4 + 2 * 64
     places = {1: lambda rng, shape: rng.uniform(-1.7, 1.7, shape)}
