@@ -98,7 +98,7 @@ class Compiler:
             build=self._build if runs else None,
         )
 
-    @without_collection()
+    @without_collection(in_a_run=True)
     def specialise(
         self, topology: Topology, shapes: Shapes, values: Values | None = None, workspace: Workspace | None = None
     ) -> Specialisation:

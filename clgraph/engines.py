@@ -8,7 +8,7 @@ import gc
 import hashlib
 import os
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +27,11 @@ from clgraph.settings import Settings, settings
 
 
 @contextlib.contextmanager
-def without_collection() -> Iterator[None]:
+def without_collection(*, in_a_run: bool = False) -> Iterator[None]:
     """Hold off Python's search for cyclic garbage: a compilation makes many objects, and nearly all of them live on.
 
-    What it made counts as old afterwards, so that the next search for young garbage does not go through all of it.
+    What was made *in_a_run* counts as old afterwards, so that the next search for young garbage does not go through all
+    of it. What is made of a model that was not there before does not: Python then notices the models that are gone.
     """
     if not gc.isenabled():
         yield
@@ -39,10 +40,40 @@ def without_collection() -> Iterator[None]:
     try:
         yield
     finally:
-        if not gc.get_freeze_count():
-            gc.freeze()
-            gc.unfreeze()
+        if in_a_run and not gc.get_freeze_count():
+            _old.take_all()
         gc.enable()
+
+
+@dataclass
+class _OldObjects:
+    """Makes objects old. Python does not count those that become so at once, and would never search them again.
+
+    Attributes:
+        count: How many there were after the last full search.
+    """
+
+    count: int = 0
+
+    def take_all(self) -> None:
+        """Call every object old; search all for garbage when there are a quarter more, which is Python's own rule.
+
+        Nodes and values refer to each other: programs that nobody needs any more go in such a search only.
+        """
+        count = self._freeze()
+        if self.count and count > 1.25 * self.count:
+            gc.collect()
+            self.count = self._freeze()
+        self.count = self.count or count
+
+    def _freeze(self) -> int:
+        gc.freeze()
+        count = gc.get_freeze_count()
+        gc.unfreeze()
+        return count
+
+
+_old = _OldObjects()
 
 
 def load_extensions(options: Settings) -> None:

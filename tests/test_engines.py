@@ -1,6 +1,7 @@
 """Holding off the search for cyclic garbage while a model is compiled or loaded."""
 
 import gc
+import weakref
 
 import pytest
 
@@ -15,7 +16,7 @@ def _enabled():
 
 
 def test_what_was_made_meanwhile_counts_as_old_afterwards():
-    with without_collection():
+    with without_collection(in_a_run=True):
         assert not gc.isenabled()
         made = [[i] for i in range(1000)]
     assert gc.isenabled()
@@ -24,10 +25,32 @@ def test_what_was_made_meanwhile_counts_as_old_afterwards():
     assert gc.get_freeze_count() == 0
 
 
+class _Garbage:
+    """Refers to itself, and to enough to be noticed."""
+
+    def __init__(self) -> None:
+        self.itself, self.much = self, [[i] for i in range(20_000)]
+
+
+def test_garbage_that_counts_as_old_is_found_when_there_is_much_of_it():
+    gone = []
+    for _ in range(40):
+        with without_collection(in_a_run=True):
+            gone.append(weakref.ref(_Garbage()))
+    assert sum(ref() is not None for ref in gone) < 20
+
+
+def test_what_is_compiled_outside_of_a_run_stays_young():
+    with without_collection():
+        made = [[i] for i in range(1000)]
+    old = {id(x) for x in gc.get_objects(generation=2)}
+    assert not any(id(x) in old for x in made)
+
+
 def test_what_the_program_around_has_frozen_stays_frozen():
     gc.freeze()
     try:
-        with without_collection():
+        with without_collection(in_a_run=True):
             pass
         assert gc.get_freeze_count() > 0
     finally:
@@ -36,6 +59,6 @@ def test_what_the_program_around_has_frozen_stays_frozen():
 
 def test_a_search_that_the_program_around_has_turned_off_stays_off():
     gc.disable()
-    with without_collection():
+    with without_collection(in_a_run=True):
         pass
     assert not gc.isenabled()
