@@ -29,6 +29,9 @@ Dimension = int | str | None
 MOST_ELEMENTS = 1 << 48
 """Tensors of more are refused when shapes are bound: no device holds one, and sums of offsets stay within 64 bits."""
 
+MOST_EVALUATED_BYTES = 1 << 30
+"""Of a result that is computed on the host while shapes are bound."""
+
 VALUE_ELEMENTS = 256
 """Inputs of up to this many elements may decide sizes inside a model: their values are read when shapes are bound."""
 
@@ -254,6 +257,7 @@ def _bind(layer: Layer, values: dict[str, Value], nodes: list[Node]) -> None:
             raise
         raise UnknownValueError(str(error), slot=error.slot, value=layer.inputs[error.slot]) from error
     kept = tuple(sources[i] for i in bound.keep)
+    _check_evaluated(bound.primitive, kept)
     known = bound.primitive.evaluate([v.layout for v in kept], [v.constant for v in kept])
     if known is not None:
         for name, array in zip(layer.outputs, known, strict=False):
@@ -315,6 +319,21 @@ def _deciding(value: Value, nodes: Sequence[Node]) -> tuple[str, ...]:
         else:
             found[source.name] = None
     return tuple(found)
+
+
+def _check_evaluated(primitive: Primitive, inputs: Sequence[Value]) -> None:
+    """Refuse what would be computed while shapes are bound, whatever its size, and take all of the host's memory."""
+    if (
+        type(primitive).evaluate is Primitive.evaluate
+        or primitive.data_dependent
+        or any(v.constant is None for v in inputs)
+    ):
+        return
+    for layout in primitive.infer([v.layout for v in inputs]):
+        if layout.nbytes > MOST_EVALUATED_BYTES:
+            raise ShapeError(
+                f"the result {list(layout.shape)} is computed with the shapes, and takes {layout.nbytes} bytes"
+            )
 
 
 def _is_absurd(shape: Shape) -> bool:

@@ -109,7 +109,7 @@ def _fits(name: str, value: Any) -> bool:
         return isinstance(value, str)
     if name in _KINDS:
         return isinstance(value, dict) and all(_fits("", v) for v in value.values())
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")
+    return isinstance(value, int | float) and not isinstance(value, bool) and 1e-30 < value < 1e30
 
 
 @functools.cache

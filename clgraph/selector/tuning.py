@@ -133,6 +133,6 @@ def _object(value: Any, what: str) -> dict[str, Any]:
 
 
 def _seconds(value: Any) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < math.inf:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < 1e30:
         raise OptionError(f"{value!r} is no time in seconds")
     return float(value)

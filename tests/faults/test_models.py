@@ -105,6 +105,12 @@ WRONG = {
         InputError,
         "more than 2\\^48 elements",
     ),
+    "a range as large as the host": (
+        f"g (float[2] x) => (int64[] y) {{ {constant('a', 0, scalar=True)} {constant('b', 10**9, scalar=True)} "
+        f"{constant('c', 1, scalar=True)} y = Range(a, b, c) }}",
+        ShapeError,
+        "takes 8000000000 bytes",
+    ),
     "a result beyond any device": (
         f"g (float[2] x) => (float[] y) {{ {constant('s', 2**40, 2**40, 2)} y = Expand(x, s) }}",
         ShapeError,

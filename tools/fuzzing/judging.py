@@ -119,7 +119,8 @@ def judged(error: ClgraphError) -> Outcome:
     Only what lists the kernels that do not serve an operator has several.
     """
     name, text = type(error).__name__, str(error)
-    internal = isinstance(error, ProgramError | DeviceError) and not isinstance(error, DeviceMemoryError)
+    told = isinstance(error, DeviceMemoryError) or text.startswith("no device is called")
+    internal = isinstance(error, ProgramError | DeviceError) and not told
     if internal:
         return Outcome("internal error", f"{place(error)} {name}: {text}")
     if ("\n" in text and not isinstance(error, UnsupportedError)) or not text or len(text) > 20_000:
