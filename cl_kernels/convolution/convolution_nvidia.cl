@@ -22,7 +22,7 @@
 #endif
 #include "vectors.clh"
 #include "ptx.clh"
-#include "nvidia_tile.clh"
+#include "nvidia_convolution.clh"
 
 #define ROWS_EACH (TILE_ROWS / TILE_STRIDE)
 #define COLUMNS_EACH (TILE_COLUMNS / TILE_STRIDE)
@@ -31,13 +31,11 @@ __kernel __attribute__((reqd_work_group_size(TILE_ITEMS, 1, 1))) void convolutio
     TENSOR(in0), TENSOR(in1), TENSOR(in2), TENSOR(out0), TENSOR(parts), __global const int* table,
     __global const int* taps, POST_PARAMETERS) {
   __local __attribute__((aligned(128))) char memory[TILE_LOCAL];
-  __global const int* y = table;
-  __global const int* x = y + VIEW;
+  __global const int* x = table + VIEW;
   __global const int* rest = x + VIEW;
   const int blocks = rest[0] / CHUNK, outputs = rest[1], height = rest[4], width = rest[5];
   const int units = rest[2] * blocks, pixels = rest[3] * height * width;
   const int id = get_local_id(0), warp = id / 32, lane = id % 32, group = get_group_id(2);
-  const int all = outputs * (int)get_num_groups(2);
   int tile_m, tile_n;
   tile_numbers(get_group_id(0), (pixels + TILE_ROWS - 1) / TILE_ROWS, (outputs + TILE_COLUMNS - 1) / TILE_COLUMNS, &tile_m,
                &tile_n);
@@ -89,25 +87,5 @@ __kernel __attribute__((reqd_work_group_size(TILE_ITEMS, 1, 1))) void convolutio
   tile_clear(sums);
   TILE_PIPELINE(sums, memory, steps, warp, lane);
 
-  __local float* slab = (__local float*)memory;
-#pragma unroll 1
-  for (int i = 0; i < TILE_SLABS; i++) {
-    tile_lay_down(sums, slab, warp, lane);
-    barrier(CLK_LOCAL_MEM_FENCE);
-#pragma unroll 1
-    for (int v = id; v < SLAB_ROWS * TILE_COLUMNS / 4; v += TILE_ITEMS) {
-      const int s = v / (TILE_COLUMNS / 4), o = o0 + v % (TILE_COLUMNS / 4) * 4;
-      const int p = p0 + s / 16 * WARP_ROWS + 16 * i + s % 16, channel = group * outputs + o;
-      if (p >= pixels || o >= outputs) continue;
-      float4 sum = *(__local const float4*)(slab + s * TILE_PITCH + v % (TILE_COLUMNS / 4) * 4);
-      if (PARTS) {
-        *(BASE_OF(float4, parts) + (((long)part * pixels + p) * all + channel) / 4) = sum;
-        continue;
-      }
-      if (rest[12] >= 0) sum += vector_operand(BASE_OF(const T, in2), rest[12] + channel * rest[13], rest[13]);
-      const int at[RANK] = {p / (height * width), p / width % height, p % width, channel / 4, 0};
-      STORE4(BASE_OF(T, out0), element(y, at), POST_ALL(sum, at));
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-  }
+  convolution_write(sums, memory, p0, o0, part, table, PASS(in2), PASS(out0), PASS(parts), PASS_POSTS);
 }

@@ -16,11 +16,17 @@ from clgraph.ops.gpu_vectors import LANES, WIDE_RANK, lies_in_vectors, vector_ji
 from clgraph.ops.nvidia_tiles import F16, F32, PTX, TF32X3, Tiling, best_tiling, chunk, in_chunks, tile_refusal
 from clgraph.selector.general import General, View, launch, table
 from clgraph.selector.implementation import Formats, Serves, implements, roofline
-from clgraph.selector.plan import Launch, Plan
+from clgraph.selector.plan import Argument, Launch, Plan, Table
 from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import Query
 
 _SERVES = Serves(dtypes=frozenset({DType.F32}), kinds=frozenset({"gpu"}), formats=True, fuses=FUSABLE, features=PTX)
+
+
+MOST_TERMS = 1 << 14
+"""Terms of a table."""
+_ONE_BY_ONE = 2.0
+"""By how much longer a step takes whose elements are read one by one. An estimate."""
 
 
 class _Nvidia(General[Convolution]):
@@ -28,6 +34,7 @@ class _Nvidia(General[Convolution]):
 
     blocked = True
     product: ClassVar[str]
+    entry: ClassVar[str] = "convolution_nvidia"
 
     @classmethod
     def further_limits(cls, q: Query[Convolution]) -> str | None:
@@ -37,14 +44,23 @@ class _Nvidia(General[Convolution]):
         if 1 not in q.constant:
             return "wants constant weights"
         last = channels_last(x.rank)
-        if x.format != last or y.format != last:
-            return "wants byxf, of input and result alike"
-        if odd := [v for v in q.inputs[q.arity :] if v.format.blocks]:
+        if odd := [v for v in (x, *q.inputs[q.arity :]) if v.format.blocks]:
             return f"reads no {odd[0].format}"
-        if w.shape[1] % size or w.shape[0] // q.primitive.groups % LANES:
-            return f"wants multiples of {size} inputs and of {LANES} outputs a group"
-        aligned = in_chunks(x, [View(x.origin, x.all_pitches)], 1, cls.product)
-        return aligned or lies_in_vectors(y) or tile_refusal(q.device, cls.product)
+        if y.format != last:
+            return "writes byxf"
+        if w.shape[0] // q.primitive.groups % LANES:
+            return f"wants multiples of {LANES} outputs a group"
+        return cls.input_limits(q, size) or lies_in_vectors(y) or tile_refusal(q.device, cls.product)
+
+    @classmethod
+    def input_limits(cls, q: Query[Convolution], size: int) -> str | None:
+        """Refuse inputs that 16 bytes, *size* channels, at a time cannot be copied from."""
+        x = q.own[0]
+        if q.own[1].shape[1] % size:
+            return f"wants multiples of {size} inputs a group"
+        if x.format != channels_last(x.rank):
+            return "wants an input in byxf"
+        return in_chunks(x, [View(x.origin, x.all_pitches)], 1, cls.product)
 
     @classmethod
     def formats(cls, q: Query[Convolution]) -> tuple[Formats, ...]:
@@ -71,6 +87,11 @@ class _Nvidia(General[Convolution]):
         return best_tiling(device, cls.product, pixels, w.shape[0] // groups, prod(w.shape[1:]), groups)
 
     @classmethod
+    def terms(cls, q: Query[Convolution], taps: Argument) -> Argument:
+        """Return the table of what k counts: by default the taps."""
+        return taps
+
+    @classmethod
     def plan(cls, q: Query[Convolution]) -> Plan:
         (y,), w, f, tiling = q.outputs, q.own[1], q.primitive, cls._tiling(q)
         tile, parts, outputs = tiling.tile, tiling.parts, w.shape[0] // q.primitive.groups
@@ -78,17 +99,18 @@ class _Nvidia(General[Convolution]):
         pixels = y.shape[0] * height * width
         view = wide_view(y, y.shape)
         sizes = [w.shape[1], outputs, prod(w.shape[2:]), y.shape[0], height, width]
-        numbers = table(view, wide_view(q.own[0], q.own[0].shape), sizes, *convolution_rest(q))
-        tensors, rest = (found := convolution_arguments(q, numbers))[:4], found[4:]
+        source = wide_view(q.own[0], q.own[0].shape)
+        numbers = table(view, source, sizes, *convolution_rest(q), w.shape[1] * source.pitches[-1])
+        *tensors, _, taps = (found := convolution_arguments(q, numbers))[:6]
+        posts = found[6:]
         tiles = -(-pixels // tile.rows) * -(-outputs // tile.columns)
-        entry = "convolution_nvidia"
         product = Launch(
-            f"convolution/{entry}.cl",
-            entry,
+            f"convolution/{cls.entry}.cl",
+            cls.entry,
             tile.jit(y.dtype, WIDE_RANK).define(PARTS=parts > 1),
             (tiles * tile.items, parts, f.groups),
             (tile.items, 1, 1),
-            (*tensors, "scratch0" if parts > 1 else "null", *rest),
+            (*tensors, "scratch0" if parts > 1 else "null", numbers, cls.terms(q, taps), *posts),
         )
         if parts == 1:
             return Plan((product,))
@@ -97,7 +119,6 @@ class _Nvidia(General[Convolution]):
         pitch = bias.all_pitches[0] if bias is not None else 0
         over = View(bias.origin if bias is not None else 0, (0, 0, 0, LANES * pitch, pitch))
         ends = table(dims, view, over, [parts, y.count, int(bias is not None)])
-        posts = rest[2:]
         arguments = ("scratch0", tensors[2], "out0", ends, *posts)
         total = launch("matmul/matmul_gpu_sum", vector_jit(y.dtype, WIDE_RANK), prod(dims), *arguments)
         return Plan((product, total), (4 * parts * y.count,))
@@ -122,3 +143,51 @@ class ConvolutionNvidiaTf32x3(_Nvidia):
     """Floats by matrix units, each as the sum of two tf32; only where the precision ``tf32x3`` is asked for."""
 
     product = TF32X3
+
+
+class _Gather(_Nvidia):
+    """Channels that are no whole chunks, as of a network's first convolution; input in any order of axes."""
+
+    entry = "convolution_nvidia_gather"
+
+    @classmethod
+    def input_limits(cls, q: Query[Convolution], size: int) -> str | None:
+        channels = q.own[1].shape[1]
+        if channels % size == 0:
+            return f"is for inputs a group that are no multiples of {size}"
+        most = MOST_TERMS // channels
+        return None if prod(q.own[1].shape[2:]) <= most else f"counts up to {MOST_TERMS} terms"
+
+    @classmethod
+    def formats(cls, q: Query[Convolution]) -> tuple[Formats, ...]:
+        found = super().formats(q)
+        plain = tuple(Formats((Format.plain(q.own[0].rank), *f.inputs[1:]), f.outputs) for f in found)
+        return (*plain, *found)
+
+    @classmethod
+    def cost(cls, q: Query[Convolution]) -> float:
+        return max(roofline(q, 4.0, 0.7), q.device.launch_seconds + _ONE_BY_ONE * cls._tiling(q).seconds)
+
+    @classmethod
+    def terms(cls, q: Query[Convolution], taps: Argument) -> Argument:
+        assert isinstance(taps, Table)
+        channel, values = wide_view(q.own[0], q.own[0].shape).pitches[-1], list[int]()
+        for tap in range(len(taps.values) // 3):
+            offset, y, x = taps.values[3 * tap : 3 * tap + 3]
+            for c in range(q.own[1].shape[1]):
+                values += (offset + c * channel, y, x)
+        return Table(tuple(values))
+
+
+@implements(Convolution, name="convolution.nvidia_gather_f16", serves=replace(_SERVES, dtypes=frozenset({DType.F16})))
+class ConvolutionNvidiaGatherF16(_Gather):
+    """Halves by matrix units, sums in float."""
+
+    product = F16
+
+
+@implements(Convolution, name="convolution.nvidia_gather_f32", serves=_SERVES)
+class ConvolutionNvidiaGatherF32(_Gather):
+    """Floats by multiply-adds."""
+
+    product = F32

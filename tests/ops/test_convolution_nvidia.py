@@ -73,6 +73,21 @@ def test_the_product_is_within_the_bound_of_its_sum(case, name, nvidia_engine):
     _check(nvidia_engine, name, *CASES[case])
 
 
+FEW = {
+    "first": ((2, 3, 11, 9), (20, 3, 3, 3), _conv((2, 2), (1, 1), ((1, 1), (1, 1)))),
+    "seven_by_seven": ((1, 3, 16, 15), (72, 3, 7, 7), _conv((2, 2), (1, 1), ((3, 3), (3, 3)))),
+    "groups": ((1, 20, 6, 6), (8, 10, 3, 3), _conv((1, 1), (1, 2), ((1, 1), (2, 2)), 2)),
+    "one_axis": ((2, 5, 30), (12, 5, 4), _conv((2,), (3,), ((1, 4),))),
+}
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("name", ["convolution.nvidia_gather_f16", "convolution.nvidia_gather_f32"])
+@pytest.mark.parametrize("case", FEW)
+def test_channels_that_are_no_whole_chunks_are_read_one_by_one(case, name, nvidia_engine):
+    _check(nvidia_engine, name, *FEW[case], dtype=DType.F16 if name.endswith("f16") else DType.F32)
+
+
 @pytest.mark.opencl
 @pytest.mark.parametrize("parts", [1, 3])
 @pytest.mark.parametrize("tile", TILES, ids=lambda t: t.unit)

@@ -1,0 +1,99 @@
+// Convolution of channels that are no whole chunks for NVIDIA GPUs, such as a network's first one: an implicit matrix product.
+//
+// x [N, C, H, W] in any order of axes, y [N, O, H, W] in byxf, w [O][kh][kw][C / groups], bias [O] or none; half or float, as
+// PRODUCT of nvidia_tile.clh wants. Rows, columns and k of the product as in convolution_nvidia.cl; its elements are read one
+// by one. O of a group is a multiple of 4. RANK = 5: n, y, x, block, channel.
+// Grid: (tiles * TILE_ITEMS, parts of k, groups), groups of TILE_ITEMS; parts and PARTS as in convolution_nvidia.cl.
+// table: as there, with the first channel of a group `rest[14]` elements behind that of the one before; terms: for each k offset
+// in x and place along y and x.
+// Error: that of PRODUCT for n = taps * C / groups terms, plus the post-operations'.
+#define RANK 5
+#ifndef T
+  #define T half
+  #define LOAD(p, i) vload_half(i, p)
+  #define LOAD4(p, i) vloada_half4(0, (p) + (i))
+  #define LOAD4_LOOSE(p, i) vload_half4(0, (p) + (i))
+  #define STORE4(p, i, v) vstorea_half4_rte(v, 0, (p) + (i))
+#endif
+#ifndef PARTS
+  #define PARTS 0
+#endif
+#include "vectors.clh"
+#include "ptx.clh"
+#include "nvidia_convolution.clh"
+
+#define ROWS_EACH (TILE_ROWS / TILE_STRIDE)
+#define COLUMNS_EACH (TILE_COLUMNS / TILE_STRIDE)
+
+#if PRODUCT == PRODUCT_F16
+  #define WORD ushort
+#else
+  #define WORD uint
+#endif
+#define WORDS (4 / (int)sizeof(WORD))
+
+// Element i of a chunk's 16 bytes.
+static void put(uint* chunk, const int i, const uint bits) { chunk[i / WORDS] |= bits << (i % WORDS * 16); }
+
+__kernel __attribute__((reqd_work_group_size(TILE_ITEMS, 1, 1))) void convolution_nvidia_gather(
+    TENSOR(in0), TENSOR(in1), TENSOR(in2), TENSOR(out0), TENSOR(parts), __global const int* table,
+    __global const int* terms, POST_PARAMETERS) {
+  __local __attribute__((aligned(128))) char memory[TILE_LOCAL];
+  __global const int* x = table + VIEW;
+  __global const int* rest = x + VIEW;
+  const int outputs = rest[1], height = rest[4], width = rest[5], count = rest[0] * rest[2];
+  const int units = (count + CHUNK - 1) / CHUNK, pixels = rest[3] * height * width;
+  const int id = get_local_id(0), warp = id / 32, lane = id % 32, group = get_group_id(2);
+  int tile_m, tile_n;
+  tile_numbers(get_group_id(0), (pixels + TILE_ROWS - 1) / TILE_ROWS, (outputs + TILE_COLUMNS - 1) / TILE_COLUMNS, &tile_m,
+               &tile_n);
+  const int p0 = tile_m * TILE_ROWS, o0 = tile_n * TILE_COLUMNS;
+
+  // The steps of this part, and what this work-item copies: chunk `id % CHUNKS` of every TILE_STRIDE-th row.
+  const int steps_of_all = (units + CHUNKS - 1) / CHUNKS, part = get_group_id(1), parts_count = get_num_groups(1);
+  const int first = (int)((long)steps_of_all * part / parts_count);
+  const int steps = (int)((long)steps_of_all * (part + 1) / parts_count) - first;
+  const int row = id / CHUNKS, chunk = id % CHUNKS;
+  __global const WORD* source = BASE_OF(const WORD, in0) + x[0] + group * rest[14];
+  __global const WORD* weights = BASE_OF(const WORD, in1) + ((long)group * outputs + o0 + row) * count;
+  int top[ROWS_EACH], left[ROWS_EACH], base[ROWS_EACH];
+#pragma unroll
+  for (int i = 0; i < ROWS_EACH; i++) {
+    const int p = p0 + row + i * TILE_STRIDE, n = p / (height * width), at = p % (height * width);
+    top[i] = at / width * rest[8] - rest[10];
+    left[i] = at % width * rest[9] - rest[11];
+    base[i] = n * x[1] + top[i] * x[2] + left[i] * x[3];
+    top[i] = p < pixels ? top[i] : -0x40000000;
+  }
+  int unit = first * CHUNKS + chunk;
+
+#define TILE_LOAD(stage)                                                                                            \
+  do {                                                                                                              \
+    __local char* place = (stage);                                                                                  \
+    _Pragma("unroll") for (int i = 0; i < ROWS_EACH; i++) {                                                         \
+      uint v[4] = {0, 0, 0, 0};                                                                                     \
+      _Pragma("unroll") for (int e = 0; e < CHUNK; e++) {                                                           \
+        __global const int* t = terms + 3 * min(unit * CHUNK + e, count - 1);                                       \
+        const int there = unit * CHUNK + e < count && (uint)(top[i] + t[1]) < (uint)rest[6] &&                      \
+                          (uint)(left[i] + t[2]) < (uint)rest[7];                                                   \
+        put(v, e, there ? source[base[i] + t[0]] : 0);                                                              \
+      }                                                                                                             \
+      *(__local uint4*)(place + PLACE(row + i * TILE_STRIDE, chunk)) = (uint4)(v[0], v[1], v[2], v[3]);             \
+    }                                                                                                               \
+    _Pragma("unroll") for (int i = 0; i < COLUMNS_EACH; i++) {                                                      \
+      uint v[4] = {0, 0, 0, 0};                                                                                     \
+      _Pragma("unroll") for (int e = 0; e < CHUNK; e++) {                                                           \
+        const int there = unit * CHUNK + e < count && o0 + row + i * TILE_STRIDE < outputs;                         \
+        put(v, e, there ? weights[(long)i * TILE_STRIDE * count + unit * CHUNK + e] : 0);                           \
+      }                                                                                                             \
+      *(__local uint4*)(place + TILE_B + PLACE(row + i * TILE_STRIDE, chunk)) = (uint4)(v[0], v[1], v[2], v[3]);    \
+    }                                                                                                               \
+    unit += CHUNKS;                                                                                                 \
+  } while (0)
+
+  tile_sums sums;
+  tile_clear(sums);
+  TILE_PIPELINE(sums, memory, steps, warp, lane);
+
+  convolution_write(sums, memory, p0, o0, part, table, PASS(in2), PASS(out0), PASS(parts), PASS_POSTS);
+}
