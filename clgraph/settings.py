@@ -233,11 +233,23 @@ def _read(option: Field[Any], value: Any, where: str) -> Any:
             return option.metadata["read"](value)
         except ValueError as error:
             raise OptionError(f"{where}={value}: {error}") from error
-    if isinstance(option.default, frozenset):
-        return frozenset(value)
-    if isinstance(value, Mapping):
-        return tuple(value.items())
-    return tuple(value) if isinstance(option.default, tuple) else value
+    if "tuple[tuple" in str(option.type):
+        return _read_pairs(value, where)
+    if not isinstance(option.default, frozenset | tuple):
+        raise OptionError(f"{where}: {value!r} is several values, where one is wanted")
+    if not all(isinstance(item, str | int | os.PathLike) for item in value):
+        raise OptionError(f"{where}: {value!r} is not a collection of names")
+    return type(option.default)(map(str, value))
+
+
+def _read_pairs(value: Collection[Any], where: str) -> tuple[tuple[str, str], ...]:
+    """Return a mapping, or a collection of pairs, as pairs of texts."""
+    pairs = list(value.items()) if isinstance(value, Mapping) else list(value)
+    for pair in pairs:
+        fits = isinstance(pair, tuple | list) and len(pair) == 2
+        if not fits or not isinstance(pair[0], str) or not isinstance(pair[1], str | int):
+            raise OptionError(f"{where}: {pair!r} is no pair of names; it is given as {{name: name}}")
+    return tuple((key, str(to)) for key, to in pairs)
 
 
 def settings(environment: Mapping[str, str] | None = None) -> Settings:

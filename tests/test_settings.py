@@ -79,5 +79,25 @@ def test_numbers_are_checked_as_their_text_is(value):
         Settings().with_(threads=value)
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("placement", ["head=host"], "'head=host' is no pair of names"),
+        ("placement", {3: "host"}, "is no pair of names"),
+        ("placement", {"head": None}, "is no pair of names"),
+        ("placement_fallback", [None], "is not a collection of names"),
+        ("threads", [2], "several values, where one is wanted"),
+    ],
+)
+def test_collections_that_fit_no_option_are_refused(option, value, said):
+    with pytest.raises(OptionError, match=said):
+        Settings().with_(**{option: value})
+
+
+def test_pairs_may_be_given_as_a_mapping_or_as_pairs():
+    assert Settings().with_(placement={"head": 0}).placement == (("head", "0"),)
+    assert Settings().with_(placement=[("head", "host"), ["*", "cpu"]]).placement == (("head", "host"), ("*", "cpu"))
+
+
 def test_a_device_may_be_given_by_its_number():
     assert Settings().with_(device=0).device == "0"
