@@ -62,7 +62,7 @@ def test_the_kernels_of_a_model_compile(
         source.write_text(text)
         assert OCLOC is not None
         where = ["-file", str(source), "-device", device, "-out_dir", str(tmp_path / "made")]
-        options = options_for(ARC.features, False)
+        options = options_for(ARC.features, False, text)
         done = subprocess.run(
             [OCLOC, "compile", *where, "-options", options], capture_output=True, text=True, check=False
         )

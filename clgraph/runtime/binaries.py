@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -23,6 +24,7 @@ LOG_LINES = 12
 
 _MAGIC = b"clgraph program 1\n"
 _CHILD_SECONDS = 900
+_NEWER = re.compile(r"^#define OPENCL_C ([23])0$", re.MULTILINE)
 
 
 class ProgramCache:
@@ -61,11 +63,15 @@ class ProgramCache:
             self._warned = True
 
 
-def options_for(features: frozenset[str], library: bool) -> str:
-    """Return the build options of a kernel text: of a library, or of a kernel of its own."""
+def options_for(features: frozenset[str], library: bool, text: str = "") -> str:
+    """Return the build options of a kernel text: of a library, or of a kernel of its own.
+
+    A kernel is OpenCL C 1.2, or what it defines ``OPENCL_C`` as: 20 or 30.
+    """
     if library and "acq_rel" in features:
         return "-cl-std=CL3.0 -cl-mad-enable -DCLGRAPH_ACQ_REL" + " -DCLGRAPH_YIELD" * ("yield" in features)
-    return "-cl-std=CL1.2 -cl-mad-enable"
+    newer = _NEWER.search(text)
+    return f"-cl-std=CL{newer[1]}.0 -cl-mad-enable" if newer else "-cl-std=CL1.2 -cl-mad-enable"
 
 
 def build(context: Any, handle: Any, text: str, options: str, what: str) -> Any:

@@ -199,6 +199,8 @@ def _features(handle: Any, extensions: frozenset[str], *, host_memory: bool) -> 
         "fp64": "cl_khr_fp64" in extensions,
         "fp16": "cl_khr_fp16" in extensions,
         "acq_rel": atomics & wide == wide,
+        "khr_subgroups": driver.has_subgroups(handle, extensions),
+        "opencl_c_30": handle.version.startswith("OpenCL 3"),
         "subgroups": bool(extensions & {"cl_khr_subgroups", "cl_intel_subgroups"}),
         "intel_subgroups": "cl_intel_subgroups" in extensions,
         "emulated_local": driver.emulates_local_memory(handle),

@@ -10,6 +10,7 @@ import shutil
 import tempfile
 import time
 import warnings
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +21,7 @@ from clgraph.settings import Settings, settings
 _log = logging.getLogger(__name__)
 
 _ATOMIC_MEMORY_CAPABILITIES = 0x1063
+_MAX_NUM_SUB_GROUPS = 0x105C
 _LEAST_FREE = 64 << 20
 """Bytes that a file system needs to be of use as a kernel cache: PoCL ends the process when it is full."""
 
@@ -132,6 +134,16 @@ def _devices_of(platform: Any) -> list[Any]:
 def kind(handle: Any) -> Literal["cpu", "gpu"]:
     """Return the class of kernels that a ``pyopencl.Device`` wants."""
     return "cpu" if handle.type & load().device_type.CPU else "gpu"
+
+
+def has_subgroups(handle: Any, extensions: Collection[str]) -> bool:
+    """Whether the device has the sub-groups of Khronos' extension, or OpenCL 3's, which are the same."""
+    try:
+        return "cl_khr_subgroups" in extensions or (
+            handle.version.startswith("OpenCL 3") and handle.get_info(_MAX_NUM_SUB_GROUPS) > 0
+        )
+    except load().Error:
+        return False
 
 
 def emulates_local_memory(handle: Any) -> bool:

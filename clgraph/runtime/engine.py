@@ -157,12 +157,12 @@ class Engine:
         return binaries.text_key(self._key(text, True), what)
 
     def _key(self, text: str, library: bool) -> str:
-        options = binaries.options_for(self.info.features, library)
+        options = binaries.options_for(self.info.features, library, text)
         return binaries.text_key(text, options, self.device.label, self.info.driver, str(self.info.simd))
 
     def _load(self, text: str, key: str, what: str, library: bool, cached: bytes | None) -> Any:
         """Return the program from its cached binary, else from the text; keep it on disk."""
-        options = binaries.options_for(self.info.features, library)
+        options = binaries.options_for(self.info.features, library, text)
         if cached and (not self._keeps_itself or self.info.workers <= pocl_binary.MOST_GROUPS):
             program = binaries.from_binary(self._context, self._handle, cached, options)
             if program is not None:
