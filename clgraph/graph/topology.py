@@ -194,7 +194,7 @@ class Topology:
         if any(d < 0 for d in bound):
             raise InputError(f"input {name!r}: a size in {list(bound)} is negative")
         if _is_absurd(bound):
-            raise InputError(f"input {name!r}: {list(bound)} is more than 2^48 elements")
+            raise DeviceMemoryError(f"input {name!r}: {list(bound)} is more than 2^48 elements, which no device holds")
         return bound
 
     def build(
@@ -265,7 +265,7 @@ def _bind(layer: Layer, values: dict[str, Value], nodes: list[Node]) -> None:
         return
     inferred = bound.primitive.infer([v.layout for v in kept])
     if absurd := [layout for layout in inferred if _is_absurd(layout.shape)]:
-        raise ShapeError(f"the result {list(absurd[0].shape)} is more than 2^48 elements")
+        raise DeviceMemoryError(f"the result {list(absurd[0].shape)} is more than 2^48 elements, which no device holds")
     names = (*layer.outputs, *(f"{layer.name}:{i}" for i in range(len(layer.outputs), len(inferred))))
     outputs = tuple(Value(name, layout) for name, layout in zip(names, inferred, strict=True))
     values.update((v.name, v) for v in outputs)

@@ -122,7 +122,7 @@ def test_a_feed_that_cannot_be_copied_is_one_error(device: str, monkeypatch: pyt
 def test_absurd_sizes_are_one_error(device: str, size: int) -> None:
     model = clgraph.compile(small_model(size="n"), device=device)
     for huge in ((1, 3, 8, size), (1, 3, size, size)):
-        with pytest.raises(DeviceMemoryError, match="bytes; the device allocates at most"):
+        with pytest.raises(DeviceMemoryError, match=r"the device allocates at most|no device holds"):
             model.prepare({"x": huge})
     if size < 1 << 31:
         with pytest.raises(DeviceMemoryError):
