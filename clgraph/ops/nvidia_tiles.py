@@ -139,7 +139,7 @@ def best_tiling(device: DeviceInfo, product: str, rows: int, columns: int, k: in
         steps = -(-k // tile.step)
         groups = -(-rows // tile.rows) * -(-columns // tile.columns) * count
         for parts in (1, 2, 4, 8, 16):
-            if parts > 1 and steps < parts * _LEAST_STEPS:
+            if parts > 1 and (steps < parts * _LEAST_STEPS or 4 * parts * rows * columns * count > device.max_alloc):
                 break
             rounds = max(-(-groups * parts // units), _ALONE)
             seconds = rounds * -(-steps // parts) * _step_seconds(device, tile)

@@ -162,6 +162,8 @@ def test_tiles_follow_the_problem():
     assert small.parts > 1
     assert small.tile.rows < 128
     assert best_tiling(H200, TF32X3, 49, 512, 64, 1).parts == 1
+    # The sums of two parts must lie in one allocation.
+    assert best_tiling(replace(H200, max_alloc=2 * 49 * 512 * 4 - 1), F16, 49, 512, 4608, 1).parts == 1
 
 
 @pytest.mark.parametrize("tile", TILES, ids=lambda t: t.unit)
