@@ -41,6 +41,7 @@ class PlanMemory(Pass):
     reaches: ClassVar[Stage | None] = Stage.PLANNED
 
     def run(self, program: Program, context: Context) -> int:
+        _check_constants(program, context)
         arenas: dict[str, list[Buffer]] = {}
         for buffer in buffers_of(program):
             arenas.setdefault(buffer.placement, []).append(buffer)
@@ -51,6 +52,18 @@ class PlanMemory(Pass):
             program.arenas[placement] = arena
             saved += arena.unshared - arena.nbytes
         return saved
+
+
+def _check_constants(program: Program, context: Context) -> None:
+    """Raise ``DeviceMemoryError`` for a constant that a device copies, and cannot in one piece."""
+    for node in program:
+        device = context.device(node)
+        for value in node.inputs if device.kind == "gpu" else ():
+            if value.constant is not None and value.layout.nbytes > device.max_alloc:
+                raise DeviceMemoryError(
+                    f"constant {value.name!r} of node {node.name!r} takes {value.layout.nbytes} bytes; {device.name} "
+                    f"allocates at most {device.max_alloc} at once: place the node elsewhere, or use precision=f16"
+                )
 
 
 def buffers_of(program: Program) -> list[Buffer]:

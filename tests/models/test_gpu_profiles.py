@@ -1,0 +1,107 @@
+"""Dry runs for GPUs of all sizes: what they are given they can run, and what they cannot is refused with a reason."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+import pytest
+
+import clgraph
+from clgraph import compiler
+from clgraph.errors import DeviceMemoryError, UnsupportedError
+from clgraph.graph.program import Program
+from clgraph.network.steps import steps_of
+from clgraph.ops.activation import Activation
+from clgraph.ops.matmul import MatMul
+from clgraph.passes.selection import choice_of
+from clgraph.selector.plan import Launch
+from clgraph.selector.query import DeviceInfo
+from tests.support.models import light_model, light_names
+from tests.support.zoo import ZOO
+
+
+def gpu(vendor: str, group: int, local: int, alloc: int, features: str, units: int, flops: float) -> DeviceInfo:
+    return DeviceInfo(
+        name="null",
+        kind="gpu",
+        vendor=vendor,
+        compute_units=units,
+        workers=units,
+        simd=1,
+        max_work_group=group,
+        local_bytes=local,
+        max_alloc=alloc,
+        features=frozenset(features.split()),
+        flops=flops,
+        bytes_per_second=flops / 30,
+        launch_seconds=1e-5,
+    )
+
+
+PROFILES = {
+    "large": gpu("AMD", 1024, 64 << 10, 14 << 30, "fp64 fp16 khr_subgroups", 60, 2e13),
+    "integrated": gpu("Intel", 512, 64 << 10, (4 << 30) - 4096, "fp16 subgroups intel_subgroups", 96, 2e12),
+    "mali": gpu("ARM", 384, 32 << 10, 1 << 30, "fp16 emulated_local", 4, 3e11),
+    # A group of 128 and 64 MiB at once: no tile of 16 x 16 work-items, arenas in several banks.
+    "small": gpu("QUALCOMM", 128, 16 << 10, 16 << 20, "fp16", 2, 1e11),
+    "no_local": gpu("none", 64, 0, 64 << 20, "", 1, 1e10),
+}
+NAMES = ["resnet50", "shufflenet", "small_mobilenet_v3", "small_yolov8", "small_encoder"]
+
+
+def planned(name: str, profile: DeviceInfo, precision: str, monkeypatch: pytest.MonkeyPatch) -> Program:
+    monkeypatch.setattr(compiler, "_imagined", lambda options: profile)
+    model, feeds = (light_model(name), {}) if name in light_names() else ZOO[name].make()
+    shapes = {n: a.shape for n, a in feeds.items()}
+    return clgraph.compile(model, "null", shapes=shapes, config={"precision": precision, "strict": True}).program
+
+
+@pytest.mark.parametrize("precision", ["f32", "f16"])
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_gpu_is_given_it_can_run(
+    name: str, profile: str, precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = PROFILES[profile]
+    program = planned(name, device, precision, monkeypatch)
+    for node in program:
+        assert choice_of(node).implementation.serves.features <= device.features
+        for step in steps_of(node):
+            assert isinstance(step, Launch)
+            assert prod(step.group or (1,)) <= device.max_work_group
+            assert all(grid % group == 0 for grid, group in zip(step.grid, step.group or step.grid, strict=True))
+            assert device.local_bytes or "gpu_tiled" not in step.entry
+        for value in (*node.inputs, *node.outputs):
+            assert value.layout.nbytes <= device.max_alloc
+            if value.buffer is not None and value.buffer.offset is not None:
+                bank = device.max_alloc // 64 * 64
+                assert value.buffer.offset // bank == (value.buffer.offset + value.buffer.nbytes - 1) // bank
+
+
+def test_a_gpu_of_too_small_groups_is_refused_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny = gpu("none", 32, 1024, 16 << 20, "", 1, 1e10)
+    with pytest.raises(UnsupportedError, match="wants groups of 64 work-items, the device has 32"):
+        planned("small_mobilenet_v2", tiny, "f32", monkeypatch)
+
+
+def test_what_does_not_fit_into_one_allocation_is_refused_with_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiler, "_imagined", lambda options: PROFILES["small"])
+    net = clgraph.Topology()
+    x = net.input("x", (1, 5 << 20))
+    net.output(net.add("y", Activation("relu"), net.add("h", Activation("exp"), x)))
+    with pytest.raises(DeviceMemoryError, match="takes 20971520 bytes; the device allocates at most 16777216 at once"):
+        clgraph.compile(net, "null")
+    net = clgraph.Topology()
+    weights = net.constant("w", np.ones((1024, 5 << 10), np.float32))
+    net.output(net.add("y", MatMul(), net.input("x", (1, 1024)), weights))
+    with pytest.raises(DeviceMemoryError, match="constant 'w' of node 'y' takes 20971520 bytes; null allo"):
+        clgraph.compile(net, "null")
+
+
+def test_tensors_that_32_bits_do_not_count_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiler, "_imagined", lambda options: PROFILES["large"])
+    net = clgraph.Topology()
+    net.output(net.add("y", Activation("relu"), net.input("x", (3, 1 << 30))))
+    with pytest.raises(UnsupportedError, match="counts elements in 32 bits"):
+        clgraph.compile(net, "null")
