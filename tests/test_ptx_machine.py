@@ -9,11 +9,11 @@ from clgraph.core.dtype import DType
 from clgraph.graph.primitive import Array
 from clgraph.ops import matmul_nvidia
 from clgraph.ops.matmul import MatMul
-from clgraph.ops.nvidia_tiles import TILES, Tiling
+from clgraph.ops.nvidia_tiles import F16, F32, TF32X3, TILES, Tiling
 from clgraph.selector import choose
 from clgraph.selector.sources import kernel_text
 from tests.support.check_op import check_op
-from tests.support.ptx.compiler import why_no_machine
+from tests.support.ptx.compiler import to_ptx, why_no_machine
 from tests.support.ptx.emulator import EmulationError, run
 
 pytestmark = pytest.mark.skipif(why_no_machine() is not None, reason=str(why_no_machine()))
@@ -196,3 +196,19 @@ def test_planted_faults_are_found(fault, nvidia_engine, monkeypatch):
             break
     choose._plan.cache_clear()
     assert bool(found) == (fault is not None)
+
+
+@pytest.mark.parametrize("by_row", [False, True])
+@pytest.mark.parametrize("tile", TILES, ids=lambda t: t.unit)
+def test_products_stay_in_registers_where_clang_makes_ptx_of_them(tile, by_row):
+    if by_row and tile.product != F16:
+        pytest.skip("halves alone are read by row")
+    jit = tile.jit(DType.F16 if tile.product == F16 else DType.F32, 3).define(B_BY_ROW=by_row)
+    ptx = to_ptx(f"{jit}{kernel_text('matmul/matmul_nvidia.cl')}", "sm_80")
+    body = ptx[ptx.index(".entry matmul_nvidia") :]
+    # What an index that is no constant would put into memory.
+    assert "__local_depot" not in body
+    each = {F16: 1, TF32X3: 3, F32: 0}[tile.product]
+    products = tile.warp_sizes[0] // 16 * (tile.warp_sizes[1] // 8) * (tile.chunks // 2)
+    assert body.count("mma.sync") == each * products
+    assert body.count("cp.async.cg") >= 2
