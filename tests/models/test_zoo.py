@@ -9,7 +9,9 @@ import pytest
 from onnx import TensorProto
 
 import clgraph
+from clgraph.graph.primitive import Primitive
 from clgraph.graph.program import Node
+from clgraph.ops.bottleneck import Bottleneck
 from tests.support.oracle import expected, worst_error
 from tests.support.zoo import ZOO, zoo_names
 
@@ -72,8 +74,11 @@ def functions(name: str) -> Counter[str]:
 
 
 def _functions(node: Node) -> list[str]:
-    primitives = [node.primitive, *(f.primitive for f in node.fused)]
-    return [getattr(p, "function", p.kind) for p in primitives]
+    p = node.primitive
+    whole: list[Primitive] = [p]
+    if isinstance(p, Bottleneck):
+        whole = [one for convolution, activations in p.parts for one in (convolution, *activations)]
+    return [getattr(one, "function", one.kind) for one in (*whole, *(f.primitive for f in node.fused))]
 
 
 def test_an_encoder_keeps_only_whole_attentions_layer_normalizations_and_gelus() -> None:

@@ -20,6 +20,8 @@ from clgraph.graph.program import Fused
 from clgraph.ops.activation import Activation
 from clgraph.ops.attention import Attention
 from clgraph.ops.attention_tiles import AttentionRows
+from clgraph.ops.bottleneck import Bottleneck
+from clgraph.ops.bottleneck_tiles import BottleneckFsv16
 from clgraph.ops.conv_transpose import ConvTranspose
 from clgraph.ops.conv_transpose_tiles import ConvTransposeFsv16
 from clgraph.ops.convolution import Convolution
@@ -71,7 +73,11 @@ def convolution(side: int, strides: int = 1, groups: int = 1) -> Convolution:
 
 
 GATE = (Fused(Activation("relu"), where="pre"),)
+WIDE = (240, 40, 1, 1), (240,), (240, 1, 5, 5), (240,), (40, 240, 1, 1), (40,)
 CASES = {
+    "bottleneck": Case(
+        BottleneckFsv16, Bottleneck(convolution(5, 1, 240)), ((1, 40, 28, 28), *WIDE), (1, 2, 3, 4, 5, 6)
+    ),
     "7x7 of 512": Case(ConvFsv16, convolution(3), ((1, 512, 7, 7), (512, 512, 3, 3), (512,)), (1, 2)),
     "point of 2048": Case(ConvFsv16, convolution(1), ((1, 2048, 7, 7), (512, 2048, 1, 1), (512,)), (1, 2)),
     "image": Case(ConvPlanar, convolution(7, 2), ((1, 3, 224, 224), (64, 3, 7, 7), (64,)), (1, 2)),
