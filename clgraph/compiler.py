@@ -85,6 +85,8 @@ class Compiler:
         if unknown := sorted(options.deny_kernels - set(IMPLEMENTATIONS)):
             raise OptionError(f"no implementation is called {unknown[0]!r}, so that it cannot be denied")
         runs = options.device != "null"
+        if not runs and (options.placement or options.placement_fallback):
+            raise OptionError("the device null has one placement only; place a model on devices that there are")
         self.engines = open_engines(options) if runs else {}
         self.context = Context(
             devices=_allowed(device_infos(self.engines, options) or {"null": _imagined(options)}, options),

@@ -157,6 +157,8 @@ def test_what_is_refused_names_operator_and_reason_unless_a_fallback_is_given(wa
 def test_a_pattern_that_fits_nothing_and_a_part_that_there_is_not_are_errors() -> None:
     with pytest.raises(OptionError, match="'heda' fits no annotation"):
         clgraph.compile(_branches(), placement={"heda": "host"})
+    with pytest.raises(OptionError, match="null has one placement only"):
+        clgraph.compile(_branches(), device="null", placement={"stem": "host"})
     for part in ("3of2", "0of2", "half", "1of1000"):
         with pytest.raises(DeviceError):
             clgraph.compile(_branches(), device=f"pocl:0/{part}")
