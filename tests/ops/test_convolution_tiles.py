@@ -205,7 +205,7 @@ def test_the_narrow_instances_agree_with_float64_too(engine):
         )
     ]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", *here],
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "0", *here],
         env={**os.environ, "CLGRAPH_POCL_ISA": "avx2"},
         capture_output=True,
         text=True,

@@ -141,7 +141,7 @@ def test_the_narrow_instances_agree_with_float64_too(engine):
     here = [f"{__file__}::test_winograd_convolutions_agree_with_float64[pocl-{seed}]" for seed in range(0, 40, 5)]
     here.append(f"{__file__}::test_the_chosen_forms_agree_with_float64")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", *here],
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "0", *here],
         env={**os.environ, "CLGRAPH_POCL_ISA": "avx2"},
         capture_output=True,
         text=True,
