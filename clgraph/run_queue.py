@@ -1,18 +1,81 @@
-"""A queue of runs behind ``Model.run_async``: one thread, a bounded number of calls that wait."""
+"""A queue of runs behind ``Model.run_async``: one thread, a bounded number of calls that wait.
+
+An interrupt (Ctrl-C) may come between any two steps of Python in the main thread, also right behind the step that takes
+a lock: ``threading.Condition`` and what is built of it (semaphores, events, executors, the standard futures) then stay
+locked for good. Nothing that the worker takes is entered by Python code here.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import threading
+import time
+import weakref
+from _thread import RLock
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import ParamSpec, TypeVar
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 LONGEST = 64
 """Calls that may wait or run; the next one waits until one of them is over."""
+LOOK = 0.05
+"""Seconds after which somebody who waits looks whether an interrupt has swallowed the news."""
+
+
+class RunFuture(Future[T]):
+    """A future that an interrupt of whoever waits for it cannot lock."""
+
+    def __init__(self) -> None:
+        """Begin as one whose call waits."""
+        super().__init__()
+        self._gate = threading.Lock()
+        self._gate.acquire()
+        self._over = False
+        self._condition = _Guard(self._open)  # type: ignore[assignment]  # what Future asks of a condition, see there
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is a result or an exception, or it was cancelled."""
+        return self._over
+
+    def result(self, timeout: float | None = None) -> T:
+        """Return what the call returned; raises as :meth:`concurrent.futures.Future.result`."""
+        self.wait(timeout)
+        return super().result(0)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Return what the call raised; raises as :meth:`concurrent.futures.Future.exception`."""
+        self.wait(timeout)
+        return super().exception(0)
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Wait until it is over; raises ``TimeoutError`` after *timeout* seconds."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while not self._over:
+            left = LOOK if end is None else min(LOOK, end - time.monotonic())
+            if left <= 0:
+                raise TimeoutError
+            if self._gate.acquire(timeout=left):
+                self._gate.release()
+
+    def _open(self) -> None:
+        if not self._over:
+            self._over = True
+            self._gate.release()
+
+
+class _Guard(RLock):  # type: ignore[misc]  # final in the stubs alone
+    """The lock of a future, entered and left by C code. ``Future`` notifies it once: when it is over."""
+
+    def __init__(self, notify_all: Callable[[], None]) -> None:
+        """Call *notify_all* when the future is over."""
+        self.notify_all = notify_all
 
 
 class RunQueue:
@@ -26,8 +89,9 @@ class RunQueue:
     def _begin(self) -> None:
         self._process = os.getpid()
         self._lock = threading.Lock()
-        self._room = threading.BoundedSemaphore(LONGEST)
-        self._executor: ThreadPoolExecutor | None = None
+        self._pending: list[RunFuture[Any]] = []
+        self._tasks: SimpleQueue[Any] | None = None
+        self._end: Callable[[], object] = _nothing
 
     def submit(self, call: Callable[P, T], *args: P.args, **options: P.kwargs) -> Future[T]:
         """Return the future of ``call(*args, **options)``; waits while ``LONGEST`` calls are not over.
@@ -38,22 +102,66 @@ class RunQueue:
         # A forked child has neither the thread nor who holds the locks.
         if self._process != os.getpid():
             self._begin()
-        room = self._room
-        room.acquire()
-        try:
+        while True:
             with self._lock:
-                if self._executor is None:
-                    self._executor = ThreadPoolExecutor(1, self._name)
-                future = self._executor.submit(call, *args, **options)
-        except BaseException:
-            room.release()
-            raise
-        future.add_done_callback(lambda _: room.release())
-        return future
+                self._pending = [f for f in self._pending if not f.is_over]
+                if len(self._pending) < LONGEST:
+                    future: RunFuture[T] = RunFuture()
+                    self._pending.append(future)
+                    self._served().put((future, functools.partial(call, *args, **options)))
+                    return future
+                oldest = self._pending[0]
+            with contextlib.suppress(TimeoutError):
+                oldest.wait(LOOK)
 
     def close(self) -> None:
         """Cancel what waits, and wait for the call that runs."""
         with self._lock:
-            executor, self._executor = self._executor, None
-        if executor is not None and self._process == os.getpid():
-            executor.shutdown(wait=True, cancel_futures=True)
+            pending, end = self._pending, self._end
+            self._pending, self._tasks, self._end = [], None, _nothing
+        for future in pending:
+            future.cancel()
+        if self._process == os.getpid():
+            end()
+
+    def _served(self) -> SimpleQueue[Any]:
+        """Return the queue that a thread serves; started where there is none."""
+        if self._tasks is None:
+            tasks: SimpleQueue[Any] = SimpleQueue()
+            thread = threading.Thread(target=_serve, args=(tasks,), name=self._name, daemon=True)
+            thread.start()
+            self._tasks = tasks
+            # When the queue is dropped, and before the interpreter ends: what was submitted is done first.
+            self._end = weakref.finalize(self, _finish, tasks, thread)
+        return self._tasks
+
+
+def _serve(tasks: SimpleQueue[Any]) -> None:
+    while (task := tasks.get()) is not None:
+        _run(*task)
+        # What a call has held must not live until the next one.
+        del task
+
+
+def _run(future: RunFuture[Any], call: Callable[[], Any]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        result = call()
+    except BaseException as error:
+        # The cycle of the exception and this frame's future would keep the model.
+        future.set_exception(error)
+        del future
+    else:
+        future.set_result(result)
+
+
+def _finish(tasks: SimpleQueue[Any], thread: threading.Thread) -> None:
+    tasks.put(None)
+    # The last that knew of the queue may have been a call of its own.
+    if thread is not threading.current_thread():
+        thread.join()
+
+
+def _nothing() -> None:
+    """Do nothing: no thread was started."""

@@ -28,9 +28,18 @@ static = {n: clgraph.compile(small_model(size="n"), device=device) for n in size
 wanted = {n: static[n](x) for n, x in feeds.items()}
 model = clgraph.compile(small_model(size="n"), device=device)
 turn = hits = 0
+armed = False
+
+def interrupt(*_):
+    # As Python's own handler does, but never while the last interrupt is still being counted.
+    global armed
+    if armed:
+        armed = False
+        raise KeyboardInterrupt
 
 def work():
-    global turn
+    global turn, armed
+    armed = True
     while True:
         turn += 1
         n = list(sizes)[turn % len(sizes)] if what == "compile" else 8
@@ -41,6 +50,7 @@ def work():
             print("wrong after", hits, flush=True)
             sys.exit(3)
 
+signal.signal(signal.SIGINT, interrupt)
 print("ready", flush=True)
 while hits < wanted_hits:
     try:
