@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import pytest
 from tests.support.ptx.compiler import why_no_machine
 
 RAN: set[str] = set()
-"""Names of implementations that some network of this process has run."""
+"""Names of implementations that some network of this process has run, or a test below the networks."""
 
 TESTS = Path(__file__).parents[1]
 
@@ -22,16 +22,18 @@ def note_what_networks_run() -> Iterator[None]:
     from clgraph.network.network import Network
     from clgraph.selector.choose import Choice
 
-    run = Network.run
+    def noting(run: Callable[..., Any]) -> Callable[..., Any]:
+        def run_and_note(self: Any, *args: Any) -> Any:
+            result = run(self, *args)
+            RAN.update(node.choice.implementation.name for node in self.program if isinstance(node.choice, Choice))
+            return result
 
-    def noting(self: Any, *args: Any) -> Any:
-        result = run(self, *args)
-        RAN.update(node.choice.implementation.name for node in self.program if isinstance(node.choice, Choice))
-        return result
+        return run_and_note
 
-    Network.run = noting  # type: ignore[method-assign]
-    yield
-    Network.run = run  # type: ignore[method-assign]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Network, "run", noting(Network.run))
+        patch.setattr(Network, "run_once", noting(Network.run_once))
+        yield
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -27,6 +27,7 @@ from clgraph.selector.implementation import Formats, Implementation
 from clgraph.selector.library import compose
 from clgraph.selector.plan import Tile
 from clgraph.selector.query import DeviceInfo, Query
+from tests.support.ran import RAN
 
 Array = NDArray[Any]
 AnyImplementation = type[Implementation[Any]]
@@ -147,6 +148,7 @@ def run_tiles(
     np.testing.assert_array_equal(found[0], found[1], "the second run differs from the first")
     result = unpack(found[0], q.outputs[0])
     np.testing.assert_array_equal(found[0], pack(result, q.outputs[0]), "halo or tail lanes are not zeros")
+    RAN.add(implementation.name)
     return result
 
 
