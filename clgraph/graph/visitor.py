@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
+from clgraph.errors import UnsupportedError
 from clgraph.graph.program import Node, Program
 
 R = TypeVar("R")
@@ -19,8 +20,13 @@ class Visitor(Generic[R]):
         return result
 
     def visit_default(self, node: Node) -> R:
-        """Handle every kind without a method of its own."""
-        raise NotImplementedError(f"{type(self).__name__} has no visit_{node.primitive.kind} and no default")
+        """Handle every kind without a method of its own.
+
+        Raises:
+            UnsupportedError: Unless a subclass says otherwise.
+        """
+        name, kind = type(self).__name__, node.primitive.kind
+        raise UnsupportedError(f"node {node.name!r}: {name} handles no {kind}; write visit_{kind} or visit_default")
 
     def visit_all(self, program: Program) -> list[R]:
         """Visit every node in the order of execution."""

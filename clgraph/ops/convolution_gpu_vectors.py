@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
@@ -48,9 +49,9 @@ class _Vectors(General[Convolution]):
         return lies_in_vectors(x) or lies_in_vectors(y) or cls.group_limits(q.primitive, w)
 
     @classmethod
+    @abstractmethod
     def group_limits(cls, f: Convolution, w: Layout) -> str | None:
         """Refuse groups that it does not serve."""
-        raise NotImplementedError
 
     @classmethod
     def formats(cls, q: Query[Convolution]) -> tuple[Formats, ...]:

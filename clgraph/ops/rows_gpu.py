@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
@@ -40,9 +41,9 @@ class _Rows(General[P]):
     subgroups: ClassVar[int] = 0
 
     @classmethod
+    @abstractmethod
     def rows(cls, q: Query[P]) -> Space:
         """Return the axes that number the rows, then those of a row, with the views of y, x, other inputs, operands."""
-        raise NotImplementedError
 
     @classmethod
     def further_limits(cls, q: Query[P]) -> str | None:
