@@ -1,10 +1,11 @@
-"""Clang for kernels with PTX: Debian's, or the one inside the ``ziglang`` wheel. Without either, tests are skipped."""
+"""Clang for GPU kernels: Debian's, or the one inside the ``ziglang`` wheel. Without either, tests are skipped."""
 
 from __future__ import annotations
 
 import functools
 import importlib.util
 import platform
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -51,12 +52,35 @@ def compile_library(source: Path, target: Path, options: tuple[str, ...]) -> Non
     _run([*linker, str(made), "-o", str(target)])
 
 
-def to_ptx(text: str, architecture: str) -> str:
-    """Return what clang makes of a kernel text for an NVIDIA GPU such as ``sm_80``."""
+def to_ptx(text: str, architecture: str, group: tuple[int, ...] = (), library: Path | None = None) -> str:
+    """Return what clang makes of a kernel text for an NVIDIA GPU such as ``sm_80``.
+
+    Args:
+        group: The group that it is launched with; written down where the text requires one, as NVIDIA's compiler does.
+        library: NVIDIA's ``libdevice.10.bc``, with functions such as ``exp``; without it they are stand-ins.
+    """
+    linked = ("-Xclang", "-mlink-builtin-bitcode", "-Xclang", str(library), "-DLIBDEVICE") if library else ()
+    ptx = _to_gpu(
+        text, "nvptx", "--target=nvptx64-nvidia-cuda", "-Xclang", "-target-cpu", "-Xclang", architecture, *linked
+    )
+    required = group if "reqd_work_group_size" in text else ()
+    return re.sub(r"(\.entry \w+\([^)]*\))", rf"\1\n.reqntid {', '.join(map(str, required))}", ptx) if required else ptx
+
+
+def to_amdgcn(text: str, processor: str) -> str:
+    """Return clang's assembly of a kernel text for an AMD GPU such as ``gfx1100``; some functions are stand-ins."""
+    return _to_gpu(text, "amdgcn", "--target=amdgcn-amd-amdhsa", f"-mcpu={processor}", "-nogpulib")
+
+
+def _to_gpu(text: str, machine: str, *target: str) -> str:
+    """Return the assembly of a kernel text; everything is inlined, and kernels have no second entry for callers."""
     compiler, _ = _tools()
-    target = ("--target=nvptx64-nvidia-cuda", "-Xclang", "-target-cpu", "-Xclang", architecture, "-Dasm=__asm__")
-    machine = ("-include", str(FOLDER / "nvptx.clh"))
-    return _run([*compiler, *OPENCL, *machine, *target, "-O2", "-S", "-", "-o", "-"], text)
+    options = (
+        *("-D__kernel=__attribute__((device_kernel))", "-DMACHINE=static", "-Dasm=__asm__", "-O2"),
+        *("-mllvm", "-inline-threshold=100000"),
+    )
+    header = ("-include", str(FOLDER / f"{machine}.clh"))
+    return _run([*compiler, *options[:2], *OPENCL, *options[2:], *header, *target, "-S", "-", "-o", "-"], text)
 
 
 def _run(command: list[str], text: str | None = None) -> str:

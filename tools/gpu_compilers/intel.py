@@ -1,0 +1,36 @@
+"""Kernels through ``ocloc``, Intel's compiler for its GPUs: refusals, registers that are spilled."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from clgraph.runtime.binaries import options_for
+from clgraph.selector.query import DeviceInfo
+from tools.gpu_compilers.report import Compiled
+from tools.gpu_compilers.texts import Text
+
+
+def why_no_ocloc() -> str | None:
+    """Say why no kernel can be compiled for Intel's GPUs here, or return ``None``."""
+    return None if shutil.which("ocloc") else "no ocloc: Debian has it in intel-opencl-icd"
+
+
+def compile_intel(text: Text, device: str, info: DeviceInfo) -> Compiled:
+    """Return what ``ocloc`` makes of *text* for *device*, such as ``dg2``."""
+    with tempfile.TemporaryDirectory(prefix="clgraph-ocloc-") as folder:
+        source = Path(folder, "kernel.cl")
+        source.write_text(text.text)
+        where = ["-file", str(source), "-device", device, "-out_dir", folder]
+        options = options_for(info.features, False, text.text)
+        command = ["ocloc", "compile", *where, "-options", options]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        said = done.stdout + done.stderr
+        if done.returncode:
+            return Compiled(text, error=said)
+    spilled = re.search(r"spill.*?(\d+)", said, re.IGNORECASE)
+    bytes_spilled = int(spilled[1]) if spilled else 0
+    return Compiled(text, spilled=(bytes_spilled, bytes_spilled))

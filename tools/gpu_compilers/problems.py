@@ -1,0 +1,72 @@
+"""The models whose plans show what kernels a GPU may be given: networks, products, and a node of each operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from clgraph.compiler import read_source
+from clgraph.errors import ClgraphError
+from clgraph.graph.topology import Topology
+from clgraph.ops.matmul import MatMul
+from clgraph.selector.query import DeviceInfo
+from tests.support.extreme_shapes import cases
+from tests.support.onnx_case import one_node
+from tests.support.zoo_text import BERT_BASE, encoder, tokens
+from tools.benchmark.cases import load
+from tools.gpu_compilers.texts import Text, planned, texts_of
+
+NETWORKS = ("resnet50@1x3x224x224", "resnet50@64x3x224x224", "mobilenet_v3_small", "shufflenet", "yolov8n_320")
+SIZES = (64, 256, 1024, 4096)
+"""Of square products: small ones are computed in parts."""
+Posed = tuple[str, Topology, dict[str, tuple[int, ...]]]
+
+
+def problems(only: str = "") -> Iterator[Posed]:
+    """Yield (name, topology, shapes of inputs), of the names that hold *only*."""
+    for name in NETWORKS:
+        if only in name:
+            model, feeds = load(name)
+            yield name, read_source(model, None, None), {n: a.shape for n, a in feeds.items()}
+    for heads in (12, 6):
+        for batch in (1, 32):
+            name = f"encoder_{768 // heads}_{batch}"
+            if only in name:
+                sizes = replace(BERT_BASE, layers=1, heads=heads, vocabulary=50)
+                shapes = {n: a.shape for n, a in tokens(batch, 128, 50).items()}
+                yield name, read_source(encoder(sizes, batch, 128), None, None), shapes
+    for size in SIZES:
+        for kind in ("weights", "rows", "batch"):
+            if only in (name := f"gemm_{size}_{kind}"):
+                yield name, product_of(size, kind), {}
+    for op, several in cases().items():
+        if only in (name := f"operator_{op}"):
+            for case in several:
+                model, feeds = one_node(
+                    op, case.inputs, opset=case.opset, constant=case.constant, outputs=case.outputs, **case.attributes
+                )
+                yield name, read_source(model, None, None), {n: np.shape(a) for n, a in feeds.items()}
+
+
+def product_of(size: int, kind: str) -> Topology:
+    """Return a square product: by constant ``weights``, of two inputs (``rows``), or of two ``batch`` es of them."""
+    net = Topology()
+    batch = (4,) if kind == "batch" else ()
+    a = net.input("a", (*batch, size, size))
+    other = np.zeros((size, size), np.float32)
+    b = net.constant("b", other) if kind == "weights" else net.input("b", (*batch, size, size))
+    net.output(net.add("y", MatMul(), a, b))
+    return net
+
+
+def texts_for(device: DeviceInfo, only: str = "") -> Iterator[Text]:
+    """Yield the kernels of every problem that such a device takes, in each precision; many come more than once."""
+    for _, topology, shapes in problems(only):
+        for precision in ("f32", "f16", "tf32x3"):
+            try:
+                program = planned(topology, shapes, device, precision)
+            except ClgraphError:
+                continue
+            yield from texts_of(program, device)
