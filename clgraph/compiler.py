@@ -18,6 +18,7 @@ from clgraph.model import Model
 from clgraph.network.network import Network
 from clgraph.network.steps import texts
 from clgraph.network.workspace import Workspace
+from clgraph.ops.convolution_gpu_winograd import ConvolutionGpuWinograd
 from clgraph.ops.convolution_winograd_tiles import ConvWinograd
 from clgraph.passes.base import Context, Observer, PassManager
 from clgraph.passes.batch import in_parts
@@ -40,6 +41,7 @@ OpenShapes = Mapping[str, Sequence[Dimension]]
 """Shapes of inputs by name, in which dimensions may stay open."""
 
 _log = logging.getLogger(__name__)
+_WINOGRAD = frozenset({ConvWinograd.name, ConvolutionGpuWinograd.name})
 
 
 def compile_source(
@@ -95,7 +97,7 @@ class Compiler:
             precision=options.precision,
             keep_f32=options.keep_f32,
             forced=dict(options.force_kernels),
-            denied=options.deny_kernels if options.winograd else options.deny_kernels | {ConvWinograd.name},
+            denied=options.deny_kernels | (frozenset() if options.winograd else _WINOGRAD),
             execute=self._execute if runs else None,
             build=self._build if runs else None,
         )

@@ -2,9 +2,8 @@
 //
 //   out[group][position][channel][lane] = (G g G^T)[position / 6][position % 6],   g = in[group * 16 nb + lane][channel]
 //
-// and 0 for lanes and channels that do not exist; channels are filled up to a multiple of 16. Row j of G is
-// (1, p, p^2) / product over the other points of (p - point) for the points p = 0, 3/4, -3/4, 3/2, -3/2; the last is
-// (0, 0, 1). A ticket is a run of channels of one group.
+// and 0 for lanes and channels that do not exist; channels are filled up to a multiple of 16. A ticket is a run of channels
+// of one group.
 //
 // inp, out                 floats
 // pitch_o, pitch_c, pitch_y, pitch_x   floats from one output channel, channel, row, column of the weights to the next
@@ -12,30 +11,17 @@
 // vectors                  16-lane vectors of a group, nb
 // runs, ticket_channels    tickets of a group, channels of a ticket
 //
-// Sums run in double where the device has it, so that the result is rounded once; else |error| <= 10 2^-24 |G| |g| |G^T|.
+// Error: that of winograd_weights.clh.
 #include "tile.clh"
+#include "winograd_weights.clh"
 
 #ifdef cl_khr_fp64
-  #define WIDE double
   #define WIDE16 double16
   #define WIDEN convert_double16
 #else
-  #define WIDE float
   #define WIDE16 float16
   #define WIDEN convert_float16
 #endif
-
-// One pass of G over three vectors.
-#define PASS_G(g0, g1, g2, to) \
-  { \
-    const WIDE16 e = g0 + (WIDE)0.5625 * g2, o = (WIDE)0.75 * g1, f = g0 + (WIDE)2.25 * g2, p = (WIDE)1.5 * g1; \
-    to(0) = g0 * ((WIDE)64 / 81); \
-    to(1) = (e + o) * ((WIDE)-128 / 243); \
-    to(2) = (e - o) * ((WIDE)-128 / 243); \
-    to(3) = (f + p) * ((WIDE)32 / 243); \
-    to(4) = (f - p) * ((WIDE)32 / 243); \
-    to(5) = g2; \
-  }
 
 static void pack_winograd(__global const pack_winograd_desc* d, __global char** banks, __global char* scratch,
                           const int ticket, __global const post_step* post, const int posts) {
@@ -55,12 +41,12 @@ static void pack_winograd(__global const pack_winograd_desc* d, __global char** 
       for (int k = 0; k < 9; k++) w[k] = WIDEN(vload16(0, g[k]));
 #define DOWN(i) t[i][k]
       #pragma unroll
-      for (int k = 0; k < 3; k++) PASS_G(w[k], w[3 + k], w[6 + k], DOWN)
+      for (int k = 0; k < 3; k++) WINOGRAD_G(WIDE16, w[k], w[3 + k], w[6 + k], DOWN)
 #define ALONG(i) u[i]
       #pragma unroll
       for (int i = 0; i < 6; i++) {
         WIDE16 u[6];
-        PASS_G(t[i][0], t[i][1], t[i][2], ALONG)
+        WINOGRAD_G(WIDE16, t[i][0], t[i][1], t[i][2], ALONG)
         for (int j = 0; j < 6; j++) STORE16(to + (6 * i + j) * position, convert_float16(u[j]));
       }
     }

@@ -30,8 +30,8 @@ from clgraph.selector.plan import Argument, Launch, Plan, Table
 from clgraph.selector.query import Query
 
 
-class _Vectors(General[Convolution]):
-    """What the two have in common: one or two spatial axes, all tensors in one format of channels in vectors."""
+class ConvolutionVectors(General[Convolution]):
+    """What they have in common: one or two spatial axes, all tensors in one format of channels in vectors."""
 
     blocked = True
 
@@ -68,7 +68,7 @@ class _Vectors(General[Convolution]):
 
 
 @implements(Convolution, name="convolution.gpu_vectors", serves=VECTORS)
-class ConvolutionGpuVectors(_Vectors):
+class ConvolutionGpuVectors(ConvolutionVectors):
     """Groups of 16 x 16 work-items make 64 or 128 pixels of 64 or 128 outputs; byxf and b_fs_yx_fsv4."""
 
     @classmethod
@@ -101,7 +101,7 @@ class ConvolutionGpuVectors(_Vectors):
 
 
 @implements(Convolution, name="convolution.gpu_direct", serves=replace(VECTORS, features=frozenset({EMULATED_LOCAL})))
-class ConvolutionGpuDirect(_Vectors):
+class ConvolutionGpuDirect(ConvolutionVectors):
     """Four outputs of four pixels a work-item, without local memory; byxf and b_fs_yx_fsv4."""
 
     group_limits = ConvolutionGpuVectors.group_limits
@@ -123,7 +123,7 @@ class ConvolutionGpuDirect(_Vectors):
 
 
 @implements(Convolution, name="convolution.gpu_depthwise", serves=VECTORS)
-class ConvolutionGpuDepthwise(_Vectors):
+class ConvolutionGpuDepthwise(ConvolutionVectors):
     """Four channels of a pixel a work-item; byxf and b_fs_yx_fsv4."""
 
     @classmethod

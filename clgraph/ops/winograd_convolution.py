@@ -24,8 +24,8 @@ _ONES = (1, 1)
 class WinogradConvolution(Primitive):
     """The convolution without stride, dilation and groups whose 3x3 weights :class:`WinogradWeights` has transformed.
 
-    Inputs: x ``[N, C, H, W]``, u ``[groups, 36, C filled up, lanes]``, optional bias ``[O]``. Made behind selection,
-    for the implementation that asked for u; no model spells it.
+    Inputs: x ``[N, C, H, W]``, u ``[groups, 36, C filled up, lanes]`` or ``[36, O, C]``, optional bias ``[O]``. Made
+    behind selection, for the implementation that asked for u; no model spells it.
 
     Attributes:
         pads: Zeros (before, after) of y and of x.
@@ -40,7 +40,9 @@ class WinogradConvolution(Primitive):
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         x, u = inputs[:2]
         lanes = u.shape[-1]
-        wanted = (-(-self.outputs // lanes), POSITIONS, -(-x.shape[1] // LANES) * LANES, lanes)
+        wanted: tuple[int, ...] = (POSITIONS, self.outputs, x.shape[1])
+        if u.rank != 3:
+            wanted = (-(-self.outputs // lanes), POSITIONS, -(-x.shape[1] // LANES) * LANES, lanes)
         if u.shape != wanted or x.rank != 4:
             raise ShapeError(f"transformed weights {list(u.shape)} do not fit {list(x.shape)}, which wants {wanted}")
         sizes = window_sizes(x.shape[2:], (3, 3), _ONES, _ONES, self.pads)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import ClassVar
 
 import numpy as np
@@ -15,7 +16,9 @@ from clgraph.graph.primitive import Array, Primitive, primitive
 from clgraph.ops.tile_cost import split, step_seconds, ticket_seconds
 from clgraph.ops.tile_geometry import LANES
 from clgraph.selector.descriptor import Descriptor, Int, Long, Pointer, Ref, descriptor
+from clgraph.selector.general import General, View, launch, table
 from clgraph.selector.implementation import Implementation, Serves, implements
+from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
 
@@ -37,10 +40,11 @@ class WinogradWeights(Primitive):
     """``y[group, position, c, lane] = (G w[o, c] G^T)[position]`` for ``o = group * 16 * vectors + lane``.
 
     Input: w ``[O, C, 3, 3]``. Output ``[groups, 36, C filled up to a multiple of 16, 16 * vectors]``, zeros where
-    channels do not exist. Computed in float64 and rounded once.
+    channels do not exist; without vectors ``y[position, o, c]``. Computed in float64, where there is one, and rounded
+    once.
 
     Attributes:
-        vectors: Blocks of 16 output channels in a group.
+        vectors: Blocks of 16 output channels in a group; 0: channels are not blocked.
     """
 
     vectors: int = 1
@@ -51,12 +55,17 @@ class WinogradWeights(Primitive):
         (w,) = inputs
         if w.rank != 4 or w.shape[2:] != (3, 3):
             raise ShapeError(f"Winograd's F(4x4, 3x3) wants weights [O,C,3,3], not {list(w.shape)}")
+        if not self.vectors:
+            return (w.with_shape((POSITIONS, *w.shape[:2])),)
         lanes = LANES * self.vectors
         return (w.with_shape((-(-w.shape[0] // lanes), POSITIONS, -(-w.shape[1] // LANES) * LANES, lanes)),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
-        (w,) = inputs
-        (groups, _, channels, lanes), g = self.infer([Layout.of(w)])[0].shape, weight_matrix()
+        (w,), g = inputs, weight_matrix()
+        if not self.vectors:
+            plain = (g @ w.astype(np.float64) @ g.T).reshape(*w.shape[:2], POSITIONS)
+            return (np.ascontiguousarray(plain.transpose(2, 0, 1)).astype(w.dtype),)
+        groups, _, channels, lanes = self.infer([Layout.of(w)])[0].shape
         padded = np.zeros((groups * lanes, channels, 3, 3))
         padded[: w.shape[0], : w.shape[1]] = w
         u = (g @ padded @ g.T).reshape(groups, lanes, channels, POSITIONS)
@@ -68,6 +77,8 @@ class WinogradWeights(Primitive):
 
 def original_weights(u: Array, outputs: int, channels: int) -> Array:
     """Return the weights ``[outputs][channels][3][3]`` that *u* was made of, in float64."""
+    if u.ndim == 3:
+        u = u.transpose(0, 2, 1)[None]
     groups, _, padded, lanes = u.shape
     tiles = u.astype(np.float64).transpose(0, 3, 2, 1).reshape(groups * lanes, padded, 6, 6)[:outputs, :channels]
     inverse = np.linalg.pinv(weight_matrix())
@@ -102,6 +113,10 @@ class PackWinograd(Implementation[WinogradWeights]):
     """Sixteen output channels at a time, in double."""
 
     @classmethod
+    def limits(cls, q: Query[WinogradWeights]) -> str | None:
+        return None if q.primitive.vectors else "packs blocks of output channels"
+
+    @classmethod
     def cost(cls, q: Query[WinogradWeights]) -> float:
         moved = q.outputs[0].nbytes
         return step_seconds(q.device, moved * q.device.costs.unit("winograd.weights.byte"), moved, 8 * q.device.workers)
@@ -128,3 +143,24 @@ class PackWinograd(Implementation[WinogradWeights]):
             ticket_channels=runs.each,
         )
         return Plan((Tile("pack_winograd", desc, groups * runs.parts),))
+
+
+@implements(
+    WinogradWeights,
+    name="winograd_weights.ref",
+    serves=Serves(dtypes=frozenset({DType.F32}), formats=True),
+    general=True,
+)
+class WinogradWeightsRef(General[WinogradWeights]):
+    """A filter a work-item, in double where the device has it; on any device."""
+
+    @classmethod
+    def further_limits(cls, q: Query[WinogradWeights]) -> str | None:
+        return "makes no blocks of channels" if q.primitive.vectors else None
+
+    @classmethod
+    def plan(cls, q: Query[WinogradWeights]) -> Plan:
+        w, (u,) = q.inputs[0], q.outputs
+        numbers = table(w.shape[:2], View.of(w), View.of(u))
+        step = launch("winograd_weights/winograd_weights_ref", Jit(), prod(w.shape[:2]), "in0", "out0", numbers)
+        return Plan((step,))
