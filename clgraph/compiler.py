@@ -59,6 +59,42 @@ def compile_source(
     return model
 
 
+@dataclass(frozen=True)
+class Runner:
+    """Runs planned programs on engines, under options.
+
+    Attributes:
+        engines: What runs the nodes of each placement.
+    """
+
+    engines: Mapping[str, Engine | HostEngine]
+    options: Settings
+
+    def network(self, program: Program, workspace: Workspace | None = None) -> Network:
+        """Return what runs a planned *program*, with its memory in *workspace*."""
+        options = self.options
+        return Network(
+            program,
+            self.engines,
+            options.executor,
+            poison=options.poison,
+            command_buffers=options.command_buffers,
+            workspace=workspace,
+        )
+
+    def execute(self, program: Program, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Run a planned program once."""
+        return Network(program, self.engines, self.options.executor, poison=self.options.poison).run_once(feeds)
+
+    def build(self, program: Program) -> int:
+        """Build every kernel text of a planned program; return how many were new."""
+        engines = {name: e for name, e in self.engines.items() if isinstance(e, Engine)}
+        return sum(
+            engines[placement].build(text, what, library=library)
+            for (placement, text), (what, library) in texts(program, engines).items()
+        )
+
+
 @dataclass
 class Compiler:
     """Compiles topologies for one device; its engines and kernels are shared by everything that it compiles.
@@ -67,12 +103,14 @@ class Compiler:
         options: The options in force.
         observers: What else is told about every pass.
         engines: What runs the nodes of each placement; empty for a dry run.
-        context: What passes may look at.
+        runner: Runs programs on them; ``None`` for a dry run.
+        context: What passes may look at. Does not refer to the compiler: a cycle would keep weights for a while.
     """
 
     options: Settings
     observers: Sequence[Observer] = ()
     engines: dict[str, Engine | HostEngine] = field(init=False)
+    runner: Runner | None = field(init=False)
     context: Context = field(init=False)
     _made: int = field(default=0, init=False)
 
@@ -90,6 +128,7 @@ class Compiler:
         if not runs and (options.placement or options.placement_fallback):
             raise OptionError("the device null has one placement only; place a model on devices that there are")
         self.engines = open_engines(options) if runs else {}
+        self.runner = runner = Runner(self.engines, options) if runs else None
         self.context = Context(
             devices=_allowed(device_infos(self.engines, options) or {"null": _imagined(options)}, options),
             **(placement_of(options) if runs else {}),
@@ -98,8 +137,8 @@ class Compiler:
             keep_f32=options.keep_f32,
             forced=dict(options.force_kernels),
             denied=options.deny_kernels | (frozenset() if options.winograd else _WINOGRAD),
-            execute=self._execute if runs else None,
-            build=self._build if runs else None,
+            execute=runner.execute if runner else None,
+            build=runner.build if runner else None,
         )
 
     @without_collection(in_a_run=True)
@@ -132,7 +171,7 @@ class Compiler:
         lost = sorted(set(self.context.forced) - {node.name for node in program})
         if lost and not topology.label:
             raise OptionError(f"no node of the compiled program is called {lost[0]!r}, so that no kernel can be forced")
-        network = None if self.context.execute is None else self.network(program, workspace)
+        network = None if self.runner is None else self.runner.network(program, workspace)
         for file in files:
             file.check()
         self._made += 1
@@ -160,30 +199,6 @@ class Compiler:
         from clgraph.saved.dumped import StateWriter
 
         return Dump(folder, StateWriter(folder))
-
-    def _execute(self, program: Program, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        """Run a planned program once."""
-        return Network(program, self.engines, self.options.executor, poison=self.options.poison).run_once(feeds)
-
-    def network(self, program: Program, workspace: Workspace | None = None) -> Network:
-        """Return what runs a planned *program*, with its memory in *workspace*."""
-        options = self.options
-        return Network(
-            program,
-            self.engines,
-            options.executor,
-            poison=options.poison,
-            command_buffers=options.command_buffers,
-            workspace=workspace,
-        )
-
-    def _build(self, program: Program) -> int:
-        """Build every kernel text of a planned program; return how many were new."""
-        engines = {name: e for name, e in self.engines.items() if isinstance(e, Engine)}
-        return sum(
-            engines[placement].build(text, what, library=library)
-            for (placement, text), (what, library) in texts(program, engines).items()
-        )
 
 
 def read_source(source: Source | Topology, outputs: Sequence[str] | None, shapes: OpenShapes | None) -> Topology:

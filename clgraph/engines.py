@@ -58,7 +58,7 @@ class _OldObjects:
     def take_all(self) -> None:
         """Call every object old; search all for garbage when there are a quarter more, which is Python's own rule.
 
-        Nodes and values refer to each other: programs that nobody needs any more go in such a search only.
+        Compiling leaves no cyclic garbage, but what was young before may hold some of the program around.
         """
         count = self._freeze()
         if self.count and count > 1.25 * self.count:

@@ -10,6 +10,8 @@ from typing import Literal, Protocol
 from clgraph.core.layout import Layout
 from clgraph.errors import ProgramError
 from clgraph.graph.buffer import Arena, Buffer
+from clgraph.graph.inheritance import inherited
+from clgraph.graph.order import topological
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.refusals import refusals
 
@@ -144,6 +146,9 @@ class Program:
     ``insert``, ``rewire``, ``erase`` and ``fuse`` are the only edits. ``insert`` and ``fuse`` inherit annotation,
     placement and provenance from the nodes that the result stands for, and refuse to merge different ones.
 
+    Nodes and values refer to each other as long as the program lives. Then values forget their producer and uses, and
+    buffers their conflicts, so that memory is given back without a search for cyclic garbage.
+
     Attributes:
         parts: How many equal parts of its inputs along the first axis a run computes one after another; the inputs and
             outputs are those of one part. Inputs whose size does not change with them are the same for all.
@@ -151,22 +156,31 @@ class Program:
 
     def __init__(self, inputs: Iterable[Value], outputs: Iterable[tuple[str, Value]], nodes: Iterable[Node]) -> None:
         """Link *nodes*, given in execution order."""
+        self._nodes: list[Node] = []
         self.inputs = list(inputs)
         self.outputs = list(outputs)
         self.stage = Stage.BUILT
         self.parts = 1
         self.arenas: dict[str, Arena] = {}
         self.notes: dict[str, str] = {}
-        self._nodes: list[Node] = []
         self._members: set[int] = set()
         self._names: dict[str, int] = {v.name: 1 for v in self.inputs}
         for node in nodes:
             self._names.setdefault(node.name, 1)
             self._link(node, len(self._nodes))
 
+    def __del__(self) -> None:
+        for value in self.values:
+            if value.buffer is not None:
+                value.buffer.conflicts.clear()
+        for node in self._nodes:
+            _part(node)
+            for buffer in node.scratch:
+                buffer.conflicts.clear()
+
     def __iter__(self) -> Iterator[Node]:
-        """Nodes in execution order, over a snapshot: a pass may edit while it walks."""
-        return iter(tuple(self._nodes))
+        """Nodes in execution order, over a snapshot: a pass may edit while it walks. Keeps the program alive."""
+        yield from tuple(self._nodes)
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -239,7 +253,7 @@ class Program:
         """
         if not sources:
             raise ProgramError(f"inserting {primitive} needs the node it stems from")
-        annotation, placement, partitioned_by, origin = _inherit(sources)
+        annotation, placement, partitioned_by, origin = inherited(sources)
         label = self.unique(name or f"{sources[0].name}/{primitive.kind}")
         layouts = primitive.infer([v.layout for v in inputs])
         results = tuple(Value(label if i == 0 else f"{label}:{i}", out) for i, out in enumerate(layouts))
@@ -281,7 +295,7 @@ class Program:
             ProgramError: The two are not neighbours, their annotations or placements differ, the result between them
                 is read elsewhere, or the edit would make a cycle.
         """
-        annotation, placement, partitioned_by, origin = _inherit((into, peer))
+        annotation, placement, partitioned_by, origin = inherited((into, peer))
         post = into.output in peer.inputs
         inner = into.output if post else peer.output
         what = f"{peer.name} cannot be fused into {into.name}"
@@ -328,21 +342,7 @@ class Program:
         Raises:
             ProgramError: The graph has a cycle.
         """
-        done: set[int] = set()
-        order: list[Node] = []
-        waiting = list(self._nodes)
-        while waiting:
-            later = []
-            for node in waiting:
-                if all(v.producer is None or id(v.producer) in done for v in node.inputs):
-                    done.add(id(node))
-                    order.append(node)
-                else:
-                    later.append(node)
-            if len(later) == len(waiting):
-                raise ProgramError(f"a cycle runs through {', '.join(n.name for n in later[:5])}")
-            waiting = later
-        self._nodes = order
+        self._nodes = topological(self._nodes)
 
     def reorder(self, nodes: Sequence[Node]) -> None:
         """Put the nodes into the order of *nodes*, a permutation of them.
@@ -375,8 +375,7 @@ class Program:
             value.producer = node
 
     def _unlink(self, node: Node) -> None:
-        for slot, value in enumerate(node.inputs):
-            value.uses.pop((node, slot), None)
+        _part(node)
         self._nodes.remove(node)
         self._members.discard(id(node))
 
@@ -386,13 +385,10 @@ class Program:
         return print_program(self)
 
 
-def _inherit(sources: Sequence[Node]) -> tuple[str | None, str | None, str | None, tuple[str, ...]]:
-    """Return (annotation, placement, the annotation that placed it, provenance) of a node that stands for *sources*."""
-    merged: list[str | None] = []
-    for what in ("annotation", "placement", "partitioned_by"):
-        found = {v for n in sources if (v := getattr(n, what)) is not None}
-        if len(found) > 1:
-            names = ", ".join(n.name for n in sources)
-            raise ProgramError(f"{names} carry different {what}s ({', '.join(sorted(found))}) and cannot be one node")
-        merged.append(next(iter(found), None))
-    return merged[0], merged[1], merged[2], tuple(dict.fromkeys(name for n in sources for name in n.origin))
+def _part(node: Node) -> None:
+    """Make the values of *node* forget it."""
+    for slot, value in enumerate(node.inputs):
+        value.uses.pop((node, slot), None)
+    for value in node.outputs:
+        if value.producer is node:
+            value.producer = None

@@ -119,26 +119,23 @@ class Product:
 def product(node: Node) -> Product:
     """Return the result of *node* as a product, seen through multiplications that are read once and keep the shape."""
     scale, factors, nodes = 1.0, list[Value](), list[Node]()
-
-    def walk(value: Value, root: bool = False) -> None:
-        nonlocal scale
+    rest = [node.output]
+    while rest:
+        value = rest.pop()
         n = value.producer
         whole = value.layout.shape == node.output.layout.shape
-        inner = n is not None and not n.fused and whole and (root or len(value.uses) == 1)
+        inner = n is not None and not n.fused and whole and (n is node or len(value.uses) == 1)
         if (number := scalar(value)) is not None:
             scale *= number
         elif n is not None and inner and isinstance(n.primitive, Eltwise) and n.primitive.function == "mul":
             nodes.append(n)
-            for operand in n.inputs:
-                walk(operand)
+            rest += reversed(n.inputs)
         elif n is not None and inner and (factor := _scales(n)) is not None:
             nodes.append(n)
             scale *= factor
-            walk(n.inputs[0])
+            rest.append(n.inputs[0])
         else:
             factors.append(value)
-
-    walk(node.output, root=True)
     return Product(scale, tuple(factors), tuple(nodes))
 
 

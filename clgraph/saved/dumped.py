@@ -161,7 +161,7 @@ def load_dump(
         made, clock = copy_program(program), Time()
         passes = PassManager(default_pipeline()[number:], [clock], first=number, begin=made.stage)
         passes.run(made, compiler.context)
-        network = None if compiler.context.execute is None else compiler.network(made, workspace)
+        network = None if compiler.runner is None else compiler.runner.network(made, workspace)
         records = tuple(PassRecord(*row) for row in clock.rows)
         return Specialisation(made, network, records, compiler.context.devices, options)
 

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 
 from clgraph.core.layout import Layout
 from clgraph.errors import ProgramError
+from clgraph.graph.buffer import Buffer
 from clgraph.graph.check import check
 from clgraph.graph.program import Node, Program, Stage, Value
 from clgraph.ops.activation import Activation
@@ -192,3 +195,41 @@ def test_the_text_shows_inputs_constants_nodes_and_outputs() -> None:
             "  output right",
         ]
     )
+
+
+def parts_alive() -> int:
+    return sum(type(o) in (Node, Value, Buffer) for o in gc.get_objects())
+
+
+def test_a_program_that_nobody_holds_goes_at_once_with_its_nodes_values_and_buffers() -> None:
+    """Without a search for cyclic garbage; also what an edit took out."""
+    gc.collect()
+    gc.disable()
+    try:
+        before = parts_alive()
+        program = _chain()
+        a, b, c = program
+        program.erase(program.insert(EXP, [a.output], sources=[a]))
+        program.fuse(c, b)
+        first, second = Buffer("first", 4), Buffer("second", 4)
+        first.conflicts[second] = second.conflicts[first] = None
+        a.scratch, b.output.buffer = (first,), second
+        assert parts_alive() > before
+        del program, a, b, c, first, second
+        assert parts_alive() == before
+    finally:
+        gc.enable()
+
+
+def test_a_walk_over_a_program_keeps_it_alive() -> None:
+    assert [[type(v.producer) for v in node.outputs] for node in _chain()] == 3 * [[Node]]
+
+
+def test_programs_may_share_constants() -> None:
+    """As the one of a part of a batch does with the whole's."""
+    value = Value("w", Layout.of(np.ones((1, 4), np.float32)), constant=np.ones((1, 4), np.float32))
+    first, second = (Node(name, RELU, (value,), (Value(name, value.layout),), 1, origin=(name,)) for name in "ab")
+    kept, dropped = Program([], [("y", first.output)], [first]), Program([], [("y", second.output)], [second])
+    del dropped
+    assert value.readers == (first,)
+    check(kept)

@@ -14,7 +14,8 @@ import onnxruntime
 import pytest
 
 import clgraph
-from clgraph.graph.program import Program
+from clgraph.graph.buffer import Buffer
+from clgraph.graph.program import Node, Program, Value
 from clgraph.network.network import Network
 from clgraph.network.places import Places
 from clgraph.specialisations import KEPT_SPECIALISATIONS
@@ -89,8 +90,7 @@ def test_memory_stays_flat_over_a_thousand_sizes(fetched: Callable[[str], Path],
     """The memos of choices fill up over the first sizes; from then on nothing may stay behind.
 
     A specialisation, its nodes and descriptors without the shared weights and arena, takes a tenth of a megabyte at
-    least, so that 500 left behind would take 50 MB. Python's collector of cycles lets a part of the objects that
-    nobody uses wait: up to a quarter of those there are, 25 MB.
+    least, so that 500 left behind would take 50 MB.
     """
     model = clgraph.compile(fetched("ocr-det"), device)
     random = np.random.default_rng(0)
@@ -106,12 +106,35 @@ def test_memory_stays_flat_over_a_thousand_sizes(fetched: Callable[[str], Path],
 
 
 def test_no_more_is_alive_than_belongs_to_the_specialisations_that_are_kept(device: str) -> None:
+    """Without a search for cyclic garbage."""
     model = clgraph.compile(small_model(size="n"), device)
     made: list[weakref.ref[Program] | weakref.ref[Network] | weakref.ref[Places]] = []
-    for size in range(2, 2 + 10 * KEPT_SPECIALISATIONS):
-        model(np.zeros((1, 3, size, size // 2 + 1), np.float32))
-        network = model._specialisations.latest.network
-        made += map(weakref.ref, (network.program, network, *network._places.values()))
+    nodes = []
     gc.collect()
+    gc.disable()
+    try:
+        for size in range(2, 2 + 10 * KEPT_SPECIALISATIONS):
+            model(np.zeros((1, 3, size, size // 2 + 1), np.float32))
+            network = model._specialisations.latest.network
+            made += map(weakref.ref, (network.program, network, *network._places.values()))
+            nodes.append(sum(isinstance(o, Node | Value | Buffer) for o in gc.get_objects()))
+    finally:
+        gc.enable()
+    del network
     alive = Counter(type(o) for ref in made if (o := ref()) is not None)
     assert alive == dict.fromkeys((Program, Network, Places), KEPT_SPECIALISATIONS)
+    assert nodes[-1] <= 2 * nodes[KEPT_SPECIALISATIONS]
+
+
+def test_a_model_that_nobody_holds_gives_back_its_weights_at_once(device: str) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        model = clgraph.compile(small_model(size="n"), device)
+        model(np.zeros((1, 3, 20, 20), np.float32))
+        weights = [weakref.ref(v.constant) for v in model.program.constants]
+        assert any(ref() is not None for ref in weights)
+        del model
+        assert not [ref() for ref in weights if ref() is not None]
+    finally:
+        gc.enable()
