@@ -27,18 +27,17 @@ SHORTEST = 32
 GROUPS = ((1024, 64), (1 << 31, 256))
 """Longest row, and work-items for it."""
 _ROWS = Serves(dtypes=FLOATS, kinds=frozenset({"gpu"}), fuses=FUSABLE)
-_SUBGROUPS = replace(_ROWS, features=frozenset({"intel_subgroups"}))
-_KHR_SUBGROUPS = replace(_ROWS, features=frozenset({"khr_subgroups"}))
+_SUBGROUPS = replace(_ROWS, features=frozenset({"subgroups"}))
 
 
 class _Rows(General[P]):
     """What they have in common: rows of neighbouring elements, each read once from memory where it fits.
 
     Attributes:
-        subgroups: Of which extension sums and maxima are those of sub-groups first: 1 Intel's, 2 Khronos', 0 none.
+        subgroups: Whether sums and maxima are those of sub-groups first.
     """
 
-    subgroups: ClassVar[int] = 0
+    subgroups: ClassVar[bool] = False
 
     @classmethod
     @abstractmethod
@@ -57,7 +56,7 @@ class _Rows(General[P]):
 
     @classmethod
     def cost(cls, q: Query[P]) -> float:
-        return roofline(q, 0.1, 0.7) * (1, 0.95, 0.96)[cls.subgroups]
+        return roofline(q, 0.1, 0.7) * (0.95 if cls.subgroups else 1)
 
 
 def _group(count: int) -> int:
@@ -70,10 +69,10 @@ def _launch(
     """Return the launch of a group for each row of *s*; *posts* are the views of operands of fused operations."""
     group = _group(s.counts[1])
     jit = float_jit(q.outputs[0].dtype, len(s.dims)).define(GROUP=group)
-    if cls.subgroups:
-        jit = jit.define(SUBGROUPS=cls.subgroups)
-    if cls.subgroups == 2:
-        jit = jit.define(OPENCL_C=30 if "opencl_c_30" in q.device.features else 20)
+    if cls.subgroups and "intel_subgroups" in q.device.features:
+        jit = jit.define(SUBGROUPS=1)
+    elif cls.subgroups:
+        jit = jit.define(SUBGROUPS=2, OPENCL_C=30 if "opencl_c_30" in q.device.features else 20)
     listed = (*arguments, *post_arguments(q, posts, len(s.dims)))
     rows = prod(s.dims[:-1])
     return Plan((Launch(f"{kernel}.cl", kernel.rsplit("/", 1)[1], jit, (rows * group,), (group,), listed),))
@@ -134,41 +133,20 @@ class ReduceGpuRows(_Rows[Reduce]):
 
 @implements(Softmax, name="softmax.gpu_subgroups", serves=_SUBGROUPS)
 class SoftmaxGpuSubgroups(SoftmaxGpuRows):
-    """A group of 64 or 256 work-items a row, summed by sub-groups; on devices with cl_intel_subgroups."""
+    """A group of 64 or 256 work-items a row, summed by sub-groups: Intel's where there are, else Khronos'."""
 
-    subgroups = 1
+    subgroups = True
 
 
 @implements(LayerNormalization, name="layer_normalization.gpu_subgroups", serves=_SUBGROUPS)
 class LayerNormalizationGpuSubgroups(LayerNormalizationGpuRows):
-    """A group of 64 or 256 work-items a row, summed by sub-groups; on devices with cl_intel_subgroups."""
+    """A group of 64 or 256 work-items a row, summed by sub-groups: Intel's where there are, else Khronos'."""
 
-    subgroups = 1
+    subgroups = True
 
 
 @implements(Reduce, name="reduce.gpu_subgroups", serves=_SUBGROUPS)
 class ReduceGpuSubgroups(ReduceGpuRows):
-    """A group of 64 or 256 work-items a row, summed by sub-groups; on devices with cl_intel_subgroups."""
+    """A group of 64 or 256 work-items a row, summed by sub-groups: Intel's where there are, else Khronos'."""
 
-    subgroups = 1
-
-
-@implements(Softmax, name="softmax.gpu_khr_subgroups", serves=_KHR_SUBGROUPS)
-class SoftmaxGpuKhrSubgroups(SoftmaxGpuRows):
-    """A group of 64 or 256 work-items a row, summed by sub-groups; on devices with cl_khr_subgroups."""
-
-    subgroups = 2
-
-
-@implements(LayerNormalization, name="layer_normalization.gpu_khr_subgroups", serves=_KHR_SUBGROUPS)
-class LayerNormalizationGpuKhrSubgroups(LayerNormalizationGpuRows):
-    """A group of 64 or 256 work-items a row, summed by sub-groups; on devices with cl_khr_subgroups."""
-
-    subgroups = 2
-
-
-@implements(Reduce, name="reduce.gpu_khr_subgroups", serves=_KHR_SUBGROUPS)
-class ReduceGpuKhrSubgroups(ReduceGpuRows):
-    """A group of 64 or 256 work-items a row, summed by sub-groups; on devices with cl_khr_subgroups."""
-
-    subgroups = 2
+    subgroups = True

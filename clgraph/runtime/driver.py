@@ -136,7 +136,7 @@ def kind(handle: Any) -> Literal["cpu", "gpu"]:
     return "cpu" if handle.type & load().device_type.CPU else "gpu"
 
 
-def has_subgroups(handle: Any, extensions: Collection[str]) -> bool:
+def has_khronos_subgroups(handle: Any, extensions: Collection[str]) -> bool:
     """Whether the device has the sub-groups of Khronos' extension, or OpenCL 3's, which are the same."""
     try:
         return "cl_khr_subgroups" in extensions or (

@@ -27,10 +27,9 @@ class DeviceInfo:
         simd: Floats in the native vector of a CPU device (16 for AVX-512, 8 for AVX2), 1 on a GPU.
         workers: Work-groups that run at once on a CPU device, the ``threads`` of the user.
         features: What implementations may ask for: ``fp16``, ``fp64``, ``subgroups``, ``intel_subgroups``,
-            ``khr_subgroups``, ``opencl_c_30``,
-            ``emulated_local`` (local memory is ordinary memory), ``acq_rel`` (acquire/release atomics at device scope),
-            ``host_memory`` (kernels work on the host's own arrays), ``yield`` (kernels are threads that may make system
-            calls), ``nvidia_ptx`` (inline PTX)
+            ``opencl_c_30``, ``emulated_local`` (local memory is ordinary memory), ``acq_rel`` (acquire/release atomics
+            at device scope), ``host_memory`` (kernels work on the host's own arrays), ``yield`` (kernels are threads
+            that may make system calls), ``nvidia_ptx`` (inline PTX)
             with ``sm80`` and the like (every compute capability that the device has), ``tf32x3`` (the user allows it).
         cores: Workers that run at once, where the user asked for more of them; 0 for as many as workers.
         flops, bytes_per_second, launch_seconds: The peaks of the whole device, for rooflines and general kernels.

@@ -40,7 +40,7 @@ def gpu(vendor: str, group: int, local: int, alloc: int, features: str, units: i
 
 
 PROFILES = {
-    "large": gpu("AMD", 1024, 64 << 10, 14 << 30, "fp64 fp16 khr_subgroups", 60, 2e13),
+    "large": gpu("AMD", 1024, 64 << 10, 14 << 30, "fp64 fp16 subgroups", 60, 2e13),
     "integrated": gpu("Intel", 512, 64 << 10, (4 << 30) - 4096, "fp16 subgroups intel_subgroups", 96, 2e12),
     "mali": gpu("ARM", 384, 32 << 10, 1 << 30, "fp16 emulated_local", 4, 3e11),
     # A group of 128 and 64 MiB at once: no tile of 16 x 16 work-items, arenas in several banks.
