@@ -11,20 +11,23 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from clgraph.errors import InputError
+from clgraph.errors import ClgraphError, InputError
 from clgraph.network.profile import NodeTime
 from clgraph.selector.query import DeviceInfo
 from tests.support.models import light_model
 from tests.support.zoo import ZOO
+from tools.benchmark import everything
 from tools.benchmark.cases import SETS, Goal, chosen, known_models, load
+from tools.benchmark.everything import Journal, Step, run_steps, steps
+from tools.benchmark.found import Found
 from tools.benchmark.fresh import Start, starts_markdown
 from tools.benchmark.layers import Layer, _groups, kinds_markdown, layers_markdown, match
 from tools.benchmark.measuring import Figures, geometric_mean
-from tools.benchmark.plots import comparison, roofline
+from tools.benchmark.plots import comparison, ratios, roofline
 from tools.benchmark.readme import BEGIN, END, replaced, speed
-from tools.benchmark.report import markdown, save
+from tools.benchmark.report import markdown, results_path, save
 from tools.benchmark.shapes import NewShapes, shapes_markdown
-from tools.benchmark.variants import variants_markdown
+from tools.benchmark.variants import AVX2, variants_markdown
 
 
 def figures(model: str, ratios: Sequence[float], set_name: str = "cnn", threads: int = 1) -> Figures:
@@ -72,12 +75,80 @@ def test_a_missed_goal_is_bold() -> None:
 
 def test_results_are_saved_with_their_conditions(tmp_path: Path) -> None:
     about = {"date": "2026-01-02T03:04:05+00:00", "device": "pocl:0 (pthread)"}
-    path = save(tmp_path / "results", about, [figures("resnet50", [0.5])], {"cold_starts": []})
+    path = results_path(tmp_path / "results", about)
     assert path.name == "2026-01-02T030405-pocl-0.json"
+    save(path, about, Found([figures("resnet50", [0.5])]))
     saved = json.loads(path.read_text(encoding="utf-8"))
     assert saved["conditions"] == about
     assert saved["results"][0]["ratios"] == {"onnxruntime": [0.5]}
     assert "### cnn" in path.with_suffix(".md").read_text(encoding="utf-8")
+
+
+def test_what_was_measured_survives_a_file() -> None:
+    start, shapes = Start("m", "clgraph", 0.4, 0.3, 30 << 20, 0.27), NewShapes("det", ((1, 2),), (0.3,), (0.1,))
+    found = Found([figures("vgg19", [0.5])], cold_starts=[start], new_shapes=[shapes], layers=["| a |"])
+    found.variants["avx2"] = [figures("vgg19", [1.5])]
+    again = Found.from_data(json.loads(json.dumps(found.to_data())))
+    assert again.sections() == found.sections()
+    assert again.results == found.results
+    again.add(found)
+    assert [len(again.results), len(again.layers), len(again.variants["avx2"])] == [2, 2, 2]
+
+
+TODO = list(steps([("cnn", "vgg19"), ("ocr", "ocr-cls")], [1, 2], ["vgg19"], ["vgg19"], [AVX2]))
+
+
+def test_every_model_is_a_step_with_each_number_of_threads_and_variants_have_the_most() -> None:
+    assert len({step.name for step in TODO}) == len(TODO) == 4 + 1 + 1 + 1 + 2
+    assert TODO[1].arguments == ("vgg19", "--threads", "2")
+    assert TODO[-1].arguments[:3] == ("ocr-cls", "--threads", "2")
+    assert (TODO[-1].variant, TODO[-1].set) == (AVX2, "ocr")
+
+
+def test_steps_that_failed_or_were_not_reached_are_measured_by_the_next_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran: list[str] = []
+    bad = TODO[2].name
+
+    def run(step: Step, common: Sequence[str]) -> Found:
+        ran.append(step.name)
+        if step.name == bad:
+            raise ClgraphError("no network")
+        if step is TODO[5] and len(ran) == 6:
+            raise KeyboardInterrupt
+        return Found([figures(step.name, [0.5])])
+
+    monkeypatch.setattr(everything, "_run", run)
+    path, about = tmp_path / "unfinished.jsonl", {"date": "1", "load": 3.0, "device": "pocl"}
+    with pytest.raises(KeyboardInterrupt):
+        run_steps(TODO, (), Journal.of(path, about, ["--rounds", "7"]))
+    assert "failed: no network" in capsys.readouterr().out
+    bad, ran[:] = "", []
+    journal = Journal.of(path, about | {"date": "2", "load": 0.0}, ["--rounds", "7"])
+    found, failed = run_steps(TODO, (), journal)
+    assert ran == [step.name for step in (TODO[2], *TODO[5:])]
+    assert [f.model for f in found.results] == [step.name for step in TODO]
+    assert not failed
+    assert journal.about["date"] == "1"
+    for given in (about | {"device": "intel"}, about):
+        assert not Journal.of(path, given, ["--rounds", "7"], again=given is about).found
+
+
+def test_what_is_left_is_judged_by_steps_of_the_same_kind(tmp_path: Path) -> None:
+    journal = Journal.of(tmp_path / "unfinished.jsonl", {}, [])
+    assert journal.left(TODO) == 0.0
+    for step, seconds in zip(TODO, (10.0, 20.0, 2.0, 4.0, 64.0), strict=False):
+        journal.add(step, Found(), seconds)
+    assert journal.left(TODO[4:]) == 64.0 + 20.0 + 20.0 + 15.0 + 3.0
+    assert Journal.of(tmp_path / "unfinished.jsonl", {}, []).left(TODO[7:]) == 18.0
+
+
+def test_a_damaged_journal_says_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "unfinished.jsonl"
+    path.write_text('{"about": {}', encoding="utf-8")
+    with pytest.raises(ClgraphError, match="--again"):
+        Journal.of(path, {}, [])
 
 
 def test_nodes_of_the_optimized_graph_are_found_by_tensor_name_or_reader() -> None:
@@ -175,11 +246,13 @@ def test_pictures_are_drawn_the_same_each_time(tmp_path: Path) -> None:
     for name in ("first", "second"):
         roofline(layers, DeviceInfo(), "a model", tmp_path / name / "roofline.svg")
         comparison(layers, "onnxruntime", "a model", tmp_path / name / "layers.svg", most=5)
+        ratios([figures("vgg19", [0.5]), figures("vgg19", [1.5], threads=2)], tmp_path / name / "ratios.svg")
         drawn.append([p.read_bytes() for p in sorted((tmp_path / name).iterdir())])
     assert drawn[0] == drawn[1]
     text = drawn[0][0].decode()
     assert "n8" in text
     assert "n0" not in text.replace("n0.", "")
+    assert "vgg19" in drawn[0][1].decode()
 
 
 def test_the_readmes_table_has_the_mean_and_the_range_of_each_set() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -109,7 +109,7 @@ def _add(layer: Layer, seconds: float, flops: float, nbytes: int, idle: float, b
 
 
 def _openvino_times(model: onnx.ModelProto, feeds: Feeds, options: Options) -> list[tuple[str, str, float]]:
-    """Return (operator, node of the model, seconds) of each node that OpenVINO runs; it keeps the nodes' names."""
+    """Return (operator, node of the model, seconds) of each node of OpenVINO, which says what it made each of."""
     request = openvino_request(model, feeds, options, PERF_COUNT=True)
     times: dict[str, list[float]] = {}
     operators: dict[str, str] = {}
@@ -121,12 +121,21 @@ def _openvino_times(model: onnx.ModelProto, feeds: Feeds, options: Options) -> l
                 operators[info.node_name] = info.node_type
     names = {n.name for n in model.graph.node} | {out for n in model.graph.node for out in n.output}
     makers = {out: n.name for n in model.graph.node for out in n.output}
+    originals = {
+        node.get_friendly_name(): node.get_rt_info()["originalLayersNames"].astype(str).split(",")
+        for node in request.get_compiled_model().get_runtime_model().get_ordered_ops()
+    }
     found = []
     for name, seconds in times.items():
-        stems = (name[:i] for i in range(len(name), 0, -1) if name[i : i + 1] in ("", "_", "/"))
-        stem = next((stem for stem in stems if stem in names), "")
-        found.append((operators[name], makers.get(stem, stem), statistics.median(seconds[1:])))
+        sources = (part for text in (name, *originals.get(name, ())) for part in _stems(text))
+        known = next((stem for stem in sources if stem in names), "")
+        found.append((operators[name], makers.get(known, known), statistics.median(seconds[1:])))
     return found
+
+
+def _stems(name: str) -> Iterator[str]:
+    """Yield *name* and its beginnings up to each ``_`` and ``/``, the longest first."""
+    return (name[:i] for i in range(len(name), 0, -1) if name[i : i + 1] in ("", "_", "/"))
 
 
 def _onnxruntime_times(model: onnx.ModelProto, feeds: Feeds, options: Options) -> list[tuple[str, str, float]]:
@@ -166,8 +175,8 @@ def match(optimized: Sequence[onnx.NodeProto], nodes: Sequence[onnx.NodeProto]) 
     names = {n.name for n in nodes} | made.keys()
     found: dict[str, str] = {}
     for node in optimized:
-        stems = (node.name[:i] for i in range(len(node.name), 0, -1) if node.name[i : i + 1] in ("", "_", "/"))
         known = next((made[out] for out in node.output if out in made), None)
+        stems = _stems(node.name)
         named = next((made.get(stem, stem) for stem in stems if stem in names), None) if known is None else known
         if named is not None:
             found[node.name] = named

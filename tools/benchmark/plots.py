@@ -1,4 +1,4 @@
-"""Pictures of a profile: the roofline of its layers, and the layers beside another runtime's."""
+"""Pictures of a profile: the roofline of its layers, and the layers beside another runtime's; all ratios in one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from clgraph.selector.query import DeviceInfo
 from tools.benchmark.layers import Layer
+from tools.benchmark.measuring import Figures
 
 _COLOURS = ("#3b6ea5", "#d1495b", "#66a182", "#edae49", "#8d6a9f", "#7f7f7f")
 
@@ -70,6 +71,30 @@ def comparison(layers: Sequence[Layer], peer: str, title: str, path: Path, most:
     axes.set(ylabel="us", title=title)
     axes.margins(x=0.01)
     axes.legend(frameon=False)
+    _write(figure, path)
+
+
+def ratios(found: Sequence[Figures], path: Path) -> None:
+    """Draw clgraph's time divided by each peer's: a row a model, a mark a peer and number of threads."""
+    names = [(f.set, f.model) for f in found]
+    rows = list(dict.fromkeys(names))[::-1]
+    figure, axes = _figure(6.5, 0.17 * len(rows) + 1.2)
+    kinds = list(dict.fromkeys((peer, f.threads) for f in found for peer in f.ratios))
+    for i, (peer, threads) in enumerate(kinds):
+        of = [f for f in found if f.threads == threads and peer in f.ratios]
+        axes.scatter(
+            [f.ratio(peer) for f in of],
+            [rows.index((f.set, f.model)) for f in of],
+            s=22,
+            color=_COLOURS[i % len(_COLOURS)],
+            marker="osD^vP"[i % 6],
+            label=f"{peer}, {threads} thread{'s' * (threads > 1)}",
+        )
+    axes.axvline(1.0, color="black", linewidth=1)
+    axes.set_yticks(range(len(rows)), [model for _, model in rows])
+    axes.set(xlabel="time divided by the other's: below 1 clgraph is faster", xlim=(0.0, None))
+    axes.grid(axis="y", linewidth=0.3)
+    axes.legend(frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2)
     _write(figure, path)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from clgraph.cli.output import say, table
 from tools.benchmark.cases import SETS, Goal
+from tools.benchmark.found import Found
 from tools.benchmark.measuring import Figures, geometric_mean
 
 
@@ -71,20 +71,16 @@ def _row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def save(
-    folder: Path,
-    about: dict[str, Any],
-    found: Sequence[Figures],
-    extra: dict[str, Any],
-    sections: Sequence[str] = (),
-) -> Path:
-    """Write ``<date>-<device>.json`` and the tables beside it, with more *sections*; return the first's path."""
-    folder.mkdir(parents=True, exist_ok=True)
+def results_path(folder: Path, about: dict[str, Any]) -> Path:
+    """Return where the results measured under the conditions *about* belong: ``<date>-<device>.json``."""
     device = "".join(c if c.isalnum() else "-" for c in about["device"].split()[0]).strip("-")
-    path = folder / f"{about['date'][:19].replace(':', '')}-{device}.json"
-    results = [asdict(f) for f in found]
-    path.write_text(json.dumps({"conditions": about, "results": results, **extra}, indent=1) + "\n", encoding="utf-8")
+    return folder / f"{about['date'][:19].replace(':', '')}-{device}.json"
+
+
+def save(path: Path, about: dict[str, Any], found: Found) -> None:
+    """Write everything as JSON to *path*, and the tables as Markdown beside it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"conditions": about, **found.to_data()}, indent=1) + "\n", encoding="utf-8")
     lines = [f"- {key}: {value}" for key, value in about.items()]
-    text = "\n\n".join(["\n".join(lines), markdown(found), *sections])
+    text = "\n\n".join(["\n".join(lines), *filter(None, [markdown(found.results)]), *found.sections()])
     path.with_suffix(".md").write_text(f"{text}\n", encoding="utf-8")
-    return path

@@ -1,22 +1,12 @@
-"""clgraph on other instruction sets and drivers: measured by ``tools/bench`` in a process of its own each."""
+"""clgraph on other instruction sets and drivers: measured by ``tools/bench --everything``."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from clgraph.cli.output import say
-from clgraph.errors import ClgraphError
 from clgraph.runtime.device import devices
 from tools.benchmark.measuring import Figures, geometric_mean
-
-_BENCH = Path(__file__).resolve().parents[1] / "bench"
 
 
 @dataclass(frozen=True)
@@ -40,24 +30,7 @@ def variants_here() -> list[Variant]:
     return [AVX2] * wide + [INTEL] * ("intel" in found)
 
 
-def run_variant(variant: Variant, arguments: Sequence[str]) -> list[Figures]:
-    """Return what ``tools/bench`` with *arguments* measures of *variant*, in a process of its own.
-
-    Raises:
-        ClgraphError: It failed; what it printed has been passed on.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "figures.json")
-        command = [sys.executable, str(_BENCH), *arguments, *variant.arguments, "--json", str(path)]
-        say(f"\n## {variant.title}\n")
-        sys.stdout.flush()
-        done = subprocess.run(command, env=os.environ | dict(variant.environment), check=False)
-        if done.returncode or not path.is_file():
-            raise ClgraphError(f"measuring {variant.title} failed with status {done.returncode}")
-        return [Figures(**one) for one in json.loads(path.read_text(encoding="utf-8"))]
-
-
-def variants_markdown(base: Sequence[Figures], found: dict[str, Sequence[Figures]]) -> str:
+def variants_markdown(base: Sequence[Figures], found: Mapping[str, Sequence[Figures]]) -> str:
     """Return a table of the ratios to onnxruntime, which has the CPU's full instruction set in every column.
 
     The last column of a variant is its time relative to that of the default, by way of onnxruntime's beside each.

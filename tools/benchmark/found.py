@@ -1,0 +1,64 @@
+"""What ``tools/bench`` has measured, of each kind, as data and as Markdown."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from tools.benchmark.fresh import Start, starts_markdown
+from tools.benchmark.measuring import Figures
+from tools.benchmark.on_gpu import Timed, gpu_markdown
+from tools.benchmark.shapes import NewShapes, shapes_markdown
+from tools.benchmark.variants import variants_markdown
+
+
+@dataclass
+class Found:
+    """Measurements by kind.
+
+    Attributes:
+        results: Of models, beside the peers.
+        variants: Of models on other instruction sets and drivers, by the variant's name.
+        layers: Tables of layers, as Markdown.
+    """
+
+    results: list[Figures] = field(default_factory=list)
+    gpu: list[Timed] = field(default_factory=list)
+    cold_starts: list[Start] = field(default_factory=list)
+    new_shapes: list[NewShapes] = field(default_factory=list)
+    layers: list[str] = field(default_factory=list)
+    variants: dict[str, list[Figures]] = field(default_factory=dict)
+
+    def add(self, other: Found) -> None:
+        """Append what *other* holds."""
+        for one in fields(self):
+            if one.name != "variants":
+                getattr(self, one.name).extend(getattr(other, one.name))
+        for name, figures in other.variants.items():
+            self.variants.setdefault(name, []).extend(figures)
+
+    def to_data(self) -> dict[str, Any]:
+        """Return it as JSON has it, without what is empty."""
+        return {name: value for name, value in asdict(self).items() if value or name == "results"}
+
+    @staticmethod
+    def from_data(data: dict[str, Any]) -> Found:
+        """Return what :meth:`to_data` has written, but for the figures of GPUs."""
+        return Found(
+            results=[Figures(**one) for one in data["results"]],
+            cold_starts=[Start(**one) for one in data.get("cold_starts", ())],
+            new_shapes=[NewShapes(**one) for one in data.get("new_shapes", ())],
+            layers=list(data.get("layers", ())),
+            variants={name: [Figures(**one) for one in of] for name, of in data.get("variants", {}).items()},
+        )
+
+    def sections(self) -> list[str]:
+        """Return tables with titles, of all but the results."""
+        texts = {
+            "On a GPU": gpu_markdown(self.gpu) if self.gpu else "",
+            "Cold starts": starts_markdown(self.cold_starts) if self.cold_starts else "",
+            "New shapes": shapes_markdown(self.new_shapes) if self.new_shapes else "",
+            "Instruction sets and drivers": variants_markdown(self.results, self.variants) if self.variants else "",
+            "Layers": "\n\n".join(self.layers),
+        }
+        return [f"## {title}\n\n{text}" for title, text in texts.items() if text]
