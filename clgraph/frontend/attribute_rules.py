@@ -20,14 +20,15 @@ Rule = Callable[[Any], str | None]
 def value_problem(op_type: str, attribute: onnx.AttributeProto) -> str | None:
     """Return why the value of an attribute means nothing to an operator of ONNX's own, ``None`` where it does."""
     rule = _BY_OPERATOR.get((op_type, attribute.name)) or _BY_NAME.get(attribute.name)
-    value = _value(attribute)
+    value = plain_value(attribute)
     if value is None:
         return None
     wanted = _finite(value) if rule is None else rule(value)
     return None if wanted is None else f"attribute {attribute.name!r} is {_spell(value)}; wanted is {wanted}"
 
 
-def _value(attribute: onnx.AttributeProto) -> Any:
+def plain_value(attribute: onnx.AttributeProto) -> Any:
+    """Return a number, a text or a tuple of numbers; ``None`` for what is neither."""
     match attribute.type:
         case AttributeProto.INT:
             return attribute.i

@@ -12,6 +12,7 @@ from onnx import AttributeProto
 
 from clgraph.core.dtype import DType
 from clgraph.errors import ModelError, UnsupportedError
+from clgraph.frontend.attribute_rules import plain_value
 from clgraph.frontend.weights import dtype_of, read_tensor
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.topology import Topology
@@ -164,21 +165,14 @@ def attribute_value(attribute: onnx.AttributeProto, what: str) -> Any:
         ModelError: The attribute has no type. UnsupportedError: It is a graph, a sparse tensor or a type.
     """
     match attribute.type:
-        case AttributeProto.INT:
-            return attribute.i
-        case AttributeProto.FLOAT:
-            return attribute.f
-        case AttributeProto.STRING:
-            return attribute.s.decode("utf-8", "replace")
         case AttributeProto.TENSOR:
             return read_tensor(attribute.t, what, None)
-        case AttributeProto.INTS:
-            return tuple(attribute.ints)
-        case AttributeProto.FLOATS:
-            return tuple(attribute.floats)
         case AttributeProto.STRINGS:
             return tuple(s.decode("utf-8", "replace") for s in attribute.strings)
         case AttributeProto.UNDEFINED:
             raise ModelError(f"{what} has no type")
-        case other:
-            raise UnsupportedError(f"{what} is a {AttributeProto.AttributeType.Name(other)}, which clgraph cannot read")
+    value = plain_value(attribute)
+    if value is None:
+        kind = AttributeProto.AttributeType.Name(attribute.type)
+        raise UnsupportedError(f"{what} is a {kind}, which clgraph cannot read")
+    return value

@@ -82,7 +82,7 @@ def _batch(q: Query[Attention]) -> Batch | str:
     still = Axis(1, (0, 0))
     inner, first = (outer.pop() if outer else still), (outer.pop() if outer else still)
     operands = []
-    for slot in (s for f in q.post for s in f.operands):
+    for slot in q.post_slots:
         own = broadcast_pitches(q.inputs[slot], y.rank)
         axes = merge([Axis(size, (a, p)) for size, a, p in zip(y.shape, y.all_pitches, own, strict=True)][:-2])
         if len(axes) > 1:

@@ -151,7 +151,7 @@ def _flat(q: Query[Convolution], x: Planes, y: Planes) -> bool:
     p = q.primitive
     if prod(q.inputs[1].shape[2:]) != 1 or prod(p.strides) != 1 or any(map(any, p.pads)):
         return False
-    operands = [operand_pitches(q.inputs[s], q.outputs[0]) for f in q.post for s in f.operands]
+    operands = [operand_pitches(q.inputs[s], q.outputs[0]) for s in q.post_slots]
     operands += [operand_pitches(q.inputs[s], q.inputs[0]) for f in q.pre for s in f.operands]
     gaps = not x.one_row or not y.one_row or any(y.halo)
     return not gaps and all(row == pixel * y.width for _, _, row, pixel, _ in operands)

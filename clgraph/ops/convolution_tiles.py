@@ -142,7 +142,7 @@ def _flat(q: Query[Convolution], x: Planes, y: Planes) -> bool:
     plain = prod(q.inputs[1].shape[2:]) == 1 and prod(p.strides) == 1 and not any(map(any, p.pads))
     if not plain or not x.one_row or not y.one_row or any(y.halo):
         return False
-    operands = [operand_pitches(q.inputs[s], q.outputs[0]) for f in q.post for s in f.operands]
+    operands = [operand_pitches(q.inputs[s], q.outputs[0]) for s in q.post_slots]
     return y.height > 1 and all(row == pixel * y.width for _, _, row, pixel, _ in operands)
 
 

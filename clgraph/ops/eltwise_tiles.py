@@ -35,14 +35,23 @@ def _own_step(q: Query[Any], slot: int, pitches: tuple[int, int, int, int, int])
     return PostStep(post_codes()[operation.name], operation.a, operation.b, operand, pitches)
 
 
-def _cost(q: Query[Any]) -> float:
-    vectors = q.outputs[0].nbytes / 4 / LANES
-    moved = sum(x.nbytes for x in (*q.inputs, *q.outputs))
-    work = vectors * q.device.costs.unit("copy.vector") * (2 + len(q.post))
-    return step_seconds(q.device, work, moved, 8 * q.device.workers)
+class _Elementwise(Implementation[Any]):
+    """What both have in common: the result may take over the memory of the input that is like it."""
+
+    @classmethod
+    def overwrites(cls, q: Query[Any]) -> frozenset[int]:
+        slot = base_slot(q)
+        return frozenset() if slot is None or q.inputs[slot] != q.outputs[0] else frozenset({slot})
+
+    @classmethod
+    def cost(cls, q: Query[Any]) -> float:
+        vectors = q.outputs[0].nbytes / 4 / LANES
+        moved = sum(x.nbytes for x in (*q.inputs, *q.outputs))
+        work = vectors * q.device.costs.unit("copy.vector") * (2 + len(q.post))
+        return step_seconds(q.device, work, moved, 8 * q.device.workers)
 
 
-class Blocked(Implementation[Any]):
+class Blocked(_Elementwise):
     """One input has the result's shape and layout in blocks; another may be broadcast to it."""
 
     @classmethod
@@ -65,22 +74,13 @@ class Blocked(Implementation[Any]):
         return operand_proposals(q, (), range(len(q.inputs)), feature_blocked(out.rank), out)
 
     @classmethod
-    def overwrites(cls, q: Query[Any]) -> frozenset[int]:
-        slot = base_slot(q)
-        return frozenset() if slot is None or q.inputs[slot] != q.outputs[0] else frozenset({slot})
-
-    @classmethod
-    def cost(cls, q: Query[Any]) -> float:
-        return _cost(q)
-
-    @classmethod
     def plan(cls, q: Query[Any]) -> Plan:
         slot = base_slot(q) or 0
         pitches = (0, 0, 0, 0, 0) if q.arity == 1 else operand_pitches(q.inputs[1 - slot], q.outputs[0])
         return Plan((copy_fsv16(q, slot, (_own_step(q, slot, pitches), *blocked_posts(q))),))
 
 
-class InRows(Implementation[Any]):
+class InRows(_Elementwise):
     """Plain tensors; one input has the result's shape, another may be broadcast along any of three merged axes."""
 
     @classmethod
@@ -101,15 +101,6 @@ class InRows(Implementation[Any]):
         return (Formats(tuple(Format.plain(x.rank) for x in q.inputs), (Format.plain(out.rank),)),)
 
     @classmethod
-    def overwrites(cls, q: Query[Any]) -> frozenset[int]:
-        slot = base_slot(q)
-        return frozenset() if slot is None or q.inputs[slot] != q.outputs[0] else frozenset({slot})
-
-    @classmethod
-    def cost(cls, q: Query[Any]) -> float:
-        return _cost(q)
-
-    @classmethod
     def plan(cls, q: Query[Any]) -> Plan:
         slot = base_slot(q) or 0
         operands = _operands(q, slot)
@@ -125,7 +116,7 @@ class InRows(Implementation[Any]):
 def _operands(q: Query[Any], slot: int) -> list[int]:
     """Return the slots of every other tensor in the order in which the list reads them."""
     own = [1 - slot] if q.arity == 2 else []
-    return [*own, *(s for f in q.post for s in f.operands)]
+    return [*own, *q.post_slots]
 
 
 @implements(Activation, name="activation.fsv16", serves=TILE)

@@ -48,12 +48,8 @@ def _tickets(q: Query[LayerNormalization]) -> Split:
     return split(count, row, ticket_seconds(row * count, q.device), q.device.workers)
 
 
-def _operands(q: Query[LayerNormalization]) -> list[int]:
-    return [s for f in q.post for s in f.operands]
-
-
 def _rows(q: Query[LayerNormalization]) -> Rows | str:
-    rows = as_rows(q, 0, _operands(q), q.primitive.axis)
+    rows = as_rows(q, 0, q.post_slots, q.primitive.axis)
     if isinstance(rows, str):
         return rows
     if rows.width.size != _width(q) or rows.images.size != 1:
@@ -104,6 +100,6 @@ class NormalizeRows(Implementation[LayerNormalization]):
             ticket_rows=tickets.each,
             epsilon=q.primitive.epsilon,
         )
-        pitches = [row_pitches(rows, i) for i in range(len(_operands(q)))]
+        pitches = [row_pitches(rows, i) for i in range(len(q.post_slots))]
         post = post_steps(q, lambda layout: pitches.pop(0))
         return Plan((Tile("normalize_rows", desc, tickets.parts, post=post),))

@@ -125,7 +125,7 @@ def _problem(q: Query[MatMul]) -> Problem:
     a_pitch, b_pitch, c_pitch = broadcast_pitches(a, rank), broadcast_pitches(b.plain(), rank), c.all_pitches
     a_row, a_step = (a_pitch[-1], a_pitch[-2]) if p.transpose_a else (a_pitch[-2], a_pitch[-1])
     b_row, b_column = (b_pitch[-1], b_pitch[-2]) if p.transpose_b else (b_pitch[-2], b_pitch[-1])
-    slots = [*range(2, q.arity), *(s for f in q.post for s in f.operands)]
+    slots = [*range(2, q.arity), *q.post_slots]
     operands = [broadcast_pitches(q.inputs[s], rank) for s in slots]
     axes = [
         Axis(size, (a_pitch[i], b_pitch[i], c_pitch[i], *(o[i] for o in operands)))
@@ -262,5 +262,5 @@ def _posts(q: Query[MatMul], p: Problem) -> tuple[PostStep, ...]:
         PostStep(post_codes()["add"], operand=Ref(f"in{s}", 4 * q.inputs[s].origin), pitches=pitches[s])
         for s in range(2, q.arity)
     ]
-    slots = iter([s for f in q.post for s in f.operands])
+    slots = iter(q.post_slots)
     return (*bias, *post_steps(q, lambda layout: pitches[next(slots)]))

@@ -49,10 +49,6 @@ def _tickets(q: Query[Softmax]) -> Split:
     return split(count, row, ticket_seconds(row * count, q.device), q.device.workers)
 
 
-def _operands(q: Query[Softmax]) -> list[int]:
-    return [s for f in q.post for s in f.operands]
-
-
 def whole_rows(q: Query[Softmax]) -> Rows | str:
     """Return the rows that the softmax runs over, or why they are none."""
     x, axes = q.inputs[0], q.primitive.axes
@@ -61,7 +57,7 @@ def whole_rows(q: Query[Softmax]) -> Rows | str:
     if tuple(sorted(axes)) != tuple(range(x.rank - len(axes), x.rank)):
         return f"serves the last axes, not {axes} of {x.rank}"
     # One axis for all that is summed over keeps it from merging with the rows.
-    rows = as_rows(q, 0, _operands(q), q.inputs[0].rank - len(axes))
+    rows = as_rows(q, 0, q.post_slots, q.inputs[0].rank - len(axes))
     if not isinstance(rows, str) and rows.width.size != _width(q):
         return "wants operands that move evenly along the axes summed over"
     return rows
@@ -103,7 +99,7 @@ class SoftmaxRows(Implementation[Softmax]):
             ticket_rows=tickets.each,
             logarithm=int(q.primitive.log),
         )
-        pitches = [row_pitches(rows, i) for i in range(len(_operands(q)))]
+        pitches = [row_pitches(rows, i) for i in range(len(q.post_slots))]
         post = post_steps(q, lambda layout: pitches.pop(0))
         return Plan((Tile("softmax_rows", desc, tickets.parts, post=post),))
 

@@ -76,7 +76,7 @@ def staged_formats(q: Query[Any]) -> tuple[Formats, ...]:
     A broadcast operand with the channels of what it meets is read in both formats; the second proposal has it plain.
     """
     out, inputs = feature_blocked(q.outputs[0].rank), q.inputs
-    meets = {s: q.inputs[0] for f in q.pre for s in f.operands} | {s: q.outputs[0] for f in q.post for s in f.operands}
+    meets = {s: q.inputs[0] for f in q.pre for s in f.operands} | dict.fromkeys(q.post_slots, q.outputs[0])
     slots = range(q.arity, len(inputs))
     full = {s: inputs[s].shape == meets[s].shape for s in slots}
     channels = {s: inputs[s].rank == out.rank and inputs[s].shape[1] == meets[s].shape[1] for s in slots}

@@ -51,7 +51,7 @@ def _problem(q: Query[Transpose]) -> Rows | Turn | tuple[Tile, ...] | str:
     x, y, axes = q.inputs[0], q.outputs[0], q.primitive.axes
     if not x.format.is_plain or not y.is_dense_plain:
         return "serves plain tensors"
-    operands = [q.inputs[s] for f in q.post for s in f.operands]
+    operands = [q.inputs[s] for s in q.post_slots]
     if any(o.shape != y.shape or not o.is_dense_plain for o in operands):
         return "reads operands of the result's shape"
     pitch = [x.all_pitches[a] for a in axes]

@@ -122,6 +122,11 @@ class Query(Generic[P]):
         return tuple([f for f in self.fused if f.where == "pre"]) if self.fused else ()
 
     @property
+    def post_slots(self) -> tuple[int, ...]:
+        """The inputs that the operations behind the primitive read, in the order in which they do."""
+        return tuple([slot for f in self.post for slot in f.operands])
+
+    @property
     def measured(self) -> Mapping[str, float]:
         """Seconds that ``clgraph tune`` measured for the problem, by implementation; mostly none."""
         tuning = self.device.tuning

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, fields
 
-from clgraph.graph.program import Node, Program
+from clgraph.graph.program import Program
 from clgraph.ops.concat import Concat
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.split import Split
@@ -17,6 +17,7 @@ from clgraph.passes.plan_memory import PlanMemory
 from clgraph.passes.prepare_buffer_fusing import PrepareBufferFusing
 from clgraph.passes.selection import is_in_place, select
 from tests.support.memory import buffers_of, simulate, violations
+from tests.support.poisoned import any_order
 from tests.support.programs import ADD, RELU, Net
 
 ORDERED, UNORDERED = Context(), Context(out_of_order=True)
@@ -66,19 +67,6 @@ def random_program(seed: int) -> Program:
     for name in {pick.choice(small) for _ in range(pick.randint(1, 3))}:
         net.output(name)
     return net.build()
-
-
-def any_order(program: Program, seed: int) -> list[Node]:
-    """Return a random valid order of execution."""
-    pick, done, order = random.Random(seed), set[Node](), list[Node]()
-    waiting = list(program)
-    while waiting:
-        ready = [n for n in waiting if all(v.producer is None or v.producer in done for v in n.inputs)]
-        node = pick.choice(ready)
-        waiting.remove(node)
-        done.add(node)
-        order.append(node)
-    return order
 
 
 @dataclass

@@ -46,25 +46,9 @@ def pose(
     constant: Sequence[int] = (),
     out_halo: Halo = (),
     formats: Formats | None = None,
+    packed: bool = True,
 ) -> Query[Any]:
-    """Return the query on the layouts that *implementation* proposes, weights packed and halos in place."""
-    return _with_weights(
-        implementation,
-        _pose(device, implementation, primitive, layouts, arity, fused, constant, out_halo, formats),
-    )
-
-
-def _pose(
-    device: DeviceInfo,
-    implementation: AnyImplementation,
-    primitive: Primitive,
-    layouts: Sequence[Layout],
-    arity: int,
-    fused: Sequence[Fused] = (),
-    constant: Sequence[int] = (),
-    out_halo: Halo = (),
-    formats: Formats | None = None,
-) -> Query[Any]:
+    """Return the query on the layouts that *implementation* proposes, halos in place; its weights too if *packed*."""
     outputs = primitive.infer([x.plain() for x in layouts[:arity]])
     q: Query[Any] = Query(primitive, tuple(layouts), outputs, device, arity, tuple(fused), frozenset(constant))
     wanted = formats or implementation.formats(q)[0]
@@ -74,7 +58,8 @@ def _pose(
     q = q.with_layouts(tuple(inputs), tuple(outs))
     for slot, halo in implementation.halo(q).items():
         inputs[slot] = inputs[slot].with_halo(halo)
-    return q.with_layouts(tuple(inputs), tuple(outs))
+    q = q.with_layouts(tuple(inputs), tuple(outs))
+    return _with_weights(implementation, q) if packed else q
 
 
 def _with_weights(implementation: AnyImplementation, q: Query[Any]) -> Query[Any]:
@@ -183,7 +168,8 @@ def check_tiles(
         posed: What :func:`pose` takes.
     """
     arity = len(arrays) if arity is None else arity
-    q = _pose(engine.info, implementation, primitive, [Layout.of(a) for a in arrays], arity, **posed)
+    layouts = [Layout.of(a) for a in arrays]
+    q = pose(engine.info, implementation, primitive, layouts, arity=arity, packed=False, **posed)
     given = list(arrays)
     for slot, asked in implementation.weights(q).items():
         if isinstance(asked, Primitive):
