@@ -29,7 +29,7 @@ from clgraph.runtime.engine import Engine
 from clgraph.runtime.host import HostEngine
 from clgraph.selector.implementation import IMPLEMENTATIONS
 from clgraph.selector.query import DeviceInfo
-from clgraph.settings import Settings
+from clgraph.settings import PRODUCT_PRECISIONS, Settings
 from clgraph.specialisations import PassRecord, Shapes, Specialisation, Values
 from clgraph.stages.split import needs_stages, split
 
@@ -244,9 +244,9 @@ def _narrow(topology: Topology, outputs: Sequence[str]) -> Topology:
 
 def _allowed(devices: dict[str, DeviceInfo], options: Settings) -> dict[str, DeviceInfo]:
     """Return *devices* with what *options* allow kernels to do as their features."""
-    if options.precision != "tf32x3":
+    if options.precision not in PRODUCT_PRECISIONS:
         return devices
-    return {name: replace(info, features=info.features | {"tf32x3"}) for name, info in devices.items()}
+    return {name: replace(info, features=info.features | {options.precision}) for name, info in devices.items()}
 
 
 def _imagined(options: Settings) -> DeviceInfo:

@@ -18,6 +18,8 @@ from clgraph.errors import OptionError
 PREFIX = "CLGRAPH_"
 
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
+PRODUCT_PRECISIONS = ("tf32x3", "f16x3")
+"""Precisions that are ``f32`` but for how products are made: a feature of every device where one is asked for."""
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -110,9 +112,9 @@ class Settings:
     precision: str = field(
         default="f32",
         metadata=_about(
-            _one_of("f32", "f16", "auto", "tf32x3"),
+            _one_of("f32", "f16", "auto", *PRODUCT_PRECISIONS),
             "What operators store: f32, f16 (sums stay float32), or auto: f16 on GPUs where its range suffices. tf32x3 "
-            "stores f32 and lets NVIDIA's matrix units multiply it in three products, to about 20 bits.",
+            "and f16x3 store f32 and let NVIDIA's matrix units multiply it in three products, to about 20 bits.",
         ),
     )
     keep_f32: frozenset[str] = field(

@@ -82,6 +82,6 @@ def nvidia_engine():
     from tests.support.ptx.engine import EmulatedEngine
 
     try:
-        return EmulatedEngine("tf32x3")
+        return EmulatedEngine("tf32x3", "f16x3")
     except ClgraphError as error:
         absent("pocl", error)

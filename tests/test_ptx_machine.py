@@ -9,7 +9,7 @@ from clgraph.core.dtype import DType
 from clgraph.graph.primitive import Array
 from clgraph.ops import matmul_nvidia
 from clgraph.ops.matmul import MatMul
-from clgraph.ops.nvidia_tiles import F16, F32, TF32X3, TILES, Tiling
+from clgraph.ops.nvidia_tiles import F16, F16X3, F32, TF32X3, TILES, Tiling
 from clgraph.selector import choose
 from clgraph.selector.sources import kernel_text
 from tests.support.check_op import check_op
@@ -208,7 +208,7 @@ def test_products_stay_in_registers_where_clang_makes_ptx_of_them(tile, by_row):
     body = ptx[ptx.index(".entry matmul_nvidia") :]
     # What an index that is no constant would put into memory.
     assert "__local_depot" not in body
-    each = {F16: 1, TF32X3: 3, F32: 0}[tile.product]
+    each = {F16: 1, TF32X3: 3, F32: 0, F16X3: 1.5}[tile.product]
     products = tile.warp_sizes[0] // 16 * (tile.warp_sizes[1] // 8) * (tile.chunks // 2)
     assert body.count("mma.sync") == each * products
     assert body.count("cp.async.cg") >= 2

@@ -28,7 +28,7 @@
 #define COLUMNS_EACH (TILE_COLUMNS / TILE_STRIDE)
 
 __kernel __attribute__((reqd_work_group_size(TILE_ITEMS, 1, 1))) void convolution_nvidia(
-    TENSOR(in0), TENSOR(in1), TENSOR(in2), TENSOR(out0), TENSOR(parts), __global const int* table,
+    TENSOR(in0), TENSOR(in1), TENSOR(in2), TENSOR(out0), TENSOR(parts), TENSOR(largest), __global const int* table,
     __global const int* taps, POST_PARAMETERS) {
   __local __attribute__((aligned(128))) char memory[TILE_LOCAL];
   __global const int* x = table + VIEW;
@@ -85,6 +85,7 @@ __kernel __attribute__((reqd_work_group_size(TILE_ITEMS, 1, 1))) void convolutio
 
   tile_sums sums;
   tile_clear(sums);
+  TILE_SCALES(largest, lane)
   TILE_PIPELINE(sums, memory, steps, warp, lane);
 
   convolution_write(sums, memory, p0, o0, part, table, PASS(in2), PASS(out0), PASS(parts), PASS_POSTS);

@@ -28,7 +28,7 @@
 #define BY_ROW_STRIDE (TILE_ITEMS / ROW_CHUNKS)
 
 __kernel __attribute__((reqd_work_group_size(TILE_ITEMS, 1, 1))) void matmul_nvidia(
-    TENSOR(in0), TENSOR(in1), TENSOR(in2), TENSOR(out0), TENSOR(parts), __global const int* table, POST_PARAMETERS) {
+    TENSOR(in0), TENSOR(in1), TENSOR(in2), TENSOR(out0), TENSOR(parts), TENSOR(largest), __global const int* table, POST_PARAMETERS) {
   __local __attribute__((aligned(128))) char memory[TILE_LOCAL];
   __global const int* y = table + RANK;
   __global const int* a = y + VIEW;
@@ -84,6 +84,7 @@ __kernel __attribute__((reqd_work_group_size(TILE_ITEMS, 1, 1))) void matmul_nvi
 
   tile_sums sums;
   tile_clear(sums);
+  TILE_SCALES(largest, lane)
   TILE_PIPELINE(sums, memory, steps, warp, lane);
 
   __local float* slab = (__local float*)memory;

@@ -29,7 +29,9 @@ _WHERE = (
     click.option("--threads", type=click.IntRange(min=1), help="Worker threads on a CPU device."),
     click.option("--executor", type=click.Choice(["auto", "persistent", "stream"]), help="How tile functions are run."),
     click.option(
-        "--precision", type=click.Choice(["f32", "f16", "auto", "tf32x3"]), help="What operators store between them."
+        "--precision",
+        type=click.Choice(["f32", "f16", "auto", "tf32x3", "f16x3"]),
+        help="What operators store between them.",
     ),
     click.option("--cache-dir", type=click.Path(path_type=Path), help="Folder for compiled kernels and models."),
 )

@@ -13,7 +13,21 @@ from clgraph.graph.primitive import Primitive
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.convolution_gpu_vectors import convolution_arguments, convolution_rest
 from clgraph.ops.gpu_vectors import LANES, WIDE_RANK, lies_in_vectors, vector_jit, wide, wide_view
-from clgraph.ops.nvidia_tiles import F16, F32, PTX, TF32X3, Tiling, best_tiling, chunk, in_chunks, tile_refusal
+from clgraph.ops.nvidia_tiles import (
+    F16,
+    F16X3,
+    F32,
+    LARGEST_BYTES,
+    PTX,
+    TF32X3,
+    Tiling,
+    best_tiling,
+    chunk,
+    in_chunks,
+    largest_seconds,
+    largest_step,
+    tile_refusal,
+)
 from clgraph.selector.general import General, View, launch, table
 from clgraph.selector.implementation import Formats, Serves, implements, roofline
 from clgraph.selector.plan import Argument, Launch, Plan, Table
@@ -77,7 +91,8 @@ class _Nvidia(General[Convolution]):
 
     @classmethod
     def cost(cls, q: Query[Convolution]) -> float:
-        return max(roofline(q, 4.0, 0.7), q.device.launch_seconds + cls._tiling(q).seconds)
+        before = largest_seconds(q.device, q.own[:2]) if cls.product == F16X3 else 0.0
+        return before + max(roofline(q, 4.0, 0.7), q.device.launch_seconds + cls._tiling(q).seconds)
 
     @classmethod
     def _tiling(cls, q: Query[Convolution]) -> Tiling:
@@ -104,16 +119,22 @@ class _Nvidia(General[Convolution]):
         *tensors, _, taps = (found := convolution_arguments(q, numbers))[:6]
         posts = found[6:]
         tiles = -(-pixels // tile.rows) * -(-outputs // tile.columns)
+        scratch, before = [4 * parts * y.count] if parts > 1 else [], list[Launch]()
+        largest = ("null",) * (cls.entry == _Nvidia.entry)
+        if cls.product == F16X3:
+            largest = (f"scratch{len(scratch)}",)
+            scratch.append(LARGEST_BYTES)
+            before = [largest_step(q.own[:2], *largest)]
         product = Launch(
             f"convolution/{cls.entry}.cl",
             cls.entry,
             tile.jit(y.dtype, WIDE_RANK).define(PARTS=parts > 1),
             (tiles * tile.items, parts, f.groups),
             (tile.items, 1, 1),
-            (*tensors, "scratch0" if parts > 1 else "null", numbers, cls.terms(q, taps), *posts),
+            (*tensors, "scratch0" if parts > 1 else "null", *largest, numbers, cls.terms(q, taps), *posts),
         )
         if parts == 1:
-            return Plan((product,))
+            return Plan((*before, product), tuple(scratch))
         dims = (y.shape[0], height, width, y.shape[1] // LANES, 1)
         bias = q.own[2] if q.arity > 2 else None
         pitch = bias.all_pitches[0] if bias is not None else 0
@@ -121,7 +142,7 @@ class _Nvidia(General[Convolution]):
         ends = table(dims, view, over, [parts, y.count, int(bias is not None)])
         arguments = ("scratch0", tensors[2], "out0", ends, *posts)
         total = launch("matmul/matmul_gpu_sum", vector_jit(y.dtype, WIDE_RANK), prod(dims), *arguments)
-        return Plan((product, total), (4 * parts * y.count,))
+        return Plan((*before, product, total), tuple(scratch))
 
 
 @implements(Convolution, name="convolution.nvidia_f16", serves=replace(_SERVES, dtypes=frozenset({DType.F16})))
@@ -143,6 +164,13 @@ class ConvolutionNvidiaTf32x3(_Nvidia):
     """Floats by matrix units, each as the sum of two tf32; only where the precision ``tf32x3`` is asked for."""
 
     product = TF32X3
+
+
+@implements(Convolution, name="convolution.nvidia_f16x3", serves=replace(_SERVES, features=PTX | {"f16x3"}))
+class ConvolutionNvidiaF16x3(_Nvidia):
+    """Floats by matrix units, each as the scaled sum of two halves; only where the precision ``f16x3`` is asked for."""
+
+    product = F16X3
 
 
 class _Gather(_Nvidia):

@@ -12,7 +12,20 @@ from clgraph.core.format import Format
 from clgraph.graph.primitive import Primitive
 from clgraph.ops.gpu_vectors import LANES, vector_jit
 from clgraph.ops.matmul import MatMul, Problem, problem
-from clgraph.ops.nvidia_tiles import F16, F32, PTX, TF32X3, Tiling, best_tiling, chunk, tile_refusal
+from clgraph.ops.nvidia_tiles import (
+    F16,
+    F16X3,
+    F32,
+    LARGEST_BYTES,
+    PTX,
+    TF32X3,
+    Tiling,
+    best_tiling,
+    chunk,
+    largest_seconds,
+    largest_step,
+    tile_refusal,
+)
 from clgraph.selector.general import General, launch, post_arguments, space, table
 from clgraph.selector.implementation import Serves, implements, roofline
 from clgraph.selector.plan import Launch, Plan
@@ -64,7 +77,8 @@ class MatMulNvidia(General[MatMul]):
 
     @classmethod
     def cost(cls, q: Query[MatMul]) -> float:
-        return max(roofline(q, 4.0, 0.7), q.device.launch_seconds + cls._tiling(q).seconds)
+        before = largest_seconds(q.device, q.own[:2]) if cls.product == F16X3 else 0.0
+        return before + max(roofline(q, 4.0, 0.7), q.device.launch_seconds + cls._tiling(q).seconds)
 
     @classmethod
     def _tiling(cls, q: Query[MatMul]) -> Tiling:
@@ -89,21 +103,26 @@ class MatMulNvidia(General[MatMul]):
         posts = post_arguments(q, s.views[4:], len(s.dims))
         bias = "in2" if has_bias else "null"
         entry = "matmul_nvidia"
+        scratch, before, largest = [4 * parts * batch * m * n] if parts > 1 else [], list[Launch](), "null"
+        if cls.product == F16X3:
+            largest = f"scratch{len(scratch)}"
+            scratch.append(LARGEST_BYTES)
+            before = [largest_step(q.own[:2], largest)]
         product = Launch(
             f"matmul/{entry}.cl",
             entry,
             tile.jit(y.dtype, len(s.dims)).define(PARTS=parts > 1, B_BY_ROW=by_row),
             (-(-m // tile.rows) * -(-n // tile.columns) * tile.items, parts, batch),
             (tile.items, 1, 1),
-            ("in0", "in1", bias, "out0", "scratch0" if parts > 1 else "null", numbers, *posts),
+            ("in0", "in1", bias, "out0", "scratch0" if parts > 1 else "null", largest, numbers, *posts),
         )
         if parts == 1:
-            return Plan((product,))
+            return Plan((*before, product), tuple(scratch))
         dims = (*s.dims[:-1], n // LANES)
         ends = table(dims, s.views[0], s.views[3], [parts, batch * m * n, has_bias])
         jit = vector_jit(y.dtype, len(s.dims))
         total = launch("matmul/matmul_gpu_sum", jit, prod(dims), "scratch0", bias, "out0", ends, *posts)
-        return Plan((product, total), (4 * parts * batch * m * n,))
+        return Plan((*before, product, total), tuple(scratch))
 
 
 def _by_row(p: Problem) -> bool:
@@ -130,3 +149,10 @@ class MatMulNvidiaTf32x3(MatMulNvidia):
     """Floats by matrix units, each as the sum of two tf32; only where the precision ``tf32x3`` is asked for."""
 
     product = TF32X3
+
+
+@implements(MatMul, name="matmul.nvidia_f16x3", serves=replace(_SERVES, features=PTX | {"f16x3"}))
+class MatMulNvidiaF16x3(MatMulNvidia):
+    """Floats by matrix units, each as the scaled sum of two halves; only where the precision ``f16x3`` is asked for."""
+
+    product = F16X3

@@ -5,20 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
-from clgraph.ops.gpu_vectors import vector_jit
+from clgraph.ops.gpu_vectors import LANES, vector_jit
 from clgraph.selector.costs import shipped
-from clgraph.selector.general import View
+from clgraph.selector.general import View, space
 from clgraph.selector.jit import Jit
+from clgraph.selector.plan import Launch, Table
 from clgraph.selector.query import DeviceInfo
 
-F16, TF32X3, F32 = "PRODUCT_F16", "PRODUCT_TF32X3", "PRODUCT_F32"
+F16, TF32X3, F32, F16X3 = "PRODUCT_F16", "PRODUCT_TF32X3", "PRODUCT_F32", "PRODUCT_F16X3"
 """How products are made; ``nvidia_tile.clh`` says more."""
 PTX = frozenset({"nvidia_ptx", "sm80"})
 """What the kernels need: ``cp.async`` and products of 16 x 8 x 16 came with compute capability 8.0."""
 _SUM_BANDWIDTH = 0.7
+_LARGEST_PARTS, _LARGEST_GROUP = 128, 256
+LARGEST_BYTES = 4 * 2 * _LARGEST_PARTS
+"""Scratch of what scales the products of ``F16X3``."""
 _LEAST_STEPS = 4
 """Steps of a part of k: fewer are mostly filling of the pipeline."""
 _ALONE = 1.5
@@ -89,6 +94,8 @@ TILES = (
     Tile(F16, (2, 2), (16, 32), 8, 3),
     Tile(TF32X3, (2, 2), (64, 32), 4, 3),
     Tile(TF32X3, (2, 2), (32, 32), 8, 3),
+    Tile(F16X3, (2, 2), (64, 32), 4, 3),
+    Tile(F16X3, (2, 2), (32, 32), 8, 3),
     Tile(F32, (4, 2), (32, 64), 4, 2),
     Tile(F32, (4, 2), (32, 32), 4, 3),
     Tile(F32, (4, 2), (16, 32), 4, 3),
@@ -153,6 +160,35 @@ def best_tiling(device: DeviceInfo, product: str, rows: int, columns: int, k: in
 def _step_seconds(device: DeviceInfo, tile: Tile) -> float:
     found = device.costs.units.get(tile.unit)
     return shipped("nvidia").units[tile.unit] if found is None else found
+
+
+def largest_step(tensors: Sequence[Layout], scratch: str) -> Launch:
+    """Return the launch that finds what scales the products of ``F16X3``: the largest magnitudes of both *tensors*.
+
+    They lie as the kernels of products read them, four elements at a time along the innermost axis.
+
+    Args:
+        scratch: The role of ``LARGEST_BYTES`` for them.
+    """
+    spaces = []
+    for layout in tensors:
+        view = View.of(layout)
+        spaces.append(space(layout.shape, [view], [sorted(range(layout.rank), key=lambda axis: -view.pitches[axis])]))
+    rank, numbers = max(len(s.dims) for s in spaces), list[int]()
+    for s in spaces:
+        more, (view,) = (0,) * (rank - len(s.dims)), s.views
+        dims = (*s.dims[:-1], s.dims[-1] // LANES)
+        numbers += [*(1 for _ in more), *dims, prod(dims), view.origin, *more, *view.pitches]
+    entry, grid = "matmul_gpu_largest", (_LARGEST_PARTS * _LARGEST_GROUP, 2)
+    jit = vector_jit(DType.F32, rank)
+    arguments = ("in0", "in1", scratch, Table(tuple(numbers)))
+    return Launch(f"matmul/{entry}.cl", entry, jit, grid, (_LARGEST_GROUP, 1), arguments)
+
+
+def largest_seconds(device: DeviceInfo, tensors: Sequence[Layout]) -> float:
+    """Return the time of :func:`largest_step`."""
+    read = sum(x.nbytes for x in tensors)
+    return device.launch_seconds + read / (device.bytes_per_second * _SUM_BANDWIDTH)
 
 
 def in_chunks(layout: Layout, views: Sequence[View], along: int, product: str) -> str | None:

@@ -42,8 +42,8 @@ class Context:
         op_types: The ONNX operator type of every node of the model, by name.
         out_of_order: Whether the queue may run independent nodes at the same time.
         forced: Implementation by node name; ``denied``: implementations that must not be chosen.
-        precision: Of what operators read and write: ``f32`` (``tf32x3`` too), ``f16`` or ``auto``; ``keep_f32``:
-            patterns of the names of nodes that stay float32.
+        precision: Of what operators read and write: ``f32`` (``tf32x3``, ``f16x3`` too), ``f16`` or ``auto``;
+            ``keep_f32``: patterns of the names of nodes that stay float32.
         packed: What passes have computed of the model's constants, for its other programs to share.
         execute, build: Given by ``clgraph.compile``; ``None`` in dry runs and in tests without OpenCL.
     """

@@ -19,6 +19,7 @@ from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.selection import servable
 from clgraph.selector.query import Query
+from clgraph.settings import PRODUCT_PRECISIONS
 
 _DELICATE: Mapping[str, frozenset[str]] = {
     "activation": frozenset({"exp", "log", "sqrt", "reciprocal", "square", "softplus"}),
@@ -33,12 +34,12 @@ _DELICATE: Mapping[str, frozenset[str]] = {
 class ConvertPrecision(Pass):
     """Let operators read and write float16 where the options say so; kernels still add up in float32.
 
-    Precision ``f32`` changes nothing, nor does ``tf32x3``, which is about kernels. ``f16`` turns every float32
-    value between operators, and the constants, into float16. ``auto`` does so for nodes placed on a GPU, but for
-    functions whose results easily leave the range of float16. Inputs and outputs of the graph keep their types. In
-    any case float32 stay the nodes that ``keep_f32`` names, those with a constant that float16 cannot hold, those
-    whose result becomes integers, and those that nothing serves in float16; a note lists them. Between the two
-    stand reorders: halves cross between devices where either side has them. Counts the nodes turned.
+    Precision ``f32`` changes nothing, nor do ``tf32x3`` and ``f16x3``, which are about kernels. ``f16`` turns every
+    float32 value between operators, and the constants, into float16. ``auto`` does so for nodes placed on a GPU, but
+    for functions whose results easily leave the range of float16. Inputs and outputs of the graph keep their types. In
+    any case float32 stay the nodes that ``keep_f32`` names, those with a constant that float16 cannot hold, those whose
+    result becomes integers, and those that nothing serves in float16; a note lists them. Between the two stand
+    reorders: halves cross between devices where either side has them. Counts the nodes turned.
     """
 
     name: ClassVar[str] = "convert_precision"
@@ -47,7 +48,7 @@ class ConvertPrecision(Pass):
 
     def run(self, program: Program, context: Context) -> int:
         auto = context.precision == "auto"
-        if context.precision in ("f32", "tf32x3") or (
+        if context.precision in ("f32", *PRODUCT_PRECISIONS) or (
             auto and not any(d.kind == "gpu" for d in context.devices.values())
         ):
             return 0

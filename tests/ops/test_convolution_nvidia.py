@@ -18,7 +18,8 @@ from clgraph.selector.query import DeviceInfo, Query
 from tests.support.check_op import check_op
 
 F16_NAME, F32_NAME, TF32X3_NAME = "convolution.nvidia_f16", "convolution.nvidia_f32", "convolution.nvidia_tf32x3"
-NAMES = pytest.mark.parametrize("name", [F16_NAME, F32_NAME, TF32X3_NAME])
+F16X3_NAME = "convolution.nvidia_f16x3"
+NAMES = pytest.mark.parametrize("name", [F16_NAME, F32_NAME, TF32X3_NAME, F16X3_NAME])
 H200 = DeviceInfo(
     "nvidia:0",
     "gpu",
@@ -52,17 +53,28 @@ def _dtype(name):
 
 def _units(name, terms):
     """Return what the kernel's header allows a sum of *terms* products, and one for the bias."""
-    return (144 + terms / 128 if name == TF32X3_NAME else terms) + 1
+    return {TF32X3_NAME: 144 + terms / 128, F16X3_NAME: 64 + terms / 128}.get(name, terms) + 1
 
 
-def _scale(primitive):
-    return lambda x, w, b: primitive.reference(*map(np.abs, (x, w, b)))[0]
+def _scale(primitive, name=""):
+    def scale(x, w, b):
+        x, w = np.abs(x), np.abs(w)
+        size = primitive.reference(x, w, np.abs(b))[0]
+        if name != F16X3_NAME:
+            return size
+        # 2^-39 (max |x| sum |w| + max |w| sum |x|), in the units of the rest of the bound: 64 times 2^-24.
+        other = (
+            x.max() * primitive.reference(np.ones_like(x), w)[0] + w.max() * primitive.reference(x, np.ones_like(w))[0]
+        )
+        return size + 2.0**-21 * other
+
+    return scale
 
 
 def _check(engine, name, x, w, primitive, extra=0, **more):
     families = ("normal", "wide")
     units = _units(name, int(np.prod(w[1:]))) + extra
-    check = {"scale": _scale(primitive), "families": families, "dtype": _dtype(name), **more}
+    check = {"scale": _scale(primitive, name), "families": families, "dtype": _dtype(name), **more}
     check_op(engine, primitive, x, w, w[:1], ulps=units, constant=(1, 2), only=[name], **check)
 
 
@@ -117,9 +129,31 @@ def test_bias_residual_and_activation_are_applied_in_order(parts, name, nvidia_e
     x, w, primitive = CASES["three_by_three"]
     y = primitive.infer([Layout(DType.F32, s) for s in (x, w)])[0].shape
     fused = [(Eltwise("add"), [y], 0), (Activation("relu"), [], 0), (Eltwise("mul"), [(y[1], 1, 1)], 0)]
-    scale = lambda x, w, b, r, m: (_scale(primitive)(x, w, b) + np.abs(r)) * np.abs(m)  # noqa: E731
+    scale = lambda x, w, b, r, m: (_scale(primitive, name)(x, w, b) + np.abs(r)) * np.abs(m)  # noqa: E731
     _check(nvidia_engine, name, x, w, primitive, extra=3 + parts, fused=fused, scale=scale)
     choose._plan.cache_clear()
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize(("of_x", "of_w"), [(1e-30, 1.0), (1e30, 1e-35), (1e-25, 1e20), (3e36, 1e-9), (1e-42, 1.0)])
+def test_sums_of_halves_hold_the_range_of_floats(of_x, of_w, nvidia_engine):
+    """Halves alone would overflow, or lose all, by each of these; the last are denormal floats."""
+    draw = {0: lambda rng, s: of_x * rng.standard_normal(s), 1: lambda rng, s: of_w * rng.standard_normal(s)}
+    x, w, primitive = CASES["three_by_three"]
+    check = {"scale": lambda x, w: _scale(primitive, F16X3_NAME)(x, w, np.zeros(1)), "constant": (1,), "draw": draw}
+    units = _units(F16X3_NAME, int(np.prod(w[1:])))
+    check_op(nvidia_engine, primitive, x, w, ulps=units, only=[F16X3_NAME], families=("normal",), **check)
+
+
+@pytest.mark.opencl
+def test_one_large_value_costs_the_others_what_the_bound_says(nvidia_engine):
+    def outlier(rng, shape):
+        x = rng.standard_normal(shape)
+        x[0, 3, 2, 2] = 1e7
+        return x
+
+    x, w, primitive = CASES["three_by_three"]
+    _check(nvidia_engine, F16X3_NAME, x, w, primitive, draw={0: outlier}, families=("normal",))
 
 
 @pytest.mark.opencl
@@ -152,6 +186,14 @@ def test_channels_that_are_no_whole_chunks_are_refused():
     narrow = (1, 12, 9, 8), (72, 12, 3, 3), CASES["three_by_three"][2]
     assert "multiples of 8 inputs" in str(_refusal(module.ConvolutionNvidiaF16, *narrow))
     assert _refusal(module.ConvolutionNvidiaF32, *narrow, dtype=DType.F32) is None
+
+
+def test_large_problems_are_worth_finding_what_to_scale_halves_by():
+    device, last = replace(H200, features=PTX | {"f16x3"}), channels_last(4)
+    for batch, better in ((64, True), (1, False)):
+        x, w = Layout(DType.F32, (batch, 256, 14, 14), last), Layout(DType.F32, (256, 256, 3, 3))
+        q = Query(CASES["three_by_three"][2], (x, w), (x,), device, 2, constant=frozenset({1}))
+        assert (module.ConvolutionNvidiaF16x3.predicted(q) < module.ConvolutionNvidiaF32.predicted(q)) is better
 
 
 def test_tiles_follow_the_problem():

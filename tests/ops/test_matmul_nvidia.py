@@ -13,16 +13,26 @@ from clgraph.selector import choose
 from tests.support.check_op import check_op
 
 F16_NAME, F32_NAME, TF32X3_NAME = "matmul.nvidia_f16", "matmul.nvidia_f32", "matmul.nvidia_tf32x3"
-FLOATS = pytest.mark.parametrize("name", [F32_NAME, TF32X3_NAME])
+F16X3_NAME = "matmul.nvidia_f16x3"
+FLOATS = pytest.mark.parametrize("name", [F32_NAME, TF32X3_NAME, F16X3_NAME])
 
 
 def _check(engine, name, primitive, *shapes, extra=0, terms=0, families=("normal", "wide"), **more):
     k = terms or shapes[0][-1]
-    units = 144 + k / 128 if name == TF32X3_NAME else k  # what the kernel's header allows
-    more = {"scale": lambda *a: primitive.reference(*map(np.abs, a))[0], **more}
+    units = {TF32X3_NAME: 144 + k / 128, F16X3_NAME: 64 + k / 128}.get(name, k)  # what the kernel's header allows
+    more = {"scale": lambda *a: _size(name, primitive, *map(np.abs, a)), **more}
     dtype = DType.F16 if name == F16_NAME else DType.F32
     check = {"ulps": units + 1 + extra, "dtype": dtype, "families": families, "only": [name], **more}
     check_op(engine, primitive, *shapes, **check)
+
+
+def _size(name, primitive, a, b, *bias):
+    size = primitive.reference(a, b, *bias)[0]
+    if name != F16X3_NAME:
+        return size
+    # 2^-39 (max |a| sum |b| + max |b| sum |a|), in the units of the rest of the bound: 64 times 2^-24.
+    ones = (np.ones_like(a), b), (a, np.ones_like(b))
+    return size + 2.0**-21 * sum(m * primitive.reference(*o)[0] for m, o in zip((a.max(), b.max()), ones, strict=True))
 
 
 CASES = {
@@ -42,7 +52,7 @@ def test_halves_by_row_are_within_the_bound_of_their_sum(case, nvidia_engine):
 
 
 @pytest.mark.opencl
-@pytest.mark.parametrize("name", [F16_NAME, F32_NAME, TF32X3_NAME])
+@pytest.mark.parametrize("name", [F16_NAME, F32_NAME, TF32X3_NAME, F16X3_NAME])
 @pytest.mark.parametrize("case", CASES)
 def test_products_by_column_are_within_the_bound_of_their_sum(case, name, nvidia_engine):
     a, b, more = CASES[case]

@@ -22,7 +22,7 @@ from tools.benchmark.peers import installed
 
 Run = Callable[[], None]
 """Runs a model once on what lies on the device; returns when it is done."""
-PRECISIONS = ("f32", "tf32x3", "f16")
+PRECISIONS = ("f32", "tf32x3", "f16x3", "f16")
 TORCH = ("eager", "graph", "compiled")
 
 

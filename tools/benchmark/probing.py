@@ -15,12 +15,19 @@ from clgraph.core.format import Format
 from clgraph.core.layout import Layout
 from clgraph.errors import ClgraphError
 from clgraph.ops.matmul import MatMul
-from clgraph.ops.matmul_nvidia import MatMulNvidia, MatMulNvidiaF16, MatMulNvidiaF32, MatMulNvidiaTf32x3
+from clgraph.ops.matmul_nvidia import (
+    MatMulNvidia,
+    MatMulNvidiaF16,
+    MatMulNvidiaF16x3,
+    MatMulNvidiaF32,
+    MatMulNvidiaTf32x3,
+)
 from clgraph.ops.nvidia_tiles import F16, PTX, TILES, Tile, Tiling
 from clgraph.runtime import binaries
 from clgraph.runtime.engine import Engine
+from clgraph.runtime.memory import Memory
 from clgraph.runtime.stream import Stream
-from clgraph.selector.plan import Launch, Table
+from clgraph.selector.plan import Launch, Step, Table
 from clgraph.selector.query import Query
 from clgraph.selector.sources import kernel_text
 
@@ -48,7 +55,7 @@ _ROUNDING = """__kernel void rounding(__global float* sum, const uint a, const u
 SIZES = (256, 4096, 8192)
 """Of square products: the quick one, then those that count."""
 _PRODUCTS: dict[str, type[MatMulNvidia]] = {
-    c.product: c for c in (MatMulNvidiaF16, MatMulNvidiaTf32x3, MatMulNvidiaF32)
+    c.product: c for c in (MatMulNvidiaF16, MatMulNvidiaTf32x3, MatMulNvidiaF16x3, MatMulNvidiaF32)
 }
 
 
@@ -168,31 +175,22 @@ def tiles(engine: Engine, quick: bool) -> list[str]:
 
 
 def _tile(engine: Engine, tile: Tile, a: Any, b: Any, runs: int) -> str:
-    """Time the launch that the implementation plans for y = a b, with b's terms side by side."""
+    """Time what the implementation plans for y = a b, with b's terms side by side."""
     size = len(a)
     dtype = DType.F16 if tile.product == F16 else DType.F32
     a, b = a.astype(dtype.numpy), b.astype(dtype.numpy)
     layouts = (Layout(dtype, a.shape), Layout(dtype, b.shape, Format((1, 0))))
     info = engine.info
     query = Query(MatMul(), layouts, (Layout(dtype, a.shape),), info, 2, constant=frozenset({1}))
-    (step,) = _PRODUCTS[tile.product].plan_in(query, Tiling(tile, 1, 0.0)).steps
-    assert isinstance(step, Launch)
+    plan = _PRODUCTS[tile.product].plan_in(query, Tiling(tile, 1, 0.0))
     held = {"in0": engine.upload(a, "a"), "in1": engine.upload(b.T, "b"), "out0": engine.allocate(a.nbytes, "y")}
-    args: list[Any] = []
-    for argument in step.args:
-        if isinstance(argument, Table):
-            args.append(engine.upload(np.array(argument.values, np.int32), "a table"))
-        elif isinstance(argument, str):
-            args += [held.get(argument, held["out0"]), np.int64(0)]
-        else:
-            args.append(np.float32(argument) if isinstance(argument, float) else np.int32(argument))
-    once = engine.kernel(f"{step.jit}{kernel_text(step.source)}", step.entry, args).on(
-        engine.stream, step.grid, step.group
-    )
-    once()
+    held |= {f"scratch{i}": engine.allocate(n, "scratch") for i, n in enumerate(plan.scratch)}
+    launches = [_bound(engine, step, held) for step in plan.steps]
+    for once in launches:
+        once()
     engine.stream.finish()
     start = time.perf_counter()
-    for _ in range(runs):
+    for once in launches * runs:
         once()
     engine.stream.finish()
     seconds = (time.perf_counter() - start) / runs
@@ -200,6 +198,22 @@ def _tile(engine: Engine, tile: Tile, a: Any, b: Any, runs: int) -> str:
     want = a[:16].astype(np.float64) @ b.astype(np.float64)
     error = float(np.abs(got - want).max() / np.abs(want).max())
     return f"{tile.unit} {size}: {seconds * 1e3:.3f} ms, {2 * size**3 / seconds / 1e12:.1f} TFLOP/s, error {error:.1e}"
+
+
+def _bound(engine: Engine, step: Step, held: dict[str, Memory]) -> Callable[[], Any]:
+    """Return what enqueues *step* with its tensors among *held*, to which it adds the tables."""
+    assert isinstance(step, Launch)
+    args: list[Any] = []
+    for argument in step.args:
+        if isinstance(argument, Table):
+            held[f"table{len(held)}"] = memory = engine.upload(np.array(argument.values, np.int32), "a table")
+            args.append(memory)
+        elif isinstance(argument, str):
+            args += [held.get(argument, held["out0"]), np.int64(0)]
+        else:
+            args.append(np.float32(argument) if isinstance(argument, float) else np.int32(argument))
+    kernel = engine.kernel(f"{step.jit}{kernel_text(step.source)}", step.entry, args)
+    return kernel.on(engine.stream, step.grid, step.group)
 
 
 def _why_not(engine: Engine) -> str | None:

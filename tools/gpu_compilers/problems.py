@@ -12,6 +12,7 @@ from clgraph.errors import ClgraphError
 from clgraph.graph.topology import Topology
 from clgraph.ops.matmul import MatMul
 from clgraph.selector.query import DeviceInfo
+from clgraph.settings import PRODUCT_PRECISIONS
 from tests.support.extreme_shapes import cases
 from tests.support.onnx_case import one_node
 from tests.support.zoo_text import BERT_BASE, encoder, tokens
@@ -64,7 +65,7 @@ def product_of(size: int, kind: str) -> Topology:
 def texts_for(device: DeviceInfo, only: str = "") -> Iterator[Text]:
     """Yield the kernels of every problem that such a device takes, in each precision; many come more than once."""
     for _, topology, shapes in problems(only):
-        for precision in ("f32", "f16", "tf32x3"):
+        for precision in ("f32", "f16", *PRODUCT_PRECISIONS):
             try:
                 program = planned(topology, shapes, device, precision)
             except ClgraphError:

@@ -17,6 +17,7 @@ from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Launch
 from clgraph.selector.query import DeviceInfo
 from clgraph.selector.sources import kernel_text
+from clgraph.settings import PRODUCT_PRECISIONS
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,8 @@ def planned(topology: Topology, shapes: Mapping[str, tuple[int, ...]], device: D
     Raises:
         ClgraphError: The model does not run on such a device.
     """
-    if precision == "tf32x3":
-        device = replace(device, features=device.features | {"tf32x3"})
+    if precision in PRODUCT_PRECISIONS:
+        device = replace(device, features=device.features | {precision})
     program = topology.build(shapes)
     context = Context({"null": device}, precision=precision, op_types=topology.op_types)
     PassManager(default_pipeline()).run(program, context)
