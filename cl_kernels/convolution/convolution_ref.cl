@@ -6,6 +6,7 @@
 // dilation, padding before.
 // Error: k * 2^-24 * sum |x w| for a sum of k products, accumulated in float, plus the post-operations'.
 #include "tensor.clh"
+#include "window.clh"
 
 __kernel void convolution_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(in2), TENSOR(out0),
                               __global const int* table, POST_PARAMETERS) {
@@ -22,16 +23,8 @@ __kernel void convolution_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(in2)
   __global const T* weights = BASE_OF(const T, in1) + w[0] + at[1] * w[1];
   float sum = rest[3] >= 0 ? LOAD(BASE_OF(const T, in2), rest[3] + at[1] * rest[4]) : 0.0f;
   for (int tap = 0; tap < taps; tap++) {
-    int left = tap, from = 0, with = 0, inside = 1;
-    for (int axis = RANK - 1; axis >= 2; axis--) {
-      __global const int* s = rest + 5 + 5 * (axis - 2);
-      const int k = left % s[1], i = at[axis] * s[2] + k * s[3] - s[4];
-      left /= s[1];
-      inside &= i >= 0 && i < s[0];
-      from += i * x[axis + 1];
-      with += k * w[axis + 1];
-    }
-    if (inside)
+    int from, with;
+    if (window_element(tap, rest + 5, at, x, w, &from, &with))
       for (int c = 0; c < channels; c++) sum = fma(LOAD(source, from + c * x[2]), LOAD(weights, with + c * w[2]), sum);
   }
   STORE(BASE_OF(T, out0), element(y, at), POST_ALL(sum, at));

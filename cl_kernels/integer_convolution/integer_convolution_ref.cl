@@ -5,19 +5,9 @@
 // O, then as for convolution_ref.
 // A, B, ZERO_A, ZERO_B   types of x, w and their zero points (default uchar)
 // Exact, modulo 2^32.
-#ifndef A
-  #define A uchar
-#endif
-#ifndef B
-  #define B uchar
-#endif
-#ifndef ZERO_A
-  #define ZERO_A uchar
-#endif
-#ifndef ZERO_B
-  #define ZERO_B uchar
-#endif
+#include "integers.clh"
 #include "tensor.clh"
+#include "window.clh"
 
 __kernel void integer_convolution_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(in2), TENSOR(in3), TENSOR(out0),
                                       __global const int* table) {
@@ -37,16 +27,8 @@ __kernel void integer_convolution_ref(const int n, TENSOR(in0), TENSOR(in1), TEN
   const int less_w = BASE_OF(const ZERO_B, in3)[table[1] + at[1] * table[2]];
   int sum = 0;
   for (int tap = 0; tap < taps; tap++) {
-    int left = tap, from = 0, with = 0, inside = 1;
-    for (int axis = RANK - 1; axis >= 2; axis--) {
-      __global const int* s = rest + 5 + 5 * (axis - 2);
-      const int k = left % s[1], i = at[axis] * s[2] + k * s[3] - s[4];
-      left /= s[1];
-      inside &= i >= 0 && i < s[0];
-      from += i * x[axis + 1];
-      with += k * w[axis + 1];
-    }
-    if (inside)
+    int from, with;
+    if (window_element(tap, rest + 5, at, x, w, &from, &with))
       for (int c = 0; c < channels; c++) sum += (source[from + c * x[2]] - less_x) * (weights[with + c * w[2]] - less_w);
   }
   BASE_OF(int, out0)[element(y, at)] = sum;

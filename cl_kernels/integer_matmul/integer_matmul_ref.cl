@@ -5,18 +5,7 @@
 // a and b, then k, pitches of a and b along k.
 // A, B, ZERO_A, ZERO_B   types of a, b and their zero points (default uchar)
 // Exact, modulo 2^32.
-#ifndef A
-  #define A uchar
-#endif
-#ifndef B
-  #define B uchar
-#endif
-#ifndef ZERO_A
-  #define ZERO_A uchar
-#endif
-#ifndef ZERO_B
-  #define ZERO_B uchar
-#endif
+#include "integers.clh"
 #include "tensor.clh"
 
 __kernel void integer_matmul_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(in2), TENSOR(in3), TENSOR(out0),
