@@ -9,10 +9,9 @@ from typing import ClassVar
 import numpy as np
 
 from clgraph.core.layout import Layout
-from clgraph.errors import ShapeError
-from clgraph.graph.attributes import known_ints, positive_axis
 from clgraph.graph.permute import Axes, Permuted, along
-from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+from clgraph.graph.primitive import Array, OnnxNode, Primitive, onnx, primitive
+from clgraph.ops.cumulative import Cumulative
 from clgraph.selector.general import FLOATS, INTEGERS, General, View, float_jit, launch, space, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
@@ -21,30 +20,10 @@ from clgraph.selector.query import Query
 
 @primitive
 @dataclass(frozen=True, slots=True)
-class CumulativeSum(Primitive):
-    """``y[i] = x[0] + … + x[i]`` along *axis*; without x[i] when *exclusive*, from the end when *reverse*.
-
-    Attributes:
-        axis: ``None`` before ``bind``: the value of input 1.
-    """
-
-    axis: int | None = None
-    exclusive: bool = False
-    reverse: bool = False
+class CumulativeSum(Cumulative):
+    """``y[i] = x[0] + … + x[i]``, and so on as :class:`Cumulative` says."""
 
     kind: ClassVar[str] = "cumulative_sum"
-
-    def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
-        axis = known_ints(values, 1, "axis")[0] if self.axis is None else self.axis
-        if not inputs[0].rank:
-            raise ShapeError("a scalar has no axis to add up along")
-        return Bound(replace(self, axis=positive_axis(axis, inputs[0].rank)), (0,))
-
-    def value_slots(self) -> tuple[int, ...]:
-        return (1,) if self.axis is None else ()
-
-    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
-        return (inputs[0].plain(),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
@@ -61,7 +40,7 @@ class CumulativeSum(Primitive):
 
 @onnx("CumSum", since=(11, 14))
 def import_cumsum(node: OnnxNode) -> Primitive:
-    return CumulativeSum(None, bool(node.attribute("exclusive", 0)), bool(node.attribute("reverse", 0)))
+    return CumulativeSum.of(node)
 
 
 @implements(CumulativeSum, name="cumulative_sum.ref", serves=Serves(dtypes=FLOATS | INTEGERS), general=True)

@@ -29,8 +29,8 @@ class DeviceInfo:
         features: What implementations may ask for: ``fp16``, ``fp64``, ``subgroups``, ``intel_subgroups``,
             ``opencl_c_30``, ``emulated_local`` (local memory is ordinary memory), ``acq_rel`` (acquire/release atomics
             at device scope), ``host_memory`` (kernels work on the host's own arrays), ``yield`` (kernels are threads
-            that may make system calls), ``nvidia_ptx`` (inline PTX) with ``sm80`` and the like (every compute capability
-            that the device has), ``tf32x3``, ``f16x3`` (the user allows it).
+            that may make system calls), ``nvidia_ptx`` (inline PTX) with ``sm80`` and the like (every compute
+            capability that the device has), ``tf32x3``, ``f16x3`` (the user allows it).
         cores: Workers that run at once, where the user asked for more of them; 0 for as many as workers.
         flops, bytes_per_second, launch_seconds: The peaks of the whole device, for rooflines and general kernels.
         tuning: What ``clgraph tune`` measured on the device.
