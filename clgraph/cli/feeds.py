@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import click
 import numpy as np
 
+from clgraph.cli.options import taking
 from clgraph.core.layout import Shape
 from clgraph.errors import InputError
 from clgraph.graph.primitive import Array
@@ -52,19 +53,13 @@ class FeedOptions:
 
 def feed_options(command: F) -> F:
     """Decorator: add the options of :class:`FeedOptions`, passed on as ``given``."""
+    return taking(command, _OPTIONS, "given", _given)
 
-    def call(**arguments: Any) -> Any:
-        layout, channels = arguments.pop("layout"), arguments.pop("channels")
-        numbers = [_numbers(f"--{name}", arguments.pop(name)) for name in ("mean", "scale")]
-        pictures = PictureOptions(layout, channels, *numbers)
-        return command(given=FeedOptions(arguments.pop("inputs"), pictures), **arguments)
 
-    call.__doc__, call.__name__ = command.__doc__, command.__name__
-    call.__click_params__ = list(getattr(command, "__click_params__", ()))  # type: ignore[attr-defined]
-    decorated: Any = call
-    for option in reversed(_OPTIONS):
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]  # a function again
+def _given(arguments: dict[str, Any]) -> FeedOptions:
+    layout, channels = arguments.pop("layout"), arguments.pop("channels")
+    mean, scale = (_numbers(f"--{name}", arguments.pop(name)) for name in ("mean", "scale"))
+    return FeedOptions(arguments.pop("inputs"), PictureOptions(layout, channels, mean, scale))
 
 
 def read_feeds(

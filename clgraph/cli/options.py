@@ -97,17 +97,17 @@ class ModelOptions:
 
 def device_options(command: F) -> F:
     """Decorator: add the options of :class:`DeviceOptions`, passed on as ``where``."""
-    return _taking(command, _WHERE, {"where": _where})
+    return taking(command, _WHERE, "where", _where)
 
 
 def model_options(command: F) -> F:
     """Decorator: add the argument and options of :class:`ModelOptions`, passed on as ``options``."""
-    return _taking(command, (*_MODEL, *_WHERE), {"options": _model})
+    return taking(command, (*_MODEL, *_WHERE), "options", _model)
 
 
 def cycling_model_options(command: F) -> F:
     """Decorator: as :func:`model_options`, with several shapes an input allowed."""
-    return _taking(command, (*_MODEL, *_WHERE), {"options": _cycling_model})
+    return taking(command, (*_MODEL, *_WHERE), "options", _cycling_model)
 
 
 def parse_shapes(texts: Sequence[str]) -> tuple[dict[str, tuple[int, ...]], ...]:
@@ -137,9 +137,10 @@ def parse_shapes(texts: Sequence[str]) -> tuple[dict[str, tuple[int, ...]], ...]
     return tuple({name: shapes[i % len(shapes)] for name, shapes in found.items()} for i in range(sets))
 
 
-def _taking(command: F, options: Sequence[Callable[[Any], Any]], make: Mapping[str, Callable[..., Any]]) -> F:
+def taking(command: F, options: Sequence[Callable[[Any], Any]], name: str, build: Callable[[dict[str, Any]], Any]) -> F:
+    """Add *options* to a command, which gets as *name* what *build* makes of their values, taking them out."""
+
     def call(**arguments: Any) -> Any:
-        ((name, build),) = make.items()
         return command(**{name: build(arguments)}, **arguments)
 
     call.__doc__, call.__name__ = command.__doc__, command.__name__

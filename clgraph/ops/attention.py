@@ -11,7 +11,18 @@ import numpy as np
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.primitive import Array, Primitive, primitive
-from clgraph.selector.general import FLOATS, General, View, float_jit, launch, post_arguments, post_views, space, table
+from clgraph.selector.general import (
+    FLOATS,
+    General,
+    Space,
+    View,
+    float_jit,
+    launch,
+    post_arguments,
+    post_views,
+    space,
+    table,
+)
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.post import FUSABLE
@@ -68,6 +79,31 @@ class Attention(Primitive):
         return (2.0 * (d + e) + 20) * n * m * (inputs[0].count // max(1, m * d))
 
 
+def bias_view(q: Query[Attention]) -> View:
+    """Return the bias as a tensor of one element a score; all pitches are 0 without one."""
+    (y,) = q.outputs
+    scores = (*y.shape[:-1], q.primitive.sizes(q.own)[1])
+    return View.of(q.own[3], scores) if q.arity > 3 else View(0, (0,) * y.rank)
+
+
+def attention_space(q: Query[Attention], groups: Sequence[Sequence[int]]) -> Space:
+    """Return the axes of the result, merged within *groups*.
+
+    Its views: the result, the first element of each query, the first key, the first value, the bias of the first key,
+    operands of fused operations.
+    """
+    (y,), (queries, keys, values), bias = q.outputs, q.own[:3], bias_view(q)
+    views = [
+        View.of(y),
+        View(queries.origin, (*queries.all_pitches[:-1], 0)),
+        View(keys.origin, (*keys.all_pitches[:-2], 0, 0)),
+        View(values.origin, (*values.all_pitches[:-2], 0, values.all_pitches[-1])),
+        View(bias.origin, (*bias.pitches[:-1], 0)),
+        *post_views(q),
+    ]
+    return space(y.shape, views, groups)
+
+
 @implements(Attention, name="attention.ref", serves=Serves(dtypes=FLOATS, fuses=FUSABLE), general=True)
 class AttentionRef(General[Attention]):
     """One work-item a query, any rank; the scores are computed again for each 16 elements of the result."""
@@ -78,26 +114,15 @@ class AttentionRef(General[Attention]):
         queries, keys, values = q.own[:3]
         _, n, d, e = p.sizes(q.own)
         key, part = (-2, -1) if p.by_key else (-1, -2)
-        bias = q.own[3] if q.arity > 3 else None
-        scores = (*y.shape[:-1], n)
-        over = View.of(bias, scores) if bias is not None else View(0, (0,) * y.rank)
-        views = [
-            View.of(y),
-            View(queries.origin, (*queries.all_pitches[:-1], 0)),
-            View(keys.origin, (*keys.all_pitches[:-2], 0, 0)),
-            View(values.origin, (*values.all_pitches[:-2], 0, values.all_pitches[-1])),
-            View(over.origin, (*over.pitches[:-1], 0)),
-            *post_views(q),
-        ]
-        s = space(y.shape, views, [range(y.rank - 1), [y.rank - 1]])
+        s = attention_space(q, [range(y.rank - 1), [y.rank - 1]])
         rows, _ = s.counts
         numbers = table(
             s.dims,
             *s.views[:5],
             [s.groups[0], n, d, e, queries.all_pitches[-1], keys.all_pitches[part], keys.all_pitches[key]],
-            [values.all_pitches[-2], over.pitches[-1], int(bias is not None)],
+            [values.all_pitches[-2], bias_view(q).pitches[-1], int(q.arity > 3)],
         )
-        arguments = ("in0", "in1", "in2", "in3" if bias is not None else "null", "out0", numbers, p.scale)
+        arguments = ("in0", "in1", "in2", "in3" if q.arity > 3 else "null", "out0", numbers, p.scale)
         posts = post_arguments(q, s.views[5:], len(s.dims))
         jit = float_jit(y.dtype, len(s.dims))
         return Plan((launch("attention/attention_ref", jit, rows if e else 0, *arguments, *posts),))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from clgraph.ops.attention import Attention
+from clgraph.ops.attention import Attention, attention_space, bias_view
 from clgraph.ops.gpu_tiles import SIDE
-from clgraph.selector.general import FLOATS, General, View, float_jit, post_arguments, post_views, space, table
+from clgraph.selector.general import FLOATS, General, float_jit, post_arguments, table
 from clgraph.selector.implementation import Serves, implements, roofline
 from clgraph.selector.plan import Launch, Plan
 from clgraph.selector.post import FUSABLE
@@ -49,27 +49,17 @@ class AttentionGpuTiled(General[Attention]):
         queries, keys, values = q.own[:3]
         m, n, d, e = p.sizes(q.own)
         key, part = (-2, -1) if p.by_key else (-1, -2)
-        bias = q.own[3] if q.arity > 3 else None
-        over = View.of(bias, (*y.shape[:-1], n)) if bias is not None else View(0, (0,) * y.rank)
-        views = [
-            View.of(y),
-            View(queries.origin, (*queries.all_pitches[:-1], 0)),
-            View(keys.origin, (*keys.all_pitches[:-2], 0, 0)),
-            View(values.origin, (*values.all_pitches[:-2], 0, values.all_pitches[-1])),
-            View(over.origin, (*over.pitches[:-1], 0)),
-            *post_views(q),
-        ]
-        s = space(y.shape, views, [range(y.rank - 2), [y.rank - 2], [y.rank - 1]])
+        s = attention_space(q, [range(y.rank - 2), [y.rank - 2], [y.rank - 1]])
         behind = keys.all_pitches[key] == 1
         numbers = table(
             s.dims,
             *s.views[:5],
             [n, d, e, queries.all_pitches[-1], keys.all_pitches[part], keys.all_pitches[key]],
-            [values.all_pitches[-2], over.pitches[-1], int(bias is not None), int(behind)],
+            [values.all_pitches[-2], bias_view(q).pitches[-1], int(q.arity > 3), int(behind)],
         )
         chosen = next(k for k in KEYS if _local_bytes(d, e, k) <= q.device.local_bytes)
         jit = float_jit(y.dtype, len(s.dims)).define(DEPTH=_whole(d), WIDTH=_whole(e), KEYS=chosen)
-        arguments = ("in0", "in1", "in2", "in3" if bias is not None else "null", "out0", numbers, p.scale)
+        arguments = ("in0", "in1", "in2", "in3" if q.arity > 3 else "null", "out0", numbers, p.scale)
         posts = post_arguments(q, s.views[5:], len(s.dims))
         grid = (SIDE, -(-m // QUERIES) * SIDE, s.counts[0])
         entry = "attention_gpu_tiled"

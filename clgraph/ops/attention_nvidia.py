@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from clgraph.core.dtype import DType
-from clgraph.ops.attention import Attention
+from clgraph.ops.attention import Attention, attention_space, bias_view
 from clgraph.ops.gpu_vectors import LANES, vector_jit
 from clgraph.ops.nvidia_tiles import F16, PTX, chunk
-from clgraph.selector.general import General, View, post_arguments, post_views, space, table
+from clgraph.selector.general import General, post_arguments, table
 from clgraph.selector.implementation import Serves, implements, roofline
 from clgraph.selector.plan import Launch, Plan
 from clgraph.selector.post import FUSABLE
@@ -49,7 +49,7 @@ class AttentionNvidia(General[Attention]):
         _, _, d, e = q.primitive.sizes(q.own)
         if max(d, e) > DEEPEST or d % size or e % size:
             return f"serves heads of multiples of {size} up to {DEEPEST}, not {d} and {e}"
-        queries, keys, values = q.own[:3]
+        keys, values = q.own[1:3]
         _, part = _axes(q.primitive)
         outer = list(keys.all_pitches)
         if outer.pop(part) != 1:
@@ -87,25 +87,15 @@ class AttentionNvidia(General[Attention]):
     @classmethod
     def plan(cls, q: Query[Attention]) -> Plan:
         (y,), p, shape = q.outputs, q.primitive, cls._shape(q)
-        queries, keys, values = q.own[:3]
+        keys, values = q.own[1:3]
         m, n, d, _ = p.sizes(q.own)
-        bias = q.own[3] if q.arity > 3 else None
-        over = View.of(bias, (*y.shape[:-1], n)) if bias is not None else View(0, (0,) * y.rank)
-        views = [
-            View.of(y),
-            View(queries.origin, (*queries.all_pitches[:-1], 0)),
-            View(keys.origin, (*keys.all_pitches[:-2], 0, 0)),
-            View(values.origin, (*values.all_pitches[:-2], 0, values.all_pitches[-1])),
-            View(over.origin, (*over.pitches[:-1], 0)),
-            *post_views(q),
-        ]
-        s = space(y.shape, views, [range(y.rank - 2), [y.rank - 2], [y.rank - 1]])
-        pitches = [keys.all_pitches[_axes(p)[0]], values.all_pitches[-2], over.pitches[-1]]
-        numbers = table(s.dims, *s.views[:5], [n, d, *pitches, int(bias is not None)])
+        s = attention_space(q, [range(y.rank - 2), [y.rank - 2], [y.rank - 1]])
+        pitches = [keys.all_pitches[_axes(p)[0]], values.all_pitches[-2], bias_view(q).pitches[-1]]
+        numbers = table(s.dims, *s.views[:5], [n, d, *pitches, int(q.arity > 3)])
         jit = vector_jit(y.dtype, len(s.dims)).define(
             DEPTH=shape.depth, WIDTH=shape.width, KEYS=shape.keys, TILES=shape.tiles
         )
-        arguments = ("in0", "in1", "in2", "in3" if bias is not None else "null", "out0", numbers, p.scale)
+        arguments = ("in0", "in1", "in2", "in3" if q.arity > 3 else "null", "out0", numbers, p.scale)
         posts = post_arguments(q, s.views[5:], len(s.dims))
         grid = (-(-m // (64 * shape.tiles)) * _ITEMS, 1, s.counts[0])
         entry = "attention_nvidia"
