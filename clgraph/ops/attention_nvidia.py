@@ -49,7 +49,7 @@ class AttentionNvidia(General[Attention]):
         _, _, d, e = q.primitive.sizes(q.own)
         if max(d, e) > DEEPEST or d % size or e % size:
             return f"serves heads of multiples of {size} up to {DEEPEST}, not {d} and {e}"
-        keys, values = q.own[1:3]
+        queries, keys, values = q.own[:3]
         _, part = _axes(q.primitive)
         outer = list(keys.all_pitches)
         if outer.pop(part) != 1:
