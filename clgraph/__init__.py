@@ -5,6 +5,7 @@ Public names are imported on first use, so that ``import clgraph`` costs nothing
 
 from __future__ import annotations
 
+import gc
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +58,14 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'clgraph' has no attribute {name!r}")
     module, attribute = _HOMES[name]
-    value = getattr(import_module(module), attribute)
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        value = getattr(import_module(module), attribute)
+        import_module("clgraph.core.collection").call_all_old()
+    finally:
+        if collecting:
+            gc.enable()
     globals()[name] = value
     return value
 

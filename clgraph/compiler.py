@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clgraph.core.collection import without_collection
 from clgraph.core.mapped import files_of
-from clgraph.engines import device_infos, open_engines, placement_of, without_collection
+from clgraph.engines import device_infos, open_engines, placement_of
 from clgraph.errors import ModelError, OptionError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
@@ -122,7 +123,7 @@ class Compiler:
             OptionError: What is denied is no implementation.
         """
         options = self.options
-        if unknown := sorted(options.deny_kernels - set(IMPLEMENTATIONS)):
+        if unknown := sorted(name for name in options.deny_kernels if name not in IMPLEMENTATIONS):
             raise OptionError(f"no implementation is called {unknown[0]!r}, so that it cannot be denied")
         runs = options.device != "null"
         if not runs and (options.placement or options.placement_fallback):

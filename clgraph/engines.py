@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import gc
 import hashlib
 import os
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import clgraph
+from clgraph.core.collection import call_all_old
 from clgraph.core.registry import load_module, load_plugins
 from clgraph.errors import DeviceError
 from clgraph.passes.targets import with_profiles
@@ -24,56 +23,6 @@ from clgraph.selector.costs import class_of
 from clgraph.selector.query import DeviceInfo
 from clgraph.selector.tuning import Tuning, read_tuning
 from clgraph.settings import Settings, settings
-
-
-@contextlib.contextmanager
-def without_collection(*, in_a_run: bool = False) -> Iterator[None]:
-    """Hold off Python's search for cyclic garbage: a compilation makes many objects, and nearly all of them live on.
-
-    What was made *in_a_run* counts as old afterwards, so that the next search for young garbage does not go through all
-    of it. What is made of a model that was not there before does not: Python then notices the models that are gone.
-    """
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        if in_a_run and not gc.get_freeze_count():
-            _old.take_all()
-        gc.enable()
-
-
-@dataclass
-class _OldObjects:
-    """Makes objects old. Python does not count those that become so at once, and would never search them again.
-
-    Attributes:
-        count: How many there were after the last full search.
-    """
-
-    count: int = 0
-
-    def take_all(self) -> None:
-        """Call every object old; search all for garbage when there are a quarter more, which is Python's own rule.
-
-        Compiling leaves no cyclic garbage, but what was young before may hold some of the program around.
-        """
-        count = self._freeze()
-        if self.count and count > 1.25 * self.count:
-            gc.collect()
-            self.count = self._freeze()
-        self.count = self.count or count
-
-    def _freeze(self) -> int:
-        gc.freeze()
-        count = gc.get_freeze_count()
-        gc.unfreeze()
-        return count
-
-
-_old = _OldObjects()
 
 
 def load_extensions(options: Settings) -> None:
@@ -119,6 +68,7 @@ def open_engines(options: Settings) -> dict[str, Engine | HostEngine]:
         found.insert(0, HostEngine())
     elif HOST in wanted or not options.strict:
         found.append(HostEngine())
+    _call_imports_old()
     return {engine.info.name: engine for engine in found}
 
 
@@ -198,3 +148,9 @@ def _several(device: str) -> list[str]:
 def _open(device: Device, threads: int | None, out_of_order: bool) -> Engine:
     """Return the engine of a device: models share it, so that each kernel is loaded once a process."""
     return Engine(device, threads, out_of_order=out_of_order)
+
+
+@functools.cache
+def _call_imports_old() -> None:
+    """Spare young garbage's first search what was imported up to here; of the first model there is nothing yet."""
+    call_all_old()

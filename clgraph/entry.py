@@ -6,7 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from clgraph.engines import load_extensions, options_of, without_collection
+from clgraph.core.collection import without_collection
+from clgraph.engines import load_extensions, options_of
 from clgraph.graph.topology import Dimension, Topology
 from clgraph.saved.cached import Cached
 

@@ -9,7 +9,7 @@ import runpy
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
@@ -27,21 +27,30 @@ PLUGIN_FAILURES: list[str] = []
 class Registry(Generic[K, V]):
     """A table from key to entry that refuses to overwrite and can be rolled back.
 
-    What :func:`complete_by` was given fills the tables before the first question that needs more than is there.
+    The modules that register clgraph's own entries may be imported on use: see :meth:`found_by`.
     """
 
     _all: ClassVar[list[Registry[Any, Any]]] = []
-    _fill: ClassVar[list[Callable[[], None]]] = []
-    _filling: ClassVar[threading.RLock] = threading.RLock()
-    _busy: ClassVar[bool] = False
+    _importing: ClassVar[threading.RLock] = threading.RLock()
     has_strangers: ClassVar[bool] = False
     """Whether anything outside clgraph has registered something in this process: what is compiled may depend on it."""
 
-    def __init__(self, what: str) -> None:
-        """Make an empty table; *what* names its entries in messages."""
+    def __init__(self, what: str, group: Callable[[K], str] = str) -> None:
+        """Make an empty table; *what* names its entries in messages, *group* says which keys belong together."""
         self.what = what
+        self._group = group
         self._entries: dict[K, V] = {}
+        self._groups: dict[str, tuple[int, tuple[V, ...]]] = {}
+        self._modules: Callable[[str | None], Iterable[str]] | None = None
+        self._found: set[str | None] = set()
         Registry._all.append(self)
+
+    def found_by(self, modules: Callable[[str | None], Iterable[str]]) -> None:
+        """Let the table be filled on use: *modules* names those that register the entries of a group, ``None`` for all.
+
+        They are imported before the first question about the group, or about all.
+        """
+        self._modules = modules
 
     def register(self, key: K, entry: V) -> V:
         """Record *entry* under *key* and return it.
@@ -68,55 +77,53 @@ class Registry(Generic[K, V]):
         return record
 
     def __getitem__(self, key: K) -> V:
-        return (self._entries if key in self._entries else self._complete())[key]
+        return self._with(key)[key]
 
-    def __contains__(self, key: object) -> bool:
-        return key in self._entries or key in self._complete()
+    def __contains__(self, key: K) -> bool:
+        return key in self._with(key)
 
     def get(self, key: K) -> V | None:
         """Return the entry or ``None``."""
-        return (self._entries if key in self._entries else self._complete()).get(key)
+        return self._with(key).get(key)
 
     def __iter__(self) -> Iterator[K]:
-        return iter(sorted(self._complete(), key=str))
+        return iter(sorted(self._filled(None), key=str))
 
     def __len__(self) -> int:
-        return len(self._complete())
+        return len(self._filled(None))
 
     def values(self) -> list[V]:
         """Return the entries in order of their keys."""
         return [self._entries[key] for key in self]
 
-    def present(self) -> dict[K, V]:
-        """Return the table as it is, in order of its keys: for one that clgraph's own modules register nothing in."""
-        return {key: self._entries[key] for key in sorted(self._entries, key=str)}
+    def of(self, group: str) -> tuple[V, ...]:
+        """Return the entries of one group, in order of their keys."""
+        entries = self._filled(group)
+        count, found = self._groups.get(group, (-1, ()))
+        if count != len(entries):
+            keys = sorted((key for key in tuple(entries) if self._group(key) == group), key=str)
+            count, found = self._groups[group] = len(entries), tuple(entries[key] for key in keys)
+        return found
 
     def snapshot(self) -> dict[K, V]:
         """Return a copy of the table, for :meth:`restore`."""
-        return dict(self._complete())
+        return dict(self._filled(None))
 
     def restore(self, entries: dict[K, V]) -> None:
         """Put the table back to a :meth:`snapshot`."""
-        self._entries = dict(entries)
+        self._entries, self._groups = dict(entries), {}
 
-    def _complete(self) -> dict[K, V]:
-        """Return the table, filled by what waits to fill it; another thread that is at it is waited for."""
-        if Registry._fill:
-            with Registry._filling:
-                if not Registry._busy:
-                    Registry._busy = True
-                    try:
-                        while Registry._fill:
-                            Registry._fill[0]()
-                            del Registry._fill[0]
-                    finally:
-                        Registry._busy = False
+    def _with(self, key: K) -> dict[K, V]:
+        return self._entries if key in self._entries else self._filled(self._group(key))
+
+    def _filled(self, group: str | None) -> dict[K, V]:
+        """Return the table with all entries of *group*; another thread that imports what it needs is waited for."""
+        if self._modules is not None and group not in self._found and None not in self._found:
+            with Registry._importing:
+                for name in self._modules(group):
+                    importlib.import_module(name)
+                self._found.add(group)
         return self._entries
-
-
-def complete_by(fill: Callable[[], None]) -> None:
-    """Let *fill*, which imports what registers itself, be called before the first question that needs all entries."""
-    Registry._fill.append(fill)
 
 
 def _describe(entry: object) -> str:

@@ -41,5 +41,5 @@ class CompileGraph(Pass):
         return changes
 
     def treats(self, kind: str) -> str:
-        names = [i.name for i in IMPLEMENTATIONS.values() if i.primitive.kind == kind]
+        names = [i.name for i in IMPLEMENTATIONS.of(kind)]
         return f"gets one of {', '.join(names)}" if names else "has no implementation: it runs on the host"

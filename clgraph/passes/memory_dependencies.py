@@ -48,7 +48,7 @@ class MemoryDependencies(Pass):
         return _connect_overlaps(list(liveness.touches))
 
     def treats(self, kind: str) -> str:
-        over = any(says(i, "overwrites") for i in IMPLEMENTATIONS.values() if i.primitive.kind == kind)
+        over = any(says(i, "overwrites") for i in IMPLEMENTATIONS.of(kind))
         return "may write over an input that nothing else reads" if over else "gets memory of its own for its results"
 
 

@@ -61,7 +61,7 @@ class Partition(Pass):
         return changes
 
     def treats(self, kind: str) -> str:
-        where = sorted({k for i in IMPLEMENTATIONS.values() if i.primitive.kind == kind for k in i.serves.kinds})
+        where = sorted({k for i in IMPLEMENTATIONS.of(kind) for k in i.serves.kinds})
         return f"goes to devices that an implementation serves ({', '.join(where) or 'none'}), else to the host"
 
 

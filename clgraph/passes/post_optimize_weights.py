@@ -51,5 +51,5 @@ class PostOptimizeWeights(Pass):
         return changes
 
     def treats(self, kind: str) -> str:
-        asks = any(says(i, "weights") for i in IMPLEMENTATIONS.values() if i.primitive.kind == kind)
+        asks = any(says(i, "weights") for i in IMPLEMENTATIONS.of(kind))
         return "its constants are packed as its implementations ask" if asks else "asks for no packed weights"

@@ -48,7 +48,7 @@ class PreparePadding(Pass):
         return changes
 
     def treats(self, kind: str) -> str:
-        own = [i for i in IMPLEMENTATIONS.values() if i.primitive.kind == kind]
+        own = IMPLEMENTATIONS.of(kind)
         asks = any(says(i, "halo") for i in own)
         writes = any(i.serves.halos for i in own)
         told = "asks for zeros around its inputs" if asks else "asks for no halo"

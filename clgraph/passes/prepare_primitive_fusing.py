@@ -81,7 +81,7 @@ class PreparePrimitiveFusing(Pass):
         return fused
 
     def treats(self, kind: str) -> str:
-        fuses = any(i.serves.fuses for i in IMPLEMENTATIONS.values() if i.primitive.kind == kind)
+        fuses = any(i.serves.fuses for i in IMPLEMENTATIONS.of(kind))
         takes = "takes post-operations that its implementations list" if fuses else "takes no post-operations"
         if not PRIMITIVES[kind].elementwise:
             return takes

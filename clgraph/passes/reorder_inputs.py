@@ -53,7 +53,7 @@ class ReorderInputs(Pass):
         return len(inserted)
 
     def treats(self, kind: str) -> str:
-        own = [i for i in IMPLEMENTATIONS.values() if i.primitive.kind == kind and says(i, "formats")]
+        own = [i for i in IMPLEMENTATIONS.of(kind) if says(i, "formats")]
         return "gets one of the formats that its implementations propose" if own else "stays in plain formats"
 
 

@@ -16,7 +16,7 @@ from clgraph.graph.primitive import Primitive
 from clgraph.graph.program import Node
 from clgraph.passes.base import Context
 from clgraph.selector.choose import Choice, candidates, choose
-from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation, Serves
+from clgraph.selector.implementation import Implementation, Serves
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
 
@@ -132,7 +132,7 @@ def proposals(context: Context, node: Node, query: Query[Any] | None = None) -> 
     Only the special implementations count where there are any for the same layouts, as in ``choose``.
     """
     q = query or context.query(node)
-    return _proposals(plain_query(q), context.forced.get(node.name), context.denied, len(IMPLEMENTATIONS))
+    return _proposals(plain_query(q), context.forced.get(node.name), context.denied, candidates(q))
 
 
 def plain_query(q: Query[Any]) -> Query[Any]:
@@ -163,9 +163,11 @@ def with_halos(q: Query[Any], halos: Mapping[int, Halo]) -> Query[Any]:
 
 
 @lru_cache(maxsize=2048)
-def _proposals(q: Query[Any], forced: str | None, denied: frozenset[str], registered: int) -> tuple[Proposal, ...]:
+def _proposals(
+    q: Query[Any], forced: str | None, denied: frozenset[str], among: tuple[type[Implementation[Any]], ...]
+) -> tuple[Proposal, ...]:
     found: list[Proposal] = []
-    for candidate in candidates(q):
+    for candidate in among:
         if candidate.name in denied or (forced is not None and candidate.name != forced):
             continue
         for posed in _as_wished(candidate, q):

@@ -112,13 +112,13 @@ def register(target: Target) -> Target:
 def targets_of(infos: Iterable[DeviceInfo]) -> list[Target]:
     """Return the targets that any of these devices belongs to."""
     found = list(infos)
-    return [t for t in TARGETS.present().values() if any(t.matches(info) for info in found)]
+    return [t for t in TARGETS.values() if any(t.matches(info) for info in found)]
 
 
 def with_profiles(devices: Mapping[str, DeviceInfo]) -> dict[str, DeviceInfo]:
     """Return *devices* with the profiles that their targets give them."""
     made = dict(devices)
-    for target in TARGETS.present().values():
+    for target in TARGETS.values():
         for name, info in made.items():
             if target.profile is not None and target.matches(info):
                 made[name] = target.profile(info)

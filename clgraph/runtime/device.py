@@ -61,7 +61,7 @@ HOST = Device(
 
 def devices() -> list[Device]:
     """Return every OpenCL device in the order of the platforms, then those of targets, then the host."""
-    return [*_opencl_devices(), *map(_virtual, VIRTUAL_DEVICES.present().values()), HOST]
+    return [*_opencl_devices(), *map(_virtual, VIRTUAL_DEVICES.values()), HOST]
 
 
 @functools.cache

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from clgraph.engines import device_infos, load_extensions, open_engines, options_of, placement_of, without_collection
+from clgraph.core.collection import without_collection
+from clgraph.engines import device_infos, load_extensions, open_engines, options_of, placement_of
 from clgraph.errors import ClgraphError, ModelError, UnknownValueError
 from clgraph.graph.serial import well_formed
 from clgraph.graph.topology import Topology

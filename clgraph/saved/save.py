@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from clgraph.engines import without_collection
+from clgraph.core.collection import without_collection
 from clgraph.graph.program import Program
 from clgraph.graph.serial import Json, text_of
 from clgraph.graph.topology import Topology

@@ -69,11 +69,11 @@ class HostReference(Implementation[Any]):
         return Plan(())
 
 
-def candidates(q: Query[Any]) -> list[type[Implementation[Any]]]:
+def candidates(q: Query[Any]) -> tuple[type[Implementation[Any]], ...]:
     """Return the implementations registered for the query's primitive, by name; on the host, the reference."""
     if q.device.kind == "host":
-        return [HostReference]
-    return _by_kind(q.primitive.kind, len(IMPLEMENTATIONS))
+        return (HostReference,)
+    return IMPLEMENTATIONS.of(q.primitive.kind)
 
 
 def choose(q: Query[Any], *, forced: str | None = None, denied: frozenset[str] = frozenset()) -> Choice:
@@ -87,14 +87,16 @@ def choose(q: Query[Any], *, forced: str | None = None, denied: frozenset[str] =
         OptionError: *forced* names no implementation of the primitive.
         UnsupportedError: *forced* refuses, or nobody serves *q*; lists every candidate's reason.
     """
-    return _choose(q, forced, denied, len(IMPLEMENTATIONS))
+    return _choose(q, forced, denied, candidates(q))
 
 
 @lru_cache(maxsize=2048)
-def _choose(q: Query[Any], forced: str | None, denied: frozenset[str], registered: int) -> Choice:
+def _choose(
+    q: Query[Any], forced: str | None, denied: frozenset[str], among: tuple[type[Implementation[Any]], ...]
+) -> Choice:
     refusals: dict[str, str] = {}
     able: list[type[Implementation[Any]]] = []
-    for candidate in candidates(q):
+    for candidate in among:
         reason = "denied by an option" if candidate.name in denied else candidate.refusal(q)
         if reason is None:
             able.append(candidate)
@@ -130,8 +132,3 @@ def _forced(q: Query[Any], forced: str, refusals: Mapping[str, str]) -> Choice:
 @lru_cache(maxsize=2048)
 def _plan(implementation: type[Implementation[Any]], q: Query[Any]) -> Plan:
     return implementation.plan(q)
-
-
-@lru_cache(maxsize=512)
-def _by_kind(kind: str, registered: int) -> list[type[Implementation[Any]]]:
-    return [c for c in IMPLEMENTATIONS.values() if c.primitive.kind == kind]

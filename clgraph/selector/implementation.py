@@ -12,6 +12,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.format import Format
 from clgraph.core.layout import Halo
 from clgraph.core.registry import Registry
+from clgraph.errors import RegistrationError
 from clgraph.graph.primitive import Primitive
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
@@ -186,7 +187,10 @@ def roofline(q: Query[Any], efficiency: float, bandwidth: float = 0.5) -> float:
     return q.device.launch_seconds + max(work, traffic)
 
 
-IMPLEMENTATIONS: Registry[str, type[Implementation[Any]]] = Registry("implementation")
+IMPLEMENTATIONS: Registry[str, type[Implementation[Any]]] = Registry(
+    "implementation", group=lambda name: name.rpartition(".")[0]
+)
+"""Grouped by the kind of the primitive, with which their names begin."""
 
 
 def implements(
@@ -196,9 +200,16 @@ def implements(
 
     Args:
         general: It serves every attribute and shape of the primitive for plain formats: the net below the others.
+
+    Raises:
+        RegistrationError: *name* is not the primitive's kind, a dot and a variant, or is taken.
     """
 
     def record(cls: Impl) -> Impl:
+        if name.rpartition(".")[0] != primitive.kind:
+            raise RegistrationError(
+                f"an implementation of {primitive.kind} is called {primitive.kind}.variant, not {name!r}"
+            )
         cls.primitive, cls.name, cls.serves, cls.general = primitive, name, serves, general
         IMPLEMENTATIONS.register(name, cls)
         return cls

@@ -31,7 +31,7 @@ def add_kernel_directory(directory: Path) -> None:
 
 def kernel_directories() -> tuple[Path, ...]:
     """Return the folders of kernel files, in the order they are searched."""
-    return (*_OWN, *KERNEL_DIRECTORIES.present().values())
+    return (*_OWN, *KERNEL_DIRECTORIES.values())
 
 
 def kernel_files() -> tuple[tuple[Path, str], ...]:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from clgraph.core.collection import without_collection
 from clgraph.core.layout import Layout
-from clgraph.engines import without_collection
 from clgraph.errors import ClgraphError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Node, Program, Value

@@ -10,9 +10,8 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from clgraph.core import registry
-from clgraph.core.registry import PLUGIN_FAILURES, Registry, complete_by, load_plugins
+from clgraph.core.registry import PLUGIN_FAILURES, Registry, load_plugins
 from clgraph.errors import RegistrationError
-from clgraph.graph.primitive import PRIMITIVES
 
 
 @pytest.fixture
@@ -38,13 +37,6 @@ def test_entries_come_in_order_of_their_keys(table) -> None:
         table.register(key, type(key, (), {}))
     assert list(table) == ["a", "b", "c"]
     assert [t.__name__ for t in table.values()] == ["a", "b", "c"]
-
-
-def test_what_is_there_can_be_had_without_filling_the_table(table, monkeypatch) -> None:
-    monkeypatch.setattr(Registry, "_fill", [lambda: pytest.fail("it was filled")])
-    for key in "cab":
-        table.register(key, type(key, (), {}))
-    assert list(table.present()) == ["a", "b", "c"]
 
 
 def test_a_snapshot_restores(table) -> None:
@@ -112,63 +104,78 @@ def test_plugins_may_be_where_only_their_finder_sees_them(tmp_path, monkeypatch)
 
 
 @pytest.fixture
-def waiting(monkeypatch: pytest.MonkeyPatch) -> list:
-    """What waits to fill the registries: nothing but what a test adds."""
-    len(PRIMITIVES)  # what waits in earnest is done
-    found: list = []
-    monkeypatch.setattr(Registry, "_fill", found)
-    return found
+def modules(tmp_path, monkeypatch, table):
+    """Write a module that registers what is given under its name; the table imports those that begin with a group."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys.modules[__name__], "filled", table, raising=False)
+    names: list[str] = []
+
+    def write(name: str, *keys: str, before: str = "") -> None:
+        code = [f"from {__name__} import filled, inside, go", before, *(f"filled.register({k!r}, int)" for k in keys)]
+        (tmp_path / f"{name}.py").write_text("\n".join(code), encoding="utf-8")
+        names.append(name)
+
+    table._group = lambda key: key[0]
+    table.found_by(lambda group: [name for name in names if group is None or name.endswith(group)])
+    yield write
+    for name in names:
+        sys.modules.pop(name, None)
+
+
+inside, go = threading.Event(), threading.Event()
 
 
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda table: table["a"],
-        lambda table: table.get("a"),
-        lambda table: "a" in table,
-        len,
-        list,
-        lambda table: table.values(),
-        lambda table: table.snapshot(),
+        lambda table: table["a1"],
+        lambda table: table.get("a1"),
+        lambda table: "a1" in table,
+        lambda table: table.of("a"),
     ],
 )
-def test_a_table_is_filled_before_the_first_question_that_needs_it_and_once(table, waiting, ask) -> None:
-    calls = []
-    complete_by(lambda: calls.append(table.register("a", int)))
-    table.register("b", str)
-    assert (table["b"], table.get("b"), "b" in table, calls) == (str, str, True, [])
+def test_a_question_imports_what_it_is_about_and_nothing_else(table, modules, ask) -> None:
+    modules("registers_a", "a1", "a2")
+    modules("registers_b", "b1")
     assert ask(table)
+    assert ("registers_a" in sys.modules, "registers_b" in sys.modules) == (True, False)
     assert ask(table)
-    assert calls == [int]
 
 
-def test_what_fills_may_ask_and_is_asked_again_when_it_fails(table, waiting) -> None:
-    answers = iter([ImportError("broken"), None])
+@pytest.mark.parametrize("ask", [len, list, lambda table: table.values(), lambda table: table.snapshot()])
+def test_a_question_about_all_imports_all(table, modules, ask) -> None:
+    modules("registers_a", "a1", "a2")
+    modules("registers_b", "b1")
+    assert len(list(ask(table))) == 3 if ask is not len else ask(table) == 3
 
-    def fill() -> None:
-        assert "a" not in table
-        if (error := next(answers)) is not None:
-            raise error
-        table.register("a", int)
 
-    complete_by(fill)
-    with pytest.raises(ImportError, match="broken"):
+def test_a_group_is_in_order_and_has_what_is_registered_later(table, modules) -> None:
+    modules("registers_a", "a2", "a1")
+    table.register("a0", str)
+    assert table.of("a") == (str, int, int)
+    table.register("a3", float)
+    table.register("b", bytes)
+    assert table.of("a") == (str, int, int, float)
+    table.restore({"a1": bool})
+    assert (table.of("a"), table.of("b")) == ((bool,), ())
+
+
+def test_a_module_may_ask_and_is_imported_again_when_it_failed(table, modules) -> None:
+    modules("registers_a", "a1", before="assert 'a1' not in filled\nassert go.is_set()")
+    go.clear()
+    with pytest.raises(AssertionError):
         len(table)
-    assert list(table) == ["a"]
+    go.set()
+    assert list(table) == ["a1"]
 
 
-def test_another_thread_waits_until_the_tables_are_filled(table, waiting) -> None:
-    inside, go = threading.Event(), threading.Event()
-
-    def fill() -> None:
-        inside.set()
-        assert go.wait(20)
-        table.register("a", int)
-
-    complete_by(fill)
+def test_another_thread_waits_until_the_table_is_filled(table, modules) -> None:
+    inside.clear()
+    go.clear()
+    modules("registers_a", "a1", before="inside.set()\nassert go.wait(20)")
     with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(list, table)
+        first = pool.submit(table.of, "a")
         assert inside.wait(20)
-        second = pool.submit(list, table)
+        second = pool.submit(table.of, "a")
         go.set()
-        assert first.result(20) == second.result(20) == ["a"]
+        assert first.result(20) == second.result(20) == (int,)

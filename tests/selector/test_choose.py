@@ -9,7 +9,7 @@ import pytest
 from clgraph.core.dtype import DType
 from clgraph.core.format import feature_blocked
 from clgraph.core.layout import Layout
-from clgraph.errors import OptionError, UnsupportedError
+from clgraph.errors import OptionError, RegistrationError, UnsupportedError
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.program import Fused
 from clgraph.ops.activation import Activation
@@ -128,3 +128,8 @@ def test_a_denied_implementation_is_not_chosen() -> None:
 
 def test_the_host_runs_the_reference() -> None:
     assert choose(replace(QUERY, device=DeviceInfo("host", "host"))).implementation.name == "host.reference"
+
+
+def test_an_implementation_is_named_after_its_primitive() -> None:
+    with pytest.raises(RegistrationError, match=r"of choose_probe is called choose_probe\.variant, not 'fast_probe'"):
+        implements(Probe, name="fast_probe", serves=Serves(dtypes=frozenset()))(type("One", (Implementation,), {}))

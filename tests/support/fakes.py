@@ -147,7 +147,7 @@ def _subclass(base: type[Implementation]) -> type[Implementation]:
 
 
 def _forget() -> None:
-    for cached in (choose._choose, choose._by_kind, selection._proposals):
+    for cached in (choose._choose, selection._proposals):
         cached.cache_clear()
 
 

@@ -71,5 +71,5 @@ def wrong_kernel(base: str = "pooling.fsv16", name: str = "pooling.wrong") -> It
 
 def forget() -> None:
     """Forget what was chosen with other implementations registered."""
-    for cached in (choose._choose, choose._by_kind, choose._plan, selection._proposals):
+    for cached in (choose._choose, choose._plan, selection._proposals):
         cached.cache_clear()

@@ -5,7 +5,7 @@ import weakref
 
 import pytest
 
-from clgraph.engines import without_collection
+from clgraph.core.collection import without_collection
 
 
 @pytest.fixture(autouse=True)
