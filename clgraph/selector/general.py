@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,13 +27,15 @@ from clgraph.selector.query import Query
 
 GROUP = 64
 """Work-items of a work-group at most; a grid is rounded up to it and the kernel leaves out what is beyond."""
+WIDEST = 16
+"""Bytes of the widest access; memory of tensors, and their parts, starts at multiples of it."""
 GROUPS = 32
 """Work-groups that are worth more than full ones: few long rows are spread over the device."""
 OPERANDS = 4
 """Operands of fused operations that a general kernel takes."""
 FLOATS = frozenset({DType.F32, DType.F16})
 INTEGERS = frozenset({DType.I64, DType.I32, DType.I16, DType.I8, DType.U64, DType.U32, DType.U16, DType.U8})
-_BITS = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}
+_BITS = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong", 16: "uint4"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +184,29 @@ def move(layout: Layout, source: tuple[str, View], target: tuple[str, View], dim
     """Return the launch that copies elements of *layout*'s type from view to view, each with its tensor's role."""
     in_memory = sorted(range(len(dims)), key=lambda axis: -target[1].pitches[axis])
     s = space(dims, [target[1], source[1]], [in_memory])
-    jit = bits_jit(layout.dtype.itemsize, len(s.dims))
+    lanes = lanes_of(s, WIDEST // layout.dtype.itemsize)
+    s = in_vectors(s, lanes)
+    jit = Jit().define(RANK=len(s.dims), MOVED=_BITS[lanes * layout.dtype.itemsize])
     return launch("move/move_ref", jit, s.counts[0], source[0], target[0], table(s.dims, *s.views))
+
+
+def lanes_of(s: Space, most: int) -> int:
+    """Return how many elements, a power of two up to *most*, lie behind one another all along the last axis of *s*.
+
+    They do so in every view, and start at multiples of their number everywhere.
+    """
+    starts = [n for v in s.views for n in (v.origin, *v.pitches[:-1])]
+    if any(v.pitches[-1] != 1 for v in s.views):
+        return 1
+    return gcd(most, s.dims[-1], *starts)
+
+
+def in_vectors(s: Space, lanes: int) -> Space:
+    """Return *s* with *lanes* elements of the last axis as one, in counts and pitches; those of 1 lane are elements."""
+    if lanes == 1:
+        return s
+    views = [View(v.origin // lanes, (*(p // lanes for p in v.pitches[:-1]), 1)) for v in s.views]
+    return Space((*s.dims[:-1], s.dims[-1] // lanes), s.groups, tuple(views))
 
 
 class General(Implementation[P]):

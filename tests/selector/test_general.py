@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
-from clgraph.selector.general import View, launch, space, table, value_words
+from clgraph.selector.general import View, in_vectors, lanes_of, launch, move, space, table, value_words
 from clgraph.selector.jit import Jit
 
 
@@ -54,6 +54,39 @@ def test_groups_are_counted_one_after_the_other(problem, data):
     for before, after in zip(views, merged.views, strict=True):
         turned = View(before.origin, tuple(before.pitches[a] for a in order))
         assert offsets([dims[a] for a in order], turned) == offsets(merged.dims, after)
+
+
+@given(problems(), st.sampled_from([1, 2, 4, 6]))
+def test_elements_in_vectors_are_the_same_elements(problem, unit):
+    dims, views = problem
+    # What is moved in rows of `unit` elements may be moved in vectors; what is not, one by one.
+    wide = [View(v.origin * unit, (*(p * unit for p in v.pitches), 1)) for v in views]
+    s = space((*dims, unit), wide)
+    lanes = lanes_of(s, 4)
+    assert lanes % min(unit, 4 if unit != 6 else 2) == 0
+    vectors = in_vectors(s, lanes)
+    for before, after in zip(s.views, vectors.views, strict=True):
+        found = [lanes * v + lane for v in offsets(vectors.dims, after) for lane in range(lanes)]
+        assert found == offsets(s.dims, before)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "start", "stored"),
+    [
+        (DType.F32, 0, "uint4"),
+        (DType.F32, 2, "ulong"),
+        (DType.F16, 0, "uint4"),
+        (DType.F16, 4, "ulong"),
+        (DType.F16, 2, "uint"),
+        (DType.F16, 1, "ushort"),
+        (DType.U8, 16, "uint4"),
+        (DType.I64, 1, "ulong"),
+    ],
+)
+def test_moves_take_the_widest_elements_that_both_sides_have(dtype, start, stored):
+    x = Layout(dtype, (3, 48))
+    step = move(x, ("in0", View(start, (96, 1))), ("out0", View.of(x)), x.shape)
+    assert dict(step.jit.macros)["MOVED"] == stored
 
 
 def test_dense_tensors_of_one_shape_have_one_axis():
