@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import sys
@@ -15,6 +16,7 @@ from tests.support.ran import note_what_networks_run, pytest_sessionfinish, pyte
 __all__ = [
     "engine",
     "gpu_engine",
+    "matrix_engine",
     "note_what_networks_run",
     "nvidia_engine",
     "pytest_sessionfinish",
@@ -85,3 +87,26 @@ def nvidia_engine():
         return EmulatedEngine("tf32x3", "f16x3")
     except ClgraphError as error:
         absent("pocl", error)
+
+
+@pytest.fixture(
+    params=["intel_dpas", "intel_dpas intel_dpas16", "amd_matrix", "amd_matrix amd_wmma12", "amd_matrix amd_mfma"]
+)
+def matrix_engine(request: pytest.FixtureRequest):
+    """An engine with one of Intel's or AMD's matrix units, emulated, and the first feature of that vendor's."""
+    from tests.support.ptx.compiler import why_no_machine
+
+    if reason := why_no_machine():
+        pytest.skip(reason)
+    features = request.param.split()
+    try:
+        return _matrix_engine(*features), features[0]
+    except ClgraphError as error:
+        absent("pocl", error)
+
+
+@functools.cache
+def _matrix_engine(*features: str):
+    from tests.support.ptx.engine import emulated
+
+    return emulated(*features)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from clgraph.runtime.binaries import options_for
 from clgraph.selector.query import DeviceInfo
 from tests.models.test_gpu_class import siblings
 from tests.support.zoo import ZOO
+from tools.gpu_compilers.intel import source_for
 
 OCLOC = shutil.which("ocloc")
 pytestmark = [
@@ -25,7 +27,7 @@ pytestmark = [
     pytest.mark.skipif(OCLOC is None, reason="ocloc is not installed (Debian: intel-opencl-icd)"),
 ]
 
-DEVICES = ("dg2", "tgllp")
+DEVICES = {"dg2": {"intel_dpas"}, "tgllp": set[str]()}
 """Arc's first generation, with matrix units, and the graphics of Intel's 11th generation of Core, without."""
 ARC = DeviceInfo(
     name="null",
@@ -35,14 +37,15 @@ ARC = DeviceInfo(
     simd=1,
     max_work_group=1024,
     local_bytes=65536,
-    features=frozenset({"fp16", "subgroups", "intel_subgroups"}),
+    features=frozenset({"fp16", "subgroups"}),
 )
 
 
+@dataclass
 class Planned:
-    """Stands for an engine of ``ARC``, which only says what it is."""
+    """Stands for an engine, which only says what it is."""
 
-    info = ARC
+    info: DeviceInfo
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -51,15 +54,17 @@ class Planned:
 def test_the_kernels_of_a_model_compile(
     name: str, precision: str, device: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(compiler, "_imagined", lambda options: ARC)
+    info = replace(ARC, features=ARC.features | DEVICES[device])
+    monkeypatch.setattr(compiler, "_imagined", lambda options: info)
     topology, feeds = siblings() if name == "siblings" else ZOO[name].make()
     shapes = {n: a.shape for n, a in feeds.items()}
     program = clgraph.compile(topology, "null", shapes=shapes, config={"precision": precision}).program
-    found = texts(program, {"null": Planned()})
-    assert found
+    found = texts(program, {"null": Planned(info)})
+    entries = " ".join(what for what, _ in found.values())
+    assert ("convolution_intel" in entries) == (precision == "f16" and device == "dg2")
     for number, ((_, text), (what, _)) in enumerate(found.items()):
         source = tmp_path / f"{number}.cl"
-        source.write_text(text)
+        source.write_text(source_for(text))
         assert OCLOC is not None
         where = ["-file", str(source), "-device", device, "-out_dir", str(tmp_path / "made")]
         options = options_for(ARC.features, False, text)

@@ -11,7 +11,7 @@ import clgraph.ops  # noqa: F401
 from clgraph.selector.descriptor import DESCRIPTORS
 from clgraph.selector.library import EXECUTOR, FAMILIES, tile_text
 from clgraph.selector.sources import includes, kernel_files, kernel_text
-from tests.support.ptx.compiler import to_ptx, why_not
+from tests.support.ptx.compiler import to_amdgcn, to_ptx, why_not
 
 FOLDER = Path(__file__).parents[1] / "cl_kernels"
 FILES = [name for folder, name in kernel_files() if folder == FOLDER]
@@ -53,6 +53,13 @@ def test_a_file_compiles_alone_with_its_defaults(name, engine):
             pytest.skip(reason)
         assert "mma.sync" in to_ptx(text, "sm_80")
         return
+    if "amd_matrix.clh" in includes(name) and "amd_matrix" not in engine.info.features:
+        if reason := why_not():
+            pytest.skip(reason)
+        assert "v_wmma_f32_16x16x16_f16" in to_amdgcn(text, "gfx1100")
+        return
+    if "intel_matrix.clh" in includes(name) and "intel_dpas" not in engine.info.features:
+        pytest.skip("needs Intel's compiler: tests/test_intel_compiler.py")
     engine.build(text, name)
 
 

@@ -32,6 +32,14 @@ _ORDER_ACQ_REL, _SCOPE_DEVICE = 1 << 1, 1 << 5
 """Bits of CL_DEVICE_ATOMIC_MEMORY_CAPABILITIES."""
 _CAPABILITIES = (70, 75, 80, 86, 89, 90, 100)
 """NVIDIA's compute capabilities, ten times the version, that are features."""
+_INTEL_MATRIX = "cl_intel_subgroup_matrix_multiply_accumulate"
+_MFMA = frozenset({"amd_matrix", "amd_mfma"})
+_AMD_UNITS = {
+    **dict.fromkeys(("908", "90a", "940", "941", "942", "950"), _MFMA),
+    "11": frozenset({"amd_matrix"}),
+    "12": frozenset({"amd_matrix", "amd_wmma12"}),
+}
+"""Features of AMD's matrix units, by the beginning of what its driver calls an architecture: gfx90a, gfx1100."""
 
 
 @dataclass(frozen=True)
@@ -207,12 +215,23 @@ def _features(handle: Any, extensions: frozenset[str], *, host_memory: bool) -> 
         "host_memory": host_memory,
         "yield": host_memory and sys.platform == "linux" and machine() == "x86_64",
         "nvidia_ptx": "cl_nv_device_attribute_query" in extensions,
+        "intel_dpas": _INTEL_MATRIX in extensions,
+        # The smallest sub-group has 16 work-items where blocks are two-dimensional: Xe HPC, Xe2.
+        "intel_dpas16": {_INTEL_MATRIX, "cl_intel_subgroup_2d_block_io"} <= extensions,
     }
     features = {name for name, there in present.items() if there}
+    if "cl_amd_device_attribute_query" in extensions:
+        features |= _AMD_UNITS.get(_architecture(handle.name), frozenset())
     if "nvidia_ptx" in features:
         capability = driver.compute_capability(handle)
         features |= {f"sm{known}" for known in _CAPABILITIES if capability >= known}
     return frozenset(features)
+
+
+def _architecture(name: str) -> str:
+    """Return what tells AMD's architectures apart: 90a of gfx90a:sramecc+:xnack-, 11 of gfx1100; else nothing."""
+    found = re.match(r"gfx(9[0-9a-f]{2}|1[0-9])", name)
+    return found[1] if found else ""
 
 
 def with_class(device: Device, wanted: str) -> Device:

@@ -30,7 +30,9 @@ class DeviceInfo:
             ``opencl_c_30``, ``emulated_local`` (local memory is ordinary memory), ``acq_rel`` (acquire/release atomics
             at device scope), ``host_memory`` (kernels work on the host's own arrays), ``yield`` (kernels are threads
             that may make system calls), ``nvidia_ptx`` (inline PTX) with ``sm80`` and the like (every compute
-            capability that the device has), ``tf32x3``, ``f16x3`` (the user allows it).
+            capability that the device has), ``tf32x3``, ``f16x3`` (the user allows it), ``intel_dpas`` (Intel's matrix
+            units in sub-groups of 8; with ``intel_dpas16``, of 16), ``amd_matrix`` (WMMA of RDNA 3; with
+            ``amd_wmma12``, of RDNA 4; with ``amd_mfma``, MFMA of CDNA).
         cores: Workers that run at once, where the user asked for more of them; 0 for as many as workers.
         flops, bytes_per_second, launch_seconds: The peaks of the whole device, for rooflines and general kernels.
         tuning: What ``clgraph tune`` measured on the device.

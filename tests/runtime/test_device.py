@@ -123,6 +123,35 @@ def test_compute_capabilities_are_features(major, minor, wanted):
     assert ("sm80" in found) == (major == 9)
 
 
+INTEL_MATRIX = "cl_intel_subgroup_matrix_multiply_accumulate"
+
+
+@pytest.mark.parametrize(
+    ("name", "extensions", "wanted"),
+    [
+        ("gfx1100", "cl_amd_device_attribute_query", {"amd_matrix"}),
+        ("gfx1201", "cl_amd_device_attribute_query", {"amd_matrix", "amd_wmma12"}),
+        ("gfx90a:sramecc+:xnack-", "cl_amd_device_attribute_query", {"amd_matrix", "amd_mfma"}),
+        ("gfx1030", "cl_amd_device_attribute_query", set()),
+        ("gfx906", "cl_amd_device_attribute_query", set()),
+        ("AMD Radeon RX 7900 XTX (radeonsi, navi31)", "cl_khr_fp16", set()),
+        ("Intel(R) Arc(TM) A770 Graphics", INTEL_MATRIX, {"intel_dpas"}),
+        (
+            "Intel(R) Arc(TM) B580 Graphics",
+            f"{INTEL_MATRIX} cl_intel_subgroup_2d_block_io",
+            {"intel_dpas", "intel_dpas16"},
+        ),
+        ("Intel(R) UHD Graphics", "cl_intel_subgroups cl_intel_subgroup_2d_block_io", set()),
+    ],
+)
+def test_matrix_units_are_features(name, extensions, wanted):
+    cl = driver.load()
+    there = {"type": cl.device_type.GPU, "local_mem_type": cl.device_local_mem_type.LOCAL, "name": name}
+    handle = SimpleNamespace(version="OpenCL 1.2", get_info=lambda _: 0, **there)
+    found = device._features(handle, frozenset(extensions.split()), host_memory=False)
+    assert {f for f in found if f.startswith(("amd_", "intel_dpas"))} == wanted
+
+
 @pytest.mark.parametrize(
     ("kind", "where", "emulated"), [("GPU", "GLOBAL", 1), ("GPU", "LOCAL", 0), ("CPU", "GLOBAL", 0)]
 )

@@ -13,6 +13,17 @@ from clgraph.selector.query import DeviceInfo
 from tools.gpu_compilers.report import Compiled
 from tools.gpu_compilers.texts import Text
 
+UNDECLARED = "".join(
+    f"float8 __attribute__((overloadable)) intel_sub_group_f16_f16_matrix_mad_k16({rows}, int8, float8);\n"
+    for rows in ("int8", "short8")
+)
+"""Functions of Intel's matrix units that Debian's ``ocloc`` 22.43 has, but does not declare."""
+
+
+def source_for(text: str) -> str:
+    """Return a kernel text as ``ocloc`` takes it."""
+    return f"{UNDECLARED}{text}" if "intel_matrix.clh" in text else text
+
 
 def why_no_ocloc() -> str | None:
     """Say why no kernel can be compiled for Intel's GPUs here, or return ``None``."""
@@ -23,7 +34,7 @@ def compile_intel(text: Text, device: str, info: DeviceInfo) -> Compiled:
     """Return what ``ocloc`` makes of *text* for *device*, such as ``dg2``."""
     with tempfile.TemporaryDirectory(prefix="clgraph-ocloc-") as folder:
         source = Path(folder, "kernel.cl")
-        source.write_text(text.text)
+        source.write_text(source_for(text.text))
         where = ["-file", str(source), "-device", device, "-out_dir", folder]
         options = options_for(info.features, False, text.text)
         command = ["ocloc", "compile", *where, "-options", options]

@@ -74,10 +74,20 @@ PROFILES = {
     "a100": Profile(nvidia(80, 108, 1.95e13, 1.55e12), "nvidia", "sm_80"),
     "rtx3090": Profile(nvidia(86, 82, 3.5e13, 9.3e11), "nvidia", "sm_86"),
     "h200": Profile(nvidia(90, 132, 6.05e13, 4.2e12), "nvidia", "sm_90"),
-    "mi250": Profile(gpu(_AMD, "fp64", "fp16", "subgroups", units=104, flops=2.4e13, memory=1.6e12), "amd", "gfx90a"),
-    "rx7900": Profile(gpu(_AMD, "fp64", "fp16", "subgroups", units=96, flops=5.0e13, memory=9.6e11), "amd", "gfx1100"),
+    "mi250": Profile(
+        gpu(_AMD, "fp64", "fp16", "subgroups", "amd_matrix", "amd_mfma", units=104, flops=2.4e13, memory=1.6e12),
+        "amd",
+        "gfx90a",
+    ),
+    "rx7900": Profile(
+        gpu(_AMD, "fp64", "fp16", "subgroups", "amd_matrix", units=96, flops=5.0e13, memory=9.6e11),
+        "amd",
+        "gfx1100",
+    ),
     "arc": Profile(
-        gpu(_INTEL, "fp16", "subgroups", "intel_subgroups", units=512, flops=1.7e13, memory=5.6e11), "intel", "dg2"
+        gpu(_INTEL, "fp16", "subgroups", "intel_subgroups", "intel_dpas", units=512, flops=1.7e13, memory=5.6e11),
+        "intel",
+        "dg2",
     ),
 }
 """By name. The H200's figures were measured, but nothing of its kernels was; the others are from data sheets."""

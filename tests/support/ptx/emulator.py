@@ -1,4 +1,4 @@
-"""Run kernels with PTX on the CPU: their text with the instructions as calls of ``machine.c``."""
+"""Run kernels with instructions of GPUs on the CPU: their text with those as calls of ``machine.c``."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from tests.support.ptx.compiler import FOLDER, OPENCL, compile_library
 
-HEADER = re.compile(r'^#line 1 "ptx\.clh"\n.*?(?=^#line )', re.MULTILINE | re.DOTALL)
+HEADER = re.compile(r'^#line 1 "(ptx|intel_matrix|amd_matrix)\.clh"\n.*?(?=^#line )', re.MULTILINE | re.DOTALL)
 """The instructions in a kernel text whose includes are expanded."""
+_LANES = re.compile(r"^#define LANES (\d+)$", re.MULTILINE)
 _TYPES = {np.int32: "(int)", np.int64: "(long)", np.float32: "as_float((uint){})"}
 
 Argument = NDArray[Any] | np.int32 | np.int64 | np.float32
@@ -30,7 +31,7 @@ class EmulationError(Exception):
 
 
 def needs_emulation(text: str) -> bool:
-    """Whether the kernel *text* has PTX in it."""
+    """Whether the kernel *text* has instructions of a GPU in it."""
     return HEADER.search(text) is not None
 
 
@@ -69,9 +70,9 @@ def run(
     passes.value = ideal.value = 0
     sizes = [np.array([*x, *(1,) * (3 - len(x))], np.uint64) for x in (grid, group)]
     ranges = np.array(known, np.uint64)
-    failed = machine.machine_run(
-        function, *(ctypes.c_void_p(a.ctypes.data) for a in (words, *sizes, ranges)), len(ranges) // 2, seed, int(late)
-    )
+    places = [ctypes.c_void_p(a.ctypes.data) for a in (words, *sizes, ranges)]
+    lanes = _LANES.search(text)
+    failed = machine.machine_run(function, *places, len(ranges) // 2, seed, int(late), int(lanes[1]) if lanes else 32)
     if failed:
         raise EmulationError(f"{entry}: {(ctypes.c_char * 256).in_dll(machine, 'machine_error').value.decode()}")
     return passes.value / max(ideal.value, 1)
@@ -96,10 +97,8 @@ def _machine() -> ctypes.CDLL:
 def _kernel(text: str, entry: str, kinds: tuple[str, ...]) -> ctypes.c_void_p:
     _machine()
     passed = ", ".join(k.format(f"a[{i}]") if "{" in k else f"{k}a[{i}]" for i, k in enumerate(kinds))
-    instructions = f'#line 1 "ptx.clh"\n{(FOLDER / "ptx.clh").read_text()}'
-    whole = (
-        f"{HEADER.sub(lambda _: instructions, text)}\nvoid machine_entry(__global ulong* a) {{ {entry}({passed}); }}\n"
-    )
+    emulated = HEADER.sub(lambda m: f'#line 1 "{m[1]}.clh"\n{(FOLDER / f"{m[1]}.clh").read_text()}', text)
+    whole = f"{emulated}\nvoid machine_entry(__global ulong* a) {{ {entry}({passed}); }}\n"
     stem = _folder() / hashlib.sha256(whole.encode()).hexdigest()[:20]
     source = stem.with_suffix(".cl")
     source.write_text(whole)

@@ -1,4 +1,4 @@
-"""An engine that is NVIDIA's to those who choose kernels: what has PTX is emulated, the rest runs on PoCL."""
+"""Engines that are NVIDIA's, Intel's or AMD's to those who choose kernels: what has their instructions is emulated."""
 
 from __future__ import annotations
 
@@ -16,8 +16,14 @@ from tests.support.ptx import emulator
 FEATURES = frozenset({"nvidia_ptx", "sm70", "sm75", "sm80"})
 
 
+def emulated(*features: str, **device: Any) -> EmulatedEngine:
+    """Return an engine of another vendor's GPU, with a middling profile but for the fields of *device*."""
+    fields = {"compute_units": 32, "local_bytes": 64 << 10, "flops": 2e13, "bytes_per_second": 5e11, **device}
+    return EmulatedEngine(base=frozenset(features), **fields)
+
+
 class EmulatedEngine(Engine):
-    """An engine whose kernels with PTX run in the emulator, with the arguments that a network binds.
+    """An engine whose kernels with a GPU's instructions run in the emulator, with the arguments that a network binds.
 
     Attributes:
         seed, late: As :func:`tests.support.ptx.emulator.run` takes them.
@@ -26,12 +32,12 @@ class EmulatedEngine(Engine):
         change: What is done to a kernel's text first: how tests plant faults.
     """
 
-    def __init__(self, *features: str, **device: Any) -> None:
-        """Open PoCL as the device of an H200's profile, but for the fields of *device*."""
+    def __init__(self, *features: str, base: frozenset[str] = FEATURES, **device: Any) -> None:
+        """Open PoCL as the device of an H200's profile, but for the fields of *device* and its features *base*."""
         gpu = with_class(find_device("pocl"), "gpu")
         h200 = {"compute_units": 132, "local_bytes": 48 << 10, "max_work_group": 1024, "flops": 6.05e13}
         fields = {**h200, "bytes_per_second": 4.2e12, "launch_seconds": 6e-6, "vendor": "NVIDIA Corporation", **device}
-        super().__init__(replace(gpu, info=replace(gpu.info, features=FEATURES | set(features), **fields)))
+        super().__init__(replace(gpu, info=replace(gpu.info, features=base | set(features), **fields)))
         self.seed, self.late = 1, True
         self.ran: list[tuple[str, tuple[int, ...], float]] = []
         self.change: Callable[[str], str] = lambda text: text

@@ -1,4 +1,5 @@
-// A machine for kernels with PTX: runs the work-groups of a kernel one after the other, a fibre a work-item.
+// A machine for kernels with PTX, or with the instructions of Intel's or AMD's matrix units: runs the work-groups of a kernel
+// one after the other, a fibre a work-item.
 //
 // A fibre runs until it reaches a barrier, an instruction of its warp, or its end. When all lanes of a warp have reached
 // the same instruction, it is carried out for all of them. Which warp goes on next is drawn at random. Copies to local
@@ -17,13 +18,14 @@ void* memset(void* to, int value, u64 count);
 int snprintf(char* to, u64 size, const char* format, ...);
 double trunc(double x);
 
-enum { WARP = 32, MOST = 1024, STACK = 1 << 16, QUEUE = 512 };
+enum { MOST = 1024, STACK = 1 << 16, QUEUE = 512 };
 enum { RUNNABLE, AT_BARRIER, AT_WARP, DONE };
-enum { LDMATRIX, LDMATRIX_TRANS, MMA_F16, MMA_TF32, SHUFFLE };
+enum { LDMATRIX, LDMATRIX_TRANS, MMA_F16, MMA_TF32, SHUFFLE, SHARE };
 
 typedef struct {
   int kind;
-  u32 words[6];  // addresses, fragments of a and b, or what is exchanged
+  u32 words[6];  // addresses, fragments of a and b, or what is exchanged; the number of what is shared
+  const u32* shared;
   void* result;
 } instruction;
 
@@ -43,7 +45,7 @@ static struct {
 
 static u8 stacks[MOST][STACK] __attribute__((aligned(64)));
 static void* scheduler;
-static int current, items;
+static int current, items, lanes;
 static u64 sizes[3], places[3], counts[3];
 static u64 local_low, local_high, local_base;
 static const u64* ranges;
@@ -145,6 +147,35 @@ void machine_instruction(int kind, u32* words, int count, void* result) {
   leave(AT_WARP);
 }
 
+// Gives every lane what all lanes of its warp have: `count` words of each.
+void machine_share(const u32* words, int count, u32* every) {
+  instruction* at = &fibres[current].at;
+  at->kind = SHARE;
+  at->words[0] = (u32)count;
+  at->shared = words;
+  at->result = every;
+  leave(AT_WARP);
+}
+
+// Stops unless `bytes` from `from` on lie in a tensor.
+void machine_reads(u64 from, u32 bytes) {
+  int known = 0;
+  for (int i = 0; i < range_count; i++) known |= from >= ranges[2 * i] && from + bytes <= ranges[2 * i + 1];
+  if (!known) FAIL("a block is read outside of every tensor");
+}
+
+void machine_fail(const char* what) { FAIL("%s", what); }
+
+// The hardware is reported to truncate: towards zero, once an instruction.
+float machine_truncated(const double x) {
+  float f = (float)x;
+  u32 bits;
+  memcpy(&bits, &f, 4);
+  if (x - x == 0 && (x > 0 ? f > x : f < x)) bits--;
+  memcpy(&f, &bits, 4);
+  return f;
+}
+
 float machine_half(u32 bits) {
   u16 low = (u16)bits;
   _Float16 h;
@@ -177,7 +208,7 @@ static void count_passes(const int w) {
 
 static void ldmatrix(const int w, const int transposed) {
   count_passes(w);
-  for (int lane = 0; lane < WARP; lane++) {
+  for (int lane = 0; lane < lanes; lane++) {
     u32* r = fibres[w + lane].at.result;
     for (int m = 0; m < 4; m++) {
       u16 pair[2];
@@ -189,16 +220,6 @@ static void ldmatrix(const int w, const int transposed) {
       r[m] = pair[0] | (u32)pair[1] << 16;
     }
   }
-}
-
-// The hardware is reported to truncate: towards zero, once an instruction.
-static float truncated(const double x) {
-  float f = (float)x;
-  u32 bits;
-  memcpy(&bits, &f, 4);
-  if (x - x == 0 && (x > 0 ? f > x : f < x)) bits--;
-  memcpy(&f, &bits, 4);
-  return f;
 }
 
 static double tf32(u32 bits) {
@@ -215,7 +236,7 @@ static double factor(const int kind, const u32 word, const int k) {
 // m16n8k16 of halves and m16n8k8 of tf32: a word of a lane holds two halves or one tf32.
 static void mma(const int w, const int kind) {
   const int each = kind == MMA_F16 ? 2 : 1, depth = 8 * each;
-  for (int lane = 0; lane < WARP; lane++) {
+  for (int lane = 0; lane < lanes; lane++) {
     float* c = fibres[w + lane].at.result;
     for (int i = 0; i < 4; i++) {
       const int row = lane / 4, column = lane % 4 * 2 + i % 2, low = i / 2;
@@ -226,46 +247,56 @@ static void mma(const int w, const int kind) {
         const u32 b = fibres[w + 4 * column + at].at.words[4 + high];
         sum += factor(kind, a, k) * factor(kind, b, k);
       }
-      c[i] = truncated(sum);
+      c[i] = machine_truncated(sum);
     }
   }
 }
 
 static void shuffle(const int w) {
-  for (int lane = 0; lane < WARP; lane++) {
+  for (int lane = 0; lane < lanes; lane++) {
     const u32 mask = fibres[w + lane].at.words[1];
-    if (mask >= WARP) FAIL("a shuffle over more than a warp");
-    *(u32*)fibres[w + lane].at.result = fibres[w + (lane ^ mask % WARP)].at.words[0];
+    if (mask >= lanes) FAIL("a shuffle over more than a warp");
+    *(u32*)fibres[w + lane].at.result = fibres[w + (lane ^ mask % lanes)].at.words[0];
+  }
+}
+
+static void share(const int w) {
+  const u32 count = fibres[w].at.words[0];
+  for (int lane = 0; lane < lanes; lane++) {
+    if (fibres[w + lane].at.words[0] != count) FAIL("the lanes of a warp share different numbers of words");
+    for (int other = 0; other < lanes && !machine_error[0]; other++)
+      memcpy((u32*)fibres[w + lane].at.result + other * count, fibres[w + other].at.shared, 4 * count);
   }
 }
 
 static void carry_out(const int w) {
   const int kind = fibres[w].at.kind;
-  for (int lane = 1; lane < WARP; lane++)
+  for (int lane = 1; lane < lanes; lane++)
     if (fibres[w + lane].at.kind != kind) FAIL("the lanes of a warp are at different instructions");
   if (machine_error[0]) return;
   if (kind == LDMATRIX || kind == LDMATRIX_TRANS) ldmatrix(w, kind == LDMATRIX_TRANS);
   if (kind == MMA_F16 || kind == MMA_TF32) mma(w, kind);
   if (kind == SHUFFLE) shuffle(w);
+  if (kind == SHARE) share(w);
 }
 
 // Runs warp `w` to its next instruction or barrier; returns whether it can go on.
 static int advance(const int w) {
-  for (int i = w; i < w + WARP && i < items; i++) {
+  for (int i = w; i < w + lanes && i < items; i++) {
     if (fibres[i].state != RUNNABLE) continue;
     current = i;
     machine_switch(&scheduler, fibres[i].stack);
     if (fibres[i].state == DONE && fibres[i].first != fibres[i].last) FAIL("copies are under way at the end");
   }
   int waiting = 0;
-  for (int i = w; i < w + WARP && i < items; i++) waiting += fibres[i].state == AT_WARP;
+  for (int i = w; i < w + lanes && i < items; i++) waiting += fibres[i].state == AT_WARP;
   if (!waiting) return 0;
-  if (waiting != WARP) {
-    FAIL("%d of %d lanes are at an instruction of the whole warp", waiting, WARP);
+  if (waiting != lanes) {
+    FAIL("%d of %d lanes are at an instruction of the whole warp", waiting, lanes);
     return 0;
   }
   carry_out(w);
-  for (int i = w; i < w + WARP; i++) fibres[i].state = RUNNABLE;
+  for (int i = w; i < w + lanes; i++) fibres[i].state = RUNNABLE;
   return 1;
 }
 
@@ -278,13 +309,13 @@ static void prepare(const int i) {
 }
 
 static void run_group(void) {
-  int open[MOST / WARP];
-  const int warps = (items + WARP - 1) / WARP;
+  int open[MOST];
+  const int warps = (items + lanes - 1) / lanes;
   memset((void*)local_low, 0xff, local_high - local_low);
   for (int i = 0; i < items; i++) prepare(i);
   for (int done = 0; done < items && !machine_error[0];) {
     int left = warps;
-    for (int i = 0; i < warps; i++) open[i] = i * WARP;
+    for (int i = 0; i < warps; i++) open[i] = i * lanes;
     while (left && !machine_error[0]) {
       dice = dice * 1664525u + 1013904223u;
       const int draw = (dice >> 8) % left;
@@ -337,9 +368,10 @@ static int find_local(struct object* o, u64 size, void* function) {
   return mine;
 }
 
-// Runs all groups of `function`. known: first and past-the-last address of each tensor. Returns 0, or 1 with a message.
+// Runs all groups of `function`, in warps of `warp` lanes. known: first and past-the-last address of each tensor. Returns 0,
+// or 1 with a message.
 int machine_run(void* function, u64* args, const u64* grid, const u64* group, const u64* known, int known_count,
-                u32 seed, int late) {
+                u32 seed, int late, int warp) {
   machine_error[0] = 0;
   if (half_values[0x3c00] == 0)
     for (u32 i = 0; i < 1 << 16; i++) half_values[i] = machine_half(i);
@@ -351,6 +383,7 @@ int machine_run(void* function, u64* args, const u64* grid, const u64* group, co
   ranges = known;
   range_count = known_count;
   dice = seed;
+  lanes = warp;
   machine_late = late;
   for (int axis = 0; axis < 3; axis++) {
     sizes[axis] = group[axis];
