@@ -26,6 +26,7 @@
 
 #define ROWS_EACH (TILE_ROWS / TILE_STRIDE)
 #define COLUMNS_EACH (TILE_COLUMNS / TILE_STRIDE)
+#define NOWHERE (-0x40000000)
 
 __kernel __attribute__((reqd_work_group_size(TILE_ITEMS, 1, 1))) void convolution_nvidia(
     TENSOR(in0), TENSOR(in1), TENSOR(in2), TENSOR(out0), TENSOR(parts), TENSOR(largest), __global const int* table,
@@ -45,9 +46,10 @@ __kernel __attribute__((reqd_work_group_size(TILE_ITEMS, 1, 1))) void convolutio
   const int steps_of_all = (units + CHUNKS - 1) / CHUNKS, part = get_group_id(1), parts_count = get_num_groups(1);
   const int first = (int)((long)steps_of_all * part / parts_count);
   const int steps = (int)((long)steps_of_all * (part + 1) / parts_count) - first;
-  const int row = id / CHUNKS, chunk = id % CHUNKS;
+  const int row = id / CHUNKS, chunk = id % CHUNKS, place = PLACE(row, chunk);
+  const int taps_count = rest[2], rows_of_x = rest[6], columns_of_x = rest[7], weights_step = TILE_STRIDE * units;
   __global const T* source = BASE_OF(const T, in0) + x[0] + group * rest[0];
-  __global const T* weights = BASE_OF(const T, in1) + ((long)group * outputs + o0 + row) * units * CHUNK;
+  __global const uint4* weights = BASE_OF(const uint4, in1) + ((long)group * outputs + o0 + row) * units;
   int top[ROWS_EACH], left[ROWS_EACH], base[ROWS_EACH];
 #pragma unroll
   for (int i = 0; i < ROWS_EACH; i++) {
@@ -55,34 +57,44 @@ __kernel __attribute__((reqd_work_group_size(TILE_ITEMS, 1, 1))) void convolutio
     top[i] = at / width * rest[8] - rest[10];
     left[i] = at % width * rest[9] - rest[11];
     base[i] = n * x[1] + top[i] * x[2] + left[i] * x[3];
-    top[i] = p < pixels ? top[i] : -0x40000000;
+    top[i] = p < pixels ? top[i] : NOWHERE;
   }
-  int unit = first * CHUNKS + chunk, tap = unit / blocks, block = unit % blocks;
+  uint columns = 0;
+#pragma unroll
+  for (int i = 0; i < COLUMNS_EACH; i++) columns |= (o0 + row + i * TILE_STRIDE < outputs) << i;
+  int unit = first * CHUNKS + chunk, tap = unit / blocks, block = unit % blocks, offset, down, right;
   const int more_taps = CHUNKS / blocks, more_blocks = CHUNKS % blocks;
 
-#define TILE_LOAD(stage)                                                                                          \
-  do {                                                                                                            \
-    const uint address = SHARED(stage);                                                                           \
-    __global const int* t = taps + 3 * min(tap, rest[2] - 1);                                                     \
-    const int away = t[0] + block * CHUNK;                                                                        \
-    _Pragma("unroll") for (int i = 0; i < ROWS_EACH; i++) {                                                       \
-      const int there = unit < units && (uint)(top[i] + t[1]) < (uint)rest[6] && (uint)(left[i] + t[2]) < (uint)rest[7]; \
-      COPY16(address + PLACE(row + i * TILE_STRIDE, chunk), source + (there ? base[i] + away : 0), there ? 16 : 0);    \
-    }                                                                                                             \
-    _Pragma("unroll") for (int i = 0; i < COLUMNS_EACH; i++) {                                                    \
-      const int there = unit < units && o0 + row + i * TILE_STRIDE < outputs;                                     \
-      const long at = there ? ((long)i * TILE_STRIDE * units + unit) * CHUNK : 0;                                 \
-      COPY16(address + TILE_B + PLACE(row + i * TILE_STRIDE, chunk), (there ? weights : source) + at, there ? 16 : 0);  \
-    }                                                                                                             \
-    unit += CHUNKS;                                                                                               \
-    tap += more_taps;                                                                                             \
-    block += more_blocks;                                                                                         \
-    if (block >= blocks) {                                                                                        \
-      block -= blocks;                                                                                            \
-      tap++;                                                                                                      \
-    }                                                                                                             \
+// Reads the tap; behind the last one nothing is inside of x. A tap is read a step before it is used, and the sizes are in
+// registers by now: reading instructions name memory, so that the compiler would read tables again in each step.
+#define READ_TAP()                                                   \
+  do {                                                               \
+    __global const int* t = taps + (tap < taps_count ? 3 * tap : 0); \
+    offset = t[0];                                                   \
+    down = tap < taps_count ? t[1] : NOWHERE;                        \
+    right = t[2];                                                    \
+  } while (0)
+#define TILE_LOAD(stage)                                                                                            \
+  do {                                                                                                              \
+    const uint address = SHARED(stage) + place, there = unit < units ? columns : 0;                                 \
+    const int from = offset + block * CHUNK;                                                                        \
+    _Pragma("unroll") for (int i = 0; i < ROWS_EACH; i++) {                                                         \
+      const int inside = (uint)(top[i] + down) < (uint)rows_of_x & (uint)(left[i] + right) < (uint)columns_of_x;    \
+      COPY16(address + DOWN(i * TILE_STRIDE), source + (base[i] + from), inside ? 16 : 0);                          \
+    }                                                                                                               \
+    _Pragma("unroll") for (int i = 0; i < COLUMNS_EACH; i++)                                                        \
+      COPY16(address + TILE_B + DOWN(i * TILE_STRIDE), weights + (unit + i * weights_step), there >> i & 1 ? 16 : 0); \
+    unit += CHUNKS;                                                                                                 \
+    tap += more_taps;                                                                                               \
+    block += more_blocks;                                                                                           \
+    if (block >= blocks) {                                                                                          \
+      block -= blocks;                                                                                              \
+      tap++;                                                                                                        \
+    }                                                                                                               \
+    READ_TAP();                                                                                                     \
   } while (0)
 
+  READ_TAP();
   tile_sums sums;
   tile_clear(sums);
   TILE_SCALES(largest, lane)

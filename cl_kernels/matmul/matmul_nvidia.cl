@@ -28,7 +28,8 @@
 #define BY_ROW_STRIDE (TILE_ITEMS / ROW_CHUNKS)
 
 __kernel __attribute__((reqd_work_group_size(TILE_ITEMS, 1, 1))) void matmul_nvidia(
-    TENSOR(in0), TENSOR(in1), TENSOR(in2), TENSOR(out0), TENSOR(parts), TENSOR(largest), __global const int* table, POST_PARAMETERS) {
+    TENSOR(in0), TENSOR(in1), TENSOR(in2), TENSOR(out0), TENSOR(parts), TENSOR(largest), __global const int* table,
+    POST_PARAMETERS) {
   __local __attribute__((aligned(128))) char memory[TILE_LOCAL];
   __global const int* y = table + RANK;
   __global const int* a = y + VIEW;
@@ -50,36 +51,49 @@ __kernel __attribute__((reqd_work_group_size(TILE_ITEMS, 1, 1))) void matmul_nvi
   const int steps_of_all = (units + CHUNKS - 1) / CHUNKS, part = get_group_id(1), parts_count = get_num_groups(1);
   const int first = (int)((long)steps_of_all * part / parts_count);
   const int steps = (int)((long)steps_of_all * (part + 1) / parts_count) - first;
-  const int row = id / CHUNKS, chunk = id % CHUNKS, by_row = id / ROW_CHUNKS, row_chunk = id % ROW_CHUNKS;
-  int unit = first * CHUNKS + chunk, k0 = first * STEP;
+  const int row = id / CHUNKS, chunk = id % CHUNKS, place = PLACE(row, chunk);
+  const int by_row = id / ROW_CHUNKS, row_chunk = id % ROW_CHUNKS, by_row_place = BY_ROW_PLACE(by_row, row_chunk);
+  int unit = first * CHUNKS + chunk, k = first * STEP + by_row;
 
-#define LOAD_B(address)                                                                                              \
-  _Pragma("unroll") for (int i = 0; i < COLUMNS_EACH; i++) {                                                         \
-    const int n = n0 + row + i * TILE_STRIDE, there = unit < units && n < columns;                                   \
-    COPY16((address) + TILE_B + PLACE(row + i * TILE_STRIDE, chunk),                                                 \
-           right + (there ? (long)n * b[RANK] + unit * CHUNK : 0), there ? 16 : 0);                                  \
-  }
-#define LOAD_B_BY_ROW(address)                                                                                       \
-  _Pragma("unroll") for (int i = 0; i < STEP / BY_ROW_STRIDE; i++) {                                                 \
-    const int k = k0 + by_row + i * BY_ROW_STRIDE, there = k < rest[0] && n0 + row_chunk * 8 < columns;              \
-    COPY16((address) + TILE_B + BY_ROW_PLACE(by_row + i * BY_ROW_STRIDE, row_chunk),                                 \
-           right + (there ? (long)k * pitch + n0 + row_chunk * 8 : 0), there ? 16 : 0);                              \
-  }
-#define TILE_LOAD(stage)                                                                                             \
-  do {                                                                                                               \
-    const uint address = SHARED(stage);                                                                              \
-    _Pragma("unroll") for (int i = 0; i < ROWS_EACH; i++) {                                                          \
-      const int m = m0 + row + i * TILE_STRIDE, there = unit < units && m < rows;                                    \
-      COPY16(address + PLACE(row + i * TILE_STRIDE, chunk), left + (there ? (long)m * a[RANK - 1] + unit * CHUNK : 0), \
-             there ? 16 : 0);                                                                                        \
-    }                                                                                                                \
-    if (B_BY_ROW) {                                                                                                  \
-      LOAD_B_BY_ROW(address)                                                                                         \
-    } else {                                                                                                         \
-      LOAD_B(address)                                                                                                \
-    }                                                                                                                \
-    unit += CHUNKS;                                                                                                  \
-    k0 += STEP;                                                                                                      \
+  // Distances in chunks, and which rows there are: in registers, because reading instructions name memory, so that the compiler
+  // would read tables again in each step.
+  const int terms = rest[0], a_step = TILE_STRIDE * (a[RANK - 1] / CHUNK), b_step = TILE_STRIDE * (b[RANK] / CHUNK);
+  const int by_row_step = BY_ROW_STRIDE * (pitch / CHUNK), more_b = STEP * (pitch / CHUNK);
+  __global const uint4* a_at = (__global const uint4*)left + (long)(m0 + row) * (a[RANK - 1] / CHUNK) + unit;
+  __global const uint4* b_at =
+      (__global const uint4*)right + (B_BY_ROW ? (long)k * (pitch / CHUNK) + n0 / CHUNK + row_chunk
+                                               : (long)(n0 + row) * (b[RANK] / CHUNK) + unit);
+  const int by_row_there = n0 + row_chunk * 8 < columns;
+  uint a_rows = 0, b_rows = 0;
+#pragma unroll
+  for (int i = 0; i < ROWS_EACH; i++) a_rows |= (m0 + row + i * TILE_STRIDE < rows) << i;
+#pragma unroll
+  for (int i = 0; i < COLUMNS_EACH; i++) b_rows |= (n0 + row + i * TILE_STRIDE < columns) << i;
+
+#define LOAD_B(address)                                                                                            \
+  _Pragma("unroll") for (int i = 0; i < COLUMNS_EACH; i++)                                                         \
+    COPY16((address) + TILE_B + place + DOWN(i * TILE_STRIDE), b_at + i * b_step,                                  \
+           (unit < units ? b_rows : 0) >> i & 1 ? 16 : 0);                                                         \
+  b_at += CHUNKS;
+#define LOAD_B_BY_ROW(address)                                                                                     \
+  _Pragma("unroll") for (int i = 0; i < STEP / BY_ROW_STRIDE; i++)                                                 \
+    COPY16((address) + TILE_B + by_row_place + i * TILE_ITEMS * 16, b_at + i * by_row_step,                        \
+           by_row_there & (k + i * BY_ROW_STRIDE < terms) ? 16 : 0);                                               \
+  b_at += more_b;                                                                                                  \
+  k += STEP;
+#define TILE_LOAD(stage)                                                                                           \
+  do {                                                                                                             \
+    const uint address = SHARED(stage);                                                                            \
+    _Pragma("unroll") for (int i = 0; i < ROWS_EACH; i++)                                                          \
+      COPY16(address + place + DOWN(i * TILE_STRIDE), a_at + i * a_step,                                           \
+             (unit < units ? a_rows : 0) >> i & 1 ? 16 : 0);                                                       \
+    a_at += CHUNKS;                                                                                                \
+    if (B_BY_ROW) {                                                                                                \
+      LOAD_B_BY_ROW(address)                                                                                       \
+    } else {                                                                                                       \
+      LOAD_B(address)                                                                                              \
+    }                                                                                                              \
+    unit += CHUNKS;                                                                                                \
   } while (0)
 
   tile_sums sums;

@@ -1,8 +1,11 @@
 """Elementwise kernels for GPUs, on a device that is treated as one."""
 
+import math
+
 import numpy as np
 import pytest
 
+import clgraph
 from clgraph.core.dtype import DType
 from clgraph.core.format import channels_last, feature_blocked
 from clgraph.core.layout import Layout
@@ -70,3 +73,25 @@ def test_fused_operations_read_vectors_too(dtype, gpu_engine):
 def test_what_has_no_whole_vectors_is_refused(layout, said):
     reason = lies_in_vectors(layout)
     assert reason is None if said is None else said in reason
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("shape", [(64, 64), (61, 67)])
+@pytest.mark.parametrize("function", ["sin", "cos"])
+def test_large_angles_are_reduced_as_exactly_as_small_ones(function, shape):
+    # Each size of float from 2^13 on, the floats nearest to multiples of pi / 2, and what has no sine.
+    random = np.random.default_rng(3)
+    x = np.ldexp(random.uniform(1, 2, np.prod(shape)), random.integers(13, 128, np.prod(shape)))
+    x[:1000] = np.round(np.ldexp(random.uniform(1, 2, 1000), random.integers(13, 40, 1000))) * (np.pi / 2)
+    x = (x * random.choice([-1, 1], x.shape)).astype(np.float32)
+    x[-4:] = np.inf, -np.inf, np.nan, 8193.0
+    net = clgraph.Topology()
+    net.output(net.add("y", Activation(function), net.input("x", shape)))
+    model = clgraph.compile(net, "pocl", config={"device_class": "gpu"})
+    found = model.run({"x": x.reshape(shape)})["y"].ravel()
+    assert np.isnan(found[-4:-1]).all()
+    of_double = getattr(math, function)
+    wanted = np.array([of_double(float(v)) if np.isfinite(v) else np.nan for v in x])
+    error = np.abs(found.astype(np.float64) - wanted)[np.isfinite(x)]
+    # The bound of post_apply.clh.
+    assert (error <= 8 * 2.0**-24 * np.abs(wanted[np.isfinite(x)])).all()
