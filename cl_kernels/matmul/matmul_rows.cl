@@ -12,7 +12,8 @@
 // groups, ticket_groups, tiers     column groups in all, of a ticket, tickets side by side
 // ticket_rows, spans           rows of a ticket, tickets below one another
 // nb, widest, first_id         columns / 16 and rows of the widest instance; id of the one-row instance, neighbours follow
-// ahead                        as in micro_matmul.cl
+// ahead                        floats that a product of one row fetches ahead of its walk through b; 0: none
+// fetched                      packed b that comes from memory: floats of the next group fetched with each k; 0: none
 //
 // Error as in micro_matmul.cl. Post-operations follow on each run of rows; batch, row and 16-column vector are n, y and x.
 #include "pack.clh"
@@ -33,12 +34,13 @@ static void matmul_rows(__global const matmul_rows_desc* d, __global char** bank
       b = (__global const float*)scratch;
       b_row = 64;
     }
+    __global const float* next = b + (d->fetched && g + 1 < d->groups ? d->b_group : 0);
     for (int y = first_row; y < last_row;) {
       const int left = last_row - y, pieces = (left + d->widest - 1) / d->widest, count = (left + pieces - 1) / pieces;
       __global float* to = c + (long)y * d->c_row + g * 64;
-      for (int j = 0; j < columns; j += nb * 16)
+      for (int j = 0; j < columns; j += nb * 16, next += (long)d->fetched * d->depth)
         micro_matmul(d->first_id + count - 1, a + (long)y * d->a_row, d->a_row, d->a_step, b + j, b_row, to + j, d->c_row,
-                     columns - j, d->depth, d->ahead);
+                     columns - j, d->depth, d->ahead ? b + j + d->ahead : next, d->ahead ? b_row : d->fetched);
       for (int i = 0; posts && i < count; i++) {
         __global float* row = to + (long)i * d->c_row;
         if (columns >= 16) post_row(post, posts, banks, row, n, 0, y + i, g * 4, columns / 16, 16, 0);

@@ -5,7 +5,8 @@
 // a            row i, column k at a[i * a_row + k * a_step];  b: row k at b + k * b_row, NB * 16 floats
 // c, c_row     the result, at any alignment; of its NB * 16 columns the first `columns` exist and are written
 // depth        products in a sum
-// ahead        floats further on that one row's walk through b fetches; 0: none
+// ahead, step  what is fetched into the second-level cache meanwhile: with each k the lines at ahead (two, or with few rows
+//              NB of them), and ahead moves on by step floats; b and 0 for nothing
 //
 // The sums run in float with fma, in order: |error| <= depth 2^-24 sum |a b|.
 #include "post_tile.clh"
@@ -16,10 +17,12 @@
 #ifndef NB
   #define NB 4
 #endif
+#define FETCHED (UR < 4 ? NB : 2)
 
 NOINLINE static void micro_matmul(__global const float* restrict a, const long a_row, const int a_step,
                                   __global const float* restrict b, const int b_row, __global float* restrict c,
-                                  const int c_row, const int columns, const int depth, const int ahead) {
+                                  const int c_row, const int columns, const int depth,
+                                  __global const float* ahead, const int step) {
   float16 sum[NB][UR];
   #pragma unroll
   for (int j = 0; j < NB; j++) {
@@ -27,13 +30,12 @@ NOINLINE static void micro_matmul(__global const float* restrict a, const long a
     for (int i = 0; i < UR; i++) sum[j][i] = 0.0f;
   }
   #pragma unroll 1
-  for (int k = 0; k < depth; k++, a += a_step, b += b_row) {
+  for (int k = 0; k < depth; k++, a += a_step, b += b_row, ahead += step) {
+    #pragma unroll
+    for (int l = 0; l < FETCHED; l++) __builtin_prefetch(ahead + l * 16, 0, 2);
     float16 w[NB];
     #pragma unroll
-    for (int j = 0; j < NB; j++) {
-      w[j] = LOAD_LOOSE(b + j * 16);
-      if (UR == 1 && ahead) __builtin_prefetch(b + j * 16 + ahead, 0, 2);
-    }
+    for (int j = 0; j < NB; j++) w[j] = LOAD_LOOSE(b + j * 16);
     #pragma unroll
     for (int i = 0; i < UR; i++) {
       const float16 v = (float16)(a[i * a_row]);
@@ -56,6 +58,6 @@ NOINLINE static void micro_matmul(__global const float* restrict a, const long a
 
 #ifndef CLGRAPH_LIBRARY
 __kernel void micro_matmul_alone(__global const float* a, __global const float* b, __global float* c, const int depth) {
-  micro_matmul(a, depth, 1, b, NB * 16, c, NB * 16, NB * 16, depth, 0);
+  micro_matmul(a, depth, 1, b, NB * 16, c, NB * 16, NB * 16, depth, b, 0);
 }
 #endif

@@ -64,6 +64,10 @@ AHEAD = 2048
 """Floats that a product with one row fetches ahead: about what memory delivers in its latency."""
 
 
+CACHED = 1 << 19
+"""Bytes of a right side that the second-level cache may still hold from the run before."""
+
+
 @descriptor("matmul_rows", micros=("micro_matmul",))
 class MatMulRowsDesc(Descriptor):
     """Fields as in ``matmul_rows.cl``."""
@@ -93,6 +97,7 @@ class MatMulRowsDesc(Descriptor):
     widest: Int
     first_id: Int
     ahead: Int
+    fetched: Int
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,11 +250,21 @@ class MatMulRows(Implementation[MatMul]):
             widest=most,
             first_id=MICROS.id(simd, Micro.of(_FILE, NB=nb, UR=1)),
             ahead=AHEAD if packed and p.rows.size == 1 else 0,
+            fetched=_fetched(t.rows.each, p, nb, most) if packed and b.nbytes > CACHED else 0,
         )
         staged = not packed and (p.columns % GROUP or p.b_column != 1)
         scratch = -(-p.depth // LANES) * LANES * GROUP * 4 if staged else 0
         tickets = t.rows.parts * t.groups.parts * p.batch.size
         return Plan((Tile("matmul_rows", desc, tickets, scratch=scratch, post=_posts(q, p)),))
+
+
+def _fetched(rows: int, p: Problem, nb: int, most: int) -> int:
+    """Return how many floats of the next group each step of a product fetches, so that it is there in time.
+
+    A group is read over and over, by each block of rows; its first reader would wait for memory.
+    """
+    blocks = -(-rows // most) * (GROUP // LANES // nb)
+    return min(-(-GROUP // blocks), 2 * LANES) if rows > 1 else 0
 
 
 def _posts(q: Query[MatMul], p: Problem) -> tuple[PostStep, ...]:

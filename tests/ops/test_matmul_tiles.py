@@ -52,7 +52,7 @@ def test_products_agree_with_float64(engine, seed):
 
 
 @pytest.mark.opencl
-@pytest.mark.parametrize("shape", [(1, 2048, 1000), (3, 300, 65), (512, 33, 16), (1, 1, 1)])
+@pytest.mark.parametrize("shape", [(1, 2048, 1000), (3, 300, 65), (512, 33, 16), (40, 600, 260), (1, 1, 1)])
 def test_long_rows_and_tall_matrices_agree_with_float64(engine, shape):
     m, k, n = shape
     check_product(engine, (m, k), (n, k), transpose_b=True, bias=(n,))
@@ -66,6 +66,21 @@ def test_vectors_and_two_batch_axes_that_move_differently_are_refused():
     assert "vectors" in str(reason((5,), (5, 3)))
     assert "one batch axis" in str(reason((2, 1, 4, 5), (1, 3, 5, 6)))
     assert reason((2, 3, 4, 5), (2, 3, 5, 6)) is None
+
+
+def test_blocks_of_rows_fetch_the_whole_next_group_of_weights_that_come_from_memory():
+    def fetched(rows, depth, columns, constant=(1,)):
+        layouts = [Layout.of(np.zeros(s, np.float32)) for s in ((rows, depth), (depth, columns))]
+        device = DeviceInfo(simd=16, workers=2)
+        q = pose(device, MatMulRows, MatMul(), layouts, arity=2, constant=constant)
+        desc = MatMulRows.plan(q).steps[0].descriptor
+        return desc.fetched, -(-desc.ticket_rows // desc.widest)
+
+    for rows in (16, 24, 128, 512):
+        each, blocks = fetched(rows, 384, 1536)
+        assert 64 <= each * blocks < 64 + blocks
+    assert fetched(4, 384, 1536) == (32, 1)
+    assert [fetched(*q)[0] for q in ((1, 384, 1536), (128, 384, 128), (128, 384, 1536, ()))] == [0, 0, 0]
 
 
 def test_axes_merge_where_every_tensor_walks_them_as_one():
