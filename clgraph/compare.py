@@ -16,6 +16,7 @@ from clgraph.graph.topology import Topology
 from clgraph.passes.reference import compute, run_reference
 from clgraph.passes.selection import choice_of
 from clgraph.settings import Settings
+from clgraph.specialisations import Specialisation
 from clgraph.stages.split import needs_stages
 
 TOLERANCE = 1e-3
@@ -158,9 +159,28 @@ def compare(
         return _compare_stages(topology, feeds, options, tolerance, expected, against)
     shapes = {name: array.shape for name, array in feeds.items()}
     made = Compiler(options.with_(split_batch=False)).specialise(topology, shapes)
+    return compare_compiled(made, topology.build(shapes), feeds, tolerance, expected, against)
+
+
+def compare_compiled(
+    made: Specialisation,
+    source: Program,
+    feeds: Mapping[str, Array],
+    tolerance: float | None = None,
+    expected: Mapping[str, Array] | None = None,
+    against: str = "the references",
+) -> Comparison:
+    """Run what was *made* of a program node by node. Takes and raises what :func:`compare` does.
+
+    Args:
+        source: The program before its passes.
+    """
+    tolerance = tolerance_of(made.options) if tolerance is None else tolerance
     if made.network is None:
-        raise OptionError(f"device {options.device!r} runs nothing: there is nothing to compare")
-    before = run_reference(topology.build(shapes), feeds, exact=True)
+        raise OptionError(f"device {made.options.device!r} runs nothing: there is nothing to compare")
+    if source.parts > 1:
+        raise OptionError("a batch that is computed in parts cannot be compared: CLGRAPH_SPLIT_BATCH=0 keeps it whole")
+    before = run_reference(source, feeds, exact=True)
     watcher = _Watcher(made.program, feeds)
     alone = made.network.watch(feeds, watcher)
     results = made.network.run(feeds)

@@ -14,7 +14,7 @@ import numpy as np
 
 import clgraph
 from clgraph.cli.bench_report import PERCENTILES, show
-from clgraph.cli.compiling import load_topology, random_feeds
+from clgraph.cli.compiling import load, load_topology, random_feeds
 from clgraph.cli.feeds import FeedOptions, feed_options, read_feeds
 from clgraph.cli.measuring import Budget, Latencies, Run, at_once, interleaved, peak_bytes, resident_bytes
 from clgraph.cli.options import ModelOptions, cycling_model_options
@@ -25,7 +25,7 @@ from clgraph.errors import OptionError
 from clgraph.graph.primitive import Array
 from clgraph.graph.topology import Topology
 from clgraph.model import Model
-from clgraph.saved.container import is_saved
+from clgraph.saved.container import is_dump, is_saved
 
 
 @click.command(name="bench")
@@ -70,7 +70,7 @@ def command(
       clgraph bench model.onnx --batch 8 --streams 2 --json figures.json
       clgraph bench model.clg --iterations 100 --json -
     """
-    if compare is not None and is_saved(options.model):
+    if compare is not None and (is_saved(options.model) or is_dump(options.model)):
         raise OptionError(f"{compare} does not read {options.model.name}: give the ONNX file it was made of")
     quiet = json_file is not None and str(json_file) == "-"
     tell: Callable[[str], None] = (lambda text: click.echo(text, err=True)) if quiet else say
@@ -147,6 +147,9 @@ def _open(options: ModelOptions) -> tuple[Model, dict[str, float]]:
         if is_saved(options.model):
             model = clgraph.load(options.model, **arguments)
             return model, {"read_seconds": clock() - start, "compile_seconds": 0.0}
+        if is_dump(options.model):
+            model = load(options)
+            return model, {"read_seconds": 0.0, "compile_seconds": clock() - start}
         topology, _ = load_topology(options)
         read = clock()
         model = clgraph.compile(topology, **arguments)

@@ -14,7 +14,7 @@ from clgraph.cli.output import say, table, working
 from clgraph.errors import ModelError, ShapeError, UnsupportedError
 from clgraph.explain import Explanation
 from clgraph.frontend.checking import Problem, check_onnx
-from clgraph.saved.container import is_saved
+from clgraph.saved.container import is_dump, is_saved
 
 HOST = "host"
 
@@ -34,7 +34,7 @@ class _Report:
     """What was found out about a model.
 
     Attributes:
-        operators: Nodes of each operator; empty for a saved model.
+        operators: Nodes of each operator; empty for a saved model and a dump.
         device: ``None`` where nothing was compiled, and then ``note`` says why.
         nodes: Of the compiled program.
     """
@@ -66,7 +66,7 @@ def command(ctx: click.Context, options: ModelOptions, as_json: bool) -> None:
       clgraph check model.onnx --json
     """
     report = _Report(str(options.model))
-    if not is_saved(options.model):
+    if not is_saved(options.model) and not is_dump(options.model):
         with working(f"reading {options.model.name}"):
             found = check_onnx(options.model)
         report.operators, report.problems = found.operators, list(found.problems)

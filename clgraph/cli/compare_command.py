@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import click
 
 from clgraph.bisection import bisect
-from clgraph.cli.compiling import load_topology, random_feeds
+from clgraph.cli.compiling import load_program, load_topology, random_feeds
 from clgraph.cli.feeds import FeedOptions, feed_options, read_feeds
 from clgraph.cli.options import ModelOptions, model_options
 from clgraph.cli.output import say, table, working
 from clgraph.cli.peers import OnnxRuntime
-from clgraph.compare import HALF_TOLERANCE, TOLERANCE, Comparison, NodeError, compare
+from clgraph.compare import HALF_TOLERANCE, TOLERANCE, Comparison, NodeError, compare, compare_compiled
+from clgraph.errors import OptionError
+from clgraph.graph.primitive import Array
+from clgraph.graph.topology import Topology
+from clgraph.saved.container import is_dump
 
 
 @click.command(name="compare")
@@ -41,7 +47,8 @@ def command(
     """Run MODEL on the device, node by node, and compare each node with its reference in float64.
 
     `own` is the error of a node on what the device gave it to read, `total` that of everything up to it, both relative
-    to the largest value of the result. The status is 1 when something differs.
+    to the largest value of the result. A dump is compared from the pass on that it was written after. The status is 1
+    when something differs.
 
     \b
     Examples:
@@ -49,10 +56,17 @@ def command(
       clgraph compare model.onnx --input x=image.npy --against onnxruntime
       clgraph compare model.onnx --bisect
     """
+    if is_dump(options.model):
+        if find or against != "references":
+            raise OptionError(f"{options.model.name} is a dump: --bisect and --against want the model it was made of")
+        with working(f"loading {options.model.name}"):
+            dumped = load_program(options)
+        feeds = _feeds(given, dumped.topology, options, seed)
+        with working("comparing"):
+            found = compare_compiled(dumped.specialise(), dumped.program, feeds, tolerance)
+        _verdict(ctx, found, top)
     topology, settings = load_topology(options)
-    feeds = read_feeds(given, topology, options.shapes, say)
-    shapes = dict(options.shapes) | {name: array.shape for name, array in feeds.items()}
-    feeds = random_feeds(topology, shapes, seed) | feeds
+    feeds = _feeds(given, topology, options, seed)
     expected = None if against == "references" else OnnxRuntime(options.model).run(feeds)
     if find:
         with working("bisecting"):
@@ -64,6 +78,16 @@ def command(
         ctx.exit(0 if finding.comparison.agrees else 1)
     with working("comparing"):
         found = compare(topology, feeds, settings, tolerance=tolerance, expected=expected, against=_name(against))
+    _verdict(ctx, found, top)
+
+
+def _feeds(given: FeedOptions, topology: Topology, options: ModelOptions, seed: int) -> dict[str, Array]:
+    feeds = read_feeds(given, topology, options.shapes, say)
+    shapes = dict(options.shapes) | {name: array.shape for name, array in feeds.items()}
+    return random_feeds(topology, shapes, seed) | feeds
+
+
+def _verdict(ctx: click.Context, found: Comparison, top: int) -> NoReturn:
     _show(found, top)
     say(found.verdict())
     ctx.exit(0 if found.agrees else 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,10 +18,13 @@ from clgraph.errors import InputError
 from clgraph.graph.primitive import Array
 from clgraph.graph.topology import Signature, Topology
 from clgraph.model import Model
-from clgraph.saved.container import Contents, is_saved
+from clgraph.saved.container import Contents, is_dump, is_saved
 from clgraph.saved.load import read_topology
 from clgraph.settings import Settings
 from clgraph.specialisations import Shapes
+
+if TYPE_CHECKING:
+    from clgraph.saved.dumped import DumpedProgram
 
 
 def load(options: ModelOptions) -> Model:
@@ -32,7 +36,7 @@ def load(options: ModelOptions) -> Model:
     where = options.where
     if is_saved(options.model):
         return _load_saved(options)
-    if options.model.suffix == ".json":
+    if is_dump(options.model):
         return _load_dump(options)
     with working(f"compiling {options.model.name}"):
         return clgraph.compile(
@@ -45,12 +49,22 @@ def load(options: ModelOptions) -> Model:
         )
 
 
+def load_program(options: ModelOptions) -> DumpedProgram:
+    """Return the program in a dump; raises like :func:`load`."""
+    from clgraph.saved.dumped import read_dump
+
+    where = options.where
+    return read_dump(options.model, where.device, where.threads, where.cache_dir, dict(options.config))
+
+
 def _load_dump(options: ModelOptions) -> Model:
     from clgraph.saved.dumped import load_dump
 
     where = options.where
     with working(f"loading {options.model.name}"):
-        return load_dump(options.model, where.device, where.threads, where.cache_dir, dict(options.config))
+        model = load_dump(options.model, where.device, where.threads, where.cache_dir, dict(options.config))
+        model.prepare(dict(options.shapes))
+        return model
 
 
 def _load_saved(options: ModelOptions) -> Model:

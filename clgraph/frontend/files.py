@@ -101,6 +101,13 @@ def _read(path: Path) -> bytes:
         raise ModelError(f"{str(path)!r} cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
+_NOT_ONNX = (
+    (b"clgraph", "a saved model, which clgraph.load reads"),
+    (b"{", "JSON; clgraph.load_dump reads programs that were dumped with data"),
+)
+"""How other files begin, and what they are."""
+
+
 def _parse(data: bytes, label: str) -> onnx.ModelProto:
     if not data:
         raise ModelError(f"{label} is empty")
@@ -108,5 +115,8 @@ def _parse(data: bytes, label: str) -> onnx.ModelProto:
     try:
         model.ParseFromString(data)
     except DecodeError as error:
+        for start, what in _NOT_ONNX:
+            if data.startswith(start):
+                raise ModelError(f"{label} is no ONNX model but {what}") from error
         raise ModelError(f"{label} is no ONNX model, or is cut off or damaged: it does not parse") from error
     return model

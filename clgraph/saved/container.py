@@ -118,6 +118,11 @@ def is_saved(path: Path) -> bool:
         return False
 
 
+def is_dump(path: Path) -> bool:
+    """Whether the file at *path* is called like the dump of a program: ``NN_name.json``."""
+    return path.suffix == ".json"
+
+
 class Contents:
     """A saved model's file: its header, and its arrays on demand."""
 

@@ -113,6 +113,79 @@ def _is_wish(choice: Choice) -> bool:
     return choice.implementation is WouldShare
 
 
+@dataclass(frozen=True)
+class DumpedProgram:
+    """A program out of a dump.
+
+    Attributes:
+        program: As it was written, after so many *passes* of the pipeline.
+        compiler: For its devices.
+    """
+
+    file: Path
+    program: Program
+    passes: int
+    compiler: Compiler
+
+    @property
+    def topology(self) -> Topology:
+        """Its inputs and outputs, with nothing between."""
+        topology = Topology()
+        for value in self.program.inputs:
+            topology.input(value.name, value.layout.shape, value.layout.dtype)
+        topology.outputs = [(name, value.name) for name, value in self.program.outputs]
+        return topology
+
+    def specialise(
+        self,
+        topology: Topology | None = None,
+        shapes: Shapes | None = None,
+        values: Values | None = None,
+        workspace: Workspace | None = None,
+    ) -> Specialisation:
+        """Return the program taken through the passes that are left; its shapes are fixed.
+
+        Raises:
+            ModelError: It breaks what passes rely on.
+        """
+        made, clock, compiler = copy_program(self.program), Time(), self.compiler
+        with _runnable(self.file):
+            left = default_pipeline()[self.passes :]
+            PassManager(left, [clock], first=self.passes, begin=made.stage).run(made, compiler.context)
+            network = None if compiler.runner is None else compiler.runner.network(made, workspace)
+        records = tuple(PassRecord(*row) for row in clock.rows)
+        return Specialisation(made, network, records, compiler.context.devices, compiler.options)
+
+
+def read_dump(
+    path: str | os.PathLike[str],
+    device: str | int = "auto",
+    threads: int | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> DumpedProgram:
+    """Return the program in a dump. Takes and raises what :func:`load_dump` does."""
+    file = Path(path)
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ModelError(f"{file} cannot be read as a dump: {error}") from error
+    if not isinstance(data, dict) or "state" not in data:
+        raise ModelError(f"{file} holds no program with data; dump with --dump-data, or CLGRAPH_DUMP_DATA=1")
+    state = data["state"]
+    with well_formed(str(file)):
+        program = _read(state, file.parent)
+        names = [str(p) for p in dict.fromkeys(n.placement for n in program) if p is not None]
+    options = options_of(names[0] if names and device == "auto" else device, threads, cache_dir, config)
+    load_extensions(options)
+    others = tuple(name for name in names if name != options.device)
+    compiler = Compiler(options.with_(placement_fallback=(*options.placement_fallback, *others)))
+    with _runnable(file):
+        _choose(program, state, compiler.context)
+        check(program)
+        return DumpedProgram(file, program, int(data["pass"]) + 1, compiler)
+
+
 def load_dump(
     path: str | os.PathLike[str],
     device: str | int = "auto",
@@ -134,44 +207,9 @@ def load_dump(
         ModelError: It is no dump, was written without data, or a file of its constants is missing.
         DeviceError: A device of it is not there.
     """
-    file = Path(path)
-    try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ModelError(f"{file} cannot be read as a dump: {error}") from error
-    if not isinstance(data, dict) or "state" not in data:
-        raise ModelError(f"{file} holds no program with data; dump with --dump-data, or CLGRAPH_DUMP_DATA=1")
-    state = data["state"]
-    with well_formed(str(file)):
-        program = _read(state, file.parent)
-        names = [str(p) for p in dict.fromkeys(n.placement for n in program) if p is not None]
-    first = names[0] if names and device == "auto" else device
-    options = options_of(first, threads, cache_dir, config)
-    load_extensions(options)
-    others = tuple(name for name in names if name != options.device)
-    compiler = Compiler(options.with_(placement_fallback=(*options.placement_fallback, *others)))
-    with _runnable(file):
-        _choose(program, state, compiler.context)
-        check(program)
-        number = int(data["pass"]) + 1
-
-    def specialise(
-        topology: Topology, shapes: Shapes, values: Values | None = None, workspace: Workspace | None = None
-    ) -> Specialisation:
-        made, clock = copy_program(program), Time()
-        passes = PassManager(default_pipeline()[number:], [clock], first=number, begin=made.stage)
-        passes.run(made, compiler.context)
-        network = None if compiler.runner is None else compiler.runner.network(made, workspace)
-        records = tuple(PassRecord(*row) for row in clock.rows)
-        return Specialisation(made, network, records, compiler.context.devices, options)
-
-    topology = Topology()
-    for value in program.inputs:
-        topology.input(value.name, value.layout.shape, value.layout.dtype)
-    topology.outputs = [(name, value.name) for name, value in program.outputs]
-    with _runnable(file):
-        model = Model(topology, compiler.context.default, specialise)
-        model.prepare()
+    dumped = read_dump(path, device, threads, cache_dir, config)
+    model = Model(dumped.topology, dumped.compiler.context.default, dumped.specialise)
+    model.prepare()
     return model
 
 

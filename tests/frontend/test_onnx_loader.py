@@ -16,6 +16,7 @@ from clgraph.frontend.onnx_loader import load_model
 from clgraph.graph.primitive import IMPORTERS
 from clgraph.graph.topology import Signature
 from clgraph.ops.activation import Activation
+from clgraph.saved.container import MAGIC
 from tests.support.models import small_model
 
 HEADER = '<ir_version: 10, opset_import: ["" : 18]>\n'
@@ -210,17 +211,24 @@ def test_every_refusing_importer_is_reported(monkeypatch: pytest.MonkeyPatch) ->
 
 def _bad_files(folder: Path) -> dict[str, tuple[Path, str]]:
     data = chain().SerializeToString()
-    files = {"empty": b"", "cut": data[: len(data) // 2], "text": b"hello world, this is no model", "zeros": bytes(64)}
-    for name, content in files.items():
+    files = {
+        "empty": (b"", "is empty"),
+        "cut": (data[: len(data) // 2], "no ONNX model, or is cut off"),
+        "text": (b"hello world, this is no model", "no ONNX model"),
+        "zeros": (bytes(64), "no ONNX model"),
+        "saved": (MAGIC + bytes(64), r"clgraph\.load reads"),
+        "dump": (b'{"pass": 1}', r"clgraph\.load_dump reads"),
+    }
+    found = {}
+    for name, (content, match) in files.items():
         (folder / name).write_bytes(content)
-    wanted = {"empty": "is empty", "cut": "no ONNX model", "text": "no ONNX model", "zeros": "no ONNX model"}
-    found = {name: (folder / name, match) for name, match in wanted.items()}
+        found[name] = folder / name, match
     found["missing"] = (folder / "nothing.onnx", "there is no file")
     found["folder"] = (folder, "is a folder")
     return found
 
 
-@pytest.mark.parametrize("case", ["empty", "cut", "text", "zeros", "missing", "folder"])
+@pytest.mark.parametrize("case", ["empty", "cut", "text", "zeros", "saved", "dump", "missing", "folder"])
 def test_a_bad_file_is_one_model_error_in_one_line(case: str, tmp_path: Path) -> None:
     path, match = _bad_files(tmp_path)[case]
     with pytest.raises(ModelError, match=match) as caught:
