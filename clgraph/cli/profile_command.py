@@ -9,7 +9,7 @@ import click
 from clgraph.cli.compiling import load, random_feeds
 from clgraph.cli.feeds import FeedOptions, feed_options, read_feeds
 from clgraph.cli.options import ModelOptions, model_options
-from clgraph.cli.output import say, table, working
+from clgraph.cli.output import nbytes, say, table, working
 
 
 @click.command(name="profile")
@@ -25,7 +25,7 @@ def command(options: ModelOptions, given: FeedOptions, seed: int, trace: Path | 
     pieces of work of a tile function; idle is the time that a worker spent without one, on average (known of the
     persistent executor). GFLOP/s and GB/s are of the node's arithmetic and its inputs and outputs. The roofline is what
     the device's peak rates (`clgraph devices -v`: estimates) allow for the slower of the two; data that is still in a
-    cache may beat it.
+    cache may beat it. A transfer carries a value from one device to another; its size is what goes over.
 
     \b
     Examples:
@@ -59,7 +59,7 @@ def command(options: ModelOptions, given: FeedOptions, seed: int, trace: Path | 
             (
                 c.node,
                 c.what,
-                c.placement,
+                " to ".join(c.route or (c.placement,)),
                 f"{c.seconds * 1e6:.1f}",
                 f"{estimates[c.node] * 1e6:.1f}" if c.node in estimates else "",
                 f"{100 * c.seconds / profile.seconds:.1f}",
@@ -88,6 +88,14 @@ def command(options: ModelOptions, given: FeedOptions, seed: int, trace: Path | 
             for t in profile.by_kind()
         ],
     )
+    say()
+    if carried := [c for c in ranked if c.route is not None]:
+        table(
+            ("transfer", "way", "size", "us"),
+            [(c.node, " to ".join(c.route or ()), nbytes(c.nbytes / 2), f"{c.seconds * 1e6:.1f}") for c in carried],
+        )
+        say()
+    table(("input or output", "copies"), list(profile.copies.items()))
     say()
     table(("subgraph", "nodes", "created", "runs"), [(s.id, s.nodes, s.created, s.runs) for s in profile.subgraphs])
     say()

@@ -11,6 +11,7 @@ import numpy as np
 
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Node
+from clgraph.ops.transfer import Transfer
 from clgraph.selector.query import DeviceInfo
 
 _NANO = 1e-9
@@ -24,6 +25,7 @@ class NodeTime:
         what: Kernel, tile function, ``host`` or ``transfer``.
         start, seconds: Begin after the run's, and duration: the device's own time for kernels.
         nbytes, flops: Bytes of the node's inputs and outputs, and its arithmetic.
+        route: The placements that a transfer goes from and to.
         tickets: Pieces of work of a tile step; 0 for everything else.
         idle: Seconds that a worker spent in it without a ticket, on average; known of the persistent executor only.
     """
@@ -40,6 +42,7 @@ class NodeTime:
     flops: float
     tickets: int = 0
     idle: float = 0.0
+    route: tuple[str, str] | None = None
 
     def roofline(self, device: DeviceInfo) -> float:
         """Return the seconds that the peak rates of *device* allow: the larger of arithmetic and traffic."""
@@ -144,7 +147,8 @@ class Profile:
 
     def __str__(self) -> str:
         rows = sorted(self.commands, key=lambda c: -c.seconds)
-        lines = [f"{c.seconds * 1e6:10.1f} us  {c.what:28} {c.node}" for c in rows]
+        what = {c: c.what if c.route is None else f"transfer to {c.route[1]}" for c in rows}
+        lines = [f"{c.seconds * 1e6:10.1f} us  {what[c]:28} {c.node}" for c in rows]
         lines.append(f"{self.seconds * 1e6:10.1f} us  in all")
         return "\n".join([*lines, *(f"{name}: {how}" for name, how in self.copies.items())])
 
@@ -193,6 +197,7 @@ def node_time(
         node.primitive.flops(own, [v.layout for v in node.outputs]),
         tickets,
         idle,
+        (node.primitive.source, node.placement or "") if isinstance(node.primitive, Transfer) else None,
     )
 
 

@@ -177,6 +177,16 @@ def test_profile_sums_by_kind_and_against_the_roofline(clgraph_command: Command,
     assert sum(t.count for t in totals) == len(profile.commands)
 
 
+def test_profile_shows_what_goes_from_one_device_to_another(clgraph_command: Command, model: Path) -> None:
+    status, out, _ = clgraph_command("profile", model, "--device", "pocl:0", "--placement", "pool=host")
+    assert status == 0
+    # 8 channels of 10 x 10 floats go to the host, of 5 x 5 come back.
+    assert re.search(r"^pool/transfer +pocl:0 to host +3\.1 KiB +[\d.]+$", out, re.MULTILINE)
+    assert re.search(r"^second/transfer +host to pocl:0 +800 B +[\d.]+$", out, re.MULTILINE)
+    assert re.search(r"^pool/transfer +transfer +pocl:0 to host ", out, re.MULTILINE)
+    assert re.search(r"^x +copied$", out, re.MULTILINE)
+
+
 def test_v_shows_the_passes_and_vv_the_choices(model: Path) -> None:
     shown = {}
     for flags in ((), ("-v",), ("-vv",)):
