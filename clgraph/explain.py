@@ -12,6 +12,7 @@ from clgraph.graph.program import Node, Program, Value
 from clgraph.graph.subgraph import Subgraph, subgraphs
 from clgraph.network.profile import Profile
 from clgraph.selector.choose import Choice
+from clgraph.selector.implementation import IMPLEMENTATIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,8 @@ class NodeReport:
         origin: The ONNX nodes it stems from; ``annotation`` the layering hint they carried.
         inputs, outputs: (name, layout) pairs; a layout prints as type, memory format, shape and halo.
         implementation: What runs it, and ``because``: why that one.
-        estimate: Seconds of the whole device that the choice was made by; where it was tuned, measured then.
+        estimate: Seconds that it should take with the workers that there are; where it was tuned, those measured then.
+            The choice was made by the times of the whole device, so that the number of workers changes no result.
         measured: Seconds in the profile that :meth:`Explanation.with_profile` was given.
         refusals: Why each other implementation cannot; ``slower``: the estimates of those that can.
         steps: Kernels and tile functions, in order.
@@ -192,11 +194,19 @@ def _report(node: Node, held: Mapping[Buffer, list[str]]) -> NodeReport:
         **report,  # type: ignore[arg-type]  # the keys are the fields
         implementation=choice.name,
         because=choice.because,
-        estimate=choice.seconds,
+        estimate=_expected(choice, choice.name, choice.seconds),
         refusals=dict(choice.refusals),
-        slower=dict(choice.slower),
+        slower={name: _expected(choice, name, seconds) for name, seconds in choice.slower.items()},
         steps=steps,
     )
+
+
+def _expected(choice: Choice, name: str, seconds: float) -> float:
+    """Return the seconds of implementation *name* with the workers that there are; *seconds* are of all of them."""
+    q = choice.query
+    if q.device == q.device.whole or name in q.measured or name not in IMPLEMENTATIONS:
+        return seconds
+    return IMPLEMENTATIONS[name].predicted(q)
 
 
 def _buffers(node: Node, held: Mapping[Buffer, list[str]]) -> tuple[BufferUse, ...]:

@@ -20,8 +20,9 @@ def command(options: ModelOptions, node: str | None, as_json: bool, measure: boo
 
     A table shows which elementwise nodes were fused into which others, and why the others were not.
 
-    The estimate, in microseconds with all of the device's workers, is what a kernel was chosen by: from the cost model,
-    or, where a node says "tuned", from what `clgraph tune` measured.
+    The estimate, in microseconds with the workers that there are (--threads), comes from the cost model, or, where a
+    node says "tuned", from what `clgraph tune` measured. A kernel is chosen by those of the whole device, so that the
+    number of threads changes no result.
 
     NODE is the name of a node of the compiled program, or of an ONNX node that has become part of one.
 

@@ -21,7 +21,7 @@ from clgraph.cli.output import nbytes, say, table, working
 def command(options: ModelOptions, given: FeedOptions, seed: int, trace: Path | None, top: int) -> None:
     """Run MODEL with the clock on every node, slowest first.
 
-    Times are the device's own; the estimate, of the whole node, is what its kernel was chosen by. Tickets are the
+    Times are the device's own; the estimate is of the whole node (see `clgraph explain`). Tickets are the
     pieces of work of a tile function; idle is the time that a worker spent without one, on average (known of the
     persistent executor). GFLOP/s and GB/s are of the node's arithmetic and its inputs and outputs. The roofline is what
     the device's peak rates (`clgraph devices -v`: estimates) allow for the slower of the two; data that is still in a

@@ -177,6 +177,19 @@ def test_profile_sums_by_kind_and_against_the_roofline(clgraph_command: Command,
     assert sum(t.count for t in totals) == len(profile.commands)
 
 
+def test_estimates_are_those_of_the_threads_that_are_asked_for() -> None:
+    source = small_model(channels=64, size=96)
+    every = clgraph.compile(source, "pocl")
+    if every.device.workers == 1:
+        pytest.skip("the machine has one core")
+    one, all_ = (m.explain()["first"] for m in (clgraph.compile(source, "pocl", threads=1), every))
+    assert one.implementation == all_.implementation
+    assert one.estimate is not None
+    assert all_.estimate is not None
+    assert one.estimate > 1.3 * all_.estimate
+    assert max(seconds / all_.slower[name] for name, seconds in one.slower.items()) > 1.3
+
+
 def test_profile_shows_what_goes_from_one_device_to_another(clgraph_command: Command, model: Path) -> None:
     status, out, _ = clgraph_command("profile", model, "--device", "pocl:0", "--placement", "pool=host")
     assert status == 0
