@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import onnx
 from onnx import defs
 
 from clgraph.errors import ClgraphError, UnsupportedError
+from clgraph.frontend.bodies import bodies_of
 from clgraph.frontend.files import Source, map_model
 from clgraph.frontend.inline import Label, inline, labels_of
 from clgraph.frontend.onnx_loader import GraphLoader, is_constant
@@ -116,9 +117,9 @@ def _with_bodies(pairs: Pairs, prefix: str = "") -> Iterator[tuple[onnx.NodeProt
     """Yield *pairs*, and the nodes of their bodies, named after the node they are in."""
     for node, label in pairs:
         name = f"{prefix}{label.name}"
-        yield node, Label(label.op_type, name, label.annotation)
+        yield node, replace(label, name=name)
         for attribute in node.attribute:
-            for body in [attribute.g] if attribute.HasField("g") else attribute.graphs:
+            for body in bodies_of(attribute):
                 yield from _with_bodies(zip(body.node, labels_of(body.node), strict=True), f"{name}/")
 
 

@@ -10,6 +10,7 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from clgraph.errors import ModelError
+from clgraph.frontend.bodies import bodies_of
 from clgraph.frontend.mapping import outline
 from clgraph.graph.primitive import Array
 
@@ -78,7 +79,7 @@ def _node_texts(nodes: Iterable[onnx.NodeProto]) -> Iterator[object]:
         yield from (text for entry in node.metadata_props for text in (entry.key, entry.value))
         for attribute in node.attribute:
             yield from (attribute.name, attribute.ref_attr_name)
-            for body in [attribute.g] if attribute.HasField("g") else attribute.graphs:
+            for body in bodies_of(attribute):
                 yield from _graph_texts(body)
 
 

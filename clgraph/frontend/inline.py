@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -11,28 +11,36 @@ import onnx
 import onnx.inliner
 
 from clgraph.errors import ModelError, UnsupportedError
+from clgraph.frontend.bodies import bodies_of
+
+FunctionKey = tuple[str, str, str]
+"""Domain, name and overload."""
 
 ANNOTATION = "layer_ann"
 """Key of a node's layering annotation in ``metadata_props``."""
-
-
 MOST_NODES = 1 << 17
 """Of an expanded graph: functions that call functions twice double with every level."""
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What a node of the expanded graph came from: names of the calls around it, outermost first, and its own."""
+    """What a node of the expanded graph came from: names of the calls around it, outermost first, and its own.
+
+    Attributes:
+        source: The node that it is a copy of.
+    """
 
     op_type: str
     name: str
     annotation: str | None
+    source: onnx.NodeProto
 
 
 def inline(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[Label]]:
     """Return the model with its local functions expanded, and one label a node of its graph.
 
-    A node of a function without an annotation takes that of the call; its name is ``call/node``.
+    A node of a function without an annotation takes that of the call; its name is ``call/node``. In bodies of control
+    flow the annotation of a call is written to the nodes that it becomes.
 
     Raises:
         UnsupportedError: A function is written for other operator versions than the model's.
@@ -51,12 +59,37 @@ def inline(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[Label]]:
         model = onnx.inliner.inline_local_functions(model)
     except (RuntimeError, onnx.checker.ValidationError) as error:
         raise ModelError(f"the model's functions cannot be expanded: {' '.join(str(error).split())}") from error
-    if [n.op_type for n in model.graph.node] != [label.op_type for label in labels]:
-        kept = sorted({n.op_type for n in model.graph.node if (n.domain, n.op_type, n.overload) in functions})
+    _check(model.graph.node, labels, functions)
+    _annotate_bodies(model.graph.node, labels, functions)
+    return model, labels
+
+
+def _check(
+    expanded: Sequence[onnx.NodeProto], labels: Sequence[Label], functions: Mapping[FunctionKey, onnx.FunctionProto]
+) -> None:
+    """Raise ``UnsupportedError`` where something was not expanded."""
+    if [n.op_type for n in expanded] != [label.op_type for label in labels]:
+        kept = sorted({n.op_type for n in expanded if (n.domain, n.op_type, n.overload) in functions})
         raise UnsupportedError(
             f"the model's functions {', '.join(kept)} are written for other operator versions than the model"
         )
-    return model, labels
+
+
+def _annotate_bodies(
+    expanded: Sequence[onnx.NodeProto], labels: Sequence[Label], functions: Mapping[FunctionKey, onnx.FunctionProto]
+) -> None:
+    """Give the nodes in bodies of *expanded* the annotations of the calls that they came from."""
+    for node, label in zip(expanded, labels, strict=True):
+        # A body that a call hands to its function as an attribute is not in the source.
+        sources = {a.name: bodies_of(a) for a in label.source.attribute}
+        made = [body for a in node.attribute if sources.get(a.name) for body in bodies_of(a)]
+        for body, source in zip(made, [body for found in sources.values() for body in found], strict=True):
+            inner = list(_expand(source.node, functions, ()))
+            _check(body.node, inner, functions)
+            for copy, found in zip(body.node, inner, strict=True):
+                if found.annotation is not None and annotation_of(copy) is None:
+                    copy.metadata_props.add(key=ANNOTATION, value=found.annotation)
+            _annotate_bodies(body.node, inner, functions)
 
 
 def labels_of(nodes: Iterable[onnx.NodeProto], annotation: str | None = None) -> Iterator[Label]:
@@ -71,8 +104,8 @@ def annotation_of(node: onnx.NodeProto) -> str | None:
 
 def _expand(
     nodes: Iterable[onnx.NodeProto],
-    functions: Mapping[tuple[str, str, str], onnx.FunctionProto],
-    inside: tuple[tuple[str, str, str], ...],
+    functions: Mapping[FunctionKey, onnx.FunctionProto],
+    inside: tuple[FunctionKey, ...],
     prefix: str = "",
     inherited: str | None = None,
 ) -> Iterator[Label]:
@@ -92,4 +125,4 @@ def _expand(
                     )
             yield from _expand(functions[key].node, functions, (*inside, key), f"{name}/", annotation)
         else:
-            yield Label(node.op_type, name, annotation)
+            yield Label(node.op_type, name, annotation, node)

@@ -1,0 +1,12 @@
+"""The graphs inside nodes of control flow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx
+
+
+def bodies_of(attribute: onnx.AttributeProto) -> Sequence[onnx.GraphProto]:
+    """Return the graphs that *attribute* holds."""
+    return [attribute.g] if attribute.HasField("g") else attribute.graphs

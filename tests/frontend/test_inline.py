@@ -1,0 +1,94 @@
+"""What the expansion of a model's functions keeps in the bodies of control flow."""
+
+from __future__ import annotations
+
+import onnx
+from onnx import parser
+
+from clgraph.frontend.inline import ANNOTATION, annotation_of, inline
+
+
+def model(main: str, functions: str) -> onnx.ModelProto:
+    return parser.parse_model(f'<ir_version: 10, opset_import: ["": 18, "local": 1]>\n{main}\n{functions}')
+
+
+def annotated(node: onnx.NodeProto, value: str) -> None:
+    node.metadata_props.add(key=ANNOTATION, value=value)
+
+
+def branch(node: onnx.NodeProto, name: str) -> list[tuple[str, str | None]]:
+    """Return operators and annotations of a body."""
+    (body,) = (a.g for a in node.attribute if a.name == name)
+    return [(n.op_type, annotation_of(n)) for n in body.node]
+
+
+FUNCTIONS = """
+<domain: "local", opset_import: ["": 18]>
+f (p) => (q) { t = Relu(p) q = Sigmoid(t) }
+<domain: "local", opset_import: ["": 18, "local": 1]>
+twice (p) => (q) { t = local.f(p) q = Sqrt(t) }
+"""
+
+
+def test_nodes_of_a_call_in_a_body_take_its_annotation_unless_they_have_their_own() -> None:
+    source = model(
+        """g (float[4] x, bool c) => (float[4] y) {
+          y = If (c) <
+            then_branch = t () => (float[4] a) { h = Abs(x) a = local.f(h) },
+            else_branch = e () => (float[4] b) { h = local.twice(x) b = Neg(h) }
+          >
+        }""",
+        FUNCTIONS,
+    )
+    for attribute, call in zip(source.graph.node[0].attribute, (1, 0), strict=True):
+        annotated(attribute.g.node[call], "late")
+    annotated(source.functions[0].node[1], "own")
+    expanded, _ = inline(source)
+    (node,) = expanded.graph.node
+    assert branch(node, "then_branch") == [("Abs", None), ("Relu", "late"), ("Sigmoid", "own")]
+    assert branch(node, "else_branch") == [("Relu", "late"), ("Sigmoid", "own"), ("Sqrt", "late"), ("Neg", None)]
+
+
+def test_bodies_inside_a_function_and_inside_bodies_are_annotated_too() -> None:
+    source = model(
+        "g (float[4] x, bool c) => (float[4] y) { y = local.outer(x, c) }",
+        FUNCTIONS
+        + """
+        <domain: "local", opset_import: ["": 18, "local": 1]>
+        outer (p, c) => (q) {
+          q = If (c) <
+            then_branch = t () => (float[4] a) {
+              a = If (c) <
+                then_branch = u () => (float[4] d) { d = local.f(p) }, else_branch = v () => (float[4] e) { e = Abs(p) }
+              >
+            },
+            else_branch = e () => (float[4] b) { b = Neg(p) }
+          >
+        }""",
+    )
+    inner = source.functions[2].node[0].attribute[0].g.node[0]
+    annotated(inner.attribute[0].g.node[0], "deep")
+    expanded, labels = inline(source)
+    (node,) = expanded.graph.node
+    assert [label.name for label in labels] == ["outer_0/If_0"]
+    (within,) = node.attribute[0].g.node
+    assert branch(within, "then_branch") == [("Relu", "deep"), ("Sigmoid", "deep")]
+    assert branch(within, "else_branch") == [("Abs", None)]
+
+
+def test_a_body_that_a_call_hands_to_its_function_is_left_as_it_is() -> None:
+    source = model(
+        """g (float[4] x, bool c) => (float[4] y) {
+          y = local.choose <body: graph = t () => (float[4] a) { a = Abs(x) }> (x, c)
+        }""",
+        """<domain: "local", opset_import: ["": 18]>
+        choose <body>(p, c) => (q) {
+          q = If (c) <then_branch: graph = @body, else_branch = e () => (float[4] b) { b = Neg(p) }>
+        }""",
+    )
+    expanded, _ = inline(source)
+    (node,) = expanded.graph.node
+    assert {a.name: [n.op_type for n in a.g.node] for a in node.attribute} == {
+        "then_branch": ["Abs"],
+        "else_branch": ["Neg"],
+    }
