@@ -6,6 +6,7 @@ OpenVINO's counterpart is the XML of a custom layer: type, kernel file, buffers,
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
@@ -40,6 +41,8 @@ class TensorSpec:
 
 
 T = TypeVar("T")
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_LOCAL_VARIABLE = re.compile(r"\b(?:__)?local\s[^;{}()*,=]+;")
 _SLOTS = "inputs_given"
 _ALIKE: tuple[tuple[type, ...], ...] = ((bool, int), (float,), (str,), (tuple, list), (np.ndarray,))
 Rule = Callable[..., TensorSpec | Sequence[TensorSpec]]
@@ -64,6 +67,7 @@ class CustomOperator:
     work_size: Numbers
     arguments: Numbers | None
     group: Numbers | None
+    local_bytes: Numbers | None
     reference: Callable[..., Any] | None
     dtypes: frozenset[DType]
     examples: tuple[tuple[Shape, ...], ...]
@@ -85,6 +89,7 @@ def custom_op(
     entry: str | None = None,
     arguments: Numbers | None = None,
     group: Numbers | None = None,
+    local_bytes: Numbers | None = None,
     reference: Callable[..., Any] | None = None,
     dtypes: Iterable[Any] = (np.float32,),
     examples: Sequence[Sequence[Shape]] = (((2, 3, 4),), ((1,),), ((5, 7),)),
@@ -92,7 +97,7 @@ def custom_op(
     """Decorate the shape rule of an operator: models that use it compile from then on.
 
     The rule takes a :class:`TensorSpec` an input and the attributes as keyword arguments, whose defaults are the
-    attributes' own, and returns the spec of the result, or of each result. *work_size*, *arguments* and *group* are
+    attributes' own, and returns the spec of the result, or of each result. *work_size* and the other callables are
     called as ``work_size(inputs, outputs, **attributes)``, with lists of specs. An attribute is a number, a string, a
     tuple of those or an array, as its default is. An input that a node leaves out is ``None`` to all of them, or not
     given at all where no other follows; the kernel has no pointer to it, and no ``IN1_T`` is defined.
@@ -100,23 +105,27 @@ def custom_op(
     Args:
         op_type, domain: Of the ONNX nodes.
         kernel: OpenCL C, or the path of a file: a ``__kernel`` with a pointer an input, a pointer a result, then the
-            numbers of *arguments*. ``IN0_T``, ``OUT0_T`` … are the element types. Local memory comes as an argument
-            of a kernel of its own only: write an :class:`~clgraph.selector.implementation.Implementation` for that.
+            numbers of *arguments*, then a ``__local`` pointer for each of *local_bytes*; variables in local memory
+            cannot be declared in it. ``IN0_T``, ``OUT0_T`` … are the element types.
         work_size: Global work size; *group* the local one, the driver's choice by default.
         entry: Name of the kernel; the operator type in lower case by default.
         arguments: Ints and floats behind the pointers; by default the elements of the first result and then every
             attribute that is a number, in the order of the rule's parameters.
+        local_bytes: Sizes of what the work-items of a group share; no local memory by default.
         reference: The same with NumPy, on arrays; the host runs it, and ``clgraph check-op`` compares with it.
         dtypes: Element types that the kernel serves.
         examples: Shapes of the inputs for ``clgraph check-op``.
 
     Raises:
-        RegistrationError: The operator is there already, the file is not, or the rule's attributes have no defaults.
+        RegistrationError: The operator is there already, the file is not, the rule's attributes have no defaults, or
+            the kernel declares variables in local memory.
     """
 
     def record(rule: Rule) -> Rule:
         text = Path(kernel).read_text(encoding="utf-8") if isinstance(kernel, Path) else kernel
         kind = f"{domain}.{op_type}"
+        if declared := _LOCAL_VARIABLE.search(_COMMENT.sub("", text)):
+            raise RegistrationError(f"{kind}: {declared[0]!r} cannot be declared; take a __local pointer: local_bytes")
         attributes = _attributes(kind, rule)
         operator = CustomOperator(
             kind,
@@ -128,6 +137,7 @@ def custom_op(
             work_size,
             arguments,
             group,
+            local_bytes,
             reference,
             frozenset(map(DType.of, map(np.dtype, dtypes))),
             tuple(tuple(map(tuple, shapes)) for shapes in examples),
@@ -225,9 +235,19 @@ class _Kernel(Implementation[Any]):
 
     @classmethod
     def limits(cls, q: Query[Any]) -> str | None:
-        return (
-            None if all(x.is_dense_plain for x in (*q.inputs, *q.outputs)) else "wants dense tensors in plain formats"
-        )
+        if not all(x.is_dense_plain for x in (*q.inputs, *q.outputs)):
+            return "wants dense tensors in plain formats"
+        needed, there = sum(cls._local_bytes(q)), q.device.local_bytes
+        return f"wants {needed} bytes of local memory, the device has {there}" if needed > there else None
+
+    @classmethod
+    def _local_bytes(cls, q: Query[Any]) -> tuple[int, ...]:
+        o = cls.operator
+        if o.local_bytes is None:
+            return ()
+        inputs, outputs = [_spec(x) for x in q.primitive.spread(q.own)], [_spec(y) for y in q.outputs]
+        with refusals(f"local_bytes of {o.kind}"):
+            return tuple(int(n) for n in o.local_bytes(inputs, outputs, **q.primitive.attributes()))
 
     @classmethod
     def plan(cls, q: Query[Any]) -> Plan:
@@ -242,7 +262,7 @@ class _Kernel(Implementation[Any]):
         kinds = ["float" if isinstance(n, float) else "int" for n in numbers]
         types = {f"IN{i}_T": x.dtype.cl for i, x in enumerate(q.primitive.spread(q.own)) if x is not None}
         types |= {f"OUT{i}_T": y.dtype.cl for i, y in enumerate(q.outputs)}
-        jit = Jit().define(**types, CUSTOM_OP=_caller(o, roles, kinds))
+        jit = Jit().define(**types, CUSTOM_OP=_caller(o, roles, kinds, cls._local_bytes(q)))
         return Plan((Launch(_source(o), "custom_op", jit, grid, group, (*roles, *numbers)),))
 
 
@@ -261,13 +281,16 @@ def _text(o: CustomOperator) -> str:
     return f"#define kernel\n#define __kernel\n{o.kernel}\n#undef kernel\n#undef __kernel\nCUSTOM_OP\n"
 
 
-def _caller(o: CustomOperator, roles: Sequence[str], kinds: Sequence[str]) -> str:
+def _caller(o: CustomOperator, roles: Sequence[str], kinds: Sequence[str], local_bytes: Sequence[int]) -> str:
     """Return the kernel that is given banks and offsets, and calls the user's with pointers."""
     tensors = [f"__global char* {role}, const long {role}_at" for role in roles]
     scalars = [f"const {kind} n{i}" for i, kind in enumerate(kinds)]
     passed = [f"(__global void*)({role} + {role}_at)" for role in roles]
-    call = ", ".join([*passed, *(f"n{i}" for i in range(len(kinds)))])
-    return f"__kernel void custom_op({', '.join([*tensors, *scalars])}) {{ {o.entry}({call}); }}"
+    # Local memory can be declared in a kernel only; as vectors it is aligned for every type.
+    shared = "".join(f"__local long16 l{i}[{max(1, -(-nbytes // 128))}]; " for i, nbytes in enumerate(local_bytes))
+    locals_ = [f"(__local void*)l{i}" for i in range(len(local_bytes))]
+    call = ", ".join([*passed, *(f"n{i}" for i in range(len(kinds))), *locals_])
+    return f"__kernel void custom_op({', '.join([*tensors, *scalars])}) {{ {shared}{o.entry}({call}); }}"
 
 
 def _source(operator: CustomOperator) -> str:

@@ -114,6 +114,55 @@ def test_several_results_a_group_and_arguments_of_its_own(rng) -> None:
 
 
 @pytest.mark.opencl
+def test_a_kernel_has_local_memory_behind_its_numbers(rng) -> None:
+    """Rows turned round: each group reads all of a row before it writes any of it."""
+    kernel = """
+    // As local memory; /* and
+    __local float row; */
+    __kernel void turned(__global const float* x, __global float* y, const int width, __local float* row,
+                         __local int* last) {
+      const int i = get_local_id(0), at = get_group_id(0) * width;
+      row[i] = x[at + i];
+      if (i == 0) *last = width - 1;
+      barrier(CLK_LOCAL_MEM_FENCE);
+      y[at + i] = row[*last - i];
+    }
+    """
+
+    @clgraph.custom_op(
+        "Turned",
+        domain="acme",
+        kernel=kernel,
+        work_size=lambda i, o: (o[0].size,),
+        group=lambda i, o: (o[0].shape[-1],),
+        arguments=lambda i, o: (o[0].shape[-1],),
+        local_bytes=lambda i, o: (4 * o[0].shape[-1], 4),
+        reference=lambda x: x[:, ::-1],
+    )
+    def turned(x):
+        return x
+
+    x = rng.standard_normal((5, 6)).astype(np.float32)
+    r = np.maximum(x, 0)
+    model = clgraph.compile(_model(op="Turned"), device="pocl:0")
+    np.testing.assert_array_equal(model(x), np.concatenate([r, r[:, ::-1]], 1))
+    assert model.explain()["custom"].implementation == "acme.Turned.kernel"
+
+
+@pytest.mark.opencl
+def test_more_local_memory_than_the_device_has_is_refused() -> None:
+    _cube(local_bytes=lambda i, o, **a: (1 << 40,))
+    with pytest.raises(UnsupportedError, match=r"wants 1099511627776 bytes of local memory, the device has \d+"):
+        clgraph.compile(_model(), device="pocl:0", shapes={"x": (2, 6)}, config={"strict": True})
+
+
+@pytest.mark.parametrize("declared", ["__local float tile[4][17];", "local int4 a;"])
+def test_a_variable_in_local_memory_is_refused_with_the_way_out(declared: str) -> None:
+    with pytest.raises(RegistrationError, match=r"acme\.Cube: '(__)?local .*take a __local pointer: local_bytes"):
+        _cube(kernel=CUBE.replace("const int i", f"{declared} const int i"))
+
+
+@pytest.mark.opencl
 def test_checking_finds_a_kernel_that_is_wrong() -> None:
     _cube()
     right = list(check_custom_op(operator_called("acme.Cube"), attributes={"factor": 3.0}))
