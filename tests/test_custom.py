@@ -117,8 +117,8 @@ def test_several_results_a_group_and_arguments_of_its_own(rng) -> None:
 def test_a_kernel_has_local_memory_behind_its_numbers(rng) -> None:
     """Rows turned round: each group reads all of a row before it writes any of it."""
     kernel = """
-    // As local memory; /* and
-    __local float row; */
+    // Not declared: local memory;
+    /* nor: __local float row; */
     __kernel void turned(__global const float* x, __global float* y, const int width, __local float* row,
                          __local int* last) {
       const int i = get_local_id(0), at = get_group_id(0) * width;
