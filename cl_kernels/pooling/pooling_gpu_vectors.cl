@@ -1,6 +1,7 @@
-// Maximum or average of each window, with post-operations, for GPUs: four channels of a pixel a work-item.
+// Maximum or average of each window, with post-operations, for GPUs: a vector of channels of a pixel a work-item.
 //
-// x and y [N, C, H, W] in byxf or b_fs_yx_fsv4, float or half; C is a multiple of 4.
+// x and y [N, C, H, W] in byxf or b_fs_yx_fsv4, float or half; C is a multiple of LANES,
+// which is 4, or 8 of halves in byxf.
 // Grid: one work-item a vector of y, n of them. RANK = 5: n, y, x, block, channel. table: dims (the last is 1), views of
 // y and x, height and width of the window, whether the average, whether pads count, height and width of x, strides,
 // dilations, pads before, pads behind. Padding never counts for a maximum; NaN is larger than any number.
@@ -19,7 +20,7 @@ __kernel void pooling_gpu_vectors(const int n, TENSOR(in0), TENSOR(out0), __glob
   const int height = rest[4], width = rest[5];
   const int top = at[1] * rest[6] - rest[10], left = at[2] * rest[7] - rest[11];
   __global const T* source = BASE_OF(const T, in0) + x[0] + at[0] * x[1] + at[3] * x[4];
-  float4 sum = (float4)(0.0f), most = (float4)(-INFINITY);
+  VECTOR sum = (VECTOR)(0.0f), most = (VECTOR)(-INFINITY);
   int counted = 0;
   for (int i = 0; i < rest[0]; i++) {
     const int down = top + i * rest[8];
@@ -30,11 +31,11 @@ __kernel void pooling_gpu_vectors(const int n, TENSOR(in0), TENSOR(out0), __glob
       const int inside = there && right >= 0 && right < width;
       counted += inside || (around && right >= -rest[11] && right < width + rest[13]);
       if (!inside) continue;
-      const float4 v = LOAD4(source, down * x[2] + right * x[3]);
+      const VECTOR v = LOADV(source, down * x[2] + right * x[3]);
       sum += v;
       most = v > most || v != v ? v : most;
     }
   }
-  const float4 r = rest[2] ? sum / (float)counted : most;
-  STORE4(BASE_OF(T, out0), element(y, at), POST_ALL(r, at));
+  const VECTOR r = rest[2] ? sum / (float)counted : most;
+  STOREV(BASE_OF(T, out0), element(y, at), POST_ALL(r, at));
 }

@@ -18,6 +18,7 @@ from clgraph.ops.gpu_vectors import (
     VECTORS,
     WIDE_RANK,
     is_vector_format,
+    lanes_of_channels,
     lies_in_vectors,
     vector_formats,
     vector_jit,
@@ -124,7 +125,7 @@ class ConvolutionGpuDirect(ConvolutionVectors):
 
 @implements(Convolution, name="convolution.gpu_depthwise", serves=VECTORS)
 class ConvolutionGpuDepthwise(ConvolutionVectors):
-    """Four channels of a pixel a work-item; byxf and b_fs_yx_fsv4."""
+    """A vector of channels of a pixel a work-item; byxf and b_fs_yx_fsv4."""
 
     @classmethod
     def group_limits(cls, f: Convolution, w: Layout) -> str | None:
@@ -136,17 +137,19 @@ class ConvolutionGpuDepthwise(ConvolutionVectors):
 
     @classmethod
     def plan(cls, q: Query[Convolution]) -> Plan:
-        (y,), w = q.outputs, q.own[1]
-        dims = (y.shape[0], *wide(y.shape[2:], 1), y.shape[1] // LANES, 1)
+        x, w, (y,) = q.own[0], q.own[1], q.outputs
+        lanes = lanes_of_channels(x, y)
+        dims = (y.shape[0], *wide(y.shape[2:], 1), y.shape[1] // lanes, 1)
         numbers = table(
             dims,
-            wide_view(y, y.shape),
-            wide_view(q.own[0], q.own[0].shape),
+            wide_view(y, y.shape, lanes),
+            wide_view(x, x.shape, lanes),
             [y.shape[1], prod(w.shape[2:])],
             *convolution_rest(q),
         )
-        jit = vector_jit(y.dtype, WIDE_RANK)
-        return Plan((launch("convolution/depthwise_gpu_vectors", jit, prod(dims), *convolution_arguments(q, numbers)),))
+        jit = vector_jit(y.dtype, WIDE_RANK, lanes)
+        arguments = convolution_arguments(q, numbers, lanes)
+        return Plan((launch("convolution/depthwise_gpu_vectors", jit, prod(dims), *arguments),))
 
 
 def _tile(q: Query[Convolution]) -> Tile:
@@ -163,14 +166,14 @@ def convolution_rest(q: Query[Convolution]) -> list[tuple[int, ...]]:
     return [wide(q.own[0].shape[2:], 1), wide(f.strides, 1), wide(before, 0), bias]
 
 
-def convolution_arguments(q: Query[Convolution], numbers: Table) -> tuple[Argument, ...]:
-    """Return the tensors, the tables and the post-operations."""
+def convolution_arguments(q: Query[Convolution], numbers: Table, lanes: int = LANES) -> tuple[Argument, ...]:
+    """Return the tensors, the tables and the post-operations of a kernel that counts blocks of *lanes* channels."""
     (y,), x, f = q.outputs, wide_view(q.own[0], q.own[0].shape), q.primitive
     taps: list[int] = []
     for tap in product(*map(range, q.own[1].shape[2:])):
         down, right = wide(tuple(k * d for k, d in zip(tap, f.dilations, strict=True)), 0)
         taps += [down * x.pitches[1] + right * x.pitches[2], down, right]
     operands = (q.inputs[p.operands[0]] for p in q.post if p.operands)
-    views = [wide_view(operand, y.shape) for operand in operands]
+    views = [wide_view(operand, y.shape, lanes) for operand in operands]
     bias = "in2" if q.arity > 2 else "null"
     return ("in0", "in1", bias, "out0", numbers, Table(tuple(taps)), *post_arguments(q, views, WIDE_RANK))

@@ -1,4 +1,4 @@
-"""Elementwise operators for GPUs: a vector of four elements a work-item, in any format of whole vectors."""
+"""Elementwise operators for GPUs: a vector of 4 or 8 elements a work-item, in any format of whole vectors."""
 
 from __future__ import annotations
 
@@ -43,26 +43,26 @@ class _Vectors(General[P]):
 
 @implements(Activation, name="activation.gpu_vectors", serves=VECTORS)
 class ActivationGpuVectors(_Vectors[Activation]):
-    """Four elements a work-item."""
+    """A vector a work-item."""
 
     @classmethod
     def plan(cls, q: Query[Activation]) -> Plan:
-        dims, (y, x, *posts) = vector_space(q, [0])
+        dims, (y, x, *posts), lanes = vector_space(q, [0])
         f = q.primitive
         numbers = table(dims, y, x, [post_codes()[f.function], bits(f.alpha), bits(f.beta)])
-        jit = vector_jit(q.outputs[0].dtype, len(dims))
+        jit = vector_jit(q.outputs[0].dtype, len(dims), lanes)
         arguments = ("in0", "out0", numbers, *post_arguments(q, posts, len(dims)))
         return Plan((launch("activation/activation_gpu_vectors", jit, prod(dims), *arguments),))
 
 
 @implements(Eltwise, name="eltwise.gpu_vectors", serves=VECTORS)
 class EltwiseGpuVectors(_Vectors[Eltwise]):
-    """Four elements a work-item, any broadcast."""
+    """A vector a work-item, any broadcast."""
 
     @classmethod
     def plan(cls, q: Query[Eltwise]) -> Plan:
-        dims, (y, a, b, *posts) = vector_space(q, [0, 1])
+        dims, (y, a, b, *posts), lanes = vector_space(q, [0, 1])
         numbers = table(dims, y, a, b, post_codes()[q.primitive.function])
-        jit = vector_jit(q.outputs[0].dtype, len(dims))
+        jit = vector_jit(q.outputs[0].dtype, len(dims), lanes)
         arguments = ("in0", "in1", "out0", numbers, *post_arguments(q, posts, len(dims)))
         return Plan((launch("eltwise/eltwise_gpu_vectors", jit, prod(dims), *arguments),))

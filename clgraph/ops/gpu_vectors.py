@@ -1,4 +1,4 @@
-"""What GPU kernels share that read and write vectors of four elements: formats, views, limits.
+"""What GPU kernels share that read and write vectors of 4 or 8 elements: formats, views, limits.
 
 Vectors lie along the channels of byxf and b_fs_yx_fsv4, which one kernel serves with other pitches, and along the last
 axis of a plain tensor.
@@ -12,14 +12,15 @@ from typing import Any
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format, channels_last, feature_blocked
 from clgraph.core.layout import Layout, Shape
-from clgraph.selector.general import FLOATS, Space, View, float_jit, space
+from clgraph.selector.general import FLOATS, Space, View, float_jit, lanes_of, space
 from clgraph.selector.implementation import Formats, Serves
 from clgraph.selector.jit import Jit
 from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import Query
 
 LANES = 4
-"""Elements of a vector."""
+"""Elements of a vector; ``LANES_OF_HALVES`` where a tensor has them: 16 bytes either way."""
+LANES_OF_HALVES = 8
 WIDE_RANK = 5
 """Axes that kernels with windows count: image, y, x, block of channels, channel."""
 VECTORS = Serves(dtypes=FLOATS, kinds=frozenset({"gpu"}), formats=True, fuses=FUSABLE)
@@ -42,11 +43,12 @@ def same_format(q: Query[Any], formats: Sequence[Format]) -> tuple[Formats, ...]
     return tuple(Formats(tuple(f if a else None for a in alike), (f,)) for f in formats)
 
 
-def vector_view(layout: Layout, shape: Shape, *, channels: bool) -> View:
+def vector_view(layout: Layout, shape: Shape, *, channels: bool, lanes: int = LANES) -> View:
     """Return the view of *layout*, broadcast to *shape*, on the axes that a kernel counts.
 
     Args:
-        channels: The axes are batch, spatial axes, blocks of four channels, channels of a block; else those of *shape*.
+        channels: The axes are batch, spatial axes, blocks of *lanes* channels, channels of a block; else those of
+            *shape*.
     """
     missing = len(shape) - layout.rank
     own = [
@@ -57,7 +59,7 @@ def vector_view(layout: Layout, shape: Shape, *, channels: bool) -> View:
     if not channels:
         return View(layout.origin, tuple(p for p, _ in pitches))
     outer, inner = pitches[1]
-    blocks, lane = (outer, inner) if inner else (LANES * outer, outer)
+    blocks, lane = (outer, inner) if inner else (lanes * outer, outer)
     return View(layout.origin, (pitches[0][0], *(p for p, _ in pitches[2:]), blocks, lane))
 
 
@@ -66,17 +68,25 @@ def wide(sizes: Sequence[int], missing: int) -> tuple[int, int]:
     return (sizes[0], sizes[1]) if len(sizes) > 1 else (missing, sizes[0])
 
 
-def wide_view(layout: Layout, shape: Shape) -> View:
-    """Return the view of *layout*, broadcast to *shape*, on image, y, x, block of channels and channel."""
-    view = vector_view(layout, shape, channels=True)
+def wide_view(layout: Layout, shape: Shape, lanes: int = LANES) -> View:
+    """Return the view of *layout*, broadcast to *shape*, on image, y, x, block of *lanes* channels and channel."""
+    view = vector_view(layout, shape, channels=True, lanes=lanes)
     pitches = view.pitches
     return view if len(pitches) == WIDE_RANK else View(view.origin, (pitches[0], 0, *pitches[1:]))
 
 
-def vector_space(q: Query[Any], slots: Sequence[int]) -> tuple[tuple[int, ...], tuple[View, ...]]:
-    """Return the dims to count, the last in vectors, and the views of the result, of inputs *slots*, of operands."""
-    s = _space(q, slots)
-    return (*s.dims[:-1], s.dims[-1] // LANES), s.views
+def lanes_of_channels(*layouts: Layout) -> int:
+    """Return how many channels kernels read at once of tensors that :func:`lies_in_vectors` does not refuse."""
+    halves = all(x.dtype == DType.F16 and not x.format.blocks for x in layouts)
+    return LANES_OF_HALVES if halves and not any(lies_in_vectors(x, LANES_OF_HALVES) for x in layouts) else LANES
+
+
+def vector_space(q: Query[Any], slots: Sequence[int]) -> tuple[tuple[int, ...], tuple[View, ...], int]:
+    """Return the dims, the last in vectors, the views of result, inputs *slots* and operands, and a vector's lanes."""
+    s, (y,) = _space(q, slots), q.outputs
+    wide = y.dtype == DType.F16 and lanes_of(s.dims, s.views[:1], LANES_OF_HALVES) == LANES_OF_HALVES
+    lanes = LANES_OF_HALVES if wide else LANES
+    return (*s.dims[:-1], s.dims[-1] // lanes), s.views, lanes
 
 
 def _space(q: Query[Any], slots: Sequence[int]) -> Space:
@@ -101,25 +111,27 @@ def vector_refusal(q: Query[Any], slots: Sequence[int]) -> str | None:
     return None
 
 
-def lies_in_vectors(layout: Layout) -> str | None:
+def lies_in_vectors(layout: Layout, lanes: int = LANES) -> str | None:
     """Say why *layout* cannot be read and written in whole vectors, or return ``None``."""
     inner = layout.rank - 1
     if is_vector_format(layout):
         inner = 1
-        if layout.shape[1] % LANES:
-            return f"wants a multiple of {LANES} channels, not {layout.shape[1]}"
+        if layout.shape[1] % lanes:
+            return f"wants a multiple of {lanes} channels, not {layout.shape[1]}"
     elif not layout.format.is_plain or not layout.rank:
         return f"serves plain formats and those of channels in vectors, not {layout.format}"
     pitches = list(layout.all_pitches)
     along = pitches.pop(inner) if not layout.format.blocks else 1
-    if along != 1 or layout.origin % LANES or any(p % LANES for p in pitches):
-        return "wants rows that start at multiples of four elements"
+    if along != 1 or layout.origin % lanes or any(p % lanes for p in pitches):
+        return f"wants rows that start at multiples of {lanes} elements"
     return None
 
 
-def vector_jit(dtype: DType, rank: int) -> Jit:
-    """Return the preamble of a kernel that computes in float4 on F32 or F16 tensors."""
+def vector_jit(dtype: DType, rank: int, lanes: int = LANES) -> Jit:
+    """Return the preamble of a kernel that computes in vectors of *lanes* floats on F32 or F16 tensors."""
     jit = float_jit(dtype, rank)
+    if lanes != LANES:
+        jit = jit.define(LANES=lanes)
     if dtype != DType.F16:
         return jit
     return jit.define(

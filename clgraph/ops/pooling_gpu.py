@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import prod
 
 from clgraph.ops.gpu_vectors import (
-    LANES,
     VECTORS,
     is_vector_format,
+    lanes_of_channels,
     lies_in_vectors,
     same_format,
     vector_formats,
@@ -24,7 +24,7 @@ from clgraph.selector.query import Query
 
 @implements(Pooling, name="pooling.gpu_vectors", serves=VECTORS)
 class PoolingGpuVectors(General[Pooling]):
-    """Four channels of a pixel a work-item; byxf and b_fs_yx_fsv4, one or two spatial axes."""
+    """A vector of channels of a pixel a work-item; byxf and b_fs_yx_fsv4, one or two spatial axes."""
 
     blocked = True
 
@@ -50,14 +50,15 @@ class PoolingGpuVectors(General[Pooling]):
     @classmethod
     def plan(cls, q: Query[Pooling]) -> Plan:
         x, (y,), f = q.inputs[0], q.outputs, q.primitive
-        dims = (y.shape[0], *wide(y.shape[2:], 1), y.shape[1] // LANES, 1)
+        lanes = lanes_of_channels(x, y)
+        dims = (y.shape[0], *wide(y.shape[2:], 1), y.shape[1] // lanes, 1)
         before, behind = zip(*f.pads, strict=True)
         numbers = table(
-            *(dims, wide_view(y, y.shape), wide_view(x, x.shape)),
+            *(dims, wide_view(y, y.shape, lanes), wide_view(x, x.shape, lanes)),
             *(wide(f.kernel, 1), [int(f.function == "average"), int(f.count_include_pad)]),
             *(wide(x.shape[2:], 1), wide(f.strides, 1), wide(f.dilations, 1), wide(before, 0), wide(behind, 0)),
         )
-        views = [wide_view(q.inputs[p.operands[0]], y.shape) for p in q.post if p.operands]
-        jit = vector_jit(y.dtype, len(dims))
+        views = [wide_view(q.inputs[p.operands[0]], y.shape, lanes) for p in q.post if p.operands]
+        jit = vector_jit(y.dtype, len(dims), lanes)
         arguments = ("in0", "out0", numbers, *post_arguments(q, views, len(dims)))
         return Plan((launch("pooling/pooling_gpu_vectors", jit, prod(dims), *arguments),))

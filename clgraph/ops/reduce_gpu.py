@@ -8,6 +8,7 @@ from clgraph.ops.gpu_vectors import (
     LANES,
     VECTORS,
     is_vector_format,
+    lanes_of_channels,
     lies_in_vectors,
     vector_jit,
     vector_view,
@@ -28,7 +29,7 @@ VECTORS_A_GROUP = 16
 
 @implements(Reduce, name="reduce.gpu_vectors", serves=VECTORS)
 class ReduceGpuVectors(General[Reduce]):
-    """A group of 64 work-items for 64 channels; byxf and b_fs_yx_fsv4, one or two spatial axes."""
+    """A group of 64 work-items for 16 vectors of channels; byxf and b_fs_yx_fsv4, one or two spatial axes."""
 
     blocked = True
 
@@ -64,19 +65,22 @@ class ReduceGpuVectors(General[Reduce]):
     @classmethod
     def plan(cls, q: Query[Reduce]) -> Plan:
         x, (y,) = q.inputs[0], q.outputs
-        blocks = y.shape[1] // LANES
+        lanes = lanes_of_channels(x)
+        if any(p % lanes for p in (y.origin, *_channel_view(y, y.shape, lanes).pitches[:2])):
+            lanes = LANES
+        blocks = y.shape[1] // lanes
         height, width = (1, *x.shape[2:])[-2:]
         sizes = [blocks, height, width, CODES[q.primitive.function]]
-        numbers = table(_channel_view(y, y.shape), wide_view(x, x.shape), sizes)
-        views = [_channel_view(q.inputs[f.operands[0]], y.shape) for f in q.post if f.operands]
+        numbers = table(_channel_view(y, y.shape, lanes), wide_view(x, x.shape, lanes), sizes)
+        views = [_channel_view(q.inputs[f.operands[0]], y.shape, lanes) for f in q.post if f.operands]
         grid = (-(-blocks // VECTORS_A_GROUP) * GROUP, y.shape[0])
         entry = "reduce_gpu_vectors"
         arguments = ("in0", "out0", numbers, *post_arguments(q, views, 3))
-        jit = vector_jit(y.dtype, 3)
+        jit = vector_jit(y.dtype, 3, lanes)
         return Plan((Launch(f"reduce/{entry}.cl", entry, jit, grid, (GROUP, 1), arguments),))
 
 
-def _channel_view(layout: Layout, shape: Shape) -> View:
-    """Return the view of *layout*, broadcast to *shape*, on image, block of channels and channel."""
-    view = vector_view(layout, shape, channels=True)
+def _channel_view(layout: Layout, shape: Shape, lanes: int = LANES) -> View:
+    """Return the view of *layout*, broadcast to *shape*, on image, block of *lanes* channels and channel."""
+    view = vector_view(layout, shape, channels=True, lanes=lanes)
     return View(view.origin, (view.pitches[0], *view.pitches[-2:]))

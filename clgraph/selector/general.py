@@ -184,21 +184,19 @@ def move(layout: Layout, source: tuple[str, View], target: tuple[str, View], dim
     """Return the launch that copies elements of *layout*'s type from view to view, each with its tensor's role."""
     in_memory = sorted(range(len(dims)), key=lambda axis: -target[1].pitches[axis])
     s = space(dims, [target[1], source[1]], [in_memory])
-    lanes = lanes_of(s, WIDEST // layout.dtype.itemsize)
+    lanes = lanes_of(s.dims, s.views, WIDEST // layout.dtype.itemsize)
     s = in_vectors(s, lanes)
     jit = Jit().define(RANK=len(s.dims), MOVED=_BITS[lanes * layout.dtype.itemsize])
     return launch("move/move_ref", jit, s.counts[0], source[0], target[0], table(s.dims, *s.views))
 
 
-def lanes_of(s: Space, most: int) -> int:
-    """Return how many elements, a power of two up to *most*, lie behind one another all along the last axis of *s*.
+def lanes_of(dims: Shape, views: Sequence[View], most: int) -> int:
+    """Return how many elements, a power of two up to *most*, lie behind one another all along the last axis of *dims*.
 
-    They do so in every view, and start at multiples of their number everywhere.
+    They do so in every one of *views*, and start at multiples of their number everywhere.
     """
-    starts = [n for v in s.views for n in (v.origin, *v.pitches[:-1])]
-    if any(v.pitches[-1] != 1 for v in s.views):
-        return 1
-    return gcd(most, s.dims[-1], *starts)
+    starts = [n for v in views for n in (v.origin, *v.pitches[:-1])]
+    return 1 if any(v.pitches[-1] != 1 for v in views) else gcd(most, dims[-1], *starts)
 
 
 def in_vectors(s: Space, lanes: int) -> Space:

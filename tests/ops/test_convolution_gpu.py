@@ -34,7 +34,8 @@ CASES = {
 }
 DEPTHWISE_CASES = {
     "three_by_three": ((2, 12, 8, 9), (12, 1, 3, 3), _conv((1, 1), (1, 1), ((1, 1), (1, 1)), 12)),
-    "strided": ((1, 8, 11, 10), (8, 1, 5, 5), _conv((2, 2), (1, 1), ((2, 2), (1, 2)), 8)),
+    "blocks_of_eight": ((2, 24, 5, 6), (24, 1, 3, 3), _conv((1, 1), (1, 1), ((1, 1), (1, 1)), 24)),
+    "strided": ((1, 16, 11, 10), (16, 1, 5, 5), _conv((2, 2), (1, 1), ((2, 2), (1, 2)), 16)),
     "dilated": ((1, 4, 9, 8), (4, 1, 3, 2), _conv((1, 2), (2, 3), ((2, 0), (1, 2)), 4)),
     "one_axis": ((2, 8, 30), (8, 1, 4), _conv((2,), (3,), ((1, 4),), 8)),
 }
@@ -81,15 +82,17 @@ def test_each_channel_is_within_the_bound_of_its_sum_in_both_formats(case, dtype
 
 
 @pytest.mark.opencl
+@TYPES
 @pytest.mark.parametrize(("case", "name"), [("pointwise", TILED), ("uneven", TILED), ("depthwise", DEPTHWISE)])
-def test_residual_and_activation_are_fused(case, name, gpu_engine):
+def test_residual_and_activation_are_fused(case, name, dtype, gpu_engine):
     x, w, primitive = CASES.get(case) or DEPTHWISE_CASES["strided"]
     (shape,) = [layout.shape for layout in primitive.infer([Layout(DType.F32, x), Layout(DType.F32, w)])]
     fused = [(Eltwise("add"), [shape], 1), (Activation("relu"), [], 0), (Eltwise("mul"), [(w[0], 1, 1)], 0)]
     # The sum and the residual add up to the scale; the addition and the product round once each.
     scale = lambda x, w, b, r, m: (_scale(primitive)(x, w, b) + np.abs(r)) * np.abs(m)  # noqa: E731
     length = int(np.prod(w[1:])) + 3
-    check_op(gpu_engine, primitive, x, w, w[:1], ulps=length, scale=scale, constant=(1, 2), fused=fused, only=[name])
+    check = {"scale": scale, "constant": (1, 2), "fused": fused, "dtype": dtype}
+    check_op(gpu_engine, primitive, x, w, w[:1], ulps=length, only=[name], **check)
 
 
 @pytest.mark.opencl

@@ -11,8 +11,10 @@ from clgraph.core.format import channels_last, feature_blocked
 from clgraph.core.layout import Layout
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
-from clgraph.ops.gpu_vectors import lies_in_vectors
-from tests.support.check_op import check_op
+from clgraph.ops.gpu_vectors import lanes_of_channels, lies_in_vectors, vector_space
+from clgraph.selector.implementation import IMPLEMENTATIONS
+from clgraph.selector.query import DeviceInfo, Query
+from tests.support.check_op import check_op, run_raw
 
 TYPES = pytest.mark.parametrize("dtype", [DType.F32, DType.F16])
 
@@ -63,9 +65,9 @@ def test_fused_operations_read_vectors_too(dtype, gpu_engine):
     [
         (Layout(DType.F32, (1, 6, 4, 4), channels_last(4)), "multiple of 4 channels, not 6"),
         (Layout(DType.F32, (1, 8, 4, 4), feature_blocked(4, 16)), "those of channels in vectors"),
-        (Layout(DType.F32, (1, 8, 4, 4), channels_last(4), pitches=(160, 1, 40, 10)), "multiples of four elements"),
-        (Layout(DType.F32, (1, 8, 4, 5)), "multiples of four elements"),
-        (Layout(DType.F32, (1, 8, 4, 4), halo=((0, 0), (0, 0), (0, 0), (1, 3))), "multiples of four elements"),
+        (Layout(DType.F32, (1, 8, 4, 4), channels_last(4), pitches=(160, 1, 40, 10)), "multiples of 4 elements"),
+        (Layout(DType.F32, (1, 8, 4, 5)), "multiples of 4 elements"),
+        (Layout(DType.F32, (1, 8, 4, 4), halo=((0, 0), (0, 0), (0, 0), (1, 3))), "multiples of 4 elements"),
         (Layout(DType.F32, (1, 8, 4, 4), feature_blocked(4, 4)), None),
         (Layout(DType.F32, (1, 8, 4, 5), channels_last(4)), None),
     ],
@@ -95,3 +97,36 @@ def test_large_angles_are_reduced_as_exactly_as_small_ones(function, shape):
     error = np.abs(found.astype(np.float64) - wanted)[np.isfinite(x)]
     # The bound of post_apply.clh.
     assert (error <= 8 * 2.0**-24 * np.abs(wanted[np.isfinite(x)])).all()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "form", "lanes"),
+    [
+        (DType.F16, (1, 16, 3, 5), channels_last(4), 8),
+        (DType.F16, (1, 12, 3, 5), channels_last(4), 4),
+        (DType.F16, (1, 16, 3, 5), feature_blocked(4, 4), 4),
+        (DType.F32, (1, 16, 3, 5), channels_last(4), 4),
+    ],
+)
+def test_a_vector_of_channels_is_16_bytes_where_the_channels_are_whole_ones(dtype, shape, form, lanes):
+    assert lanes_of_channels(Layout(dtype, shape, form)) == lanes
+
+
+@pytest.mark.parametrize(
+    ("dtype", "pitches", "lanes"), [(DType.F16, (32, 1), 8), (DType.F16, (28, 1), 4), (DType.F32, (32, 1), 4)]
+)
+def test_rows_are_read_in_16_bytes_where_all_of_them_start_at_multiples(dtype, pitches, lanes):
+    x = Layout(dtype, (3, 24), pitches=pitches)
+    q = Query(Activation("relu"), (Layout(dtype, (3, 24)),), (x,), DeviceInfo(kind="gpu"), 1)
+    assert vector_space(q, [0])[2] == lanes
+
+
+@pytest.mark.opencl
+def test_large_angles_of_halves_are_reduced_in_every_lane(gpu_engine, rng):
+    x = rng.choice([1.0, 9000.0, -60000.0], (1, 16, 3, 5)) * rng.uniform(0.5, 1, (1, 16, 3, 5))
+    x, layout = x.astype(np.float16), Layout(DType.F16, x.shape)
+    q = Query(Activation("sin"), (layout,), (layout,), gpu_engine.info, 1)
+    (found,) = run_raw(gpu_engine, IMPLEMENTATIONS["activation.gpu_vectors"], q, [x])
+    wanted = np.sin(x.astype(np.float64)).ravel()
+    # The bound of post_apply.clh, and storing the half.
+    assert (np.abs(found - wanted) <= (8 * 2.0**-24 + 2.0**-11) * np.abs(wanted) + 2.0**-25).all()

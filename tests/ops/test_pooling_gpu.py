@@ -14,7 +14,7 @@ CASES = {
     "plain": ((2, 8, 9, 7), Pooling("max", (2, 2), (2, 2))),
     "padded": ((1, 12, 8, 9), Pooling("max", (3, 3), (2, 2), pads=((1, 1), (1, 1)))),
     "dilated": ((1, 4, 11, 10), Pooling("max", (3, 2), (1, 2), (2, 3), ((2, 0), (0, 1)))),
-    "ceil": ((1, 8, 7, 7), Pooling("average", (3, 3), (2, 2), pads=((1, 0), (0, 1)), ceil_mode=True)),
+    "ceil": ((1, 24, 7, 7), Pooling("average", (3, 3), (2, 2), pads=((1, 0), (0, 1)), ceil_mode=True)),
     "counting_pads": (
         (2, 8, 6, 7),
         Pooling("average", (3, 4), (1, 2), pads=((1, 2), (0, 1)), ceil_mode=True, count_include_pad=True),

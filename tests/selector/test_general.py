@@ -62,7 +62,7 @@ def test_elements_in_vectors_are_the_same_elements(problem, unit):
     # What is moved in rows of `unit` elements may be moved in vectors; what is not, one by one.
     wide = [View(v.origin * unit, (*(p * unit for p in v.pitches), 1)) for v in views]
     s = space((*dims, unit), wide)
-    lanes = lanes_of(s, 4)
+    lanes = lanes_of(s.dims, s.views, 4)
     assert lanes % min(unit, 4 if unit != 6 else 2) == 0
     vectors = in_vectors(s, lanes)
     for before, after in zip(s.views, vectors.views, strict=True):
