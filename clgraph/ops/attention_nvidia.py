@@ -49,6 +49,8 @@ class AttentionNvidia(General[Attention]):
         _, _, d, e = q.primitive.sizes(q.own)
         if max(d, e) > DEEPEST or d % size or e % size:
             return f"serves heads of multiples of {size} up to {DEEPEST}, not {d} and {e}"
+        if not q.primitive.scale > 0:
+            return f"wants a scale above 0, not {q.primitive.scale}"
         queries, keys, values = q.own[:3]
         _, part = _axes(q.primitive)
         outer = list(keys.all_pitches)

@@ -104,11 +104,12 @@ def test_fused_operations_are_applied(nvidia_engine, rng):
 def test_what_it_does_not_serve_is_refused():
     gpu = DeviceInfo("nvidia:0", "gpu", local_bytes=48 << 10, features=AttentionNvidia.serves.features)
 
-    def refusal(d, by_key=True):
+    def refusal(d, by_key=True, scale=1.0):
         q, k = Layout(DType.F16, (2, 64, d)), Layout(DType.F16, (2, 64, d) if by_key else (2, d, 64))
-        return str(AttentionNvidia.refusal(Query(Attention(1.0, by_key), (q, k, q), (q,), gpu, 3)))
+        return str(AttentionNvidia.refusal(Query(Attention(scale, by_key), (q, k, q), (q,), gpu, 3)))
 
     assert refusal(64) == "None"
     assert "heads of multiples of 8 up to 128" in refusal(36)
     assert "heads of multiples of 8 up to 128" in refusal(136)
     assert "side by side" in refusal(64, by_key=False)
+    assert "wants a scale above 0, not -0.5" in refusal(64, scale=-0.5)
