@@ -8,13 +8,26 @@ from dataclasses import replace
 from math import prod
 from typing import ClassVar, TypeVar
 
+from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.graph.attributes import positive_axes, positive_axis
 from clgraph.graph.primitive import Primitive
+from clgraph.ops.gpu_vectors import LANES, LANES_OF_HALVES, vector_jit
 from clgraph.ops.layer_normalization import LayerNormalization, over_result
 from clgraph.ops.reduce import CODES, Reduce, reduced_space
 from clgraph.ops.softmax import Softmax
-from clgraph.selector.general import FLOATS, General, Space, View, float_jit, post_arguments, post_views, space, table
+from clgraph.selector.general import (
+    FLOATS,
+    General,
+    Space,
+    View,
+    float_jit,
+    lanes_of,
+    post_arguments,
+    post_views,
+    space,
+    table,
+)
 from clgraph.selector.implementation import Serves, implements, roofline
 from clgraph.selector.plan import Argument, Launch, Plan
 from clgraph.selector.post import FUSABLE
@@ -26,6 +39,8 @@ SHORTEST = 32
 """Elements of a row below which a work-item a row is better."""
 GROUPS = ((1024, 64), (1 << 31, 256))
 """Longest row, and work-items for it."""
+HELD = 16
+"""Elements of a row that a work-item keeps in registers where they come in vectors."""
 _ROWS = Serves(dtypes=FLOATS, kinds=frozenset({"gpu"}), fuses=FUSABLE)
 _SUBGROUPS = replace(_ROWS, features=frozenset({"subgroups"}))
 
@@ -63,12 +78,21 @@ def _group(count: int) -> int:
     return next(group for longest, group in GROUPS if count <= longest)
 
 
+def _lanes(q: Query[P], s: Space) -> int:
+    """Return how many elements of a row are read, and but for reductions written, at once: 1, 4 or 8."""
+    views = s.views[1:2] if isinstance(q.primitive, Reduce) else s.views[:2]
+    most = LANES_OF_HALVES if q.outputs[0].dtype == DType.F16 else LANES
+    found = lanes_of(s.dims, views, most)
+    return found if found >= LANES else 1
+
+
 def _launch(
     cls: type[_Rows[P]], q: Query[P], kernel: str, s: Space, arguments: Sequence[Argument], posts: Sequence[View]
 ) -> Plan:
     """Return the launch of a group for each row of *s*; *posts* are the views of operands of fused operations."""
-    group = _group(s.counts[1])
-    jit = float_jit(q.outputs[0].dtype, len(s.dims)).define(GROUP=group)
+    group, dtype, lanes = _group(s.counts[1]), q.outputs[0].dtype, _lanes(q, s)
+    jit = float_jit(dtype, len(s.dims)) if lanes == 1 else vector_jit(dtype, len(s.dims), lanes)
+    jit = jit.define(GROUP=group, **({} if lanes == 1 else {"LANES": lanes, "HELD": HELD}))
     if cls.subgroups and "intel_subgroups" in q.device.features:
         jit = jit.define(SUBGROUPS=1)
     elif cls.subgroups:

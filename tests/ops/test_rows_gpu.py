@@ -21,8 +21,8 @@ from tests.ops.test_reduce import BOUNDS
 from tests.support.check_op import check_op, run_raw
 
 TYPES = pytest.mark.parametrize("dtype", [DType.F32, DType.F16])
-# A row within a group, one that its registers hold, one beyond them, several axes in a row.
-ROWS = [((2, 3, 65), (2,)), ((3, 40, 33), (1, 2)), ((2, 2500), (1,)), ((4, 5, 4, 8), (2, 3))]
+# A row within a group, one that its registers hold, ones beyond them by elements and in vectors, several axes in a row.
+ROWS = [((2, 3, 65), (2,)), ((3, 40, 33), (1, 2)), ((2, 2501), (1,)), ((2, 4808), (1,)), ((4, 5, 4, 8), (2, 3))]
 
 
 @pytest.mark.opencl
@@ -45,7 +45,8 @@ def test_softmax_is_within_its_bound(dtype, shape, axes, gpu_engine):
     [
         (LayerNormalization(2, 2.0**-10), [(2, 3, 65), (65,), (65,)]),
         (LayerNormalization(1, 2.0**-10), [(2, 3, 12), (3, 12)]),
-        (LayerNormalization(1, 2.0**-10), [(2, 2500), (2500,), (2500,)]),
+        (LayerNormalization(1, 2.0**-10), [(2, 2501), (2501,), (2501,)]),
+        (LayerNormalization(1, 2.0**-10), [(2, 4808), (4808,), (4808,)]),
         (LayerNormalization(2, 2.0**-10, channels=True), [(2, 19, 4, 9), (19,), (19,)]),
     ],
 )
@@ -84,14 +85,34 @@ def test_every_reduction_is_within_its_bound(function, shape, axes, gpu_engine):
 @pytest.mark.opencl
 @TYPES
 def test_fused_operations_are_applied_to_each_row(dtype, gpu_engine):
-    fused = [(Eltwise("mul"), [(2, 3, 65)], 0)]
+    fused = [(Eltwise("mul"), [(2, 3, 72)], 0)]
     softmax = Softmax((2,))
     scale = lambda x, m: np.abs(m) * softmax.reference(x)[0] * (1 + x.max(2, keepdims=True) - x)  # noqa: E731
-    check_op(gpu_engine, softmax, (2, 3, 65), ulps=65 + 18 + 1, scale=scale, fused=fused, dtype=dtype)
+    check_op(gpu_engine, softmax, (2, 3, 72), ulps=72 + 18 + 1, scale=scale, fused=fused, dtype=dtype)
     mean = Reduce("mean", (2,), keepdims=False)
     fused = [(Eltwise("add"), [(2, 3)], 0)]
     scale = lambda x, b: mean.reference(np.abs(x))[0] + np.abs(b)  # noqa: E731
-    check_op(gpu_engine, mean, (2, 3, 65), ulps=65 + 5 + 1, scale=scale, fused=fused, dtype=dtype)
+    check_op(gpu_engine, mean, (2, 3, 72), ulps=72 + 5 + 1, scale=scale, fused=fused, dtype=dtype)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "pitch", "lanes"),
+    [
+        (DType.F16, (9, 96), 96, 8),
+        (DType.F16, (9, 96), 100, 4),
+        (DType.F32, (9, 96), 100, 4),
+        (DType.F32, (9, 98), 98, 1),
+    ],
+)
+def test_rows_come_in_16_bytes_where_they_are_whole_ones_of_them(dtype, shape, pitch, lanes):
+    x, y = Layout(dtype, shape, pitches=(pitch, 1)), Layout(dtype, shape)
+    for name, primitive, result in (
+        ("softmax", Softmax((1,)), y),
+        ("reduce", Reduce("sum", (1,)), Layout(dtype, (9, 1))),
+    ):
+        q = Query(primitive, (x,), (result,), DeviceInfo("gpu:0", "gpu", simd=1), 1)
+        (step,) = IMPLEMENTATIONS[f"{name}.gpu_rows"].plan(q).steps
+        assert dict(step.jit.macros).get("LANES", "1") == str(lanes)
 
 
 @pytest.mark.opencl
@@ -102,9 +123,9 @@ def test_extrema_that_meet_nan_are_nan(function, name, gpu_engine):
         pytest.skip(f"the device has no {', '.join(missing)}")
     with_nan = lambda rng, shape: np.where(rng.random(shape) < 0.01, np.nan, rng.standard_normal(shape))  # noqa: E731
     reduced = Reduce(function, (1,))
-    drawn = with_nan(np.random.default_rng(0), (9, 70)).astype(np.float32)
+    drawn = with_nan(np.random.default_rng(0), (9, 72)).astype(np.float32)
     wanted = reduced.reference(drawn)[0]
-    x, y = Layout(DType.F32, (9, 70)), Layout(DType.F32, (9, 1))
+    x, y = Layout(DType.F32, (9, 72)), Layout(DType.F32, (9, 1))
     q = Query(reduced, (x,), (y,), gpu_engine.info, 1)
     (found,) = run_raw(gpu_engine, IMPLEMENTATIONS[name], q, [drawn])
     np.testing.assert_array_equal(found.reshape(9, 1), wanted)
