@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from clgraph.ops.convolution_tiles import TILE
-from clgraph.ops.copy_tiles import Axis, Rows, copies, copy_rows, merge, row_pitches
+from clgraph.ops.copy_tiles import MOST_COPIES, Axis, Rows, copies, copy_rows, merge, row_pitches
 from clgraph.ops.tile_cost import split, step_seconds, ticket_seconds
 from clgraph.ops.tile_geometry import LANES, post_refusal
 from clgraph.ops.transpose import Transpose
@@ -38,8 +38,13 @@ class TransposePlanesDesc(Descriptor):
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Planes to be turned: two axes of planes, the input's rows, which become the output's columns, and its columns."""
+    """Planes to be turned: axes of planes, the input's rows, which become the output's columns, and its columns.
 
+    Attributes:
+        sets: A third axis of planes: a tile an index.
+    """
+
+    sets: Axis
     images: Axis
     planes: Axis
     rows: Axis
@@ -71,10 +76,11 @@ def _problem(q: Query[Transpose]) -> Rows | Turn | tuple[Tile, ...] | str:
     if not columns:
         return "wants elements of the input side by side"
     rest = [a for a in found[:-1] if a is not columns[0]]
-    if len(rest) > 2:
-        return "walks two axes of planes, and this needs more"
-    rest = [one] * (2 - len(rest)) + rest
-    return Turn(rest[0], rest[1], found[-1], columns[0])
+    sets = min(rest, key=lambda a: a.size) if len(rest) > 2 else one
+    if len(rest) > 3 or sets.size > MOST_COPIES:
+        return f"walks two axes of planes, at most {MOST_COPIES} times, and this needs more"
+    rest = [one, one, *(a for a in rest if a is not sets)][-2:]
+    return Turn(sets, rest[0], rest[1], found[-1], columns[0])
 
 
 @implements(Transpose, name="transpose.tiles", serves=replace(TILE, formats=False, halos=False))
@@ -101,24 +107,29 @@ class TransposeTiles(Implementation[Transpose]):
             raise TypeError(problem)
         if isinstance(problem, tuple):
             return Plan(problem)
-        strips = -(-problem.columns.size // LANES)
-        total = strips * problem.images.size * problem.planes.size
-        one = LANES * problem.rows.size * 8 * q.device.costs.unit("move.byte")
-        tickets = split(total, one, ticket_seconds(one * total, q.device), q.device.workers)
-        desc = TransposePlanesDesc(
-            inp=Ref("in0", 4 * q.inputs[0].origin),
-            out=Ref("out0"),
-            in_n=problem.images.pitches[0],
-            in_y=problem.planes.pitches[0],
-            in_i=problem.rows.pitches[0],
-            out_n=problem.images.pitches[1],
-            out_y=problem.planes.pitches[1],
-            out_j=problem.columns.pitches[1],
-            planes_y=problem.planes.size,
-            rows=problem.rows.size,
-            columns=problem.columns.size,
-            strips=strips,
-            strips_total=total,
-            ticket_strips=tickets.each,
-        )
-        return Plan((Tile("transpose_planes", desc, tickets.parts),))
+        return Plan(tuple(_turned(q, problem, index) for index in range(problem.sets.size)))
+
+
+def _turned(q: Query[Transpose], turn: Turn, index: int) -> Tile:
+    """Return the tile that turns the planes of one of the sets."""
+    strips = -(-turn.columns.size // LANES)
+    total = strips * turn.images.size * turn.planes.size
+    one = LANES * turn.rows.size * 8 * q.device.costs.unit("move.byte")
+    tickets = split(total, one, ticket_seconds(one * total, q.device), q.device.workers)
+    desc = TransposePlanesDesc(
+        inp=Ref("in0", 4 * (q.inputs[0].origin + index * turn.sets.pitches[0])),
+        out=Ref("out0", 4 * index * turn.sets.pitches[1]),
+        in_n=turn.images.pitches[0],
+        in_y=turn.planes.pitches[0],
+        in_i=turn.rows.pitches[0],
+        out_n=turn.images.pitches[1],
+        out_y=turn.planes.pitches[1],
+        out_j=turn.columns.pitches[1],
+        planes_y=turn.planes.size,
+        rows=turn.rows.size,
+        columns=turn.columns.size,
+        strips=strips,
+        strips_total=total,
+        ticket_strips=tickets.each,
+    )
+    return Tile("transpose_planes", desc, tickets.parts)

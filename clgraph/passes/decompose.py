@@ -16,6 +16,7 @@ from clgraph.ops.batch_normalization import BatchNormalization
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
+from clgraph.passes.pixel_shuffle import spread_shuffle, spread_windows
 from clgraph.passes.rewriting import bypass
 
 _NEUTRAL = {"add": 0.0, "sub": 0.0, "mul": 1.0, "div": 1.0, "pow": 1.0}
@@ -24,7 +25,7 @@ _COMMUTE = {"add", "mul", "min", "max"}
 
 @dataclass(frozen=True)
 class Decompose(Pass):
-    """Apply four rules.
+    """Apply six rules.
 
     * A batch normalisation with constant statistics is one multiplication and one addition of constants ``[C, 1, …]``,
       computed in float64 and rounded once. With statistics computed at run time it stays.
@@ -32,12 +33,16 @@ class Decompose(Pass):
     * The constant of a commutative operator is its second input; so is the one that is broadcast.
     * A function of one tensor and one scalar constant is an activation: ``max(x, 0)`` is relu, ``x * c + d`` linear.
       A division stays one unless the divisor is a power of two, because the reciprocal would round again.
+    * Channels become pixels by a transpose between reshapes (``pixel_shuffle``).
+    * A transposed convolution with few outputs whose windows do not overlap is a convolution, and such a transpose.
     """
 
     name: ClassVar[str] = "decompose"
     knows: ClassVar[Mapping[str, str]] = {
         "batch_normalization": "becomes a product and a sum of constants where its statistics are constant",
         "eltwise": "a scalar constant becomes an activation's parameter",
+        "shuffle": "channels to pixels: a transpose between reshapes",
+        "conv_transpose": "with few outputs and windows side by side, a convolution and a transpose",
     }
 
     def run(self, program: Program, context: Context) -> int:
@@ -45,6 +50,8 @@ class Decompose(Pass):
         for node in program:
             if isinstance(node.primitive, BatchNormalization):
                 changes += _batch_normalization(program, node)
+            elif spread_shuffle(program, node) or spread_windows(program, node):
+                changes += 1
             elif _returns_input(node):
                 changes += bypass(program, node)
             elif isinstance(node.primitive, Eltwise):

@@ -77,6 +77,17 @@ def test_transposes_that_keep_rows_walk_three_axes_and_a_short_one_in_steps(engi
     assert len(TransposeTiles.plan(q).steps) == steps
 
 
+@pytest.mark.opencl
+@pytest.mark.parametrize(
+    ("shape", "axes"), [((1, 3, 2, 2, 9, 21), (0, 1, 4, 2, 5, 3)), ((3, 7, 4, 5, 18), (1, 0, 2, 4, 3))]
+)
+def test_planes_that_are_turned_walk_two_axes_and_a_short_one_in_steps(engine, rng, shape, axes):
+    x = rng.standard_normal(shape).astype(np.float32)
+    exact(engine, TransposeTiles, Transpose(axes), [x])
+    q = pose(engine.info, TransposeTiles, Transpose(axes), [Layout.of(x)], arity=1)
+    assert len(TransposeTiles.plan(q).steps) == (2 if len(shape) == 6 else 3)
+
+
 def test_parts_without_gaps_are_one_row():
     layouts = [Layout.of(np.zeros((1, n, 8, 9), np.float32)) for n in (3, 5)]
     q = pose(DeviceInfo(), ConcatTiles, Concat(1), layouts, arity=2)

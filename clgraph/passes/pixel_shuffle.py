@@ -1,0 +1,81 @@
+"""Channels that become pixels: the rules of ``decompose`` for shuffles and for windows that do not overlap."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from clgraph.graph.program import Node, Program, Value
+from clgraph.ops.conv_transpose import ConvTranspose
+from clgraph.ops.convolution import Convolution
+from clgraph.ops.reshape import Reshape
+from clgraph.ops.space import Shuffle
+from clgraph.ops.transpose import Transpose
+
+_LANES = 16
+"""Channels of a block: what a convolution computes at once, whether they are there or not."""
+
+_LESS = 4
+"""How many times fewer blocks pay for moving the pixels afterwards."""
+
+
+def spread_shuffle(program: Program, node: Node) -> bool:
+    """Spell a shuffle of channels to pixels as a transpose between two reshapes, which move runs of neighbours."""
+    p, x = node.primitive, node.inputs[0].layout
+    if not isinstance(p, Shuffle) or p.to_depth or not x.count:
+        return False
+    block = (p.size,) * 2
+    _spread(program, node, node.inputs[0], x.shape[1] // prod(block), block, first=p.channels_first)
+    return True
+
+
+def spread_windows(program: Program, node: Node) -> bool:
+    """Make a transposed convolution whose windows do not overlap a convolution of one element and a shuffle.
+
+    Each output pixel has one product a channel, of one of the kernel's elements, so that these are as good as channels.
+    Only where the results are few channels, which would each fill a block: the map of a segmentation.
+    """
+    p, constants = node.primitive, [v.constant for v in node.inputs[1:]]
+    if not isinstance(p, ConvTranspose) or node.fused or not constants or constants[0] is None:
+        return False
+    x, weights, bias = node.inputs[0], constants[0], constants[1] if len(constants) > 1 else None
+    outputs, kernel = weights.shape[1], weights.shape[2:]
+    block = prod(kernel)
+    beside = kernel == p.strides and all(d == 1 or k == 1 for d, k in zip(p.dilations, kernel, strict=True))
+    whole = p.groups == 1 and not any(map(any, p.pads)) and not any(p.output_padding)
+    fewer = _LESS * -(-outputs * block // _LANES) <= -(-outputs // _LANES) * block
+    if not (beside and whole and fewer and x.layout.count) or (len(constants) > 1 and bias is None):
+        return False
+    flat = np.moveaxis(weights, 0, -1).reshape(outputs * block, weights.shape[0], *(1,) * len(kernel))
+    inputs = [x, program.constant(f"{node.name}/weights", np.ascontiguousarray(flat))]
+    if bias is not None:
+        inputs.append(program.constant(f"{node.name}/bias", np.repeat(bias, block)))
+    ones = (1,) * len(kernel)
+    made = Convolution(strides=ones, dilations=ones, pads=((0, 0),) * len(kernel))
+    wide = program.insert(made, inputs, sources=[node], name=f"{node.name}/conv", before=node)
+    _spread(program, node, wide.output, outputs, kernel, first=True)
+    return True
+
+
+def _spread(program: Program, node: Node, value: Value, channels: int, block: tuple[int, ...], *, first: bool) -> None:
+    """Put in the place of *node* what moves the elements of blocks from the channels of *value* to its pixels.
+
+    Args:
+        first: Channel ``c * elements + element`` instead of ``element * channels + c``.
+    """
+    images, _, *spatial = value.layout.shape
+    rank = len(spatial)
+    split = (channels, *block) if first else (*block, channels)
+    channel, elements = (1, range(2, 2 + rank)) if first else (1 + rank, range(1, 1 + rank))
+    axes = (0, channel, *(a for pair in zip(range(2 + rank, 2 + 2 * rank), elements, strict=True) for a in pair))
+    for name, primitive in (
+        ("split", Reshape((images, *split, *spatial))),
+        ("turn", Transpose(axes)),
+        ("merge", Reshape(node.output.layout.shape)),
+    ):
+        made = program.insert(primitive, [value], sources=[node], name=f"{node.name}/{name}", before=node)
+        value = made.output
+    program.rewire(node.output, value)
+    program.erase(node)
+    value.name = node.output.name
