@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from difflib import get_close_matches
 
 from clgraph.errors import OptionError
 from clgraph.graph.buffer import Buffer
@@ -68,9 +69,10 @@ class NodeReport:
         inputs, outputs: (name, layout) pairs; a layout prints as type, memory format, shape and halo.
         implementation: What runs it, and ``because``: why that one.
         estimate: Seconds that it should take with the workers that there are; where it was tuned, those measured then.
-            The choice was made by the times of the whole device, so that the number of workers changes no result.
+        chosen_by: Seconds of the whole device, by which it was chosen, so that the number of workers changes no result.
         measured: Seconds in the profile that :meth:`Explanation.with_profile` was given.
-        refusals: Why each other implementation cannot; ``slower``: the estimates of those that can.
+        refusals: Why each other implementation cannot; ``slower``: the seconds of those that can, like
+            ``chosen_by``.
         steps: Kernels and tile functions, in order.
         buffers: Memory of the results and of scratch.
     """
@@ -86,6 +88,7 @@ class NodeReport:
     implementation: str | None = None
     because: str | None = None
     estimate: float | None = None
+    chosen_by: float | None = None
     measured: float | None = None
     refusals: Mapping[str, str] = field(default_factory=dict)
     slower: Mapping[str, float] = field(default_factory=dict)
@@ -102,12 +105,15 @@ class NodeReport:
         lines += [f"  input       {name} {layout}" for name, layout in self.inputs]
         lines += [f"  output      {name} {layout}" for name, layout in self.outputs]
         if self.implementation is not None:
-            lines.append(f"  chosen      {self.implementation} ({self.because}, estimate {_micro(self.estimate)})")
+            whole = f", with all workers {_micro(self.chosen_by)}" if self.chosen_by != self.estimate else ""
+            estimate = f"estimate {_micro(self.estimate)}{whole}"
+            lines.append(f"  chosen      {self.implementation} ({self.because}, {estimate})")
         if self.measured is not None:
             lines.append(f"  measured    {_micro(self.measured)}")
         lines += [f"  step        {step}" for step in self.steps]
         lines += [f"  buffer      {buffer}" for buffer in self.buffers]
-        lines += [f"  slower      {name} (estimate {_micro(cost)})" for name, cost in sorted(self.slower.items())]
+        of = "estimate" if self.chosen_by == self.estimate else "with all workers"
+        lines += [f"  slower      {name} ({of} {_micro(cost)})" for name, cost in sorted(self.slower.items())]
         lines += [f"  refused     {name}: {reason}" for name, reason in sorted(self.refusals.items())]
         return "\n".join(lines)
 
@@ -140,7 +146,8 @@ class Explanation:
         stems = sorted((n for n in self.nodes if name in n.origin), key=lambda n: n.name not in n.origin)
         if stems:
             return stems[0]
-        raise OptionError(f"no node is called {name!r} or stems from one of that name")
+        near = get_close_matches(name, [n.name for n in self.nodes], cutoff=0.0)
+        raise OptionError(f"no node is called {name!r} or stems from one of that name; the nearest: {', '.join(near)}")
 
     def with_profile(self, profile: Profile) -> Explanation:
         """Return the same with what each node took in *profile*, a run of the same model."""
@@ -194,19 +201,20 @@ def _report(node: Node, held: Mapping[Buffer, list[str]]) -> NodeReport:
         **report,  # type: ignore[arg-type]  # the keys are the fields
         implementation=choice.name,
         because=choice.because,
-        estimate=_expected(choice, choice.name, choice.seconds),
+        estimate=_expected(choice),
+        chosen_by=choice.seconds,
         refusals=dict(choice.refusals),
-        slower={name: _expected(choice, name, seconds) for name, seconds in choice.slower.items()},
+        slower=dict(choice.slower),
         steps=steps,
     )
 
 
-def _expected(choice: Choice, name: str, seconds: float) -> float:
-    """Return the seconds of implementation *name* with the workers that there are; *seconds* are of all of them."""
+def _expected(choice: Choice) -> float:
+    """Return the seconds of what was chosen with the workers that there are."""
     q = choice.query
-    if q.device == q.device.whole or name in q.measured or name not in IMPLEMENTATIONS:
-        return seconds
-    return IMPLEMENTATIONS[name].predicted(q)
+    if q.device == q.device.whole or choice.name in q.measured or choice.name not in IMPLEMENTATIONS:
+        return choice.seconds
+    return choice.implementation.predicted(q)
 
 
 def _buffers(node: Node, held: Mapping[Buffer, list[str]]) -> tuple[BufferUse, ...]:

@@ -255,7 +255,7 @@ def _read_pairs(value: Collection[Any], where: str) -> tuple[tuple[str, str], ..
 
 
 def settings(environment: Mapping[str, str] | None = None) -> Settings:
-    """Read the options from *environment* (the process's when not given).
+    """Read the options from *environment* (the process's when not given); empty variables count as unset.
 
     Raises:
         OptionError: A ``CLGRAPH_*`` variable is no option, or its value cannot be read.
@@ -266,7 +266,8 @@ def settings(environment: Mapping[str, str] | None = None) -> Settings:
     for variable in sorted(v for v in variables if v.startswith(PREFIX) and v not in FOREIGN):
         if variable not in known:
             raise OptionError(f"{variable} is no option; the options are {', '.join(known)}")
-        found[known[variable].name] = _read(known[variable], variables[variable], variable)
+        if variables[variable]:
+            found[known[variable].name] = _read(known[variable], variables[variable], variable)
     return Settings(**found)
 
 

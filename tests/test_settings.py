@@ -101,3 +101,8 @@ def test_pairs_may_be_given_as_a_mapping_or_as_pairs():
 
 def test_a_device_may_be_given_by_its_number():
     assert Settings().with_(device=0).device == "0"
+
+
+def test_empty_variables_count_as_unset() -> None:
+    found = settings({"CLGRAPH_CACHE_DIR": "", "CLGRAPH_WINOGRAD": "", "CLGRAPH_THREADS": ""})
+    assert found == settings({})

@@ -37,7 +37,7 @@ def command(
     picture: Path,
     dump_sources: Path | None,
 ) -> None:
-    """Compile MODEL (an ONNX file, or a saved one) and show what the passes did.
+    """Compile MODEL (an ONNX file, a saved one, or a dump) and show what the passes did.
 
     \b
     Examples:

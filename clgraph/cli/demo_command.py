@@ -40,7 +40,7 @@ def command() -> None:
     """
 
 
-@command.command(name="ocr")
+@command.command(name="ocr", short_help="Read the text in a picture with three networks.")
 @click.option("--image", type=click.Path(path_type=Path), help="Picture to read.  [default: a sample page]")
 @click.option("--text", help="One line of text to draw, and read, instead.")
 @click.option("--font", type=click.Path(path_type=Path), help="Font file to draw it with.")

@@ -60,4 +60,4 @@ def _check(kind: str) -> None:
 def summary(what: object) -> str:
     """Return the first sentence of the documentation of a class or of an object's class."""
     of = what if isinstance(what, type) else type(what)
-    return (inspect.getdoc(of) or "").partition("\n\n")[0].replace("\n", " ")
+    return (inspect.getdoc(of) or "").partition("\n\n")[0].replace("\n", " ").replace("``", "")

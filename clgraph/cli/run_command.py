@@ -40,7 +40,7 @@ def command(
     labels: Path | None,
     dump_tensors: str | None,
 ) -> None:
-    """Run MODEL (an ONNX file, or a saved one) once and show its outputs.
+    """Run MODEL (an ONNX file, a saved one, or a dump) once and show its outputs.
 
     A picture is scaled to the size that its input has; how it was turned into numbers is shown. A node is named as in
     the compiled program, or as an ONNX node that has become part of one.

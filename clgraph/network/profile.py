@@ -182,6 +182,7 @@ def node_time(
     node: Node, what: str, placement: str, start: float, seconds: float, tickets: int = 0, idle: float = 0.0
 ) -> NodeTime:
     """Return the record of one command of *node*, or of its part of one."""
+    route = (node.primitive.source, node.placement or "") if isinstance(node.primitive, Transfer) else None
     layouts = [v.layout for v in (*node.inputs, *node.outputs)]
     own = [v.layout for v in node.inputs[: node.arity]]
     return NodeTime(
@@ -189,7 +190,7 @@ def node_time(
         node.origin,
         node.primitive.kind,
         getattr(node.choice, "name", "host.reference"),
-        what,
+        what if route is None else "transfer",
         placement,
         start,
         seconds,
@@ -197,7 +198,7 @@ def node_time(
         node.primitive.flops(own, [v.layout for v in node.outputs]),
         tickets,
         idle,
-        (node.primitive.source, node.placement or "") if isinstance(node.primitive, Transfer) else None,
+        route,
     )
 
 

@@ -16,7 +16,6 @@ from clgraph.graph.program import Node, Program, Value
 from clgraph.network.host import Host
 from clgraph.network.places import Places, within_32_bits
 from clgraph.network.tiles import TileExecutor, TileTable
-from clgraph.ops.transfer import Transfer
 from clgraph.passes.selection import choice_of, is_in_place
 from clgraph.runtime.engine import BoundKernel, KernelArgument
 from clgraph.runtime.stream import Step as Enqueue
@@ -178,8 +177,7 @@ class _Binder:
         makers = frozenset[int]().union(*(self._makers.get(v, ()) for v in node.inputs))
         placement = node.placement or ""
         if placement not in self._places:
-            what = "transfer" if isinstance(node.primitive, Transfer) else "host"
-            self.found.append(Command(node, what, "host", functools.partial(self._host.run, node)))
+            self.found.append(Command(node, "host", "host", functools.partial(self._host.run, node)))
         else:
             for step in steps_of(node):
                 makers |= {self._add(node, step, self._places[placement], placement, makers)}

@@ -17,7 +17,7 @@ from clgraph.selector.query import Query
 
 @dataclass(frozen=True)
 class RemoveRedundantReorders(Pass):
-    """Apply five rules until none fires.
+    """Remove reorders that nobody needs, by five rules until none fires.
 
     * A reorder to the layout there is already vanishes.
     * A reorder of a reorder that changed no element type reads the first one's input.

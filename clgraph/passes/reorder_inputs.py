@@ -49,7 +49,7 @@ class ReorderInputs(Pass):
             moved += made.output.layout.nbytes
         how = "exact" if solution.exact else "bounded search"
         time = f"{solution.cost * 1e3:.3g} ms estimated ({how})"
-        program.notes[self.name] = f"{time}; {len(inserted)} reorders write {moved} bytes"
+        program.notes[self.name] = f"{time}; reorders: {len(inserted)}, writing {moved} bytes"
         return len(inserted)
 
     def treats(self, kind: str) -> str:

@@ -63,9 +63,8 @@ def differences(saved: Mapping[str, str], here: Mapping[str, str]) -> str:
         if name == "tuning" and now == NOT_TUNED:
             continue
         if (then := saved.get(name)) != now:
-            told.append(
-                "other sources of clgraph or its kernels" if name == "sources" else f"{name} {then}, here {now}"
-            )
+            other = f"{name} {then or 'none'}, here {now or 'none'}"
+            told.append("other sources of clgraph or its kernels" if name == "sources" else other)
     return "; ".join(told)
 
 

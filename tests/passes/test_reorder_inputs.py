@@ -27,7 +27,7 @@ def test_a_chain_of_convolutions_is_blocked_between_two_reorders() -> None:
     assert _kinds(program) == ["reorder", "convolution", "activation", "convolution", "reorder"]
     assert list(_formats(program).values()) == [BLOCKED] * 4 + ["bfyx"]
     assert program.outputs[0][1].layout.is_dense_plain
-    assert "2 reorders" in program.notes["reorder_inputs"]
+    assert "reorders: 2, writing" in program.notes["reorder_inputs"]
     assert "(exact)" in program.notes["reorder_inputs"]
 
 
