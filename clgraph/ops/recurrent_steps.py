@@ -206,16 +206,27 @@ class RecurrentStepsLines(Implementation[RecurrentSteps]):
     def plan(cls, q: Query[RecurrentSteps]) -> Plan:
         f, (tokens, batch, _) = q.primitive, q.inputs[0].shape
         count = f.directions * batch
-        slots = {name: f"in{slot}" for slot, name in enumerate(f.present, 2)}
-        codes = post_codes()
-        functions = [[codes[name], bits(a), bits(b)] for d in range(f.directions) for name, a, b in f.chosen(d)]
-        kind = list(GATES).index(f.cell)
-        flags = [kind, int(f.direction == "reverse"), f.directions, int(f.linear_before_reset), int(f.coupled)]
-        numbers = table([tokens, batch, f.hidden], flags, [bits(f.clip)], *functions)
-        names = ("bias", "lengths", "hidden", "cell", "peephole")
-        optional = [slots.get(name, "null") for name in names]
-        cells = "out2" if f.cell == "lstm" else "null"
+        flags = [list(GATES).index(f.cell), *walk_flags(f)]
+        numbers = table([tokens, batch, f.hidden], flags, [bits(f.clip)], *activation_codes(f))
         kernel = "recurrent_steps/recurrent_steps_lines"
-        args: tuple[Argument, ...] = (count, "in0", "in1", *optional, "out0", "out1", cells, "scratch0", numbers)
+        args: tuple[Argument, ...] = (count, *tensors(f), "scratch0", numbers)
         launch = Launch(f"{kernel}.cl", "recurrent_steps_lines", Jit(), (count,), (1,), args)
         return Plan((launch,), (count * f.hidden * 4,))
+
+
+def tensors(f: RecurrentSteps) -> tuple[str, ...]:
+    """Return the tensors of a kernel in its order: inputs, ``null`` for those that are left out, results."""
+    slots = {name: f"in{slot}" for slot, name in enumerate(f.present, 2)}
+    optional = [slots.get(name, "null") for name in ("bias", "lengths", "hidden", "cell", "peephole")]
+    return ("in0", "in1", *optional, "out0", "out1", "out2" if f.cell == "lstm" else "null")
+
+
+def walk_flags(f: RecurrentSteps) -> list[int]:
+    """Return whether the first direction is from the end, directions, linear before reset, coupled."""
+    return [int(f.direction == "reverse"), f.directions, int(f.linear_before_reset), int(f.coupled)]
+
+
+def activation_codes(f: RecurrentSteps) -> list[list[int]]:
+    """Return code and parameters of the activations of each direction."""
+    codes = post_codes()
+    return [[codes[name], bits(a), bits(b)] for d in range(f.directions) for name, a, b in f.chosen(d)]

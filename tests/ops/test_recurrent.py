@@ -5,7 +5,10 @@ import pytest
 
 import clgraph
 from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
 from clgraph.ops.recurrent_steps import RecurrentSteps
+from clgraph.ops.recurrent_steps_gpu import RecurrentStepsGroups
+from clgraph.selector.query import DeviceInfo, Query
 from tests.support.check_op import check_op
 from tests.support.onnx_case import agree, one_node, onnxruntime_outputs
 
@@ -48,14 +51,14 @@ def test_activations_and_a_bound_are_those_of_the_node(rng):
     agree("LSTM", inputs, opset=14, outputs=3, hidden_size=HIDDEN, clip=1.5, rtol=1e-4, atol=1e-5, **more)
 
 
-def sequences(cell, ways, full):
+def sequences(cell, ways, full, dtype=DType.F32):
     """Return shapes and types of the inputs, and how to draw them, of 3 sequences of 5 tokens and 20 hidden states."""
     rows = {"rnn": 1, "gru": 3, "lstm": 4}[cell] * 20
     shapes = [(5, 3, ways * rows), (ways, rows, 20)]
     names = ("bias", "lengths", "hidden", *(("cell", "peephole") if cell == "lstm" else ())) if full else ()
     more = {"bias": (ways, rows), "lengths": (3,), "peephole": (ways, 60)}
     shapes += [more.get(name, (ways, 3, 20)) for name in names]
-    types = [DType.F32, DType.F32, *(DType.I32 if name == "lengths" else DType.F32 for name in names)]
+    types = [dtype, dtype, *(DType.I32 if name == "lengths" else dtype for name in names)]
     draw = {slot: lambda rng, shape: rng.uniform(-1, 1, shape) / 4 for slot in range(len(shapes))}
     draw[1] = lambda rng, shape: rng.uniform(-1, 1, shape) / 64
     if full:
@@ -69,10 +72,7 @@ def sequences(cell, ways, full):
 STATES = 32 * 3.0**5
 
 
-@pytest.mark.opencl
-@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
-@pytest.mark.parametrize("full", [False, True])
-@pytest.mark.parametrize(
+CELLS = pytest.mark.parametrize(
     "steps",
     [
         {"cell": "rnn"},
@@ -83,13 +83,56 @@ STATES = 32 * 3.0**5
         {"cell": "lstm", "activations": (("hard_sigmoid", 0.3, 0.4), ("tanh", 0.0, 0.0), ("softsign", 0.0, 0.0))},
     ],
 )
-def test_every_implementation_walks_like_the_reference(steps, full, direction, engine):
+
+
+def _walk(engine, steps, full, direction, dtype=DType.F32, **more):
     ways = 2 if direction == "bidirectional" else 1
-    names, shapes, types, draw = sequences(steps["cell"], ways, full)
+    names, shapes, types, draw = sequences(steps["cell"], ways, full, dtype)
     activations = steps.get("activations", ()) * ways
     walk = RecurrentSteps(**steps | {"activations": activations}, hidden=20, direction=direction, present=names)
     size = lambda *_: 1.0  # noqa: E731
-    check_op(engine, walk, *shapes, dtype=types, draw=draw, ulps=STATES, scale=size, families=("normal",))
+    return check_op(
+        engine, walk, *shapes, dtype=types, draw=draw, ulps=STATES, scale=size, families=("normal",), **more
+    )
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("full", [False, True])
+@CELLS
+def test_every_implementation_walks_like_the_reference(steps, full, direction, engine):
+    _walk(engine, steps, full, direction)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize(
+    ("direction", "full", "dtype"), [("reverse", False, DType.F16), ("bidirectional", True, DType.F32)]
+)
+@CELLS
+def test_groups_of_a_gpu_walk_like_the_reference(steps, dtype, full, direction, gpu_engine):
+    for constant in ((), (1,)):
+        assert "recurrent_steps.gpu_groups" in _walk(gpu_engine, steps, full, direction, dtype, constant=constant)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize(("op_type", "gates"), [("RNN", 1), ("GRU", 3), ("LSTM", 4)])
+def test_units_beyond_a_group_and_many_sequences_on_a_gpu(op_type, gates, device, rng):
+    draw = lambda *shape: (rng.standard_normal(shape) / 16).astype(np.float32)  # noqa: E731
+    inputs = [draw(6, 3, 24), draw(1, gates * 300, 24), draw(1, gates * 300, 300), draw(1, 2 * gates * 300)]
+    more = {"opset": 14, "constant": (1, 2, 3), "outputs": 2 + (op_type == "LSTM"), "hidden_size": 300}
+    source, feeds = one_node(op_type, inputs, **more)
+    made = clgraph.compile(source, device=device, config={"strict": True, "device_class": "gpu"})
+    for got, want in zip(made.run(feeds).values(), onnxruntime_outputs(source, feeds), strict=True):
+        # 300 products of numbers near 1/16 and 1 at most, over 6 tokens whose rows of r add up to less than 16.
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+def test_states_that_local_memory_has_no_room_for_are_refused():
+    shapes = [(2, 1, 4 * 3000), (1, 4 * 3000, 3000)]
+    inputs, walk = tuple(Layout(DType.F32, s) for s in shapes), RecurrentSteps("lstm", 3000)
+    device = DeviceInfo(kind="gpu", local_bytes=32 << 10)
+    q = Query(walk, inputs, walk.infer(inputs), device, 2)
+    assert RecurrentStepsGroups.refusal(q) == "wants 49152 bytes of local memory, the device has 32768"
 
 
 @pytest.mark.opencl
