@@ -13,10 +13,10 @@ from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import known_ints, positive_axis
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
-from clgraph.selector.general import FLOATS, INTEGERS, General, View, float_jit, launch, space, table
+from clgraph.selector.general import FLOATS, INTEGERS, General, Space, View, float_jit, launch, space, table
 from clgraph.selector.implementation import Serves, implements, roofline
 from clgraph.selector.jit import Jit
-from clgraph.selector.plan import Plan
+from clgraph.selector.plan import Plan, Table
 from clgraph.selector.query import Query
 
 
@@ -78,8 +78,31 @@ def import_top_k(node: OnnxNode) -> Primitive:
     return TopK(node.attribute("axis", -1), bool(node.attribute("largest", 1)), node.attribute("k", None))
 
 
-@implements(TopK, name="top_k.gpu_ranks", serves=Serves(dtypes=FLOATS | INTEGERS, mixed=True, kinds=frozenset({"gpu"})))
-class TopKRanks(General[TopK]):
+_SERVES = Serves(dtypes=FLOATS | INTEGERS, mixed=True)
+
+
+class _TopK(General[TopK]):
+    """What the two have in common: the views of x, result and places without the axis, and its pitches."""
+
+    @classmethod
+    def numbers(cls, q: Query[TopK], *, axis_last: bool) -> tuple[Space, Table, Jit]:
+        """Return the axes that are counted, with the axis or without, and what the kernel is given."""
+        x, (y, places), axis = q.inputs[0], q.outputs, q.primitive.axis
+
+        def still(layout: Layout) -> View:
+            return View(layout.origin, tuple(0 if a == axis else p for a, p in enumerate(layout.all_pitches)))
+
+        others = [a for a in range(x.rank) if a != axis]
+        s = space(x.shape, [still(v) for v in (x, y, places)], [others, [axis]] if axis_last else [others])
+        line = [v.all_pitches[axis] for v in (x, y, places)]
+        numbers = table(s.dims, *s.views, [x.shape[axis], q.primitive.k or 0, int(q.primitive.largest), *line])
+        if x.dtype.floating:
+            return s, numbers, float_jit(x.dtype, len(s.dims))
+        return s, numbers, Jit().define(RANK=len(s.dims), T=x.dtype, V=x.dtype)
+
+
+@implements(TopK, name="top_k.gpu_ranks", serves=replace(_SERVES, kinds=frozenset({"gpu"})))
+class TopKRanks(_TopK):
     """One work-item an element, which counts those that are better; on GPUs that is faster than the way to the host."""
 
     @classmethod
@@ -94,16 +117,16 @@ class TopKRanks(General[TopK]):
 
     @classmethod
     def plan(cls, q: Query[TopK]) -> Plan:
-        x, (y, places), axis = q.inputs[0], q.outputs, q.primitive.axis
+        _, numbers, jit = cls.numbers(q, axis_last=True)
+        return Plan((launch("top_k/top_k_gpu_ranks", jit, q.inputs[0].count, "in0", "out0", "out1", numbers),))
 
-        def still(layout: Layout) -> View:
-            return View(layout.origin, tuple(0 if a == axis else p for a, p in enumerate(layout.all_pitches)))
 
-        # The axis comes last and is one of its own.
-        others = [a for a in range(x.rank) if a != axis]
-        s = space(x.shape, [still(v) for v in (x, y, places)], [others, [axis]])
-        line = [v.all_pitches[axis] for v in (x, y, places)]
-        numbers = table(s.dims, *s.views, [x.shape[axis], q.primitive.k or 0, int(q.primitive.largest), *line])
-        jit = float_jit(x.dtype, len(s.dims)) if x.dtype.floating else Jit().define(RANK=len(s.dims), T=x.dtype)
-        jit = jit if x.dtype.floating else jit.define(V=x.dtype)
-        return Plan((launch("top_k/top_k_gpu_ranks", jit, x.count, "in0", "out0", "out1", numbers),))
+@implements(TopK, name="top_k.lines", serves=_SERVES, general=True)
+class TopKLines(_TopK):
+    """One work-item a line along the axis, which keeps the best so far as a heap in its results."""
+
+    @classmethod
+    def plan(cls, q: Query[TopK]) -> Plan:
+        s, numbers, jit = cls.numbers(q, axis_last=False)
+        count = s.counts[0] if q.outputs[0].count else 0
+        return Plan((launch("top_k/top_k_lines", jit, count, "in0", "out0", "out1", numbers),))

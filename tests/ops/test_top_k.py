@@ -6,8 +6,10 @@ from onnx import helper
 
 import clgraph
 from clgraph.core.dtype import DType
-from clgraph.ops.top_k import TopK
-from tests.support.check_op import check_op
+from clgraph.core.layout import Layout
+from clgraph.ops.top_k import TopK, TopKLines
+from clgraph.selector.query import Query
+from tests.support.check_op import check_op, run_raw
 from tests.support.graphs import FLOAT, INT, agrees, graph, model
 from tests.support.onnx_case import agree
 
@@ -43,17 +45,49 @@ def test_a_number_that_the_network_computes_is_read(device, rng):
         agrees(made, source, {"x": x})
 
 
-@pytest.mark.opencl
-@pytest.mark.parametrize("dtype", [DType.F32, DType.F16, DType.I64, DType.U8])
-@pytest.mark.parametrize("largest", [True, False])
-def test_gpus_rank_elements_with_ties(largest, dtype, gpu_engine):
+TYPES = pytest.mark.parametrize("dtype", [DType.F32, DType.F16, DType.I64, DType.U8])
+WAYS = pytest.mark.parametrize("largest", [True, False])
+# Ties, k of all, of none, of one; lines that are not dense.
+CASES = ((1, 4, (3, 37, 2)), (0, 5, (5,)), (-1, 1, (2, 1, 70)), (0, 2, (3, 4, 5)), (1, 0, (2, 9)), (1, 33, (2, 64)))
+
+
+def _check(engine, name, largest, dtype):
     few = {0: lambda rng, shape: rng.integers(0, 9, shape)}
-    for axis, k, shape in ((1, 4, (3, 37, 2)), (0, 5, (5,)), (-1, 1, (2, 1, 70)), (0, 2, (3, 4, 5))):
-        check_op(gpu_engine, TopK(axis, largest, k), shape, dtype=dtype, draw=few, only=["top_k.gpu_ranks"])
+    for axis, k, shape in CASES:
+        found = check_op(engine, TopK(axis, largest, k), shape, dtype=dtype, draw=few, only=[name] if k else None)
+        assert not k or name in found
 
 
 @pytest.mark.opencl
-def test_gpus_rank_nan_above_all_numbers(gpu_engine):
+@TYPES
+@WAYS
+def test_gpus_rank_elements_with_ties(largest, dtype, gpu_engine):
+    _check(gpu_engine, "top_k.gpu_ranks", largest, dtype)
+
+
+@pytest.mark.opencl
+@TYPES
+@WAYS
+def test_lines_keep_the_best_with_ties(largest, dtype, engine):
+    _check(engine, "top_k.lines", largest, dtype)
+
+
+@pytest.mark.opencl
+@WAYS
+def test_nan_ranks_above_all_numbers(largest, engine, gpu_engine):
     odd = {0: lambda rng, shape: rng.choice([np.nan, np.inf, -np.inf, 1.0, 0.0], shape)}
-    for largest in (True, False):
-        check_op(gpu_engine, TopK(0, largest, 9), (9,), draw=odd, families=("normal",), only=["top_k.gpu_ranks"])
+    for k, each in ((9, engine), (4, engine), (9, gpu_engine), (4, gpu_engine)):
+        check_op(each, TopK(0, largest, k), (9,), draw=odd, families=("normal",))
+
+
+@pytest.mark.opencl
+def test_a_long_line_of_different_numbers_is_sorted(engine, rng):
+    x = rng.permutation(5000).astype(np.float32)
+    (got, places) = run_raw(engine, TopKLines, _query(engine, x, 5000), [x])
+    assert np.array_equal(got, np.arange(4999, -1, -1))
+    assert np.array_equal(x[places], got)
+
+
+def _query(engine, x, k):
+    primitive, layouts = TopK(0, True, k), (Layout.of(x),)
+    return Query(primitive, layouts, primitive.infer(layouts), engine.info, 1)
