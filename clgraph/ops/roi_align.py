@@ -9,9 +9,15 @@ from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.primitive import Array, OnnxNode, Primitive, onnx, primitive
+from clgraph.selector.general import FLOATS, General, View, float_jit, launch, post_arguments, post_views, table
+from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.plan import Plan
+from clgraph.selector.post import FUSABLE
+from clgraph.selector.query import Query
 
 
 @primitive
@@ -52,7 +58,7 @@ class RoiAlign(Primitive):
             lengths = [y2 - y1, x2 - x1] if self.half_pixel else [max(y2 - y1, 1.0), max(x2 - x1, 1.0)]
             lines = []
             for start, length, bins, pixels in zip((y1, x1), lengths, self.size, x.shape[2:], strict=True):
-                count = self.samples if self.samples > 0 else ceil(length / bins)
+                count = self.samples if self.samples > 0 else max(ceil(length / bins), 0)
                 places = start + (np.arange(bins * count) + 0.5) * (length / bins / max(count, 1))
                 lines.append((count, *_neighbours(places, pixels)))
             y[r] = self._bins(x[int(image)].astype(exact), *lines)
@@ -67,9 +73,9 @@ class RoiAlign(Primitive):
                 share = part[:, None] * piece * (inside_y[:, None] * inside_x)
                 parts.append(image[:, line][:, :, column] * share)
         total = np.max(parts, axis=0) if self.maximum else np.sum(parts, axis=0)
-        bins = total.reshape(len(image), self.size[0], count_y, self.size[1], count_x)
-        if not bins.size:
+        if not total.size:
             return np.zeros((len(image), *self.size), image.dtype)
+        bins = total.reshape(len(image), self.size[0], count_y, self.size[1], count_x)
         return np.asarray(bins.max((2, 4)) if self.maximum else bins.mean((2, 4)))
 
     def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
@@ -145,3 +151,55 @@ def import_roi_align(node: OnnxNode) -> Primitive:
 def import_max_roi_pool(node: OnnxNode) -> Primitive:
     height, width = node.attribute("pooled_shape", (1, 1))
     return MaxRoiPool((height, width), node.attribute("spatial_scale", 1.0))
+
+
+@implements(
+    RoiAlign,
+    name="roi_align.ref",
+    serves=Serves(dtypes=FLOATS | {DType.I64}, mixed=True, fuses=FUSABLE),
+    general=True,
+)
+class RoiAlignRef(General[RoiAlign]):
+    """One work-item an element; regions may be floats where x is half."""
+
+    @classmethod
+    def further_limits(cls, q: Query[RoiAlign]) -> str | None:
+        x, regions, images = q.own
+        if images.dtype != DType.I64 or regions.dtype == DType.I64:
+            return "reads the regions' images as int64"
+        if any(v.dtype != x.dtype for v in (*q.inputs[q.arity :], *q.outputs)):
+            return "wants result and operands of the type of x"
+        return None if q.own[0].count else "wants an image with pixels"
+
+    @classmethod
+    def plan(cls, q: Query[RoiAlign]) -> Plan:
+        x, regions, images = q.own
+        (y,), f = q.outputs, q.primitive
+        flags = [f.samples, int(f.half_pixel), int(f.maximum)]
+        where = [regions.origin, *regions.all_pitches, images.origin, *images.all_pitches, x.shape[0]]
+        numbers = table(y.shape, View.of(y), View.of(x), x.shape[2:], where, flags)
+        jit = float_jit(y.dtype, y.rank)
+        if regions.dtype == DType.F16:
+            jit = jit.define(**{"REGION": "half", "LOAD_REGION(p, i)": "vload_half(i, p)"})
+        posts = post_arguments(q, post_views(q), y.rank)
+        arguments = ("in0", "in1", "in2", "out0", numbers, f.scale, *posts)
+        return Plan((launch("roi_align/roi_align_ref", jit, y.count, *arguments),))
+
+
+@implements(MaxRoiPool, name="max_roi_pool.ref", serves=Serves(dtypes=FLOATS, fuses=FUSABLE), general=True)
+class MaxRoiPoolRef(General[MaxRoiPool]):
+    """One work-item an element."""
+
+    @classmethod
+    def further_limits(cls, q: Query[MaxRoiPool]) -> str | None:
+        return None if q.own[0].count else "wants an image with pixels"
+
+    @classmethod
+    def plan(cls, q: Query[MaxRoiPool]) -> Plan:
+        x, regions = q.own
+        (y,) = q.outputs
+        numbers = table(
+            y.shape, View.of(y), View.of(x), x.shape[:1], x.shape[2:], [regions.origin, *regions.all_pitches]
+        )
+        arguments = ("in0", "in1", "out0", numbers, q.primitive.scale, *post_arguments(q, post_views(q), y.rank))
+        return Plan((launch("max_roi_pool/max_roi_pool_ref", float_jit(y.dtype, y.rank), y.count, *arguments),))

@@ -1,0 +1,86 @@
+"""Regions as images of one size: the references against ONNX Runtime, the kernels against the references."""
+
+import numpy as np
+import pytest
+
+import clgraph
+from clgraph.core.dtype import DType
+from clgraph.ops.activation import Activation
+from clgraph.ops.roi_align import MaxRoiPool, RoiAlign
+from tests.support.check_op import check_op
+from tests.support.onnx_case import agree, one_node, onnxruntime_outputs
+
+# Inside, over the edges, outside, no pixel large, the wrong way round.
+REGIONS = np.array(
+    [[0.5, 1, 6.25, 5.5], [-2, -1.5, 3, 30], [20, 20, 30, 40], [3.25, 2, 3.25, 2], [6, 5, 2, 1]], np.float32
+)
+IMAGES = np.array([0, 1, 1, 0, 1])
+
+
+@pytest.mark.parametrize("mode", ["avg", "max"])
+@pytest.mark.parametrize("samples", [0, 2])
+@pytest.mark.parametrize(("opset", "rule"), [(10, None), (16, "half_pixel"), (16, "output_half_pixel")])
+def test_roi_align_agrees_with_onnxruntime(opset, rule, samples, mode, rng):
+    x = rng.standard_normal((2, 3, 9, 8)).astype(np.float32)
+    regions = REGIONS[:4]  # ONNX Runtime takes one that is the wrong way round for another number of samples
+    more = {} if rule is None else {"coordinate_transformation_mode": rule}
+    attributes = {"mode": mode, "output_height": 3, "output_width": 2, "sampling_ratio": samples, "spatial_scale": 0.5}
+    agree("RoiAlign", [x, regions, IMAGES[:4]], opset=opset, rtol=1e-4, atol=1e-5, **attributes, **more)
+
+
+def test_max_roi_pool_agrees_with_onnxruntime(rng):
+    x = rng.standard_normal((2, 3, 9, 8)).astype(np.float32)
+    regions = np.concatenate([IMAGES[:, None], np.abs(REGIONS).round()], axis=1).astype(np.float32)[[0, 3]]
+    agree("MaxRoiPool", [x, regions], opset=1, pooled_shape=[3, 2], spatial_scale=0.5)
+
+
+SHAPES = ((2, 3, 9, 8), (5, 4), (5,))
+# Multiples of 1/8 and scales of powers of two: places are exact, but for the thirds of a bin.
+DRAW = {1: lambda rng, shape: REGIONS, 2: lambda rng, shape: IMAGES}
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F16])
+@pytest.mark.parametrize("maximum", [False, True])
+@pytest.mark.parametrize(("samples", "half_pixel"), [(0, True), (2, True), (3, False), (0, False)])
+def test_roi_align_is_within_its_bound(samples, half_pixel, maximum, dtype, engine):
+    primitive = RoiAlign((3, 2), samples, 0.5, half_pixel, maximum)
+    # The header: shares are off by 8 units of a place, here at most 20 and 9 pixels, along both axes; up to 36 samples.
+    units = 2 * 8 * (20 + 9) + 36 + 8
+    scale = lambda x, *_: np.abs(x).max()  # noqa: E731
+    types = [dtype, DType.F32, DType.I64]
+    found = check_op(engine, primitive, *SHAPES, dtype=types, draw=DRAW, ulps=units, scale=scale)
+    assert "roi_align.ref" in found
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F16])
+def test_regions_of_halves_and_fused_operations(dtype, gpu_engine):
+    types, fused = [dtype, DType.F16, DType.I64], [(Activation("relu"), [], 0)]
+    scale = lambda x, *_: np.abs(x).max()  # noqa: E731
+    check = {"dtype": types, "draw": DRAW, "ulps": 2 * 8 * (20 + 9) + 36 + 9, "scale": scale, "fused": fused}
+    assert "roi_align.ref" in check_op(gpu_engine, RoiAlign((2, 3), 0, 0.5), *SHAPES, **check)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F16])
+def test_max_roi_pool_is_exact(dtype, engine, gpu_engine):
+    regions = np.concatenate([IMAGES[:, None], REGIONS], axis=1)
+    for each in (engine, gpu_engine):
+        check = {"dtype": dtype, "draw": {1: lambda rng, shape: regions}}
+        found = check_op(each, MaxRoiPool((3, 2), 0.5), (2, 3, 9, 8), (5, 5), **check)
+        assert "max_roi_pool.ref" in found
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize(("kind", "precision"), [("cpu", "f32"), ("gpu", "f32"), ("gpu", "f16")])
+def test_regions_of_a_model_stay_on_the_device(precision, kind, device, rng):
+    x = rng.standard_normal((2, 4, 9, 8)).astype(np.float32)
+    attributes = {"output_height": 3, "output_width": 2, "sampling_ratio": 2, "spatial_scale": 0.5}
+    source, feeds = one_node("RoiAlign", [x, REGIONS[:4], IMAGES[:4]], opset=16, **attributes)
+    options = {"strict": True, "device_class": kind, "precision": precision}
+    (got,) = clgraph.compile(source, device=device, config=options).run(feeds).values()
+    (want,) = onnxruntime_outputs(source, feeds)
+    # Halves: x, its means and the result are rounded, each to 2^-11.
+    allowed = 4 * 2.0**-11 * np.abs(x).max() if precision == "f16" else 1e-5
+    assert np.abs(got - want).max() <= allowed
