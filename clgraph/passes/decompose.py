@@ -25,7 +25,7 @@ _COMMUTE = {"add", "mul", "min", "max"}
 
 @dataclass(frozen=True)
 class Decompose(Pass):
-    """Spell operators with fewer kinds of them, and remove what changes nothing, by five rules.
+    """Spell operators with fewer kinds of them, and remove what changes nothing, by the rules below.
 
     * A batch normalisation with constant statistics is one multiplication and one addition of constants ``[C, 1, …]``,
       computed in float64 and rounded once. With statistics computed at run time it stays.
