@@ -35,8 +35,13 @@ class Registry(Generic[K, V]):
     has_strangers: ClassVar[bool] = False
     """Whether anything outside clgraph has registered something in this process: what is compiled may depend on it."""
 
-    def __init__(self, what: str, group: Callable[[K], str] = str) -> None:
-        """Make an empty table; *what* names its entries in messages, *group* says which keys belong together."""
+    def __init__(self, what: str, group: Callable[[K, V | None], str] = lambda key, entry: str(key)) -> None:
+        """Make an empty table.
+
+        Args:
+            what: Names its entries in messages.
+            group: Says what a key and its entry belong to; of a key without one, what it should belong to.
+        """
         self.what = what
         self._group = group
         self._entries: dict[K, V] = {}
@@ -101,7 +106,7 @@ class Registry(Generic[K, V]):
         entries = self._filled(group)
         count, found = self._groups.get(group, (-1, ()))
         if count != len(entries):
-            keys = sorted((key for key in tuple(entries) if self._group(key) == group), key=str)
+            keys = sorted((key for key, entry in tuple(entries.items()) if self._group(key, entry) == group), key=str)
             count, found = self._groups[group] = len(entries), tuple(entries[key] for key in keys)
         return found
 
@@ -114,7 +119,7 @@ class Registry(Generic[K, V]):
         self._entries, self._groups = dict(entries), {}
 
     def _with(self, key: K) -> dict[K, V]:
-        return self._entries if key in self._entries else self._filled(self._group(key))
+        return self._entries if key in self._entries else self._filled(self._group(key, None))
 
     def _filled(self, group: str | None) -> dict[K, V]:
         """Return the table with all entries of *group*; another thread that imports what it needs is waited for."""

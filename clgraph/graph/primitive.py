@@ -227,7 +227,7 @@ Importer = Callable[[OnnxNode], "Primitive | Sequence[str]"]
 """Returns the primitive that takes the node's present inputs, or the names of layers it emitted, one an output."""
 
 PRIMITIVES: Registry[str, type[Primitive]] = Registry("primitive")
-IMPORTERS: Registry[tuple[str, str, int], Importer] = Registry("ONNX importer", group=lambda key: key[1])
+IMPORTERS: Registry[tuple[str, str, int], Importer] = Registry("ONNX importer", group=lambda key, _: key[1])
 
 P = TypeVar("P", bound=type[Primitive])
 F = TypeVar("F", bound=Importer)

@@ -12,7 +12,6 @@ from clgraph.core.dtype import DType
 from clgraph.core.format import Format
 from clgraph.core.layout import Halo
 from clgraph.core.registry import Registry
-from clgraph.errors import RegistrationError
 from clgraph.graph.primitive import Primitive
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
@@ -188,9 +187,8 @@ def roofline(q: Query[Any], efficiency: float, bandwidth: float = 0.5) -> float:
 
 
 IMPLEMENTATIONS: Registry[str, type[Implementation[Any]]] = Registry(
-    "implementation", group=lambda name: name.rpartition(".")[0]
+    "implementation", group=lambda name, entry: entry.primitive.kind if entry else name.rpartition(".")[0]
 )
-"""Grouped by the kind of the primitive, with which their names begin."""
 
 
 def implements(
@@ -200,16 +198,9 @@ def implements(
 
     Args:
         general: It serves every attribute and shape of the primitive for plain formats: the net below the others.
-
-    Raises:
-        RegistrationError: *name* is not the primitive's kind, a dot and a variant, or is taken.
     """
 
     def record(cls: Impl) -> Impl:
-        if name.rpartition(".")[0] != primitive.kind:
-            raise RegistrationError(
-                f"an implementation of {primitive.kind} is called {primitive.kind}.variant, not {name!r}"
-            )
         cls.primitive, cls.name, cls.serves, cls.general = primitive, name, serves, general
         IMPLEMENTATIONS.register(name, cls)
         return cls

@@ -115,7 +115,7 @@ def modules(tmp_path, monkeypatch, table):
         (tmp_path / f"{name}.py").write_text("\n".join(code), encoding="utf-8")
         names.append(name)
 
-    table._group = lambda key: key[0]
+    table._group = lambda key, _: key[0]
     table.found_by(lambda group: [name for name in names if group is None or name.endswith(group)])
     yield write
     for name in names:

@@ -30,7 +30,7 @@ def _lost(registry: Registry) -> list[str]:
     return [
         f"{key}: {home}"
         for key, home in homes.items()
-        if home.startswith(_HERE) and home not in set(named(registry._group(key)))
+        if home.startswith(_HERE) and home not in set(named(registry._group(key, registry[key])))
     ]
 
 
