@@ -24,6 +24,7 @@
 
 #define ROWS_EACH (TILE_ROWS / TILE_STRIDE)
 #define COLUMNS_EACH (TILE_COLUMNS / TILE_STRIDE)
+#define NOWHERE (-0x40000000)
 
 #if PRODUCT == PRODUCT_F16
   #define WORD ushort
@@ -53,7 +54,9 @@ __kernel __attribute__((reqd_work_group_size(TILE_ITEMS, 1, 1))) void convolutio
   const int steps_of_all = (units + CHUNKS - 1) / CHUNKS, part = get_group_id(1), parts_count = get_num_groups(1);
   const int first = (int)((long)steps_of_all * part / parts_count);
   const int steps = (int)((long)steps_of_all * (part + 1) / parts_count) - first;
-  const int row = id / CHUNKS, chunk = id % CHUNKS;
+  const int row = id / CHUNKS, chunk = id % CHUNKS, place = PLACE(row, chunk);
+  // In registers: copies name memory, so that the compiler would read tables again in each step.
+  const int rows_of_x = rest[6], columns_of_x = rest[7], weights_step = TILE_STRIDE * count;
   __global const WORD* source = BASE_OF(const WORD, in0) + x[0] + group * rest[14];
   __global const WORD* weights = BASE_OF(const WORD, in1) + ((long)group * outputs + o0 + row) * count;
   int top[ROWS_EACH], left[ROWS_EACH], base[ROWS_EACH];
@@ -63,31 +66,36 @@ __kernel __attribute__((reqd_work_group_size(TILE_ITEMS, 1, 1))) void convolutio
     top[i] = at / width * rest[8] - rest[10];
     left[i] = at % width * rest[9] - rest[11];
     base[i] = n * x[1] + top[i] * x[2] + left[i] * x[3];
-    top[i] = p < pixels ? top[i] : -0x40000000;
+    top[i] = p < pixels ? top[i] : NOWHERE;
   }
+  uint there = 0;
+#pragma unroll
+  for (int i = 0; i < COLUMNS_EACH; i++) there |= (o0 + row + i * TILE_STRIDE < outputs) << i;
   int unit = first * CHUNKS + chunk;
 
 #define TILE_LOAD(stage)                                                                                            \
   do {                                                                                                              \
-    __local char* place = (stage);                                                                                  \
-    _Pragma("unroll") for (int i = 0; i < ROWS_EACH; i++) {                                                         \
-      uint v[4] = {0, 0, 0, 0};                                                                                     \
-      _Pragma("unroll") for (int e = 0; e < CHUNK; e++) {                                                           \
-        __global const int* t = terms + 3 * min(unit * CHUNK + e, count - 1);                                       \
-        const int there = unit * CHUNK + e < count && (uint)(top[i] + t[1]) < (uint)rest[6] &&                      \
-                          (uint)(left[i] + t[2]) < (uint)rest[7];                                                   \
-        put(v, e, there ? source[base[i] + t[0]] : 0);                                                              \
+    __local char* target = (stage) + place;                                                                         \
+    uint rows[ROWS_EACH][4], columns[COLUMNS_EACH][4];                                                              \
+    _Pragma("unroll") for (int i = 0; i < ROWS_EACH; i++) rows[i][0] = rows[i][1] = rows[i][2] = rows[i][3] = 0;    \
+    _Pragma("unroll") for (int i = 0; i < COLUMNS_EACH; i++)                                                        \
+      columns[i][0] = columns[i][1] = columns[i][2] = columns[i][3] = 0;                                            \
+    _Pragma("unroll") for (int e = 0; e < CHUNK; e++) {                                                             \
+      const int k = unit * CHUNK + e, known = min(k, count - 1);                                                    \
+      const int offset = terms[3 * known], right = terms[3 * known + 2];                                            \
+      const int down = k < count ? terms[3 * known + 1] : NOWHERE;                                                  \
+      _Pragma("unroll") for (int i = 0; i < ROWS_EACH; i++) {                                                       \
+        const int inside = (uint)(top[i] + down) < (uint)rows_of_x & (uint)(left[i] + right) < (uint)columns_of_x;  \
+        put(rows[i], e, inside ? source[base[i] + offset] : 0);                                                     \
       }                                                                                                             \
-      *(__local uint4*)(place + PLACE(row + i * TILE_STRIDE, chunk)) = (uint4)(v[0], v[1], v[2], v[3]);             \
+      _Pragma("unroll") for (int i = 0; i < COLUMNS_EACH; i++)                                                      \
+        put(columns[i], e, there >> i & k < count ? weights[i * weights_step + k] : 0);                             \
     }                                                                                                               \
-    _Pragma("unroll") for (int i = 0; i < COLUMNS_EACH; i++) {                                                      \
-      uint v[4] = {0, 0, 0, 0};                                                                                     \
-      _Pragma("unroll") for (int e = 0; e < CHUNK; e++) {                                                           \
-        const int there = unit * CHUNK + e < count && o0 + row + i * TILE_STRIDE < outputs;                         \
-        put(v, e, there ? weights[(long)i * TILE_STRIDE * count + unit * CHUNK + e] : 0);                           \
-      }                                                                                                             \
-      *(__local uint4*)(place + TILE_B + PLACE(row + i * TILE_STRIDE, chunk)) = (uint4)(v[0], v[1], v[2], v[3]);    \
-    }                                                                                                               \
+    _Pragma("unroll") for (int i = 0; i < ROWS_EACH; i++)                                                           \
+      *(__local uint4*)(target + DOWN(i * TILE_STRIDE)) = (uint4)(rows[i][0], rows[i][1], rows[i][2], rows[i][3]);      \
+    _Pragma("unroll") for (int i = 0; i < COLUMNS_EACH; i++)                                                        \
+      *(__local uint4*)(target + TILE_B + DOWN(i * TILE_STRIDE)) =                                                      \
+          (uint4)(columns[i][0], columns[i][1], columns[i][2], columns[i][3]);                                      \
     unit += CHUNKS;                                                                                                 \
   } while (0)
 
