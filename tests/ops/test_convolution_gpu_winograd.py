@@ -82,6 +82,17 @@ def test_sizes_and_channels_are_within_the_bound(x, outputs, pads, gpu_engine):
     _check(gpu_engine, x, outputs, pads)
 
 
+@pytest.mark.slow
+@pytest.mark.opencl
+@pytest.mark.parametrize("seed", range(40))
+def test_any_size_and_pads_are_within_the_bound(seed, gpu_engine):
+    rng = np.random.default_rng(seed)
+    pads = tuple((int(a), int(b)) for a, b in rng.integers(0, 4, (2, 2)))
+    sides = (max(int(n), 3 - sum(p)) for n, p in zip(rng.integers(1, 71, 2), pads, strict=True))
+    channels, outputs = (4 * int(n) for n in rng.integers(1, 24, 2))
+    _check(gpu_engine, (int(rng.integers(1, 4)), channels, *sides), outputs, pads, families=("normal",))
+
+
 @pytest.mark.opencl
 @pytest.mark.parametrize(("x", "outputs"), [((2, 8, 9, 6), 12), ((1, 36, 22, 21), 72)])
 def test_on_nvidia_the_products_are_those_of_its_pipeline(x, outputs, nvidia_engine):
