@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -39,27 +40,23 @@ class _OldObjects:
     """Makes objects old. Python does not count those that become so at once, and would never search them again.
 
     Attributes:
-        count: How many there were after the last full search.
+        blocks: Small blocks of memory there were after the last full search. Python knows their number; to count
+            objects it goes through all of them.
     """
 
-    count: int = 0
+    blocks: int = 0
 
     def take_all(self) -> None:
         """Call every object old; search all for garbage when there are a quarter more, which is Python's own rule.
 
         Compiling leaves no cyclic garbage, but what was young before may hold some of the program around.
         """
-        count = self._freeze()
-        if self.count and count > 1.25 * self.count:
+        call_all_old()
+        if self.blocks and sys.getallocatedblocks() > 1.25 * self.blocks:
             gc.collect()
-            self.count = self._freeze()
-        self.count = self.count or count
-
-    def _freeze(self) -> int:
-        gc.freeze()
-        count = gc.get_freeze_count()
-        gc.unfreeze()
-        return count
+            call_all_old()
+            self.blocks = 0
+        self.blocks = self.blocks or sys.getallocatedblocks()
 
 
 _old = _OldObjects()
