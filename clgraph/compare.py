@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from clgraph.compiler import Compiler, staged_model
+from clgraph.core.frozen import frozen
 from clgraph.errors import OptionError
 from clgraph.graph.interpret import interpret
 from clgraph.graph.primitive import Array
@@ -27,7 +28,7 @@ _SINGLE = 0.1
 """The part of the tolerance that one node may use."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NodeError:
     """How far the results of one node are off, relative to the largest value of each.
 
@@ -50,7 +51,7 @@ class NodeError:
         return bool(self.overwritten) or not self.own <= tolerance * _SINGLE
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OutputError:
     """How far one output is off, relative to its largest value.
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeVar, overload
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, Shape
 from clgraph.core.registry import Registry
 from clgraph.errors import RegistrationError, ShapeError, UnsupportedError
@@ -27,7 +28,7 @@ from clgraph.selector.query import Query
 from clgraph.selector.sources import KERNEL_TEXTS, TEXT
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TensorSpec:
     """Shape and element type of a tensor, as shape rules see it."""
 

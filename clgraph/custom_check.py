@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, Shape
 from clgraph.custom import CUSTOM_OPERATORS, CustomOperator, held_attribute
 from clgraph.entry import compile_model
@@ -20,7 +20,7 @@ FAMILIES = ("normal", "wide", "equal", "zeros")
 TOLERANCE = 1e-5
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Trial:
     """One run: input shapes and type, family of numbers, and the worst error as a share of the largest result.
 

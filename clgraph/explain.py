@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from difflib import get_close_matches
 
+from clgraph.core.frozen import frozen
 from clgraph.errors import OptionError
 from clgraph.graph.buffer import Buffer
 from clgraph.graph.program import Node, Program, Value
@@ -16,7 +17,7 @@ from clgraph.selector.choose import Choice
 from clgraph.selector.implementation import IMPLEMENTATIONS
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BufferUse:
     """Where one result of a node lies, or one piece of scratch.
 
@@ -38,7 +39,7 @@ class BufferUse:
         return f"{self.value}: {self.nbytes} bytes in {self.buffer} {at}{shared}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fusion:
     """What prepare_primitive_fusing did with one elementwise node, or why it did not.
 
@@ -59,7 +60,7 @@ class Fusion:
         return not self.outcome.startswith("not ")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NodeReport:
     """The decisions about one node.
 
@@ -118,7 +119,7 @@ class NodeReport:
         return "\n".join(lines)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Explanation:
     """A compiled program, node by node, the notes its passes left, and its parts by device."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from html import escape
 from zlib import crc32
 
+from clgraph.core.frozen import frozen
 from clgraph.graph.program import Program, Value
 from clgraph.passes.plan_memory import buffers_of
 
@@ -13,7 +13,7 @@ _WIDTH, _HEIGHT, _MARGIN = 900.0, 420.0, 48.0
 _LETTER, _LINE = 7.5, 16.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BufferReport:
     """One buffer of an arena.
 
@@ -33,7 +33,7 @@ class BufferReport:
     values: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ArenaReport:
     """The memory of one placement: bytes planned, the most alive at once, and what it would be without sharing."""
 
@@ -55,7 +55,7 @@ class ArenaReport:
         return max(ends, key=lambda p: sum(b.nbytes for b in self.buffers if b.first <= p <= b.last), default=0)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MemoryReport:
     """Every arena of a program, the bytes of its constants, and the names of its nodes in execution order."""
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Shape
 from clgraph.errors import DeviceMemoryError, UnknownValueError
 from clgraph.graph.primitive import Array
@@ -29,7 +30,7 @@ KEPT_SPECIALISATIONS = 8
 """How many specialisations of a model stay; the one used longest ago goes first."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PassRecord:
     """What one pass did: its number in the pipeline, how many changes it made, how long it took."""
 
@@ -39,7 +40,7 @@ class PassRecord:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Specialisation:
     """A topology compiled for one key.
 
@@ -59,7 +60,7 @@ class Specialisation:
         return replace(self, network=None if self.network is None else self.network.clone(workspace))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Known:
     """A value of an input, as part of a key."""
 
@@ -82,7 +83,7 @@ class Known:
         return np.array2string(self.array, separator=", ", threshold=16)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Key:
     """What a specialisation holds for.
 

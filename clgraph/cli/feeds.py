@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,6 +11,7 @@ import click
 import numpy as np
 
 from clgraph.cli.options import taking
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Shape
 from clgraph.errors import InputError
 from clgraph.graph.primitive import Array
@@ -33,7 +33,7 @@ _OPTIONS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PictureOptions:
     """How pictures become arrays: (value - mean) / scale, in the order of *channels*; ``None`` is guessed."""
 
@@ -43,7 +43,7 @@ class PictureOptions:
     scale: tuple[float, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FeedOptions:
     """What ``--input`` and the options of pictures say."""
 

@@ -7,10 +7,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+
+from clgraph.core.frozen import frozen
 
 Run = Callable[[int], object]
 """Runs a model once, on the inputs of this number in the cycle."""
@@ -19,7 +20,7 @@ _ROUNDS = 10
 _PAUSE_SECONDS = 0.05
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Latencies:
     """Seconds of single runs, and which inputs of the cycle each had.
 
@@ -42,7 +43,7 @@ class Latencies:
         return float(np.mean(self.seconds))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Budget:
     """How long to measure: for so many seconds, or so many runs where *iterations* are given."""
 

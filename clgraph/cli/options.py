@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+
+from clgraph.core.frozen import frozen
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -65,7 +66,7 @@ _MODEL = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeviceOptions:
     """Where to run, and by which kind of kernels.
 
@@ -79,7 +80,7 @@ class DeviceOptions:
     config: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelOptions:
     """What to compile, for which shapes and device, and how.
 

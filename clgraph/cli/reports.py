@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from clgraph.cli.output import nbytes, say, table
+from clgraph.core.frozen import frozen
 from clgraph.errors import OptionError
 from clgraph.memory_report import memory_report
 from clgraph.model import Model
@@ -77,7 +77,7 @@ def dump_sources(model: Model, folder: Path) -> list[Path]:
     return written
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Named:
     """A device that is not open, as far as the names of its kernel texts go."""
 

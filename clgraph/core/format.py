@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 
+from clgraph.core.frozen import frozen
 from clgraph.errors import OptionError
 
 _LETTERS = {0: "", 1: "x", 2: "bf", 3: "bfx", 4: "bfyx", 5: "bfzyx"}
@@ -16,7 +16,7 @@ def axis_letters(rank: int) -> str:
     return _LETTERS.get(rank, "abcdefgh"[:rank])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Format:
     """Order of the logical axes, outermost first, with optional inner blocks (outer block first).
 

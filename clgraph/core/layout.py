@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format
+from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ Halo = tuple[tuple[int, int], ...]
 _UNSET = Format(())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Layout:
     """Element type, logical shape (ONNX axis order), memory format, halo and pitches of one tensor.
 

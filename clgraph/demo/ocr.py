@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 from PIL import Image
 
+from clgraph.core.frozen import frozen
 from clgraph.demo.detection import LONGEST_SIDE, Network, find_lines, likely_cores, reading_order
 from clgraph.demo.recognition import batches, crop, decode, directions, is_turned
 
 LEAST_CONFIDENCE = 0.5
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Line:
     """A line of text in a picture.
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
+
+from clgraph.core.frozen import frozen
 
 Points = NDArray[np.float64]
 """[n][2]: x to the right, y down; a pixel covers the unit square from its own numbers on."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rectangle:
     """A rectangle at any angle.
 

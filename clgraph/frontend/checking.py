@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import onnx
 from onnx import defs
 
+from clgraph.core.frozen import frozen
 from clgraph.errors import ClgraphError, UnsupportedError
 from clgraph.frontend.bodies import bodies_of
 from clgraph.frontend.files import Source, map_model
@@ -18,7 +19,7 @@ from clgraph.frontend.schema import Importers, opsets_of
 from clgraph.graph.primitive import IMPORTERS
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Problem:
     """One thing that keeps a model from being run.
 
@@ -35,7 +36,7 @@ class Problem:
     needed: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Findings:
     """What a model is made of, and what of it cannot be read.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import onnx
 from onnx import AttributeProto, TensorProto, defs
 
+from clgraph.core.frozen import frozen
 from clgraph.frontend.attribute_rules import value_problem
 
 Find = Callable[[str], str | None]
@@ -28,7 +28,7 @@ def spelled(code: int) -> str | None:
     return _SPELLED.get(code)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """An input or output of an operator.
 
@@ -49,7 +49,7 @@ class Place:
         return cls(form.type_str, frozenset(form.types), shared, form.option == _OPTION.Optional)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Form:
     """What ONNX says a node of one operator and version looks like.
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 import onnx
 import onnx.inliner
 
+from clgraph.core.frozen import frozen
 from clgraph.errors import ModelError, UnsupportedError
 from clgraph.frontend.bodies import bodies_of
 
@@ -22,7 +22,7 @@ MOST_NODES = 1 << 17
 """Of an expanded graph: functions that call functions twice double with every level."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Label:
     """What a node of the expanded graph came from: names of the calls around it, outermost first, and its own.
 

@@ -11,6 +11,7 @@ import onnx
 from onnx import AttributeProto
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.errors import ModelError, UnsupportedError
 from clgraph.frontend.attribute_rules import plain_value
 from clgraph.frontend.weights import dtype_of, read_tensor
@@ -18,7 +19,7 @@ from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.topology import Topology
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Emitted:
     """A layer that an importer made: its primitive, the names it reads and those it makes."""
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from clgraph.core.frozen import frozen
+
 
 @dataclass(eq=False, slots=True)
 class Buffer:
@@ -28,7 +30,7 @@ class Buffer:
         return f"<buffer {self.name} {self.nbytes} B @{self.offset}>"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Arena:
     """The memory of one placement.
 

@@ -6,9 +6,10 @@ A tensor v is *held in the order* p as a tensor h when ``v = transpose(h, p)``: 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
+
+from clgraph.core.frozen import frozen
 
 if TYPE_CHECKING:
     from clgraph.graph.primitive import Primitive
@@ -17,7 +18,7 @@ Axes = tuple[int, ...]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Permuted:
     """How an operator computes the same on tensors that are held in other orders.
 

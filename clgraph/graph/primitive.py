@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.core.registry import Registry
 from clgraph.errors import ShapeError, UnsupportedError
@@ -23,7 +24,7 @@ EVALUATED_ELEMENTS = 4096
 """Results up to this size are computed while shapes are bound, so that shape arithmetic never reaches a device."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bound:
     """A primitive whose value inputs (a Reshape's shape, a Slice's starts) have become attributes.
 
@@ -35,7 +36,7 @@ class Bound:
     keep: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PostOperation:
     """How kernels apply an elementwise primitive: a name of ``post_codes.clh`` in lower case and two parameters."""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Literal, Protocol
 
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ProgramError
 from clgraph.graph.buffer import Arena, Buffer
@@ -57,7 +58,7 @@ class Value:
         return f"<{self.name} {self.layout}>"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fused:
     """A primitive applied inside another node, to its result (``post``) or to its first input (``pre``).
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from itertools import groupby
 
+from clgraph.core.frozen import frozen
 from clgraph.graph.program import Node, Program
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Subgraph:
     """Consecutive nodes on one placement. ONNX Runtime's DNNL provider builds its primitives for such a part at once.
 

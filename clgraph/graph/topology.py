@@ -10,6 +10,7 @@ from math import prod
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, Shape
 from clgraph.errors import (
     DeviceMemoryError,
@@ -36,7 +37,7 @@ VALUE_ELEMENTS = 256
 """Inputs of up to this many elements may decide sizes inside a model: their values are read when shapes are bound."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Signature:
     """Element type and shape of an input or output as the model declares them; ``shape`` is ``None`` if undeclared."""
 
@@ -53,7 +54,7 @@ class Signature:
         return f"{self.name} {self.dtype or 'unknown type'} {_spell(self.shape)}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Layer:
     """One primitive with the names it reads and makes."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 import numpy as np
 
+from clgraph.core.frozen import frozen
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Node
 from clgraph.ops.transfer import Transfer
@@ -17,7 +18,7 @@ from clgraph.selector.query import DeviceInfo
 _NANO = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NodeTime:
     """One command of a run.
 
@@ -49,7 +50,7 @@ class NodeTime:
         return max(self.flops / device.flops, self.nbytes / device.bytes_per_second)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KindTime:
     """All commands of one kind of operator."""
 
@@ -81,7 +82,7 @@ class KindTime:
         return sum(c.roofline(device) for c in self.commands)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SubgraphUse:
     """How often the primitives of a part of the program were made for the present shapes, and how often they ran."""
 
@@ -92,7 +93,7 @@ class SubgraphUse:
     runs: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Profile:
     """The commands of one run in order, and the seconds of the whole run with its copies in and out.
 
@@ -153,7 +154,7 @@ class Profile:
         return "\n".join([*lines, *(f"{name}: {how}" for name, how in self.copies.items())])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StepTime:
     """Seconds of one tile step inside a launch: its begin after the launch's, its duration, the workers' idle time."""
 

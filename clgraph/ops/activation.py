@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.permute import Axes, Permuted, along
@@ -82,7 +82,7 @@ FUNCTIONS: dict[str, Callable[[Array, float, float], Array]] = {
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class Activation(Primitive):
     """``y = f(x)``, element by element.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import known_ints
 from clgraph.graph.composite import Composite, Composition
@@ -18,7 +18,7 @@ from clgraph.ops.transpose import Transpose
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class AffineGrid(Composite):
     """For each pixel of ``[N, C, *spatial]``, the value of input 1, its place ``theta (x, y, 1)`` in -1 ... 1.
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.ops.attention import Attention, attention_space, bias_view
 from clgraph.ops.gpu_vectors import LANES, vector_jit
 from clgraph.ops.nvidia_tiles import F16, PTX, chunk
@@ -20,7 +19,7 @@ _EFFICIENCY = 2.5
 """Arithmetic for the float peak that the cost model knows: matrix units have ten times as much. An estimate."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Shape:
     """What a group holds: heads rounded up, keys at a time, tiles of 16 queries a warp."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from clgraph.core.frozen import frozen
 from clgraph.ops.attention import Attention
 from clgraph.ops.convolution_blocks import half_cycles
 from clgraph.ops.convolution_tiles import TILE
@@ -57,7 +58,7 @@ class AttentionRowsDesc(Descriptor):
     scale: Float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Batch:
     """The axes in front of the matrices: their number of elements, the inner ones of them, and pitches.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.composite import Composite, Composition
@@ -17,7 +17,7 @@ from clgraph.ops.eltwise import Eltwise
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class BitShift(Primitive):
     """Integers a shifted by b bits, with NumPy's broadcasting; a shift by all bits or more gives 0."""
 
@@ -37,7 +37,7 @@ class BitShift(Primitive):
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class BitwiseNot(Composite):
     """Every bit of integers turned over."""
 
@@ -50,7 +50,7 @@ class BitwiseNot(Composite):
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class BitCast(Primitive):
     """The bytes of x as elements of another type of the same size."""
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import ClassVar
 
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.primitive import Array, Primitive, primitive
@@ -24,7 +25,7 @@ POINT = Convolution((1, 1), (1, 1), ((0, 0), (0, 0)))
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bottleneck(Primitive):
     """``project(filtered(depthwise(expanded(expand(x)))))``, the first or the last convolution left out or not.
 

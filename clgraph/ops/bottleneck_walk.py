@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from math import prod
 
+from clgraph.core.frozen import frozen
 from clgraph.graph.program import Fused
 from clgraph.ops.activation import Activation
 from clgraph.ops.bottleneck import Bottleneck, part
@@ -24,7 +25,7 @@ RING_BYTES = 128 * 1024
 """Scratch wanted for expanded rows; the last few of them are in the first-level cache."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Between:
     """What is applied between two convolutions: two bounds in registers, then a list."""
 
@@ -40,7 +41,7 @@ def between(q: Query[Bottleneck], activations: Sequence[Activation]) -> Between:
     return Between(registers.low, registers.high, blocked_posts(alone, registers.taken))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Walk:
     """One problem in the driver's terms: its three parts, and how its tickets walk down the rows.
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
+from clgraph.core.frozen import frozen
 from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.primitive import OnnxNode, Primitive, onnx, primitive
 from clgraph.ops.reorder import Reorder
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class CastLike(Composite):
     """``y`` is input 0 as the element type of input 1: a :class:`Reorder`."""
 

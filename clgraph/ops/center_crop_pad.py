@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
+from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import known_ints, positive_axis
 from clgraph.graph.composite import Composite, Composition
@@ -15,7 +15,7 @@ from clgraph.ops.slice import Slice
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class CenterCropPad(Composite):
     """x with the sizes that input 1 holds for *axes* (all when ``None``): the middle of it, or zeros around it."""
 

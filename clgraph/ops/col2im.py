@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from math import prod
 from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import Pads, ints, pairs, read_values, window_sizes
@@ -17,7 +18,7 @@ from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, pri
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class Col2Im(Primitive):
     """The sum of windows x ``[N, C * prod(block), L]`` at their places in ``[N, C, *image]``.
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.frozen import frozen
 from clgraph.graph.primitive import Array, DataDependent, OnnxNode, Primitive, onnx, primitive
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class Compress(DataDependent):
     """The slices of x along *axis*, or without one its elements in a row, where input 1, bools ``[n]``, is true."""
 

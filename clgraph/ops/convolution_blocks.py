@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 
+from clgraph.core.frozen import frozen
 from clgraph.selector.library import Micro, micro_family
 
 FILE = "convolution/micro_conv.cl"
@@ -51,7 +51,7 @@ def _instances(simd: int) -> Iterator[Micro]:
 MICROS = micro_family("micro_conv", {simd: list(_instances(simd)) for simd in _TABLES})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Block:
     """How a row is computed: ``nb`` blocks of output channels at a time, in ``chunks`` parts.
 
@@ -137,7 +137,7 @@ def _pieces(size: int, wide: tuple[int, ...]) -> tuple[int, ...]:
     return (ur, *_pieces(size - ur, wide))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ids:
     """The table a driver looks instances up in: nibble n of ``widths`` the widest not above n, byte n its id."""
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from clgraph.core.format import Format
+from clgraph.core.frozen import frozen
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.convolution_blocks import BLOCKED, Block, blocks_of, ids
 from clgraph.ops.convolution_tiles import TILE, square, weights_refusal
@@ -97,7 +98,7 @@ class ConvStagedDesc(InPlanes, OutPlanes, Surface, ScaleShift, Descriptor):
     high: Float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Strips:
     """One problem in the driver's terms; planes that are single rows to it have height 1.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format, feature_blocked
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Halo, Layout
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.convolution_blocks import BLOCKED, Block, blocks_of, ids
@@ -146,7 +146,7 @@ def _flat(q: Query[Convolution], x: Planes, y: Planes) -> bool:
     return y.height > 1 and all(row == pixel * y.width for _, _, row, pixel, _ in operands)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Shape:
     """Sizes of one problem in the driver's terms; ``width`` of a flat one is that of the whole plane.
 
@@ -202,7 +202,7 @@ def _shape(q: Query[Convolution]) -> Shape:
     return Shape(x, y, flat, groups, w[1], blocks, square(w[2:]), stride, block)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tickets:
     """Which chunks and groups a ticket takes, and whether it fetches weights ahead."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
 from clgraph.core.format import Format
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Halo
 from clgraph.graph.primitive import Primitive
 from clgraph.ops.convolution import Convolution
@@ -105,7 +105,7 @@ class WinogradDesc(InPlanes, OutPlanes, Surface, Descriptor):
     high: Float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Form:
     """One way to compute a problem: the blocks, and whether tickets transform their own tiles.
 
@@ -200,7 +200,7 @@ def _form(
     return Form(fused, nb, groups, size, blocks, form.each, seconds)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Shape:
     """Sizes of one problem: planes of input and result, tiles of an image and their rows."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.ops.tile_cost import split, ticket_seconds
 from clgraph.ops.tile_geometry import LANES, InPlanes, OutPlanes, Surface, in_planes, out_planes, planes, surface
@@ -79,7 +79,7 @@ def copy_fsv16(q: Query[Any], slot: int, post: tuple[PostStep, ...]) -> Tile:
     return Tile("copy_fsv16", desc, y.batch * y.blocks * strips.parts, post=post)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Axis:
     """One axis of a loop nest: its size and the pitch of every tensor along it."""
 
@@ -106,7 +106,7 @@ def broadcast_pitches(layout: Layout, rank: int) -> tuple[int, ...]:
     return (*(0,) * (rank - layout.rank), *own)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rows:
     """Plain tensors as [images][rows][width]; pitches of the input, the result, then each operand."""
 

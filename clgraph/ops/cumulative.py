@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Self
 
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import known_ints, positive_axis
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cumulative(Primitive):
     """``y[i]`` of ``x[0] … x[i]`` along *axis*; without x[i] when *exclusive*, from the end when *reverse*.
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.frozen import frozen
 from clgraph.graph.primitive import Array, OnnxNode, Primitive, onnx, primitive
 from clgraph.ops.cumulative import Cumulative
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class CumulativeProduct(Cumulative):
     """``y[i] = x[0] * … * x[i]``, and so on as :class:`Cumulative` says."""
 

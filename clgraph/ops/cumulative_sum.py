@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.graph.permute import Axes, Permuted, along
 from clgraph.graph.primitive import Array, OnnxNode, Primitive, onnx, primitive
@@ -19,7 +20,7 @@ from clgraph.selector.query import Query
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class CumulativeSum(Cumulative):
     """``y[i] = x[0] + … + x[i]``, and so on as :class:`Cumulative` says."""
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.primitive import Array, OnnxNode, Primitive, onnx, primitive
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class Determinant(Primitive):
     """The determinant of each matrix of x ``[..., M, M]``."""
 

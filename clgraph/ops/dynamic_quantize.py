@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.primitive import OnnxNode, Primitive, onnx, primitive
 from clgraph.ops.activation import Activation
@@ -19,7 +19,7 @@ from clgraph.ops.reorder import Reorder
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class DynamicQuantize(Composite):
     """x as U8, its scale and its zero point, so that the range from the least to the greatest of x and 0 is covered."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any, ClassVar
 
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.permute import Axes, Permuted, along
@@ -82,7 +82,7 @@ _REVERSED = {"sub": "rsub", "div": "rdiv", "pow": "rpow"}
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class Eltwise(Primitive):
     """``y = f(a, b)``, element by element, with NumPy's broadcasting.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import ints, read_values
@@ -21,7 +22,7 @@ from clgraph.selector.query import Query
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class Expand(Primitive):
     """``y`` is x broadcast to *shape*.
 
@@ -58,7 +59,7 @@ class Expand(Primitive):
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class Repeat(Primitive):
     """``y`` is x as a tile, *repeats* times along each axis: ONNX's Tile.
 

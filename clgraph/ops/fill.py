@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.graph.attributes import known_ints
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
@@ -19,7 +20,7 @@ from clgraph.selector.query import Query
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fill(Primitive):
     """Every element is *value*; takes no input once bound.
 

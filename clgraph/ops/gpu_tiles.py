@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from clgraph.core.frozen import frozen
 from clgraph.selector.jit import Jit
 from clgraph.selector.query import DeviceInfo
 
@@ -23,7 +22,7 @@ DIRECT = 4
 """Rows, or pixels, of a work-item of the kernels without local memory."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tile:
     """What a group of work-items makes: ``64 rows x 64 columns`` results.
 

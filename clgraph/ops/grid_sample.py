@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.primitive import Array, OnnxNode, Primitive, onnx, primitive
@@ -22,7 +22,7 @@ CUBIC = -0.75
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class GridSample(Primitive):
     """x ``[N, C, *spatial]`` at the places ``[N, *out, D]`` in -1 ... 1, the last axis of x first: ``[N, C, *out]``.
 

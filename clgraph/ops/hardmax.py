@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.frozen import frozen
 from clgraph.graph.attributes import positive_axis
 from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.primitive import OnnxNode, Primitive, onnx, primitive
@@ -19,7 +19,7 @@ from clgraph.ops.reshape import Reshape
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class Hardmax(Composite):
     """``y = 1`` at the first maximum along *axis*; with *flatten* along all axes from there on, as before opset 13."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import known
@@ -17,7 +17,7 @@ from clgraph.graph.topology import Topology
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class IfElse(ControlFlow):
     """The outputs of *then* where input 0, one bool, is true, else those of *other*; leaves no node where it is known.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import Pads
@@ -28,7 +29,7 @@ from clgraph.selector.query import Query
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class IntegerConvolution(Primitive):
     """The convolution of ``x - x_zero`` with ``w - w_zero``, 8-bit integers, in int32, exactly; pads are zeros of that.
 

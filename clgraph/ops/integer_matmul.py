@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.composite import Composition
@@ -34,7 +35,7 @@ PARTS = 4
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class IntegerMatMul(Primitive):
     """``y = (a - a_zero) @ (b - b_zero)`` of 8-bit integers in int32, exactly.
 

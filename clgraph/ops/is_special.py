@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.primitive import OnnxNode, Primitive, onnx, primitive
 from clgraph.ops.activation import Activation
@@ -17,7 +17,7 @@ from clgraph.ops.fill import Fill
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class IsInf(Composite):
     """Whether x is infinite, with a sign that counts."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import ClassVar
 
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import positive_axis
@@ -27,7 +28,7 @@ from clgraph.selector.query import Query
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class LayerNormalization(Primitive):
     """``y = (x - mean) / sqrt(variance + epsilon) * scale + bias``, mean and variance over *axis* and those behind it.
 
@@ -76,7 +77,7 @@ class LayerNormalization(Primitive):
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class Moments(Composite):
     """The mean of x over *axis* and those behind it, and ``1 / sqrt(variance + epsilon)``, in float32 or wider."""
 

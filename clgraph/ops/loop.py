@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
 from clgraph.graph.interpret import ControlFlow, RunBody
 from clgraph.graph.primitive import Array, OnnxNode, onnx, primitive
@@ -16,7 +16,7 @@ from clgraph.graph.topology import Topology
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class Loop(ControlFlow):
     """Run *body* up to a number of trips, as long as its condition holds.
 

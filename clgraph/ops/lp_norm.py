@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import inf, prod
 from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.frozen import frozen
 from clgraph.graph.attributes import Pads, check_pads, pairs, positive_axis, window_pads
 from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.primitive import OnnxNode, Primitive, onnx, primitive
@@ -23,7 +23,7 @@ SMALLEST = 2.0**-126
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class LpNormalization(Composite):
     """x divided by its norm of order *p*, 1 or 2, along *axis*; zeros stay zeros."""
 
@@ -40,7 +40,7 @@ class LpNormalization(Composite):
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class LpPool(Composite):
     """The norm of order *p* of each window of x ``[N, C, *spatial]``; of whole planes without a *kernel*.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, Shape
 from clgraph.errors import ShapeError
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, broadcast, broadcasts_to, onnx, primitive
@@ -21,7 +22,7 @@ from clgraph.selector.query import Query
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class MatMul(Primitive):
     """``y = a @ b + bias`` over the last two axes, the others broadcast; a vector is a row (a) or a column (b).
 
@@ -119,7 +120,7 @@ class MatMulRef(General[MatMul]):
         return Plan((launch("matmul/matmul_ref", jit, s.counts[0], "in0", "in1", bias, "out0", numbers, *posts),))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Problem:
     """A matrix product as views on (batch…, M, N), with the pitches of a and b along K.
 

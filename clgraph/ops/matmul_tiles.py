@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from clgraph.core.format import Format
+from clgraph.core.frozen import frozen
 from clgraph.errors import UnsupportedError
 from clgraph.ops.convolution_blocks import half_cycles
 from clgraph.ops.convolution_tiles import TILE
@@ -39,7 +40,7 @@ MICROS = micro_family(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Widest:
     """The largest instance of a device: vectors of 16 columns, rows; the id of the one with one row.
 
@@ -100,7 +101,7 @@ class MatMulRowsDesc(Descriptor):
     fetched: Int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Problem:
     """A product in the driver's terms.
 
@@ -154,7 +155,7 @@ def _packed_format(q: Query[MatMul]) -> Format:
     return Format((*range(rank - 2), column, row), ((column, GROUP),))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tickets:
     """Runs of rows and of column groups."""
 

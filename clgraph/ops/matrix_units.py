@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.ops.gpu_vectors import WIDE_RANK
 from clgraph.selector.general import float_jit
 from clgraph.selector.plan import Argument, Launch
@@ -16,7 +15,7 @@ MULTIPLE = 8
 """Halves of 16 bytes: rows start at multiples of them."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Unit:
     """What multiplies, in a sub-group or wave of *lanes*.
 
@@ -41,7 +40,7 @@ UNITS = {
 """DPAS of Xe HPC and Xe2, of Xe HPG; MFMA of CDNA, WMMA of RDNA 4 and of RDNA 3."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tile:
     """What a group makes.
 

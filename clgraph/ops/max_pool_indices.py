@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import ClassVar
 
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import Pads, known_ints, pairs
@@ -18,7 +19,7 @@ from clgraph.ops.pooling import Pooling, import_pooling
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class MaxPoolIndices(Primitive):
     """The maximum of each window and where it stands in x as a flat index, int64; of equal ones the first.
 
@@ -74,7 +75,7 @@ class MaxPoolIndices(Primitive):
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class MaxUnpool(Primitive):
     """Zeros, and each element of x at its flat index of the result.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import positive_axis
 from clgraph.graph.composite import Composite, Composition
@@ -34,7 +34,7 @@ def in_type_of(c: Composition, y: str, like: str) -> str:
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class RMSNormalization(Composite):
     """``y = x / sqrt(mean(x²) + epsilon) * scale`` over *axis* and those behind it (Zhang and Sennrich 2019)."""
 
@@ -54,7 +54,7 @@ class RMSNormalization(Composite):
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class GroupNormalization(Composite):
     """Each of *groups* of channels of x ``[N, C, ...]`` less its mean by its deviation, by scale and bias.
 
@@ -84,7 +84,7 @@ class GroupNormalization(Composite):
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class MeanVarianceNormalization(Composite):
     """``y = (x - mean) / (deviation + 1e-9)`` over *axes*."""
 

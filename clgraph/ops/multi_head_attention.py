@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 from math import sqrt
 from typing import ClassVar
@@ -11,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
 from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.primitive import Array, OnnxNode, onnx, primitive
@@ -32,7 +32,7 @@ PRODUCTS, CAPPED, MASKED, SHARES = range(4)
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class MultiHeadAttention(Composite):
     """``softmax(scale q k' + mask) v`` for every head; groups of query heads share one of keys and values.
 

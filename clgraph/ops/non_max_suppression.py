@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
 from clgraph.graph.primitive import Array, DataDependent, OnnxNode, onnx, primitive
 
@@ -16,7 +16,7 @@ BLOCK = 256
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class NonMaxSuppression(DataDependent):
     """Rows (batch, class, box), int64, of the boxes kept: for each batch and class the best first.
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.frozen import frozen
 from clgraph.graph.primitive import Array, DataDependent, OnnxNode, Primitive, onnx, primitive
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class NonZero(DataDependent):
     """``y[axis][i]`` is the place along *axis* of the i-th element of x that is not zero, in row-major order; int64.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.ops.gpu_vectors import LANES, vector_jit
 from clgraph.selector.costs import shipped
@@ -30,7 +30,7 @@ _ALONE = 1.5
 """A single group on a compute unit waits for memory where two would not. An estimate."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tile:
     """What a group of work-items makes; the parameters of ``nvidia_tile.clh``."""
 
@@ -103,7 +103,7 @@ TILES = (
 """All that are chosen from; each needs at most the 48 KiB of local memory that every NVIDIA GPU gives a group."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tiling:
     """A tile, the parts that k is computed in, and the estimate without the first launch."""
 

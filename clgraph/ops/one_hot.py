@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.graph.attributes import known_ints, positive_axis
 from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.primitive import OnnxNode, Primitive, onnx, primitive
@@ -20,7 +20,7 @@ from clgraph.ops.where import Where
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class OneHot(Composite):
     """Along a new *axis*, the second of two values where its place is the index, else the first.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import Pads, ints, pairs, positive_axis, present, read_values
@@ -23,7 +23,7 @@ _NUMPY: dict[str, Literal["edge", "reflect", "wrap"]] = {"edge": "edge", "reflec
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pad(Primitive):
     """``y`` is x with elements added, or cut off where a pad is negative.
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from math import prod
 from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import Pads, check_pads, pairs, window_pads, window_sizes
@@ -22,7 +23,7 @@ from clgraph.selector.query import Query
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pooling(Primitive):
     """Maximum or average of each window of x ``[N, C, *spatial]``, a channel at a time.
 

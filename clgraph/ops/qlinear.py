@@ -8,12 +8,12 @@ are within one step of those of integer arithmetic: of values as near to a half 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import Pads
 from clgraph.graph.composite import Composite, Composition
@@ -35,7 +35,7 @@ CONTRIB = "com.microsoft"
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class QLinearConvolution(Composite):
     """A convolution of quantised x and w with an int32 bias in units of both scales.
 
@@ -66,7 +66,7 @@ class QLinearConvolution(Composite):
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class QLinearMatMul(Composite):
     """A product of quantised matrices. Inputs: a, its scale and zero point, b, the same, scale and zero of the result.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import positive_axis
@@ -34,7 +35,7 @@ SMALL = frozenset({DType.U8, DType.I8, DType.U16, DType.I16})
 WHOLE = SMALL | {DType.I32}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Scaled(Primitive):
     """What both share. Inputs: x, scale and, optionally, zero point.
 
@@ -83,7 +84,7 @@ class _Scaled(Primitive):
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class Quantize(_Scaled):
     """``y = saturate(round(x / scale) + zero)``, halves to even; NaN becomes the zero point.
 
@@ -119,7 +120,7 @@ class Quantize(_Scaled):
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class Dequantize(_Scaled):
     """``y = (x - zero) * scale``.
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
+from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
 from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.primitive import OnnxNode, onnx, primitive
@@ -19,7 +19,7 @@ _OPTIONAL = ("bias", "lengths", "hidden", "cell", "peephole")
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class Recurrent(Composite):
     """A cell run along sequences: all hidden states ``[tokens, directions, batch, H]``, the last ones, the last cells.
 

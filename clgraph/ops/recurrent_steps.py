@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.primitive import Array, Primitive, primitive
@@ -42,7 +42,7 @@ _DEFAULTS = {"rnn": ("tanh",), "gru": ("sigmoid", "tanh"), "lstm": ("sigmoid", "
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecurrentSteps(Primitive):
     """All hidden states ``[tokens, directions, batch, H]`` of a recurrent network, the last ones, an LSTM's last cells.
 

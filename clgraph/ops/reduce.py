@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from clgraph.core.format import channels_last
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, Shape
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import ints, positive_axes, present, read_values
@@ -70,7 +71,7 @@ def _of_nothing(function: str, dtype: np.dtype[Any]) -> float | int:
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reduce(Primitive):
     """``y = f`` of x over *axes*.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Halo, Layout
 from clgraph.graph.permute import Axes, Permuted, along
 from clgraph.graph.primitive import Array, OnnxNode, Primitive, onnx, primitive
@@ -19,7 +19,7 @@ from clgraph.selector.query import Query
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reorder(Primitive):
     """``y = x`` with another element type, format or halo. Float to integer rounds towards zero, as ONNX Cast does.
 

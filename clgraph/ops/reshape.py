@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, Shape
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import ints, positive_axes, positive_axis, present, read_values
@@ -40,7 +40,7 @@ class _Reinterpreting(Primitive):
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reshape(_Reinterpreting):
     """``y`` holds the elements of x in row-major order under another shape.
 
@@ -90,7 +90,7 @@ class Reshape(_Reinterpreting):
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class Squeeze(_Reinterpreting):
     """Drops axes of size 1: *axes*, or all of them when it is ``None``; ``bind`` makes a Reshape of it."""
 
@@ -111,7 +111,7 @@ class Squeeze(_Reinterpreting):
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class Unsqueeze(_Reinterpreting):
     """Inserts axes of size 1 so that they stand at *axes* of the result; ``bind`` makes a Reshape of it."""
 
@@ -129,7 +129,7 @@ class Unsqueeze(_Reinterpreting):
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class Flatten(_Reinterpreting):
     """Two axes: the product of those before *axis*, and of the rest; ``bind`` makes a Reshape of it."""
 

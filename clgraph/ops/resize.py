@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache, partial
 from math import ceil, floor
 from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import ints, positive_axis, present, read_values
@@ -26,7 +27,7 @@ Taps = tuple[tuple[tuple[int, float], ...], ...]
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class Resize(Primitive):
     """``y`` is x interpolated along its axes, separably.
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from clgraph.core.frozen import frozen
 from clgraph.ops.convolution_tiles import TILE
 from clgraph.ops.resize import Resize
 from clgraph.ops.staging import staged_formats, staging
@@ -64,7 +65,7 @@ class ResizeFsv16Desc(InPlanes, OutPlanes, Surface, ScaleShift, Descriptor):
     offset_x: Float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Map:
     """Where output element i lies: ``(offset + (i + middle) * factor / divisor) - middle``, in float32 steps."""
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.primitive import Array, OnnxNode, Primitive, onnx, primitive
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReverseSequence(Primitive):
     """x with the first ``lengths[i]`` elements along *time* of row i of *batch* in reverse order."""
 

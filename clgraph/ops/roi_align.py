@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import ceil, floor
 from typing import ClassVar
 
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.primitive import Array, OnnxNode, Primitive, onnx, primitive
@@ -21,7 +21,7 @@ from clgraph.selector.query import Query
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class RoiAlign(Primitive):
     """Each region (x1, y1, x2, y2) of x ``[N, C, H, W]`` as ``[C, *size]``: means of interpolated samples.
 
@@ -97,7 +97,7 @@ def _neighbours(places: Array, size: int) -> tuple[Array, Array, Array, Array]:
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class MaxRoiPool(Primitive):
     """The maximum of each of *size* bins of regions (image, x1, y1, x2, y2) ``[R, 5]`` of x (Girshick 2015)."""
 

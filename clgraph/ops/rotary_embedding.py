@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
+from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
 from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.primitive import OnnxNode, Primitive, onnx, primitive
@@ -18,7 +18,7 @@ from clgraph.ops.transpose import Transpose
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class RotaryEmbedding(Composite):
     """Each pair (a, b) of a head's first *size* features becomes (a cos - b sin, b cos + a sin) (Su et al. 2021).
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
+from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
 from clgraph.graph.interpret import ControlFlow, RunBody
 from clgraph.graph.primitive import Array, OnnxNode, onnx, primitive
@@ -15,7 +15,7 @@ from clgraph.graph.topology import Topology
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scan(ControlFlow):
     """Run *body* on one slice after the other of the scanned inputs, carrying values along.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import positive_axis
@@ -38,7 +38,7 @@ def _check(x: Layout, indices: Layout, updates: Layout, reduction: str) -> None:
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScatterElements(Primitive):
     """x with ``y[indices[i, j], j] = updates[i, j]`` for *axis* 0, and so on; a negative index counts from the back."""
 
@@ -67,7 +67,7 @@ class ScatterElements(Primitive):
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScatterND(Primitive):
     """x with ``y[indices[i…]] = updates[i…]``: the last axis of the indices holds coordinates of slices of x."""
 
@@ -93,7 +93,7 @@ class ScatterND(Primitive):
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class TensorScatter(Primitive):
     """A cache with updates written along *axis* from each batch's place on; *circular* ones go on at the front.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import known
@@ -16,7 +16,7 @@ from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, pri
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sequential(Primitive):
     """``y[i] = start + i * step`` for *count* elements.
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.graph.primitive import Array, OnnxNode, Primitive, onnx, primitive
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShapeOf(Primitive):
     """The sizes ``start … end`` of x as int64; *end* ``None``: to the last. Negative ones count from the back."""
 
@@ -35,7 +35,7 @@ class ShapeOf(Primitive):
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class Size(Primitive):
     """How many elements x has, as an int64 scalar."""
 

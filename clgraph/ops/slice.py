@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, Shape
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import ints, positive_axis, present, read_values
@@ -23,7 +23,7 @@ _INPUTS = ("starts", "ends", "axes", "steps")
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class Slice(Primitive):
     """Element i of an axis of ``y`` is element ``start + i * step`` of x.
 

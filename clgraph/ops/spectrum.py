@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import known, known_ints, positive_axis
@@ -26,7 +27,7 @@ def _pairs(x: Array, dtype: np.dtype[np.generic]) -> Array:
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class FourierTransform(Primitive):
     """The discrete Fourier transform of x ``[..., 1]`` (real) or ``[..., 2]`` along *axis*, as pairs.
 
@@ -75,7 +76,7 @@ class FourierTransform(Primitive):
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShortTimeFourierTransform(Primitive):
     """Transforms of frames of a signal ``[batch, samples, 1 or 2]``: ``[batch, frames, bins, 2]``.
 
@@ -133,7 +134,7 @@ COEFFICIENTS = {"hann": (0.5, 0.5, 0.0), "hamming": (25 / 46, 21 / 46, 0.0), "bl
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class Window(Primitive):
     """A window of as many elements as input 0 says.
 
@@ -168,7 +169,7 @@ class Window(Primitive):
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class MelWeights(Primitive):
     """Triangular weights from bins of a spectrum to bands of the mel scale: ``[bins, bands]``; all inputs are known."""
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from clgraph.core.format import feature_blocked
+from clgraph.core.frozen import frozen
 from clgraph.ops.tile_geometry import operand_pitches, pre_steps
 from clgraph.selector.descriptor import NULL, PostStep, Ref
 from clgraph.selector.implementation import Formats
@@ -17,7 +18,7 @@ Operand = tuple[Ref, int, int, int]
 _NONE: Operand = (NULL, 0, 0, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Staging:
     """What is done to every input vector: a scale, a shift, two bounds, then the rest as a list."""
 

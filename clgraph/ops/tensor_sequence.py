@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
+from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
 from clgraph.graph.primitive import Array, DataDependent, OnnxNode, Primitive, onnx, primitive
 
@@ -23,7 +23,7 @@ class _OfSequences(DataDependent):
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class SequenceConstruct(_OfSequences):
     """The inputs as a sequence."""
 
@@ -34,7 +34,7 @@ class SequenceConstruct(_OfSequences):
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class SequenceAt(_OfSequences):
     """The tensor at a place, which may count from the back."""
 
@@ -46,7 +46,7 @@ class SequenceAt(_OfSequences):
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class SequenceInsert(_OfSequences):
     """The sequence with a tensor put before a place, at the end without one."""
 
@@ -59,7 +59,7 @@ class SequenceInsert(_OfSequences):
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class SequenceErase(_OfSequences):
     """The sequence without the tensor at a place, the last one without a place."""
 
@@ -72,7 +72,7 @@ class SequenceErase(_OfSequences):
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class SequenceLength(_OfSequences):
     """How many tensors there are, as an int64 scalar."""
 
@@ -83,7 +83,7 @@ class SequenceLength(_OfSequences):
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class SplitToSequence(_OfSequences):
     """x cut along *axis* into parts of the sizes, or of the one size, in input 1; without it into slices of 1.
 
@@ -111,7 +111,7 @@ class SplitToSequence(_OfSequences):
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class ConcatFromSequence(_OfSequences):
     """The tensors one behind the other along *axis*, along a new one with *stack*."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.frozen import frozen
 from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.primitive import OnnxNode, Primitive, onnx, primitive
 from clgraph.ops.eltwise import Eltwise
@@ -15,7 +15,7 @@ from clgraph.ops.where import Where
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class Threshold(Composite):
     """``y = x - shift`` where x is above *high*, ``x + shift`` where it is below *low*, else 0."""
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from clgraph.core.frozen import frozen
 from clgraph.selector.query import DeviceInfo
 
 
@@ -18,7 +17,7 @@ def ticket_seconds(work: float, device: DeviceInfo) -> float:
     return min(max(work / (device.workers * costs.tickets), costs.ticket_low), costs.ticket_high)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Split:
     """*count* pieces cut into *parts* runs of *each* (the last may be shorter)."""
 

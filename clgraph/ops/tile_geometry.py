@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from clgraph.core.format import feature_blocked
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Halo, Layout
 from clgraph.selector.descriptor import NULL, Int, PostStep, Ref, fields
 from clgraph.selector.post import post_steps
@@ -16,7 +16,7 @@ LANES = 16
 """Channels of a block on every CPU device."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Planes:
     """A tensor ``[N, C, H, W]`` (or ``[N, C, W]`` as one row) in b_fs_yx_fsv16; pitches in floats, a pixel is 16.
 
@@ -219,7 +219,7 @@ def blocked_posts(q: Query[Any], skip: int = 0) -> tuple[PostStep, ...]:
     return post_steps(q, lambda layout: operand_pitches(layout, q.outputs[0]))[skip:]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InRegisters:
     """What a micro-kernel applies before it stores: one residual, then two bounds; ``taken`` operations of the list."""
 

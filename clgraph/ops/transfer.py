@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format, feature_blocked
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.graph.primitive import Array, Primitive, primitive
 from clgraph.selector.implementation import Formats, Implementation, Serves, implements
@@ -19,7 +20,7 @@ BYTES_PER_SECOND, SECONDS = 1e10, 5e-5
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class Transfer(Primitive):
     """``y = x``, on the placement of the node.
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from clgraph.core.frozen import frozen
 from clgraph.ops.convolution_tiles import TILE
 from clgraph.ops.copy_tiles import MOST_COPIES, Axis, Rows, copies, copy_rows, merge, row_pitches
 from clgraph.ops.tile_cost import split, step_seconds, ticket_seconds
@@ -36,7 +37,7 @@ class TransposePlanesDesc(Descriptor):
     ticket_strips: Int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Turn:
     """Planes to be turned: axes of planes, the input's rows, which become the output's columns, and its columns.
 

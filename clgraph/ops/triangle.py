@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import known_ints
@@ -18,7 +18,7 @@ from clgraph.ops.where import Where
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class Triangle(Composite):
     """x ``[..., M, N]`` with zeros below (*upper*) or above its k-th diagonal.
 
@@ -43,7 +43,7 @@ class Triangle(Composite):
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class EyeLike(Primitive):
     """A matrix of the shape of x with ones on the diagonal *k*.
 

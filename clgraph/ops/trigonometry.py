@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.primitive import Array, Primitive, onnx, primitive
@@ -31,7 +31,7 @@ FUNCTIONS = {
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class Trigonometric(Primitive):
     """``y = f(x)``, element by element.
 

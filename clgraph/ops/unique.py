@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.frozen import frozen
 from clgraph.graph.primitive import Array, DataDependent, OnnxNode, onnx, primitive
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class Unique(DataDependent):
     """The different elements of x, or slices along *axis*; where each comes first; which each one is; how often it is.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.permute import Axes, Permuted, along
@@ -20,7 +20,7 @@ from clgraph.selector.query import Query
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class Where(Primitive):
     """``y = condition ? a : b``, element by element with NumPy's broadcasting. Inputs: condition (BOOL), a, b."""
 

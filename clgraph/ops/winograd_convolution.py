@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import Pads, window_sizes
@@ -20,7 +20,7 @@ _ONES = (1, 1)
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class WinogradConvolution(Primitive):
     """The convolution without stride, dilation and groups whose 3x3 weights :class:`WinogradWeights` has transformed.
 

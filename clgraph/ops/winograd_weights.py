@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.primitive import Array, Primitive, primitive
@@ -35,7 +35,7 @@ def weight_matrix() -> Array:
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class WinogradWeights(Primitive):
     """``y[group, position, c, lane] = (G w[o, c] G^T)[position]`` for ``o = group * 16 * vectors + lane``.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 from clgraph.core.layout import Layout
@@ -14,7 +14,6 @@ from clgraph.passes.rewriting import apart, mover
 from clgraph.passes.selection import is_in_place, proposals, select
 
 
-@dataclass(frozen=True)
 class AddRequiredReorders(Pass):
     """Insert reorders around every node that nothing serves in its present layouts, and make graph outputs plain.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from clgraph.core.frozen import frozen
 from clgraph.graph.program import Fused, Node, Program, Value
 from clgraph.ops.activation import Activation
 from clgraph.ops.bottleneck import POINT, Bottleneck
@@ -25,7 +26,7 @@ MARGIN = 0.08
 """The part of the time that must be saved: estimates are no better than that."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Chain:
     """What could become one node: the convolutions, what is applied to all their results but the last, in order."""
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from clgraph.graph.program import Program, Stage
 from clgraph.passes.base import Context, Pass
 
 
-@dataclass(frozen=True)
 class BuildKernels(Pass):
     """Build every kernel text once, or load it from the disk cache; in a dry run nothing, and a note says so.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from clgraph.graph.program import Program, Stage
@@ -12,7 +11,6 @@ from clgraph.selector.choose import Choice
 from clgraph.selector.implementation import IMPLEMENTATIONS
 
 
-@dataclass(frozen=True)
 class CompileGraph(Pass):
     """Choose for every node; a provisional choice for the same problem stands, so only what changed is chosen again.
 

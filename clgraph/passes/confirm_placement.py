@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from clgraph.errors import UnsupportedError
@@ -12,7 +11,6 @@ from clgraph.passes.insert_transfers import uncarried
 from clgraph.passes.selection import is_in_place, select
 
 
-@dataclass(frozen=True)
 class ConfirmPlacement(Pass):
     """Check that every node, those inserted since partition too, has a placement that serves it as its layouts are.
 

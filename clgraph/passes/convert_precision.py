@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import ClassVar
 
@@ -30,7 +30,6 @@ _DELICATE: Mapping[str, frozenset[str]] = {
 """Functions by kind of primitive whose results or arguments easily leave what half precision holds."""
 
 
-@dataclass(frozen=True)
 class ConvertPrecision(Pass):
     """Let operators read and write float16 where the options say so; kernels still add up in float32.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -23,7 +22,6 @@ _NEUTRAL = {"add": 0.0, "sub": 0.0, "mul": 1.0, "div": 1.0, "pow": 1.0}
 _COMMUTE = {"add", "mul", "min", "max"}
 
 
-@dataclass(frozen=True)
 class Decompose(Pass):
     """Spell operators with fewer kinds of them, and remove what changes nothing, by the rules below.
 

@@ -15,6 +15,8 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+from clgraph.core.frozen import frozen
+
 Table = NDArray[np.float64]
 LIMIT = 1 << 12
 """Entries of the largest table that elimination may make."""
@@ -28,7 +30,7 @@ class Factor:
     table: Table
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Solution:
     """A value for each variable, their total cost, and whether no other values cost less."""
 

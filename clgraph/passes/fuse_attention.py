@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 from clgraph.errors import UnsupportedError
@@ -19,7 +18,6 @@ from clgraph.selector.choose import choose
 from clgraph.selector.query import Query
 
 
-@dataclass(frozen=True)
 class FuseAttention(Pass):
     """Make one node of ``softmax(scale * q k + bias) v``, where its device has more than a general kernel for that.
 

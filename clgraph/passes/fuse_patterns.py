@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 from clgraph.graph.program import Node, Program
@@ -18,7 +18,6 @@ from clgraph.passes.patterns import Match, Product, product
 from clgraph.passes.rewriting import apart, read_outside, substitute
 
 
-@dataclass(frozen=True)
 class FusePatterns(Pass):
     """Replace spelled-out swish, hard sigmoid, hard swish, gelu (erf and tanh) and layer normalisation by one node.
 

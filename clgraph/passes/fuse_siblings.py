@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,7 +24,6 @@ GAIN = 0.9
 """Share of the time apart that the time together may take: estimates are not exact, and splitting has its price."""
 
 
-@dataclass(frozen=True)
 class FuseSiblings(Pass):
     """Compute sibling 1x1 convolutions, or the queries, keys and values of attention, by one node and a split.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 from clgraph.graph.program import Program, Stage
@@ -12,7 +11,6 @@ from clgraph.passes.base import Context, Pass
 from clgraph.passes.rewriting import apart, bypass
 
 
-@dataclass(frozen=True)
 class HandleReshape(Pass):
     """Let a reshape of a reshape read the first one's input, and remove reshapes to the shape there is already.
 

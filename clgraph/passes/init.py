@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from clgraph.graph.program import Program, Value
 from clgraph.passes.base import Context, Pass
 
 
-@dataclass(frozen=True)
 class Init(Pass):
     """Put the nodes into a topological order and remove those that reach no output.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import ClassVar
 
 from clgraph.graph.program import Node, Program, Stage, Value
@@ -11,7 +10,6 @@ from clgraph.ops.transfer import Transfer
 from clgraph.passes.base import Context, Pass
 
 
-@dataclass(frozen=True)
 class InsertTransfers(Pass):
     """Insert one transfer for each value and each other placement that reads it, and order the nodes for overlap.
 

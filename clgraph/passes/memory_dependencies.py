@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from clgraph.graph.buffer import Buffer
@@ -15,7 +14,6 @@ from clgraph.passes.selection import choice_of, is_in_place
 from clgraph.selector.implementation import IMPLEMENTATIONS, says
 
 
-@dataclass(frozen=True)
 class MemoryDependencies(Pass):
     """Give every value and every plan's scratch a buffer, and record the pairs that are alive at the same time.
 

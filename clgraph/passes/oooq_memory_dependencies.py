@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import combinations
 from typing import ClassVar
 
@@ -12,7 +11,6 @@ from clgraph.passes.liveness import Liveness
 from clgraph.passes.memory_dependencies import connect
 
 
-@dataclass(frozen=True)
 class OooqMemoryDependencies(Pass):
     """Record the pairs that an out-of-order queue may have alive at once; for an in-order queue add none and say so.
 

@@ -21,7 +21,6 @@ from clgraph.selector.implementation import IMPLEMENTATIONS
 from clgraph.selector.query import query_of
 
 
-@dataclass(frozen=True)
 class Partition(Pass):
     """Place every node by the user's patterns, else by its annotation, else by capability and cost.
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from clgraph.core.frozen import frozen
 from clgraph.graph.program import Node, Value
 from clgraph.ops.activation import Activation
 from clgraph.passes.patterns import Match, Product, linear_source, polynomial
@@ -75,7 +76,7 @@ def gelu(node: Node, spelled: Product) -> Match | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Clipped:
     """``clip(a * x + b, 0, high)``."""
 

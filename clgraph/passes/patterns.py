@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from clgraph.core.frozen import frozen
 from clgraph.graph.primitive import Primitive
 from clgraph.graph.program import Node, Value
 from clgraph.ops.activation import Activation
@@ -15,7 +15,7 @@ from clgraph.passes.decompose import scalar
 _DEGREE = 3
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Match:
     """The nodes of a pattern, the last of them the one whose result is read, and what they amount to."""
 
@@ -24,7 +24,7 @@ class Match:
     inputs: tuple[Value, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Polynomial:
     """Coefficients by power of the value read, and the nodes that spell it."""
 
@@ -107,7 +107,7 @@ def _of_eltwise(node: Node, function: str, left: Polynomial, right: Polynomial) 
     return None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Product:
     """A scalar and the tensors it is multiplied with, and the nodes that spell the product."""
 

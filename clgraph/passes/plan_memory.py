@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
 
@@ -24,7 +23,6 @@ _MOVES = 64
 """How many changes of the order are tried when no order reaches the lower bound."""
 
 
-@dataclass(frozen=True)
 class PlanMemory(Pass):
     """Give every buffer an offset such that no two that are in conflict overlap.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from clgraph.core.format import Format
@@ -14,7 +13,6 @@ from clgraph.passes.selection import choice_of, select
 from clgraph.selector.implementation import IMPLEMENTATIONS, says
 
 
-@dataclass(frozen=True)
 class PostOptimizeWeights(Pass):
     """Insert a reorder behind every constant that an implementation wants in another format, or what else it asks for.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from clgraph.core.layout import Layout
@@ -22,7 +21,6 @@ from clgraph.passes.sharing import cuts, joins, part_of, unit_of
 from clgraph.selector.query import Query
 
 
-@dataclass(frozen=True)
 class PrepareBufferFusing(Pass):
     """Put the parts of a concat into its result, and cuts and reshapes into their input: several values in one buffer.
 

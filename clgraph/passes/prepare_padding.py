@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from clgraph.core.layout import Halo, Layout
@@ -17,7 +16,6 @@ from clgraph.selector.implementation import IMPLEMENTATIONS, says
 from clgraph.selector.query import Query
 
 
-@dataclass(frozen=True)
 class PreparePadding(Pass):
     """Give each value the widest halo that its readers' provisional choices read.
 

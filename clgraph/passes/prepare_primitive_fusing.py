@@ -23,7 +23,6 @@ from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation
 from clgraph.selector.query import Query
 
 
-@dataclass(frozen=True)
 class PreparePrimitiveFusing(Pass):
     """Fold, then fuse behind producers, then fuse in front of consumers, in eight steps.
 

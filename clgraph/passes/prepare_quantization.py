@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -23,7 +22,6 @@ from clgraph.passes.rewriting import apart, read_outside, substitute
 _BYTES = (DType.U8, DType.I8)
 
 
-@dataclass(frozen=True)
 class PrepareQuantization(Pass):
     """Let quantised groups compute in floats what their integers hold, without making the integers.
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from clgraph.graph.program import Program, Stage
 from clgraph.passes.base import Context, Pass
 
 
-@dataclass(frozen=True)
 class RemoveLayeringAnnotations(Pass):
     """Move each node's annotation to ``partitioned_by``: from here on placements bind nodes, and hints do not.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from clgraph.core.layout import Layout
@@ -15,7 +14,6 @@ from clgraph.passes.selection import estimate
 from clgraph.selector.query import Query
 
 
-@dataclass(frozen=True)
 class RemoveRedundantReorders(Pass):
     """Remove reorders that nobody needs, by five rules until none fires.
 

@@ -23,7 +23,6 @@ from clgraph.selector.implementation import IMPLEMENTATIONS, says
 from clgraph.selector.query import DeviceInfo, Query
 
 
-@dataclass(frozen=True)
 class ReorderInputs(Pass):
     """Pose every node in the formats its implementations propose, minimise the estimated time, insert the reorders.
 

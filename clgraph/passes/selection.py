@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Halo, Layout
 from clgraph.errors import UnsupportedError
 from clgraph.graph.primitive import Primitive
@@ -116,7 +117,7 @@ def _as_wished(implementation: type[Implementation[Any]], q: Query[Any]) -> Iter
                 yield posed
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Proposal:
     """An implementation with the layouts it would like (halos included), and its seconds: estimated, or tuned."""
 

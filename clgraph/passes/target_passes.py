@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from clgraph.core.registry import Registry
@@ -14,7 +13,6 @@ TARGET_PASSES: Registry[str, Pass] = Registry("target pass")
 """Passes for every device, in the phase LAYOUT: ``TARGET_PASSES.register(my_pass.name, my_pass)``."""
 
 
-@dataclass(frozen=True)
 class TargetPasses(TargetPhase):
     """Run the passes of targets, and those registered for every device, on the program as it will be compiled.
 

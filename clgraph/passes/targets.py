@@ -8,6 +8,7 @@ from enum import Enum
 from typing import ClassVar
 
 from clgraph.core.format import Format
+from clgraph.core.frozen import frozen
 from clgraph.core.registry import Registry
 from clgraph.errors import ClgraphError, ProgramError, RegistrationError
 from clgraph.graph.check import check
@@ -31,7 +32,7 @@ class Phase(Enum):
     """Behind the memory plan, in front of building the kernels."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TargetPass:
     """A pass of a target: its phase, and behind which other pass of the target in that phase it runs.
 
@@ -47,7 +48,7 @@ Desired = Callable[[int], Format]
 """The memory format that a target would like for tensors of a rank."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Target:
     """A kind of device with what is particular to it; primitives, implementations and kernels register themselves.
 

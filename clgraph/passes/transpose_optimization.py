@@ -19,7 +19,6 @@ from clgraph.passes.rewriting import apart, bypass, substitute
 from clgraph.passes.transpose_search import TransposeSearch
 
 
-@dataclass(frozen=True)
 class TransposeOptimization(Pass):
     """Hold tensors in the orders of axes that leave the fewest transposes, and the smallest.
 

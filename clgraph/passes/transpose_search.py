@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.graph.permute import Axes, Permuted, between, compose, held, identity, inverse, moves_data
 from clgraph.graph.program import Node, Program, Value
@@ -25,7 +26,7 @@ MOST_ORDERS = 6
 """Orders that are tried of one operator, in the order in which they were met."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Root:
     """Where a value comes from: it is *value* behind explicit transposes, together *axes*."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from clgraph.core.frozen import frozen
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Node, Program, Value
 from clgraph.ops.activation import Activation
@@ -20,7 +20,7 @@ from clgraph.passes.rewriting import apart, substitute
 Vector = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scaling:
     """``y * scale + shift`` an output channel, in float64."""
 

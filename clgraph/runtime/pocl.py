@@ -16,10 +16,10 @@ import os
 import re
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from clgraph.core.frozen import frozen
 from clgraph.errors import DeviceError
 
 PLATFORM_VERSION = "PoCL 3.0"
@@ -31,7 +31,7 @@ _KEPT: dict[int, ctypes.Array[ctypes.c_char]] = {}
 """The C strings that patched structs point at, by address of the struct: they must live as long as the process."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Isa:
     """An instruction set: LLVM's CPU for it, PoCL's built-in library, floats in a vector, the CPUID flags it needs."""
 

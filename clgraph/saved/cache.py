@@ -16,6 +16,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from clgraph.core.frozen import frozen
+
 SETTLED_SECONDS = 2.0
 """How long a file must have been left alone: longer than the clock of any file system ticks."""
 MOST_STAMPS = 1000
@@ -23,7 +25,7 @@ _ABANDONED_SECONDS = 3600.0
 """Age from which a file that was being written belongs to no running process."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stamp:
     """The state of a file; times in nanoseconds."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from typing import Any
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.errors import OptionError, UnsupportedError
 from clgraph.graph.primitive import Primitive
 from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation, Serves
@@ -16,7 +17,7 @@ from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Choice:
     """The chosen implementation, why it was chosen, and the reasons the others gave.
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import FrozenInstanceError, dataclass
+from dataclasses import FrozenInstanceError
 from typing import Annotated, Any, ClassVar, dataclass_transform, get_args
 
+from clgraph.core.frozen import frozen
 from clgraph.core.registry import Registry
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ref:
     """A place in a tensor: its role (``in0``, ``out0``, ``scratch0``) and an offset in bytes from its first byte."""
 
@@ -130,7 +131,7 @@ def _c_field(cls: type[Any], name: str, hint: Any) -> tuple[str, str, str]:
     return name, c_type, code
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PostStep:
     """One operation of a tile's post-operation list, on a value at (image n, block c, row y, pixel x, lane l).
 

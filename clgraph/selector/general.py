@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import gcd, prod
 from typing import Any, ClassVar
 
@@ -18,6 +17,7 @@ import numpy as np
 
 from clgraph.core.dtype import DType
 from clgraph.core.format import channels_last
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, Shape
 from clgraph.selector.implementation import Formats, Implementation, P, roofline
 from clgraph.selector.jit import Jit
@@ -38,7 +38,7 @@ INTEGERS = frozenset({DType.I64, DType.I32, DType.I16, DType.I8, DType.U64, DTyp
 _BITS = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong", 16: "uint4"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class View:
     """Where coordinates lie in a tensor: element offset of the first, elements from one index to the next."""
 
@@ -63,7 +63,7 @@ class View:
         return (self.origin, *self.pitches)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Space:
     """The axes that a kernel counts, in groups (the rows, then what is in a row), and the views on them.
 

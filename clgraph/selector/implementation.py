@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar, final
 
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Halo
 from clgraph.core.registry import Registry
 from clgraph.graph.primitive import Primitive
@@ -79,7 +80,7 @@ class Serves:
         return None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Formats:
     """A proposal: the format of each input (``None``: leave it, e.g. a constant) and of each output."""
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Jit:
     """Ordered macros: types, ranks and instance constants; a size, stride or offset only where it pays for itself.
 

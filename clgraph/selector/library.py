@@ -32,9 +32,9 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from clgraph.core.frozen import frozen
 from clgraph.core.registry import Registry
 from clgraph.errors import RegistrationError
 from clgraph.selector.descriptor import DESCRIPTORS, Descriptor
@@ -53,7 +53,7 @@ _Instances = tuple[str, "tuple[Micro, ...]"]
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(?!__)(\w+)", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Micro:
     """One instance of a micro-kernel: the file, whose stem is the function's name, and its macros."""
 
@@ -71,7 +71,7 @@ class Micro:
         return PurePosixPath(self.file).stem
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MicroFamily:
     """Micro-kernels with equal parameters, called as ``name(id, ...)``; the instances by SIMD width."""
 
@@ -102,7 +102,7 @@ def micro_family(name: str, instances: Mapping[int, Sequence[Micro]]) -> MicroFa
     return FAMILIES.register(name, family)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Library:
     """A composed program.
 
@@ -196,7 +196,7 @@ def _isolated(file: str, seen: set[str]) -> str:
     return _between(_Body.of(file, seen), {})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Body:
     """A file without its headers, and the macros that it defines."""
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from clgraph.core.frozen import frozen
 from clgraph.selector.descriptor import Descriptor, PostStep
 from clgraph.selector.jit import Jit
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Table:
     """An argument that is a small read-only array of ints: sizes, pitches and offsets, known at binding."""
 
@@ -24,7 +24,7 @@ first byte in the bank; ``BASE(type, bank, offset)`` of ``tensor.clh`` makes the
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Launch:
     """One enqueue of a kernel text of its own.
 
@@ -47,7 +47,7 @@ class Launch:
         return self.entry
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tile:
     """One run of a tile function of a library.
 
@@ -75,7 +75,7 @@ class Tile:
         return type(self.descriptor).library
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Carry:
     """The host copies ``in0``, which lies on another device, to ``out0``."""
 
@@ -85,7 +85,7 @@ class Carry:
 Step = Launch | Tile | Carry
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plan:
     """The steps of one node, in order, and the sizes in bytes of the scratch tensors that they share."""
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Generic, TypeVar
 
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.core.registry import Registry
 from clgraph.graph.primitive import Primitive
@@ -17,7 +18,7 @@ from clgraph.selector.tuning import Tuning
 P = TypeVar("P", bound=Primitive)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeviceInfo:
     """What selection may know about a device: a plain value, so that selection needs no OpenCL.
 
@@ -87,7 +88,7 @@ def _whole(device: DeviceInfo) -> DeviceInfo:
     return replace(device, workers=device.cores, flops=flops)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Query(Generic[P]):
     """One problem. Hashable; the key of the choice cache and of the tuning database.
 

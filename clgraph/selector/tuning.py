@@ -10,10 +10,11 @@ import math
 import os
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from clgraph.core.frozen import frozen
 from clgraph.errors import OptionError
 from clgraph.graph.serial import encode
 from clgraph.selector.costs import CostModel
@@ -30,7 +31,7 @@ Times = Mapping[str, Mapping[str, float]]
 """Seconds by implementation, by problem; infinity for one whose results were wrong."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tuning:
     """The results of ``clgraph tune`` on one device.
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
+from clgraph.core.frozen import frozen
 from clgraph.graph.interpret import ControlFlow
 from clgraph.graph.primitive import DataDependent
 from clgraph.graph.topology import VALUE_ELEMENTS, Layer, Signature, Topology
@@ -19,7 +20,7 @@ FIRST = -1
 """Of what is there before anything has run."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Piece:
     """Layers that run together; reads what earlier pieces make by its name there, of any type and shape."""
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from clgraph.core.frozen import frozen
 from clgraph.errors import UnsupportedError
 from clgraph.graph.interpret import ControlFlow
 from clgraph.graph.topology import Layer, Topology
@@ -13,7 +12,7 @@ from clgraph.stages.split import Piece
 HOST = "host"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wishes:
     """The (pattern, placement) pairs of ``placement``, and ``placement_fallback``, with devices by their placements."""
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from clgraph.core.collection import without_collection
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ClgraphError
 from clgraph.graph.primitive import Array
@@ -37,7 +38,7 @@ COLD_BYTES, COPIES = 64e6, 24
 MakeNetwork = Callable[[Program], Network]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sample:
     """One implementation on one problem.
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clgraph.compiler import Compiler
+from clgraph.core.frozen import frozen
 from clgraph.engines import load_extensions, options_of, tuning_identity, tuning_path
 from clgraph.errors import OptionError
 from clgraph.graph.topology import Topology
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from clgraph.frontend.files import Source
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Progress:
     """How far tuning has come: problems done, of so many, and what is being measured."""
 
@@ -36,7 +37,7 @@ class Progress:
     what: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Row:
     """One sample beside the estimates.
 

@@ -1,0 +1,101 @@
+"""Frozen dataclasses that are quick to make: a first compilation imports two hundred of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields
+from typing import Any, TypeVar, cast, dataclass_transform
+
+T = TypeVar("T")
+
+_METHODS = """
+def __init__(self, {parameters}):
+    {body}
+def __eq__(self, other):
+    return {mine} == {others} if other.__class__ is self.__class__ else NotImplemented
+def __hash__(self):
+    return hash({mine})
+"""
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def frozen(cls: type[T]) -> type[T]:
+    """Class decorator: what ``dataclass(frozen=True, slots=True)`` is, in a third of its time.
+
+    That compiles six methods one after the other; here three are compiled together, and the others are the same for all
+    classes. Either may inherit from the other.
+    """
+    own = vars(cls).copy()
+    # The standard library refuses to mix frozen classes and others, and makes methods for those that it is told of.
+    inherits = any(hasattr(base, "__dataclass_fields__") for base in cls.__mro__[1:])
+    made = dataclass(init=False, repr=False, eq=False, frozen=inherits, slots=True)(cls)
+    cast(Any, made).__dataclass_params__.frozen = True
+    found = fields(cast(Any, made))
+    names: dict[str, Any] = {"_set": object.__setattr__, "_MISSING": MISSING}
+    exec(_text(found, hasattr(made, "__post_init__"), names), names)
+    init = names["__init__"]
+    init.__annotations__ = {f.name: f.type for f in found if f.init} | {"return": None}
+    methods = {name: names[name] for name in ("__init__", "__eq__", "__hash__")} | _SHARED
+    for name, method in methods.items():
+        if own.get(name) is None:
+            setattr(made, name, method)
+    return made
+
+
+def _text(found: Sequence[Field[Any]], checks: bool, names: dict[str, Any]) -> str:
+    """Return the text of a class's methods; what it takes for granted is added to *names*."""
+    parameters, body = [], []
+    for f in found:
+        if not f.init:
+            continue
+        default, given = f"_default_{f.name}", f.name
+        if f.default_factory is not MISSING:
+            names[default] = f.default_factory
+            given = f"{default}() if {f.name} is _MISSING else {f.name}"
+            parameters.append(f"{f.name}=_MISSING")
+        elif f.default is not MISSING:
+            names[default] = f.default
+            parameters.append(f"{f.name}={default}")
+        else:
+            parameters.append(f.name)
+        body.append(f"_set(self, {f.name!r}, {given})")
+    if checks:
+        body.append("self.__post_init__()")
+    compared = [f.name for f in found if f.compare]
+    mine, others = (f"({''.join(f'{of}.{name}, ' for name in compared)})" for of in ("self", "other"))
+    return _METHODS.format(parameters=", ".join(parameters), body="; ".join(body) or "pass", mine=mine, others=others)
+
+
+def _set_attribute(self: Any, name: str, value: object) -> None:
+    if name in self.__dataclass_fields__:
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+    object.__setattr__(self, name, value)
+
+
+def _delete_attribute(self: Any, name: str) -> None:
+    if name in self.__dataclass_fields__:
+        raise FrozenInstanceError(f"cannot delete field {name!r}")
+    object.__delattr__(self, name)
+
+
+def _represent(self: Any) -> str:
+    shown = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if f.repr)
+    return f"{type(self).__qualname__}({shown})"
+
+
+def _get_state(self: Any) -> list[Any]:
+    return [getattr(self, f.name) for f in fields(self)]
+
+
+def _set_state(self: Any, state: list[Any]) -> None:
+    for f, value in zip(fields(self), state, strict=True):
+        object.__setattr__(self, f.name, value)
+
+
+_SHARED = {
+    "__setattr__": _set_attribute,
+    "__delattr__": _delete_attribute,
+    "__repr__": _represent,
+    "__getstate__": _get_state,
+    "__setstate__": _set_state,
+}

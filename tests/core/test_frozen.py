@@ -1,0 +1,149 @@
+"""What is said of the standard library's frozen dataclasses holds of ours, compared with them."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+from dataclasses import FrozenInstanceError, asdict, dataclass, field, fields, is_dataclass, replace
+from typing import Any, ClassVar
+
+import pytest
+
+from clgraph.core.frozen import frozen
+
+
+def _standard(cls: type[Any]) -> type[Any]:
+    return dataclass(frozen=True, slots=True)(cls)
+
+
+def _declare(make: Any) -> type[Any]:
+    @make
+    class Point:
+        """A point."""
+
+        counted: ClassVar[int] = 0
+        x: int
+        y: tuple[int, ...] = (1, 2)
+        tags: list[str] = field(default_factory=list)
+        note: str = field(default="n", compare=False, repr=False)
+        norm: int = field(init=False)
+
+        def __post_init__(self) -> None:
+            object.__setattr__(self, "norm", abs(self.x))
+
+    return Point
+
+
+@frozen
+class Pair:
+    first: int
+    second: str = "b"
+
+
+@frozen
+class Triple(Pair):
+    third: float = 0.5
+
+
+@frozen
+class Named:
+    name: str
+
+    def __hash__(self) -> int:
+        return 7
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+OURS, THEIRS = _declare(frozen), _declare(_standard)
+
+
+@pytest.mark.parametrize(
+    "arguments", [((3,), {}), ((-3, (5,)), {"note": "m"}), ((), {"x": 1, "tags": ["t"]}), ((1, (), ["a"], "k"), {})]
+)
+def test_an_instance_has_what_the_standard_one_has(arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
+    positional, named = arguments
+    ours, theirs = OURS(*positional, **named), THEIRS(*positional, **named)
+    assert asdict(ours) == asdict(theirs)
+    assert repr(ours) == repr(theirs)
+    assert ours == OURS(*positional, **named)
+    assert ours == replace(ours, note="other")
+    assert (ours != replace(ours, x=100)) == (theirs != replace(theirs, x=100)) == True  # noqa: E712
+    assert asdict(replace(ours, x=-9)) == asdict(replace(theirs, x=-9))
+    assert ours != theirs
+
+
+def test_equal_values_are_one_key_and_other_classes_another() -> None:
+    assert {Pair(1): 1, Pair(1, "b"): 2} == {Pair(1): 2}
+    assert hash(Pair(1)) == hash((1, "b"))
+    assert Pair(1) != Triple(1)
+    assert Pair(1) != (1, "b")
+
+
+def test_each_has_a_list_of_its_own() -> None:
+    first, second = OURS(1), OURS(1)
+    first.tags.append("t")
+    assert second.tags == []
+
+
+@pytest.mark.parametrize("wrong", [(), (1, (), [], "n", "more")])
+def test_wrong_arguments_are_a_type_error(wrong: tuple[Any, ...]) -> None:
+    for cls in (OURS, THEIRS):
+        with pytest.raises(TypeError):
+            cls(*wrong)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'norm'"):
+        OURS(1, norm=2)
+
+
+def test_nothing_is_changed_added_or_deleted() -> None:
+    pair = Pair(1)
+    with pytest.raises(FrozenInstanceError, match="cannot assign to field 'first'"):
+        pair.first = 2  # type: ignore[misc]  # what must not be
+    with pytest.raises(FrozenInstanceError, match="cannot delete field 'first'"):
+        del pair.first
+    with pytest.raises(AttributeError):
+        pair.more = 2  # type: ignore[attr-defined]  # what must not be
+    assert not hasattr(pair, "__dict__")
+
+
+def test_a_subclass_has_the_fields_of_both() -> None:
+    assert repr(Triple(1, third=2.0)) == "Triple(first=1, second='b', third=2.0)"
+    assert [f.name for f in fields(Triple)] == ["first", "second", "third"]
+    with pytest.raises(FrozenInstanceError):
+        Triple(1).first = 2  # type: ignore[misc]  # what must not be
+
+
+def test_the_standard_ones_and_ours_inherit_from_each_other() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Theirs(Pair):
+        third: int = 3
+
+    @frozen
+    class Ours(Theirs):
+        fourth: int = 4
+
+    assert asdict(Ours(1)) == {"first": 1, "second": "b", "third": 3, "fourth": 4}
+    for made in (Theirs(1), Ours(1)):
+        with pytest.raises(FrozenInstanceError):
+            made.first = 2  # type: ignore[misc]  # what must not be
+        assert pickle.loads(pickle.dumps(Triple(1))) == Triple(1)
+
+
+def test_methods_of_the_class_itself_stay() -> None:
+    assert (hash(Named("x")), repr(Named("x")), Named("x") == Named("x")) == (7, "x", True)
+
+
+def test_values_are_copied_pickled_matched_and_described() -> None:
+    pair = Triple(1, "c", 2.5)
+    assert copy.copy(pair) == copy.deepcopy(pair) == pickle.loads(pickle.dumps(pair)) == pair
+    match pair:
+        case Pair(first, second):
+            assert (first, second) == (1, "c")
+    assert is_dataclass(pair)
+    assert str(inspect.signature(Pair)) == str(inspect.signature(_standard(type("Pair", (), dict(_body())))))
+
+
+def _body() -> dict[str, Any]:
+    return {"__annotations__": {"first": "int", "second": "str"}, "second": "b"}
