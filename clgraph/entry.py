@@ -35,9 +35,9 @@ def compile_model(
     each set of shapes, or by :meth:`Model.prepare`.
 
     Args:
-        source: Path of an ONNX file, its bytes, a ``ModelProto``, or a :class:`Topology`. Large weights of a file stay
-            mapped: it may be removed or replaced while the model is in use; when it is written to or cut, runs and
-            compilations that begin later raise ``ModelError``.
+        source: Path of an ONNX file, its bytes, a ``ModelProto``, or a :class:`Topology`. A file of more than 16 MiB
+            or of weights alone stays mapped: it may be removed or replaced while the model is in use; when it is
+            written to or cut, runs and compilations that begin later raise ``ModelError``.
         device: ``auto``, ``cpu``, ``gpu``, ``host``, ``null`` (a dry run without OpenCL), ``pocl:0``, an index or a
             part of the name; ``clgraph devices`` lists what there is. ``auto`` leaves it to ``CLGRAPH_DEVICE``.
         shapes: Shapes of inputs by name, theirs from now on; a dimension is a size, or a name or ``None`` where it

@@ -1,4 +1,7 @@
-"""Files that stay mapped: reading behind the end of one that was cut ends the process, so that they are looked at."""
+"""Contents of files: small ones are read, large ones stay mapped.
+
+Reading behind the end of a mapped file that was cut ends the process, so that they are looked at.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,9 @@ from typing import Any, Self
 import numpy as np
 
 from clgraph.errors import ModelError
+
+READ_BYTES = 1 << 24
+"""Files up to this size are read, which takes milliseconds: what becomes of them later is no matter."""
 
 
 class MappedFile(mmap.mmap):
@@ -40,6 +46,16 @@ class MappedFile(mmap.mmap):
         was = self._was
         if (now.st_ino, now.st_dev) == (was.st_ino, was.st_dev) and now.st_mtime_ns != was.st_mtime_ns:
             raise ModelError(f"{self.path} was written to while the model was in use: load it again")
+
+
+def content_of(path: Path) -> bytes | MappedFile:
+    """Return what a file holds, read or mapped; raises ``OSError`` where it cannot be read, ``ValueError`` if empty."""
+    if path.stat().st_size > READ_BYTES:
+        return MappedFile(path)
+    content = path.read_bytes()
+    if not content:
+        raise ValueError(f"{path} is empty")
+    return content
 
 
 def files_of(arrays: Iterable[np.ndarray[Any, Any]]) -> list[MappedFile]:

@@ -19,7 +19,7 @@ Source = str | os.PathLike[str] | bytes | bytearray | memoryview | onnx.ModelPro
 
 
 def map_model(source: Source) -> tuple[onnx.ModelProto, Path | None, str, dict[str, Array]]:
-    """Return what :func:`read_model` does, but of a file's large weights only their bytes, mapped, by name."""
+    """Return what :func:`read_model` does, but of a file's large weights only their bytes, by name."""
     mapped: dict[str, Array] = {}
     if not isinstance(source, (onnx.ModelProto, bytes, bytearray, memoryview)):
         path = _path(source)

@@ -1,4 +1,4 @@
-"""ONNX files with large weights: the weights stay in the file, mapped, and only the rest is parsed.
+"""ONNX files with large weights: the weights stay where they are, in the mapped or read file, and the rest is parsed.
 
 Parsing copies every weight three times. An ONNX file is a protocol buffer, https://protobuf.dev/programming-guides/encoding:
 fields of a number, a type and a value. The walk here looks into the graph, its initializers and the tensors of its
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from clgraph.core.mapped import MappedFile
+from clgraph.core.mapped import content_of
 from clgraph.graph.primitive import Array
 
 LEAST_BYTES = 1 << 12
@@ -28,6 +28,8 @@ _NAME, _RAW_DATA = 8, 9
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
+Content = bytes | mmap.mmap
+
 _Field = tuple[int, int, int, int, int]
 """Number, type, first byte of the field, first and one past the last of its value."""
 
@@ -38,7 +40,7 @@ def outline(path: Path) -> tuple[bytes, dict[str, Array]] | None:
     Returns ``None`` where the file cannot be mapped or is no well-formed message; parsing it then says what is wrong.
     """
     try:
-        content = MappedFile(path)
+        content = content_of(path)
     except (OSError, ValueError):
         return None
     found: dict[str, Array] = {}
@@ -48,7 +50,7 @@ def outline(path: Path) -> tuple[bytes, dict[str, Array]] | None:
         return None
 
 
-def _model(data: mmap.mmap, found: dict[str, Array]) -> bytes:
+def _model(data: Content, found: dict[str, Array]) -> bytes:
     def edit(number: int, start: int, end: int) -> bytes | None:
         return _rewritten(data, start, end, edit_graph) if number == _GRAPH else None
 
@@ -60,7 +62,7 @@ def _model(data: mmap.mmap, found: dict[str, Array]) -> bytes:
     return _rewritten(data, 0, len(data), edit)
 
 
-def _rewritten(data: mmap.mmap, start: int, end: int, edit: Callable[[int, int, int], bytes | None]) -> bytes:
+def _rewritten(data: Content, start: int, end: int, edit: Callable[[int, int, int], bytes | None]) -> bytes:
     """Return a message with what *edit* makes of fields' number, start and end; ``None`` leaves a field as it is."""
     parts: list[bytes] = []
     for number, kind, first, value, stop in _fields(data, start, end):
@@ -69,7 +71,7 @@ def _rewritten(data: mmap.mmap, start: int, end: int, edit: Callable[[int, int, 
     return b"".join(parts)
 
 
-def _constant(data: mmap.mmap, start: int, end: int, found: dict[str, Array]) -> bytes | None:
+def _constant(data: Content, start: int, end: int, found: dict[str, Array]) -> bytes | None:
     """Return a node without its tensor's large data, filed under the node's output; ``None`` for other operators."""
     texts: dict[int, bytes] = {}
     for number, kind, _, value, stop in _fields(data, start, end):
@@ -88,7 +90,7 @@ def _constant(data: mmap.mmap, start: int, end: int, found: dict[str, Array]) ->
     return _rewritten(data, start, end, edit) if output else None
 
 
-def _tensor(data: mmap.mmap, start: int, end: int, found: dict[str, Array], name: str) -> bytes:
+def _tensor(data: Content, start: int, end: int, found: dict[str, Array], name: str) -> bytes:
     """Return a tensor without its data where that is large; that is filed under *name*, the tensor's own by default."""
     fields = list(_fields(data, start, end))
     name = name or next((data[v:s] for n, k, _, v, s in fields if n == _NAME and k == _BYTES), b"").decode()
@@ -101,7 +103,7 @@ def _tensor(data: mmap.mmap, start: int, end: int, found: dict[str, Array], name
     return b"".join(parts)
 
 
-def _fields(data: mmap.mmap, at: int, end: int) -> Iterator[_Field]:
+def _fields(data: Content, at: int, end: int) -> Iterator[_Field]:
     """Yield the fields of a message; raises ``ValueError`` where it is none."""
     while at < end:
         first = at
@@ -121,7 +123,7 @@ def _fields(data: mmap.mmap, at: int, end: int) -> Iterator[_Field]:
         yield tag >> 3, kind, first, value, at
 
 
-def _read_varint(data: mmap.mmap, at: int, end: int) -> tuple[int, int]:
+def _read_varint(data: Content, at: int, end: int) -> tuple[int, int]:
     number = shift = 0
     while at < end and shift < 70:
         byte = data[at]

@@ -10,6 +10,7 @@ import onnx
 import pytest
 
 import clgraph
+from clgraph.core import mapped
 from clgraph.core.mapped import MappedFile, files_of
 from clgraph.errors import ModelError
 from tests.support.models import image, small_model
@@ -42,6 +43,12 @@ def wide_model() -> onnx.ModelProto:
 
 
 @pytest.fixture
+def mapped_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let files of these sizes be mapped."""
+    monkeypatch.setattr(mapped, "READ_BYTES", 0)
+
+
+@pytest.fixture
 def onnx_file(tmp_path: Path) -> Path:
     onnx.save(wide_model(), tmp_path / "m.onnx")
     return tmp_path / "m.onnx"
@@ -56,6 +63,7 @@ def external_file(folder: Path) -> tuple[Path, Path]:
 CHANGES = [cut, emptied, overwritten]
 
 
+@pytest.mark.usefixtures("mapped_files")
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_model_whose_file_changes_says_so_before_it_compiles_again(where: str, onnx_file: Path, change) -> None:
     model = clgraph.compile(onnx_file, device=where)
@@ -75,6 +83,15 @@ def test_external_weights_that_change_are_noticed(where: str, tmp_path: Path, ch
     change(weights)
     with pytest.raises(ModelError, match=r"weights\.bin was"):
         model(image((1, 3, 10, 8)))
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_becomes_of_a_small_file_is_no_matter(where: str, onnx_file: Path, tmp_path: Path, change) -> None:
+    model = clgraph.compile(onnx_file, device=where)
+    change(onnx_file)
+    x = image((1, 3, 8, 8))
+    np.testing.assert_array_equal(model(x), clgraph.compile(wide_model(), device=where)(x))
+    model.save(tmp_path / "m.clg")
 
 
 @pytest.mark.parametrize("change", CHANGES)
