@@ -9,13 +9,6 @@
 // from one key to the next, pitch of the bias along N, whether there is one.
 // Error in units of 2^-24, m = softmax |v|: 2^13 m, because the weights are rounded to halves, and for each tile of keys 20 m, on
 // top of D sum |q k| scale m in the exponents and the post-operations'.
-#ifndef T
-  #define T half
-  #define LOAD(p, i) vload_half(i, p)
-  #define LOAD4(p, i) vloada_half4(0, (p) + (i))
-  #define LOAD4_LOOSE(p, i) vload_half4(0, (p) + (i))
-  #define STORE4(p, i, v) vstorea_half4_rte(v, 0, (p) + (i))
-#endif
 #ifndef DEPTH
   #define DEPTH 64
 #endif
@@ -28,6 +21,7 @@
 #ifndef TILES
   #define TILES 2
 #endif
+#include "halves.clh"
 #include "vectors.clh"
 #include "ptx.clh"
 

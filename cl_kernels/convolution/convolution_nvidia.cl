@@ -10,22 +10,11 @@
 // strides, pads before, bias offset (-1: none) and pitch; taps: offset in x and place along y and x of each.
 // Error: that of PRODUCT for n = taps * C / groups terms, plus the post-operations'.
 #define RANK 5
-#ifndef T
-  #define T half
-  #define LOAD(p, i) vload_half(i, p)
-  #define LOAD4(p, i) vloada_half4(0, (p) + (i))
-  #define LOAD4_LOOSE(p, i) vload_half4(0, (p) + (i))
-  #define STORE4(p, i, v) vstorea_half4_rte(v, 0, (p) + (i))
-#endif
-#ifndef PARTS
-  #define PARTS 0
-#endif
+#include "halves.clh"
 #include "vectors.clh"
 #include "ptx.clh"
 #include "nvidia_convolution.clh"
 
-#define ROWS_EACH (TILE_ROWS / TILE_STRIDE)
-#define COLUMNS_EACH (TILE_COLUMNS / TILE_STRIDE)
 #define NOWHERE (-0x40000000)
 
 __kernel __attribute__((reqd_work_group_size(TILE_ITEMS, 1, 1))) void convolution_nvidia(

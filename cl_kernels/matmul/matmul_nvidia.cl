@@ -8,22 +8,11 @@
 // matmul_gpu_sum; else y is written.
 // table: dims (batch axes, M, N), views of y, a, b and bias, K, pitch of b along K, whether there is a bias.
 // Error: that of PRODUCT for K terms, plus the post-operations'.
-#ifndef T
-  #define T half
-  #define LOAD(p, i) vload_half(i, p)
-  #define LOAD4(p, i) vloada_half4(0, (p) + (i))
-  #define LOAD4_LOOSE(p, i) vload_half4(0, (p) + (i))
-  #define STORE4(p, i, v) vstorea_half4_rte(v, 0, (p) + (i))
-#endif
-#ifndef PARTS
-  #define PARTS 0
-#endif
+#include "halves.clh"
 #include "vectors.clh"
 #include "ptx.clh"
 #include "nvidia_tile.clh"
 
-#define ROWS_EACH (TILE_ROWS / TILE_STRIDE)
-#define COLUMNS_EACH (TILE_COLUMNS / TILE_STRIDE)
 #define ROW_CHUNKS (TILE_COLUMNS / 8)
 #define BY_ROW_STRIDE (TILE_ITEMS / ROW_CHUNKS)
 
