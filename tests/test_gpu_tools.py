@@ -1,5 +1,8 @@
 """What measures on a GPU, without one: nothing here says how fast anything is."""
 
+import json
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,7 +10,10 @@ import tools.benchmark.probing as probing
 from clgraph.ops.nvidia_tiles import TILES
 from clgraph.runtime.device import find_device, with_class
 from clgraph.runtime.engine import Engine
-from tools.benchmark.on_gpu import TORCH, Case, Timed, cases, dry, gpu_markdown, measure_case, product_of
+from tools.benchmark.dry import dry, dry_markdown, dry_probe
+from tools.benchmark.found import Found
+from tools.benchmark.on_gpu import TORCH, Case, Timed, cases, gpu_markdown, measure_case, product_of
+from tools.gpu_compilers.profiles import PROFILES
 
 
 @pytest.mark.opencl
@@ -37,9 +43,33 @@ def test_a_device_without_matrix_units_says_what_it_was_not_asked():
 
 
 def test_a_dry_run_measures_nothing_and_says_so():
-    timed = dry(Case("gemm_64", "tf32x3", 2.0 * 64**3))
-    assert timed.seconds == {}
-    assert gpu_markdown([timed]).count("not measured") == 1 + len(TORCH)
+    planned = dry(Case("gemm_64", "tf32x3", 2.0 * 64**3), "h200")
+    assert planned.launches == {"matmul.nvidia_tf32x3": 1}
+    assert planned.refused == ()
+    table = dry_markdown([planned], "h200")
+    assert "Nothing was run or measured" in table
+    assert " ms" not in table
+    assert dry_markdown([replace(planned, refused=("a kernel: an error",))], "h200").endswith("a kernel: an error")
+
+
+@pytest.mark.skipif(PROFILES["h200"].why_not() is not None, reason=str(PROFILES["h200"].why_not()))
+def test_a_dry_probe_says_what_the_assembler_says():
+    answers = dry_probe("local", "h200")
+    assert "48 KiB" in answers[2]
+    assert "49152 bytes of local memory" in answers[2]
+    assert "64 KiB" in answers[3]
+    assert "too much shared data" in answers[3]
+    assert "registers" in dry_probe("rounding", "h200")[0]
+
+
+def test_what_is_measured_on_a_gpu_is_kept_as_data():
+    timed = Timed(Case("gemm_64", "f16", 2.0), {"clgraph": 1e-3}, {"clgraph": 1e-4}, {"eager": "no torch"})
+    assert Found.from_data(json.loads(json.dumps(Found(gpu=[timed]).to_data()))).gpu == [timed]
+
+
+def test_a_case_is_asked_for_by_its_title_or_a_part():
+    assert [c.title for c in cases(False, "gemm_4096 f16")] == ["gemm_4096 f16"]
+    assert {c.precision for c in cases(False, "gemm_4096 f")} == {"f32", "f16", "f16x3"}
 
 
 @pytest.mark.opencl
@@ -56,6 +86,6 @@ def test_times_stand_beside_errors_and_what_is_missing():
 def test_what_is_measured_are_the_networks_and_the_products():
     names = {c.name for c in cases(quick=False)}
     assert {"resnet50@64x3x224x224", "bert_base_32x128", "gemm_4096", "gemm_8192"} <= names
-    model, feeds = product_of(8)
+    model, feeds = product_of(8, np.dtype(np.float32))
     assert np.asarray(feeds["x"]).shape == (8, 8)
     assert [n.op_type for n in model.graph.node] == ["MatMul"]

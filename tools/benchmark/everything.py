@@ -18,6 +18,7 @@ from clgraph.cli.output import say, working
 from clgraph.errors import ClgraphError
 from tools.benchmark.found import Found
 from tools.benchmark.measuring import Figures
+from tools.benchmark.on_gpu import Case
 from tools.benchmark.variants import Variant
 
 _BENCH = Path(__file__).resolve().parents[1] / "bench"
@@ -68,6 +69,11 @@ def steps(
             title = f"{name} {model}, {_threads(most)}, {variant.title}"
             given = (model, "--threads", str(most), "--against", "onnxruntime", *variant.arguments)
             yield Step(title, name, given, name, variant)
+
+
+def gpu_steps(cases: Sequence[Case], options: Sequence[str]) -> list[Step]:
+    """Return what there is to measure on a GPU: a step for each case, so that none takes others with it."""
+    return [Step(f"on a GPU: {c.title}", "gpu", ("--gpu", "--only", c.title, *options)) for c in cases]
 
 
 def _threads(count: int) -> str:

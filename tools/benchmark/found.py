@@ -7,7 +7,7 @@ from typing import Any
 
 from tools.benchmark.fresh import Start, starts_markdown
 from tools.benchmark.measuring import Figures
-from tools.benchmark.on_gpu import Timed, gpu_markdown
+from tools.benchmark.on_gpu import Case, Timed, gpu_markdown
 from tools.benchmark.shapes import NewShapes, shapes_markdown
 from tools.benchmark.variants import variants_markdown
 
@@ -43,9 +43,10 @@ class Found:
 
     @staticmethod
     def from_data(data: dict[str, Any]) -> Found:
-        """Return what :meth:`to_data` has written, but for the figures of GPUs."""
+        """Return what :meth:`to_data` has written."""
         return Found(
             results=[Figures(**one) for one in data["results"]],
+            gpu=[Timed(**one | {"case": Case(**one["case"])}) for one in data.get("gpu", ())],
             cold_starts=[Start(**one) for one in data.get("cold_starts", ())],
             new_shapes=[NewShapes(**one) for one in data.get("new_shapes", ())],
             layers=list(data.get("layers", ())),

@@ -5,13 +5,13 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 import clgraph
 from clgraph.errors import ClgraphError
@@ -34,6 +34,11 @@ class Case:
     precision: str
     flops: float = 0.0
 
+    @property
+    def title(self) -> str:
+        """Name and precision."""
+        return f"{self.name} {self.precision}"
+
 
 @dataclass(frozen=True)
 class Timed:
@@ -49,34 +54,40 @@ class Timed:
     missing: dict[str, str] = field(default_factory=dict)
 
 
-def cases(quick: bool) -> list[Case]:
-    """Return what is measured: ResNet-50, BERT, square products of matrices. With *quick*, the smallest of each."""
+def cases(quick: bool, only: str = "") -> list[Case]:
+    """Return what is measured: ResNet-50, BERT, square products of matrices. With *quick*, the smallest of each.
+
+    Args:
+        only: A title, or a part of some.
+    """
     batches, sizes = ((1,), (256,)) if quick else ((1, 8, 64), (4096, 8192))
     found = [Case(f"resnet50@{n}x3x224x224", p) for n in batches for p in PRECISIONS]
     if not quick:
         found += [Case("bert_base_32x128", p) for p in PRECISIONS]
-    return found + [Case(f"gemm_{n}", p, 2.0 * n**3) for n in sizes for p in PRECISIONS]
+    found += [Case(f"gemm_{n}", p, 2.0 * n**3) for n in sizes for p in PRECISIONS]
+    return [case for case in found if case.title == only] or [case for case in found if only in case.title]
 
 
 def load_case(case: Case) -> tuple[onnx.ModelProto, Feeds]:
     """Return the model and its inputs."""
     kind, _, rest = case.name.partition("_")
     if kind == "gemm":
-        return product_of(int(rest))
+        return product_of(int(rest), np.dtype(np.float16 if case.precision == "f16" else np.float32))
     if kind == "bert":
         return encoder(BERT_BASE, 32, 128), tokens(32, 128)
     return load(case.name)
 
 
-def product_of(size: int) -> tuple[onnx.ModelProto, Feeds]:
-    """Return a model that multiplies a square matrix by a constant one."""
+def product_of(size: int, dtype: np.dtype[Any]) -> tuple[onnx.ModelProto, Feeds]:
+    """Return a model that multiplies a square matrix by a constant one; both and the result are of *dtype*."""
     rng = np.random.default_rng(0)
-    weights = (rng.standard_normal((size, size)) / size**0.5).astype(np.float32)
-    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [size, size]) for n in "xy"]
+    weights = (rng.standard_normal((size, size)) / size**0.5).astype(dtype)
+    kind = helper.np_dtype_to_tensor_dtype(dtype)
+    values = [helper.make_tensor_value_info(n, kind, [size, size]) for n in "xy"]
     node = helper.make_node("MatMul", ["x", "w"], ["y"])
     graph = helper.make_graph([node], "product", values[:1], values[1:], [numpy_helper.from_array(weights, "w")])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    return model, {"x": rng.standard_normal((size, size)).astype(np.float32)}
+    return model, {"x": rng.standard_normal((size, size)).astype(dtype)}
 
 
 def measure_case(case: Case, device: str, rounds: int, torch_device: str = "cuda") -> Timed:
@@ -203,13 +214,3 @@ def gpu_markdown(found: Sequence[Timed]) -> str:
             cells.append(f"{seconds * 1e3:.3f} ms{rate}{error}")
         lines.append(f"| {timed.case.name} | {timed.case.precision} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
-
-
-def dry(case: Case) -> Timed:
-    """Return *case* without a time, once its model has been loaded and compiled for no device."""
-    model, feeds = load_case(case)
-    shapes = {name: array.shape for name, array in feeds.items()}
-    config = {"device_class": "gpu", "precision": "f32" if case.precision == "f16" else case.precision}
-    clgraph.compile(model, device="null", shapes=shapes, config=config)
-    nothing = dict.fromkeys(("clgraph", *TORCH), "not measured: a dry run")
-    return replace(Timed(case, {}, {}), missing=nothing)

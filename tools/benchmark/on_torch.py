@@ -25,7 +25,7 @@ def to_torch(model: onnx.ModelProto, torch: Any, *, device: str, half: bool) -> 
         UnsupportedError: The model has an operator that is not among those measured.
     """
     graph = model.graph
-    if unknown := sorted({n.op_type for n in graph.node} - OPERATORS.keys()):
+    if unknown := unserved(model):
         raise UnsupportedError(f"{unknown[0]} is not written for the comparison with torch")
     constants: dict[str, Any] = {
         t.name: _weight(numpy_helper.to_array(t), torch, device, half) for t in graph.initializer
@@ -46,6 +46,11 @@ def to_torch(model: onnx.ModelProto, torch: Any, *, device: str, half: bool) -> 
         return [values[v.name] for v in graph.output]
 
     return run
+
+
+def unserved(model: onnx.ModelProto) -> list[str]:
+    """Return the operators of a model that are not among those measured."""
+    return sorted({n.op_type for n in model.graph.node} - OPERATORS.keys())
 
 
 def _weight(array: Any, torch: Any, device: str, half: bool) -> Any:

@@ -27,8 +27,8 @@ from clgraph.runtime import binaries
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.memory import Memory
 from clgraph.runtime.stream import Stream
-from clgraph.selector.plan import Launch, Step, Table
-from clgraph.selector.query import Query
+from clgraph.selector.plan import Launch, Plan, Step, Table
+from clgraph.selector.query import DeviceInfo, Query
 from clgraph.selector.sources import kernel_text
 
 _FILLED = """__kernel void filled(__global int* wrong) {
@@ -39,11 +39,13 @@ _FILLED = """__kernel void filled(__global int* wrong) {
   for (int i = get_local_id(0); i < WORDS; i += 256) count += memory[WORDS - 1 - i] != 7 * (WORDS - 1 - i);
   wrong[get_global_id(0)] = count;
 }"""
-_SPIN = """__kernel void spin(__global float* x, const int rounds) {
+SPIN = """__kernel void spin(__global float* x, const int rounds) {
   float v = x[get_global_id(0)];
   for (int i = 0; i < rounds; i++) v = fma(v, 0.999f, 0.001f);
   x[get_global_id(0)] = v;
 }"""
+KILOBYTES = (32, 40, 48, 64, 96, 128, 160, 227)
+"""Of static local memory."""
 _ROUNDING = """__kernel void rounding(__global float* sum, const uint a, const uint b) {
   float c[4] = {1.0f, 1.0f, 1.0f, 1.0f};
   const uint rows[4] = {a, a, a, a};
@@ -64,11 +66,16 @@ def ask(question: str, engine: Engine, *, quick: bool) -> list[str]:
     return QUESTIONS[question](engine, quick)
 
 
+def filled(kilobytes: int) -> str:
+    """Return the text of a kernel with so much static local memory."""
+    return f"#define WORDS {kilobytes * 256}\n{_FILLED}"
+
+
 def local_memory(engine: Engine, quick: bool) -> list[str]:
     """Say how much static local memory runs, and whether right."""
     found = []
-    for kilobytes in (32, 48) if quick else (32, 40, 48, 64, 96, 128, 160, 227):
-        text = f"#define WORDS {kilobytes * 256}\n{_FILLED}"
+    for kilobytes in KILOBYTES[::2][:2] if quick else KILOBYTES:
+        text = filled(kilobytes)
         wrong = engine.upload(np.ones(256 * 64, np.int32), "counts")
         try:
             engine.kernel(text, "filled", [wrong]).on(engine.stream, (256 * 64,), (256,))()
@@ -89,7 +96,7 @@ def launches(engine: Engine, quick: bool) -> list[str]:
     free = Stream(context, handle, out_of_order=True)
 
     def kernel(rounds: int) -> Any:
-        return engine.kernel(_SPIN, "spin", [held, np.int32(rounds)])
+        return engine.kernel(SPIN, "spin", [held, np.int32(rounds)])
 
     def each(what: str, rounds: int, items: int, streams: Sequence[Stream]) -> str:
         steps = [kernel(rounds).on(stream, (items,), (64,)) for stream in streams]
@@ -124,14 +131,18 @@ def launches(engine: Engine, quick: bool) -> list[str]:
     ]
 
 
+def one_product() -> str:
+    """Return the text of a kernel with one product of matrix units."""
+    return "\n".join(['#line 1 "ptx.clh"', kernel_text("ptx.clh"), '#line 1 "rounding"', _ROUNDING])
+
+
 def rounding(engine: Engine, quick: bool) -> list[str]:
     """Say whether matrix units round sums to nearest: 1 + 1.5 * 2^-24 is then 1 + 2^-23, and 1 if truncated."""
     if why := _why_not(engine):
         return [why]
     halves = [int(np.array([x, x], np.float16).view(np.uint32)[0]) for x in (2.0**-12, 1.5 * 2.0**-16)]
     held = engine.upload(np.zeros(32, np.float32), "sums")
-    text = "\n".join(['#line 1 "ptx.clh"', kernel_text("ptx.clh"), '#line 1 "rounding"', _ROUNDING])
-    kernel = engine.kernel(text, "rounding", [held, *(np.int32(h) for h in halves)])
+    kernel = engine.kernel(one_product(), "rounding", [held, *(np.int32(h) for h in halves)])
     kernel.on(engine.stream, (32,), (32,))()
     engine.stream.finish()
     value = float(_read(engine, held, np.float32, 32)[0])
@@ -174,15 +185,19 @@ def tiles(engine: Engine, quick: bool) -> list[str]:
     return found
 
 
+def tile_plan(tile: Tile, size: int, info: DeviceInfo) -> tuple[DType, Plan]:
+    """Return the type of the elements, and what the implementation plans for y = a b, with b's terms side by side."""
+    dtype, shape = DType.F16 if tile.product == F16 else DType.F32, (size, size)
+    layouts = (Layout(dtype, shape), Layout(dtype, shape, Format((1, 0))))
+    query = Query(MatMul(), layouts, (Layout(dtype, shape),), info, 2, constant=frozenset({1}))
+    return dtype, _PRODUCTS[tile.product].plan_in(query, Tiling(tile, 1, 0.0))
+
+
 def _tile(engine: Engine, tile: Tile, a: Any, b: Any, runs: int) -> str:
-    """Time what the implementation plans for y = a b, with b's terms side by side."""
+    """Time a tile."""
     size = len(a)
-    dtype = DType.F16 if tile.product == F16 else DType.F32
+    dtype, plan = tile_plan(tile, size, engine.info)
     a, b = a.astype(dtype.numpy), b.astype(dtype.numpy)
-    layouts = (Layout(dtype, a.shape), Layout(dtype, b.shape, Format((1, 0))))
-    info = engine.info
-    query = Query(MatMul(), layouts, (Layout(dtype, a.shape),), info, 2, constant=frozenset({1}))
-    plan = _PRODUCTS[tile.product].plan_in(query, Tiling(tile, 1, 0.0))
     held = {"in0": engine.upload(a, "a"), "in1": engine.upload(b.T, "b"), "out0": engine.allocate(a.nbytes, "y")}
     held |= {f"scratch{i}": engine.allocate(n, "scratch") for i, n in enumerate(plan.scratch)}
     launches = [_bound(engine, step, held) for step in plan.steps]

@@ -152,7 +152,8 @@ def main_loop(lines: Sequence[str]) -> Counter[str]:
         elif (found := re.search(r"BRA.*`\((\.L_x_\d+)\)", line)) and found[1] in label:
             body = [x for x in lines[label[found[1]] : i + 1] if not x.startswith(".L_x_")]
             products = sum(bool(re.search(work, x)) for x in body)
-            best = max(best, (products / len(body) if products >= 4 else 0.0, body))
+            if products >= 4:
+                best = max(best, (products / len(body), body))
     return Counter(map(_kind, best[1]))
 
 

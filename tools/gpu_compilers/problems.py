@@ -70,4 +70,4 @@ def texts_for(device: DeviceInfo, only: str = "") -> Iterator[Text]:
                 program = planned(topology, shapes, device, precision)
             except ClgraphError:
                 continue
-            yield from texts_of(program, device)
+            yield from texts_of(program)

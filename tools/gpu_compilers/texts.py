@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
+from math import prod
 
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
@@ -12,7 +12,7 @@ from clgraph.network.steps import steps_of
 from clgraph.passes.base import Context, PassManager
 from clgraph.passes.pipeline import default_pipeline
 from clgraph.passes.selection import choice_of, is_in_place
-from clgraph.selector.choose import candidates
+from clgraph.selector.choose import Choice, candidates
 from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Launch
 from clgraph.selector.query import DeviceInfo
@@ -25,31 +25,32 @@ class Text:
     """One kernel as the product compiles it.
 
     Attributes:
-        implementation: The first one met that launches it; ``chosen`` says whether any model has it launched.
+        name: Its file's, without folder and suffix.
+        jit: The macros in front of it, in which kernels of one file differ.
+        text: What the compiler is given.
         group: The sizes of a group; what it says counts only where the text requires it.
-        problem: The first problem it was met at.
+        implementation: The first one met that launches it, at ``problem``.
+        chosen: Whether any model has it launched.
     """
 
-    implementation: str
-    source: str
-    entry: str
+    name: str
     jit: Jit
-    group: tuple[int, ...]
-    problem: str
-    chosen: bool
+    text: str
+    group: tuple[int, ...] = ()
+    implementation: str = ""
+    problem: str = ""
+    chosen: bool = True
 
-    @property
-    def text(self) -> str:
-        """What the compiler is given."""
-        return f"{self.jit}{kernel_text(self.source)}"
+    @staticmethod
+    def of(step: Launch, choice: Choice, implementation: str) -> Text:
+        """Return the kernel of a step that *implementation* plans for the problem of *choice*."""
+        text, chosen = f"{step.jit}{kernel_text(step.source)}", implementation == choice.name
+        return Text(step.entry, step.jit, text, step.group or (), implementation, str(choice.query), chosen)
 
     @property
     def items(self) -> int:
-        """Work-items of a group, at least 1."""
-        product = 1
-        for size in self.group:
-            product *= size
-        return product
+        """Work-items of a group."""
+        return prod(self.group)
 
     @property
     def requires_group(self) -> bool:
@@ -58,14 +59,9 @@ class Text:
 
     @property
     def variant(self) -> str:
-        """The macros in which kernels of one file differ, as ``T=half RANK=4 ...``."""
+        """The macros that are no functions, as ``T=half RANK=4 ...``."""
         shown = [(name, value.removeprefix("PRODUCT_")) for name, value in self.jit.macros if "(" not in name]
         return " ".join(f"{name}={value}" for name, value in shown)
-
-    @property
-    def name(self) -> str:
-        """File without folder and suffix."""
-        return PurePosixPath(self.source).stem
 
 
 def planned(topology: Topology, shapes: Mapping[str, tuple[int, ...]], device: DeviceInfo, precision: str) -> Program:
@@ -82,32 +78,28 @@ def planned(topology: Topology, shapes: Mapping[str, tuple[int, ...]], device: D
     return program
 
 
-def texts_of(program: Program, device: DeviceInfo) -> Iterator[Text]:
-    """Yield the kernels of *program*, then those of every other implementation that would serve its problems."""
+def texts_of(program: Program, *, chosen: bool = False) -> Iterator[Text]:
+    """Yield the kernels of *program*, then those of other implementations that would serve its problems.
+
+    Args:
+        chosen: No others.
+    """
     for node in program:
         if is_in_place(node):
             continue
         choice = choice_of(node)
-        for step in steps_of(node):
-            if isinstance(step, Launch):
-                yield _text(choice.name, step, str(choice.query), chosen=True)
-        for other in candidates(choice.query):
-            if other is choice.implementation or other.refusal(choice.query):
-                continue
-            for step in other.plan(choice.query).steps:
-                if isinstance(step, Launch):
-                    yield _text(other.name, step, str(choice.query), chosen=False)
-
-
-def _text(implementation: str, step: Launch, problem: str, *, chosen: bool) -> Text:
-    return Text(implementation, step.source, step.entry, step.jit, step.group or (), problem, chosen)
+        yield from (Text.of(step, choice, choice.name) for step in steps_of(node) if isinstance(step, Launch))
+        for other in [] if chosen else candidates(choice.query):
+            if other is not choice.implementation and not other.refusal(choice.query):
+                steps = other.plan(choice.query).steps
+                yield from (Text.of(step, choice, other.name) for step in steps if isinstance(step, Launch))
 
 
 def distinct(found: Iterable[Text]) -> list[Text]:
     """Return each kernel once, sorted by name and variant; chosen where any of its like is."""
-    kept: dict[tuple[str, Jit, tuple[int, ...]], Text] = {}
+    kept: dict[tuple[str, tuple[int, ...]], Text] = {}
     for text in found:
-        key = (text.source, text.jit, text.group if text.requires_group else ())
+        key = (text.text, text.group if text.requires_group else ())
         if key not in kept or (text.chosen and not kept[key].chosen):
             kept[key] = text
     return sorted(kept.values(), key=lambda t: (t.name, t.variant))
