@@ -86,6 +86,29 @@ def test_products_of_tf32_take_the_upper_19_bits():
         assert (np.abs(got - exact) <= 2.0**-23 * np.abs(exact)).all()
 
 
+def test_products_of_signed_bytes_are_those_of_the_manual():
+    # "Matrix Fragments for mma.m16n8k32": four neighbouring k a register, the second half of k in the later ones.
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-128, 128, (16, 32), np.int8), rng.integers(-128, 128, (32, 8), np.int8)
+    c = rng.integers(-(2**31), 2**31, (16, 8)).astype(np.int32)
+    fours = IN_GROUP[:, None] * 4 + np.arange(4)
+    fragments = [a[GROUP[:, None] + 8 * (r % 2), fours + 16 * (r // 2)] for r in range(4)]
+    fragments += [b[fours + 16 * r, GROUP[:, None]] for r in range(2)]
+    result = _words(np.stack([c[GROUP + 8 * (i // 2), IN_GROUP * 2 + i % 2] for i in range(4)], 1))
+    _run(
+        "uint w[6]; int c[4]; for (int i = 0; i < 6; i++) w[i] = x0[6 * lane + i];"
+        "for (int i = 0; i < 4; i++) c[i] = (int)x1[4 * lane + i];"
+        "MMA_S8(c, w, w[4], w[5]); for (int i = 0; i < 4; i++) x1[4 * lane + i] = (uint)c[i];",
+        _words(np.stack([_words(f) for f in fragments], 1)),
+        result,
+    )
+    # Sums wrap around.
+    want = (a.astype(np.int64) @ b.astype(np.int64) + c).astype(np.int32)
+    for i in range(4):
+        got = result.view(np.int32).reshape(32, 4)[:, i]
+        np.testing.assert_array_equal(got, want[GROUP + 8 * (i // 2), IN_GROUP * 2 + i % 2])
+
+
 @pytest.mark.parametrize("transposed", [False, True])
 def test_matrices_are_read_as_in_the_manual(transposed):
     matrices = np.arange(256, dtype=np.uint16).reshape(4, 8, 8)
@@ -158,8 +181,8 @@ FAULTS = {
     "terms beyond the last are copied": (r"unit < units \? (\w+) : 0", r"\1"),
     "a chunk that is copied to another row": (r"DOWN\(i \* TILE_STRIDE\)", "DOWN(i * (TILE_STRIDE - 1))"),
     "a wait for fewer copies than there are": (r"COPY_WAIT\(WAITING\);", ""),
-    "columns that change places": (r"to \+ 8 \* j\) = \(float2\)\(sums\[0\]\[j\]\[0\], sums\[0\]\[j\]\[1\]\)",
-                                   "to + 8 * j) = (float2)(sums[0][j][1], sums[0][j][0])"),
+    "columns that change places": (r"to \+ 8 \* j\) = \(tile_sum2\)\(sums\[0\]\[j\]\[0\], sums\[0\]\[j\]\[1\]\)",
+                                   "to + 8 * j) = (tile_sum2)(sums[0][j][1], sums[0][j][0])"),
 }  # fmt: skip
 
 

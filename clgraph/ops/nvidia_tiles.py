@@ -16,7 +16,7 @@ from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Launch, Table
 from clgraph.selector.query import DeviceInfo
 
-F16, TF32X3, F32, F16X3 = "PRODUCT_F16", "PRODUCT_TF32X3", "PRODUCT_F32", "PRODUCT_F16X3"
+F16, TF32X3, F32, F16X3, S8 = "PRODUCT_F16", "PRODUCT_TF32X3", "PRODUCT_F32", "PRODUCT_F16X3", "PRODUCT_S8"
 """How products are made; ``nvidia_tile.clh`` says more."""
 PTX = frozenset({"nvidia_ptx", "sm80"})
 """What the kernels need: ``cp.async`` and products of 16 x 8 x 16 came with compute capability 8.0."""
@@ -74,16 +74,21 @@ class Tile:
     def jit(self, dtype: DType, rank: int) -> Jit:
         """Return the preamble of a kernel on tensors of *dtype* that counts *rank* axes."""
         jit = vector_jit(dtype, rank) if dtype == DType.F16 else vector_jit(dtype, rank).define(T="float")
-        return jit.define(
-            PRODUCT=self.product,
-            WARPS_M=self.warps[0],
-            WARPS_N=self.warps[1],
-            WARP_ROWS=self.warp_sizes[0],
-            WARP_COLUMNS=self.warp_sizes[1],
-            CHUNKS=self.chunks,
-            STAGES=self.stages,
-            WAITING=self.stages - 2,
-        )
+        return jit.define(**self.macros)
+
+    @property
+    def macros(self) -> dict[str, str | int]:
+        """The parameters as a kernel takes them."""
+        return {
+            "PRODUCT": self.product,
+            "WARPS_M": self.warps[0],
+            "WARPS_N": self.warps[1],
+            "WARP_ROWS": self.warp_sizes[0],
+            "WARP_COLUMNS": self.warp_sizes[1],
+            "CHUNKS": self.chunks,
+            "STAGES": self.stages,
+            "WAITING": self.stages - 2,
+        }
 
 
 TILES = (
@@ -100,7 +105,15 @@ TILES = (
     Tile(F32, (4, 2), (32, 32), 4, 3),
     Tile(F32, (4, 2), (16, 32), 4, 3),
 )
-"""All that are chosen from; each needs at most the 48 KiB of local memory that every NVIDIA GPU gives a group."""
+"""All of floats; each needs at most the 48 KiB of local memory that every NVIDIA GPU gives a group."""
+BYTE_TILES = (
+    Tile(S8, (2, 2), (64, 64), 4, 3),
+    Tile(S8, (4, 1), (64, 64), 4, 2),
+    Tile(S8, (2, 2), (64, 32), 4, 4),
+    Tile(S8, (2, 2), (32, 32), 8, 3),
+    Tile(S8, (2, 2), (16, 32), 8, 3),
+)
+"""The same of 8-bit integers."""
 
 
 @frozen
@@ -114,14 +127,14 @@ class Tiling:
 
 def chunk(product: str) -> int:
     """Return the elements of 16 bytes."""
-    return 8 if product == F16 else 4
+    return {F16: 8, S8: 16}.get(product, 4)
 
 
 def tiles_for(device: DeviceInfo, product: str) -> tuple[Tile, ...]:
     """Return the tiles of *product* that *device* has room for."""
     return tuple(
         t
-        for t in TILES
+        for t in TILES + BYTE_TILES
         if t.product == product and t.local_bytes <= device.local_bytes and t.items <= device.max_work_group
     )
 
@@ -130,7 +143,7 @@ def tile_refusal(device: DeviceInfo, product: str) -> str | None:
     """Say why *device* cannot run any tile of *product*."""
     if tiles_for(device, product):
         return None
-    least = min(t.local_bytes for t in TILES if t.product == product)
+    least = min(t.local_bytes for t in TILES + BYTE_TILES if t.product == product)
     return f"wants {least} bytes of local memory, the device has {device.local_bytes}"
 
 

@@ -20,7 +20,7 @@ double trunc(double x);
 
 enum { MOST = 1024, STACK = 1 << 16, QUEUE = 512 };
 enum { RUNNABLE, AT_BARRIER, AT_WARP, DONE };
-enum { LDMATRIX, LDMATRIX_TRANS, MMA_F16, MMA_TF32, SHUFFLE, SHARE };
+enum { LDMATRIX, LDMATRIX_TRANS, MMA_F16, MMA_TF32, SHUFFLE, SHARE, MMA_S8 };
 
 typedef struct {
   int kind;
@@ -252,6 +252,22 @@ static void mma(const int w, const int kind) {
   }
 }
 
+// m16n8k32 of signed bytes: a word of a lane holds four of them. Sums wrap around.
+static void mma_of_bytes(const int w) {
+  for (int lane = 0; lane < lanes; lane++) {
+    u32* c = fibres[w + lane].at.result;
+    for (int i = 0; i < 4; i++) {
+      const int row = lane / 4, column = lane % 4 * 2 + i % 2, low = i / 2;
+      for (int k = 0; k < 32; k++) {
+        const int high = k / 16, at = k % 16 / 4, shift = k % 4 * 8;
+        const u32 a = fibres[w + 4 * row + at].at.words[2 * high + low];
+        const u32 b = fibres[w + 4 * column + at].at.words[4 + high];
+        c[i] += (u32)((signed char)(a >> shift) * (signed char)(b >> shift));
+      }
+    }
+  }
+}
+
 static void shuffle(const int w) {
   for (int lane = 0; lane < lanes; lane++) {
     const u32 mask = fibres[w + lane].at.words[1];
@@ -276,6 +292,7 @@ static void carry_out(const int w) {
   if (machine_error[0]) return;
   if (kind == LDMATRIX || kind == LDMATRIX_TRANS) ldmatrix(w, kind == LDMATRIX_TRANS);
   if (kind == MMA_F16 || kind == MMA_TF32) mma(w, kind);
+  if (kind == MMA_S8) mma_of_bytes(w);
   if (kind == SHUFFLE) shuffle(w);
   if (kind == SHARE) share(w);
 }
