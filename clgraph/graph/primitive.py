@@ -61,6 +61,7 @@ class Primitive(metaclass=_PrimitiveType):
         shapes_only: Whether the results depend on the shapes of the inputs, not on their elements.
         data_dependent: Whether the shapes of the results depend on the elements of the inputs.
         has_reference: Whether ``reference`` computes it; only an operator of a user may be without.
+        exact_inputs: Slots of parameters that stay float32 when the operator is to read and write float16.
     """
 
     kind: ClassVar[str]
@@ -68,6 +69,7 @@ class Primitive(metaclass=_PrimitiveType):
     shapes_only: ClassVar[bool] = False
     data_dependent: ClassVar[bool] = False
     has_reference: ClassVar[bool] = True
+    exact_inputs: ClassVar[frozenset[int]] = frozenset()
 
     @abstractmethod
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:

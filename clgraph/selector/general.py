@@ -214,10 +214,12 @@ class General(Implementation[P]):
         blocked: Whether it reads and writes blocked formats.
         orders: Whether it reads and writes the axes in any order, with ``Serves.formats``; GPUs are then offered byxf,
             in which their convolutions run.
+        rounds: Whether it makes integers of what fused operations leave.
     """
 
     blocked: ClassVar[bool] = False
     orders: ClassVar[bool] = False
+    rounds: ClassVar[bool] = False
 
     @classmethod
     def formats(cls, q: Query[P]) -> tuple[Formats, ...]:
@@ -238,7 +240,7 @@ class General(Implementation[P]):
             return "counts elements in 32 bits"
         if not cls.blocked and any(x.format.blocks for x in (*q.inputs, *q.outputs)):
             return "reads no blocked formats"
-        if q.post and not q.outputs[0].dtype.floating:
+        if q.post and not cls.rounds and not q.outputs[0].dtype.floating:
             return "applies fused operations to floating results only"
         for fused in q.post:
             if fused.primitive.as_post(fused.slot) is None:

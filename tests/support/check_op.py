@@ -7,6 +7,7 @@ implementation no test has run.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,7 @@ def check_op(
         ulps: Bound on ``|got - want| / (2**-24 * scale)``; derived by the test. 0: exactly equal.
         scale: From the float64 inputs (operands of fused operations behind the primitive's own), the natural size of
             the rounding errors; ``|want|`` when not given.
-        dtype: Of all inputs, or of each.
+        dtype: Of all inputs, or of each; then of operands of fused operations, or these begin with the first again.
         constant: Input slots that are constants, so that kernels may ask for other formats of them.
         fused: Post-operations: primitive, shapes of its other inputs, slot of the running value.
         draw: How to draw an input instead of by family.
@@ -85,9 +86,8 @@ def check_op(
     dtypes = [dtype] * 99 if isinstance(dtype, DType) else list(dtype)
     bound = primitive.bind([Layout(d, s) for d, s in zip(dtypes, shapes, strict=False)], [None] * len(shapes)).primitive
     extra = [shape for _, others, _ in fused for shape in others]
-    layouts = [
-        Layout(d, s) for d, s in zip((*dtypes[: len(shapes)], *dtypes[: len(extra)]), (*shapes, *extra), strict=True)
-    ]
+    operands = (dtypes[len(shapes) :] or dtypes)[: len(extra)]
+    layouts = [Layout(d, s) for d, s in zip((*dtypes[: len(shapes)], *operands), (*shapes, *extra), strict=True)]
     worst: dict[str, float] = {}
     for family in families:
         rng = np.random.default_rng(seed)
@@ -192,6 +192,9 @@ def _program(
     steps, place = [], arity
     for other, shapes, slot in fused:
         steps.append(Fused(other, tuple(range(place, place + len(shapes))), slot))
+        operands = [v.layout for v in values[place : place + len(shapes)]]
+        (made,) = other.infer([*operands[:slot], outputs[0].layout, *operands[slot:]])
+        outputs[0].layout = replace(outputs[0].layout, dtype=made.dtype)
         place += len(shapes)
     moved, reorders = list(values), []
     for i, layout in enumerate(posed.inputs if posed else ()):

@@ -1,0 +1,160 @@
+"""Matrix products of 8-bit integers whose exact sums are scaled: pointwise convolutions to every kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, TypeVar
+
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.core.format import Format, channels_last
+from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError
+from clgraph.graph.primitive import Array, Primitive, primitive
+from clgraph.ops.nvidia_tiles import PTX
+from clgraph.ops.quantized_convolution import (
+    SERVES,
+    QuantizedConvolution,
+    QuantizedConvolutionRef,
+    check_types,
+    scaled,
+)
+from clgraph.ops.quantized_convolution_gpu import GPU, QuantizedConvolutionGpuTiled
+from clgraph.ops.quantized_convolution_nvidia import QuantizedConvolutionNvidia
+from clgraph.selector.general import General
+from clgraph.selector.implementation import implements
+from clgraph.selector.plan import Plan
+from clgraph.selector.query import Query
+
+V = TypeVar("V")
+
+
+@primitive
+@dataclass(frozen=True, slots=True)
+class QuantizedMatMul(Primitive):
+    """``y[..., n] = (start[n] + sum over k of a[..., k] b[k, n]) * scale[n] + bias[n]``; the sum is exact.
+
+    Inputs: a ``[..., M, K]`` and b ``[K, N]`` in I8, start in I32, scale and bias in F32, each ``[N]``.
+
+    Attributes:
+        transpose_b: Whether b is stored ``[N, K]``.
+        dtype: Of the result, F32 or F16.
+    """
+
+    transpose_b: bool = False
+    dtype: DType = DType.F32
+
+    kind: ClassVar[str] = "quantized_matmul"
+    exact_inputs: ClassVar[frozenset[int]] = frozenset({3, 4})
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        a, b = inputs[:2]
+        if a.rank < 2 or b.rank != 2:
+            raise ShapeError(f"wants matrices and one matrix, not {list(a.shape)} and {list(b.shape)}")
+        n, k = b.shape if self.transpose_b else b.shape[::-1]
+        if a.shape[-1] != k:
+            raise ShapeError(f"{list(a.shape)} has {a.shape[-1]} columns, {list(b.shape)} {k} rows")
+        check_types(inputs, n, self.dtype)
+        return (Layout(self.dtype, (*a.shape[:-1], n)),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        a, b, start, scale, bias = inputs
+        right = b.T if self.transpose_b else b
+        # Doubles hold sums of 2^37 products.
+        sums = np.matmul(a.astype(np.float64), right.astype(np.float64)) + start
+        return (scaled(sums, scale, bias, self.dtype),)
+
+    def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
+        return 2.0 * outputs[0].count * inputs[0].shape[-1]
+
+
+def as_convolution(q: Query[QuantizedMatMul]) -> Query[QuantizedConvolution]:
+    """Return the pointwise convolution that *q* is: rows are pixels, and the last axis holds the channels."""
+    a, b, *parameters = q.own
+    rank = max(a.rank, 3)
+    n, k = b.shape if q.primitive.transpose_b else b.shape[::-1]
+    spatial = rank - 2
+    weights = Layout(DType.I8, (n, k, *(1,) * spatial), channels_last(rank))
+    ones, none = (1,) * spatial, ((0, 0),) * spatial
+    inputs = (_pixels(a, rank), weights, *parameters, *(_pixels(x, rank) for x in q.inputs[q.arity :]))
+    window = QuantizedConvolution(ones, ones, none, dtype=q.primitive.dtype)
+    return Query(window, inputs, (_pixels(q.outputs[0], rank),), q.device, q.arity, q.fused, q.constant)
+
+
+def _pixels(x: Layout, rank: int) -> Layout:
+    """Return *x*, which is plain, with its last axis as channels of *rank* axes in channels-last order."""
+    missing = rank - x.rank
+    order = (0, rank - 1, *range(1, rank - 1))
+
+    def turned(values: Sequence[V], first: V) -> tuple[V, ...]:
+        wide = (*(first for _ in range(missing)), *values)
+        return tuple(wide[a] for a in order)
+
+    halo, pitches = turned(x.halo, (0, 0)) if x.halo else (), turned(x.pitches, 0) if x.pitches else ()
+    return Layout(x.dtype, turned(x.shape, 1), channels_last(rank), halo, pitches)
+
+
+class _Pointwise(General[QuantizedMatMul]):
+    """By the kernel of an implementation of convolutions."""
+
+    rounds = True
+    convolution: ClassVar[type[General[QuantizedConvolution]]]
+
+    @classmethod
+    def further_limits(cls, q: Query[QuantizedMatMul]) -> str | None:
+        if any(not x.format.is_plain for slot, x in enumerate((*q.inputs, *q.outputs)) if slot != 1):
+            return "wants plain formats, but of constant weights"
+        if 1 not in q.constant:
+            return "wants constant weights"
+        return cls.convolution.further_limits(as_convolution(q))
+
+    @classmethod
+    def weights(cls, q: Query[QuantizedMatMul]) -> Mapping[int, Format | Primitive]:
+        return {} if q.primitive.transpose_b else {1: Format((1, 0))}
+
+    @classmethod
+    def cost(cls, q: Query[QuantizedMatMul]) -> float:
+        return cls.convolution.cost(as_convolution(q))
+
+    @classmethod
+    def plan(cls, q: Query[QuantizedMatMul]) -> Plan:
+        return cls.convolution.plan(as_convolution(q))
+
+
+@implements(QuantizedMatMul, name="quantized_matmul.gpu_tiled", serves=GPU)
+class QuantizedMatMulGpuTiled(_Pointwise):
+    """Groups of 16 x 16 work-items make 64 x 64 results."""
+
+    convolution = QuantizedConvolutionGpuTiled
+
+
+@implements(QuantizedMatMul, name="quantized_matmul.nvidia", serves=replace(GPU, features=PTX))
+class QuantizedMatMulNvidia(_Pointwise):
+    """Tiles from a pipeline of copies to local memory; sums in int."""
+
+    convolution = QuantizedConvolutionNvidia
+
+
+@implements(QuantizedMatMul, name="quantized_matmul.ref", serves=SERVES, general=True)
+class QuantizedMatMulRef(General[QuantizedMatMul]):
+    """One work-item an output element, any number of axes."""
+
+    rounds = True
+
+    @classmethod
+    def further_limits(cls, q: Query[QuantizedMatMul]) -> str | None:
+        if any(not x.format.is_plain for x in (*q.inputs, *q.outputs)):
+            return "wants plain formats"
+        return QuantizedConvolutionRef.further_limits(as_convolution(q))
+
+    @classmethod
+    def plan(cls, q: Query[QuantizedMatMul]) -> Plan:
+        turned = as_convolution(q)
+        b = turned.inputs[1]
+        if not q.primitive.transpose_b:
+            # As it is stored: the outputs lie side by side.
+            b = Layout(b.dtype, b.shape, Format((*range(2, b.rank), 1, 0)))
+        inputs = (turned.inputs[0], b, *turned.inputs[2:])
+        return QuantizedConvolutionRef.plan(turned.with_layouts(inputs, turned.outputs))
