@@ -32,12 +32,27 @@ class Stage(IntEnum):
     """Every value has a place in memory."""
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Integers:
+    """What a constant was made of: ``(data - zero) * scale``.
+
+    Attributes:
+        scale, zero: One number, or one an index of *axis*; a zero of ``None`` is 0.
+    """
+
+    data: Array
+    scale: Array
+    zero: Array | None
+    axis: int
+
+
 @dataclass(eq=False, slots=True)
 class Value:
     """One tensor: made by ``producer`` (``None``: a graph input or a constant) and read by ``uses``.
 
     Attributes:
         constant: The data, in the memory order of ``layout`` when the layout is not plain.
+        integers: The 8-bit integers that the constant was made of, where fold_constants did so.
         buffer: Physical memory, once planned; ``offset`` bytes into it.
     """
 
@@ -45,6 +60,7 @@ class Value:
     layout: Layout
     producer: Node | None = None
     constant: Array | None = None
+    integers: Integers | None = None
     uses: dict[tuple[Node, int], None] = field(default_factory=dict)
     buffer: Buffer | None = None
     offset: int = 0

@@ -132,6 +132,10 @@ class Dequantize(_Scaled):
 
     kind: ClassVar[str] = "dequantize"
 
+    def evaluate(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> tuple[Array, ...] | None:
+        """Leave integers to fold_constants, which remembers them."""
+        return None
+
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         self.check(inputs)
         x, scale, *zero = inputs

@@ -15,6 +15,8 @@ from clgraph.errors import OptionError
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.program import Node, Program, Stage, Value
 from clgraph.ops.fill import Fill
+from clgraph.ops.quantized_convolution import QuantizedConvolution
+from clgraph.ops.quantized_matmul import QuantizedMatMul
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.selection import servable
@@ -66,7 +68,7 @@ class ConvertPrecision(Pass):
                 kept.append(f"{node.name}: {reason}")
             target = DType.F16 if wants and reason is None else DType.F32
             for slot, value in enumerate(node.inputs):
-                if value in wide and value.layout.dtype != target:
+                if value in wide and value.layout.dtype != target and slot not in node.primitive.exact_inputs:
                     program.rewire(value, cast.of(value, target, node), uses=((node, slot),))
             if target == DType.F16:
                 turned += 1
@@ -125,11 +127,12 @@ def _why_kept(context: Context, node: Node, wide: set[Value]) -> str | None:
         return f"{function or node.primitive.kind} easily leaves the range of float16"
     if any(isinstance(n.primitive, Reorder) and not _floating(n) for v in node.outputs for n in v.readers):
         return "its result becomes an integer"
-    for value in node.inputs:
-        if value in wide and value.constant is not None and not fits(value.constant):
+    turned = [v in wide and slot not in node.primitive.exact_inputs for slot, v in enumerate(node.inputs)]
+    for value, narrow in zip(node.inputs, turned, strict=True):
+        if narrow and value.constant is not None and not fits(value.constant):
             return f"float16 does not hold {value.name}"
     primitive = _turned(node.primitive)
-    inputs = [_narrow(v.layout) if v in wide else v.layout for v in node.inputs]
+    inputs = [_narrow(v.layout) if narrow else v.layout for v, narrow in zip(node.inputs, turned, strict=True)]
     outputs = primitive.infer(inputs)
     constant = frozenset(i for i, v in enumerate(node.inputs) if v.constant is not None)
     query = Query(primitive, tuple(inputs), outputs, context.device(node), node.arity, node.fused, constant)
@@ -155,6 +158,7 @@ def _narrow(layout: Layout) -> Layout:
 
 def _turned(primitive: Primitive) -> Primitive:
     """Return the primitive with results in float16, where it names their type itself."""
-    if isinstance(primitive, Reorder | Fill) and primitive.dtype == DType.F32:
+    named = Reorder | Fill | QuantizedConvolution | QuantizedMatMul
+    if isinstance(primitive, named) and primitive.dtype == DType.F32:
         return replace(primitive, dtype=DType.F16)
     return primitive

@@ -18,7 +18,9 @@ def copy_program(program: Program) -> Program:
 
     def copy(value: Value) -> Value:
         if value not in values:
-            made = Value(value.name, value.layout, constant=value.constant, offset=value.offset)
+            made = Value(
+                value.name, value.layout, constant=value.constant, integers=value.integers, offset=value.offset
+            )
             made.buffer = None if value.buffer is None else copy_buffer(value.buffer)
             values[value] = made
         return values[value]

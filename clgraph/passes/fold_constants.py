@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from clgraph.core.layout import Layout
 from clgraph.graph.primitive import Array
-from clgraph.graph.program import Node, Program, Value
+from clgraph.graph.program import Integers, Node, Program, Value
+from clgraph.ops.quantize import Dequantize
 from clgraph.passes.base import Context, Pass
 
 
@@ -58,5 +59,13 @@ def _results(node: Node, values: list[Array], context: Context) -> tuple[Array, 
 def fold(program: Program, node: Node, results: tuple[Array, ...]) -> None:
     """Replace *node* by its known *results*."""
     for value, result in zip(node.outputs, results, strict=True):
-        program.rewire(value, Value(value.name, Layout.of(result), constant=result))
+        program.rewire(value, Value(value.name, Layout.of(result), constant=result, integers=_integers(node)))
     program.erase(node)
+
+
+def _integers(node: Node) -> Integers | None:
+    """Return the 8-bit integers that *node* scales."""
+    p, (data, scale, zero) = node.primitive, (*(v.constant for v in node.inputs), None, None)[:3]
+    if not isinstance(p, Dequantize) or p.block or node.fused or data is None or data.itemsize != 1 or scale is None:
+        return None
+    return Integers(data, scale, zero, p.axis)

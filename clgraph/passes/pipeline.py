@@ -35,6 +35,7 @@ from clgraph.passes.target_passes import TargetPasses
 from clgraph.passes.target_scheduling import TargetScheduling
 from clgraph.passes.target_tensor_selection import TargetTensorSelection
 from clgraph.passes.transpose_optimization import TransposeOptimization
+from clgraph.passes.use_integers import UseIntegers
 
 
 def default_pipeline() -> tuple[Pass, ...]:
@@ -47,6 +48,7 @@ def default_pipeline() -> tuple[Pass, ...]:
         TransposeOptimization(),  # on the fewest nodes; leaves no transpose between quantised groups
         PrepareQuantization(),  # on patterns that nothing stands between any more
         Partition(),  # on a graph whose spelling is settled; capability is asked for whole operators
+        UseIntegers(),  # asks each node's device; weights in float16 would not know their integers
         ConvertPrecision(),  # asks each node's device; constants were folded in float32
         RemoveLayeringAnnotations(),  # placements bind from here on; hints would only forbid fusions
         InsertTransfers(),  # every later pass sees copies between devices as nodes, and no edge that crosses

@@ -10,6 +10,7 @@ from clgraph.graph.program import Fused, Node, Program, Stage
 from clgraph.ops.activation import Activation
 from clgraph.ops.concat import Concat
 from clgraph.ops.matmul import MatMul
+from clgraph.ops.static_quantize import StaticQuantize
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.bottlenecks import fuse_bottleneck
 from clgraph.passes.convolution_groups import merge_groups
@@ -41,7 +42,8 @@ class PreparePrimitiveFusing(Pass):
 
     A fusion is refused when the result in between is read elsewhere or is a graph output, when the operand depends on
     the node over any path, when annotations or placements differ, when the running value has not the result's full
-    shape and type, when no implementation serves it, or when it would cost more than the two nodes apart.
+    shape and type (but where all that is left of it is 8 bits), when no implementation serves it, or when it would
+    cost more than the two nodes apart.
     ``Program.notes`` lists what was fused and every refusal in words.
     """
 
@@ -140,7 +142,10 @@ def _why_not_behind(program: Program, gain: _Gain, peer: Node, slot: int, into: 
         return f"{dependent.name} is computed from it: a cycle"
     if (why := read_outside(program, value, [peer]) or apart([into, peer])) is not None:
         return why
-    if value.layout.shape != peer.output.layout.shape or value.layout.dtype != peer.output.layout.dtype:
+    rounded = isinstance(peer.primitive, StaticQuantize)
+    if value.layout.shape != peer.output.layout.shape or (
+        value.layout.dtype != peer.output.layout.dtype and not rounded
+    ):
         return f"{value.layout} is not yet the full result {peer.output.layout}"
     if peer.primitive.as_post(slot) is None:
         return f"{peer.primitive} has no post-operation for its input {slot}"
@@ -154,6 +159,8 @@ def _why_not_behind(program: Program, gain: _Gain, peer: Node, slot: int, into: 
     steps += [Fused(f.primitive, tuple(operands[i] for i in f.operands), f.slot) for f in peer.fused]
     constant = q.constant | {operands[i] for i, v in enumerate(peer.inputs) if v.constant is not None and i != slot}
     fused = replace(q, inputs=q.inputs + extra, fused=(*q.fused, *steps), constant=frozenset(constant))
+    if rounded:
+        fused = replace(fused, outputs=(replace(q.outputs[0], dtype=peer.output.layout.dtype),))
     return gain.refusal(into, q, peer, fused)
 
 

@@ -117,7 +117,7 @@ def _move(program: Program, node: Node) -> bool:
     if not isinstance(node.primitive, Dequantize) or node.fused:
         return False
     before = node.inputs[0].producer
-    if before is None or not _hands_on(before):
+    if before is None or not hands_on(before):
         return False
     numbers = _numbers(node)
     whole = read_outside(program, before.output, [node]) is None and apart([before, node]) is None
@@ -128,7 +128,7 @@ def _move(program: Program, node: Node) -> bool:
     return True
 
 
-def _hands_on(node: Node) -> bool:
+def hands_on(node: Node) -> bool:
     """Whether each result of *node* is one of its elements, the same one if all are scaled by a positive number."""
     p = node.primitive
     return not node.fused and (
@@ -137,6 +137,6 @@ def _hands_on(node: Node) -> bool:
 
 
 def _from_quantize(value: Value) -> bool:
-    while (node := value.producer) is not None and _hands_on(node):
+    while (node := value.producer) is not None and hands_on(node):
         value = node.inputs[0]
     return node is not None and isinstance(node.primitive, Quantize)

@@ -181,6 +181,18 @@ def _proposals(
     return tuple(sorted(kept, key=lambda p: (p.seconds, p.implementation.name)))
 
 
+def refusals_of(context: Context, q: Query[Any]) -> str:
+    """Say why no special implementation serves *q*, in formats and with halos of its own wish."""
+    reasons: list[str] = []
+    for candidate in candidates(q):
+        if candidate.general:
+            continue
+        posed = [with_formats(plain_query(q), f.inputs, f.outputs) for f in candidate.formats(q)] or [q]
+        reason = "denied by an option" if candidate.name in context.denied else candidate.refusal(posed[0])
+        reasons.append(f"{candidate.name} {reason}")
+    return "; ".join(reasons)
+
+
 def servable(context: Context, node: Node, query: Query[Any]) -> str | None:
     """Return ``None`` when some implementation serves *query* in some formats, else why nothing does."""
     general = (c for c in candidates(query) if c.general and c.name not in context.denied)

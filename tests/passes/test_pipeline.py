@@ -24,6 +24,7 @@ NAMES = [
     "transpose_optimization",
     "prepare_quantization",
     "partition",
+    "use_integers",
     "convert_precision",
     "remove_layering_annotations",
     "insert_transfers",

@@ -1,0 +1,244 @@
+"""Products of quantised values from their integers: what becomes what, what stays, and why."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from clgraph.core.dtype import DType
+from clgraph.graph.program import Program
+from clgraph.ops.activation import Activation
+from clgraph.ops.convolution import Convolution
+from clgraph.ops.matmul import MatMul
+from clgraph.ops.pooling import Pooling
+from clgraph.ops.quantize import Dequantize, Quantize
+from clgraph.ops.quantized_convolution import QuantizedConvolution
+from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
+from clgraph.passes.base import Context
+from clgraph.selector.query import DeviceInfo
+from tests.support.programs import ADD, RELU, Net, compile_all, run_until
+
+GPU = DeviceInfo(
+    kind="gpu",
+    simd=1,
+    compute_units=132,
+    local_bytes=48 << 10,
+    features=frozenset({"nvidia_ptx", "sm80"}),
+    flops=6e13,
+    bytes_per_second=4e12,
+    launch_seconds=6e-6,
+)
+CONTEXT = Context({"null": GPU})
+
+
+@pytest.fixture(autouse=True)
+def fakes():
+    """Choose among the implementations that there are."""
+
+
+class Quantised(Net):
+    """A net of quantised groups; every scale another one."""
+
+    def __init__(self, dtype: DType = DType.U8) -> None:
+        super().__init__()
+        self.dtype, self._groups = dtype, 0
+
+    def rounded(self, x: str, zero: int | None = None) -> str:
+        """Add Quantize and Dequantize."""
+        self._groups += 1
+        name = f"{x}_{self._groups}"
+        low = int(np.iinfo(self.dtype.numpy).min)
+        scale = self.number(f"{name}_scale", 0.02 + 0.003 * self._groups)
+        self.constant(f"{name}_zero", np.array(low + 120 if zero is None else zero, self.dtype.numpy))
+        made = self.add(f"{name}_q", Quantize(0, dtype=self.dtype), x, scale, f"{name}_zero")
+        return self.add(f"{name}_dq", Dequantize(0), made, scale, f"{name}_zero")
+
+    def weights(
+        self, name: str, *shape: int, axis: int = 0, low: int = -100, dtype: type = np.int8, zero: int = 0
+    ) -> str:
+        """Add 8-bit weights with a scale an index of *axis*, and Dequantize."""
+        rng = np.random.default_rng(len(name) + shape[0])
+        self.constant(f"{name}_i", rng.integers(low, low + 200, shape).astype(dtype))
+        self.constant(f"{name}_s", rng.uniform(0.001, 0.002, shape[axis]).astype(np.float32))
+        self.constant(f"{name}_z", np.full(shape[axis], zero, dtype))
+        return self.add(name, Dequantize(axis), f"{name}_i", f"{name}_s", f"{name}_z")
+
+    def product(self, name: str, x: str, channels: int, out: int, kernel: int = 3, groups: int = 1, **how) -> str:
+        pad = (kernel // 2, kernel // 2)
+        w = self.weights(f"{name}_w", out, channels // groups, kernel, kernel, **how)
+        return self.add(name, Convolution((1, 1), (1, 1), (pad, pad), groups), x, w, self.data(f"{name}_b", out))
+
+
+def residual(dtype: DType = DType.U8) -> Quantised:
+    """Return two blocks of two convolutions with an addition."""
+    net = Quantised(dtype)
+    x = net.rounded(net.input("x", (4, 64, 56, 56)))
+    for block in "ab":
+        y = net.rounded(net.add(f"{block}1_relu", RELU, net.product(f"{block}1", x, 64, 64)))
+        y = net.rounded(net.product(f"{block}2", y, 64, 64))
+        x = net.rounded(net.add(f"{block}_relu", RELU, net.add(f"{block}_sum", ADD, x, y)))
+    net.add("end", Activation("sigmoid"), x)
+    return net
+
+
+def kinds(program: Program) -> list[str]:
+    return [n.primitive.kind for n in program]
+
+
+@pytest.mark.parametrize("dtype", [DType.U8, DType.I8])
+def test_convolutions_read_and_make_bytes_with_the_residual_and_roundings_fused(dtype):
+    program = run_until(residual(dtype).program("end"), "prepare_primitive_fusing", CONTEXT)
+    assert kinds(program) == ["static_quantize", *["quantized_convolution"] * 4]
+    start, a1, a2, b1, b2 = program
+    assert all(n.output.layout.dtype == DType.I8 for n in (start, a1, a2, b1))
+    assert [type(f.primitive) for f in a1.fused] == [Activation, StaticQuantize]
+    assert [type(f.primitive) for f in a2.fused] == [Activation, DequantizeAdd, Activation, StaticQuantize]
+    assert a2.inputs[-1] is start.output
+    assert b2.inputs[-1] is a2.output
+    assert program.notes["use_integers"] == "4 products from integers"
+
+
+def test_the_pass_changes_no_result_beyond_roundings():
+    # With every check there is: a small net, forced.
+    net = Quantised()
+    x = net.rounded(net.input("x", (1, 16, 6, 6)))
+    y = net.rounded(net.product("c", x, 16, 16))
+    net.add("end", ADD, net.rounded(net.product("d", y, 16, 16)), x)
+    forced = {"c": "quantized_convolution.ref", "d": "quantized_convolution.ref"}
+    run_until(net.program("end"), "prepare_primitive_fusing", replace(CONTEXT, forced=forced))
+
+
+@pytest.mark.parametrize(("bits", "zero"), [(np.int8, 0), (np.uint8, 128)])
+def test_weights_lose_their_zero_point_and_start_with_that_of_the_input(bits, zero):
+    net = Quantised()
+    x = net.rounded(net.input("x", (8, 64, 28, 28)), zero=100)
+    net.product("c", x, 64, 64, dtype=bits, low=zero - 100, zero=zero)
+    program = run_until(net.program("c"), "use_integers", CONTEXT)
+    node = program["c"]
+    assert isinstance(node.primitive, QuantizedConvolution)
+    # An unsigned zero of 100 is a signed one of -28.
+    assert node.primitive.zero == -28
+    weights, start = node.inputs[1].constant, node.inputs[2].constant
+    np.testing.assert_array_equal(weights, net.constants["c_w_i"].astype(np.int16) - zero)
+    np.testing.assert_array_equal(start, 28 * weights.astype(int).sum((1, 2, 3)))
+
+
+def test_matrix_products_with_scales_a_column_become_integers_too():
+    net = Quantised()
+    x = net.rounded(net.input("x", (64, 128, 768)))
+    net.add("up", MatMul(), x, net.weights("w", 768, 3072, axis=1))
+    y = net.rounded(net.add("sum", ADD, net.data("bias", 3072), "up"))
+    net.add("down", MatMul(transpose_b=True), y, net.weights("v", 768, 3072, axis=0))
+    program = run_until(net.program("down"), "prepare_primitive_fusing", CONTEXT)
+    assert kinds(program) == ["static_quantize", "quantized_matmul", "quantized_matmul"]
+
+
+def _fixed(net: Quantised, **how) -> str:
+    return net.product("c", net.rounded(net.input("x", (8, 64, 28, 28))), 64, 64, **how)
+
+
+def _depthwise(net: Quantised) -> str:
+    return _fixed(net, groups=64)
+
+
+def _wide_weights(net: Quantised) -> str:
+    return _fixed(net, low=0, dtype=np.uint8)
+
+
+def _floats(net: Quantised) -> str:
+    return net.product("c", net.input("x", (8, 64, 28, 28)), 64, 64)
+
+
+def _by_input(net: Quantised) -> str:
+    x = net.rounded(net.input("x", (512, 768)))
+    return net.add("c", MatMul(), x, net.weights("w", 768, 3072, axis=0))
+
+
+def _computed_bias(net: Quantised) -> str:
+    x = net.rounded(net.input("x", (8, 64, 28, 28)))
+    w = net.weights("w", 64, 64, 1, 1)
+    return net.add("c", Convolution((1, 1), (1, 1), ((0, 0), (0, 0))), x, w, net.input("b", (64,)))
+
+
+def _small(net: Quantised) -> str:
+    x = net.rounded(net.add("r", Activation("exp"), net.input("x", (1, 16, 4, 4))))
+    return net.add("f", Pooling("max", (2, 2), (2, 2), (1, 1), ((0, 0), (0, 0))), net.product("c", x, 16, 16))
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (_depthwise, "multiples of 16 inputs and of 4 outputs a group"),
+        (_wide_weights, "its weights less their zero point are no 8 bits"),
+        (_floats, "its input is not of 8 bits with one known scale"),
+        (_by_input, "its weights have scales along their inputs"),
+        (_computed_bias, "its bias is computed"),
+        (_small, "less than rounding its input and widening its result take"),
+    ],
+)
+def test_what_stays_in_floats_is_noted_with_the_reason(make, reason):
+    net = Quantised()
+    program = run_until(net.program(make(net)), "use_integers", CONTEXT)
+    assert not {"quantized_convolution", "quantized_matmul", "static_quantize"} & set(kinds(program))
+    assert program.notes["use_integers"].startswith("0 products from integers\nc stays in floats: ")
+    assert reason in program.notes["use_integers"]
+
+
+def test_a_cpu_is_told_that_no_kernel_is_for_it():
+    program = run_until(residual().program("end"), "use_integers", Context())
+    assert "quantized_convolution" not in kinds(program)
+    assert "is written for gpu devices, not for a cpu" in program.notes["use_integers"]
+
+
+def test_other_readers_get_the_bytes_as_floats():
+    net = Quantised()
+    x = net.rounded(net.add("r", RELU, net.product("c", net.rounded(net.input("x", (8, 64, 56, 56))), 64, 64)))
+    net.product("d", x, 64, 64)
+    net.add("end", Activation("sigmoid"), x)
+    program = run_until(net.program("d", "end", x), "prepare_primitive_fusing", CONTEXT)
+    made = [n.primitive.kind for n in program]
+    assert made.count("dequantize") == 1
+    assert program["c"].output.layout.dtype == DType.I8
+    dequantize = next(n for n in program if n.primitive.kind == "dequantize")
+    assert program.outputs[2][1] is dequantize.output
+
+
+def test_a_maximum_of_rounded_values_is_rounded_again_behind_it():
+    net = Quantised()
+    x = net.rounded(net.product("c", net.rounded(net.input("x", (8, 64, 56, 56))), 64, 64))
+    pooled = net.add("pool", Pooling("max", (2, 2), (2, 2), (1, 1), ((0, 0), (0, 0))), x)
+    net.product("d", pooled, 64, 64)
+    program = run_until(net.program("d"), "use_integers", CONTEXT)
+    rounding = program["d"].inputs[0].producer
+    assert isinstance(rounding.primitive, StaticQuantize)
+    assert rounding.primitive.zero == program["d"].primitive.zero
+    assert rounding.inputs[0].producer is program["pool"]
+
+
+@pytest.mark.parametrize("precision", ["f16", "auto"])
+def test_float16_leaves_scales_and_biases_as_they_are(precision):
+    program = run_until(residual().program("end"), "prepare_primitive_fusing", replace(CONTEXT, precision=precision))
+    node = program["a1"]
+    assert node.primitive.kind == "quantized_convolution"
+    assert [v.layout.dtype for v in node.inputs[:5]] == [DType.I8, DType.I8, DType.I32, DType.F32, DType.F32]
+    assert program["b2"].primitive.dtype == DType.F16
+
+
+def test_a_forced_float_kernel_keeps_its_product_in_floats():
+    program = run_until(
+        residual().program("end"), "use_integers", replace(CONTEXT, forced={"a1": "convolution.nvidia_f32"})
+    )
+    assert program["a1"].primitive.kind == "convolution"
+    assert program["a2"].primitive.kind == "quantized_convolution"
+
+
+def test_without_the_pass_or_with_kernels_denied_all_is_floats():
+    for context, options in ((CONTEXT, {"disabled": frozenset({"use_integers"})}), (Context(), {})):
+        program = compile_all(residual().program("end"), context, **options)
+        assert "quantized_convolution" not in kinds(program)
+    denied = frozenset({"quantized_convolution.nvidia", "quantized_convolution.gpu_tiled"})
+    program = compile_all(residual().program("end"), replace(CONTEXT, denied=denied))
+    assert "quantized_convolution" not in kinds(program)
+    assert "denied by an option" in program.notes["use_integers"]
