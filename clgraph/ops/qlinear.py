@@ -93,9 +93,13 @@ class QLinearMatMul(Composite):
 
 
 def _steps(c: Composition, x_scale: str, w_scale: str, y_scale: str) -> str:
-    """Add the scale that takes products of integers to steps of the result, in the shape of w's scale."""
+    """Add the scale that takes products of integers to steps of the result, in the shape of w's scale.
+
+    It is computed in the type of the scales, as ONNX's reference does, and float32 from there on.
+    """
     single = [c.add(Reshape(()), s) for s in (x_scale, y_scale)]
-    return c.add(Eltwise("div"), c.add(Eltwise("mul"), w_scale, single[0]), single[1])
+    scale = c.add(Eltwise("div"), c.add(Eltwise("mul"), w_scale, single[0]), single[1])
+    return scale if c.layout(scale).dtype == DType.F32 else c.add(Reorder(DType.F32), scale)
 
 
 def _like(c: Composition, zero: str, scale: str) -> str:

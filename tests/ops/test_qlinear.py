@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from onnx.reference import ReferenceEvaluator
 
-from tests.support.onnx_case import agree
+from clgraph.frontend.onnx_loader import load_model
+from tests.support.onnx_case import agree, one_node, reference_outputs
 
 F = np.float32
 
@@ -35,6 +37,18 @@ def test_products_are_within_a_step_of_onnxruntime(columns, constant, rng):
         constant=constant,
         atol=1,
     )
+
+
+def test_products_with_scales_in_float16_are_those_of_the_standards_reference(rng):
+    a, b = rng.integers(-128, 128, (9, 40)).astype(np.int8), rng.integers(-128, 128, (40, 7)).astype(np.int8)
+    # Steps of a result of 0.07: b rounded to halves would move sums of 40 products by whole steps.
+    scales = np.array([0.0066], np.float16), np.array(0.00705, np.float16), np.array([0.0107], np.float16)
+    inputs = [a, scales[0], np.int8(-14), b, scales[1], np.int8(-13), scales[2], np.int8(-9)]
+    model, feeds = one_node("QLinearMatMul", inputs, opset=21, constant=range(3, 8))
+    (want,) = ReferenceEvaluator(model).run(None, feeds)
+    (got,) = reference_outputs(load_model(model).build(), feeds)
+    assert len(np.unique(want)) > 8
+    np.testing.assert_array_equal(got, want)
 
 
 def test_the_range_of_x_and_zero_is_covered(rng):
