@@ -10,7 +10,11 @@ import numpy as np
 from clgraph.compiler import read_source
 from clgraph.errors import ClgraphError
 from clgraph.graph.topology import Topology
+from clgraph.ops.convolution import Convolution
+from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
+from clgraph.ops.quantize import Dequantize, Quantize
+from clgraph.ops.reshape import Reshape
 from clgraph.selector.query import DeviceInfo
 from clgraph.settings import PRODUCT_PRECISIONS
 from tests.support.extreme_shapes import cases
@@ -42,6 +46,9 @@ def problems(only: str = "") -> Iterator[Posed]:
         for kind in ("weights", "rows", "batch"):
             if only in (name := f"gemm_{size}_{kind}"):
                 yield name, product_of(size, kind), {}
+    for batch in (1, 64):
+        if only in (name := f"quantised_{batch}"):
+            yield name, quantised(batch), {}
     for op, several in cases().items():
         if only in (name := f"operator_{op}"):
             for case in several:
@@ -49,6 +56,32 @@ def problems(only: str = "") -> Iterator[Posed]:
                     op, case.inputs, opset=case.opset, constant=case.constant, outputs=case.outputs, **case.attributes
                 )
                 yield name, read_source(model, None, None), {n: np.shape(a) for n, a in feeds.items()}
+
+
+def quantised(batch: int) -> Topology:
+    """Return a residual block of convolutions between roundings to 8 bits, and a matrix product behind it."""
+    net, rng = Topology(), np.random.default_rng(0)
+    net.constant("scale", np.array(0.05, np.float32))
+    net.constant("zero", np.array(3, np.int8))
+
+    def rounded(x: str) -> str:
+        return net.add(f"{x}_dq", Dequantize(0), net.add(f"{x}_q", Quantize(0), x, "scale", "zero"), "scale", "zero")
+
+    def weights(name: str, *shape: int) -> str:
+        net.constant(f"{name}_i", rng.integers(-127, 128, shape, np.int8))
+        return net.add(name, Dequantize(0), f"{name}_i", "scale")
+
+    def conv(name: str, x: str, inputs: int, outputs: int, kernel: int) -> str:
+        pads = ((kernel // 2,) * 2,) * 2
+        w = weights(f"{name}_w", outputs, inputs, kernel, kernel)
+        return rounded(net.add(name, Convolution((1, 1), (1, 1), pads), x, w))
+
+    x = rounded(net.input("x", (batch, 256, 28, 28)))
+    y = conv("three", conv("one", x, 256, 64, 1), 64, 64, 3)
+    x = rounded(net.add("sum", Eltwise("add"), x, conv("wide", y, 64, 256, 1)))
+    rows = net.add("rows", Reshape((batch, 256 * 28 * 28)), x)
+    net.output(net.add("y", MatMul(), rows, weights("head", 256 * 28 * 28, 64)))
+    return net
 
 
 def product_of(size: int, kind: str) -> Topology:
