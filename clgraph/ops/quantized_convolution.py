@@ -17,7 +17,7 @@ from clgraph.ops.convolution import Convolution, convolution_table
 from clgraph.ops.gpu_vectors import vector_jit
 from clgraph.ops.static_quantize import BYTES, StaticQuantize, saturating
 from clgraph.selector.general import FLOATS, General, float_jit, launch, post_arguments, post_views
-from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.implementation import Serves, implements, roofline
 from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Argument, Plan
 from clgraph.selector.post import FUSABLE
@@ -26,6 +26,8 @@ from clgraph.selector.query import Query
 ROUNDED = FUSABLE | {"static_quantize", "dequantize_add"}
 """Kinds of primitives that products of integers apply to their results."""
 SERVES = Serves(dtypes=FLOATS | BYTES | {DType.I32}, mixed=True, formats=True, fuses=ROUNDED)
+_BY_BYTES = 0.25
+"""What is left of a general kernel's speed where each load is a byte. An estimate."""
 TERMS = 1 << 16
 """Products of 8-bit integers that a sum in int holds for certain, with another as large to start with."""
 
@@ -139,6 +141,10 @@ class QuantizedConvolutionRef(General[QuantizedConvolution]):
     @classmethod
     def further_limits(cls, q: Query[QuantizedConvolution]) -> str | None:
         return rounded_limits(q)
+
+    @classmethod
+    def cost(cls, q: Query[QuantizedConvolution]) -> float:
+        return roofline(q, q.device.costs.general_compute * _BY_BYTES, q.device.costs.general_traffic)
 
     @classmethod
     def plan(cls, q: Query[QuantizedConvolution]) -> Plan:

@@ -91,7 +91,14 @@ class QuantizedConvolutionGpuTiled(ByteProducts):
 
     @classmethod
     def cost(cls, q: Query[QuantizedConvolution]) -> float:
-        return roofline(q, _DOT if "int_dot" in q.device.features else _NO_DOT, 0.6)
+        (y,), w, device, groups = q.outputs, q.own[1], q.device, q.primitive.groups
+        share = _DOT if "int_dot" in device.features else _NO_DOT
+        # Whole tiles are computed, as many at once as the device has compute units.
+        tiles = -(-y.shape[0] * prod(y.shape[2:]) // SIDE) * -(-w.shape[0] // groups // SIDE) * groups
+        work = 2.0 * SIDE * SIDE * -(-prod(w.shape[1:]) // SIDE) * SIDE
+        units = max(device.compute_units, 1)
+        seconds = -(-tiles // units) * work * units / (device.flops * share)
+        return max(roofline(q, share, 0.6), device.launch_seconds + seconds)
 
     @classmethod
     def plan(cls, q: Query[QuantizedConvolution]) -> Plan:

@@ -150,6 +150,10 @@ class QuantizedMatMulRef(General[QuantizedMatMul]):
         return QuantizedConvolutionRef.further_limits(as_convolution(q))
 
     @classmethod
+    def cost(cls, q: Query[QuantizedMatMul]) -> float:
+        return QuantizedConvolutionRef.cost(as_convolution(q))
+
+    @classmethod
     def plan(cls, q: Query[QuantizedMatMul]) -> Plan:
         turned = as_convolution(q)
         b = turned.inputs[1]
