@@ -32,8 +32,8 @@ class PrepareQuantization(Pass):
     that they are (``dynamic_quantization``). A Dequantize moves in front of reshapes, transposes,
     slices and maxima on the way there. Weights and biases behind a Dequantize are constants that
     fold_constants has computed. Convolutions and products between them sum the products in floats, by the same kernels
-    as a model that is not quantised; no kernel for integers is faster on any device yet. What stays of
-    integers, ``Program.notes`` lists with the reason.
+    as a model that is not quantised, but where use_integers finds that a device is faster from integers. What stays
+    of integers, ``Program.notes`` lists with the reason.
     """
 
     name: ClassVar[str] = "prepare_quantization"
