@@ -142,7 +142,7 @@ class Compiler:
             build=runner.build if runner else None,
         )
 
-    @without_collection(in_a_run=True)
+    @without_collection()
     def specialise(
         self, topology: Topology, shapes: Shapes, values: Values | None = None, workspace: Workspace | None = None
     ) -> Specialisation:

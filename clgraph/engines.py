@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import clgraph
-from clgraph.core.collection import call_all_old
 from clgraph.core.registry import load_module, load_plugins
 from clgraph.errors import DeviceError
 from clgraph.passes.targets import with_profiles
@@ -68,7 +67,6 @@ def open_engines(options: Settings) -> dict[str, Engine | HostEngine]:
         found.insert(0, HostEngine())
     elif HOST in wanted or not options.strict:
         found.append(HostEngine())
-    _call_imports_old()
     return {engine.info.name: engine for engine in found}
 
 
@@ -148,9 +146,3 @@ def _several(device: str) -> list[str]:
 def _open(device: Device, threads: int | None, out_of_order: bool) -> Engine:
     """Return the engine of a device: models share it, so that each kernel is loaded once a process."""
     return Engine(device, threads, out_of_order=out_of_order)
-
-
-@functools.cache
-def _call_imports_old() -> None:
-    """Spare young garbage's first search what was imported up to here; of the first model there is nothing yet."""
-    call_all_old()

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from clgraph.core.collection import without_collection
 from clgraph.engines import load_extensions, options_of
-from clgraph.graph.topology import Dimension, Topology
+from clgraph.errors import OptionError
+from clgraph.graph.topology import Dimension, Topology, by_name
 from clgraph.saved.cached import Cached
 
 if TYPE_CHECKING:
@@ -64,6 +65,9 @@ def compile_model(
         DeviceError: There is no such device; lists those there are.
         ClgraphError: Anything else that is wrong with the model, its shapes or the options.
     """
+    shapes = by_name(shapes)
+    if isinstance(outputs, str):
+        raise OptionError(f"outputs are a list of names, as [{outputs!r}]")
     further = {"placement": placement, "placement_fallback": placement_fallback, **dict(config or {})}
     options = options_of(device, threads, cache_dir, further).with_(precision=precision)
     load_extensions(options)

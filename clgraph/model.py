@@ -14,7 +14,7 @@ from clgraph.delivery import Outputs, as_arrays, names, run_network
 from clgraph.errors import ClosedError, InputError, UnknownValueError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
-from clgraph.graph.topology import Dimension, Signature, Topology
+from clgraph.graph.topology import Dimension, Signature, Topology, by_name
 from clgraph.network.parts import whole_shape
 from clgraph.run_queue import RunQueue
 from clgraph.runtime.driver import check_process
@@ -183,7 +183,7 @@ class Model:
         """
         self._check_open()
         known = {name: np.asarray(value) for name, value in (values or {}).items()}
-        shapes = {name: array.shape for name, array in known.items()} | dict(shapes or {})
+        shapes = {name: array.shape for name, array in known.items()} | by_name(shapes)
         if unknown := sorted(set(shapes) - set(self.topology.inputs)):
             raise InputError(f"no input is called {unknown[0]!r}; {names(self._wanted)}")
         for name, array in known.items():

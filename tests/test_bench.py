@@ -95,40 +95,40 @@ def test_what_was_measured_survives_a_file() -> None:
     assert [len(again.results), len(again.layers), len(again.variants["avx2"])] == [2, 2, 2]
 
 
-TODO = list(steps([("cnn", "vgg19"), ("ocr", "ocr-cls")], [1, 2], ["vgg19"], ["vgg19"], [AVX2]))
+STEPS = list(steps([("cnn", "vgg19"), ("ocr", "ocr-cls")], [1, 2], ["vgg19"], ["vgg19"], [AVX2]))
 
 
 def test_every_model_is_a_step_with_each_number_of_threads_and_variants_have_the_most() -> None:
-    assert len({step.name for step in TODO}) == len(TODO) == 4 + 1 + 1 + 1 + 2
-    assert TODO[1].arguments == ("vgg19", "--threads", "2")
-    assert TODO[-1].arguments[:3] == ("ocr-cls", "--threads", "2")
-    assert (TODO[-1].variant, TODO[-1].set) == (AVX2, "ocr")
+    assert len({step.name for step in STEPS}) == len(STEPS) == 4 + 1 + 1 + 1 + 2
+    assert STEPS[1].arguments == ("vgg19", "--threads", "2")
+    assert STEPS[-1].arguments[:3] == ("ocr-cls", "--threads", "2")
+    assert (STEPS[-1].variant, STEPS[-1].set) == (AVX2, "ocr")
 
 
 def test_steps_that_failed_or_were_not_reached_are_measured_by_the_next_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ran: list[str] = []
-    bad = TODO[2].name
+    bad = STEPS[2].name
 
     def run(step: Step, common: Sequence[str]) -> Found:
         ran.append(step.name)
         if step.name == bad:
             raise ClgraphError("no network")
-        if step is TODO[5] and len(ran) == 6:
+        if step is STEPS[5] and len(ran) == 6:
             raise KeyboardInterrupt
         return Found([figures(step.name, [0.5])])
 
     monkeypatch.setattr(everything, "_run", run)
     path, about = tmp_path / "unfinished.jsonl", {"date": "1", "load": 3.0, "device": "pocl"}
     with pytest.raises(KeyboardInterrupt):
-        run_steps(TODO, (), Journal.of(path, about, ["--rounds", "7"]))
+        run_steps(STEPS, (), Journal.of(path, about, ["--rounds", "7"]))
     assert "failed: no network" in capsys.readouterr().out
     bad, ran[:] = "", []
     journal = Journal.of(path, about | {"date": "2", "load": 0.0}, ["--rounds", "7"])
-    found, failed = run_steps(TODO, (), journal)
-    assert ran == [step.name for step in (TODO[2], *TODO[5:])]
-    assert [f.model for f in found.results] == [step.name for step in TODO]
+    found, failed = run_steps(STEPS, (), journal)
+    assert ran == [step.name for step in (STEPS[2], *STEPS[5:])]
+    assert [f.model for f in found.results] == [step.name for step in STEPS]
     assert not failed
     assert journal.about["date"] == "1"
     for given in (about | {"device": "intel"}, about):
@@ -137,11 +137,11 @@ def test_steps_that_failed_or_were_not_reached_are_measured_by_the_next_run(
 
 def test_what_is_left_is_judged_by_steps_of_the_same_kind(tmp_path: Path) -> None:
     journal = Journal.of(tmp_path / "unfinished.jsonl", {}, [])
-    assert journal.left(TODO) == 0.0
-    for step, seconds in zip(TODO, (10.0, 20.0, 2.0, 4.0, 64.0), strict=False):
+    assert journal.left(STEPS) == 0.0
+    for step, seconds in zip(STEPS, (10.0, 20.0, 2.0, 4.0, 64.0), strict=False):
         journal.add(step, Found(), seconds)
-    assert journal.left(TODO[4:]) == 64.0 + 20.0 + 20.0 + 15.0 + 3.0
-    assert Journal.of(tmp_path / "unfinished.jsonl", {}, []).left(TODO[7:]) == 18.0
+    assert journal.left(STEPS[4:]) == 64.0 + 20.0 + 20.0 + 15.0 + 3.0
+    assert Journal.of(tmp_path / "unfinished.jsonl", {}, []).left(STEPS[7:]) == 18.0
 
 
 def test_a_damaged_journal_says_what_to_do(tmp_path: Path) -> None:

@@ -100,6 +100,8 @@ def test_outputs_can_be_chosen_among_all_values() -> None:
     assert list(compiled(outputs=["p0", "y"]).run({"x": image((1, 3, 10, 10))})) == ["p0", "y"]
     with pytest.raises(OptionError, match="makes nothing called 'nothing'"):
         compiled(outputs=["nothing"])
+    with pytest.raises(OptionError, match="outputs are a list of names"):
+        compiled(outputs="y")
 
 
 def test_results_are_new_arrays_each_run() -> None:

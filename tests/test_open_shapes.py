@@ -51,13 +51,20 @@ def test_reshape_replaces_sizes_that_a_model_declares() -> None:
         ({"x": (1, 3, -1, 8)}, "negative"),
         ({"x": (1, 3, 1.5, 8)}, "sizes, names and None"),
         ({"x": 3}, "sizes, names and None"),
+        ({"x": "abcd"}, "sizes, names and None"),
+        ([1, 3, 8, 8], "by the inputs' names.*not as list"),
     ],
 )
-def test_shapes_that_mean_nothing_are_refused(shapes: dict[str, Any], what: str) -> None:
+def test_shapes_that_mean_nothing_are_refused(shapes: Any, what: str) -> None:
     with pytest.raises(InputError, match=what):
         clgraph.compile(convolutions(), device="host", shapes=shapes)
     with pytest.raises(InputError, match=what):
         clgraph.compile(convolutions(), device="host").reshape(shapes)
+
+
+def test_shapes_to_prepare_go_by_name() -> None:
+    with pytest.raises(InputError, match=r"by the inputs' names.*not as tuple"):
+        clgraph.compile(convolutions(), device="host").prepare((1, 3, 8, 8))  # type: ignore[arg-type]
 
 
 def test_compile_does_not_contradict_declared_sizes() -> None:

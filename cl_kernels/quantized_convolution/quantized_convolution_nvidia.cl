@@ -12,9 +12,6 @@
 // T, OUT  as of quantized_end.clh
 // Error: 2^-24 |sum * scale| + 2^-24 |y|, plus the post-operations'. The sum is exact.
 #define RANK 5
-#ifndef PARTS
-  #define PARTS 0
-#endif
 #ifndef PRODUCT
   #define PRODUCT PRODUCT_S8
 #endif
@@ -22,8 +19,6 @@
 #include "ptx.clh"
 #include "nvidia_tile.clh"
 
-#define ROWS_EACH (TILE_ROWS / TILE_STRIDE)
-#define COLUMNS_EACH (TILE_COLUMNS / TILE_STRIDE)
 #define NOWHERE (-0x40000000)
 
 __kernel __attribute__((reqd_work_group_size(TILE_ITEMS, 1, 1))) void quantized_convolution_nvidia(

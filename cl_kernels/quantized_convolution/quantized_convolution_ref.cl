@@ -16,6 +16,7 @@
   #define STORE_OUT(p, i, v) ((p)[i] = SATURATE(v))
 #endif
 #include "tensor.clh"
+#include "window.clh"
 
 __kernel void quantized_convolution_ref(const int n, const int zero, TENSOR(in0), TENSOR(in1), TENSOR(in2), TENSOR(in3),
                                         TENSOR(in4), TENSOR(out0), __global const int* table, POST_PARAMETERS) {
@@ -32,15 +33,8 @@ __kernel void quantized_convolution_ref(const int n, const int zero, TENSOR(in0)
   __global const char* weights = BASE_OF(const char, in1) + w[0] + at[1] * w[1];
   int sum = BASE_OF(const int, in2)[at[1]];
   for (int tap = 0; tap < taps; tap++) {
-    int left = tap, from = 0, with = 0, inside = 1;
-    for (int axis = RANK - 1; axis >= 2; axis--) {
-      __global const int* s = rest + 5 + 5 * (axis - 2);
-      const int k = left % s[1], i = at[axis] * s[2] + k * s[3] - s[4];
-      left /= s[1];
-      inside &= i >= 0 && i < s[0];
-      from += i * x[axis + 1];
-      with += k * w[axis + 1];
-    }
+    int from, with;
+    const int inside = window_element(tap, rest + 5, at, x, w, &from, &with);
     for (int c = 0; c < channels; c++) sum += (inside ? source[from + c * x[2]] : zero) * weights[with + c * w[2]];
   }
   const float v = fma((float)sum, BASE_OF(const float, in3)[at[1]], BASE_OF(const float, in4)[at[1]]);

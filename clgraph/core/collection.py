@@ -17,11 +17,10 @@ def call_all_old() -> None:
 
 
 @contextlib.contextmanager
-def without_collection(*, in_a_run: bool = False) -> Iterator[None]:
+def without_collection() -> Iterator[None]:
     """Hold off Python's search for cyclic garbage: a compilation makes many objects, and nearly all of them live on.
 
-    What was made *in_a_run* counts as old afterwards, so that the next search for young garbage does not go through all
-    of it. What is made of a model that was not there before does not: Python then notices the models that are gone.
+    They count as old afterwards, so that the next search for young garbage does not go through all of them.
     """
     if not gc.isenabled():
         yield
@@ -30,7 +29,7 @@ def without_collection(*, in_a_run: bool = False) -> Iterator[None]:
     try:
         yield
     finally:
-        if in_a_run and not gc.get_freeze_count():
+        if not gc.get_freeze_count():
             _old.take_all()
         gc.enable()
 

@@ -214,11 +214,11 @@ class GraphLoader:
         return [pairs[i] for i in order]
 
     def _refuse_unknown(self, nodes: Iterable[onnx.NodeProto]) -> None:
-        unknown = Counter(
-            self.importers.describe(n.op_type, n.domain)
-            for n in nodes
-            if not is_constant(n) and self.importers.get(n.op_type, n.domain) is None
-        )
+        found = Counter((n.op_type, n.domain) for n in nodes if not is_constant(n))
+        unknown = Counter[str]()
+        for (op_type, domain), count in found.items():
+            if self.importers.get(op_type, domain) is None:
+                unknown[self.importers.describe(op_type, domain)] += count
         if unknown:
             listed = ", ".join(f"{name} ({count})" for name, count in sorted(unknown.items()))
             raise UnsupportedError(f"the model uses operators that clgraph does not have: {listed}")

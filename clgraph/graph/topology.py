@@ -6,6 +6,7 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
+from typing import TypeVar
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.program import Node, Program, Value
 from clgraph.graph.refusals import refusals
 
+S = TypeVar("S")
 Dimension = int | str | None
 """A size, the name of a symbolic size, or unknown. A repeated name is no constraint."""
 
@@ -145,7 +147,7 @@ class Topology:
         Raises:
             InputError: *shapes* names no input, does not fit its axes or sizes, or has a negative size.
         """
-        self._check_names(shapes)
+        self._check_names(by_name(shapes))
         inputs = dict(self.inputs)
         for name, given in shapes.items():
             declared, what = inputs[name].shape, f"input {name!r} has shape {_spell(inputs[name].shape)}"
@@ -345,6 +347,17 @@ def _dtype(signature: Signature) -> DType:
     if signature.dtype is None:
         raise InputError(f"input {signature.name!r} has no element type")
     return signature.dtype
+
+
+def by_name(shapes: Mapping[str, S] | None) -> dict[str, S]:
+    """Return *shapes* as a dictionary; raises ``InputError`` where they are none, or a shape is a text."""
+    if shapes is not None and not isinstance(shapes, Mapping):
+        kind = type(shapes).__name__
+        raise InputError(f"shapes go by the inputs' names, as {{'x': (1, 3, 224, 224)}}, not as {kind}")
+    for name, shape in (shapes or {}).items():
+        if isinstance(shape, str):
+            raise InputError(f"input {name!r}: a shape is sizes, names and None, not {shape!r}")
+    return dict(shapes or {})
 
 
 def _spell(shape: tuple[Dimension, ...] | None) -> str:

@@ -225,7 +225,7 @@ def as_it_is(node: Node) -> Permuted:
 def _with_axes_in_front(axes: Axes, rank: int) -> Axes:
     """Return the order of a tensor of *rank* axes whose last ones are held in the order *axes*."""
     more = max(rank - len(axes), 0)
-    return (*range(more), *(more + axis for axis in axes))
+    return (*range(more), *(more + axis for axis in axes)) if more else axes
 
 
 def _without_axes_in_front(node: Node, option: Permuted | None) -> Permuted | None:

@@ -14,7 +14,7 @@ from clgraph.errors import InputError
 from clgraph.explain import Explanation
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
-from clgraph.graph.topology import Signature, Topology
+from clgraph.graph.topology import Signature, Topology, by_name
 from clgraph.model import Model
 from clgraph.network.profile import Profile
 from clgraph.network.watch import Watcher
@@ -114,7 +114,7 @@ class StagedModel(Model):
         """Compile the stages that need only what the inputs tell, if there are any; raises as :meth:`prepare`."""
         self._check_open()
         known = {name: np.asarray(value) for name, value in (values or {}).items()}
-        shapes = {name: array.shape for name, array in known.items()} | dict(shapes or {})
+        shapes = {name: array.shape for name, array in known.items()} | by_name(shapes)
         if unknown := sorted(set(shapes) - set(self.topology.inputs)):
             raise InputError(f"no input is called {unknown[0]!r}; {names(self._wanted)}")
         bound = {name: self.topology.shape_of(name, shapes) for name in self.topology.inputs}

@@ -16,7 +16,7 @@ def _enabled():
 
 
 def test_what_was_made_meanwhile_counts_as_old_afterwards():
-    with without_collection(in_a_run=True):
+    with without_collection():
         assert not gc.isenabled()
         made = [[i] for i in range(1000)]
     assert gc.isenabled()
@@ -35,22 +35,15 @@ class _Garbage:
 def test_garbage_that_counts_as_old_is_found_when_there_is_much_of_it():
     gone = []
     for _ in range(40):
-        with without_collection(in_a_run=True):
+        with without_collection():
             gone.append(weakref.ref(_Garbage()))
     assert sum(ref() is not None for ref in gone) < 20
-
-
-def test_what_is_compiled_outside_of_a_run_stays_young():
-    with without_collection():
-        made = [[i] for i in range(1000)]
-    old = {id(x) for x in gc.get_objects(generation=2)}
-    assert not any(id(x) in old for x in made)
 
 
 def test_what_the_program_around_has_frozen_stays_frozen():
     gc.freeze()
     try:
-        with without_collection(in_a_run=True):
+        with without_collection():
             pass
         assert gc.get_freeze_count() > 0
     finally:
@@ -59,6 +52,6 @@ def test_what_the_program_around_has_frozen_stays_frozen():
 
 def test_a_search_that_the_program_around_has_turned_off_stays_off():
     gc.disable()
-    with without_collection(in_a_run=True):
+    with without_collection():
         pass
     assert not gc.isenabled()

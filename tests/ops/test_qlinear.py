@@ -40,7 +40,7 @@ def test_products_are_within_a_step_of_onnxruntime(columns, constant, rng):
 
 
 def test_products_with_scales_in_float16_are_those_of_the_standards_reference(rng):
-    a, b = rng.integers(-128, 128, (9, 40)).astype(np.int8), rng.integers(-128, 128, (40, 7)).astype(np.int8)
+    a, b = rng.integers(-128, 128, (60, 40)).astype(np.int8), rng.integers(-128, 128, (40, 50)).astype(np.int8)
     # Steps of a result of 0.07: b rounded to halves would move sums of 40 products by whole steps.
     scales = np.array([0.0066], np.float16), np.array(0.00705, np.float16), np.array([0.0107], np.float16)
     inputs = [a, scales[0], np.int8(-14), b, scales[1], np.int8(-13), scales[2], np.int8(-9)]
