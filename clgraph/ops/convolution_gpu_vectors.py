@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import product
 from math import prod
 
@@ -12,7 +11,7 @@ from clgraph.core.format import Format
 from clgraph.core.layout import Layout
 from clgraph.graph.primitive import Primitive
 from clgraph.ops.convolution import Convolution, bias_numbers
-from clgraph.ops.gpu_tiles import DIRECT, EMULATED_LOCAL, SIDE, Tile, best_tile, tile_refusal
+from clgraph.ops.gpu_tiles import DIRECT, SIDE, Tile, best_tile, direct_refusal, tile_refusal
 from clgraph.ops.gpu_vectors import (
     LANES,
     VECTORS,
@@ -101,11 +100,15 @@ class ConvolutionGpuVectors(ConvolutionVectors):
         return Plan((step,))
 
 
-@implements(Convolution, name="convolution.gpu_direct", serves=replace(VECTORS, features=frozenset({EMULATED_LOCAL})))
+@implements(Convolution, name="convolution.gpu_direct", serves=VECTORS)
 class ConvolutionGpuDirect(ConvolutionVectors):
     """Four outputs of four pixels a work-item, without local memory; byxf and b_fs_yx_fsv4."""
 
     group_limits = ConvolutionGpuVectors.group_limits
+
+    @classmethod
+    def further_limits(cls, q: Query[Convolution]) -> str | None:
+        return direct_refusal(q.device) or super().further_limits(q)
 
     @classmethod
     def cost(cls, q: Query[Convolution]) -> float:
