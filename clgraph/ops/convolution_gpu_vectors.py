@@ -16,6 +16,7 @@ from clgraph.ops.gpu_vectors import (
     LANES,
     VECTORS,
     WIDE_RANK,
+    convolved,
     is_vector_format,
     lanes_of_channels,
     lies_in_vectors,
@@ -55,12 +56,7 @@ class ConvolutionVectors(General[Convolution]):
 
     @classmethod
     def formats(cls, q: Query[Convolution]) -> tuple[Formats, ...]:
-        (y,) = q.outputs
-        operands = [v.rank == y.rank and v.shape[1] == y.shape[1] for v in q.inputs[q.arity :]]
-        rest: tuple[None, ...] = (None,) * (q.arity - 1)
-        return tuple(
-            Formats((f, *rest, *(f if alike else None for alike in operands)), (f,)) for f in vector_formats(y.rank)
-        )
+        return convolved(q, vector_formats(q.outputs[0].rank))
 
     @classmethod
     def weights(cls, q: Query[Convolution]) -> Mapping[int, Format | Primitive]:
