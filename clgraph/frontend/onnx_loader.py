@@ -62,9 +62,9 @@ class GraphLoader:
         self.aliases: dict[str, str] = {}
         found = ((v.name, spelled(v.type.tensor_type.elem_type)) for v in graph.input if v.name not in self.tensors)
         self.types = {name: type_ for name, type_ in found if type_ is not None}
-        self.names = {name for node in graph.node for name in (*node.input, *node.output)}
-        self.names |= {v.name for v in graph.input} | set(self.tensors)
+        self.reads = [reads_of(node) for node in graph.node]
         self.made = set(self.tensors) | {v.name for v in graph.input} | {n for node in graph.node for n in node.output}
+        self.names = self.made.union(*self.reads)
         if outer is not None:
             self.names |= outer.names
         self.topology = Topology()
@@ -74,7 +74,7 @@ class GraphLoader:
         self.check_names()
         pairs = self._ordered(list(zip(self.graph.node, labels, strict=True)))
         self._refuse_unknown(node for node, _ in pairs)
-        read = {name for node in self.graph.node for name in reads_of(node)} | {o.name for o in self.graph.output}
+        read = {o.name for o in self.graph.output}.union(*self.reads)
         topology = self.topology
         for value in self.graph.input:
             if value.name not in self.tensors:
@@ -177,10 +177,10 @@ class GraphLoader:
             )
         if twice := [name for name, count in made.items() if count > 1]:
             raise ModelError(f"the graph makes {_list(twice)} more than once")
-        for node in self.graph.node:
+        for node, reads in zip(self.graph.node, self.reads, strict=True):
             if not node.output:
                 raise ModelError(f"node {node.name or node.op_type!r} has no output")
-            if missing := [n for n in reads_of(node) if n and not self._visible(n)]:
+            if missing := [n for n in reads if n and not self._visible(n)]:
                 raise ModelError(f"node {node.name or node.op_type!r} reads {_list(missing)}, which nothing makes")
         if missing := [v.name for v in self.graph.output if not self._visible(v.name)]:
             raise ModelError(f"the graph's output {_list(missing)} is made by nothing")
@@ -193,7 +193,7 @@ class GraphLoader:
     def _ordered(self, pairs: list[tuple[onnx.NodeProto, Label]]) -> list[tuple[onnx.NodeProto, Label]]:
         """Return the nodes in an order in which each stands behind what it reads; the file's where that is one."""
         maker = {name: i for i, (node, _) in enumerate(pairs) for name in node.output if name}
-        before = [{maker[name] for name in reads_of(node) if name in maker} for node, _ in pairs]
+        before = [{maker[name] for name in reads if name in maker} for reads in self.reads]
         readers: list[list[int]] = [[] for _ in pairs]
         for i, made_by in enumerate(before):
             for j in made_by:

@@ -12,6 +12,7 @@ from clgraph.core.layout import Layout
 from clgraph.errors import ProgramError
 from clgraph.graph.buffer import Arena, Buffer
 from clgraph.graph.inheritance import inherited
+from clgraph.graph.integers import Integers
 from clgraph.graph.order import topological
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.refusals import refusals
@@ -30,20 +31,6 @@ class Stage(IntEnum):
     """Every node has an implementation that serves its layouts."""
     PLANNED = 4
     """Every value has a place in memory."""
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Integers:
-    """What a constant was made of: ``(data - zero) * scale``.
-
-    Attributes:
-        scale, zero: One number, or one an index of *axis*; a zero of ``None`` is 0.
-    """
-
-    data: Array
-    scale: Array
-    zero: Array | None
-    axis: int
 
 
 @dataclass(eq=False, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import product
 from math import prod
 
@@ -12,11 +11,12 @@ from clgraph.core.format import Format
 from clgraph.core.layout import Layout
 from clgraph.graph.primitive import Primitive
 from clgraph.ops.convolution import Convolution, bias_numbers
-from clgraph.ops.gpu_tiles import DIRECT, EMULATED_LOCAL, SIDE, Tile, best_tile, tile_refusal
+from clgraph.ops.gpu_tiles import DIRECT, SIDE, Tile, best_tile, direct_refusal, tile_refusal
 from clgraph.ops.gpu_vectors import (
     LANES,
     VECTORS,
     WIDE_RANK,
+    convolved,
     is_vector_format,
     lanes_of_channels,
     lies_in_vectors,
@@ -56,12 +56,7 @@ class ConvolutionVectors(General[Convolution]):
 
     @classmethod
     def formats(cls, q: Query[Convolution]) -> tuple[Formats, ...]:
-        (y,) = q.outputs
-        operands = [v.rank == y.rank and v.shape[1] == y.shape[1] for v in q.inputs[q.arity :]]
-        rest: tuple[None, ...] = (None,) * (q.arity - 1)
-        return tuple(
-            Formats((f, *rest, *(f if alike else None for alike in operands)), (f,)) for f in vector_formats(y.rank)
-        )
+        return convolved(q, vector_formats(q.outputs[0].rank))
 
     @classmethod
     def weights(cls, q: Query[Convolution]) -> Mapping[int, Format | Primitive]:
@@ -101,11 +96,15 @@ class ConvolutionGpuVectors(ConvolutionVectors):
         return Plan((step,))
 
 
-@implements(Convolution, name="convolution.gpu_direct", serves=replace(VECTORS, features=frozenset({EMULATED_LOCAL})))
+@implements(Convolution, name="convolution.gpu_direct", serves=VECTORS)
 class ConvolutionGpuDirect(ConvolutionVectors):
     """Four outputs of four pixels a work-item, without local memory; byxf and b_fs_yx_fsv4."""
 
     group_limits = ConvolutionGpuVectors.group_limits
+
+    @classmethod
+    def further_limits(cls, q: Query[Convolution]) -> str | None:
+        return direct_refusal(q.device) or super().further_limits(q)
 
     @classmethod
     def cost(cls, q: Query[Convolution]) -> float:

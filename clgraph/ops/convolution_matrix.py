@@ -13,7 +13,7 @@ from clgraph.core.layout import Layout
 from clgraph.graph.primitive import Primitive
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.convolution_gpu_vectors import convolution_arguments, convolution_rest
-from clgraph.ops.gpu_vectors import wide, wide_view
+from clgraph.ops.gpu_vectors import convolved, wide, wide_view
 from clgraph.ops.matrix_units import AMD, INTEL, MULTIPLE, Tile, best_tile, tile_refusal, unit_of
 from clgraph.selector.general import General, table
 from clgraph.selector.implementation import Formats, Serves, implements, roofline
@@ -60,12 +60,7 @@ class _Matrix(General[Convolution]):
 
     @classmethod
     def formats(cls, q: Query[Convolution]) -> tuple[Formats, ...]:
-        (y,) = q.outputs
-        if not 3 <= y.rank <= 4:
-            return ()
-        last = channels_last(y.rank)
-        operands = [last if v.rank == y.rank and v.shape[1] == y.shape[1] else None for v in q.inputs[q.arity :]]
-        return (Formats((last, *(None,) * (q.arity - 1), *operands), (last,)),)
+        return convolved(q, [channels_last(q.outputs[0].rank)])
 
     @classmethod
     def weights(cls, q: Query[Convolution]) -> Mapping[int, Format | Primitive]:

@@ -12,7 +12,7 @@ from clgraph.core.format import Format, channels_last
 from clgraph.graph.primitive import Primitive
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.convolution_gpu_vectors import convolution_arguments, convolution_rest
-from clgraph.ops.gpu_vectors import LANES, WIDE_RANK, lies_in_vectors, vector_jit, wide, wide_view
+from clgraph.ops.gpu_vectors import LANES, WIDE_RANK, convolved, lies_in_vectors, vector_jit, wide, wide_view
 from clgraph.ops.nvidia_tiles import (
     F16,
     F16X3,
@@ -78,12 +78,7 @@ class _Nvidia(General[Convolution]):
 
     @classmethod
     def formats(cls, q: Query[Convolution]) -> tuple[Formats, ...]:
-        (y,) = q.outputs
-        if not 3 <= y.rank <= 4:
-            return ()
-        last = channels_last(y.rank)
-        operands = [last if v.rank == y.rank and v.shape[1] == y.shape[1] else None for v in q.inputs[q.arity :]]
-        return (Formats((last, *(None,) * (q.arity - 1), *operands), (last,)),)
+        return convolved(q, [channels_last(q.outputs[0].rank)])
 
     @classmethod
     def weights(cls, q: Query[Convolution]) -> Mapping[int, Format | Primitive]:

@@ -64,6 +64,12 @@ class GatherRef(General[Gather]):
     """One work-item an element, any rank."""
 
     @classmethod
+    def cost(cls, q: Query[Gather]) -> float:
+        # Of x only what is picked is read.
+        traffic = 2 * q.outputs[0].nbytes + q.inputs[1].nbytes
+        return q.device.launch_seconds + traffic / (q.device.bytes_per_second * q.device.costs.general_traffic)
+
+    @classmethod
     def plan(cls, q: Query[Gather]) -> Plan:
         (x, indices), (y,), axis = q.own, q.outputs, q.primitive.axis
         still, moved = (0,) * indices.rank, (0,) * (x.rank - axis - 1)

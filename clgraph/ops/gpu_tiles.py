@@ -53,6 +53,13 @@ def tile_refusal(device: DeviceInfo) -> str | None:
     return None
 
 
+def direct_refusal(device: DeviceInfo) -> str | None:
+    """Say why *device* needs no kernel without local memory."""
+    if EMULATED_LOCAL in device.features or tile_refusal(device) is not None:
+        return None
+    return "is for devices whose local memory is ordinary memory, or whose groups are too small for tiles"
+
+
 def best_tile(device: DeviceInfo, rows: int, columns: int, k: int, count: int) -> Tile:
     """Return the tile that makes *count* products of *rows* x *columns* results and *k* terms soonest.
 

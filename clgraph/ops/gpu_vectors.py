@@ -36,6 +36,14 @@ def is_vector_format(layout: Layout) -> bool:
     return layout.format in vector_formats(layout.rank)
 
 
+def convolved(q: Query[Any], formats: Sequence[Format]) -> tuple[Formats, ...]:
+    """Propose each of *formats* for result, first input and operands with as many channels; weights and bias stay."""
+    (y,) = q.outputs
+    alike = [x.rank == y.rank and x.shape[1] == y.shape[1] for x in q.inputs[q.arity :]]
+    own: tuple[None, ...] = (None,) * (q.arity - 1)
+    return tuple(Formats((f, *own, *(f if a else None for a in alike)), (f,)) for f in formats)
+
+
 def same_format(q: Query[Any], formats: Sequence[Format]) -> tuple[Formats, ...]:
     """Propose each of *formats* for the result and for every input with as many channels; the others stay."""
     (y,) = q.outputs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from clgraph.ops.gpu_tiles import DIRECT, EMULATED_LOCAL, EMULATED_SHARE, Tile, best_tile, tile_refusal
+from clgraph.ops.gpu_tiles import DIRECT, EMULATED_LOCAL, EMULATED_SHARE, Tile, best_tile, direct_refusal, tile_refusal
 from clgraph.ops.gpu_vectors import LANES, vector_jit
 from clgraph.ops.matmul import MatMul, problem
 from clgraph.selector.general import FLOATS, General, float_jit, launch, post_arguments, space, table
@@ -116,16 +116,13 @@ def vector_limits(q: Query[MatMul]) -> str | None:
     return None if behind and not any(i % LANES for i in starts) else "wants rows of whole vectors"
 
 
-_DIRECT = Serves(dtypes=FLOATS, kinds=frozenset({"gpu"}), fuses=FUSABLE, features=frozenset({EMULATED_LOCAL}))
-
-
-@implements(MatMul, name="matmul.gpu_direct", serves=_DIRECT)
+@implements(MatMul, name="matmul.gpu_direct", serves=Serves(dtypes=FLOATS, kinds=frozenset({"gpu"}), fuses=FUSABLE))
 class MatMulGpuDirect(General[MatMul]):
     """Four columns of four rows a work-item, without local memory."""
 
     @classmethod
     def further_limits(cls, q: Query[MatMul]) -> str | None:
-        return vector_limits(q)
+        return direct_refusal(q.device) or vector_limits(q)
 
     @classmethod
     def cost(cls, q: Query[MatMul]) -> float:

@@ -11,7 +11,7 @@ from typing import ClassVar
 from clgraph.core.format import Format, channels_last
 from clgraph.core.layout import Layout
 from clgraph.graph.primitive import Primitive
-from clgraph.ops.gpu_vectors import LANES, WIDE_RANK, lies_in_vectors, wide, wide_view
+from clgraph.ops.gpu_vectors import LANES, WIDE_RANK, convolved, lies_in_vectors, wide, wide_view
 from clgraph.ops.quantized_convolution import SERVES, TERMS, QuantizedConvolution, rounded_jit, rounded_limits
 from clgraph.selector.general import General, post_arguments, table
 from clgraph.selector.implementation import Formats, implements, roofline
@@ -65,12 +65,7 @@ class ByteProducts(General[QuantizedConvolution]):
 
     @classmethod
     def formats(cls, q: Query[QuantizedConvolution]) -> tuple[Formats, ...]:
-        (y,) = q.outputs
-        if not 3 <= y.rank <= 4:
-            return ()
-        last = channels_last(y.rank)
-        operands = [last if v.rank == y.rank and v.shape[1] == y.shape[1] else None for v in q.inputs[q.arity :]]
-        return (Formats((last, *(None,) * (q.arity - 1), *operands), (last,)),)
+        return convolved(q, [channels_last(q.outputs[0].rank)])
 
     @classmethod
     def weights(cls, q: Query[QuantizedConvolution]) -> Mapping[int, Format | Primitive]:

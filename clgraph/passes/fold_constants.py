@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from clgraph.core.layout import Layout
+from clgraph.graph.integers import Integers
 from clgraph.graph.primitive import Array
-from clgraph.graph.program import Integers, Node, Program, Value
+from clgraph.graph.program import Node, Program, Value
 from clgraph.ops.quantize import Dequantize
 from clgraph.passes.base import Context, Pass
 

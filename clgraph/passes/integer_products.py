@@ -8,8 +8,9 @@ import numpy as np
 
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
+from clgraph.graph.integers import Integers
 from clgraph.graph.primitive import Array, Primitive
-from clgraph.graph.program import Integers, Node, Program, Value
+from clgraph.graph.program import Node, Program, Value
 from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.matmul import MatMul

@@ -108,4 +108,4 @@ def dry_markdown(found: Sequence[Dry], profile: str) -> str:
 
 @lru_cache(maxsize=512)
 def _compiled(text: Text, profile: str) -> Compiled:
-    return PROFILES[profile].compile(text)
+    return PROFILES[profile].compile(text, loops=False)

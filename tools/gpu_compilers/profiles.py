@@ -60,10 +60,10 @@ class Profile:
             return why_not_assembled(self.target)
         return why_not() if self.compiler == "amd" else why_no_ocloc()
 
-    def compile(self, text: Text) -> Compiled:
-        """Return what the compiler makes of *text*."""
+    def compile(self, text: Text, *, loops: bool = True) -> Compiled:
+        """Return what the compiler makes of *text*; without *loops* its main loop is not read."""
         if self.compiler == "nvidia":
-            return assemble(text, self.target)
+            return assemble(text, self.target, disassemble=loops)
         return compile_amd(text, self.target) if self.compiler == "amd" else compile_intel(text, self.target, self.info)
 
 
