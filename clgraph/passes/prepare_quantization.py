@@ -25,11 +25,12 @@ _BYTES = (DType.U8, DType.I8)
 class PrepareQuantization(Pass):
     """Let quantised groups compute in floats what their integers hold, without making the integers.
 
-    A Quantize read by Dequantizes of the same scale and zero point alone, all 8 bits with one constant scale, becomes
-    the activation ``fake_quantize``, which prepare_primitive_fusing then applies to the result of the operator in front
-    of it: the same numbers, bit by bit, but for NaN, which stays. Where the network computes scale and zero point
-    (DynamicQuantizeLinear), it becomes a few elementwise operators, and exact sums of a product are read as the floats
-    that they are (``dynamic_quantization``). A Dequantize moves in front of reshapes, transposes,
+    A Quantize read by Dequantizes of the same scale and zero point alone (or by others, where its own scale is 1, with
+    which QLinearConv makes integers), all 8 bits with one constant scale, becomes the activation ``fake_quantize``,
+    which prepare_primitive_fusing then applies to the result of the operator in front of it: the same numbers, bit by
+    bit, but for NaN, which stays. Where the network computes scale and zero point (DynamicQuantizeLinear), it becomes a
+    few elementwise operators, and exact sums of a product are read as the floats that they are
+    (``dynamic_quantization``). A Dequantize moves in front of reshapes, transposes,
     slices and maxima on the way there. Weights and biases behind a Dequantize are constants that
     fold_constants has computed. Convolutions and products between them sum the products in floats, by the same kernels
     as a model that is not quantised, but where use_integers finds that a device is faster from integers. What stays
@@ -85,7 +86,8 @@ def _why_not(program: Program, node: Node) -> str | None:
         return "they are no 8 bits between float32"
     if (numbers := _numbers(node)) is None:
         return "scale and zero point are not one number each, known and finite"
-    if any(_numbers(n) != numbers for n in made.readers):
+    read = [_numbers(n) for n in made.readers]
+    if any(r is None or r[1] != numbers[1] or numbers[0] not in (r[0], 1.0) for r in read):
         return "they are read with another scale or zero point"
     return None
 
@@ -100,16 +102,26 @@ def _numbers(node: Node) -> tuple[float, int] | None:
 
 
 def _join(program: Program, node: Node) -> None:
-    """Put one activation in the place of a Quantize and the Dequantizes behind it."""
+    """Put one activation in the place of a Quantize and Dequantizes like it, and one for each of another scale."""
     numbers = _numbers(node)
     assert numbers is not None
     scale, zero = numbers
     low = float(np.iinfo(node.output.layout.dtype.numpy).min - zero)
-    first, *others = sorted(node.output.readers, key=program.position)
-    for other in others:
-        program.rewire(other.output, first.output)
-        program.erase(other)
-    substitute(program, [node, first], Activation("fake_quantize", scale, low), node.inputs[:1], first)
+    readers = sorted(node.output.readers, key=program.position)
+    alike = [n for n in readers if _numbers(n) == numbers]
+    sources = [node, (alike or readers)[0]]
+    rounded = program.insert(Activation("fake_quantize", scale, low), node.inputs[:1], sources=sources, before=node)
+    for reader in readers:
+        if reader in alike:
+            program.rewire(reader.output, rounded.output)
+            program.erase(reader)
+        else:
+            by = _numbers(reader)
+            assert by is not None
+            substitute(program, [reader], Activation("linear", by[0]), [rounded.output], reader)
+    program.erase(node)
+    if alike:
+        rounded.name, rounded.output.name = alike[0].name, alike[0].output.name
 
 
 def _move(program: Program, node: Node) -> bool:

@@ -185,18 +185,29 @@ class _Rewriting:
         assert steps is not None
         assert made is not None
         products = [n for n in value.readers if n in self._products and self._products[n].x is value]
-        sums = [n for n in value.readers if self._is_sum(n, value)] if _rounds(value) else []
+        sums = [s for n in value.readers if (s := self._sum(n, value))] if _rounds(value) else []
         if not products and (len(sums) < len(value.readers) or made_by(program, made.inputs[0], self._chosen) is None):
             return
         source = made.inputs[0] if _rounds(value) else value
         rounding = StaticQuantize(steps.scale, steps.zero)
         bytes_ = program.insert(rounding, [source], sources=[made]).output
         self._read |= dict.fromkeys(products, bytes_)
-        for node in sums:
-            other = next(v for v in node.inputs if v is not value)
-            substitute(program, [node], DequantizeAdd(steps.scale, steps.zero), [other, bytes_], node)
+        for node, operand, factor in sums:
+            other = next(v for v in node.inputs if v is not operand)
+            substitute(program, [node], DequantizeAdd(steps.scale * factor, steps.zero), [other, bytes_], node)
+            if operand is not value and operand.producer is not None:
+                program.erase(operand.producer)
         if _rounds(value):
             self._widen(value, bytes_, steps, products)
+
+    def _sum(self, reader: Node, value: Value) -> tuple[Node, Value, float] | None:
+        """Return the sum of *value*, or of a multiple of it, with what a product makes: node, operand and factor."""
+        p, operand, factor = reader.primitive, value, 1.0
+        if isinstance(p, Activation) and p.function == "linear" and p.beta == 0 and p.alpha > 0 and not reader.fused:
+            if len(reader.output.uses) != 1 or self._program.is_output(reader.output):
+                return None
+            (reader,), operand, factor = reader.output.readers, reader.output, p.alpha
+        return (reader, operand, factor) if self._is_sum(reader, operand) else None
 
     def _is_sum(self, node: Node, value: Value) -> bool:
         """Whether *node* adds *value* to what a product of integers makes."""

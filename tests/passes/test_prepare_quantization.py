@@ -61,6 +61,21 @@ def test_every_reader_of_the_integers_reads_the_one_activation() -> None:
     assert net.made("ra", "rb", "c") == ["activation", "activation", "activation"]
 
 
+def test_integers_that_are_read_with_several_scales_are_rounded_once_and_scaled() -> None:
+    net = Quantised()
+    net.number("one", 1.0)
+    net.quantize("q", "x", "one")
+    net.dequantize("whole", "q", "one")
+    net.dequantize("scaled", "q")
+    program = run(net.program("whole", "scaled"), PrepareQuantization())
+    scale = float(np.float32(SCALE))
+    assert [n.primitive for n in program] == [
+        Activation("fake_quantize", 1.0, -100.0),
+        Activation("linear", scale),
+    ]
+    assert [n.name for n in program] == ["whole", "scaled"]
+
+
 @pytest.mark.parametrize("mover", [MAXIMUM, Transpose((0, 2, 3, 1))])
 def test_what_hands_on_integers_hands_on_floats(mover) -> None:
     net = Quantised()
