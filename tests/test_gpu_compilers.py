@@ -15,7 +15,7 @@ from tests.support.ptx.compiler import why_not
 from tools.gpu_compilers.nvidia import MULTIPROCESSORS, assemble, main_loop, why_not_assembled
 from tools.gpu_compilers.problems import texts_for
 from tools.gpu_compilers.profiles import PROFILES
-from tools.gpu_compilers.report import Compiled, markdown
+from tools.gpu_compilers.report import Compiled, refusals, row
 from tools.gpu_compilers.texts import Text, distinct
 
 NVIDIA = [name for name, profile in PROFILES.items() if profile.compiler == "nvidia"]
@@ -83,7 +83,7 @@ def test_every_kernel_that_a_gpu_may_be_given_is_compiled(profile: str) -> None:
     texts = distinct(texts_for(device.info))
     assert len(texts) > 100
     refused = [m for m in map(device.compile, texts) if m.error]
-    assert not refused, markdown(refused)
+    assert not refused, refusals(refused)
 
 
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
@@ -124,6 +124,7 @@ def test_the_main_loop_is_where_most_instructions_are_products() -> None:
 
 def test_a_table_shows_what_is_refused_below_it() -> None:
     text = Text("kernel", Jit((("T", "half"), ("LOAD(p, i)", "vload_half(i, p)"))), "")
-    table = markdown([Compiled(text, error="no such thing"), Compiled(text, 40, (8, 4), 16, 1024, 8, 64)])
-    assert "| kernel | T=half | yes | 40 | 8/4 | 16 | 1024 | 8/64 |  |" in table
-    assert table.endswith("kernel T=half is refused:\nno such thing")
+    refused, made = Compiled(text, error="no such thing"), Compiled(text, 40, (8, 4), 16, 1024, 8, 64)
+    assert row(made) == "| kernel | T=half | yes | 40 | 8/4 | 16 | 1024 | 8/64 |  |"
+    assert "| refused |" in row(refused)
+    assert refusals([refused, made]) == "\nkernel T=half is refused:\nno such thing"

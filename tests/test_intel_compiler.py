@@ -48,11 +48,11 @@ class Planned:
     info: DeviceInfo
 
 
-@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("device", "bits"), [("dg2", 64), ("tgllp", 64), ("tgllp", 32)])
 @pytest.mark.parametrize("precision", ["f32", "f16"])
 @pytest.mark.parametrize("name", ["siblings", "small_mobilenet_v3", "small_encoder"])
 def test_the_kernels_of_a_model_compile(
-    name: str, precision: str, device: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    name: str, precision: str, device: str, bits: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     info = replace(ARC, features=ARC.features | DEVICES[device])
     monkeypatch.setattr(compiler, "_imagined", lambda options: info)
@@ -69,6 +69,6 @@ def test_the_kernels_of_a_model_compile(
         where = ["-file", str(source), "-device", device, "-out_dir", str(tmp_path / "made")]
         options = options_for(ARC.features, False, text)
         done = subprocess.run(
-            [OCLOC, "compile", *where, "-options", options], capture_output=True, text=True, check=False
+            [OCLOC, "compile", f"-{bits}", *where, "-options", options], capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, f"{what}:\n{done.stdout}{done.stderr}"

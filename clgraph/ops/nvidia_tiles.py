@@ -21,7 +21,7 @@ F16, TF32X3, F32, F16X3, S8 = "PRODUCT_F16", "PRODUCT_TF32X3", "PRODUCT_F32", "P
 PTX = frozenset({"nvidia_ptx", "sm80"})
 """What the kernels need: ``cp.async`` and products of 16 x 8 x 16 came with compute capability 8.0."""
 _SUM_BANDWIDTH = 0.7
-_LARGEST_PARTS, _LARGEST_GROUP = 128, 256
+_LARGEST_PARTS, _LARGEST_GROUP = 256, 256
 LARGEST_BYTES = 4 * 2 * _LARGEST_PARTS
 """Scratch of what scales the products of ``F16X3``."""
 _LEAST_STEPS = 4

@@ -5,11 +5,13 @@ import pytest
 
 import clgraph.ops.matmul_nvidia as module
 from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
-from clgraph.ops.nvidia_tiles import TILES, Tiling
+from clgraph.ops.nvidia_tiles import TILES, Tiling, largest_step
 from clgraph.selector import choose
+from clgraph.selector.sources import kernel_text
 from tests.support.check_op import check_op
 
 F16_NAME, F32_NAME, TF32X3_NAME = "matmul.nvidia_f16", "matmul.nvidia_f32", "matmul.nvidia_tf32x3"
@@ -95,3 +97,35 @@ def test_bias_and_fused_operations(bias, parts, nvidia_engine, monkeypatch):
     shapes = ((37, 24), (44, 24), bias)
     _check(nvidia_engine, F16_NAME, primitive, *shapes, extra=3 + parts, fused=fused, scale=scale)
     choose._plan.cache_clear()
+
+
+@pytest.mark.opencl
+def test_halves_are_scaled_by_a_largest_value_anywhere(nvidia_engine):
+    """Not seen, it would overflow; the last rows are in the last parts of what is searched."""
+
+    def outlier(rng, shape):
+        x = rng.standard_normal(shape)
+        x[-1, 0] = 1e7
+        return x
+
+    case = (520, 256), (8, 256)
+    _check(nvidia_engine, F16X3_NAME, MatMul(transpose_b=True), *case, draw={0: outlier}, families=("normal",))
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("place", [(0, 3), (511, 1023), (640, 0), (699, 1022)])
+def test_the_largest_finite_magnitude_is_found_in_rows_with_gaps(place, gpu_engine):
+    layouts = [Layout(DType.F32, (700, 1024), pitches=(1028, 1)), Layout(DType.F32, (3, 8))]
+    x = np.full(700 * 1028, 9.0, np.float32)
+    rows = x.reshape(700, 1028)[:, :1024]
+    rows[:] = np.random.default_rng(0).uniform(-1, 1, rows.shape)
+    rows[place], rows[17, 5], rows[18, 6] = -7.0, np.inf, np.nan
+    step, found = largest_step(layouts, "scratch0"), np.full(512, np.nan, np.float32)
+    held = [gpu_engine.upload(a, "a tensor") for a in (x, np.full(24, -0.5, np.float32), found)]
+    numbers = gpu_engine.upload(np.array(step.args[-1].values, np.int32), "a table")
+    args = [a for memory in held for a in (memory, np.int64(0))]
+    kernel = gpu_engine.kernel(f"{step.jit}{kernel_text(step.source)}", step.entry, [*args, numbers])
+    kernel.on(gpu_engine.stream, step.grid, step.group)()
+    gpu_engine.stream.read(held[2], 0, found)
+    gpu_engine.stream.finish()
+    assert (found[:256].max(), found[256:].max()) == (7.0, 0.5)

@@ -34,23 +34,26 @@ class Compiled:
     error: str = ""
 
 
-def markdown(found: Sequence[Compiled]) -> str:
-    """Return a table, and below it what was refused."""
-    lines = [
-        "| kernel | variant | chosen | registers | spilled | stack | local | waves | main loop |",
-        "|---|---|---|---:|---:|---:|---:|---:|---|",
-    ]
-    for one in found:
-        t = one.text
-        cells = [t.name, t.variant, "yes" if t.chosen else ""]
-        if one.error:
-            cells += ["refused", "", "", "", "", ""]
-        else:
-            spilled = "/".join(map(str, one.spilled)) if any(one.spilled) else "0"
-            cells += [str(one.registers), spilled, str(one.stack), str(one.local), f"{one.waves}/{one.of}", _loop(one)]
-        lines.append(f"| {' | '.join(cells)} |")
-    lines += [f"\n{one.text.name} {one.text.variant} is refused:\n{one.error}" for one in found if one.error]
-    return "\n".join(lines)
+HEAD = (
+    "| kernel | variant | chosen | registers | spilled | stack | local | waves | main loop |\n"
+    "|---|---|---|---:|---:|---:|---:|---:|---|"
+)
+
+
+def row(one: Compiled) -> str:
+    """Return the row of a table below ``HEAD``."""
+    cells = [one.text.name, one.text.variant, "yes" if one.text.chosen else ""]
+    if one.error:
+        cells += ["refused", "", "", "", "", ""]
+    else:
+        spilled = "/".join(map(str, one.spilled)) if any(one.spilled) else "0"
+        cells += [str(one.registers), spilled, str(one.stack), str(one.local), f"{one.waves}/{one.of}", _loop(one)]
+    return f"| {' | '.join(cells)} |"
+
+
+def refusals(found: Sequence[Compiled]) -> str:
+    """Return what was refused, and why."""
+    return "".join(f"\n{one.text.name} {one.text.variant} is refused:\n{one.error}" for one in found if one.error)
 
 
 def _loop(one: Compiled) -> str:
