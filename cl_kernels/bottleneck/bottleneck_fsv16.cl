@@ -54,7 +54,7 @@ NOINLINE static void bottleneck_point_row(const bottleneck_points p, __global co
 }
 
 // Write `count` vectors of zeros.
-static void bottleneck_clear(__global float* to, const int count) {
+NOINLINE static void bottleneck_clear(__global float* to, const int count) {
   for (int i = 0; i < count; i++) STORE16(to + i * 16, (float16)(0.0f));
 }
 

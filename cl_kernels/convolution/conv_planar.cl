@@ -18,13 +18,13 @@
 #include "fsv16.clh"
 
 // Copy `count` neighbouring floats, at any alignment.
-static void copy_floats(__global const float* from, __global float* to, const int count) {
+NOINLINE static void copy_floats(__global const float* from, __global float* to, const int count) {
   int i = 0;
   for (; i + 16 <= count; i += 16) vstore16(vload16(0, from + i), 0, to + i);
   for (; i < count; i++) to[i] = from[i];
 }
 
-static void clear_floats(__global float* to, const int count) {
+NOINLINE static void clear_floats(__global float* to, const int count) {
   for (int i = 0; i < count; i++) to[i] = 0.0f;
 }
 

@@ -25,7 +25,7 @@
 #include "fsv16.clh"
 #include "staging.clh"
 
-static void clear_pixels(__global float* to, const int count) {
+NOINLINE static void clear_pixels(__global float* to, const int count) {
   for (int i = 0; i < count; i++) STORE16(to + i * 16, (float16)(0.0f));
 }
 

@@ -1,5 +1,5 @@
 // One row of a depthwise convolution of one channel block: `width` pixels in runs of UR. The last run overlaps the one
-// before it, which it repeats; rows shorter than UR go pixel by pixel.
+// before it, which it repeats. Shorter rows are for the instance of run-time kernels, which takes them pixel by pixel.
 //
 // Instance: K and S, a K x K kernel without horizontal dilation at horizontal stride S, or 0 for run-time ones; UR.
 //
@@ -30,7 +30,19 @@ NOINLINE static void micro_depthwise(__global const float* restrict ip, __global
                                      const float low, const float high) {
   const int rows = K ? K : kernel_y, columns = K ? K : kernel_x, column = K ? 16 : in_x;
   const float16 start = bias ? LOAD16(bias) : (float16)(0.0f);
-  for (int run = 0; width >= UR && run < width; run += UR) {
+#if K == 0
+  if (width < UR) {
+    for (int x = 0; x < width; x++) {
+      float16 sum = start;
+      for (int ky = 0; ky < rows; ky++)
+        for (int kx = 0; kx < columns; kx++)
+          sum = fma(LOAD16(ip + STEP(x) + (long)ky * in_y + kx * column), LOAD16(wp + (ky * columns + kx) * 16), sum);
+      STORE16(op + x * 16, BOUND(sum));
+    }
+    return;
+  }
+#endif
+  for (int run = 0; run < width; run += UR) {
     const int x = min(run, width - UR);
     float16 sum[UR];
     #pragma unroll
@@ -46,13 +58,6 @@ NOINLINE static void micro_depthwise(__global const float* restrict ip, __global
     }
     #pragma unroll
     for (int i = 0; i < UR; i++) STORE16(op + (x + i) * 16, BOUND(sum[i]));
-  }
-  for (int x = 0; width < UR && x < width; x++) {
-    float16 sum = start;
-    for (int ky = 0; ky < rows; ky++)
-      for (int kx = 0; kx < columns; kx++)
-        sum = fma(LOAD16(ip + STEP(x) + (long)ky * in_y + kx * column), LOAD16(wp + (ky * columns + kx) * 16), sum);
-    STORE16(op + x * 16, BOUND(sum));
   }
 }
 

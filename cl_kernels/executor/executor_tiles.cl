@@ -87,16 +87,11 @@ static void probe(__global uint* values, const int tickets, const int t) {
   values[t] = 3 * sum + t;
 }
 
-__attribute__((reqd_work_group_size(1, 1, 1)))
-__kernel void executor_tiles(__global const char* table, const int first, const int last,
-                             volatile __global int* counters, __global char* scratch, const long scratch_bytes,
-                             const int workers, const long spins, volatile __global int* error, const int timed,
-                             __global ulong* times, __global char* b0, __global char* b1, __global char* b2,
-                             __global char* b3, __global char* b4, __global char* b5, __global char* b6,
-                             __global char* b7) {
-  __global char* banks[8] = {b0, b1, b2, b3, b4, b5, b6, b7};
-  const int me = get_group_id(0);
-  __global char* own = scratch + me * scratch_bytes;
+// What worker `me` does. PoCL makes three copies of a kernel, but one of a function.
+NOINLINE static void run_steps(const int me, __global const char* table, const int first, const int last,
+                               volatile __global int* counters, __global char* own, const int workers, const long spins,
+                               volatile __global int* error, const int timed, __global ulong* times,
+                               __global char** banks) {
   for (int i = first; i < last && !peek(error); i++) {
     __global const tile_step* s = (__global const tile_step*)table + i;
     volatile __global int* done = counters + 16 * (1 + i * (1 + workers));
@@ -113,7 +108,7 @@ __kernel void executor_tiles(__global const char* table, const int first, const 
       int n = 0;
       for (int t = take(next); t < count; t = take(next), n++)
         if (s->function < 0)
-          probe((__global uint*)(b0 + s->descriptor), tickets, start + t);
+          probe((__global uint*)(banks[0] + s->descriptor), tickets, start + t);
         else
           run_ticket(s->function, table + s->descriptor, banks, own, start + t,
                      (__global const post_step*)(table + s->post), s->posts);
@@ -137,4 +132,16 @@ __kernel void executor_tiles(__global const char* table, const int first, const 
       for (int k = 0; k <= workers; k++) counters[16 * (1 + i * (1 + workers) + k)] = 0;
     counters[0] = 0;
   }
+}
+
+__attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel void executor_tiles(__global const char* table, const int first, const int last,
+                             volatile __global int* counters, __global char* scratch, const long scratch_bytes,
+                             const int workers, const long spins, volatile __global int* error, const int timed,
+                             __global ulong* times, __global char* b0, __global char* b1, __global char* b2,
+                             __global char* b3, __global char* b4, __global char* b5, __global char* b6,
+                             __global char* b7) {
+  __global char* banks[8] = {b0, b1, b2, b3, b4, b5, b6, b7};
+  const int me = get_group_id(0);
+  run_steps(me, table, first, last, counters, scratch + me * scratch_bytes, workers, spins, error, timed, times, banks);
 }

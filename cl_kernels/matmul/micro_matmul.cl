@@ -43,17 +43,22 @@ NOINLINE static void micro_matmul(__global const float* restrict a, const long a
       for (int j = 0; j < NB; j++) sum[j][i] = fma(v, w[j], sum[j][i]);
     }
   }
+  if (columns >= NB * 16) {
+    #pragma unroll
+    for (int i = 0; i < UR; i++) {
+      #pragma unroll
+      for (int j = 0; j < NB; j++) STORE_LOOSE(c + (long)i * c_row + j * 16, sum[j][i]);
+    }
+    return;
+  }
+  float16 rows[UR][NB];
   #pragma unroll
   for (int i = 0; i < UR; i++) {
     #pragma unroll
-    for (int j = 0; j < NB; j++) {
-      const int lanes = min(16, columns - j * 16);
-      if (lanes == 16)
-        STORE_LOOSE(c + (long)i * c_row + j * 16, sum[j][i]);
-      else if (lanes > 0)
-        store_lanes(c + (long)i * c_row + j * 16, sum[j][i], lanes);
-    }
+    for (int j = 0; j < NB; j++) rows[i][j] = sum[j][i];
   }
+  for (int i = 0; i < UR; i++)
+    for (int j = 0; j * 16 < columns; j++) store_lanes(c + (long)i * c_row + j * 16, rows[i][j], min(16, columns - j * 16));
 }
 
 #ifndef CLGRAPH_LIBRARY

@@ -46,10 +46,11 @@ MICROS = micro_family(
 
 
 def depthwise_micro(simd: int, kernel: tuple[int, ...], stride: int, width: int) -> Micro:
-    """Return the instance for rows without dilation: of its kernel and stride, else the general one."""
-    if len(set(kernel)) > 1 or len(kernel) < 2 or (kernel[0], stride) not in _KINDS:
+    """Return the instance for rows without dilation: of kernel and stride, else the general one, as for short rows."""
+    fitting = [ur for ur in _WIDTHS[16 if simd >= 16 else 8] if ur <= width]
+    if len(set(kernel)) > 1 or len(kernel) < 2 or (kernel[0], stride) not in _KINDS or not fitting:
         return _ANY
-    ur = min(_WIDTHS[16 if simd >= 16 else 8], key=lambda u: (-(-width // u) * u, -u))
+    ur = min(fitting, key=lambda u: (-(-width // u) * u, -u))
     return Micro.of(_FILE, K=kernel[0], S=stride, UR=ur)
 
 

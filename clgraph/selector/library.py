@@ -142,6 +142,7 @@ def _compose(name: str, simd: int, found: tuple[type[Descriptor], ...], families
         *_headers([*files, *micros, EXECUTOR], seen),
         *(d.c_struct() + "\n" for d in found),
         *(part for family in families for part in _dispatch(*family, seen)),
+        *(_prototype(f) for f in functions),
         *(_isolated(file, seen) for file in files),
         _switch(found),
         _isolated(EXECUTOR, seen),
@@ -236,6 +237,12 @@ def _parameters(file: str, entry: str) -> str:
     if match is None:
         raise RegistrationError(f"{file} defines no function {entry}")
     return " ".join(match.group(1).split())
+
+
+def _prototype(function: str) -> str:
+    """Declare a tile function to stay out of line: all of them in one function take longer to compile."""
+    parameters = "__global char**, __global char*, const int, __global const post_step*, const int"
+    return f"NOINLINE static void {function}(__global const {function}_desc*, {parameters});\n"
 
 
 def _switch(descriptors: Sequence[type[Descriptor]]) -> str:

@@ -10,7 +10,7 @@ import pytest
 from clgraph.core.layout import Layout
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.convolution_blocks import BLOCKED, MICROS, PLANAR, best_block, ids
-from clgraph.ops.convolution_depthwise_tiles import DepthwiseFsv16
+from clgraph.ops.convolution_depthwise_tiles import DepthwiseFsv16, depthwise_micro
 from clgraph.ops.convolution_planar_tiles import ConvPlanar
 from clgraph.ops.convolution_tiles import ConvFsv16
 from clgraph.selector.query import DeviceInfo
@@ -73,6 +73,24 @@ def test_the_first_layer_agrees_with_float64_at_any_alignment(engine, seed):
 def test_depthwise_convolutions_agree_with_float64(engine, seed):
     channels = 1 + (7 * seed) % 70
     check_convolution(engine, DepthwiseFsv16, seed, channels, channels, channels)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("width", [1, 3, 4, 6, 7, 9])
+def test_short_rows_of_depthwise_convolutions_agree_with_float64(engine, rng, width):
+    x = rng.standard_normal((1, 18, 5, width)).astype(np.float32)
+    w = rng.standard_normal((18, 1, 3, 3)).astype(np.float32)
+    primitive = Convolution((1, 1), (1, 1), ((1, 1), (1, 1)), 18)
+    (size,) = primitive.reference(np.abs(x).astype(np.float64), np.abs(w).astype(np.float64))
+    # Sums of nine products.
+    check_tiles(engine, DepthwiseFsv16, primitive, [x, w], 9, arity=2, size=size, constant=(1,))
+
+
+@pytest.mark.parametrize("simd", [16, 8])
+@pytest.mark.parametrize("width", range(1, 20))
+def test_instances_of_a_kernel_serve_no_shorter_rows_than_they_compute_at_once(simd, width):
+    defines = dict(depthwise_micro(simd, (3, 3), 1, width).defines)
+    assert defines["K"] == 0 or defines["UR"] <= width
 
 
 @pytest.mark.opencl

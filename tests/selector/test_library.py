@@ -56,6 +56,13 @@ def test_each_instance_is_written_out_once_under_its_own_name_and_dispatched_by_
     assert places == sorted(places)
 
 
+def test_tile_functions_stay_out_of_line():
+    text = compose("test", 16).text
+    for function in ("copy_test", "scale_add_test"):
+        declaration = text.index(f"NOINLINE static void {function}(__global const {function}_desc*, ")
+        assert declaration < text.index(f"\nstatic void {function}(__global const {function}_desc* ")
+
+
 def test_ids_are_positions_in_the_list_of_the_widest_fitting_vectors():
     family = MicroFamily("f", {8: (ONE,), 16: (TWO, ONE)})
     assert [family.id(simd, ONE) for simd in (4, 8, 16, 32)] == [0, 0, 1, 1]
