@@ -8,15 +8,23 @@ import pytest
 
 import clgraph
 from clgraph import engines
+from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
 from clgraph.errors import OptionError
+from clgraph.graph.program import Fused
 from clgraph.graph.topology import Topology
+from clgraph.network.network import Network
 from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.quantized_convolution import QuantizedConvolution
+from clgraph.ops.static_quantize import StaticQuantize
+from clgraph.passes.base import Context
 from clgraph.runtime.device import find_device
 from clgraph.selector.choose import choose
 from clgraph.selector.costs import shipped
 from clgraph.selector.implementation import IMPLEMENTATIONS
+from clgraph.selector.query import Query
 from clgraph.selector.tuning import Tuning, problem_key, read_tuning
 from clgraph.tuner import tune
 from clgraph.tuner.fit import estimate_by, fit
@@ -106,6 +114,32 @@ def test_wrong_results_are_never_timed_and_never_chosen(tmp_path, fake_clock, de
     assert kept[problem_key(wrong.query)]["convolution.fsv16"] is None
     posed = replace(wrong.query, device=replace(wrong.query.device, tuning=report.tuning))
     assert choose(posed).refusals["convolution.fsv16"] == "gave wrong results when it was tuned"
+
+
+def test_products_of_integers_are_measured_and_may_round_to_either_neighbour(gpu_engine):
+    place = gpu_engine.info.name
+    bench = Bench(
+        Context({place: gpu_engine.info}), lambda p: Network(p, {place: gpu_engine}), lambda n, _: FakeTimes()
+    )
+    window = QuantizedConvolution((1, 1), (1, 1), ((1, 1), (1, 1)), zero=3)
+    types = (DType.I8, DType.I8, DType.I32, DType.F32, DType.F32)
+    inputs = tuple(Layout(d, s) for d, s in zip(types, ((1, 8, 6, 6), (8, 8, 3, 3), (8,), (8,), (8,)), strict=True))
+    fused, made = (Fused(StaticQuantize(0.5, -9)),), (Layout(DType.I8, (1, 8, 6, 6)),)
+    q = Query(window, inputs, made, gpu_engine.info, 5, fused, frozenset({1, 2, 3, 4}))
+    (proposal,) = bench.candidates(q)
+    assert proposal.implementation.name == "quantized_convolution.gpu_tiled"
+    arrays, expected = bench.expected(q)
+    (result,) = expected
+    assert bench.measure(proposal, arrays, expected).right
+    assert bench.measure(proposal, arrays, [np.clip(result, -128, 126) + 1]).right
+    assert not bench.measure(proposal, arrays, [np.clip(result, -128, 125) + 2]).right
+
+
+class FakeTimes(dict):
+    """Two milliseconds for whatever is asked."""
+
+    def __missing__(self, name):
+        return SLOW
 
 
 def test_time_that_runs_out_and_an_interrupt_keep_whole_problems(tmp_path, fake_clock, device):
