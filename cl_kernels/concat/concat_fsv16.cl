@@ -29,7 +29,7 @@ NOINLINE static void shifted_pixels(__global const float* before, __global const
 
 static void concat_fsv16(__global const concat_fsv16_desc* d, __global char** banks, __global char* scratch,
                          const int ticket, __global const post_step* post, const int posts) {
-  const int strip = ticket % d->strips, block = ticket / d->strips % d->blocks, n = ticket / d->strips / d->blocks;
+  const int block = ticket % d->blocks, strip = ticket / d->blocks % d->strips, n = ticket / d->blocks / d->strips;
   const int last = min((strip + 1) * d->strip_pieces, d->height * d->row_pieces), width = d->width;
   const bool complete = block < d->blocks - 1 || d->closes;
   __global const float* in = AT(const float, banks, d->inp) + (long)n * d->in_n;

@@ -1,6 +1,7 @@
 // Depthwise convolution of blocked tensors (b_fs_yx_fsv16): each channel with a kernel of its own.
 //
-// A ticket is a strip of rows of one channel block of one image. The input carries the zero halo that windows reach into.
+// A ticket is a strip of rows of one channel block of one image, the blocks of a strip side by side. The input carries the
+// zero halo that windows reach into.
 //
 // inp, in_n, in_c, in_y, in_x   the window of output pixel (0, 0); floats to the next image, block, window row and column
 // step_y, step_x                floats from one output row's, pixel's window to the next
@@ -16,7 +17,7 @@
 
 static void depthwise_fsv16(__global const depthwise_fsv16_desc* d, __global char** banks, __global char* scratch,
                             const int ticket, __global const post_step* post, const int posts) {
-  const int strip = ticket % d->strips, block = ticket / d->strips % d->blocks, n = ticket / d->strips / d->blocks;
+  const int block = ticket % d->blocks, strip = ticket / d->blocks % d->strips, n = ticket / d->blocks / d->strips;
   const int y1 = min((strip + 1) * d->strip_rows, d->height), width = d->width;
   __global const float* in = AT(const float, banks, d->inp) + (long)n * d->in_n + (long)block * d->in_c;
   __global const float* weights = AT(const float, banks, d->weights) + (long)block * d->kernel_y * d->kernel_x * 16;

@@ -1,7 +1,8 @@
 // Maximum or average of windows of a blocked tensor (b_fs_yx_fsv16), any kernel, stride, dilation, padding.
 //
-// A ticket is a strip of rows of one channel block of one image. Windows are clipped to the input: a maximum sees no
-// padding, an average divides by the elements inside the input or, with `padded`, inside input and padding.
+// A ticket is a strip of rows of one channel block of one image, the blocks of a strip side by side. Windows are clipped to
+// the input: a maximum sees no padding, an average divides by the elements inside the input or, with `padded`, inside input
+// and padding.
 //
 // inp, out                         pixel (0, 0) of channel block 0
 // in_n, in_c, in_y, out_n, out_c, out_y   pitches in floats
@@ -61,7 +62,7 @@ NOINLINE static float16 pool_row(__global const pool_fsv16_desc* d, __global con
 
 static void pool_fsv16(__global const pool_fsv16_desc* d, __global char** banks, __global char* scratch,
                        const int ticket, __global const post_step* post, const int posts) {
-  const int strip = ticket % d->strips, block = ticket / d->strips % d->blocks, n = ticket / d->strips / d->blocks;
+  const int block = ticket % d->blocks, strip = ticket / d->blocks % d->strips, n = ticket / d->blocks / d->strips;
   const int y1 = min((strip + 1) * d->strip_rows, d->height), width = d->width;
   const int lanes = block == d->blocks - 1 ? d->lanes : 16;
   const staging_heads heads = STAGING_OF(d);

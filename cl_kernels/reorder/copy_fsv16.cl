@@ -13,7 +13,7 @@
 
 static void copy_fsv16(__global const copy_fsv16_desc* d, __global char** banks, __global char* scratch,
                        const int ticket, __global const post_step* post, const int posts) {
-  const int strip = ticket % d->strips, block = ticket / d->strips % d->blocks, n = ticket / d->strips / d->blocks;
+  const int block = ticket % d->blocks, strip = ticket / d->blocks % d->strips, n = ticket / d->blocks / d->strips;
   const int last = min((strip + 1) * d->strip_pieces, d->height * d->row_pieces), width = d->width;
   __global const float* in = AT(const float, banks, d->inp) + (long)n * d->in_n + (long)block * d->in_c;
   __global float* out = AT(float, banks, d->out) + (long)n * d->out_n + (long)block * d->out_c;

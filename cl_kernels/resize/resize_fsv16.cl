@@ -27,7 +27,7 @@ static int2 resize_taps(const float at, const int linear, const int rule, const 
 
 static void resize_fsv16(__global const resize_fsv16_desc* d, __global char** banks, __global char* scratch,
                          const int ticket, __global const post_step* post, const int posts) {
-  const int strip = ticket % d->strips, block = ticket / d->strips % d->blocks, n = ticket / d->strips / d->blocks;
+  const int block = ticket % d->blocks, strip = ticket / d->blocks % d->strips, n = ticket / d->blocks / d->strips;
   const int y1 = min((strip + 1) * d->strip_rows, d->height), width = d->width, linear = d->linear;
   __global const float* in = AT(const float, banks, d->inp) + (long)n * d->in_n + (long)block * d->in_c;
   __global float* out = AT(float, banks, d->out) + (long)n * d->out_n + (long)block * d->out_c;

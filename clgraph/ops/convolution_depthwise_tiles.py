@@ -9,7 +9,7 @@ from clgraph.core.format import Format
 from clgraph.core.layout import Halo
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.convolution_tiles import TILE, square, wanted_formats, weights_refusal, window_halo
-from clgraph.ops.tile_cost import Split, split, step_seconds, ticket_seconds
+from clgraph.ops.tile_cost import Split, row_strips, step_seconds, ticket_seconds
 from clgraph.ops.tile_geometry import (
     LANES,
     InPlanes,
@@ -96,7 +96,8 @@ def _strips(q: Query[Convolution]) -> Split:
     n, c, *spatial = q.outputs[0].shape
     rows, row = (spatial[0] if len(spatial) == 2 else 1), _row_seconds(q)
     work = row * rows * n * -(-c // LANES)
-    return split(rows, row, max(ticket_seconds(work, q.device), work / (32 * q.device.workers)), 1)
+    wanted = max(ticket_seconds(work, q.device), work / (32 * q.device.workers))
+    return row_strips(rows, row, n * -(-c // LANES), wanted, q.device)
 
 
 @implements(Convolution, name="convolution.depthwise_fsv16", serves=TILE)

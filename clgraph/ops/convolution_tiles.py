@@ -254,7 +254,7 @@ def _tickets(q: Query[Convolution], s: Shape) -> Tickets:
         return Tickets(Split(1, chunks), groups, True, lines)
     runs = split(chunks, chunk, wanted, device.workers)
     groups = split(total_groups, chunk * runs.each, wanted, 1)
-    return Tickets(runs, groups, pixels < 28 * 28, 0)
+    return Tickets(runs, groups, False, 0)
 
 
 @implements(Convolution, name="convolution.fsv16", serves=TILE)

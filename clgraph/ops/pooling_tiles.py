@@ -8,7 +8,7 @@ from math import prod
 from clgraph.ops.convolution_tiles import TILE, square
 from clgraph.ops.pooling import Pooling
 from clgraph.ops.staging import staged_formats, staging
-from clgraph.ops.tile_cost import Split, split, step_seconds, ticket_seconds
+from clgraph.ops.tile_cost import Split, row_strips, step_seconds, ticket_seconds
 from clgraph.ops.tile_geometry import (
     LANES,
     InPlanes,
@@ -71,7 +71,7 @@ def _strips(q: Query[Pooling]) -> Split:
     rows, row = (spatial[0] if len(spatial) == 2 else 1), _row_seconds(q)
     planes_of = n * -(-c // 16)
     wanted = ticket_seconds(row * rows * planes_of, q.device)
-    return split(rows, row, max(wanted, row * rows * planes_of / (64 * q.device.workers)), 1)
+    return row_strips(rows, row, planes_of, max(wanted, row * rows * planes_of / (64 * q.device.workers)), q.device)
 
 
 @implements(Pooling, name="pooling.fsv16", serves=replace(TILE, prefuses=FUSABLE))

@@ -10,7 +10,7 @@ from clgraph.core.frozen import frozen
 from clgraph.ops.convolution_tiles import TILE
 from clgraph.ops.resize import Resize
 from clgraph.ops.staging import staged_formats, staging
-from clgraph.ops.tile_cost import Split, split, step_seconds, ticket_seconds
+from clgraph.ops.tile_cost import Split, row_strips, step_seconds, ticket_seconds
 from clgraph.ops.tile_geometry import (
     LANES,
     InPlanes,
@@ -104,7 +104,8 @@ def _strips(q: Query[Resize]) -> Split:
     n, c, *spatial = q.outputs[0].shape
     rows, row = (spatial[0] if len(spatial) == 2 else 1), spatial[-1] * _pixel_seconds(q)
     work = row * rows * n * -(-c // LANES)
-    return split(rows, row, max(ticket_seconds(work, q.device), work / (32 * q.device.workers)), 1)
+    wanted = max(ticket_seconds(work, q.device), work / (32 * q.device.workers))
+    return row_strips(rows, row, n * -(-c // LANES), wanted, q.device)
 
 
 @implements(Resize, name="resize.fsv16", serves=replace(TILE, prefuses=FUSABLE))

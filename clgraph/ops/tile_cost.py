@@ -34,6 +34,18 @@ def split(count: int, piece_seconds: float, seconds: float, workers: int) -> Spl
     return Split(-(-count // each), each)
 
 
+def row_strips(rows: int, row_seconds: float, planes: int, seconds: float, device: DeviceInfo) -> Split:
+    """Cut the rows of each of *planes* planes into strips of about *seconds*, tickets going strip by strip.
+
+    Where a map is worth sharing there is a strip for each worker: then each computes the same part in every step, and
+    finds in its own cache what it wrote in the step before. Cores that share no cache wait for each other otherwise.
+    """
+    found = split(rows, row_seconds, seconds, 1)
+    shared = rows >= 2 * device.workers and rows * row_seconds * planes >= device.workers * device.costs.ticket_low
+    each = -(-rows // device.workers) if shared else rows
+    return found if found.each <= each else Split(-(-rows // each), each)
+
+
 def step_seconds(device: DeviceInfo, work: float, moved: float, tickets: int, weights: float = 0.0) -> float:
     """Estimate one tile step: its begin, then the work spread over the workers or the traffic, whichever is longer.
 
