@@ -22,6 +22,7 @@ from clgraph.passes.base import Context
 from clgraph.passes.prepare_quantization import hands_on
 from clgraph.selector.query import Query
 
+Quantized = QuantizedConvolution | QuantizedMatMul
 MOST = 2**23
 """Up to this sum of weights' sizes any sum of products with 8 bits, and its start, is an int."""
 
@@ -52,19 +53,20 @@ class IntegerProduct:
     node: Node
     x: Value
     steps: Steps
-    primitive: Primitive
+    primitive: Quantized
     integers: Integers
     weights: Array
     scale: Array
     bias: Array
 
-    def query(self, context: Context) -> Query[Primitive]:
-        """Return the problem that it poses on the device of its node."""
+    def query(self, context: Context, dtype: DType = DType.F32) -> Query[Primitive]:
+        """Return the problem that it poses on the device of its node, with a result in *dtype*."""
         outputs = self.scale.size
         parameters = (Layout(t, (outputs,)) for t in (DType.I32, DType.F32, DType.F32))
         inputs = (Layout(DType.I8, self.x.layout.shape), Layout.of(self.weights), *parameters)
-        made = self.primitive.infer(inputs)
-        return Query(self.primitive, inputs, made, context.device(self.node), 5, constant=frozenset({1, 2, 3, 4}))
+        primitive = replace(self.primitive, dtype=dtype)
+        made = primitive.infer(inputs)
+        return Query(primitive, inputs, made, context.device(self.node), 5, constant=frozenset({1, 2, 3, 4}))
 
     def inputs(self, program: Program, context: Context, x: Value) -> list[Value]:
         """Return the inputs of the primitive that reads the integers *x*."""
@@ -95,7 +97,9 @@ def integer_product(node: Node) -> IntegerProduct | str | None:
     if isinstance(p, Convolution):
         if p.bands > 1 or p.shuffled > 1:
             return "its groups have been merged"
-        made: Primitive = QuantizedConvolution(p.strides, p.dilations, p.pads, p.groups, steps.zero)
+        made: QuantizedConvolution | QuantizedMatMul = QuantizedConvolution(
+            p.strides, p.dilations, p.pads, p.groups, steps.zero
+        )
     elif p.transpose_a or x.layout.rank < 2 or integers.data.ndim != 2:
         return "one matrix that is not transposed is wanted on the right of others"
     else:

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.dtype import DType
 from clgraph.graph.primitive import Primitive
 from clgraph.graph.program import Node, Program, Stage, Value
 from clgraph.ops.activation import Activation
@@ -20,7 +21,7 @@ from clgraph.passes.format_search import Factor, minimise
 from clgraph.passes.integer_products import IntegerProduct, Steps, integer_product, narrowed, steps_of
 from clgraph.passes.rewriting import read_outside, substitute
 from clgraph.passes.selection import proposals, refusals_of
-from clgraph.selector.query import Query
+from clgraph.selector.query import DeviceInfo, Query
 
 _FORCED = 1.0
 """Seconds that a kernel saves which a user asks for: more than anything else here takes."""
@@ -98,8 +99,11 @@ def _offer(context: Context, product: IntegerProduct) -> _Candidate | str:
     if forced:
         return _Candidate(product, _FORCED, "")
     floats: Query[Primitive] = context.query(product.node)
-    if context.precision == "f16" or (context.precision == "auto" and q.device.kind == "gpu"):
-        floats = narrowed(floats)
+    if _narrow(context, q.device):
+        floats, q = narrowed(floats), product.query(context, DType.F16)
+        offered = [p for p in proposals(context, product.node, q) if not p.implementation.general]
+        if not offered:
+            return refusals_of(context, q)
     others = proposals(context, product.node, floats)
     name, seconds = offered[0].implementation.name, offered[0].seconds
     gain = others[0].seconds - seconds if others else _FORCED
@@ -107,6 +111,11 @@ def _offer(context: Context, product: IntegerProduct) -> _Candidate | str:
     if gain <= 0:
         slower = f"{name} would take {-gain:.1g} s longer"
     return _Candidate(product, gain, slower)
+
+
+def _narrow(context: Context, device: DeviceInfo) -> bool:
+    """Whether convert_precision will let operators on *device* store float16."""
+    return context.precision == "f16" or (context.precision == "auto" and device.kind == "gpu")
 
 
 def _cheapest(program: Program, context: Context, found: Mapping[Node, _Candidate]) -> set[Node]:
@@ -117,7 +126,7 @@ def _cheapest(program: Program, context: Context, found: Mapping[Node, _Candidat
         readers = [n for n in found if found[n].product.x is x]
         device, source = context.device(readers[0]), x.producer.inputs[0] if _rounds(x) and x.producer else None
         seconds = x.layout.count / (_BANDWIDTH * device.bytes_per_second)
-        between = device.launch_seconds + 5 * seconds
+        between = device.launch_seconds + (3 if _narrow(context, device) else 5) * seconds
         others = [n for n in x.readers if n not in found and not isinstance(n.primitive, Eltwise)]
         widened = between if _rounds(x) and (others or program.is_output(x)) else 0.0
         maker = made_by(program, source, found) if source is not None else None
@@ -126,7 +135,7 @@ def _cheapest(program: Program, context: Context, found: Mapping[Node, _Candidat
         scope = tuple(index[n] for n in (*([maker] if maker is not None else []), *readers))
         table = np.full((2,) * len(scope), rounded + widened)
         if maker is not None:
-            table[1] = widened - 3 * seconds
+            table[1] = widened - (1 if _narrow(context, device) else 3) * seconds
             table[(1, *(0,) * len(readers))] = 0.0
             table[(0, *(0,) * len(readers))] = 0.0
         else:
