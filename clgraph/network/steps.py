@@ -6,11 +6,12 @@ import functools
 import itertools
 from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from clgraph.core.frozen import frozen
 from clgraph.errors import ProgramError
 from clgraph.graph.program import Node, Program, Value
 from clgraph.network.host import Host
@@ -28,7 +29,7 @@ Kernel = tuple[BoundKernel, tuple[int, ...], tuple[int, ...] | None]
 """A kernel with its arguments, its grid and its group."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Segment:
     """Consecutive tile steps of one table, run as one launch: steps *first* to *last* (exclusive)."""
 
@@ -41,7 +42,7 @@ class Segment:
         return self.executor.bind(self.first, self.last, timed=timed)
 
 
-@dataclass(frozen=True)
+@frozen
 class Command:
     """One thing that a run does.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import Pads
@@ -33,7 +34,7 @@ TERMS = 1 << 16
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class QuantizedConvolution(Primitive):
     """``y[o] = (start[o] + sum of x w[o]) * scale[o] + bias[o]``; the sum is of integers, and exact.
 

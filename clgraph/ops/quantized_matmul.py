@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar, TypeVar
 
 import numpy as np
 
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format, channels_last
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.primitive import Array, Primitive, primitive
@@ -32,7 +33,7 @@ V = TypeVar("V")
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class QuantizedMatMul(Primitive):
     """``y[..., n] = (start[n] + sum over k of a[..., k] b[k, n]) * scale[n] + bias[n]``; the sum is exact.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.primitive import Array, PostOperation, Primitive, broadcasts_to, primitive
@@ -33,7 +34,7 @@ BYTES = frozenset({DType.I8, DType.U8})
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class StaticQuantize(Primitive):
     """``y = saturate(round(x / scale) + zero)``, halves to even, for one known scale; NaN becomes the zero point.
 
@@ -65,7 +66,7 @@ class StaticQuantize(Primitive):
 
 
 @primitive
-@dataclass(frozen=True, slots=True)
+@frozen
 class DequantizeAdd(Primitive):
     """``y = v + (q - zero) * scale``. Inputs: floats v, and 8-bit integers q that broadcast to them."""
 

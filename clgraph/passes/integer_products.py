@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.graph.integers import Integers
 from clgraph.graph.primitive import Array, Primitive
@@ -27,7 +28,7 @@ MOST = 2**23
 """Up to this sum of weights' sizes any sum of products with 8 bits, and its start, is an int."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Steps:
     """The values that 8 bits have: *scale* times the integers from *low* to *low* + 255."""
 
@@ -40,7 +41,7 @@ class Steps:
         return -128 - self.low
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IntegerProduct:
     """A product of floats, and what computes it from integers.
 

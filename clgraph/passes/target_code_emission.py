@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from clgraph.graph.program import Stage
 from clgraph.passes.targets import Phase, TargetPhase
 
 
-@dataclass(frozen=True)
 class TargetCodeEmission(TargetPhase):
     """Let targets look at the planned program, or replace choices, before its kernels are built."""
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from clgraph.graph.program import Stage
 from clgraph.passes.targets import Phase, TargetPhase
 
 
-@dataclass(frozen=True)
 class TargetMemoryAllocation(TargetPhase):
     """Let targets change which buffers may share memory, and whose arena they lie in, before they get their places."""
 

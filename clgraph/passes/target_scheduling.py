@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from clgraph.graph.program import Stage
 from clgraph.passes.targets import Phase, TargetPhase
 
 
-@dataclass(frozen=True)
 class TargetScheduling(TargetPhase):
     """Let targets change the order of execution: kernels are chosen, and no node comes or goes any more."""
 

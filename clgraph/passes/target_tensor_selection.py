@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from clgraph.passes.targets import Phase, TargetPhase
 
 
-@dataclass(frozen=True)
 class TargetTensorSelection(TargetPhase):
     """Let targets make operators of their own of what is placed on their devices, before anything is fused."""
 

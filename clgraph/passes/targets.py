@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import ClassVar
 
@@ -132,7 +132,6 @@ def in_use(program: Program, context: Context) -> list[Target]:
     return targets_of(info for name, info in context.devices.items() if name in placements)
 
 
-@dataclass(frozen=True)
 class TargetPhase(Pass):
     """Run what targets hook into one phase, target by target by name, and check the program after each pass."""
 

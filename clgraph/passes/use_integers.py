@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.graph.primitive import Primitive
 from clgraph.graph.program import Node, Program, Stage, Value
 from clgraph.ops.activation import Activation
@@ -76,7 +77,7 @@ class UseIntegers(Pass):
         return len(chosen)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Candidate:
     """A product that integers can make.
 

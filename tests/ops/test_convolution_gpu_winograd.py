@@ -134,7 +134,8 @@ def test_what_it_does_not_compute_is_refused_with_the_reason():
     assert "rounds otherwise" in str(_refusal(primitive=replace(_conv(PADS[0]), exact=True)))
     assert "multiple of 4 channels" in str(_refusal(w=(10, 8, 3, 3)))
     assert "allocations of more than" in str(_refusal(device=replace(GPU, max_alloc=36 * 6 * 12 * 4 - 1)))
-    assert "local memory" in str(_refusal(device=replace(GPU, local_bytes=4 << 10)))
+    # There are products that want no local memory.
+    assert _refusal(device=replace(GPU, local_bytes=4 << 10)) is None
 
 
 def _model(rng, channels, side, batch):
