@@ -1,10 +1,11 @@
 // Regions of images as small images of one size, by interpolated samples (He et al. 2017, Mask R-CNN, section 3).
 //
 // x [N, C, H, W], regions [R, 4] (x1, y1, x2, y2), the image of each [R] (long), y [R, C, rows, columns]; float or half.
-// Grid: one work-item an element of y, n of them. RANK = 4. table: dims of y, views of y and x, height and width of x, origin
-// and pitches of the regions, origin and pitch of the images, images, samples along a side of a bin (0: as many as
-// pixels, at most 4096), whether a pixel's centre is at 0.5, whether the largest of the samples (each the largest of its
-// four weighted neighbours) instead of their mean. An image that is not there counts as the nearest that is.
+// Grid: one work-item a bin of CHANNELS channels, n of them: where its samples lie is found once. RANK = 4. table: regions, blocks
+// of channels, rows and columns of y, views of y and x, height and width of x, origin and pitches of the regions, origin
+// and pitch of the images, images, samples along a side of a bin (0: as many as pixels, at most 4096), whether a pixel's
+// centre is at 0.5, whether the largest of the samples (each the largest of its four weighted neighbours) instead of
+// their mean, channels. An image that is not there counts as the nearest that is.
 // LOAD_REGION: reads an element of the regions, of type REGION (default float).
 // Error: a place is off by 8 * 2^-24 * (|place| + size of x), its shares by as much; then (samples + 8) * 2^-24 * mean |x|.
 #define RANK 4
@@ -14,6 +15,8 @@
   #define REGION float
   #define LOAD_REGION(p, i) ((p)[i])
 #endif
+
+#define CHANNELS 16
 
 // Pixels before and behind a place, and the share of each; no share where it does not count.
 typedef struct {
@@ -38,10 +41,10 @@ __kernel void roi_align_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(in2), 
   __global const int* y = table + RANK;
   __global const int* x = y + VIEW;
   __global const int* rest = x + VIEW;
-  const int largest = rest[10];
+  const int largest = rest[10], first = at[1] * CHANNELS, channels = min(CHANNELS, rest[11] - first);
   __global const REGION* region = BASE_OF(const REGION, in1) + rest[2] + at[0] * rest[3];
   const long image = clamp(BASE_OF(const long, in2)[rest[5] + at[0] * rest[6]], 0l, (long)rest[7] - 1);
-  __global const T* source = BASE_OF(const T, in0) + x[0] + (int)image * x[1] + at[1] * x[2];
+  __global const T* source = BASE_OF(const T, in0) + x[0] + (int)image * x[1] + first * x[2];
 
   // Of y, then of x: where the bin begins, how long a sample is, how many there are.
   float begin[2], step[2];
@@ -55,20 +58,26 @@ __kernel void roi_align_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(in2), 
     step[axis] = bin / max(samples[axis], 1);
     begin[axis] = from + at[2 + axis] * samples[axis] * step[axis];
   }
-  float sum = 0.0f, most = -INFINITY;
+  float made[CHANNELS];
+  for (int c = 0; c < CHANNELS; c++) made[c] = largest ? -INFINITY : 0.0f;
   for (int i = 0; i < samples[0]; i++) {
     const neighbours rows = neighbours_of(begin[0] + (i + 0.5f) * step[0], rest[0]);
     for (int j = 0; j < samples[1]; j++) {
       const neighbours columns = neighbours_of(begin[1] + (j + 0.5f) * step[1], rest[1]);
-      const float a = LOAD(source, rows.low * x[3] + columns.low * x[4]) * (rows.first * columns.first);
-      const float b = LOAD(source, rows.low * x[3] + columns.high * x[4]) * (rows.first * columns.second);
-      const float c = LOAD(source, rows.high * x[3] + columns.low * x[4]) * (rows.second * columns.first);
-      const float d = LOAD(source, rows.high * x[3] + columns.high * x[4]) * (rows.second * columns.second);
-      sum += a + b + c + d;
-      most = fmax(most, fmax(fmax(a, b), fmax(c, d)));
+      const int low = rows.low * x[3], high = rows.high * x[3], left = columns.low * x[4], right = columns.high * x[4];
+      for (int c = 0; c < channels; c++) {
+        const float a = LOAD(source, c * x[2] + low + left) * (rows.first * columns.first);
+        const float b = LOAD(source, c * x[2] + low + right) * (rows.first * columns.second);
+        const float d = LOAD(source, c * x[2] + high + left) * (rows.second * columns.first);
+        const float e = LOAD(source, c * x[2] + high + right) * (rows.second * columns.second);
+        made[c] = largest ? fmax(made[c], fmax(fmax(a, b), fmax(d, e))) : made[c] + (a + b + d + e);
+      }
     }
   }
   const int count = samples[0] * samples[1];
-  const float v = count == 0 ? 0.0f : largest ? most : sum / count;
-  STORE(BASE_OF(T, out0), element(y, at), POST_ALL(v, at));
+  for (int c = 0; c < channels; c++) {
+    at[1] = first + c;
+    const float v = count == 0 ? 0.0f : largest ? made[c] : made[c] / count;
+    STORE(BASE_OF(T, out0), element(y, at), POST_ALL(v, at));
+  }
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil, floor
+from math import ceil, floor, prod
 from typing import ClassVar
 
 import numpy as np
@@ -153,6 +153,10 @@ def import_max_roi_pool(node: OnnxNode) -> Primitive:
     return MaxRoiPool((height, width), node.attribute("spatial_scale", 1.0))
 
 
+_CHANNELS = 16
+"""Of a work-item."""
+
+
 @implements(
     RoiAlign,
     name="roi_align.ref",
@@ -160,7 +164,7 @@ def import_max_roi_pool(node: OnnxNode) -> Primitive:
     general=True,
 )
 class RoiAlignRef(General[RoiAlign]):
-    """One work-item an element; regions may be floats where x is half."""
+    """One work-item a bin of 16 channels; regions may be floats where x is half."""
 
     @classmethod
     def further_limits(cls, q: Query[RoiAlign]) -> str | None:
@@ -175,15 +179,16 @@ class RoiAlignRef(General[RoiAlign]):
     def plan(cls, q: Query[RoiAlign]) -> Plan:
         x, regions, images = q.own
         (y,), f = q.outputs, q.primitive
-        flags = [f.samples, int(f.half_pixel), int(f.maximum)]
+        flags = [f.samples, int(f.half_pixel), int(f.maximum), x.shape[1]]
+        dims = (y.shape[0], -(-y.shape[1] // _CHANNELS), *y.shape[2:])
         where = [regions.origin, *regions.all_pitches, images.origin, *images.all_pitches, x.shape[0]]
-        numbers = table(y.shape, View.of(y), View.of(x), x.shape[2:], where, flags)
+        numbers = table(dims, View.of(y), View.of(x), x.shape[2:], where, flags)
         jit = float_jit(y.dtype, y.rank)
         if regions.dtype == DType.F16:
             jit = jit.define(**{"REGION": "half", "LOAD_REGION(p, i)": "vload_half(i, p)"})
         posts = post_arguments(q, post_views(q), y.rank)
         arguments = ("in0", "in1", "in2", "out0", numbers, f.scale, *posts)
-        return Plan((launch("roi_align/roi_align_ref", jit, y.count, *arguments),))
+        return Plan((launch("roi_align/roi_align_ref", jit, prod(dims), *arguments),))
 
 
 @implements(MaxRoiPool, name="max_roi_pool.ref", serves=Serves(dtypes=FLOATS, fuses=FUSABLE), general=True)
