@@ -66,7 +66,8 @@ def fold(program: Program, node: Node, results: tuple[Array, ...]) -> None:
 
 def _integers(node: Node) -> Integers | None:
     """Return the 8-bit integers that *node* scales."""
-    p, (data, scale, zero) = node.primitive, (*(v.constant for v in node.inputs), None, None)[:3]
-    if not isinstance(p, Dequantize) or p.block or node.fused or data is None or data.itemsize != 1 or scale is None:
+    p = node.primitive
+    if not isinstance(p, Dequantize) or p.block or node.fused:
         return None
-    return Integers(data, scale, zero, p.axis)
+    data, scale, zero = (*(v.constant for v in node.inputs), None)[:3]
+    return None if data is None or data.itemsize != 1 or scale is None else Integers(data, scale, zero, p.axis)
