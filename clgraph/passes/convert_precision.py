@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -14,9 +14,6 @@ from clgraph.core.layout import Layout
 from clgraph.errors import OptionError
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.program import Node, Program, Stage, Value
-from clgraph.ops.fill import Fill
-from clgraph.ops.quantized_convolution import QuantizedConvolution
-from clgraph.ops.quantized_matmul import QuantizedMatMul
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.selection import servable
@@ -30,6 +27,8 @@ _DELICATE: Mapping[str, frozenset[str]] = {
     "cumulative_sum": frozenset({""}),
 }
 """Functions by kind of primitive whose results or arguments easily leave what half precision holds."""
+_NAMED_TYPES = frozenset({"reorder", "fill", "quantized_convolution", "quantized_matmul"})
+"""Kinds of primitives that name the type of their results, as ``dtype``."""
 
 
 class ConvertPrecision(Pass):
@@ -158,7 +157,6 @@ def _narrow(layout: Layout) -> Layout:
 
 def _turned(primitive: Primitive) -> Primitive:
     """Return the primitive with results in float16, where it names their type itself."""
-    named = Reorder | Fill | QuantizedConvolution | QuantizedMatMul
-    if isinstance(primitive, named) and primitive.dtype == DType.F32:
-        return replace(primitive, dtype=DType.F16)
+    if primitive.kind in _NAMED_TYPES and getattr(primitive, "dtype", None) == DType.F32:
+        return cast(Primitive, replace(cast(Any, primitive), dtype=DType.F16))
     return primitive

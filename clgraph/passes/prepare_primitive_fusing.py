@@ -10,7 +10,6 @@ from clgraph.graph.program import Fused, Node, Program, Stage
 from clgraph.ops.activation import Activation
 from clgraph.ops.concat import Concat
 from clgraph.ops.matmul import MatMul
-from clgraph.ops.static_quantize import StaticQuantize
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.bottlenecks import fuse_bottleneck
 from clgraph.passes.convolution_groups import merge_groups
@@ -142,7 +141,7 @@ def _why_not_behind(program: Program, gain: _Gain, peer: Node, slot: int, into: 
         return f"{dependent.name} is computed from it: a cycle"
     if (why := read_outside(program, value, [peer]) or apart([into, peer])) is not None:
         return why
-    rounded = isinstance(peer.primitive, StaticQuantize)
+    rounded = peer.primitive.kind == "static_quantize"
     if value.layout.shape != peer.output.layout.shape or (
         value.layout.dtype != peer.output.layout.dtype and not rounded
     ):

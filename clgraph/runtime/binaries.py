@@ -7,8 +7,6 @@ import hashlib
 import json
 import os
 import re
-import signal
-import subprocess
 import sys
 import threading
 import warnings
@@ -116,6 +114,10 @@ def build_in_child(device: str, text: str, what: str) -> None:
     Raises:
         KernelBuildError: The text does not compile, or the compiler crashed.
     """
+    # Imported only where something is to be compiled, once on a machine.
+    import signal
+    import subprocess
+
     root = str(Path(clgraph.__file__).parents[1])
     path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [sys.executable, "-m", "clgraph.runtime.compile_child"]

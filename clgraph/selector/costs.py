@@ -6,10 +6,12 @@ import functools
 import json
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from clgraph.errors import OptionError
+
+_SHIPPED = Path(__file__).parents[1] / "data" / "costs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +119,7 @@ def shipped(name: str) -> CostModel:
     """Return the model that comes with clgraph for the device class *name*; raises ``OptionError`` for no class."""
     if name not in CLASSES:
         raise OptionError(f"{name!r} is no device class; there are {', '.join(CLASSES)}")
-    text = files("clgraph").joinpath("data", "costs", f"{name}.json").read_text(encoding="utf-8")
+    text = (_SHIPPED / f"{name}.json").read_text(encoding="utf-8")
     return CostModel.from_data(json.loads(text), "shipped")
 
 

@@ -38,7 +38,7 @@ from clgraph.core.frozen import frozen
 from clgraph.core.registry import Registry
 from clgraph.errors import RegistrationError
 from clgraph.selector.descriptor import DESCRIPTORS, Descriptor
-from clgraph.selector.sources import expand, includes, kernel_files
+from clgraph.selector.sources import expand, includes, kernel_files_called
 
 EXECUTOR = "executor/executor_tiles.cl"
 ENTRY = "executor_tiles"
@@ -179,7 +179,7 @@ def _family(name: str) -> MicroFamily:
 
 
 def _file(function: str) -> str:
-    found = [name for _, name in kernel_files() if name.rpartition("/")[2] == f"{function}.cl"]
+    found = kernel_files_called(f"{function}.cl")
     if len(found) != 1:
         raise RegistrationError(f"tile function {function} needs one kernel file {function}.cl; found {found}")
     return found[0]

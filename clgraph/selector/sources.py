@@ -39,6 +39,20 @@ def kernel_files() -> tuple[tuple[Path, str], ...]:
     return _files(kernel_directories())
 
 
+def kernel_files_called(name: str) -> tuple[str, ...]:
+    """Return the files whose last part is *name*, sorted, as they are in :func:`kernel_files`."""
+    return _by_last_part(kernel_directories()).get(name, ())
+
+
+@functools.cache
+def _by_last_part(directories: tuple[Path, ...]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for _, file in _files(directories):
+        last = file.rpartition("/")[2]
+        found[last] = (*found.get(last, ()), file)
+    return found
+
+
 @functools.cache
 def _files(directories: tuple[Path, ...]) -> tuple[tuple[Path, str], ...]:
     return tuple(sorted((d, p.relative_to(d).as_posix()) for d in directories for p in d.rglob("*.cl")))
