@@ -8,6 +8,7 @@ import platform
 import sys
 from typing import NoReturn
 
+import hypothesis
 import pytest
 
 from clgraph.errors import ClgraphError
@@ -26,6 +27,10 @@ __all__ = [
 os.environ.setdefault("CLGRAPH_TUNING", "off")  # tests must not depend on what was tuned on the machine
 
 os.environ.setdefault("CLGRAPH_MODEL_CACHE", "0")  # what a test sees must not depend on what ran before
+
+# How long an example takes depends on what else the machine does.
+hypothesis.settings.register_profile("clgraph", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("clgraph")
 
 DEVICES = [d.strip() for d in os.environ.get("CLGRAPH_TEST_DEVICES", "pocl").split(",") if d.strip()]
 """Names as ``clgraph.runtime.device.find_device`` takes them."""

@@ -181,15 +181,18 @@ def test_a_network_asks_once_whether_its_steps_may_be_joined(engine, monkeypatch
 
 
 def test_the_profile_of_a_segment_has_the_time_and_tickets_of_every_step(engine):
-    program = chain(engine.info, [ScaleTile] * 12)
-    profile = Network(program, {engine.info.name: engine}).profile({"x": feed()})
+    network = Network(chain(engine.info, [ScaleTile] * 12), {engine.info.name: engine})
+    profiles = [network.profile({"x": feed()}) for _ in range(10)]
+    # Both are seconds. Something else may take the cores between the two readings of a clock, but not ten times.
+    assert all(0 < p.seconds < p.total for p in profiles)
+    assert any(p.total < 100 * p.seconds for p in profiles)
+    profile = profiles[-1]
     assert [c.node for c in profile.commands] == [f"n{i}" for i in range(12)]
     # An even step cuts 20011 floats into 15 chunks, an odd one into 2.
     assert [c.tickets for c in profile.commands] == [15, 2] * 6
     assert all(c.seconds > 0 and 0 <= c.idle <= c.seconds for c in profile.commands)
     starts = [c.start for c in profile.commands]
     assert starts == sorted(starts)
-    assert profile.total / 100 < profile.seconds < profile.total
 
 
 def test_the_time_of_a_step_is_that_from_its_first_ticket_to_its_last():
