@@ -16,10 +16,9 @@ from clgraph.ops.gpu_vectors import (
     LANES,
     VECTORS,
     WIDE_RANK,
+    channels_refusal,
     convolved,
-    is_vector_format,
     lanes_of_channels,
-    lies_in_vectors,
     vector_formats,
     vector_jit,
     wide,
@@ -38,16 +37,12 @@ class ConvolutionVectors(General[Convolution]):
 
     @classmethod
     def further_limits(cls, q: Query[Convolution]) -> str | None:
-        x, w, (y,) = q.own[0], q.own[1], q.outputs
+        x, w = q.own[:2]
         if x.rank > 4:
             return "has one or two spatial axes"
         if 1 not in q.constant:
             return "wants constant weights"
-        if not is_vector_format(x) or x.format != y.format:
-            return "wants channels in vectors, of input and result alike"
-        if odd := [v for v in q.inputs[q.arity :] if v.format.blocks and v.format != y.format]:
-            return f"reads {odd[0].format} only where it is the result's format"
-        return lies_in_vectors(x) or lies_in_vectors(y) or cls.group_limits(q.primitive, w)
+        return channels_refusal(q) or cls.group_limits(q.primitive, w)
 
     @classmethod
     @abstractmethod

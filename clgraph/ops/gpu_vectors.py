@@ -119,6 +119,16 @@ def vector_refusal(q: Query[Any], slots: Sequence[int]) -> str | None:
     return None
 
 
+def channels_refusal(q: Query[Any]) -> str | None:
+    """Say why the first input, result and operands do not have the same vectors of channels, or return ``None``."""
+    x, (y, *_) = q.inputs[0], q.outputs
+    if not is_vector_format(x) or x.format != y.format:
+        return "wants channels in vectors, of input and result alike"
+    if odd := [v for v in q.inputs[q.arity :] if v.format.blocks and v.format != y.format]:
+        return f"reads {odd[0].format} only where it is the result's format"
+    return lies_in_vectors(x) or lies_in_vectors(y)
+
+
 def lies_in_vectors(layout: Layout, lanes: int = LANES) -> str | None:
     """Say why *layout* cannot be read and written in whole vectors, or return ``None``."""
     inner = layout.rank - 1

@@ -6,9 +6,8 @@ from math import prod
 
 from clgraph.ops.gpu_vectors import (
     VECTORS,
-    is_vector_format,
+    channels_refusal,
     lanes_of_channels,
-    lies_in_vectors,
     same_format,
     vector_formats,
     vector_jit,
@@ -30,14 +29,9 @@ class PoolingGpuVectors(General[Pooling]):
 
     @classmethod
     def further_limits(cls, q: Query[Pooling]) -> str | None:
-        x, (y,) = q.inputs[0], q.outputs
-        if x.rank > 4:
+        if q.inputs[0].rank > 4:
             return "has one or two spatial axes"
-        if not is_vector_format(x) or x.format != y.format:
-            return "wants channels in vectors, of input and result alike"
-        if odd := [v for v in q.inputs[1:] if v.format.blocks and v.format != y.format]:
-            return f"reads {odd[0].format} only where it is the result's format"
-        return lies_in_vectors(x) or lies_in_vectors(y)
+        return channels_refusal(q)
 
     @classmethod
     def formats(cls, q: Query[Pooling]) -> tuple[Formats, ...]:

@@ -6,9 +6,8 @@ from math import prod
 
 from clgraph.ops.gpu_vectors import (
     VECTORS,
-    is_vector_format,
+    channels_refusal,
     lanes_of_channels,
-    lies_in_vectors,
     same_format,
     vector_formats,
     vector_jit,
@@ -35,13 +34,9 @@ class ResizeGpuVectors(General[Resize]):
         x, (y,) = q.inputs[0], q.outputs
         if not 3 <= x.rank <= 4 or x.shape[:2] != y.shape[:2]:
             return "resizes one or two spatial axes"
-        if not is_vector_format(x) or x.format != y.format:
-            return "wants channels in vectors, of input and result alike"
-        if odd := [v for v in q.inputs[1:] if v.format.blocks and v.format != y.format]:
-            return f"reads {odd[0].format} only where it is the result's format"
         if any(_taps(q, axis) != tuple(((i, 1.0),) for i in range(x.shape[axis])) for axis in (0, 1)):
             return "leaves images and channels as they are"
-        return lies_in_vectors(x) or lies_in_vectors(y)
+        return channels_refusal(q)
 
     @classmethod
     def formats(cls, q: Query[Resize]) -> tuple[Formats, ...]:
