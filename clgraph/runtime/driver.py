@@ -222,7 +222,7 @@ def work_around(handle: Any) -> tuple[int | None, tuple[str, ...]]:
     why = pocl.refusal(handle.platform.version, _library_sha256(), isa, pocl.cpu_flags())
     if why is None:
         try:
-            was = pocl.patch(pocl.ProcessMemory(), handle.int_ptr, reported, isa, forced)
+            pocl.patch(pocl.ProcessMemory(), handle.int_ptr, reported, isa)
         except DeviceError as error:
             why = str(error)
     if why is not None:
@@ -232,9 +232,9 @@ def work_around(handle: Any) -> tuple[int | None, tuple[str, ...]]:
             reported == "generic"
         )
     foreign = ("PoCL was loaded before clgraph and does not use clgraph's kernel cache",) * pocl_was_loaded()
-    if was is None:
-        return None, foreign
-    what = "LLVM 14 does not know this CPU" if was == "generic" else f"its CPU is {was}"
+    if reported == isa.cpu and _overlay_isa() is None:
+        return isa.simd, foreign
+    what = "LLVM 14 does not know this CPU" if reported == "generic" else f"LLVM 14 calls this CPU {reported}"
     how = " with the built-in library of that instruction set" if _overlay_isa() is not None else ""
     return isa.simd, (f"{what}: kernels are compiled for {isa.cpu} ({isa.name}){how}", *foreign)
 

@@ -99,20 +99,17 @@ def refusal(platform_version: str, sha256: str | None, isa: Isa, flags: frozense
     return None
 
 
-def patch(memory: Memory, struct_address: int, reported: str, isa: Isa, forced: bool) -> str | None:
-    """Point the CPU name of the device struct at *isa*'s and return what it was; ``None`` when nothing is to be done.
+def patch(memory: Memory, struct_address: int, reported: str, isa: Isa) -> None:
+    """Point the CPU name of the device struct at *isa*'s.
 
     Args:
         reported: The CPU name that the device reports at the end of ``CL_DEVICE_VERSION``.
-        forced: Replace any reported name, not only ``generic``.
 
     Raises:
         DeviceError: The struct does not hold a pointer to *reported* where it should.
     """
     if struct_address in _KEPT:
-        return reported
-    if reported != "generic" and not forced:
-        return None
+        return
     expected = reported.encode() + b"\0"
     try:
         (pointer,) = struct.unpack("<Q", memory.read(struct_address + CPU_NAME_OFFSET, 8))
@@ -124,7 +121,6 @@ def patch(memory: Memory, struct_address: int, reported: str, isa: Isa, forced: 
     kept = ctypes.create_string_buffer(isa.cpu.encode())
     memory.write(struct_address + CPU_NAME_OFFSET, struct.pack("<Q", ctypes.addressof(kept)))
     _KEPT[struct_address] = kept
-    return reported
 
 
 def wheel_library() -> Path | None:

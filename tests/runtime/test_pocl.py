@@ -76,22 +76,15 @@ def test_an_instruction_set_that_the_cpu_lacks_is_refused():
     assert refusal("OpenCL 3.0 PoCL 3.0-rc2", LIBRARY_SHA256, AVX2, AVX2.flags) is None
 
 
-def test_a_generic_cpu_gets_a_name_that_stays_alive():
-    memory = FakeMemory()
-    assert patch(memory, STRUCT, "generic", AVX512, forced=False) == "generic"
+@pytest.mark.parametrize("reported", ["generic", "znver3", "goldmont", "skylake-avx512"])
+def test_whatever_llvm_calls_the_cpu_it_gets_the_name_of_its_instruction_set(reported):
+    memory = FakeMemory(reported.encode() + b"\0")
+    patch(memory, STRUCT, reported, AVX512)
     assert memory.pointer != NAME
     assert ctypes.string_at(memory.pointer) == b"skylake-avx512"
     again = memory.pointer
-    assert patch(memory, STRUCT, "generic", AVX512, forced=False) == "generic"
+    patch(memory, STRUCT, reported, AVX512)
     assert memory.pointer == again
-
-
-def test_a_cpu_that_llvm_knows_is_left_alone_unless_forced():
-    memory = FakeMemory(b"znver3\0")
-    assert patch(memory, STRUCT, "znver3", AVX2, forced=False) is None
-    assert memory.pointer == NAME
-    assert patch(memory, STRUCT, "znver3", AVX2, forced=True) == "znver3"
-    assert ctypes.string_at(memory.pointer) == b"haswell"
 
 
 @pytest.mark.parametrize(
@@ -102,7 +95,7 @@ def test_a_cpu_that_llvm_knows_is_left_alone_unless_forced():
 def test_a_struct_that_does_not_look_as_known_is_not_touched(memory):
     before = memory.pointer
     with pytest.raises(DeviceError):
-        patch(memory, STRUCT, "generic", AVX512, forced=False)
+        patch(memory, STRUCT, "generic", AVX512)
     assert memory.pointer == before
 
 
