@@ -2,32 +2,40 @@
 //
 // Grid: one work-item an element of y, n of them. table: dims, views of y, a and b, code: those of post_codes.clh, 128
 // for a modulus with the sign of b, 129 with the sign of a, 130 and, 131 or, 132 xor. Division is towards zero, and 0 by
-// zero. A power is exact where it fits; a negative exponent gives what is left of the fraction: 0, 1 or -1. Exact.
+// zero. A negative exponent gives what is left of the fraction: 0, 1 or -1. Exact, modulo 2^(bits of T).
 #ifndef T
   #define T int
 #endif
 #include "tensor.clh"
 
-static long eltwise_power(const long base, const long exponent) {
-  if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
-  long result = 1, square = base;
-  for (long left = exponent; left; left >>= 1, square *= square)
+// C leaves open what the least integer divided by -1 is, and its remainder.
+static int is_minus_one(const T v) { return (T)-1 < 0 && v == (T)-1; }
+
+static T eltwise_quotient(const T a, const T b) { return b == 0 ? 0 : is_minus_one(b) ? (T)-(ulong)a : a / b; }
+
+static T eltwise_remainder(const T a, const T b) { return b == 0 || is_minus_one(b) ? 0 : a % b; }
+
+static T eltwise_power(const T base, const T exponent) {
+  if (exponent < 0) return base == 1 ? 1 : is_minus_one(base) ? (exponent & 1 ? -1 : 1) : 0;
+  ulong result = 1, square = (ulong)base;
+  for (ulong left = (ulong)exponent; left; left >>= 1, square *= square)
     if (left & 1) result *= square;
-  return result;
+  return (T)result;
 }
 
 static T eltwise_integer(const int code, const T a, const T b) {
+  const T r = code == 128 || code == 129 ? eltwise_remainder(a, b) : 0;
   switch (code) {
-    case POST_ADD: return a + b;
-    case POST_SUB: return a - b;
-    case POST_MUL: return a * b;
-    case POST_DIV: return b == 0 ? 0 : a / b;
+    case POST_ADD: return (T)((ulong)a + (ulong)b);
+    case POST_SUB: return (T)((ulong)a - (ulong)b);
+    case POST_MUL: return (T)((ulong)a * (ulong)b);
+    case POST_DIV: return eltwise_quotient(a, b);
     case POST_MIN: return a < b ? a : b;
     case POST_MAX: return a > b ? a : b;
-    case POST_POW: return (T)eltwise_power((long)a, (long)b);
+    case POST_POW: return eltwise_power(a, b);
     case POST_PRELU: return a < 0 ? a * b : a;
-    case 128: return b == 0 ? 0 : (a % b != 0 && (a % b < 0) != (b < 0) ? a % b + b : a % b);
-    case 129: return b == 0 ? 0 : a % b;
+    case 128: return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+    case 129: return r;
     case 130: return a & b;
     case 131: return a | b;
     case 132: return a ^ b;

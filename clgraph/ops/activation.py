@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from clgraph.selector.general import (
     post_views,
     space,
     table,
+    value_words,
 )
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.jit import Jit
@@ -88,7 +89,7 @@ class Activation(Primitive):
 
     Attributes:
         function: A key of ``FUNCTIONS``.
-        alpha, beta: Its parameters, 0 where it has none.
+        alpha, beta: Its parameters, 0 where it has none; integers for a function of integers, which floats do not hold.
     """
 
     function: str
@@ -105,14 +106,23 @@ class Activation(Primitive):
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
+        alpha, beta = (_held(v, x.dtype) for v in (self.alpha, self.beta))
         with np.errstate(all="ignore"):
-            return (np.asarray(FUNCTIONS[self.function](x, self.alpha, self.beta)).astype(x.dtype),)
+            return (np.asarray(FUNCTIONS[self.function](x, alpha, beta)).astype(x.dtype),)
 
     def as_post(self, slot: int) -> PostOperation | None:
         return None if self.function == "not" else PostOperation(self.function, self.alpha, self.beta)
 
     def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
         return along(self, axes, len(inputs))
+
+
+def _held(parameter: float, dtype: np.dtype[Any]) -> float:
+    """Return *parameter*: for integers the nearest that *dtype* holds, unless it is a fraction."""
+    if dtype.kind not in "iu" or (math.isfinite(parameter) and parameter != int(parameter)):
+        return parameter
+    limits = np.iinfo(dtype)
+    return int(min(max(parameter, int(limits.min)), int(limits.max)))
 
 
 _SIMPLE = {
@@ -217,7 +227,6 @@ class ActivationRef(General[Activation]):
 
 _NOT = 133
 _INTEGER = {"relu", "clip", "neg", "abs", "square", "sign", "floor", "ceil", "round", "not"}
-_LONG = (-(2**63), 2**63 - 1)
 
 
 @implements(Activation, name="activation.int_ref", serves=Serves(dtypes=INTEGERS | {DType.BOOL}), general=True)
@@ -226,22 +235,15 @@ class ActivationIntRef(General[Activation]):
 
     @classmethod
     def further_limits(cls, q: Query[Activation]) -> str | None:
-        if q.primitive.function not in _INTEGER or q.inputs[0].dtype == DType.U64:
-            return f"has no {q.primitive.function} of {q.inputs[0].dtype}"
-        return None
+        function = q.primitive.function
+        return None if function in _INTEGER else f"has no {function} of {q.inputs[0].dtype}"
 
     @classmethod
     def plan(cls, q: Query[Activation]) -> Plan:
         (y,), x, f = q.outputs, q.inputs[0], q.primitive
         s = space(y.shape, [View.of(y), View.of(x)])
-        bounds = [min(max(v, _LONG[0]), _LONG[1]) for v in (f.alpha, f.beta)]
-        words = [w for v in bounds for w in _words(int(v) if math.isfinite(v) else 0)]
+        bounds = [_held(v, y.dtype.numpy) for v in (f.alpha, f.beta)] if f.function == "clip" else [0, 0]
+        words = [w for v in bounds for w in value_words(v, y.dtype)]
         numbers = table(s.dims, *s.views, [post_codes().get(f.function, _NOT), *words])
         jit = Jit().define(RANK=len(s.dims), T=y.dtype)
         return Plan((launch("activation/activation_int_ref", jit, s.counts[0], "in0", "out0", numbers),))
-
-
-def _words(value: int) -> tuple[int, int]:
-    """Return the low and high 32 bits of a 64-bit integer, as ints of a table."""
-    low, high = value & 0xFFFFFFFF, (value >> 32) & 0xFFFFFFFF
-    return low - (low >> 31 << 32), high - (high >> 31 << 32)

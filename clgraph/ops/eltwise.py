@@ -47,8 +47,17 @@ def _mod(a: Array, b: Array) -> Array:
 
 
 def _pow(a: Array, b: Array) -> Array:
+    if a.dtype.kind in "iu" and b.dtype.kind in "iu":
+        return _whole_power(a, b)
     exact = np.result_type(a, b, np.float64) if a.dtype.kind != "f" or b.dtype.kind != "f" else a.dtype
     return np.asarray(np.power(a.astype(exact), b.astype(exact)))
+
+
+def _whole_power(a: Array, b: Array) -> Array:
+    """Return ``a ** b`` modulo 2^64; of a negative exponent what is left of the fraction: 0, 1 or -1."""
+    wide = np.power(a.astype(np.uint64), np.where(b < 0, 0, b).astype(np.uint64)).astype(a.dtype)
+    fraction = np.where(a == 1, 1, np.where(a == -1, 1 - 2 * (b & 1).astype(np.int64), 0)).astype(a.dtype)
+    return np.where(b < 0, fraction, wide)
 
 
 ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
@@ -172,12 +181,11 @@ def import_mean(node: OnnxNode) -> Sequence[str]:
 def import_clip(node: OnnxNode) -> Primitive | Sequence[str]:
     if node.since < 11:
         return Activation("clip", node.attribute("min", -np.inf), node.attribute("max", np.inf))
-    names = dict(enumerate(node.inputs))
-    limits = [node.constant(slot) if names.get(slot) else np.array(end) for slot, end in ((1, -np.inf), (2, np.inf))]
-    if all(v is not None for v in limits):
-        low, high = (float(v.ravel()[0]) for v in limits if v is not None)
-        return node.emit(Activation("clip", low, high), node.inputs[0])
-    y = node.inputs[:1]
+    names, y = dict(enumerate(node.inputs)), node.inputs[:1]
+    given = [slot for slot in (1, 2) if names.get(slot)]
+    limits = {slot: value.ravel()[0].item() for slot in given if (value := node.constant(slot)) is not None}
+    if given and len(limits) == len(given):
+        return node.emit(Activation("clip", limits.get(1, -np.inf), limits.get(2, np.inf)), *y)
     for slot, function in ((1, "max"), (2, "min")):
         y = node.emit(Eltwise(function), y[0], names[slot]) if names.get(slot) else y
     return y

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -43,9 +44,20 @@ def _log_sum_exp(x: Array, **over: Any) -> Array:
     return np.asarray(total + (top if over["keepdims"] else np.squeeze(top, over["axis"])))
 
 
+def _mean(x: Array, **over: Any) -> Array:
+    """Return the mean, of integers towards zero: their sum need not be one of the same type, and doubles hold few."""
+    if x.dtype.kind not in "iu":
+        return np.asarray(np.mean(x, **over))
+    count = prod(x.shape[a] for a in over["axis"])
+    whole, rest = np.divmod(x, count)
+    rests = np.sum(rest, **over, dtype=np.int64)
+    below = np.sum(whole, **over) + (rests // count).astype(x.dtype)
+    return np.asarray(below + ((below < 0) & (rests % count != 0)))
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sum": np.sum,
-    "mean": np.mean,
+    "mean": _mean,
     "max": np.max,
     "min": np.min,
     "prod": np.prod,
@@ -124,6 +136,8 @@ class Reduce(Primitive):
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
         exact = x.astype(np.float32) if x.dtype == np.float16 else x
+        if x.dtype.kind in "iu" and self.function in ("l2", "log_sum", "log_sum_exp"):
+            exact = x.astype(np.float64)
         with np.errstate(all="ignore"):
             result = FUNCTIONS[self.function](exact, axis=self.reduced(x.ndim), keepdims=self.keepdims)
         return (np.asarray(result).astype(x.dtype),)

@@ -34,11 +34,13 @@ class Sequential(Primitive):
     def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
         if self.count is not None:
             return Bound(self, ())
-        start, limit, step = (known(values, i, name).ravel()[0] for i, name in enumerate(("start", "limit", "delta")))
+        ends = [known(values, i, name).ravel()[0] for i, name in enumerate(("start", "limit", "delta"))]
+        # Python's integers: a difference of two int64 need not be one, and doubles do not hold every one of them.
+        start, limit, step = (v.item() if v.dtype.kind in "iu" else v for v in ends)
         if step == 0:
             raise ShapeError("a range with a delta of 0 has no end")
-        count = max(int(np.ceil((limit - start) / step)), 0)
-        return Bound(Sequential(start.item(), step.item(), count, inputs[0].dtype), ())
+        count = -((start - limit) // step) if isinstance(step, int) else int(np.ceil((limit - start) / step))
+        return Bound(Sequential(ends[0].item(), ends[2].item(), max(count, 0), inputs[0].dtype), ())
 
     def value_slots(self) -> tuple[int, ...]:
         return (0, 1, 2) if self.count is None else ()
