@@ -18,7 +18,7 @@ from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, pri
 from clgraph.graph.topology import Topology
 from clgraph.ops.convolution import Convolution, convolution_table, import_conv
 from clgraph.ops.eltwise import Eltwise
-from clgraph.ops.integer_matmul import BYTES, as_floats, exact_parts
+from clgraph.ops.integer_matmul import BYTES, as_floats, exact_parts, with_zeros
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.slice import Slice
 from clgraph.selector.general import General, launch, table
@@ -111,9 +111,7 @@ def _less(w: Array, zero: Array) -> Array:
 
 @onnx("ConvInteger", since=(10,))
 def import_conv_integer(node: OnnxNode) -> tuple[str, ...]:
-    given = dict(enumerate(node.inputs))
-    zeros = [given.get(slot) or node.literal(np.zeros((), np.uint8)) for slot in (2, 3)]
-    return node.emit(IntegerConvolution.of(import_conv(node)), *node.inputs[:2], *zeros)
+    return node.emit(IntegerConvolution.of(import_conv(node)), *with_zeros(node))
 
 
 @implements(

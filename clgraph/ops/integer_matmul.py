@@ -16,6 +16,7 @@ from clgraph.errors import ShapeError
 from clgraph.graph.composite import Composition
 from clgraph.graph.primitive import Array, OnnxNode, Primitive, broadcast, onnx, primitive
 from clgraph.graph.topology import Topology
+from clgraph.ops.cast_like import CastLike
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul, problem
 from clgraph.ops.quantize import Dequantize
@@ -114,11 +115,17 @@ def _spread(zero: Array, axis: int) -> Array:
     return zero.reshape(()) if zero.size == 1 else zero.reshape(_shape_of_zero(zero.shape, axis))
 
 
+def with_zeros(node: OnnxNode) -> list[str]:
+    """Return both operands and their zero points: where none is given, a zero of the operand's type."""
+    operands, given = node.inputs[:2], dict(enumerate(node.inputs[2:]))
+    none = node.literal(np.zeros((), np.uint8))
+    zeros = [given.get(i) or node.emit(CastLike(), none, operand)[0] for i, operand in enumerate(operands)]
+    return [*operands, *zeros]
+
+
 @onnx("MatMulInteger", since=(10,))
 def import_matmul_integer(node: OnnxNode) -> tuple[str, ...]:
-    given = dict(enumerate(node.inputs))
-    zeros = [given.get(slot) or node.literal(np.zeros((), np.uint8)) for slot in (2, 3)]
-    return node.emit(IntegerMatMul(), *node.inputs[:2], *zeros)
+    return node.emit(IntegerMatMul(), *with_zeros(node))
 
 
 @implements(

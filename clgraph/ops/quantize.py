@@ -40,7 +40,7 @@ class _Scaled(Primitive):
     """What both share. Inputs: x, scale and, optionally, zero point.
 
     Attributes:
-        axis: Scale and zero point are scalars, or hold one number an index of this axis.
+        axis: Scale and zero point are one number each, in any shape, or hold one an index of this axis.
         block: Where it is not 0, they have as many axes as x and one number for so many neighbours along *axis*.
     """
 
@@ -71,10 +71,10 @@ class _Scaled(Primitive):
 
     def check(self, inputs: Sequence[Layout]) -> None:
         """Raise ``ShapeError`` unless scale and zero point fit x."""
-        x, *parameters = inputs
-        if parameters[-1].shape != parameters[0].shape:
-            raise ShapeError(f"scale {list(parameters[0].shape)} and zero point {list(parameters[-1].shape)} differ")
-        scale = parameters[0]
+        x, scale, *zeros = inputs
+        for zero in zeros:
+            if zero.shape != scale.shape and (self.block or (zero.count, scale.count) != (1, 1)):
+                raise ShapeError(f"scale {list(scale.shape)} and zero point {list(zero.shape)} differ")
         if self.block:
             blocks = tuple(-(-d // self.block) if a == self.axis else d for a, d in enumerate(x.shape))
             if scale.shape != blocks:

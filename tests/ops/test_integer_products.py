@@ -41,11 +41,18 @@ def test_every_convolution_of_integers_is_exact(groups, zero, engine):
 
 
 @pytest.mark.parametrize("constant", [(), (1, 2, 3)])
-@pytest.mark.parametrize("types", [(np.uint8, np.int8), (np.uint8, np.uint8)])
+@pytest.mark.parametrize("types", [*itertools.product((np.uint8, np.int8), repeat=2)])
 def test_products_agree_with_onnxruntime(constant, types, rng):
     a = rng.integers(0, 256, (3, 5)).astype(types[0])
     b = rng.integers(-128, 128, (5, 4)).astype(types[1])
-    for zeros in ([], [types[0](200)], [types[0](3), types[1](90)], [types[0](3), np.arange(4).astype(types[1])]):
+    columns = np.arange(4).astype(types[1])
+    for zeros in (
+        [],
+        [types[0](100)],
+        [types[0]([3]), types[1](90)],
+        [types[0](3), types[1]([90])],
+        [types[0](3), columns],
+    ):
         inputs = [a, b, *zeros]
         agree("MatMulInteger", inputs, opset=10, constant=[i for i in constant if i < len(inputs)])
 
@@ -55,6 +62,22 @@ def test_convolutions_agree_with_onnxruntime(constant, rng):
     x, w = (rng.integers(0, 256, s).astype(np.uint8) for s in ((1, 4, 6, 5), (6, 2, 3, 3)))
     inputs = [x, w, np.uint8(100), np.uint8(33)]
     agree("ConvInteger", inputs, opset=10, constant=constant, group=2, pads=[1, 2, 0, 1], strides=[2, 1])
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("constant", [(), (1,)])
+@pytest.mark.parametrize("types", [*itertools.product((np.uint8, np.int8), repeat=2)])
+def test_zero_points_that_are_left_out_are_zeros_of_their_operands_types(types, constant, rng):
+    for op_type, shapes in (("MatMulInteger", ((3, 12), (12, 2))), ("ConvInteger", ((1, 4, 6, 5), (6, 4, 3, 3)))):
+        a, b = (rng.integers(0, 256, s).astype(t) for s, t in zip(shapes, types, strict=True))
+        for zeros in ([], [types[0](7)], [None, types[1](9)]):
+            given = [z.dtype.type(0) for z in (a, b)]
+            given = [g if z is None else z for g, z in itertools.zip_longest(given, zeros)]
+            results = []
+            for inputs in ([a, b, *zeros], [a, b, *given]):
+                model, feeds = one_node(op_type, inputs, opset=10, constant=constant)
+                results += clgraph.compile(model).run(feeds).values()
+            np.testing.assert_array_equal(*results)
 
 
 @pytest.mark.parametrize("k", [257, 1000])

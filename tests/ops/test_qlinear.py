@@ -7,7 +7,8 @@ from onnx.reference import ReferenceEvaluator
 from clgraph.frontend.onnx_loader import load_model
 from tests.support.onnx_case import agree, one_node, reference_outputs
 
-F = np.float32
+F, U = np.float32, np.uint8
+CONTRIB = {"opset": 17, "domain": "com.microsoft"}
 
 
 @pytest.mark.parametrize("per_channel", [False, True])
@@ -37,6 +38,28 @@ def test_products_are_within_a_step_of_onnxruntime(columns, constant, rng):
         constant=constant,
         atol=1,
     )
+
+
+MIXED = {
+    "QLinearConv": [(1, 2, 6, 5), F(0.05), U(50), (4, 2, 3, 3), F(0.015), U(40), F(2), U(120)],
+    "QLinearMatMul": [(3, 8), F(0.1), U(120), (8, 5), F(0.01), U(3), F(0.5), U(128)],
+    "QLinearLeakyRelu": [(3, 8), F(0.1), U(120), F(0.05), U(3)],
+    "QuantizeLinear": [(3, 8), F(0.1), U(120)],
+    "DequantizeLinear": [(3, 8), F(0.1), U(120)],
+}
+
+
+@pytest.mark.parametrize("op_type", MIXED)
+def test_one_number_may_be_a_scalar_beside_another_in_an_array(op_type, rng):
+    kind, more = F if op_type == "QuantizeLinear" else U, CONTRIB if "Leaky" in op_type else {"opset": 13}
+    drawn = [rng.integers(0, 256, a).astype(kind) if isinstance(a, tuple) else a for a in MIXED[op_type]]
+    parameters = [i for i, a in enumerate(MIXED[op_type]) if not isinstance(a, tuple)]
+    for first in (0, 1):
+        mixed = list(drawn)
+        for place in parameters[first::2]:
+            mixed[place] = np.reshape(drawn[place], (1,))
+        for constant in (parameters, ()):
+            agree(op_type, mixed, **more, constant=constant, atol=1)
 
 
 def test_products_with_scales_in_float16_are_those_of_the_standards_reference(rng):
