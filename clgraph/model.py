@@ -17,7 +17,7 @@ from clgraph.graph.program import Program
 from clgraph.graph.topology import Dimension, Signature, Topology, by_name
 from clgraph.network.parts import whole_shape
 from clgraph.run_queue import RunQueue
-from clgraph.runtime.driver import check_process
+from clgraph.runtime.process import check_process
 from clgraph.selector.query import DeviceInfo
 from clgraph.specialisations import Key, PassRecord, Shapes, Specialisation, Specialisations, Specialise, Values
 

@@ -197,7 +197,11 @@ class Settings:
     )
     pocl_isa: str | None = field(
         default=None,
-        metadata=_about(_one_of("avx512", "avx2", "sse2"), "Instruction set PoCL compiles for: avx512, avx2 or sse2."),
+        metadata=_about(
+            _one_of("avx512_vnni", "avx512", "avx2", "avx", "sse2"),
+            "Instruction set that clgraph's PoCL compiles for: avx512_vnni, avx512, avx2, avx or sse2; the widest that "
+            "works when unset.",
+        ),
     )
     tuning: str = field(
         default="auto",

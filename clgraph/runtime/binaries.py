@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import re
-import sys
 import threading
 import warnings
 from pathlib import Path
 from typing import Any
 
-import clgraph
 from clgraph.errors import KernelBuildError
 from clgraph.runtime import driver
 
@@ -21,7 +18,6 @@ LOG_LINES = 12
 """How much of a build log an error shows."""
 
 _MAGIC = b"clgraph program 1\n"
-_CHILD_SECONDS = 900
 _NEWER = re.compile(r"^#define OPENCL_C ([23])0$", re.MULTILINE)
 
 
@@ -48,11 +44,29 @@ class ProgramCache:
 
     def write(self, key: str, payload: bytes) -> None:
         """Keep *payload* under *key*, at once or not at all."""
-        temporary = self._folder / f".{key}.{os.getpid()}.{threading.get_ident()}"
+        self._write(self._folder / f"{key}.bin", _MAGIC + hashlib.sha256(payload).digest() + payload)
+
+    def note_path(self, key: str) -> Path:
+        """Return the file of the note under *key*."""
+        return self._folder / f"{key}.failed"
+
+    def note(self, key: str) -> str:
+        """Return why nothing could be made for *key*; empty where nobody noted it."""
+        try:
+            return self.note_path(key).read_text(encoding="utf-8", errors="replace").strip()
+        except OSError:
+            return ""
+
+    def keep_note(self, key: str, text: str) -> None:
+        """Keep why nothing can be made for *key*."""
+        self._write(self.note_path(key), text.encode())
+
+    def _write(self, path: Path, content: bytes) -> None:
+        temporary = self._folder / f".{path.name}.{os.getpid()}.{threading.get_ident()}"
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            temporary.write_bytes(_MAGIC + hashlib.sha256(payload).digest() + payload)
-            temporary.replace(self._folder / f"{key}.bin")
+            temporary.write_bytes(content)
+            temporary.replace(path)
         except OSError as error:
             with contextlib.suppress(OSError):
                 temporary.unlink()
@@ -66,8 +80,11 @@ def options_for(features: frozenset[str], library: bool, text: str = "") -> str:
 
     A kernel is OpenCL C 1.2, or what it defines ``OPENCL_C`` as: 20 or 30.
     """
-    if library and "acq_rel" in features:
-        return "-cl-std=CL3.0 -cl-mad-enable -DCLGRAPH_ACQ_REL" + " -DCLGRAPH_YIELD" * ("yield" in features)
+    if library:
+        defined = {"acq_rel": " -DCLGRAPH_ACQ_REL", "yield": " -DCLGRAPH_YIELD"}
+        version = "3.0" if "acq_rel" in features else "1.2"
+        known = "".join(text for feature, text in defined.items() if {feature, "acq_rel"} <= features)
+        return f"-cl-std=CL{version} -cl-mad-enable{known}" + " -DCLGRAPH_NO_FMA" * ("fma" not in features)
     newer = _NEWER.search(text)
     return f"-cl-std=CL{newer[1]}.0 -cl-mad-enable" if newer else "-cl-std=CL1.2 -cl-mad-enable"
 
@@ -104,42 +121,6 @@ def to_binary(program: Any) -> bytes:
     """Return the binary of a program built for one device."""
     (binary,) = program.get_info(driver.load().program_info.BINARIES)
     return bytes(binary)
-
-
-def build_in_child(device: str, text: str, what: str) -> None:
-    """Compile library *text* in a process of its own, which leaves it in the cache.
-
-    A compiler takes hundreds of megabytes, and a bug in it ends its process.
-
-    Raises:
-        KernelBuildError: The text does not compile, or the compiler crashed.
-    """
-    # Imported only where something is to be compiled, once on a machine.
-    import signal
-    import subprocess
-
-    root = str(Path(clgraph.__file__).parents[1])
-    path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-    command = [sys.executable, "-m", "clgraph.runtime.compile_child"]
-    try:
-        done = subprocess.run(
-            command,
-            input=json.dumps({"device": device, "what": what, "text": text}),
-            env={**os.environ, "PYTHONPATH": path, "CLGRAPH_CACHE_DIR": str(driver.chosen_options().cache_dir)},
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_CHILD_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise KernelBuildError(f"{what} cannot be compiled for {device}: {error}") from error
-    if done.returncode < 0:
-        cause = signal.Signals(-done.returncode).name
-        raise KernelBuildError(f"the compiler of {device} crashed on {what} ({cause}):\n{first_lines(done.stderr)}")
-    if done.returncode:
-        said = first_lines(done.stderr) or f"its compiler ended with status {done.returncode} and said nothing"
-        raise KernelBuildError(first_lines(done.stdout) or f"{what}: {said}")
 
 
 def first_lines(log: str) -> str:

@@ -1,33 +1,61 @@
-"""What runs in the process that compiles a library: ``python -m clgraph.runtime.compile_child``, the work on stdin."""
+"""What runs in the process that compiles a library: ``python -m clgraph.runtime.compile_child``, the work on stdin.
+
+The library is compiled, and runs the executor's test, so that all of its code has been made and came out right, before
+its binary is written to the file that the work names.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
+from pathlib import Path
+from typing import Any
 
-from clgraph.errors import ClgraphError
+from clgraph.errors import ClgraphError, KernelBuildError
+from clgraph.runtime import child, driver, process
 from clgraph.runtime.device import find_device
 from clgraph.runtime.engine import Engine
-from clgraph.runtime.executor import arguments
-from clgraph.selector.library import ENTRY
+from clgraph.runtime.executor import arguments, run_probe
+from clgraph.runtime.instruction_sets import InstructionSet
+from clgraph.selector.library import ENTRY, Library
+
+
+def compile_library(work: dict[str, Any]) -> None:
+    """Compile and try the library of *work*, and write its binary; raises ``ClgraphError`` where it is no good."""
+    driver.load()
+    if work["folder"]:
+        os.environ["POCL_CACHE_DIR"] = work["folder"]
+    device = find_device(work["device"])
+    if device.info.kind == "cpu":
+        child.limit_memory()
+    engine = Engine(device)
+    library = Library(work["what"], work["text"], (), 0)
+    engine.compile_library(library.text, work["what"])
+    if "acq_rel" in engine.info.features:
+        if why := run_probe(engine, library):
+            raise KernelBuildError(f"{work['what']} runs wrongly on {device}: {why}")
+    else:
+        memory = engine.allocate(4096, "nothing")
+        bound = arguments(memory, (0, 0), memory, memory, 0, 0, memory, [memory])
+        kernel = engine.kernel(library.text, ENTRY, bound, library=True, what=work["what"])
+        kernel.on(engine.stream, (engine.info.workers,), (1,))()
+        engine.stream.finish()
+    if binary := engine.library_binary(library.text, ENTRY):
+        Path(work["output"]).write_bytes(binary)
 
 
 def main() -> int:
-    """Compile the library and leave it in the cache; print the error and return 1 when it does not compile."""
+    """Do the work, and print ``{"why": ""}``, or why there is no library."""
     work = json.load(sys.stdin)
+    child.limit(work["cpu_seconds"])
+    process.serve(InstructionSet.from_data(work["record"]))
+    why = ""
     try:
-        engine = Engine(find_device(work["device"]))
-        engine.compile_library(work["text"], work["what"])
-        memory = engine.allocate(4096, "nothing")
-        bound = arguments(memory, (0, 0), memory, memory, 0, 0, memory, [memory])
-        kernel = engine.kernel(work["text"], ENTRY, bound, library=True, what=work["what"])
-        # PoCL generates code at the first enqueue of a work-group size: here of a range of no steps.
-        kernel.on(engine.stream, (engine.info.workers,), (1,))()
-        engine.stream.finish()
-        engine.keep_code(work["text"], ENTRY)
+        compile_library(work)
     except ClgraphError as error:
-        sys.stdout.write(f"{error}\n")
-        return 1
+        why = str(error)
+    print(json.dumps({"why": why}))
     return 0
 
 

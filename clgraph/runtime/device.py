@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import sys
-from collections import Counter
+import warnings
 from dataclasses import dataclass, field, replace
 from platform import machine
 from typing import Any
@@ -13,20 +13,9 @@ from typing import Any
 from clgraph.errors import DeviceError
 from clgraph.runtime import driver
 from clgraph.runtime.cpus import usable_cores
-from clgraph.selector.costs import class_of, shipped
+from clgraph.runtime.instruction_sets import InstructionSet
+from clgraph.selector.costs import class_of, rated, shipped
 from clgraph.selector.query import VIRTUAL_DEVICES, DeviceInfo
-
-_PREFIXES = (
-    ("portable computing language", "pocl"),
-    ("intel", "intel"),
-    ("nvidia", "nvidia"),
-    ("amd", "amd"),
-    ("apple", "apple"),
-    ("rusticl", "rusticl"),
-    ("clover", "clover"),
-    ("qualcomm", "qualcomm"),
-    ("arm", "arm"),
-)
 
 _ORDER_ACQ_REL, _SCOPE_DEVICE = 1 << 1, 1 << 5
 """Bits of CL_DEVICE_ATOMIC_MEMORY_CAPABILITIES."""
@@ -50,12 +39,16 @@ class Device:
         label: What the driver calls it.
         notes: What a user should know: work-arounds applied, why something does not work.
         handle: The ``pyopencl.Device``; ``None`` for the host.
+        refusal: Why nothing runs on it; empty where it computes rightly.
+        record: The instruction set of its kernels.
     """
 
     info: DeviceInfo
     label: str
     notes: tuple[str, ...] = ()
     handle: Any = field(default=None, repr=False)
+    refusal: str = ""
+    record: InstructionSet = driver.GPU
 
     def __str__(self) -> str:
         return f"{self.info.name} ({self.label})"
@@ -79,13 +72,7 @@ def _virtual(info: DeviceInfo) -> Device:
 
 @functools.cache
 def _opencl_devices() -> list[Device]:
-    found: list[Device] = []
-    seen: Counter[str] = Counter()
-    for platform, handle in driver.handles():
-        prefix = _prefix(platform.name, platform.vendor)
-        found.append(_describe(handle, f"{prefix}:{seen[prefix]}"))
-        seen[prefix] += 1
-    return found
+    return [_describe(handle, name) for name, handle in driver.named_handles().items()]
 
 
 def find_device(text: str = "auto") -> Device:
@@ -93,11 +80,13 @@ def find_device(text: str = "auto") -> Device:
 
     Args:
         text: ``auto`` (a GPU whose driver can make a context, else the CPU device), ``cpu`` (PoCL before others),
-            ``gpu``, ``host``, a name (``pocl:0``) or its first part, an index into :func:`devices`, or a part of
-            what the driver calls the device. With ``/2of3`` behind it, the second of three equal parts of that.
+            ``gpu``, ``host``, a name (``pocl:0``) or its first part, an index into :func:`devices`, or a part of what
+            the driver calls the device. With ``/2of3`` behind it, the second of three equal parts of that. Of several,
+            the first that computes rightly; warns of those before it.
 
     Raises:
-        DeviceError: Nothing fits, and the message lists what there is; or the device cannot be divided so.
+        DeviceError: Nothing fits, and the message lists what there is; the device computes wrongly; or it cannot be
+            divided so.
     """
     there = devices()
     whole, slash, part = text.strip().lower().partition("/")
@@ -107,7 +96,7 @@ def find_device(text: str = "auto") -> Device:
     cpus = sorted((d for d in there if d.info.kind == "cpu"), key=lambda d: not d.info.name.startswith("pocl"))
     gpus = [d for d in there if d.info.kind == "gpu"]
     if wanted == "auto":
-        found = [*(d for d in gpus if driver.works(d.handle)), *cpus]
+        found = [*(d for d in gpus if d.refusal or driver.works(d.handle)), *cpus]
     elif wanted in ("cpu", "gpu"):
         found = cpus if wanted == "cpu" else gpus
     elif wanted.isdecimal():
@@ -119,7 +108,12 @@ def find_device(text: str = "auto") -> Device:
         listing = ", ".join(f"{i}: {d}" for i, d in enumerate(there))
         hint = "" if len(there) > 1 else "; no OpenCL driver was found: pip install pocl-binary-distribution==3.0"
         raise DeviceError(f"no device is called {text!r}; there are {listing}{hint}")
-    return found[0]
+    chosen = next((d for d in found if not d.refusal), None)
+    if chosen is None:
+        raise DeviceError(f"{found[0]} is not used: {found[0].refusal}; `clgraph devices` lists the others")
+    for passed in found[: found.index(chosen)]:
+        warnings.warn(f"{passed} is not used: {passed.refusal}; {chosen} is taken", stacklevel=2)
+    return chosen
 
 
 @functools.cache
@@ -139,45 +133,35 @@ def part_of(device: Device, part: str) -> Device:
         have = f"{device} has {device.info.compute_units} compute units"
         raise DeviceError(f"{have} and cannot be divided into {parts} parts")
     workers = max(1, min(units, device.info.workers // parts))
-    share = workers / device.info.workers
+    share, rates = workers / device.info.workers, device.info.rates
     info = replace(
         device.info,
         name=f"{device.info.name}/{part}",
         compute_units=units,
         workers=workers,
         flops=device.info.flops * share,
+        bytes_per_second=device.info.bytes_per_second if rates is None else rates.bandwidth(workers),
     )
     return replace(device, info=info, handle=handles[number - 1])
-
-
-def _prefix(platform: str, vendor: str) -> str:
-    for text, prefix in _PREFIXES:
-        if re.search(rf"\b{text}\b", platform.lower()):
-            return prefix
-    for text, prefix in _PREFIXES:
-        if re.search(rf"\b{text}\b", vendor.lower()):
-            return prefix
-    return re.sub(r"\W+", "", platform.lower().split()[0]) if platform.split() else "opencl"
 
 
 def _describe(handle: Any, name: str) -> Device:
     kind = driver.kind(handle)
     extensions = frozenset(handle.extensions.split())
     units = handle.max_compute_units
-    simd = _simd(handle.native_vector_width_float) if kind == "cpu" else 1
-    notes: tuple[str, ...] = ()
-    if name.startswith("pocl"):
-        simd_of_isa, notes = driver.work_around(handle)
-        simd = simd_of_isa or simd
+    decided = driver.decision(name, handle)
+    record = decided.record
+    simd = record.simd
     gigahertz = (handle.max_clock_frequency or 3000) / 1000
     workers = min(units, usable_cores()) if kind == "cpu" else units
-    costs = shipped(class_of(name, kind, handle.vendor, simd))
+    class_name = class_of(name, kind, handle.vendor, simd)
+    costs = shipped(class_name) if decided.rates is None else rated(class_name, decided.rates, workers)
     flops = costs.flops(workers, gigahertz)
     info = DeviceInfo(
         name=name,
         kind=kind,
         vendor=handle.vendor,
-        driver=f"{handle.version} {handle.driver_version}",
+        driver=driver.identity(handle, record),
         compute_units=units,
         workers=workers,
         simd=simd,
@@ -186,18 +170,16 @@ def _describe(handle: Any, name: str) -> Device:
         max_alloc=handle.max_mem_alloc_size,
         global_bytes=handle.global_mem_size,
         extensions=extensions,
-        features=_features(handle, extensions, host_memory=kind == "cpu" and name.startswith("pocl")),
+        features=_features(handle, extensions, host_memory=kind == "cpu" and name.startswith("pocl"))
+        | driver.features(handle, record),
         flops=flops,
         bytes_per_second=costs.bandwidth(flops),
         launch_seconds=costs.launch_seconds,
         cores=workers,
+        rates=decided.rates,
     )
-    return Device(info, handle.name, notes, handle)
-
-
-def _simd(width: int) -> int:
-    """Return the vector width of the kernels to use on a CPU that reports *width* floats."""
-    return next((simd for simd in (16, 8) if width >= simd), 4)
+    notes = (*driver.notes(handle, record), *decided.notes)
+    return Device(info, handle.name, notes, handle, decided.refusal, record)
 
 
 def _features(handle: Any, extensions: frozenset[str], *, host_memory: bool) -> frozenset[str]:
@@ -254,4 +236,7 @@ def with_workers(device: Device, threads: int | None) -> Device:
         return device
     cores = device.info.cores or device.info.workers
     flops = device.info.flops * min(threads, cores) / min(device.info.workers, cores)
-    return replace(device, info=replace(device.info, workers=threads, cores=cores, flops=flops))
+    rates = device.info.rates
+    bandwidth = device.info.bytes_per_second if rates is None else rates.bandwidth(threads)
+    info = replace(device.info, workers=threads, cores=cores, flops=flops, bytes_per_second=bandwidth)
+    return replace(device, info=info)

@@ -6,37 +6,48 @@ import atexit
 import functools
 import logging
 import os
-import shutil
-import tempfile
+import re
 import time
 import warnings
-from collections.abc import Collection
-from pathlib import Path
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from clgraph.errors import DeviceError
-from clgraph.runtime import intel, pocl, pocl_cache
-from clgraph.settings import Settings, settings
+from clgraph.runtime import intel, pocl, pocl_cache, process
+from clgraph.runtime.canary import Decision, Subject, decide
+from clgraph.runtime.cpus import usable_cores
+from clgraph.runtime.identity import identity_of
+from clgraph.runtime.instruction_sets import InstructionSet, for_width
+from clgraph.runtime.process import chosen_options, owner, pocl_was_loaded, served
+from clgraph.runtime.wheel import impose, is_wheel, pocl_folder, stamps, wheel, wheel_decision
+from clgraph.settings import Settings
 
 _log = logging.getLogger(__name__)
 
+_PREFIXES = (
+    ("portable computing language", "pocl"),
+    ("intel", "intel"),
+    ("nvidia", "nvidia"),
+    ("amd", "amd"),
+    ("apple", "apple"),
+    ("rusticl", "rusticl"),
+    ("clover", "clover"),
+    ("qualcomm", "qualcomm"),
+    ("arm", "arm"),
+)
+GPU = InstructionSet("own", "", "", "", 1, frozenset(), frozenset())
+"""The record of GPUs: their drivers compile for what they are, and their work-items are thin."""
+
 _ATOMIC_MEMORY_CAPABILITIES = 0x1063
 _MAX_NUM_SUB_GROUPS = 0x105C
-_LEAST_FREE = 64 << 20
-"""Bytes that a file system needs to be of use as a kernel cache: PoCL ends the process when it is full."""
-
-_CHOSEN: list[Settings] = []
 
 
 def choose_options(options: Settings) -> None:
     """Let the drivers be loaded with *options* rather than with the environment's; too late once they are loaded."""
     if load.cache_info().currsize == 0:
-        _CHOSEN[:] = [options]
-
-
-def chosen_options() -> Settings:
-    """Return the options that the drivers are loaded with."""
-    return _CHOSEN[0] if _CHOSEN else settings()
+        process.CHOSEN[:] = [options]
 
 
 @functools.cache
@@ -61,66 +72,52 @@ def load() -> Any:
             import pyopencl
     except ImportError as error:
         raise DeviceError(f"OpenCL cannot be loaded: {error}") from error
-    isa = _overlay_isa()
-    library = pocl.wheel_library()
-    if isa is not None and library is not None:
+    library = wheel()
+    if library is not None:
         # pyopencl's loader looks for its own drivers below this folder.
-        os.environ["PYOPENCL_HOME"] = str(pocl.overlay(folder / "links", library, isa))
+        os.environ["PYOPENCL_HOME"] = str(pocl.overlay(folder / "links", library, wheel_decision().record.built_in))
     return pyopencl
 
 
 @functools.cache
-def pocl_folder() -> Path:
-    """Return the folder of PoCL's kernel cache: one for each instruction set, because PoCL does not know about it.
+def named_handles() -> dict[str, Any]:
+    """Return every OpenCL device by its name (``pocl:0``), none where there is no driver.
 
-    Where clgraph's cache folder cannot be written, a temporary one that is removed at exit, with a warning.
+    In the order of the platforms, but the wheel's PoCL before another: one that is installed beside it renames nothing.
     """
-    folder = chosen_options().cache_dir / "pocl" / _isa().name
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        why = None if os.access(folder, os.W_OK) else "it cannot be written"
-        why = why or (None if shutil.disk_usage(folder).free >= _LEAST_FREE else "its file system is full")
-    except OSError as error:
-        why = str(error)
-    if why is None:
-        return folder
-    warnings.warn(f"kernels are compiled anew in every process: no cache in {folder}: {why}", stacklevel=2)
-    temporary = Path(tempfile.mkdtemp(prefix="clgraph-"))
-    atexit.register(shutil.rmtree, temporary, ignore_errors=True)
-    return temporary
-
-
-@functools.cache
-def pocl_was_loaded() -> bool:
-    """Whether other code of this process loaded PoCL before clgraph: then it keeps its kernels where it likes."""
-    maps = Path("/proc/self/maps")
-    return maps.is_file() and "/libpocl" in maps.read_text(encoding="utf-8", errors="replace")
-
-
-@functools.cache
-def owner() -> int:
-    """Return the process that first asked a driver for its devices: the only one that the driver works in."""
-    return os.getpid()
-
-
-def check_process() -> None:
-    """Raise ``DeviceError`` in a process that was forked after OpenCL was used; a command would wait for ever there."""
-    if os.getpid() != owner():
-        raise DeviceError(
-            "OpenCL was used before this process was forked, and the threads of its drivers do not survive that: start "
-            "it with the 'spawn' method (multiprocessing.get_context('spawn')), or fork before the first use"
-        )
-
-
-def handles() -> list[tuple[Any, Any]]:
-    """Return (platform, device) for every OpenCL device, none where there is no driver."""
     cl = load()
     owner()
     try:
-        return [(platform, device) for platform in cl.get_platforms() for device in _devices_of(platform)]
+        platforms = list(cl.get_platforms())
     except cl.Error as error:
         _log.info("no OpenCL platform: %s", error)
-        return []
+        return {}
+    found: dict[str, Any] = {}
+    seen: Counter[str] = Counter()
+    for platform in _in_order(platforms):
+        prefix = prefix_of(platform.name, platform.vendor)
+        for handle in _devices_of(platform):
+            found[f"{prefix}:{seen[prefix]}"] = handle
+            seen[prefix] += 1
+    return found
+
+
+def _in_order(platforms: Sequence[Any]) -> list[Any]:
+    """Return *platforms* with the wheel's PoCL in the place of the first PoCL, and the others moved behind it."""
+    ours = [p for p in platforms if is_wheel(p)]
+    first = next((i for i, p in enumerate(platforms) if prefix_of(p.name, p.vendor) == "pocl"), 0)
+    return [*platforms[:first], *ours, *(p for p in platforms[first:] if p not in ours)]
+
+
+def prefix_of(platform: str, vendor: str) -> str:
+    """Return what names of devices begin with, from the names of their platform and its vendor."""
+    for text, prefix in _PREFIXES:
+        if re.search(rf"\b{text}\b", platform.lower()):
+            return prefix
+    for text, prefix in _PREFIXES:
+        if re.search(rf"\b{text}\b", vendor.lower()):
+            return prefix
+    return re.sub(r"\W+", "", platform.lower().split()[0]) if platform.split() else "opencl"
 
 
 def _devices_of(platform: Any) -> list[Any]:
@@ -207,52 +204,45 @@ def compute_capability(handle: Any) -> int:
         return 0
 
 
-def work_around(handle: Any) -> tuple[int | None, tuple[str, ...]]:
-    """Make PoCL build on this CPU where its LLVM does not know it.
+def decision(name: str, handle: Any) -> Decision:
+    """Return what the device *handle*, called *name*, runs; it is tried where nobody has yet.
 
-    Returns:
-        The SIMD width of the instruction set it compiles for (``None``: as PoCL reports), and notes for the user.
-
-    Raises:
-        DeviceError: ``CLGRAPH_POCL_ISA`` asks for what this PoCL cannot be made to do.
+    The wheel's PoCL is made to compile for the instruction set decided; other drivers compile for the CPU they find,
+    and for them it decides how wide the vectors of the kernels are.
     """
-    forced = chosen_options().pocl_isa is not None
-    isa = _isa()
-    reported = handle.version.rpartition("-")[2]
-    why = pocl.refusal(handle.platform.version, _library_sha256(), isa, pocl.cpu_flags())
-    if why is None:
+    if is_wheel(handle.platform):
+        found = wheel_decision()
         try:
-            pocl.patch(pocl.ProcessMemory(), handle.int_ptr, reported, isa)
+            impose(handle, found.record)
         except DeviceError as error:
-            why = str(error)
-    if why is not None:
-        if forced:
-            raise DeviceError(f"CLGRAPH_POCL_ISA={isa.name} cannot be had: {why}")
-        return None, (f"CPU {reported!r}, which its LLVM may not build for; not worked around: {why}",) * (
-            reported == "generic"
-        )
-    foreign = ("PoCL was loaded before clgraph and does not use clgraph's kernel cache",) * pocl_was_loaded()
-    if reported == isa.cpu and _overlay_isa() is None:
-        return isa.simd, foreign
-    what = "LLVM 14 does not know this CPU" if reported == "generic" else f"LLVM 14 calls this CPU {reported}"
-    how = " with the built-in library of that instruction set" if _overlay_isa() is not None else ""
-    return isa.simd, (f"{what}: kernels are compiled for {isa.cpu} ({isa.name}){how}", *foreign)
+            return replace(found, refusal=found.refusal or str(error))
+        return found
+    records = (GPU,) if kind(handle) == "gpu" else for_width(handle.native_vector_width_float)
+    if (record := served()) is not None:
+        return Decision(record)
+    version = f"{handle.platform.version} {handle.driver_version} {handle.version} {handle.name}"
+    library = identity_of(handle.platform, stamps())
+    subject = Subject(name, f"{library} {version}", usable_cores())
+    return decide(subject, records, chosen_options().cache_dir / "canary")
 
 
-def _isa() -> pocl.Isa:
-    wanted = chosen_options().pocl_isa
-    return next(isa for isa in pocl.ISAS if isa.name == wanted) if wanted else pocl.host_isa(pocl.cpu_flags())
+def identity(handle: Any, record: InstructionSet) -> str:
+    """Return what code compiled for a device depends on: its driver's versions and library, and the instruction set."""
+    library = identity_of(handle.platform, stamps())
+    return f"{handle.version} {handle.driver_version} {library[:16]} {record.identity}".strip()
 
 
-def _overlay_isa() -> pocl.Isa | None:
-    """Return the instruction set whose built-in library PoCL must be given, ``None`` where it finds it by itself."""
-    isa = _isa()
-    if not pocl.needs_overlay(isa, pocl.cpu_flags()) or _library_sha256() != pocl.LIBRARY_SHA256:
-        return None
-    return isa
+def features(handle: Any, record: InstructionSet) -> frozenset[str]:
+    """Return what kernels may use of *record*: inline assembly only where the driver is made to compile for it."""
+    return record.features if is_wheel(handle.platform) else record.features & {"fma"}
 
 
-@functools.cache
-def _library_sha256() -> str | None:
-    library = pocl.wheel_library()
-    return None if library is None else pocl.sha256_of(library, pocl_folder())
+def notes(handle: Any, record: InstructionSet) -> tuple[str, ...]:
+    """Return what a user should know of how the wheel's PoCL is used; nothing of other drivers."""
+    if not is_wheel(handle.platform):
+        return ()
+    name = handle.version.rpartition("-")[2]
+    called = "does not know this CPU" if name == "generic" else f"calls this CPU {name}"
+    told = (f"LLVM 14 {called}: kernels are compiled for {record.cpu} ({record.name})",) * (name != record.cpu)
+    before = ("PoCL was loaded before clgraph and does not use clgraph's kernel cache",) * pocl_was_loaded()
+    return (*told, *before)

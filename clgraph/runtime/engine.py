@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import logging
-import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -13,10 +12,13 @@ import numpy as np
 
 from clgraph.errors import DeviceError, KernelBuildError
 from clgraph.graph.primitive import Array
-from clgraph.runtime import binaries, driver, memory, pocl_binary
+from clgraph.runtime import binaries, driver, memory, pocl_binary, process
+from clgraph.runtime.compiling import compile_library
 from clgraph.runtime.device import Device, with_workers
 from clgraph.runtime.memory import Memory
+from clgraph.runtime.process import chosen_options
 from clgraph.runtime.stream import Stream
+from clgraph.runtime.wheel import is_wheel, pocl_folder
 
 _log = logging.getLogger(__name__)
 
@@ -44,14 +46,16 @@ class Engine:
         """
         if device.handle is None:
             raise DeviceError(f"{device.info.name} is no OpenCL device")
+        if threads is not None and threads > pocl_binary.MOST_GROUPS:
+            raise DeviceError(f"{device} runs at most {pocl_binary.MOST_GROUPS} workers, not {threads}")
         self.device = with_workers(device, threads)
         self.info = self.device.info
         self._cl = driver.load()
         self.failures: tuple[type[Exception], ...] = (self._cl.Error,)
-        driver.check_process()
+        process.check_process()
         self._programs: dict[tuple[str, bool], Any] = {}
         self._keeps_itself = self.info.name.startswith("pocl")
-        folder = driver.pocl_folder() if self._keeps_itself else driver.chosen_options().cache_dir
+        folder = pocl_folder() if self._keeps_itself else chosen_options().cache_dir
         self._cache = binaries.ProgramCache(folder / "programs")
         self._lock = threading.Lock()
         # Tile functions are launched for as many workers as asked for; ordinary kernels would use every core.
@@ -64,7 +68,7 @@ class Engine:
 
     def check_process(self) -> None:
         """Raise ``DeviceError`` in a process that was forked after the engine was opened."""
-        driver.check_process()
+        process.check_process()
 
     def profiling_stream(self) -> Stream:
         """Return a new stream whose events carry times."""
@@ -123,27 +127,30 @@ class Engine:
             cached = self._cache.read(key)
             if cached is None:
                 _log.info("compiling %s for %s, once on this machine", what, self.info.name)
-            if cached is None and library and sys.executable:
-                binaries.build_in_child(self.info.name, text, what)
-                self._programs[text, library] = self._load(text, key, what, library, self._cache.read(key))
-                return True
-            self._programs[text, library] = self._load(text, key, what, library, cached)
+            if library:
+                self._programs[text, library] = self._library(text, key, what, cached)
+            else:
+                self._programs[text, library] = self._load(text, key, what, cached)
             return cached is None
 
     def compile_library(self, text: str, what: str) -> None:
-        """Build a library in this process."""
-        self._programs[text, True] = self._load(text, self._key(text, True), what, True, None)
+        """Build a library in this process, which was started for that."""
+        options = binaries.options_for(self.info.features, True)
+        self._programs[text, True] = binaries.build(self._context, self._handle, text, options, what)
 
-    def keep_code(self, text: str, entry: str) -> None:
-        """Keep the code of a library whose kernel *entry* has run in this process, where the driver keeps too much."""
-        code = pocl_binary.loaded_code(entry) if self._keeps_itself else None
-        if code is None:
-            return
+    def library_binary(self, text: str, entry: str) -> bytes | None:
+        """Return the binary of a library whose kernel *entry* has run in this process; ``None`` where there is none.
+
+        The one that PoCL hands out takes longer to make and to load than the library takes to compile.
+        """
+        program = self._programs[text, True]
+        if not self._keeps_itself:
+            return binaries.to_binary(program)
+        if (code := pocl_binary.loaded_code(entry)) is None:
+            return None
         options = binaries.options_for(self.info.features, True)
         empty = binaries.build(self._context, self._handle, pocl_binary.empty_kernel(text, entry), options, entry)
-        binary = pocl_binary.binary_of(code, binaries.to_binary(empty))
-        if binary is not None:
-            self._cache.write(self._key(text, True), binary)
+        return pocl_binary.binary_of(code, binaries.to_binary(empty))
 
     def remembers(self, text: str, what: str) -> bool:
         """Whether :meth:`remember` was called for *text*, in this or an earlier process with this device and driver."""
@@ -160,13 +167,30 @@ class Engine:
         options = binaries.options_for(self.info.features, library, text)
         return binaries.text_key(text, options, self.device.label, self.info.driver, str(self.info.simd))
 
-    def _load(self, text: str, key: str, what: str, library: bool, cached: bytes | None) -> Any:
-        """Return the program from its cached binary, else from the text; keep it on disk."""
-        options = binaries.options_for(self.info.features, library, text)
-        if cached and (not self._keeps_itself or self.info.workers <= pocl_binary.MOST_GROUPS):
-            program = binaries.from_binary(self._context, self._handle, cached, options)
+    def _library(self, text: str, key: str, what: str, cached: bytes | None) -> Any:
+        """Return the program of a library from its cached binary, else compiled in another process, and keep it."""
+        options = binaries.options_for(self.info.features, True)
+        for kept in [cached] * (cached is not None) + [None]:
+            binary = kept
+            if binary is None:
+                alone = is_wheel(self.device.handle.platform)
+                binary = compile_library(self.device, text, what, self._cache, key, alone=alone)
+            if binary:
+                program = binaries.from_binary(self._context, self._handle, binary, options)
+            else:
+                # The driver has the code in a cache of its own, under the text.
+                program = binaries.build(self._context, self._handle, text, options, what)
             if program is not None:
+                if kept is None:
+                    self._cache.write(key, binary)
                 return program
+        raise KernelBuildError(f"{self.device} does not take back the binary that it made of {what}")
+
+    def _load(self, text: str, key: str, what: str, cached: bytes | None) -> Any:
+        """Return the program of a kernel from its cached binary, else from the text; keep it on disk."""
+        options = binaries.options_for(self.info.features, False, text)
+        if cached and (program := binaries.from_binary(self._context, self._handle, cached, options)) is not None:
+            return program
         program = binaries.build(self._context, self._handle, text, options, what)
         if cached is None:
             self._cache.write(key, b"" if self._keeps_itself else binaries.to_binary(program))

@@ -5,13 +5,31 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from clgraph.core.frozen import frozen
 from clgraph.errors import OptionError
 
 _SHIPPED = Path(__file__).parents[1] / "data" / "costs"
+
+
+@frozen
+class Rates:
+    """What was measured on one device.
+
+    Attributes:
+        worker_flops: Additions and multiplications a second of one worker, while all of them work.
+        bandwidths: Bytes that workers read from memory a second, by their number, ascending.
+    """
+
+    worker_flops: float
+    bandwidths: tuple[tuple[int, float], ...]
+
+    def bandwidth(self, workers: int) -> float:
+        """Return the bytes a second of *workers*: of the largest measured number that is not larger."""
+        return next((rate for count, rate in reversed(self.bandwidths) if count <= workers), self.bandwidths[0][1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +37,8 @@ class CostModel:
     """Figures of a class of devices, or fitted for one device; times in seconds, rates a second.
 
     Attributes:
-        name: The class: ``pocl-avx512``; ``origin`` says where the figures come from: ``shipped`` or ``fitted ...``.
+        name: The class: ``pocl-avx512``; ``origin`` says where the figures come from: ``shipped``, ``shipped, rates
+            measured``, or ``fitted ...``.
         worker_flops: Additions and multiplications of one worker (a CPU's core, a GPU's compute unit) at its peak.
         flops_a_cycle, bytes_a_flop: In place of absolute figures where the devices of a class differ: a worker's peak
             for each cycle of the clock that the driver reports; bytes from memory for each operation of all workers.
@@ -74,6 +93,19 @@ class CostModel:
         found = self.units.get(name)
         return shipped("pocl-avx512").units[name] if found is None else found
 
+    def rated(self, rates: Rates, workers: int) -> CostModel:
+        """Return the model with measured *rates* of *workers*.
+
+        What the caches deliver, and the pieces of work of tile functions, go by a core's speed as its products do.
+        Models whose peaks go by the clock are of devices whose pieces were timed on one of them: those stay.
+        """
+        changes: dict[str, Any] = {"worker_flops": rates.worker_flops, "bytes_per_second": rates.bandwidth(workers)}
+        if self.flops_a_cycle is None:
+            faster = rates.worker_flops / self.worker_flops
+            changes["units"] = {name: seconds / faster for name, seconds in self.units.items()}
+            changes["cache_bytes_per_second"] = self.cache_bytes_per_second * faster
+        return replace(self, origin="shipped, rates measured", flops_a_cycle=None, bytes_a_flop=None, **changes)
+
     def to_data(self) -> dict[str, Any]:
         """Return what a file says of it."""
         data = {f.name: getattr(self, f.name) for f in fields(self) if f.init and f.name != "origin"}
@@ -125,6 +157,12 @@ def shipped(name: str) -> CostModel:
 
 CLASSES = ("pocl-avx512", "pocl-avx2", "intel-cpu", "cpu", "gpu", "nvidia")
 """The device classes with a shipped model."""
+
+
+@functools.lru_cache(maxsize=64)
+def rated(name: str, rates: Rates, workers: int) -> CostModel:
+    """Return the shipped model of the class *name* with the *rates* of one device that uses so many *workers*."""
+    return shipped(name).rated(rates, workers)
 
 
 @functools.cache

@@ -167,9 +167,7 @@ def tile_text(function: str, simd: int = 16) -> str:
 
 
 def _preamble(simd: int) -> str:
-    """Return what stands first: CPUs with vectors of 4 floats may have no fused multiply-add, and emulate ``fma``."""
-    fma = "#define fma(a, b, c) mad(a, b, c)\n" if simd < 8 else ""
-    return f"#define CLGRAPH_LIBRARY 1\n#define SIMD {simd}\n{fma}"
+    return f"#define CLGRAPH_LIBRARY 1\n#define SIMD {simd}\n"
 
 
 def _family(name: str) -> MicroFamily:

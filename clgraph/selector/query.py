@@ -12,7 +12,7 @@ from clgraph.core.layout import Layout
 from clgraph.core.registry import Registry
 from clgraph.graph.primitive import Primitive
 from clgraph.graph.program import Fused, Node
-from clgraph.selector.costs import CostModel, class_of, shipped
+from clgraph.selector.costs import CostModel, Rates, class_of, rated, shipped
 from clgraph.selector.tuning import Tuning
 
 P = TypeVar("P", bound=Primitive)
@@ -30,12 +30,14 @@ class DeviceInfo:
         features: What implementations may ask for: ``fp16``, ``fp64``, ``subgroups``, ``intel_subgroups``,
             ``opencl_c_30``, ``emulated_local`` (local memory is ordinary memory), ``acq_rel`` (acquire/release atomics
             at device scope), ``host_memory`` (kernels work on the host's own arrays), ``yield`` (kernels are threads
-            that may make system calls), ``nvidia_ptx`` (inline PTX) with ``sm80`` and the like (every compute
-            capability that the device has), ``tf32x3``, ``f16x3`` (the user allows it), ``intel_dpas`` (Intel's matrix
+            that may make system calls), ``fma`` (multiply-adds in hardware), ``vnni`` (``vpdpbusd`` on 512 bits, as
+            inline assembly), ``nvidia_ptx`` (inline PTX) with ``sm80`` and the like (every compute capability that the
+            device has), ``tf32x3``, ``f16x3`` (the user allows it), ``intel_dpas`` (Intel's matrix
             units in sub-groups of 8; with ``intel_dpas16``, of 16), ``amd_matrix`` (WMMA of RDNA 3; with
             ``amd_wmma12``, of RDNA 4; with ``amd_mfma``, MFMA of CDNA).
         cores: Workers that run at once, where the user asked for more of them; 0 for as many as workers.
         flops, bytes_per_second, launch_seconds: The peaks of the whole device, for rooflines and general kernels.
+        rates: What the canary measured on the device; ``None`` for the figures of its class.
         tuning: What ``clgraph tune`` measured on the device.
     """
 
@@ -56,6 +58,7 @@ class DeviceInfo:
     bytes_per_second: float = 4.0e10
     launch_seconds: float = 3.0e-5
     cores: int = 0
+    rates: Rates | None = None
     tuning: Tuning | None = None
 
     def __hash__(self) -> int:
@@ -65,7 +68,10 @@ class DeviceInfo:
     def costs(self) -> CostModel:
         """The figures that times are estimated by."""
         fitted = None if self.tuning is None else self.tuning.costs
-        return fitted or shipped(class_of(self.name, self.kind, self.vendor, self.simd))
+        if fitted is not None:
+            return fitted
+        name = class_of(self.name, self.kind, self.vendor, self.simd)
+        return shipped(name) if self.rates is None else rated(name, self.rates, self.workers)
 
     @property
     def whole(self) -> DeviceInfo:
@@ -85,7 +91,8 @@ VIRTUAL_DEVICES: Registry[str, DeviceInfo] = Registry("device")
 @lru_cache(maxsize=64)
 def _whole(device: DeviceInfo) -> DeviceInfo:
     flops = device.flops * device.cores / min(device.workers, device.cores)
-    return replace(device, workers=device.cores, flops=flops)
+    bandwidth = device.bytes_per_second if device.rates is None else device.rates.bandwidth(device.cores)
+    return replace(device, workers=device.cores, flops=flops, bytes_per_second=bandwidth)
 
 
 @frozen

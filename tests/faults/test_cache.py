@@ -16,8 +16,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from clgraph.runtime import driver, pocl_cache
+from clgraph.runtime import pocl_cache, process
 from clgraph.runtime.binaries import ProgramCache
+from clgraph.runtime.wheel import pocl_folder
+from clgraph.settings import settings
 from tests.support.models import small_model
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -79,11 +81,11 @@ def test_seals_that_cannot_be_written_are_no_matter(tmp_path: Path, monkeypatch:
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_full_file_system_gets_no_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """PoCL ends the process when it cannot write."""
-    options = driver.settings({"CLGRAPH_CACHE_DIR": str(tmp_path)})
-    monkeypatch.setattr(driver, "_CHOSEN", [options])
+    options = settings({"CLGRAPH_CACHE_DIR": str(tmp_path)})
+    monkeypatch.setattr(process, "CHOSEN", [options])
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(1 << 40, 1 << 40, 0))
     with pytest.warns(UserWarning, match="no cache in .* its file system is full"):
-        folder = driver.pocl_folder.__wrapped__()
+        folder = pocl_folder.__wrapped__()
     assert not folder.is_relative_to(tmp_path)
     assert folder.is_dir()
     folder.rmdir()
@@ -120,9 +122,9 @@ def at_once(device: str, tmp_path: Path, kernels: str, model: onnx.ModelProto) -
         )
         for result in results
     ]
-    for process in started:
-        said = process.communicate(timeout=300)[1]
-        assert process.returncode == 0, said
+    for running in started:
+        said = running.communicate(timeout=300)[1]
+        assert running.returncode == 0, said
         assert "Traceback" not in said
     first, second = map(np.load, results)
     np.testing.assert_array_equal(first, second)

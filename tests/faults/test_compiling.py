@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 import sys
 from pathlib import Path
@@ -10,43 +11,77 @@ import numpy as np
 import pytest
 
 import clgraph
-from clgraph.errors import KernelBuildError
-from clgraph.runtime import binaries
+from clgraph.errors import DeviceError, KernelBuildError
+from clgraph.runtime import child
 from clgraph.runtime.engine import Engine
 from tests.support.models import image, small_model
 
 pytestmark = pytest.mark.opencl
 
 COMPILERS = {
-    "crashes": ("kill -SEGV $$", "crashed on library x .SIGSEGV"),
-    "aborts": ("echo LLVM ERROR: out of memory >&2; kill -ABRT $$", "crashed on library x .SIGABRT.:\nLLVM ERROR"),
-    "is killed": ("kill -KILL $$", "crashed on library x .SIGKILL"),
-    "hangs": ("exec sleep 60", "timed out"),
-    "fails in silence": ("exit 3", "library x: its compiler ended with status 3 and said nothing"),
-    "prints bytes": (r"printf '\377\376'; exit 1", "^\ufffd\ufffd$"),
+    "crashes": ("kill -SEGV $$", r"library x cannot be compiled for pocl:0 .*it crashed \(SIGSEGV\)", True),
+    "aborts": ("echo LLVM ERROR: no >&2; kill -ABRT $$", r"it crashed \(SIGABRT\).*:\nLLVM ERROR: no$", True),
+    "warns": ("echo '326 warnings generated.' >&2; kill -ILL $$", r"it crashed \(SIGILL\)[^\n]*$", True),
+    "takes too long": ("kill -XCPU $$", "it took more than 1200 s of CPU time", True),
+    "is killed": ("kill -KILL $$", r"it crashed \(SIGKILL\)", False),
+    "waits for ever": ("exec sleep 60", "it waited 0 s for nothing", True),
+    "fails in silence": ("exit 3", "it ended with status 3 and no result", True),
+    "prints bytes": (r"printf '\377\376'; exit 1", "no result[^\n]*:\n\ufffd\ufffd$", True),
+    "finds errors": ('echo \'{"why": "kernel x does not compile"}\'', "^kernel x does not compile$", False),
+    "leaves nothing": ('echo \'{"why": ""}\'', "does not compile|does not take back", False),
 }
-"""What the process that compiles a library does, and what is said then."""
+"""What the process that compiles a library does, what is said then, and whether that is remembered."""
 
 
 def compiler(folder: Path, script: str) -> str:
-    """Return a program that takes the place of Python."""
+    """Return a program that takes the place of Python, and counts its runs in the file ``runs``."""
     path = folder / "compiler"
-    path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    path.write_text(f"#!/bin/sh\ncat >{folder}/work\necho >>{folder}/runs\n{script}\n", encoding="utf-8")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     return str(path)
 
 
 @pytest.mark.parametrize("what", COMPILERS)
-def test_a_compiler_that_dies_or_hangs_is_one_error(engine: Engine, tmp_path: Path, monkeypatch, what: str) -> None:
-    script, said = COMPILERS[what]
-    text = f"__kernel void executor_tiles(__global int* x) {{ x[0] = 1; }} // {tmp_path}"
+def test_a_compiler_that_dies_or_hangs_is_one_error_and_is_not_started_again(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    if not engine.info.name.startswith("pocl"):
+        pytest.skip("the messages name PoCL")
+    script, said, remembered = COMPILERS[what]
+    text = f"__kernel void executor_tiles(__global int* x) {{ x[0] = 1 }} // {tmp_path}"
     with monkeypatch.context() as patch:
         patch.setattr(sys, "executable", compiler(tmp_path, script))
-        patch.setattr(binaries, "_CHILD_SECONDS", 0.3)
-        for _ in range(2):
-            with pytest.raises(KernelBuildError, match=said):
-                engine.build(text, "library x", library=True)
-    assert engine.build(text, "x")
+        patch.setattr(child, "_IDLE_SECONDS", 0.2)
+        patch.setattr(child, "_POLL_SECONDS", 0.2)
+        with pytest.raises(KernelBuildError, match=re.compile(said, re.DOTALL)) as first:
+            engine.build(text, "library x", library=True)
+        with pytest.raises(KernelBuildError) as second:
+            engine.build(text, "library x", library=True)
+    assert str(second.value).startswith(str(first.value)) or not remembered
+    assert ("remove that to do so" in str(second.value)) == remembered
+    assert len((tmp_path / "runs").read_text().splitlines()) == (1 if remembered else 2)
+    assert engine.build(text.replace("= 1 }", "= 1; }"), "x")
+
+
+def test_the_error_of_a_compiler_that_died_names_cpu_instruction_set_and_setting(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if engine.device.record.simd < 8:
+        pytest.skip("there is no narrower instruction set to name")
+    monkeypatch.setattr(sys, "executable", compiler(tmp_path, "kill -SEGV $$"))
+    with pytest.raises(KernelBuildError) as caught:
+        engine.build(f"// {tmp_path}", "library x", library=True)
+    record = engine.device.record
+    for named in (engine.device.label, record.name, record.cpu, "CLGRAPH_POCL_ISA=avx2" if record.simd > 8 else "sse2"):
+        assert named in str(caught.value)
+
+
+def test_without_an_interpreter_no_library_is_compiled_in_the_users_process(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "")
+    with pytest.raises(DeviceError, match=r"sys\.executable names none"):
+        engine.build(f"// {tmp_path}", "library x", library=True)
 
 
 def test_a_compiler_that_cannot_be_started_is_one_error(engine: Engine, tmp_path: Path, monkeypatch) -> None:

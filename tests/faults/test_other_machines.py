@@ -12,7 +12,7 @@ import pytest
 
 import clgraph
 from clgraph.runtime.engine import Engine
-from clgraph.runtime.pocl import cpu_flags, host_isa
+from clgraph.runtime.instruction_sets import of_host
 from tests.support.models import image, small_model
 
 pytestmark = pytest.mark.opencl
@@ -32,7 +32,7 @@ np.save(sys.argv[2], model(image((1, 3, 10, 10))))
 @pytest.mark.slow
 def test_a_model_saved_for_wide_vectors_runs_on_a_machine_with_narrow_ones(engine: Engine, tmp_path: Path) -> None:
     """The library for the other instruction set is compiled here, which takes a quarter of a minute."""
-    if not engine.info.name.startswith("pocl") or host_isa(cpu_flags()).simd < 16:
+    if not engine.info.name.startswith("pocl") or of_host()[0].simd < 16:
         pytest.skip("needs PoCL on a CPU with AVX-512")
     model = clgraph.compile(small_model(), device="pocl")
     want = model(image((1, 3, 10, 10)))

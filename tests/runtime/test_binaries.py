@@ -56,3 +56,19 @@ def test_only_libraries_use_opencl_c_3_and_only_with_the_atomics_for_it():
     assert "YIELD" not in options_for(frozenset({"yield"}), False)
     assert "CL1.2" in options_for(frozenset(), True)
     assert "fast" not in options_for(frozenset(), True)
+
+
+def test_libraries_for_cpus_without_a_fused_multiply_add_do_not_emulate_it():
+    assert "-DCLGRAPH_NO_FMA" in options_for(frozenset({"acq_rel"}), True)
+    assert "NO_FMA" not in options_for(frozenset({"acq_rel", "fma"}), True)
+    assert "NO_FMA" not in options_for(frozenset(), False)
+
+
+def test_a_note_is_kept_beside_binaries_and_is_none_of_them(tmp_path):
+    cache = ProgramCache(tmp_path / "programs")
+    assert cache.note("k") == ""
+    cache.keep_note("k", "it crashed")
+    assert cache.note("k") == "it crashed"
+    assert cache.read("k") is None
+    cache.note_path("k").unlink()
+    assert cache.note("k") == ""

@@ -74,12 +74,12 @@ def test_threads_set_the_workers_of_a_cpu_and_nothing_else():
 
 
 def test_platforms_get_short_names():
-    assert device._prefix("Portable Computing Language", "The pocl project") == "pocl"
-    assert device._prefix("NVIDIA CUDA", "NVIDIA Corporation") == "nvidia"
-    assert device._prefix("Intel(R) OpenCL", "Intel(R) Corporation") == "intel"
-    assert device._prefix("AMD Accelerated Parallel Processing", "Advanced Micro Devices, Inc.") == "amd"
-    assert device._prefix("ARM Platform", "ARM") == "arm"
-    assert device._prefix("Oddware Compute", "Odd") == "oddware"
+    assert driver.prefix_of("Portable Computing Language", "The pocl project") == "pocl"
+    assert driver.prefix_of("NVIDIA CUDA", "NVIDIA Corporation") == "nvidia"
+    assert driver.prefix_of("Intel(R) OpenCL", "Intel(R) Corporation") == "intel"
+    assert driver.prefix_of("AMD Accelerated Parallel Processing", "Advanced Micro Devices, Inc.") == "amd"
+    assert driver.prefix_of("ARM Platform", "ARM") == "arm"
+    assert driver.prefix_of("Oddware Compute", "Odd") == "oddware"
 
 
 @pytest.mark.opencl

@@ -5,12 +5,9 @@ import pytest
 
 from clgraph.errors import DeviceError
 from clgraph.runtime import pocl
-from clgraph.runtime.pocl import ISAS, LIBRARY_SHA256, host_isa, needs_overlay, overlay, patch, refusal, sha256_of
+from clgraph.runtime.instruction_sets import instruction_sets
+from clgraph.runtime.pocl import natural_library, overlay, patch
 
-AVX512, AVX2, SSE2 = ISAS
-ZEN5 = frozenset(
-    ["sse2", "avx2", "fma", "bmi2", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd", "avx512_bf16"]
-)
 STRUCT, NAME = 0x10000, 0x20000
 
 
@@ -49,41 +46,20 @@ def _no_patches():
     pocl._KEPT.update(saved)
 
 
-@pytest.mark.parametrize(
-    ("flags", "isa"),
-    [
-        (ZEN5, AVX512),
-        (ZEN5 - {"avx512cd"}, AVX2),
-        ({"avx2", "fma", "bmi2"}, AVX2),
-        ({"avx2", "fma"}, SSE2),
-        (set(), SSE2),
-    ],
-)
-def test_the_instruction_set_is_the_widest_whose_flags_are_all_there(flags, isa):
-    assert host_isa(flags) is isa
-
-
-def test_only_the_known_binary_of_pocl_3_0_is_patched():
-    assert refusal("OpenCL 3.0 PoCL 3.0-rc2  Linux", LIBRARY_SHA256, AVX512, ZEN5) is None
-    assert "is not PoCL 3.0" in refusal("OpenCL 3.0 PoCL 3.1", LIBRARY_SHA256, AVX512, ZEN5)
-    assert "not the one" in refusal("OpenCL 3.0 PoCL 3.0-rc2", "00" * 32, AVX512, ZEN5)
-    assert "not the one" in refusal("OpenCL 3.0 PoCL 3.0-rc2", None, AVX512, ZEN5)
-
-
-def test_an_instruction_set_that_the_cpu_lacks_is_refused():
-    why = refusal("OpenCL 3.0 PoCL 3.0-rc2", LIBRARY_SHA256, AVX512, AVX2.flags)
-    assert why == "the CPU has no avx512bw, avx512cd, avx512dq, avx512f, avx512vl"
-    assert refusal("OpenCL 3.0 PoCL 3.0-rc2", LIBRARY_SHA256, AVX2, AVX2.flags) is None
+@pytest.mark.parametrize("record", instruction_sets(), ids=lambda record: record.name)
+def test_the_library_that_pocl_takes_by_itself_is_the_records_on_a_cpu_with_no_more_than_its_flags(record):
+    if record.machine == "x86_64":
+        assert natural_library(record.flags) == record.built_in
 
 
 @pytest.mark.parametrize("reported", ["generic", "znver3", "goldmont", "skylake-avx512"])
 def test_whatever_llvm_calls_the_cpu_it_gets_the_name_of_its_instruction_set(reported):
     memory = FakeMemory(reported.encode() + b"\0")
-    patch(memory, STRUCT, reported, AVX512)
+    patch(memory, STRUCT, reported, "skylake-avx512")
     assert memory.pointer != NAME
     assert ctypes.string_at(memory.pointer) == b"skylake-avx512"
     again = memory.pointer
-    patch(memory, STRUCT, reported, AVX512)
+    patch(memory, STRUCT, reported, "skylake-avx512")
     assert memory.pointer == again
 
 
@@ -95,19 +71,13 @@ def test_whatever_llvm_calls_the_cpu_it_gets_the_name_of_its_instruction_set(rep
 def test_a_struct_that_does_not_look_as_known_is_not_touched(memory):
     before = memory.pointer
     with pytest.raises(DeviceError):
-        patch(memory, STRUCT, "generic", AVX512)
+        patch(memory, STRUCT, "generic", "skylake-avx512")
     assert memory.pointer == before
 
 
 def test_unmapped_memory_is_an_oserror_and_no_crash():
     with pytest.raises(OSError, match="error"):
         pocl.ProcessMemory().read(0x10, 8)
-
-
-def test_another_instruction_set_than_the_hosts_needs_another_built_in_library():
-    assert not needs_overlay(AVX512, ZEN5)
-    assert needs_overlay(AVX2, ZEN5)
-    assert needs_overlay(SSE2, frozenset())
 
 
 def test_in_the_folder_of_links_every_built_in_library_is_the_wanted_one(tmp_path):
@@ -117,23 +87,10 @@ def test_in_the_folder_of_links_every_built_in_library_is_the_wanted_one(tmp_pat
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(path.name)
     for _ in range(2):
-        home = overlay(tmp_path / "links", library, AVX2)
+        home = overlay(tmp_path / "links", library, "avx2")
     made = tmp_path / "links" / "pocl_binary_distribution" / ".libs" / "share" / "pocl"
     assert (made / "kernel-x86_64-avx512.bc").read_text() == "kernel-x86_64-avx2.bc"
     assert (made / "kernel-x86_64-avx2.bc").read_text() == "kernel-x86_64-avx2.bc"
     assert (made / "include" / "pocl.h").read_text() == "pocl.h"
     named = (home / ".libs" / "pocl.icd").read_text().strip()
     assert named == str(tmp_path / "links" / "pyopencl" / ".libs" / "libpocl-1.so")
-
-
-def test_the_checksum_is_remembered_until_the_file_changes(tmp_path):
-    library = tmp_path / "lib.so"
-    library.write_bytes(b"one")
-    first = sha256_of(library, tmp_path / "stamps")
-    assert sha256_of(library, tmp_path / "stamps") == first
-    library.write_bytes(b"other")
-    assert sha256_of(library, tmp_path / "stamps") != first
-    for stamp in (tmp_path / "stamps").iterdir():
-        stamp.write_text("not a checksum")
-    assert sha256_of(library, tmp_path / "stamps") != first
-    assert sha256_of(library, tmp_path / "lib.so") != first, "a folder that cannot be made costs time, nothing else"

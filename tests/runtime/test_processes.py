@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clgraph.runtime.pocl import cpu_flags, host_isa
+from clgraph.runtime.instruction_sets import of_host
 from clgraph.settings import settings
 
 pytestmark = pytest.mark.opencl
@@ -103,7 +103,7 @@ def test_a_child_forked_before_the_first_use_works(device, cache):
 def test_a_damaged_kernel_cache_is_rebuilt(pocl, cache, suffix, keep):
     code = RUN + "compute(Engine(find_device(DEVICE)))"
     succeeds(code, cache, pocl)
-    files = [p for p in (cache / "pocl").rglob(f"*{suffix}") if p.is_file()]
+    files = [p for p in (cache / "pocl").rglob(f"*{suffix}") if p.is_file() and not p.is_symlink()]
     assert files
     for path in files:
         path.write_bytes(path.read_bytes()[:keep])
@@ -126,13 +126,13 @@ def test_pocl_that_was_loaded_before_works_and_is_noted(pocl, cache):
 
 
 def test_pocl_compiles_for_avx2_with_its_avx2_library_when_told_so(pocl, cache):
-    if host_isa(cpu_flags()).simd < 8:
+    if "avx2" not in [record.name for record in of_host()]:
         pytest.skip("the CPU has no AVX2")
     code = RUN + "d = find_device(DEVICE); compute(Engine(d)); print(d.info.simd, *d.notes)"
     said = succeeds(code, cache, pocl, CLGRAPH_POCL_ISA="avx2").stdout
     assert said.startswith("8 ")
     assert "haswell" in said
-    objects = [p.read_bytes() for p in (cache / "pocl" / "avx2").rglob("*.so")]
+    objects = [p.read_bytes() for p in (cache / "pocl").glob("avx2-*/**/*.so")]
     assert objects
 
 

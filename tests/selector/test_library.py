@@ -93,11 +93,6 @@ def test_micro_kernels_of_one_family_take_the_same_parameters():
         compose("test", 16)
 
 
-def test_only_narrow_vectors_go_without_a_fused_multiply_add():
-    assert "#define fma(a, b, c) mad(a, b, c)" in compose("test", 4).text
-    assert "#define fma" not in compose("test", 8).text
-
-
 def test_a_tile_function_compiles_alone_with_one_instance_of_each_family():
     text = tile_text("scale_add_test")
     assert text.count("static void shift_test(") == 1

@@ -1,0 +1,142 @@
+"""The canary: a few small kernels, run in a process of their own before a device is used for the first time.
+
+They decide whether a driver computes rightly for an instruction set, and measure what the device does a second. The
+verdict is kept in the cache folder under everything it depends on: driver, instruction set, CPU and workers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import tempfile
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from clgraph.core.frozen import frozen
+from clgraph.runtime import child
+from clgraph.runtime.instruction_sets import InstructionSet, cpu_identity
+from clgraph.selector.costs import Rates
+from clgraph.selector.sources import kernel_text
+
+_log = logging.getLogger(__name__)
+
+FORMAT = 1
+"""Of the verdicts, and of everything that is compiled: a higher number makes all that was kept before unknown."""
+_MODULE = "clgraph.runtime.canary_child"
+_CPU_SECONDS = 240
+"""Emulators of whole CPUs take half of it, a driver 2 s."""
+_FILES = ("canary/canary_values.cl", "canary/canary_products.cl", "canary/canary_read.cl", "canary/canary_vnni.cl")
+
+
+@frozen
+class Verdict:
+    """What the canary found: why the device must not be used (empty where it computes rightly), and its rates."""
+
+    why: str
+    rates: Rates | None = None
+
+
+@frozen
+class Decision:
+    """What a device runs.
+
+    Attributes:
+        record: The instruction set whose kernels it runs.
+        refusal: Why it runs none; empty where it does.
+        rates: What was measured; ``None`` where nothing was.
+        notes: The wider instruction sets that were not taken, and why.
+    """
+
+    record: InstructionSet
+    refusal: str = ""
+    rates: Rates | None = None
+    notes: tuple[str, ...] = ()
+
+
+@frozen
+class Subject:
+    """A device to try.
+
+    Attributes:
+        device: Its name, as :func:`clgraph.runtime.driver.named_handles` gives it.
+        driver: What tells the driver from others: the SHA-256 of its library, its version, the device's label.
+        environment: Variables that it is to be loaded with.
+    """
+
+    device: str
+    driver: str
+    workers: int
+    environment: tuple[tuple[str, str], ...] = ()
+
+
+def decide(subject: Subject, records: Sequence[InstructionSet], folder: Path) -> Decision:
+    """Return the first of *records* for which the device computes rightly; warns of each that it passes over.
+
+    Args:
+        folder: Of the verdicts; one that cannot be written costs a trial in every process.
+    """
+    notes: list[str] = []
+    for record in records:
+        found = verdict(subject, record, folder)
+        if not found.why:
+            for note in notes:
+                warnings.warn(f"{subject.device}: {note}; {record.name} is used", stacklevel=2)
+            return Decision(record, rates=found.rates, notes=tuple(notes))
+        notes.append(f"instruction set {record.name} is not used: {found.why}")
+    return Decision(records[-1], refusal="; ".join(notes), notes=tuple(notes))
+
+
+def verdict(subject: Subject, record: InstructionSet, folder: Path) -> Verdict:
+    """Return what the canary says of a device and *record*: remembered in *folder*, else found out now."""
+    key = _key(subject, record)
+    path = folder / f"{key}.json"
+    known = _read(path, key)
+    if known is None:
+        known = _try(subject, record)
+        _write(path, {"key": key, **known})
+    rates = None if known["why"] else Rates(known["worker_flops"], tuple((w, b) for w, b in known["bandwidths"]))
+    return Verdict(known["why"], rates)
+
+
+def _key(subject: Subject, record: InstructionSet) -> str:
+    texts = [kernel_text(file) for file in _FILES]
+    told = [str(FORMAT), subject.driver, str(subject.workers), record.identity, cpu_identity(), *texts]
+    return hashlib.sha256("\0".join(told).encode()).hexdigest()
+
+
+def _try(subject: Subject, record: InstructionSet) -> dict[str, Any]:
+    _log.info("trying whether %s computes rightly with %s, once on this machine", subject.device, record.name)
+    with tempfile.TemporaryDirectory(prefix="clgraph-canary-", ignore_cleanup_errors=True) as folder:
+        work = {"device": subject.device, "record": record.to_data(), "workers": subject.workers, "folder": folder}
+        ended = child.run(_MODULE, work, _CPU_SECONDS, dict(subject.environment))
+    if ended.result is None:
+        said = next((line.strip() for line in reversed(ended.log.splitlines()) if line.strip()), "")
+        _log.info("the canary on %s with %s: %s\n%s", subject.device, record.name, ended.why, ended.log)
+        return {"why": f"a trial of it failed: {ended.why}{f', saying {said[:200]!r}' if said else ''}"}
+    return dict(ended.result)
+
+
+def _read(path: Path, key: str) -> dict[str, Any] | None:
+    """Return a verdict that was kept; ``None`` where there is none, or what is there is no verdict of that key."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if found["key"] != key or not isinstance(found["why"], str):
+            return None
+        good = found["why"] or (found["worker_flops"] > 0 and all(w > 0 and b > 0 for w, b in found["bandwidths"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return found if good else None
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(json.dumps(content), encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        _log.info("the verdict on the device is not kept: %s", error)

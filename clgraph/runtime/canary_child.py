@@ -1,0 +1,213 @@
+"""What runs in the canary's process: ``python -m clgraph.runtime.canary_child``, work on stdin, a verdict on stdout.
+
+Values first: kernels with everything that compilers get wrong when they take a CPU for another one. Then rates: what a
+worker multiplies and what workers read a second, each the best of some runs.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from clgraph.errors import DeviceError
+from clgraph.runtime import child, driver, process
+from clgraph.runtime.instruction_sets import InstructionSet
+from clgraph.runtime.wheel import impose
+from clgraph.selector.sources import expand
+from clgraph.settings import settings
+
+_COUNT = 256
+"""Elements of the values."""
+_READ_BYTES = 128 << 20
+"""More than the caches of most CPUs hold."""
+_CHAINS = 12
+_THIN = 256, 64
+"""Work-groups a compute unit, and their size, where work-items are thin."""
+_RUN_SECONDS, _RUNS = 0.02, 7
+
+_Array = np.ndarray[tuple[int, ...], np.dtype[Any]]
+
+
+class Canary:
+    """The kernels, built for one device."""
+
+    def __init__(self, handle: Any, record: InstructionSet, workers: int) -> None:
+        """Build them for a ``pyopencl.Device``; raises the driver's error where that fails."""
+        self.cl = driver.load()
+        self.thin = driver.kind(handle) != "cpu"
+        self.simd = 1 if self.thin else record.simd
+        self.vnni = "vnni" in record.features
+        self.workers = handle.max_compute_units if self.thin else workers
+        self.context = self.cl.Context([handle])
+        self.queue = self.cl.CommandQueue(self.context)
+        self.bytes = min(_READ_BYTES, handle.max_mem_alloc_size // 4, handle.global_mem_size // 8)
+        seen: set[str] = set()
+        names = ["values", "products", "read", *["vnni"] * self.vnni]
+        text = f"#define SIMD {self.simd}\n" + "".join(expand(f"canary/canary_{name}.cl", seen) for name in names)
+        self.program = self.cl.Program(self.context, text).build(["-cl-std=CL1.2", "-cl-mad-enable"])
+        log = self.program.get_build_info(handle, self.cl.program_build_info.LOG) or ""
+        self.abi_warnings = log.count("changes the ABI")
+
+    def upload(self, array: _Array) -> Any:
+        """Return a buffer with the bytes of *array*."""
+        flags = self.cl.mem_flags
+        return self.cl.Buffer(self.context, flags.READ_WRITE | flags.COPY_HOST_PTR, hostbuf=array)
+
+    def run(self, name: str, groups: int, *args: Any) -> float:
+        """Run a kernel with *groups* work-groups and wait; return the seconds it took.
+
+        On a CPU that is the CPU time of its threads, which other processes do not lengthen, for each worker.
+        """
+        kernel = self.cl.Kernel(self.program, f"canary_{name}")
+        kernel.set_args(*args)
+        size = _THIN[1] if self.thin and name != "values" else 1
+        start = self._seconds()
+        self.cl.enqueue_nd_range_kernel(self.queue, kernel, (groups * size,), (size,)).wait()
+        return (self._seconds() - start) / (1 if self.thin else min(groups, self.workers))
+
+    def _seconds(self) -> float:
+        return time.perf_counter() if self.thin else time.process_time()
+
+    def read(self, buffer: Any, like: _Array) -> _Array:
+        """Return the content of *buffer* as an array like *like*."""
+        found = np.empty_like(like)
+        self.cl.enqueue_copy(self.queue, found, buffer)
+        return found
+
+
+def wrong(canary: Canary) -> str:
+    """Return what the device computes wrongly, or an empty text."""
+    if canary.abi_warnings:
+        times = canary.abi_warnings
+        return f"its compiler passes vectors in other places than its built-in library ({times} warnings)"
+    x = np.linspace(-6, 6, _COUNT, dtype=np.float32)
+    n = np.arange(_COUNT, dtype=np.int32) * 0x01020305 ^ 0x55AA
+    y, j = np.zeros((4, _COUNT), np.float32), np.zeros((8, _COUNT), np.int32)
+    held = [canary.upload(a) for a in (x, n, y, j)]
+    canary.run("values", _COUNT // canary.simd, *held, np.int32(_COUNT))
+    floats, integers = canary.read(held[2], y), canary.read(held[3], j)
+    for row, want in enumerate(_floats(x.astype(np.float64), n)):
+        with np.errstate(invalid="ignore"):
+            good = np.abs(floats[row] - want) <= 8 * np.spacing(np.abs(want).astype(np.float32))
+        if not good.all():
+            at = int(np.argmin(good))
+            return f"it computes {floats[row, at]!s} where {want[at]:.7g} is right (row {row} of canary_values)"
+    for row, exact in enumerate(_integers(x, n)):
+        if not np.array_equal(integers[row], exact):
+            at = int(np.argmax(integers[row] != exact))
+            return f"it computes {integers[row, at]} where {exact[at]} is right (integers {row} of canary_values)"
+    return _wrong_vnni(canary) if canary.vnni else ""
+
+
+def _floats(x: _Array, n: _Array) -> list[_Array]:
+    first = np.maximum(x, 0.25) + np.exp(-x) * (x * x + (n & 7))
+    near = (np.float32(1) + np.abs(x).astype(np.float32)).astype(np.float64)
+    return [first, np.sqrt(np.abs(x)) / (1 + np.abs(x)), np.log(near), np.floor(x)]
+
+
+def _integers(x: _Array, n: _Array) -> list[_Array]:
+    unsigned, wide = n.view(np.uint32), n.astype(np.int64)
+    scaled = (x * np.float32(1e9)).astype(np.float64)
+    rotated = ((unsigned << np.uint32(9)) | (unsigned >> np.uint32(23))).view(np.int32)
+    bits = [f"{int(value):032b}" for value in unsigned]
+    halves = np.zeros((_COUNT, 2), np.float16)
+    halves[:, 0] = x
+    return [
+        np.trunc(np.clip(scaled, -(2.0**31), 2.0**31 - 1)).astype(np.int32),
+        np.maximum(n, 3) >> (n & 7),
+        np.array([len(b) - len(b.lstrip("0")) for b in bits], np.int32),
+        np.array([b.count("1") for b in bits], np.int32),
+        (wide * wide >> 32).astype(np.int32),
+        rotated ^ (n & ~(n >> 3)),
+        np.clip(np.rint(x * np.float32(50)), 0, 255).astype(np.int32),
+        halves.reshape(-1).view(np.int32),
+    ]
+
+
+def _wrong_vnni(canary: Canary) -> str:
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 256, (32, 4)).astype(np.uint8), rng.integers(-128, 128, (32, 4)).astype(np.int8)
+    acc = np.arange(32, dtype=np.int32)
+    held = [canary.upload(v.reshape(-1).view(np.int32)) for v in (a, b)] + [canary.upload(acc)]
+    canary.run("vnni", 2, *held)
+    right = np.array_equal(canary.read(held[2], acc), acc + (a.astype(np.int32) * b).sum(1))
+    return "" if right else "it computes other sums by vpdpbusd than it should"
+
+
+def measure(canary: Canary) -> dict[str, Any]:
+    """Return the multiplications and additions a second of one worker while all work, and bytes a second by workers."""
+    groups = canary.workers * (_THIN[0] if canary.thin else 1)
+    items = groups * (_THIN[1] if canary.thin else 1)
+    y = np.zeros(items * canary.simd, np.float32)
+    held = canary.upload(y)
+
+    def products(rounds: int) -> float:
+        return canary.run("products", groups, held, np.float32(0.5), np.float32(1.0), np.int32(rounds))
+
+    rounds = _long_enough(products, 1024)
+    seconds = min(products(rounds) for _ in range(_RUNS))
+    if not np.all(np.abs(canary.read(held, y) - 2.0) <= 2.0**-22):
+        raise ValueError("it computes other products than it should")
+    flops = 2.0 * _CHAINS * rounds * canary.simd * items / seconds / canary.workers
+    return {"worker_flops": flops, "bandwidths": _bandwidths(canary)}
+
+
+def _bandwidths(canary: Canary) -> list[tuple[int, float]]:
+    values = canary.bytes // 4
+    x, y = canary.upload(np.ones(values, np.float32)), canary.upload(np.zeros(1 << 20, np.float32))
+    found = []
+    for workers in [canary.workers] if canary.thin else _doubling(canary.workers):
+        groups = workers * (_THIN[0] if canary.thin else 1)
+        items = groups * (_THIN[1] if canary.thin else 1)
+        count = values // canary.simd // items // 4 * 4
+        first, step = (1, items) if canary.thin else (count, 1)
+        args = (x, y, np.int32(first), np.int32(step), np.int32(count))
+        seconds = min(canary.run("read", groups, *args) for _ in range(_RUNS))
+        found.append((workers, 4.0 * count * canary.simd * items / seconds))
+    return found
+
+
+def _doubling(most: int) -> list[int]:
+    found = [1]
+    while found[-1] * 2 < most:
+        found.append(found[-1] * 2)
+    return found if most == 1 else [*found, most]
+
+
+def _long_enough(run: Callable[[int], float], rounds: int) -> int:
+    """Return rounds after which a run takes long enough to be timed; a slow device gets few of them."""
+    run(1)
+    while (seconds := run(rounds)) < _RUN_SECONDS and rounds < 1 << 26:
+        rounds *= max(2, min(64, int(_RUN_SECONDS / max(seconds, 1e-6))))
+    return rounds
+
+
+def main() -> int:
+    """Print ``{"why": "", ...}`` with the rates for a device that computes rightly, else why it must not be used."""
+    work = json.load(sys.stdin)
+    child.limit(work["cpu_seconds"])
+    record = InstructionSet.from_data(work["record"])
+    process.serve(record)
+    driver.choose_options(settings().with_(cache_dir=work["folder"]))
+    cl = driver.load()
+    try:
+        handle = driver.named_handles()[work["device"]]
+        if driver.kind(handle) == "cpu":
+            child.limit_memory()
+        impose(handle, record)
+        canary = Canary(handle, record, work["workers"])
+        why = wrong(canary)
+        verdict = {"why": why} if why else {"why": "", **measure(canary)}
+    except (cl.Error, DeviceError, ValueError, KeyError) as error:
+        verdict = {"why": f"{error}".strip().partition("\n")[0]}
+    print(json.dumps(verdict))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+"""Work on a compiler in a process of its own, with limits: what a driver does wrong ends that process and no other."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import clgraph
+from clgraph.core.frozen import frozen
+from clgraph.errors import DeviceError
+
+_POLL_SECONDS = 5.0
+_IDLE_SECONDS = 60.0
+"""A child that has used no CPU for so long waits for something that does not come."""
+_BYTES = 4 << 30
+_BYTES_A_CORE = 32 << 20
+"""Of a child's data: drivers start a thread with its stack for each core."""
+
+
+@frozen
+class Outcome:
+    """How a child ended.
+
+    Attributes:
+        result: What it printed last, read as JSON; ``None`` where it printed none or did not end by itself.
+        why: Why there is no result: one line, without a name for the child. Empty where there is one.
+        log: What it wrote to standard error.
+        died: Whether its own work ended it, by a signal or at a limit: it would so again.
+    """
+
+    result: Any = None
+    why: str = ""
+    log: str = ""
+    died: bool = False
+
+
+def run(module: str, work: dict[str, Any], cpu_seconds: int, environment: dict[str, str] | None = None) -> Outcome:
+    """Run ``python -m`` *module* with *work* as JSON on its standard input, and wait for it.
+
+    Args:
+        module: It calls :func:`limit` before anything else, and prints its result as the last line.
+        cpu_seconds: What its threads may use together.
+        environment: Variables in front of this process's.
+
+    Raises:
+        DeviceError: No Python interpreter is known to run it with.
+    """
+    # Imported only where a child is needed, once on a machine.
+    import signal
+    import subprocess
+
+    if not sys.executable or getattr(sys, "frozen", False):
+        raise DeviceError("kernels are compiled by a Python interpreter of its own, and sys.executable names none")
+    root = str(Path(clgraph.__file__).parents[1])
+    path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-m", module],
+            env={**os.environ, **(environment or {}), "PYTHONPATH": path},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+        )
+    except OSError as error:
+        return Outcome(why=f"it cannot be started: {error}")
+    hung = False
+    with process:
+        text: str | None = json.dumps({**work, "cpu_seconds": cpu_seconds})
+        watch = _Watch(process.pid)
+        while True:
+            try:
+                out, log = process.communicate(text, timeout=_POLL_SECONDS)
+                break
+            except subprocess.TimeoutExpired:
+                text = None
+                if watch.is_idle():
+                    hung = True
+                    process.kill()
+            except BaseException:
+                process.kill()
+                raise
+    if hung:
+        return Outcome(why=f"it waited {_IDLE_SECONDS:.0f} s for nothing", log=log, died=True)
+    status = process.returncode
+    if status == -signal.SIGXCPU:
+        return Outcome(why=f"it took more than {cpu_seconds} s of CPU time", log=log, died=True)
+    if status < 0:
+        own = -status in {signal.SIGSEGV, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, signal.SIGBUS, signal.SIGTRAP}
+        return Outcome(why=f"it crashed ({signal.Signals(-status).name})", log=log, died=own)
+    try:
+        return Outcome(json.loads(out.strip().rpartition("\n")[2]), log=log)
+    except ValueError:
+        return Outcome(why=f"it ended with status {status} and no result", log=log or out, died=True)
+
+
+def limit(cpu_seconds: int) -> None:
+    """Limit this process to *cpu_seconds* of CPU time of all threads, where the system can."""
+    try:
+        import resource
+    except ImportError:
+        return
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    most = cpu_seconds if hard == resource.RLIM_INFINITY else min(cpu_seconds, hard)
+    resource.setrlimit(resource.RLIMIT_CPU, (most, hard))
+    core = resource.getrlimit(resource.RLIMIT_CORE)[1]
+    resource.setrlimit(resource.RLIMIT_CORE, (0, core))
+
+
+def limit_memory() -> None:
+    """Limit this process's data, where the system can; not for drivers of GPUs, which map much more than they use."""
+    try:
+        import resource
+    except ImportError:
+        return
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    most = _BYTES + _BYTES_A_CORE * (os.cpu_count() or 1)
+    resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+
+
+class _Watch:
+    """Whether a process makes progress, by its CPU time; where that cannot be read, it is taken for granted."""
+
+    def __init__(self, pid: int) -> None:
+        self._file = Path(f"/proc/{pid}/stat")
+        self._ticks, self._since = -1, time.monotonic()
+
+    def is_idle(self) -> bool:
+        try:
+            fields = self._file.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+            ticks = int(fields[11]) + int(fields[12])
+        except (OSError, ValueError, IndexError):
+            return False
+        if ticks != self._ticks:
+            self._ticks, self._since = ticks, time.monotonic()
+        return time.monotonic() - self._since > _IDLE_SECONDS

@@ -1,0 +1,81 @@
+"""Which library an OpenCL platform is: its file and SHA-256, which a version number does not tell."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+_ENTRIES = 16
+"""Functions of a dispatch table that are looked at: a driver may leave some out."""
+
+
+class _Symbol(ctypes.Structure):
+    """``Dl_info`` of dladdr(3)."""
+
+    _fields_ = (
+        ("file", ctypes.c_char_p),
+        ("base", ctypes.c_void_p),
+        ("name", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+    )
+
+
+def library_of(platform: Any) -> Path | None:
+    """Return the shared library of a ``pyopencl.Platform``, by its path when loaded; ``None`` for an unknown one.
+
+    What a platform points at begins with the table of its driver's functions (extension ``cl_khr_icd``).
+    """
+    try:
+        address = ctypes.CDLL(None).dladdr
+    except (OSError, AttributeError, TypeError):
+        return None
+    address.argtypes, address.restype = (ctypes.c_void_p, ctypes.POINTER(_Symbol)), ctypes.c_int
+    table = ctypes.c_void_p.from_address(platform.int_ptr).value
+    if not table:
+        return None
+    for function in (ctypes.c_void_p * _ENTRIES).from_address(table):
+        found = _Symbol()
+        if function and address(function, ctypes.byref(found)) and found.file:
+            return Path(os.fsdecode(found.file))
+    return None
+
+
+def identity_of(platform: Any, stamps: Path) -> str:
+    """Return the SHA-256 of a platform's library; an empty text where it cannot be read."""
+    library = library_of(platform)
+    try:
+        return "" if library is None else sha256_of(library, stamps)
+    except OSError:
+        return ""
+
+
+@functools.lru_cache(maxsize=64)
+def sha256_of(library: Path, stamps: Path) -> str:
+    """Return the SHA-256 of *library*, remembered in the folder *stamps* under its path, size and times of change.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    state = library.stat()
+    told = f"{library}:{state.st_size}:{state.st_mtime_ns}:{state.st_ctime_ns}:{state.st_ino}"
+    stamp = stamps / f"{hashlib.sha256(told.encode()).hexdigest()[:32]}.sha256"
+    try:
+        if re.fullmatch(r"[0-9a-f]{64}", text := stamp.read_text(encoding="ascii", errors="replace")):
+            return text
+    except OSError:
+        pass
+    with library.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    temporary = stamp.with_name(f".{stamp.name}.{os.getpid()}")
+    try:
+        stamps.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(digest, encoding="ascii")
+        temporary.replace(stamp)
+    except OSError:
+        return digest  # a folder that cannot be written costs 65 ms a start, no more
+    return digest

@@ -1,0 +1,51 @@
+"""What this process uses OpenCL with: the options its drivers are loaded with, and the process that may use them."""
+
+from __future__ import annotations
+
+import functools
+import os
+from pathlib import Path
+
+from clgraph.errors import DeviceError
+from clgraph.runtime.instruction_sets import InstructionSet
+from clgraph.settings import Settings, settings
+
+CHOSEN: list[Settings] = []
+SERVED: list[InstructionSet] = []
+
+
+def chosen_options() -> Settings:
+    """Return the options that the drivers are loaded with."""
+    return CHOSEN[0] if CHOSEN else settings()
+
+
+def serve(record: InstructionSet) -> None:
+    """Load the drivers for *record* and try none: in a process that another one has started to try or to compile."""
+    SERVED[:] = [record]
+
+
+def served() -> InstructionSet | None:
+    """Return what :func:`serve` was called with, ``None`` in a user's process."""
+    return SERVED[0] if SERVED else None
+
+
+@functools.cache
+def pocl_was_loaded() -> bool:
+    """Whether other code of this process loaded PoCL before clgraph: then it keeps its kernels where it likes."""
+    maps = Path("/proc/self/maps")
+    return maps.is_file() and "/libpocl" in maps.read_text(encoding="utf-8", errors="replace")
+
+
+@functools.cache
+def owner() -> int:
+    """Return the process that first asked a driver for its devices: the only one that the driver works in."""
+    return os.getpid()
+
+
+def check_process() -> None:
+    """Raise ``DeviceError`` in a process that was forked after OpenCL was used; a command would wait for ever there."""
+    if os.getpid() != owner():
+        raise DeviceError(
+            "OpenCL was used before this process was forked, and the threads of its drivers do not survive that: start "
+            "it with the 'spawn' method (multiprocessing.get_context('spawn')), or fork before the first use"
+        )

@@ -1,0 +1,139 @@
+"""The canary: right pairs of CPU name and built-in library pass, wrong ones do not; its verdict decides and is kept."""
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from clgraph.runtime import canary, child
+from clgraph.runtime.canary import Decision, Subject, Verdict, decide, verdict
+from clgraph.runtime.child import Outcome
+from clgraph.runtime.instruction_sets import InstructionSet, instruction_sets, named, of_host
+from clgraph.runtime.pocl import LIBRARY_SHA256
+from clgraph.runtime.wheel import wheel
+from clgraph.selector.costs import Rates, shipped
+from clgraph.selector.query import DeviceInfo
+
+TABLE = json.loads((Path(__file__).parents[1] / "data" / "cpus.json").read_text(encoding="utf-8"))
+SUBJECT = Subject("pocl:0", LIBRARY_SHA256, 1)
+AVX512, AVX2, SSE2 = named("avx512"), named("avx2"), named("sse2")
+GOOD = {"why": "", "worker_flops": 1e11, "bandwidths": [[1, 1e10], [2, 1.5e10]]}
+
+
+def tried(record: InstructionSet, folder: Path) -> Verdict:
+    if wheel() is None:
+        pytest.skip("the pairs are of the wheel's PoCL")
+    if record.machine != "x86_64" or record.simd > of_host()[0].simd:
+        pytest.skip(f"this CPU does not execute {record.name}")
+    return verdict(SUBJECT, record, folder)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("record", instruction_sets(), ids=lambda record: record.name)
+def test_every_record_that_the_cpu_executes_computes_rightly_and_is_measured(record, tmp_path):
+    found = tried(record, tmp_path)
+    assert found.why == ""
+    assert 1e8 < found.rates.worker_flops < 1e13
+    assert 1e8 < found.rates.bandwidth(1) < 1e13
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize(("cpu", "built_in", "simd", "right"), TABLE["pairs"])
+def test_a_name_whose_instructions_are_not_the_librarys_is_found_out_in_seconds(cpu, built_in, simd, right, tmp_path):
+    """PoCL 3.0 compiles such a pair to wrong values, crashes, or computes for minutes."""
+    record = InstructionSet(built_in, "x86_64", cpu, built_in, simd, frozenset(), frozenset())
+    start = time.process_time()
+    found = tried(record, tmp_path)
+    assert (found.why == "") == right, found.why
+    assert "\n" not in found.why
+    assert time.process_time() - start < 60
+
+
+@pytest.fixture
+def children(monkeypatch):
+    """Take the place of the canary's process: give what it finds by the record's name; note who was asked."""
+    found: dict[str, Outcome] = {}
+    asked: list[str] = []
+
+    def run(module, work, cpu_seconds, environment):
+        asked.append(work["record"]["name"])
+        return found[asked[-1]]
+
+    monkeypatch.setattr(child, "run", run)
+    return found, asked
+
+
+def test_the_widest_record_that_computes_rightly_is_taken_and_the_others_are_told(children, tmp_path):
+    found, asked = children
+    found["avx512"] = Outcome(why="it crashed (SIGSEGV)", log="LLVM ERROR: oh\n", died=True)
+    found["avx2"] = Outcome({"why": "it computes nan where 1 is right"})
+    found["sse2"] = Outcome(GOOD)
+    with pytest.warns(UserWarning, match="is not used") as told:
+        decided = decide(SUBJECT, (AVX512, AVX2, SSE2), tmp_path)
+    assert decided.record is SSE2
+    assert not decided.refusal
+    assert len(told) == len(decided.notes) == 2
+    assert "avx512 is not used: a trial of it failed: it crashed (SIGSEGV), saying 'LLVM ERROR: oh'" in decided.notes[0]
+    assert "avx2 is not used: it computes nan" in decided.notes[1]
+    with pytest.warns(UserWarning, match="is not used"):
+        assert decide(SUBJECT, (AVX512, AVX2, SSE2), tmp_path) == decided
+    assert asked == ["avx512", "avx2", "sse2"], "each was tried once"
+
+
+def test_where_none_computes_rightly_the_device_is_refused_in_one_sentence(children, tmp_path):
+    children[0]["sse2"] = Outcome(why="it took more than 240 s of CPU time", died=True)
+    decided = decide(SUBJECT, (SSE2,), tmp_path)
+    assert decided == Decision(SSE2, decided.refusal, None, decided.notes)
+    assert (
+        decided.refusal == "instruction set sse2 is not used: a trial of it failed: it took more than 240 s of CPU time"
+    )
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["", "{}", "[]", "not json", '{"key": "another", "why": ""}', '{"key": KEY, "why": ""}', '{"key": KEY, "why": 1}'],
+)
+def test_a_damaged_verdict_is_found_out_anew(children, tmp_path, damage):
+    children[0]["sse2"] = Outcome(GOOD)
+    want = verdict(SUBJECT, SSE2, tmp_path)
+    (file,) = tmp_path.iterdir()
+    file.write_text(damage.replace("KEY", json.dumps(file.stem)), encoding="utf-8")
+    assert verdict(SUBJECT, SSE2, tmp_path) == want
+    assert len(children[1]) == 2
+    assert verdict(SUBJECT, SSE2, tmp_path) == want
+    assert len(children[1]) == 2
+
+
+def test_a_verdict_is_of_one_driver_record_cpu_and_number_of_workers(children, tmp_path, monkeypatch):
+    children[0].update({r.name: Outcome(GOOD) for r in (AVX2, SSE2)})
+    verdict(SUBJECT, SSE2, tmp_path)
+    verdict(SUBJECT, AVX2, tmp_path)
+    verdict(replace(SUBJECT, driver="another"), SSE2, tmp_path)
+    verdict(replace(SUBJECT, workers=2), SSE2, tmp_path)
+    verdict(SUBJECT, replace(SSE2, cpu="nehalem"), tmp_path)
+    monkeypatch.setattr(canary, "cpu_identity", lambda: "another CPU")
+    verdict(SUBJECT, SSE2, tmp_path)
+    assert len(children[1]) == len(list(tmp_path.iterdir())) == 6
+
+
+def test_a_folder_that_cannot_be_written_costs_a_trial_and_nothing_else(children, tmp_path):
+    children[0]["sse2"] = Outcome(GOOD)
+    (tmp_path / "file").write_text("")
+    assert verdict(SUBJECT, SSE2, tmp_path / "file" / "below").rates == Rates(1e11, ((1, 1e10), (2, 1.5e10)))
+
+
+def test_measured_rates_take_the_place_of_the_classs():
+    rates = Rates(1e11, ((1, 1e10), (2, 1.8e10), (4, 2e10)))
+    assert [rates.bandwidth(workers) for workers in (1, 2, 3, 4, 9)] == [1e10, 1.8e10, 1.8e10, 2e10, 2e10]
+    plain, measured = (DeviceInfo(name="pocl:0", workers=2, rates=r).costs for r in (None, rates))
+    assert plain is shipped("pocl-avx512")
+    assert (measured.worker_flops, measured.bytes_per_second) == (1e11, 1.8e10)
+    slower = plain.worker_flops / 1e11
+    assert measured.unit("copy.vector") == pytest.approx(plain.unit("copy.vector") * slower)
+    assert measured.cache_bytes_per_second == pytest.approx(plain.cache_bytes_per_second / slower)
+    gpu = DeviceInfo(name="nvidia:0", kind="gpu", vendor="NVIDIA", simd=1, rates=Rates(4e11, ((132, 4e12),)))
+    assert gpu.costs.flops(132, 1.9) == 132 * 4e11
+    assert gpu.costs.bandwidth(1.0) == 4e12
+    assert gpu.costs.units == shipped("nvidia").units

@@ -1,0 +1,89 @@
+"""Work in another process: what it returns, how it may end, and that it is limited."""
+
+import sys
+
+import pytest
+
+from clgraph.errors import DeviceError
+from clgraph.runtime import child
+
+MODULE = "clgraph_child_of_a_test"
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    def start(body: str, cpu_seconds: int = 60):
+        head = "import json, os, sys, time\nfrom clgraph.runtime import child\nwork = json.load(sys.stdin)\n"
+        (tmp_path / f"{MODULE}.py").write_text(head + body, encoding="utf-8")
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+        return child.run(MODULE, {"x": 20}, cpu_seconds, {"CHILDS_OWN": "22"})
+
+    return start
+
+
+def test_the_last_line_is_the_result(run):
+    ended = run(
+        "print('noise')\nprint('warned', file=sys.stderr)\nprint(json.dumps(work['x'] + int(os.environ['CHILDS_OWN'])))"
+    )
+    assert (ended.result, ended.why, ended.died) == (42, "", False)
+    assert ended.log == "warned\n"
+
+
+def test_a_child_that_computes_for_ever_ends_at_its_limit_whatever_its_threads_do(run):
+    spin = "def spin():\n    while True: pass\n"
+    ended = run(
+        f"import threading\nchild.limit(work['cpu_seconds'])\n{spin}threading.Thread(target=spin).start()\nspin()", 1
+    )
+    assert ended.died
+    assert ended.why == "it took more than 1 s of CPU time"
+
+
+def test_a_child_that_waits_for_ever_is_ended(run, monkeypatch):
+    monkeypatch.setattr(child, "_IDLE_SECONDS", 0.5)
+    monkeypatch.setattr(child, "_POLL_SECONDS", 0.2)
+    ended = run("time.sleep(60)")
+    assert ended.died
+    assert "waited" in ended.why
+
+
+def test_a_child_that_takes_its_time_but_works_is_not_ended(run, monkeypatch):
+    monkeypatch.setattr(child, "_IDLE_SECONDS", 0.8)
+    monkeypatch.setattr(child, "_POLL_SECONDS", 0.1)
+    busy = "start = time.time()\nwhile time.time() < start + 2: sum(range(1000))\nprint(1)"
+    assert run(busy).result == 1
+
+
+def test_a_child_cannot_take_all_memory(run):
+    take = "try:\n    held = [bytearray(1 << 28) for _ in range(8)]\nexcept MemoryError:\n    print('\"no\"')"
+    ended = run(f"child._BYTES = 1 << 29\nchild.limit_memory()\n{take}")
+    assert ended.result == "no"
+
+
+def test_an_interrupt_ends_the_child_too(run, monkeypatch, tmp_path):
+    import subprocess
+
+    started = []
+
+    class Interrupted(subprocess.Popen):
+        def communicate(self, *args, **options):
+            started.append(self)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run("time.sleep(60)")
+    assert started[0].poll() is not None
+
+
+@pytest.mark.parametrize("executable", ["", None])
+def test_without_an_interpreter_there_is_one_error(run, monkeypatch, executable):
+    monkeypatch.setattr(sys, "executable", executable)
+    with pytest.raises(DeviceError, match=r"sys\.executable"):
+        run("")
+
+
+def test_an_interpreter_that_is_not_there_is_said(run, monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "nothing"))
+    ended = run("")
+    assert "cannot be started" in ended.why
+    assert not ended.died

@@ -1,0 +1,55 @@
+"""Which library a platform is."""
+
+import hashlib
+
+import pytest
+
+from clgraph.runtime import driver
+from clgraph.runtime.identity import library_of, sha256_of
+from clgraph.runtime.pocl import LIBRARY_SHA256
+from clgraph.runtime.wheel import pocl_folder, wheel
+
+
+@pytest.fixture(autouse=True)
+def _forgotten():
+    sha256_of.cache_clear()
+    yield
+    sha256_of.cache_clear()
+
+
+def test_the_checksum_is_remembered_until_the_file_changes(tmp_path):
+    library = tmp_path / "lib.so"
+    library.write_bytes(b"one")
+    first = sha256_of(library, tmp_path / "stamps")
+    assert first == hashlib.sha256(b"one").hexdigest()
+    (stamp,) = (tmp_path / "stamps").iterdir()
+    sha256_of.cache_clear()
+    stamp.write_text("0" * 64)
+    assert sha256_of(library, tmp_path / "stamps") == "0" * 64, "it is not read again"
+    library.write_bytes(b"other")
+    sha256_of.cache_clear()
+    assert sha256_of(library, tmp_path / "stamps") == hashlib.sha256(b"other").hexdigest()
+    for stamp in (tmp_path / "stamps").iterdir():
+        stamp.write_text("not a checksum")
+    sha256_of.cache_clear()
+    assert sha256_of(library, tmp_path / "stamps") == hashlib.sha256(b"other").hexdigest()
+    sha256_of.cache_clear()
+    assert sha256_of(library, tmp_path / "lib.so") == hashlib.sha256(b"other").hexdigest(), "a folder that is none"
+
+
+@pytest.mark.opencl
+def test_a_platform_is_known_by_the_file_its_functions_are_in(engine):
+    library = library_of(engine.device.handle.platform)
+    assert library is not None
+    assert library.is_file()
+    if engine.info.name == "pocl:0" and wheel() is not None:
+        assert library.is_relative_to(pocl_folder()), "PoCL is loaded through clgraph's links"
+        assert hashlib.sha256(library.read_bytes()).hexdigest() == LIBRARY_SHA256
+
+
+@pytest.mark.opencl
+def test_devices_keep_their_names_whatever_the_order_of_the_platforms(monkeypatch):
+    platforms = driver.load().get_platforms()
+    names = list(driver.named_handles())
+    monkeypatch.setattr(driver.load(), "get_platforms", lambda: platforms[::-1])
+    assert sorted(driver.named_handles.__wrapped__()) == sorted(names)
