@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from clgraph.errors import ProgramError
-from clgraph.graph.program import Node, Program, Stage
+from clgraph.graph.program import Node, Program, Stage, Value
 
 
 def check(program: Program) -> None:
     """Raise ``ProgramError`` unless everything that ``program.stage`` promises holds.
 
     Edges symmetric, acyclic and in order, names unique, layouts what the primitives infer, outputs kept, provenance
-    present; from PLACED on placements, from SELECTED on implementations, at PLANNED memory.
+    present; from PLACED on placements, from SELECTED on implementations, at PLANNED memory. At any stage, what runs
+    nothing shares one buffer with what it reads: nobody else writes its results.
     """
     made = {id(v) for v in program.inputs}
     names: set[str] = set()
@@ -55,7 +56,29 @@ def _check_node(node: Node, stage: Stage) -> None:
         raise ProgramError(f"{node.name} has no placement at stage {stage.name}")
     if stage >= Stage.SELECTED and node.choice is None:
         raise ProgramError(f"{node.name} has no implementation at stage {stage.name}")
+    if node.in_place:
+        _check_in_place(node)
     if stage >= Stage.PLANNED:
         for value in (*node.inputs, *node.outputs):
-            if value.constant is None and (value.buffer is None or value.buffer.offset is None):
-                raise ProgramError(f"{node.name}: {value.name} has no place in memory at stage {stage.name}")
+            _check_place(node, value)
+
+
+def _check_in_place(node: Node) -> None:
+    """Check that the results of *node*, which runs nothing, lie where what it reads is written in every run."""
+    buffers = {id(v.buffer) for v in (*node.inputs, *node.outputs)}
+    if len(buffers) > 1 or node.output.buffer is None:
+        values = ", ".join(f"{v.name} in {v.buffer}" for v in (*node.inputs, *node.outputs))
+        raise ProgramError(f"{node.name} runs nothing, but its values do not lie in one buffer: {values}")
+    if fixed := next((v for v in node.inputs if v.constant is not None), None):
+        raise ProgramError(f"{node.name} runs nothing, but {fixed.name} is a constant, which no run writes")
+
+
+def _check_place(node: Node, value: Value) -> None:
+    if value.constant is not None:
+        return
+    if value.buffer is None or value.buffer.offset is None:
+        raise ProgramError(f"{node.name}: {value.name} has no place in memory")
+    if not 0 <= value.offset <= value.buffer.nbytes - value.layout.nbytes:
+        raise ProgramError(
+            f"{node.name}: {value.name}, {value.layout.nbytes} bytes at {value.offset}, lies outside of {value.buffer}"
+        )

@@ -83,7 +83,12 @@ class Fused:
 
 
 class Chosen(Protocol):
-    """What the graph knows of a chosen implementation: it prints, and it is the selector's to interpret."""
+    """What the graph knows of a chosen implementation: it prints, and all else is the selector's to interpret."""
+
+    @property
+    def in_place(self) -> bool:
+        """Whether nothing runs, because the results lie in the memory of the inputs."""
+        ...
 
     def __str__(self) -> str: ...
 
@@ -119,6 +124,11 @@ class Node:
     def output(self) -> Value:
         """The first output."""
         return self.outputs[0]
+
+    @property
+    def in_place(self) -> bool:
+        """Whether it runs nothing, because its results lie in the memory of its inputs."""
+        return self.choice is not None and self.choice.in_place
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         """Compute the outputs with NumPy, fused operations included. *inputs* match ``self.inputs``.

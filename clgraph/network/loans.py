@@ -9,7 +9,7 @@ import numpy as np
 
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Node, Program, Value
-from clgraph.passes.selection import choice_of, is_in_place
+from clgraph.passes.selection import choice_of
 from clgraph.runtime.memory import ALIGNMENT, Memory
 from clgraph.selector.plan import Tile
 from clgraph.selector.query import DeviceInfo
@@ -70,11 +70,11 @@ def writable_in_place(program: Program, placement: str, info: DeviceInfo) -> lis
 
 
 def _is_tiles(node: Node) -> bool:
-    return not is_in_place(node) and all(isinstance(s, Tile) for s in choice_of(node).plan().steps)
+    return not node.in_place and all(isinstance(s, Tile) for s in choice_of(node).plan().steps)
 
 
 def _takes_any_alignment(node: Node) -> bool:
-    if is_in_place(node):
+    if node.in_place:
         return False
     return all(isinstance(s, Tile) and type(s.descriptor).any_alignment for s in choice_of(node).plan().steps)
 

@@ -17,7 +17,7 @@ from clgraph.graph.program import Node, Program, Value
 from clgraph.network.host import Host
 from clgraph.network.places import Places, within_32_bits
 from clgraph.network.tiles import TileExecutor, TileTable
-from clgraph.passes.selection import choice_of, is_in_place
+from clgraph.passes.selection import choice_of
 from clgraph.runtime.engine import BoundKernel, KernelArgument
 from clgraph.runtime.stream import Step as Enqueue
 from clgraph.runtime.stream import Stream
@@ -208,7 +208,7 @@ class _Binder:
 
 def steps_of(node: Node) -> list[Step]:
     """Return the steps of a node on a device that have anything to do."""
-    if is_in_place(node):
+    if node.in_place:
         return []
     return [s for s in choice_of(node).plan().steps if not _idle(s)]
 

@@ -11,7 +11,7 @@ from clgraph.graph.program import Node, Program, Stage, Value
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.rewriting import apart, mover
-from clgraph.passes.selection import is_in_place, proposals, select
+from clgraph.passes.selection import proposals, select
 
 
 class AddRequiredReorders(Pass):
@@ -29,7 +29,7 @@ class AddRequiredReorders(Pass):
     def run(self, program: Program, context: Context) -> int:
         before = len(program)
         for node in program:
-            if not is_in_place(node):
+            if not node.in_place:
                 _serve(program, context, node)
         for value in dict.fromkeys(v for _, v in program.outputs):
             if value.producer is not None and not value.layout.is_dense_plain:

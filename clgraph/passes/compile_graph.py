@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from clgraph.graph.program import Program, Stage
 from clgraph.passes.base import Context, Pass
-from clgraph.passes.selection import is_in_place, missing_halo, select
+from clgraph.passes.selection import missing_halo, select
 from clgraph.selector.choose import Choice
 from clgraph.selector.implementation import IMPLEMENTATIONS
 
@@ -28,7 +28,7 @@ class CompileGraph(Pass):
         for node in program:
             q, old = context.query(node), node.choice
             if isinstance(old, Choice):
-                if is_in_place(node):
+                if node.in_place:
                     node.choice = old.posed(q)
                     continue
                 if old.query == q and not missing_halo(old.implementation, q):

@@ -8,7 +8,7 @@ from clgraph.errors import UnsupportedError
 from clgraph.graph.program import Program, Stage
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.insert_transfers import uncarried
-from clgraph.passes.selection import is_in_place, select
+from clgraph.passes.selection import select
 
 
 class ConfirmPlacement(Pass):
@@ -26,7 +26,7 @@ class ConfirmPlacement(Pass):
         for node in program:
             if node.placement not in context.devices:
                 refused.append(f"node {node.name!r} is placed on {node.placement}, which is no device here")
-            elif not is_in_place(node):
+            elif not node.in_place:
                 try:
                     select(context, node)
                 except UnsupportedError as error:

@@ -1,38 +1,47 @@
-"""A copy of a program that shares its data but no node, value or buffer."""
+"""Copies of programs and of their parts, which share data but no node, value or buffer."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from clgraph.graph.buffer import Buffer
-from clgraph.graph.program import Program, Value
+from clgraph.graph.program import Node, Program, Value
+
+
+@dataclass(slots=True)
+class Copier:
+    """Copies nodes with all they have; what several of them share, a value or a buffer, their copies share too."""
+
+    buffers: dict[Buffer, Buffer] = field(default_factory=dict)
+    _values: dict[Value, Value] = field(default_factory=dict)
+
+    def buffer(self, buffer: Buffer) -> Buffer:
+        """Return the copy of *buffer*, in conflict with nothing."""
+        if buffer not in self.buffers:
+            self.buffers[buffer] = replace(buffer, conflicts={})
+        return self.buffers[buffer]
+
+    def value(self, value: Value) -> Value:
+        """Return the copy of *value*, which nothing makes or reads as long as no program holds it."""
+        if value not in self._values:
+            buffer = None if value.buffer is None else self.buffer(value.buffer)
+            self._values[value] = replace(value, producer=None, uses={}, buffer=buffer)
+        return self._values[value]
+
+    def node(self, node: Node) -> Node:
+        """Return a node like *node* on copies of its values and buffers."""
+        made = replace(node, inputs=tuple(map(self.value, node.inputs)), outputs=tuple(map(self.value, node.outputs)))
+        made.scratch = tuple(map(self.buffer, node.scratch))
+        return made
 
 
 def copy_program(program: Program) -> Program:
-    """Return a program equal to *program*, at the same stage; shared buffers are shared in it too."""
-    buffers: dict[Buffer, Buffer] = {}
-    values: dict[Value, Value] = {}
-
-    def copy_buffer(buffer: Buffer) -> Buffer:
-        return buffers.setdefault(buffer, replace(buffer, conflicts={}))
-
-    def copy(value: Value) -> Value:
-        if value not in values:
-            made = Value(
-                value.name, value.layout, constant=value.constant, integers=value.integers, offset=value.offset
-            )
-            made.buffer = None if value.buffer is None else copy_buffer(value.buffer)
-            values[value] = made
-        return values[value]
-
-    inputs = [copy(v) for v in program.inputs]
-    nodes = []
-    for node in program:
-        made = replace(node, inputs=tuple(map(copy, node.inputs)), outputs=tuple(map(copy, node.outputs)))
-        made.scratch = tuple(map(copy_buffer, node.scratch))
-        nodes.append(made)
-    result = Program(inputs, [(name, copy(v)) for name, v in program.outputs], nodes)
-    result.stage, result.arenas, result.notes = program.stage, dict(program.arenas), dict(program.notes)
-    for old, new in buffers.items():
-        new.conflicts = {buffers[b]: None for b in old.conflicts if b in buffers}
+    """Return a program equal to *program*, at the same stage."""
+    copier = Copier()
+    inputs, nodes = [copier.value(v) for v in program.inputs], [copier.node(n) for n in program]
+    result = Program(inputs, [(name, copier.value(v)) for name, v in program.outputs], nodes)
+    result.stage, result.parts = program.stage, program.parts
+    result.arenas, result.notes = dict(program.arenas), dict(program.notes)
+    for old, new in copier.buffers.items():
+        new.conflicts = {copier.buffers[b]: None for b in old.conflicts if b in copier.buffers}
     return result

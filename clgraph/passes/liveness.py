@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 from clgraph.graph.buffer import Buffer
 from clgraph.graph.program import Node, Program, Value
-from clgraph.passes.selection import is_in_place
 
 
 @dataclass(slots=True)
@@ -59,10 +58,10 @@ class Liveness:
             found.at(value).fed = True
         for position, node in enumerate(found.nodes):
             bit = 1 << position
-            for value in () if is_in_place(node) else _held(node.inputs):
+            for value in () if node.in_place else _held(node.inputs):
                 found.at(value).readers |= bit
             for value in _held(node.outputs):
-                found.at(value).writers |= 0 if is_in_place(node) else bit
+                found.at(value).writers |= 0 if node.in_place else bit
             for buffer in node.scratch:
                 found.touches[buffer] = Touch(bit, bit)
         for value in _held(v for _, v in program.outputs):

@@ -10,7 +10,7 @@ from clgraph.graph.program import Node, Program, Stage, Value
 from clgraph.ops.transfer import Transfer
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.liveness import Liveness, Touch
-from clgraph.passes.selection import choice_of, is_in_place
+from clgraph.passes.selection import choice_of
 from clgraph.selector.implementation import IMPLEMENTATIONS, says
 
 
@@ -75,7 +75,7 @@ def _give_buffers(program: Program, context: Context) -> None:
             home = home_of(value, context)
             value.buffer.placement = value.buffer.placement or home
     for node in program:
-        sizes = () if is_in_place(node) else choice_of(node).plan().scratch
+        sizes = () if node.in_place else choice_of(node).plan().scratch
         node.scratch = tuple(Buffer(f"{node.name}/scratch{i}", n) for i, n in enumerate(sizes))
         for buffer in node.scratch:
             buffer.placement = node.placement or next(iter(context.devices))
@@ -85,7 +85,7 @@ def _overwritten(context: Context, liveness: Liveness, node: Node, position: int
     """Return the buffer of an input that the first result of *node* may take over, and enter it into *liveness*."""
     choice, result = choice_of(node), node.output
     slots = choice.implementation.overwrites(choice.query)
-    if not slots or is_in_place(node) or result.buffer is None or not _alone(result):
+    if not slots or node.in_place or result.buffer is None or not _alone(result):
         return None
     for slot in sorted(slots):
         value = node.inputs[slot]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
 from clgraph.core.layout import Layout
@@ -16,7 +16,8 @@ from clgraph.ops.slice import Slice
 from clgraph.ops.split import Split
 from clgraph.ops.transpose import Transpose
 from clgraph.passes.base import Context, Pass
-from clgraph.passes.selection import covers, estimate, in_place, is_in_place, widest
+from clgraph.passes.rewriting import constant_part
+from clgraph.passes.selection import covers, estimate, in_place, widest
 from clgraph.passes.sharing import cuts, joins, part_of, unit_of
 from clgraph.selector.query import Query
 
@@ -34,7 +35,8 @@ class PrepareBufferFusing(Pass):
     * On a GPU, whose kernels take any pitches, a reshape of such a part is a view, and a transpose that its input's
       producer can write, or whose readers can read, as it is. So attention reads queries, keys and values where one
       matrix product left them, and writes its heads side by side.
-    * Nothing shares a buffer across devices.
+    * Nothing shares a buffer across devices, and nothing that is made of constants alone shares one: it becomes a
+      constant, which no run writes anywhere.
 
     Whatever does not fit stays a copy. The layouts of values that share a buffer do not change after this pass;
     add_required_reorders copies beside them instead. Counts the nodes that run nothing any more.
@@ -52,20 +54,23 @@ class PrepareBufferFusing(Pass):
     needs: ClassVar[Stage] = Stage.PLACED
 
     def run(self, program: Program, context: Context) -> int:
-        before = sum(map(is_in_place, program))
+        before = sum(n.in_place for n in program)
+        once = frozenset(constant_part(program))
         for node in reversed(tuple(program)):
-            if isinstance(node.primitive, Concat):
-                _join(program, context, node)
+            if isinstance(node.primitive, Concat) and node not in once:
+                _join(program, context, node, once)
         for node in program:
+            if node in once:
+                continue
             if isinstance(node.primitive, Slice | Split):
                 _cut(program, context, node)
             elif isinstance(node.primitive, Reshape | Reorder):
                 _view(program, context, node)
                 _pitched_view(program, context, node)
             elif isinstance(node.primitive, Transpose):
-                _write_transposed(program, context, node)
+                _write_transposed(program, context, node, once)
                 _pitched_view(program, context, node)
-        return sum(map(is_in_place, program)) - before
+        return sum(n.in_place for n in program) - before
 
 
 def _on_host(context: Context, node: Node) -> bool:
@@ -78,13 +83,13 @@ def _from_elsewhere(node: Node) -> bool:
     return producer is not None and producer.placement != node.placement
 
 
-def _join(program: Program, context: Context, node: Node) -> None:
-    """Let the inputs of a concat lie in its result, where all of them can."""
+def _join(program: Program, context: Context, node: Node, once: Collection[Node]) -> None:
+    """Let the inputs of a concat lie in its result, where all of them can; those made by *once* never can."""
     joined, whole = joins(node), node.output
     if node.fused or _on_host(context, node) or joined is None:
         return
     layout = _common_halo(program, context, whole, node)
-    places = None if layout is None else _places(program, context, node, layout, whole.offset)
+    places = None if layout is None else _places(program, context, node, layout, whole.offset, once)
     if layout is None or places is None:
         return
     whole.layout = layout
@@ -98,7 +103,7 @@ def _join(program: Program, context: Context, node: Node) -> None:
 
 
 def _places(
-    program: Program, context: Context, node: Node, whole: Layout, base: int
+    program: Program, context: Context, node: Node, whole: Layout, base: int, once: Collection[Node]
 ) -> list[tuple[Value, Layout, int]] | None:
     """Return layout and offset of each input of a concat whose result is *whole* at *base*; ``None`` if one refuses."""
     joined = joins(node)
@@ -109,7 +114,7 @@ def _places(
         part = part_of(whole, joined[0], start, value.layout.shape)
         if part is None or (base + part[1]) % unit_of(context.device(node)):
             return None
-        if not _can_move(program, context, node, value, part[0], base + part[1]):
+        if not _can_move(program, context, node, value, part[0], base + part[1], once):
             return None
         places.append((value, part[0], base + part[1]))
     return places
@@ -127,27 +132,29 @@ def _common_halo(program: Program, context: Context, whole: Value, node: Node) -
     return layout if movable and all(_reads(context, r, whole, layout) for r in whole.readers) else None
 
 
-def _can_move(program: Program, context: Context, node: Node, value: Value, layout: Layout, base: int) -> bool:
+def _can_move(
+    program: Program, context: Context, node: Node, value: Value, layout: Layout, base: int, once: Collection[Node]
+) -> bool:
     """Whether *value* can lie as *layout* at *base*, to its producer and to its readers other than *node*."""
     own = value.layout
-    if value.constant is not None or value.producer is None or program.is_output(value) or value.buffer is not None:
+    if value.producer is None or value.producer in once or program.is_output(value) or value.buffer is not None:
         return False
     if own.dtype != layout.dtype or own.format != layout.format or not covers(layout, own.halos):
         return False
     producer = value.producer
     q = context.query(producer)
     outputs = tuple(layout if v is value else x for v, x in zip(producer.outputs, q.outputs, strict=True))
-    if producer.placement != node.placement or is_in_place(producer):
+    if producer.placement != node.placement or producer.in_place:
         return False
-    inside = isinstance(producer.primitive, Concat) and _places(program, context, producer, layout, base) is not None
-    if not inside and not _serves(context, producer, q, q.inputs, outputs):
+    joined = _places(program, context, producer, layout, base, once) if isinstance(producer.primitive, Concat) else None
+    if joined is None and not _serves(context, producer, q, q.inputs, outputs):
         return False
     return all(_reads(context, reader, value, layout) for reader in value.readers if reader is not node)
 
 
 def _reads(context: Context, reader: Node, value: Value, layout: Layout) -> bool:
     """Whether *reader* runs as well with *value* as *layout*."""
-    if is_in_place(reader):
+    if reader.in_place:
         return False
     q = context.query(reader)
     inputs = tuple(layout if v is value else x for v, x in zip(reader.inputs, q.inputs, strict=True))
@@ -166,7 +173,7 @@ def _cut(program: Program, context: Context, node: Node) -> None:
     """Let the results of a slice or split lie in its input, where all of them can."""
     source = node.inputs[0]
     whole = source.layout
-    if node.fused or source.constant is not None or _on_host(context, node) or whole.halo or _from_elsewhere(node):
+    if node.fused or _on_host(context, node) or whole.halo or _from_elsewhere(node):
         return
     cut = cuts(node)
     if cut is None:
@@ -194,7 +201,7 @@ def _view(program: Program, context: Context, node: Node) -> None:
     """Let the result of a reshape or reorder be its input under another layout, where the elements lie alike."""
     source, result = node.inputs[0], node.output
     unmoved = source.layout.dtype == result.layout.dtype and same_places(source.layout, result.layout)
-    if node.fused or source.constant is not None or _on_host(context, node) or _from_elsewhere(node) or not unmoved:
+    if node.fused or _on_host(context, node) or _from_elsewhere(node) or not unmoved:
         return
     if source.layout.halo or result.layout.halo or result.buffer is not None or result.layout.count == 0:
         return
@@ -227,7 +234,7 @@ def _pitched_view(program: Program, context: Context, node: Node) -> None:
     node.choice = in_place(node, context)
 
 
-def _write_transposed(program: Program, context: Context, node: Node) -> None:
+def _write_transposed(program: Program, context: Context, node: Node, once: Collection[Node]) -> None:
     """On a GPU, let the input of a transpose be made where the result has its elements, where its producer can."""
     source, result, p = node.inputs[0], node.output, node.primitive
     if not _may_turn(context, node) or source.readers != (node,) or not isinstance(p, Transpose):
@@ -236,7 +243,7 @@ def _write_transposed(program: Program, context: Context, node: Node) -> None:
         return
     pitch = dict(zip(p.axes, result.layout.all_pitches, strict=True))
     layout = source.layout.with_pitches(tuple(pitch[axis] for axis in range(source.layout.rank)))
-    if not source.layout.format.is_plain or not _can_move(program, context, node, source, layout, result.offset):
+    if not source.layout.format.is_plain or not _can_move(program, context, node, source, layout, result.offset, once):
         return
     _share(result)
     source.layout, source.buffer, source.offset = layout, result.buffer, result.offset
@@ -249,8 +256,8 @@ def _may_turn(context: Context, node: Node) -> bool:
     """Whether *node*, on a GPU, may be nothing but other pitches of the same elements."""
     source, result = node.inputs[0].layout, node.output.layout
     alike = source.dtype == result.dtype and not source.halo and not result.halo and not source.format.blocks
-    free = not node.fused and not is_in_place(node) and not _from_elsewhere(node) and result.count > 0
-    return alike and free and context.device(node).kind == "gpu" and node.inputs[0].constant is None
+    free = not node.fused and not node.in_place and not _from_elsewhere(node) and result.count > 0
+    return alike and free and context.device(node).kind == "gpu"
 
 
 def _pads(layout: Layout) -> bool:

@@ -8,17 +8,20 @@ from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, pack, unpack
 from clgraph.graph.buffer import Buffer
-from clgraph.graph.primitive import Array
+from clgraph.graph.check import check
+from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.program import Node, Program, Stage, Value
-from clgraph.ops.reshape import Reshape
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.build_kernels import BuildKernels
+from clgraph.passes.copying import Copier
 from clgraph.passes.memory_dependencies import MemoryDependencies
 from clgraph.passes.oooq_memory_dependencies import OooqMemoryDependencies
 from clgraph.passes.packed_weights import PackedWeights, Recipe
 from clgraph.passes.plan_memory import PlanMemory
+from clgraph.passes.rewriting import constant_part
 from clgraph.passes.selection import choice_of, in_place
 
 
@@ -43,12 +46,7 @@ class PropagateConstants(Pass):
     needs: ClassVar[Stage] = Stage.SELECTED
 
     def run(self, program: Program, context: Context) -> int:
-        known: set[Value] = set()
-        constant_nodes: list[Node] = []
-        for node in program:
-            if all(v.constant is not None or v in known for v in node.inputs):
-                constant_nodes.append(node)
-                known.update(node.outputs)
+        constant_nodes = constant_part(program)
         recipes = _recipes(constant_nodes, context.packed)
         wanted = _frontier(constant_nodes, program)
         missing = [v for v in wanted if not _found(program, context.packed, v, recipes)]
@@ -164,6 +162,7 @@ def _on_device(batch: Sequence[Node], program: Program, context: Context) -> lis
     for step in (MemoryDependencies(), OooqMemoryDependencies(), PlanMemory()):
         step.run(part, context)
     part.stage = Stage.PLANNED
+    check(part)
     BuildKernels().run(part, context)
     assert context.execute is not None
     results = context.execute(part, {})
@@ -172,21 +171,12 @@ def _on_device(batch: Sequence[Node], program: Program, context: Context) -> lis
 
 def _extract(batch: Sequence[Node], frontier: Sequence[Value], stage: Stage, context: Context) -> Program:
     """Return a program of copies of *batch* whose outputs, named 0, 1, …, are the flat memory of *frontier*."""
-    copies: dict[Value, Value] = {}
-
-    def copy(value: Value) -> Value:
-        return copies.setdefault(value, Value(value.name, value.layout, constant=value.constant))
-
-    nodes = []
-    for node in batch:
-        inputs, outputs = tuple(map(copy, node.inputs)), tuple(map(copy, node.outputs))
-        made = Node(node.name, node.primitive, inputs, outputs, node.arity, node.fused, node.choice, node.origin)
-        made.annotation, made.placement, made.partitioned_by = node.annotation, node.placement, node.partitioned_by
-        nodes.append(made)
+    copier = Copier()
+    nodes = [copier.node(node) for node in batch]
     made_by = {id(v): node for node in nodes for v in node.outputs}
     results = []
     for i, value in enumerate(frontier):
-        result = copies[value]
+        result = copier.value(value)
         if not value.layout.is_dense_plain:
             view = _memory_of(result, made_by[id(result)], context)
             nodes.append(view)
@@ -197,12 +187,28 @@ def _extract(batch: Sequence[Node], frontier: Sequence[Value], stage: Stage, con
     return part
 
 
+@frozen
+class _Memory(Primitive):
+    """The memory of a tensor in *layout*, with what lies around its elements, as a tensor of one axis."""
+
+    layout: Layout
+
+    kind: ClassVar[str] = "memory"
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        return (Layout(self.layout.dtype, (self.layout.span,)),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        return (pack(inputs[0], self.layout),)
+
+
 def _memory_of(value: Value, source: Node, context: Context) -> Node:
-    """Return a node that runs nothing and whose result is the memory of *value* as a tensor of one axis."""
-    value.buffer = Buffer(value.name, value.layout.nbytes)
-    reshape = Reshape((value.layout.span,), zero_is_zero=True)
-    flat = Value(f"{value.name}/memory", Layout(value.layout.dtype, reshape.shape), buffer=value.buffer)
-    node = Node(flat.name, reshape, (value,), (flat,), 1, origin=source.origin, placement=source.placement)
+    """Return a node that runs nothing and whose result is the memory of *value*."""
+    value.buffer = value.buffer or Buffer(value.name, value.layout.nbytes)
+    memory = _Memory(value.layout)
+    (layout,) = memory.infer([value.layout])
+    flat = Value(f"{value.name}/memory", layout, buffer=value.buffer, offset=value.offset)
+    node = Node(flat.name, memory, (value,), (flat,), 1, origin=source.origin, placement=source.placement)
     node.choice = in_place(node, context)
     return node
 

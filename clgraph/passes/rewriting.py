@@ -1,4 +1,4 @@
-"""What rewriting passes share: whether nodes may become one, and putting one node in the place of several."""
+"""What rewriting passes share: which nodes may become one, and which run once; putting one in the place of several."""
 
 from __future__ import annotations
 
@@ -48,6 +48,17 @@ def mover(value: Value, reader: Node) -> Node:
         return reader
     # A graph input lives with those of its readers that need no transfer.
     return value.producer or next((n for n in value.readers if n.placement == reader.primitive.source), reader)
+
+
+def constant_part(program: Program) -> list[Node]:
+    """Return the nodes that depend on constants alone, in order: their results are constants once they have run."""
+    known: set[Value] = set()
+    nodes = []
+    for node in program:
+        if all(v.constant is not None or v in known for v in node.inputs):
+            nodes.append(node)
+            known.update(node.outputs)
+    return nodes
 
 
 def bypass(program: Program, node: Node) -> bool:

@@ -29,6 +29,7 @@ class InPlace(Implementation[Any]):
     name = "in_place"
     serves = Serves(dtypes=frozenset(DType), formats=True, halos=True)
     general = False
+    in_place = True
 
     @classmethod
     def cost(cls, q: Query[Any]) -> float:
@@ -42,13 +43,6 @@ class InPlace(Implementation[Any]):
 def in_place(node: Node, context: Context) -> Choice:
     """Return the choice of a node whose results share the buffer of its inputs."""
     return Choice(context.query(node), InPlace, 0.0, "shares the buffer of its inputs")
-
-
-def is_in_place(node: Node) -> bool:
-    """Whether *node* runs nothing, because its results share the buffer of its inputs."""
-    choice = node.choice
-    # The name first: a choice that was saved finds its implementation only when it is asked for.
-    return isinstance(choice, Choice) and choice.name == InPlace.name and choice.implementation is InPlace
 
 
 def choice_of(node: Node) -> Choice:

@@ -22,6 +22,8 @@ GPU_UNIT = 16
 class WouldShare(InPlace):
     """A provisional choice: the node's parts can share one buffer, if everything around it agrees."""
 
+    in_place = False
+
 
 def unit_of(device: DeviceInfo) -> int:
     """Return the bytes that parts of a buffer start at multiples of."""

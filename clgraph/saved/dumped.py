@@ -20,11 +20,13 @@ from clgraph.engines import load_extensions, options_of
 from clgraph.errors import ModelError, ProgramError
 from clgraph.graph.buffer import Arena, Buffer
 from clgraph.graph.check import check
+from clgraph.graph.integers import Integers
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Node, Program, Stage, Value
 from clgraph.graph.serial import Json, decode, encode, well_formed
 from clgraph.graph.topology import Topology
 from clgraph.model import Model
+from clgraph.network.parts import whole_shape
 from clgraph.network.workspace import Workspace
 from clgraph.ops import primitive_of
 from clgraph.passes.base import Context, PassManager
@@ -63,6 +65,7 @@ class StateWriter:
                     None if v.constant is None else self._keep(v.constant),
                     None if v.buffer is None else buffers[v.buffer],
                     v.offset,
+                    None if v.integers is None else self._integers(v.integers),
                 ]
                 for v in values
             ],
@@ -77,10 +80,14 @@ class StateWriter:
             "notes": dict(program.notes),
         }
 
+    def _integers(self, integers: Integers) -> Json:
+        zero = None if integers.zero is None else self._keep(integers.zero)
+        return [self._keep(integers.data), self._keep(integers.scale), zero, integers.axis]
+
     def _keep(self, array: Array) -> str:
         known = self._written.get(id(array))
         if known is None:
-            data = np.ascontiguousarray(array)
+            data = np.asarray(array, order="C")  # not ascontiguousarray, which makes a scalar a vector
             digest = hashlib.sha256(f"{data.dtype.str}{data.shape}".encode() + data.tobytes()).hexdigest()[:24]
             path = self.folder / "constants" / f"{digest}.npy"
             path.parent.mkdir(exist_ok=True)
@@ -131,8 +138,11 @@ class DumpedProgram:
     def topology(self) -> Topology:
         """Its inputs and outputs, with nothing between."""
         topology = Topology()
-        for value in self.program.inputs:
-            topology.input(value.name, value.layout.shape, value.layout.dtype)
+        inputs = self.program.inputs
+        for value in inputs:
+            cut = value.layout.shape[:1] == inputs[0].layout.shape[:1]
+            shape = whole_shape(self.program, value) if cut else value.layout.shape
+            topology.input(value.name, shape, value.layout.dtype)
         topology.outputs = [(name, value.name) for name, value in self.program.outputs]
         return topology
 
@@ -235,13 +245,18 @@ def _read(state: Json, folder: Path) -> Program:
     for buffer, row in zip(buffers, rows, strict=True):
         buffer.conflicts = {buffers[i]: None for i in row[6]}
     values = []
-    for name, layout, digest, buffer, offset in state["values"]:
+    for name, layout, digest, buffer, offset, integers in state["values"]:
         found = decode(layout, primitive_of)
         array = None if digest is None else constant(digest)
         if not isinstance(found, Layout) or (array is not None and not _holds(array, found)):
             raise ModelError(f"value {name!r} of the dump is {found}, which does not fit its data")
         values.append(Value(str(name), found, constant=array))
         values[-1].buffer, values[-1].offset = None if buffer is None else buffers[buffer], offset
+        if integers is not None:
+            data, scale, zero, axis = integers
+            values[-1].integers = Integers(
+                constant(data), constant(scale), None if zero is None else constant(zero), axis
+            )
     nodes = []
     for name, primitive, reads, makes, arity, fused, origin, annotation, placement, partitioned_by, scratch, _ in state[
         "nodes"

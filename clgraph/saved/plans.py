@@ -80,6 +80,13 @@ class Recorded(Choice):
         return self._name
 
     @property
+    def in_place(self) -> bool:
+        """Whether nothing runs; the name says so."""
+        from clgraph.passes.selection import InPlace
+
+        return self._name == InPlace.name
+
+    @property
     def implementation(self) -> type[Implementation[Any]]:
         """The implementation of that name; ``KeyError`` where it is gone."""
         from clgraph.passes.selection import InPlace

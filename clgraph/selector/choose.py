@@ -39,6 +39,11 @@ class Choice:
         """Name of the implementation."""
         return self.implementation.name
 
+    @property
+    def in_place(self) -> bool:
+        """Whether nothing runs, because the results lie in the memory of the inputs."""
+        return self.implementation.in_place
+
     def plan(self) -> Plan:
         """Return the steps of the chosen implementation for the query's layouts."""
         return _plan(self.implementation, self.query)

@@ -95,6 +95,8 @@ class Implementation(ABC, Generic[P]):
     name: ClassVar[str]
     serves: ClassVar[Serves]
     general: ClassVar[bool]
+    in_place: ClassVar[bool] = False
+    """Whether it runs nothing, because the results lie in the memory of the inputs."""
 
     @classmethod
     @final

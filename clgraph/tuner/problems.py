@@ -21,7 +21,7 @@ from clgraph.ops.softmax import Softmax
 from clgraph.ops.transpose import Transpose
 from clgraph.passes.base import Context, PassManager
 from clgraph.passes.pipeline import default_pipeline
-from clgraph.passes.selection import is_in_place, plain_query
+from clgraph.passes.selection import plain_query
 from clgraph.selector.choose import candidates
 from clgraph.selector.query import Query
 from clgraph.selector.tuning import problem_key
@@ -46,7 +46,7 @@ def problems(program: Program, context: Context) -> list[Query[Any]]:
     for node in program:
         q = plain_query(context.query(node))
         sized = all(x.count for x in (*q.inputs, *q.outputs))
-        if sized and not is_in_place(node) and any(not c.general for c in candidates(q)):
+        if sized and not node.in_place and any(not c.general for c in candidates(q)):
             found.setdefault(problem_key(q), q)
     return sorted(found.values(), key=lambda q: -q.primitive.flops(q.own, q.outputs))
 

@@ -8,7 +8,6 @@ from clgraph.frontend.onnx_loader import load_model
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, PassManager
 from clgraph.passes.pipeline import default_pipeline
-from clgraph.passes.selection import is_in_place
 from tests.support.models import light_model, light_names
 
 
@@ -20,5 +19,5 @@ def test_no_elementwise_node_and_at_most_one_reorder_are_left(name: str) -> None
     PassManager(passes[: last + 1]).run(program, Context())
     alone = [n.name for n in program if n.primitive.elementwise and not isinstance(n.primitive, Reorder)]
     assert not alone, program.notes["prepare_primitive_fusing"]
-    moved = [n for n in program if isinstance(n.primitive, Reorder) and not is_in_place(n)]
+    moved = [n for n in program if isinstance(n.primitive, Reorder) and not n.in_place]
     assert len(moved) <= 1, [(n.inputs[0].layout, n.output.layout) for n in moved]

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+import pytest
 
 from clgraph.core.layout import pack, unpack
+from clgraph.errors import ProgramError
+from clgraph.graph.buffer import Buffer
 from clgraph.graph.program import Program
+from clgraph.ops.reshape import Reshape
 from clgraph.passes.base import Context
 from clgraph.passes.post_optimize_weights import PostOptimizeWeights
 from clgraph.passes.propagate_constants import PropagateConstants, share_equal_constants
+from clgraph.passes.selection import in_place
 from tests.support.programs import ADD, RELU, Net, run_until
 
 
@@ -21,8 +28,10 @@ def _net() -> Net:
     return net
 
 
-def _selected(net: Net, context: Context | None = None) -> Program:
-    return run_until(net.program("sum"), "compile_graph", context, disabled=["prepare_primitive_fusing"])
+def _selected(
+    net: Net, context: Context | None = None, disabled: Sequence[str] = ("prepare_primitive_fusing",)
+) -> Program:
+    return run_until(net.program(net.layers[-1].name), "compile_graph", context, disabled=disabled)
 
 
 def test_equal_wishes_for_one_constant_share_one_reorder() -> None:
@@ -69,6 +78,40 @@ def test_on_a_device_the_constant_part_is_a_planned_program_of_its_own() -> None
     assert part.arenas["null"].nbytes >= part.outputs[0][1].layout.nbytes
     assert "propagate_constants" not in program.notes
     assert all(n.primitive.kind != "reorder" or n.inputs[0].constant is None for n in program)
+
+
+def test_the_parts_values_share_memory_as_those_of_the_program_do() -> None:
+    """As a target's own pass may let them: the copy of a node that runs nothing reads the copy of one buffer."""
+    net = Net()
+    net.add("a", RELU, net.data("c", 64, 72))
+    net.add("b", Reshape((4608,)), "a")
+    net.add("y", RELU, net.add("s", ADD, net.input("x", (4608,)), "b"))
+    program = _selected(net, disabled=["fold_constants", "prepare_primitive_fusing"])
+    a, b = program["a"].output, program["b"].output
+    a.buffer = b.buffer = shared = Buffer("shared", 20000)
+    a.offset = b.offset = 64
+    program["b"].choice = in_place(program["b"], Context())
+    parts: list[Program] = []
+
+    def execute(part: Program, feeds):
+        parts.append(part)
+        return {name: np.zeros(v.layout.shape, np.float32) for name, v in part.outputs}
+
+    PropagateConstants().run(program, Context(execute=execute, build=lambda part: 0))
+    (part,) = parts
+    (_, result), source = part.outputs[0], part["a"].output
+    assert result.buffer is source.buffer is not shared
+    assert (result.offset, source.offset, source.buffer.nbytes) == (64, 64, 20000)
+
+
+def test_a_part_that_nothing_writes_is_no_constant() -> None:
+    net = Net()
+    net.add("b", Reshape((4608,)), net.add("a", RELU, net.data("c", 64, 72)))
+    net.add("s", ADD, net.input("x", (4608,)), "b")
+    program = _selected(net, disabled=["fold_constants", "prepare_primitive_fusing"])
+    program["b"].choice = in_place(program["b"], Context())
+    with pytest.raises(ProgramError, match="b runs nothing, but its values do not lie in one buffer"):
+        PropagateConstants().run(program, Context(execute=lambda part, feeds: {}, build=lambda part: 0))
 
 
 def test_large_constant_parts_go_in_batches() -> None:

@@ -15,7 +15,6 @@ from clgraph.ops.transpose import Transpose
 from clgraph.passes.base import Context
 from clgraph.passes.fuse_siblings import FuseSiblings
 from clgraph.passes.prepare_buffer_fusing import PrepareBufferFusing
-from clgraph.passes.selection import is_in_place
 from clgraph.selector.query import DeviceInfo
 from tests.support.fakes import fake_registry
 from tests.support.memory import element_bytes, simulate, violations
@@ -30,13 +29,13 @@ def _net(*channels: int, size: int = 8) -> tuple[Net, list[str]]:
 
 
 def _in_place(program: Program) -> set[str]:
-    return {n.name for n in program if is_in_place(n)}
+    return {n.name for n in program if n.in_place}
 
 
 def check_sharing(program: Program) -> None:
     """Check that every node that runs nothing has its results where its inputs are, by the addresses of elements."""
     for node in program:
-        if not is_in_place(node):
+        if not node.in_place:
             continue
         sources = [element_bytes(v) for v in node.inputs]
         results = [element_bytes(v) for v in node.outputs]
@@ -66,9 +65,9 @@ def test_concats_inside_concats_share_the_outermost_buffer() -> None:
     assert len({id(v.buffer) for n in ("inner", "outer") for v in program[n].inputs}) == 1
 
 
-@pytest.mark.parametrize("why", ["input", "output", "constant", "twice", "shared", "alignment"])
+@pytest.mark.parametrize("why", ["input", "output", "constant", "made", "twice", "shared", "alignment"])
 def test_a_concat_stays_a_copy_when_a_part_cannot_move(why: str) -> None:
-    net, parts = _net(3 if why == "alignment" else 16, 16, size=5 if why == "alignment" else 8)
+    net, parts = _net(3 if why == "alignment" else 16, 16, size={"alignment": 5, "made": 20}.get(why, 8))
     more = []
     if why == "input":
         parts[1] = net.input("raw", (1, 16, 8, 8))
@@ -76,6 +75,8 @@ def test_a_concat_stays_a_copy_when_a_part_cannot_move(why: str) -> None:
         more = [parts[1]]
     elif why == "constant":
         parts[1] = net.data("data", 1, 16, 8, 8)
+    elif why == "made":
+        parts[1] = net.add("made", RELU, net.data("data", 1, 16, 20, 20))
     elif why == "twice":
         parts[1] = parts[0]
     elif why == "shared":
@@ -83,6 +84,25 @@ def test_a_concat_stays_a_copy_when_a_part_cannot_move(why: str) -> None:
     net.add("y", RELU, net.concat("c", *parts))
     program = run(net.program("y", *more), PrepareBufferFusing())
     assert len(_in_place(program) & {"c", "d"}) == (1 if why == "shared" else 0)
+
+
+def test_nothing_that_is_made_of_constants_shares_memory() -> None:
+    """It becomes a constant, whose memory no run writes: what is around it copies it, once or in every run."""
+    net, (x,) = _net(32, size=16)
+    net.add("c", RELU, net.data("data", 1, 32, 16, 16))
+    net.add("r", Reshape((32, 256)), "c")
+    net.add("s", Split(1, (16, 16)), "c", outputs=("left", "right"))
+    net.add("t", Transpose((1, 0, 2, 3)), net.add("again", RELU, "left"))
+    inner = net.concat("inner", "right", net.add("more", RELU, "right"))
+    net.add("y", RELU, net.concat("outer", x, inner))
+    for name in ("r", "t"):
+        net.add(f"{name}_y", RELU, name)
+    gpu = Context(devices={"null": DeviceInfo(kind="gpu")})
+    for context in (Context(), gpu):
+        program = run(
+            net.program("y", "r_y", "t_y") if context is gpu else net.build(), PrepareBufferFusing(), context=context
+        )
+        assert _in_place(program) == set()
 
 
 def test_a_part_with_an_unfilled_block_in_the_middle_stays_a_copy_in_blocks() -> None:

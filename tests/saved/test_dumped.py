@@ -11,9 +11,15 @@ import numpy as np
 import pytest
 
 import clgraph
+import clgraph.compiler
 from clgraph.errors import ModelError
 from clgraph.graph.text import print_program
+from clgraph.ops.matmul import MatMul
+from clgraph.ops.quantize import Dequantize
+from clgraph.passes.batch import part_of
+from clgraph.saved.dumped import read_dump
 from tests.support.models import image, small_model
+from tests.support.programs import RELU, Net
 from tests.support.zoo_text import Encoder, encoder, tokens
 
 pytestmark = pytest.mark.opencl
@@ -75,3 +81,30 @@ def test_the_command_line_runs_a_dump(dumped) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "implementation" in done.stdout
+
+
+def test_a_batch_that_is_computed_in_parts_still_is(tmp_path: Path, monkeypatch) -> None:
+    net = Net()
+    net.output(net.add("relu", RELU, net.conv("conv", net.input("x", (6, 3, 9, 9)), 3, 20, 3)))
+    feeds = {"x": image((6, 3, 9, 9))}
+    config = {"dump_graphs": tmp_path, "dump_data": True}
+    with monkeypatch.context() as patch:
+        patch.setattr(clgraph.compiler, "in_parts", lambda program, _: part_of(program, 3) or program)
+        want = clgraph.compile(net, device="pocl:0", config=config).run(feeds)
+    for name in ("built", "20_add_required_reorders"):
+        again = clgraph.load_dump(tmp_path / f"{name}.json")
+        assert (again.program.parts, again.inputs[0].shape) == (3, (6, 3, 9, 9))
+        np.testing.assert_array_equal(again.run(feeds)["relu"], want["relu"])
+
+
+def test_a_constant_still_knows_the_integers_it_was_made_of(tmp_path: Path) -> None:
+    net = Net()
+    weights = (np.arange(4800) % 100).astype(np.int8).reshape(400, 12)
+    net.add("w", Dequantize(1), net.constant("q", weights), net.number("s", 0.5), net.constant("z", np.int8(3)))
+    net.output(net.add("y", MatMul(), net.input("x", (2, 400)), "w"))
+    clgraph.compile(net, device="null", config={"dump_graphs": tmp_path, "dump_data": True})
+    program = read_dump(tmp_path / "01_fold_constants.json", "null").program
+    integers = program["y"].inputs[1].integers
+    assert integers is not None
+    np.testing.assert_array_equal(integers.data, weights)
+    assert (integers.scale.shape, integers.scale, integers.zero, integers.axis) == ((), 0.5, 3, 0)

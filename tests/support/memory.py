@@ -6,7 +6,6 @@ import numpy as np
 
 from clgraph.graph.buffer import Buffer
 from clgraph.graph.program import Node, Program, Value
-from clgraph.passes.selection import is_in_place
 
 
 def buffers_of(program: Program) -> dict[Buffer, list[Value]]:
@@ -53,13 +52,13 @@ def _may_follow(program, nodes, buffers, earlier, first: Buffer, then: Buffer) -
 
 
 def _touches(node: Node, buffer: Buffer, buffers) -> bool:
-    if is_in_place(node):
+    if node.in_place:
         return False
     return buffer in node.scratch or any(v.buffer is buffer for v in (*node.inputs, *node.outputs))
 
 
 def _writes(node: Node, buffer: Buffer, buffers) -> bool:
-    return not is_in_place(node) and (buffer in node.scratch or any(v.buffer is buffer for v in node.outputs))
+    return not node.in_place and (buffer in node.scratch or any(v.buffer is buffer for v in node.outputs))
 
 
 def _ancestors(node: Node) -> set[Node]:
@@ -117,7 +116,7 @@ def simulate(program: Program, order: list[Node]) -> None:
     for value in program.inputs:
         write(value)
     for node in order:
-        if is_in_place(node):
+        if node.in_place:
             results = node.primitive.reference(*(tokens[v] for v in node.inputs))
             tokens.update(zip(node.outputs, results, strict=True))
             continue

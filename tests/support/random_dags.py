@@ -15,7 +15,7 @@ from clgraph.passes.oooq_memory_dependencies import OooqMemoryDependencies
 from clgraph.passes.partition import Partition
 from clgraph.passes.plan_memory import PlanMemory
 from clgraph.passes.prepare_buffer_fusing import PrepareBufferFusing
-from clgraph.passes.selection import is_in_place, select
+from clgraph.passes.selection import select
 from tests.support.memory import buffers_of, simulate, violations
 from tests.support.poisoned import any_order
 from tests.support.programs import ADD, RELU, Net
@@ -28,7 +28,7 @@ def plan(program: Program, context: Context) -> Program:
     Partition().run(program, context)
     PrepareBufferFusing().run(program, context)
     for node in program:
-        if not is_in_place(node):
+        if not node.in_place:
             node.choice = select(context, node)
     for step in (MemoryDependencies(), OooqMemoryDependencies(), PlanMemory()):
         step.run(program, context)

@@ -10,7 +10,7 @@ from functools import lru_cache
 from clgraph.compiler import read_source
 from clgraph.network.steps import steps_of
 from clgraph.ops.nvidia_tiles import TILES
-from clgraph.passes.selection import choice_of, is_in_place
+from clgraph.passes.selection import choice_of
 from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Launch
 from clgraph.selector.sources import kernel_text
@@ -51,7 +51,7 @@ def dry(case: Case, profile: str) -> Dry:
     model, feeds = load_case(case)
     shapes = {name: array.shape for name, array in feeds.items()}
     program = planned(read_source(model, None, None), shapes, PROFILES[profile].info, case.precision)
-    launches = Counter(choice_of(n).name for n in program if not is_in_place(n) for _ in steps_of(n))
+    launches = Counter(choice_of(n).name for n in program if not n.in_place for _ in steps_of(n))
     texts, why_not = distinct(texts_of(program, chosen=True)), PROFILES[profile].why_not() or ""
     made = [] if why_not else [_compiled(text, profile) for text in texts]
     refused = tuple(f"{m.text.name} {m.text.variant}: {m.error}" for m in made if m.error)

@@ -11,7 +11,7 @@ from clgraph.graph.topology import Topology
 from clgraph.network.steps import steps_of
 from clgraph.passes.base import Context, PassManager
 from clgraph.passes.pipeline import default_pipeline
-from clgraph.passes.selection import choice_of, is_in_place
+from clgraph.passes.selection import choice_of
 from clgraph.selector.choose import Choice, candidates
 from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Launch
@@ -85,7 +85,7 @@ def texts_of(program: Program, *, chosen: bool = False) -> Iterator[Text]:
         chosen: No others.
     """
     for node in program:
-        if is_in_place(node):
+        if node.in_place:
             continue
         choice = choice_of(node)
         yield from (Text.of(step, choice, choice.name) for step in steps_of(node) if isinstance(step, Launch))
