@@ -73,7 +73,7 @@ def _family(node: Node, value: Value) -> Any:
         return (p, node.fused)
     bias = node.inputs[2].layout if node.arity > 2 else None
     if isinstance(p, MatMul) and len(weights.shape) == 2 and not p.transpose_a and value.layout.rank > 1:
-        return (p, node.fused) if bias is None or bias.count == bias.shape[-1] else None
+        return (p, node.fused) if bias is None or bias.count in (1, *bias.shape[-1:]) else None
     return None
 
 

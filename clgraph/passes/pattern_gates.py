@@ -49,7 +49,7 @@ def hard_swish(node: Node, spelled: Product) -> Match | None:
         made = gate.producer
         if made is None:
             continue
-        gates_x = made.inputs[0] is x and not made.fused and spelled.scale == 1
+        gates_x = x in made.inputs[:1] and not made.fused and spelled.scale == 1
         if gates_x and isinstance(p := made.primitive, Activation) and p.function == "hard_sigmoid":
             return Match((made, *spelled.nodes), replace(p, function="hard_swish"), (x,))
         clipped = _clipped(gate, x)

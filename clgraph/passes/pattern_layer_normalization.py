@@ -37,14 +37,14 @@ def _affine_parts(node: Node) -> tuple[Value, Value, Node] | None:
 
 def _normalized(centred: Value, deviation: Value, node: Node) -> Match | None:
     spelled = Eltwise("div") != node.primitive
-    inverse = [n for v in node.inputs if spelled and (n := v.producer) is not None and n.inputs[0] is deviation]
+    inverse = [n for v in node.inputs if spelled and (n := v.producer) is not None and deviation in n.inputs[:1]]
     root, sub = deviation.producer, centred.producer
     if root is None or sub is None or root.primitive != Activation("sqrt") or sub.primitive != Eltwise("sub"):
         return None
     x, mean = sub.inputs
     shifted = linear_source(root.inputs[0])
     variance, epsilon = shifted.producer, polynomial(root.inputs[0], shifted)
-    if variance is None or epsilon is None or not math.isclose(epsilon.terms.get(1, 0.0), 1.0):
+    if variance is None or not variance.inputs or epsilon is None or not math.isclose(epsilon.terms.get(1, 0.0), 1.0):
         return None
     squared = variance.inputs[0]
     other = _square_source(squared)
@@ -66,7 +66,7 @@ def _normalized(centred: Value, deviation: Value, node: Node) -> Match | None:
 def _square_source(value: Value) -> Value | None:
     """Return the tensor that *value* is the square of."""
     node = value.producer
-    if node is None or node.fused:
+    if node is None or node.fused or not node.inputs:
         return None
     found = polynomial(value, node.inputs[0])
     return node.inputs[0] if found is not None and found.close_to({2: 1.0}) and len(found.nodes) == 1 else None

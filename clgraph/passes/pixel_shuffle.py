@@ -22,11 +22,11 @@ _LESS = 4
 
 def spread_shuffle(program: Program, node: Node) -> bool:
     """Spell a shuffle of channels to pixels as a transpose between two reshapes, which move runs of neighbours."""
-    p, x = node.primitive, node.inputs[0].layout
-    if not isinstance(p, Shuffle) or p.to_depth or not x.count:
+    p = node.primitive
+    if not isinstance(p, Shuffle) or p.to_depth or not node.output.layout.count:
         return False
-    block = (p.size,) * 2
-    _spread(program, node, node.inputs[0], x.shape[1] // prod(block), block, first=p.channels_first)
+    (x,), block = node.inputs, (p.size,) * 2
+    _spread(program, node, x, x.layout.shape[1] // prod(block), block, first=p.channels_first)
     return True
 
 

@@ -105,7 +105,7 @@ def has_plain_weights(node: Node) -> bool:
     if node.arity < 3:
         return True
     bias = node.inputs[2]
-    return bias.constant is not None and bias.layout.count in (1, bias.layout.shape[-1])
+    return bias.constant is not None and bias.layout.count in (1, *bias.layout.shape[-1:])
 
 
 def _spread(node: Node, weights: Array) -> tuple[int, ...]:

@@ -7,9 +7,10 @@ from clgraph.core.dtype import DType
 from clgraph.ops.activation import Activation
 from clgraph.ops.batch_normalization import BatchNormalization
 from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.fill import Fill
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.decompose import Decompose
-from tests.support.programs import Net, lines, primitives, run
+from tests.support.programs import ADD, Net, lines, primitives, run
 
 
 def _normalized(channels: int) -> Net:
@@ -119,3 +120,9 @@ def test_what_is_broadcast_is_the_second_input() -> None:
     program = run(net.program("y", "z"), Decompose())
     assert [v.name for v in program["y"].inputs] == ["x", "gate"]
     assert [v.name for v in program["z"].inputs] == ["gate", "x"]
+
+
+def test_a_node_without_inputs_is_left_alone() -> None:
+    net = Net()
+    net.add("y", ADD, net.input("x", (80, 90)), net.add("filled", Fill(2.0, DType.F32, (80, 90))))
+    assert primitives(run(net.program("y"), Decompose())) == [Fill(2.0, DType.F32, (80, 90)), ADD]

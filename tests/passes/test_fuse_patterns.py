@@ -5,9 +5,11 @@ import math
 import numpy as np
 import pytest
 
+from clgraph.core.dtype import DType
 from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.fill import Fill
 from clgraph.ops.layer_normalization import LayerNormalization
 from clgraph.ops.pad import Pad
 from clgraph.ops.reduce import Reduce
@@ -177,6 +179,39 @@ def test_a_mean_over_other_axes_is_no_layer_normalization() -> None:
     root = net.add("root", Activation("sqrt"), net.add("eps", ADD, variance, net.number("epsilon", 1e-3)))
     net.add("y", DIV, centred, root)
     assert all(not isinstance(p, LayerNormalization) for p in _patterns(net, "y"))
+
+
+FILLED = Fill(0.5, DType.F32, (40, 60, 5))
+"""Too large to be computed while shapes are bound, so that it is a node without inputs."""
+
+
+def _large() -> tuple[Net, str]:
+    net = Net()
+    net.add("filled", FILLED)
+    return net, net.add("h", Activation("tanh"), net.input("x", (40, 60, 5)))
+
+
+@pytest.mark.parametrize("slot", [0, 1])
+def test_a_product_with_a_node_without_inputs_is_no_gate(slot: int) -> None:
+    net, h = _large()
+    net.add("y", MUL, *(("filled", h) if slot else (h, "filled")))
+    assert _patterns(net, "y")[-1] == MUL
+
+
+@pytest.mark.parametrize("place", ["centred", "variance", "squared"])
+@pytest.mark.parametrize("reciprocal", [True, False])
+def test_a_node_without_inputs_spells_no_layer_normalization(place: str, reciprocal: bool) -> None:
+    net, h = _large()
+    mean = net.add("mean", Reduce("mean", (2,)), h)
+    centred = "filled" if place == "centred" else net.add("centred", Eltwise("sub"), h, mean)
+    squared = "filled" if place == "squared" else net.add("squared", Activation("square"), h)
+    variance = "filled" if place == "variance" else net.add("variance", Reduce("mean", (2,)), squared)
+    root = net.add("root", Activation("sqrt"), net.add("eps", ADD, variance, net.number("epsilon", 1e-3)))
+    if reciprocal:
+        net.add("y", MUL, centred, net.add("inverse", Activation("reciprocal"), root))
+    else:
+        net.add("y", DIV, centred, root)
+    assert LayerNormalization not in map(type, _patterns(net, "y"))
 
 
 def test_zeros_around_a_convolution_become_its_pads() -> None:

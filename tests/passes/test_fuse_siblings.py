@@ -97,11 +97,12 @@ def test_queries_keys_and_values_are_one_product(transposed: bool, biases: tuple
     assert next(iter(program)).arity == (3 if biases else 2)
 
 
-def test_a_single_number_as_bias_is_every_columns() -> None:
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
+def test_a_single_number_as_bias_is_every_columns(shape: tuple[int, ...]) -> None:
     net = Net()
     x = net.input("x", (4, 12))
     for i in range(2):
-        made = net.add(f"m{i}", MatMul(), x, net.data(f"w{i}", 12, 16), net.data(f"b{i}", 1))
+        made = net.add(f"m{i}", MatMul(), x, net.data(f"w{i}", 12, 16), net.data(f"b{i}", *shape))
         net.add(f"y{i}", ADD, made, made)
     program = joined(net.program("y0", "y1"))
     bias = next(iter(program)).inputs[2].constant

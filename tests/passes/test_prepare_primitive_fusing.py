@@ -55,6 +55,21 @@ def test_a_matrix_product_takes_constants_of_its_columns(transpose_b: bool) -> N
     assert program["y"].arity == 3
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1), (6,), (1, 6)])
+def test_so_does_one_with_a_bias_of_any_rank(shape: tuple[int, ...]) -> None:
+    net = Net()
+    y = net.add("y", MatMul(), net.input("x", (3, 4)), net.data("w", 4, 6), net.data("b", *shape))
+    net.add("z", MUL, y, net.data("c", 6))
+    assert len(_fused(net, "z")) == 1
+
+
+def test_a_bias_a_row_stays_as_it_is() -> None:
+    net = Net()
+    y = net.add("y", MatMul(), net.input("x", (3, 4)), net.data("w", 4, 6), net.data("b", 3, 1))
+    net.add("z", MUL, y, net.data("c", 6))
+    assert _fused(net, "z")["y"].arity == 3
+
+
 def test_a_constant_that_varies_along_the_image_is_fused_behind() -> None:
     net = Net()
     conv = net.conv("conv", net.input("x", (1, 3, 6, 6)), 3, 5)
