@@ -21,6 +21,7 @@ from clgraph.errors import (
     UnknownValueError,
     UnsupportedError,
 )
+from clgraph.graph.known_values import check_evaluated, make_known
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.program import Node, Program, Value
 from clgraph.graph.refusals import refusals
@@ -31,9 +32,6 @@ Dimension = int | str | None
 
 MOST_ELEMENTS = 1 << 48
 """Tensors of more are refused when shapes are bound: no device holds one, and sums of offsets stay within 64 bits."""
-
-MOST_EVALUATED_BYTES = 1 << 30
-"""Of a result that is computed on the host while shapes are bound."""
 
 VALUE_ELEMENTS = 256
 """Inputs of up to this many elements may decide sizes inside a model: their values are read when shapes are bound."""
@@ -249,6 +247,8 @@ class Topology:
 def _bind(layer: Layer, values: dict[str, Value], nodes: list[Node]) -> None:
     """Enter the layer's results into *values* and its node into *nodes*, unless the results are known already."""
     sources = [values[n] for n in layer.inputs]
+    if layer.primitive.data_dependent and not layer.primitive.value_slots():
+        make_known(sources, nodes)
     layouts, constants = [v.layout for v in sources], [v.constant for v in sources]
     try:
         if (body := layer.primitive.inline(layouts, constants)) is not None:
@@ -258,9 +258,13 @@ def _bind(layer: Layer, values: dict[str, Value], nodes: list[Node]) -> None:
     except UnknownValueError as error:
         if error.value:
             raise
+        if constants[error.slot] is None and make_known([sources[error.slot]], nodes):
+            _bind(layer, values, nodes)
+            return
         raise UnknownValueError(str(error), slot=error.slot, value=layer.inputs[error.slot]) from error
     kept = tuple(sources[i] for i in bound.keep)
-    _check_evaluated(bound.primitive, kept)
+    if type(bound.primitive).evaluate is not Primitive.evaluate and all(v.constant is not None for v in kept):
+        check_evaluated(bound.primitive, kept)
     known = bound.primitive.evaluate([v.layout for v in kept], [v.constant for v in kept])
     if known is not None:
         for name, array in zip(layer.outputs, known, strict=False):
@@ -322,21 +326,6 @@ def _deciding(value: Value, nodes: Sequence[Node]) -> tuple[str, ...]:
         else:
             found[source.name] = None
     return tuple(found)
-
-
-def _check_evaluated(primitive: Primitive, inputs: Sequence[Value]) -> None:
-    """Refuse what would be computed while shapes are bound, whatever its size, and take all of the host's memory."""
-    if (
-        type(primitive).evaluate is Primitive.evaluate
-        or primitive.data_dependent
-        or any(v.constant is None for v in inputs)
-    ):
-        return
-    for layout in primitive.infer([v.layout for v in inputs]):
-        if layout.nbytes > MOST_EVALUATED_BYTES:
-            raise ShapeError(
-                f"the result {list(layout.shape)} is computed with the shapes, and takes {layout.nbytes} bytes"
-            )
 
 
 def _is_absurd(shape: Shape) -> bool:

@@ -3,9 +3,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from clgraph.errors import InputError, ModelError, ShapeError, UnsupportedError
+from clgraph.core.dtype import DType
+from clgraph.errors import InputError, ModelError, ShapeError, UnknownValueError, UnsupportedError
+from clgraph.graph.known_values import MOST_EVALUATED_BYTES
 from clgraph.graph.topology import Topology
 from clgraph.ops.convolution import Convolution
+from clgraph.ops.fill import Fill
+from clgraph.ops.non_zero import NonZero
+from clgraph.ops.reduce import Reduce
+from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Reshape
 from tests.support.programs import ADD, RELU, Net, lines
 
@@ -63,6 +69,60 @@ def test_small_values_known_from_shapes_leave_no_layer() -> None:
     doubled = net.add("one", ADD, shape, net.constant("zero", np.zeros(2, np.int64)))
     net.add("y", Reshape(reads=("shape",)), net.input("x", (2, 3)), doubled)
     assert lines(net.program("y")) == ["y f32:bf:3x2 = reshape(shape=3x2)(x)"]
+
+
+LARGE = 5000
+"""More elements than are computed without need while shapes are bound."""
+
+
+def _counted() -> Net:
+    """Return a net whose ``count``, 6, depends on a large constant by a node that is not computed without need."""
+    net = Net()
+    net.constant("c", np.where(np.arange(LARGE) < 3, 2, -1).astype(np.float32))
+    net.add("sum", Reduce("sum", (0,)), net.add("positive", RELU, "c"))
+    net.add("count", Reorder(DType.I64), "sum")
+    return net
+
+
+def test_a_size_that_large_constants_decide_is_known() -> None:
+    net = _counted()
+    net.add("y", Reshape(reads=("shape",)), net.input("x", (2, 3)), "count")
+    program = net.program("y")
+    assert lines(program) == ["y f32:x:6 = reshape(shape=6)(x)"]
+
+
+def test_what_large_constants_decide_stays_readable() -> None:
+    net = _counted()
+    net.add("y", Reshape(reads=("shape",)), net.input("x", (2, 3)), "count")
+    net.add("z", ADD, "positive", net.input("v", (LARGE,)))
+    program = net.program("y", "z")
+    assert [n.name for n in program] == ["y", "z"]
+    np.testing.assert_array_equal(program["z"].inputs[0].constant, np.maximum(net.constants["c"], 0))
+
+
+def test_places_that_large_constants_decide_are_known() -> None:
+    net = Net()
+    net.constant("c", np.where(np.isin(np.arange(LARGE), (3, 7)), 1, -1).astype(np.float32))
+    net.add("y", NonZero(), net.add("positive", RELU, "c"))
+    program = net.program("y")
+    assert len(program) == 0
+    np.testing.assert_array_equal(program.outputs[0][1].constant, [[3, 7]])
+
+
+def test_a_size_that_an_input_decides_among_constants_is_refused_and_nothing_is_computed() -> None:
+    net = _counted()
+    net.add("more", ADD, net.add("wide", Reduce("sum", (0,), keepdims=False), net.input("v", (LARGE,))), "sum")
+    net.add("y", Reshape(reads=("shape",)), net.input("x", (2, 3)), net.add("n", Reorder(DType.I64), "more"))
+    with pytest.raises(UnknownValueError, match=r"'y'.*input 1 \(shape\) must be known"):
+        net.program("y")
+
+
+def test_no_result_that_the_host_would_choke_on_is_computed_for_a_size() -> None:
+    net = Net()
+    net.add("sum", Reduce("max", (0,)), net.add("filled", Fill(6, DType.I64, ((MOST_EVALUATED_BYTES >> 3) + 1,))))
+    net.add("y", Reshape(reads=("shape",)), net.input("x", (2, 3)), "sum")
+    with pytest.raises(ShapeError, match="is computed with the shapes, and takes 1073741832 bytes"):
+        net.program("y")
 
 
 def test_names_are_made_once_and_before_they_are_read() -> None:
