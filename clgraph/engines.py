@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import clgraph
+from clgraph.core import cache_folder
 from clgraph.core.registry import load_module, load_plugins
 from clgraph.errors import DeviceError
 from clgraph.passes.targets import with_profiles
@@ -76,18 +77,28 @@ def device_infos(engines: Mapping[str, Engine | HostEngine], options: Settings) 
     for name, engine in engines.items():
         found[name] = info = engine.info
         if isinstance(engine, Engine) and options.tuning != "off":
-            tuning = read_tuning(tuning_path(engine.device, options), tuning_identity(engine.device))
+            tuning = tuning_of(engine.device, options)
             found[name] = info if tuning is None else with_tuning(info, tuning)
     return with_profiles(found)
 
 
+def tuning_of(device: Device, options: Settings) -> Tuning | None:
+    """Return what was measured on *device*; a file that *options* name may be anybody's, one in the cache not."""
+    read = Path.read_bytes if _names_file(options.tuning) else cache_folder.read
+    return read_tuning(tuning_path(device, options), tuning_identity(device), read)
+
+
 def tuning_path(device: Device, options: Settings) -> Path:
     """Return where the tuning of *device* is: the file that *options* name, or one of its own in the cache folder."""
-    if options.tuning not in ("auto", "off"):
+    if _names_file(options.tuning):
         return Path(options.tuning).expanduser()
     identity = tuning_identity(device)
     digest = hashlib.sha256("\0".join(identity.values()).encode()).hexdigest()[:12]
-    return options.cache_dir / "tuning" / f"{identity['class']}-{digest}.json"
+    return cache_folder.cache_folder(options.cache_dir) / "tuning" / f"{identity['class']}-{digest}.json"
+
+
+def _names_file(tuning: str) -> bool:
+    return tuning not in ("auto", "off")
 
 
 def tuning_identity(device: Device) -> dict[str, str]:

@@ -42,7 +42,38 @@ def _natural(text: str) -> int:
 
 
 def _folder(text: str) -> Path:
-    return Path(text).expanduser()
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"no home folder stands for ~: {error}") from error
+
+
+def homeless_cache_dir() -> Path | None:
+    """Return the cache folder of a user that has no home folder, one below the temporary folder; ``None`` for others.
+
+    Raises:
+        OptionError: There is no temporary folder either.
+    """
+    try:
+        if not platformdirs.user_cache_dir("clgraph").startswith("~"):
+            return None
+    except RuntimeError:  # newer versions of platformdirs raise it where older ones leave the "~"
+        pass
+    # Imported where it is needed: it takes longer than everything else here.
+    import tempfile
+
+    try:
+        return Path(tempfile.gettempdir(), f"clgraph-{os.getuid()}")
+    except OSError as error:
+        raise OptionError(
+            f"this user has neither a home folder nor a temporary one ({error}): name one for the cache by "
+            "CLGRAPH_CACHE_DIR"
+        ) from error
+
+
+def user_cache_dir() -> Path:
+    """Return the cache folder where none is named. Raises ``OptionError`` where a user has no folder at all."""
+    return homeless_cache_dir() or Path(platformdirs.user_cache_dir("clgraph"))
 
 
 def _names(text: str) -> frozenset[str]:
@@ -125,7 +156,7 @@ class Settings:
         default=None, metadata=_about(_positive, "Worker threads on a CPU device; all usable cores when unset.")
     )
     cache_dir: Path = field(
-        default=Path(platformdirs.user_cache_dir("clgraph")),
+        default_factory=user_cache_dir,
         metadata=_about(_folder, "Folder for compiled kernels and fetched models."),
     )
     model_cache: int = field(
@@ -286,4 +317,5 @@ def variable_of(option: str) -> str:
 
 def option_table() -> list[tuple[str, str, str]]:
     """Return (variable, default, description) of every option."""
-    return [(variable_of(f.name), str(f.default), f.metadata["doc"]) for f in fields(Settings)]
+    used = Settings()
+    return [(variable_of(f.name), str(getattr(used, f.name)), f.metadata["doc"]) for f in fields(Settings)]

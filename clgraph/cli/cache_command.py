@@ -9,18 +9,9 @@ from pathlib import Path
 import click
 
 from clgraph.cli.output import nbytes, say, table
+from clgraph.core.cache_folder import AREAS, refusal
 from clgraph.errors import OptionError
 from clgraph.settings import settings
-
-AREAS = {
-    "programs": "libraries and kernels, compiled for this machine's devices",
-    "pocl": "what PoCL keeps of kernels it has compiled",
-    "compiled": "compiled models, for the next start",
-    "models": "models of the demo and the benchmarks, fetched",
-    "vendors": "links that make an installed OpenCL driver visible",
-    "tuning": "what `clgraph tune` has measured",
-}
-"""Folders in the cache that are clgraph's, and what is in them."""
 
 _ONLY_BY_NAME = "tuning"
 
@@ -65,6 +56,8 @@ def show(cache_dir: Path | None, as_json: bool) -> None:
     )
     say()
     say(f"{nbytes(sum(size for _, size in sizes.values()))} in {folder}")
+    if folder.exists() and (why := refusal(folder)) is not None:
+        say(f"not used: {why}")
 
 
 @command.command(name="clear")

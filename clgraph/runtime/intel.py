@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import os
 import re
 import sys
@@ -10,6 +11,8 @@ import sysconfig
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
+
+from clgraph.core.cache_folder import read, write
 
 SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
 
@@ -23,34 +26,45 @@ def runtime_libraries(prefixes: Iterable[Path]) -> list[Path]:
 def make_visible(folder: Path) -> None:
     """Where the wheels ``intel-opencl-rt`` and ``intel-cmplr-lib-rt`` are installed, name them to OpenCL's loader.
 
-    *folder* gets an ``.icd`` file with the library's full path, beside copies of those that the loader would have read,
-    and ``OCL_ICD_VENDORS`` names *folder*. PoCL of the wheels is found by pyopencl's loader in any case.
+    A folder below *folder* gets an ``.icd`` file with the library's full path, beside copies of those that the loader
+    would have read, and ``OCL_ICD_VENDORS`` names it. PoCL of the wheels is found by pyopencl's loader in any case.
     """
     prefixes = dict.fromkeys(Path(p) for p in (sys.prefix, sysconfig.get_path("data")))
     libraries = runtime_libraries(prefixes)
     if not libraries:
         return
     before = Path(os.environ.get("OCL_ICD_VENDORS", SYSTEM_VENDORS))
-    if before == folder:
+    if before.parent == folder:
         return
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_vendors(folder, libraries[0], before)
+        made = write_vendors(folder, libraries[0], before)
     except OSError as error:
         warnings.warn(f"Intel's OpenCL runtime stays hidden: {folder} cannot be written ({error})", stacklevel=2)
         return
-    os.environ["OCL_ICD_VENDORS"] = str(folder)
+    os.environ["OCL_ICD_VENDORS"] = str(made)
     _preload(libraries[0].parent)
 
 
-def write_vendors(folder: Path, library: Path, before: Path) -> None:
-    """Fill *folder* with the ``.icd`` files of *before* and one for *library*."""
-    for old in folder.glob("*.icd"):
-        old.unlink()
-    for path in sorted(before.glob("*.icd")) if before.is_dir() else []:
-        if "intelocl" not in (text := path.read_text(encoding="utf-8")):
-            (folder / path.name).write_text(text, encoding="utf-8")
-    (folder / "clgraph-intel.icd").write_text(f"{library}\n", encoding="utf-8")
+def write_vendors(folder: Path, library: Path, before: Path) -> Path:
+    """Return a folder in *folder* with the ``.icd`` files of *before* and one for *library*, filled where it is not.
+
+    It is named by what is in it: other environments, and other machines with the same home, have others.
+    """
+    texts = {path.name: path.read_text(encoding="utf-8") for path in before.glob("*.icd")} if before.is_dir() else {}
+    texts = {name: text for name, text in texts.items() if "intelocl" not in text}
+    texts["clgraph-intel.icd"] = f"{library}\n"
+    made = folder / hashlib.sha256(repr(sorted(texts.items())).encode()).hexdigest()[:16]
+    for name, text in sorted(texts.items()):
+        if not _holds(made / name, text.encode()):
+            write(made / name, text.encode())
+    return made
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    try:
+        return read(path) == content
+    except OSError:
+        return False
 
 
 def _preload(folder: Path) -> None:

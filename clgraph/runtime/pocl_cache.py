@@ -12,11 +12,14 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+from clgraph.core.cache_folder import is_trusted, read, write
+from clgraph.core.files import PARTIAL
+
 SEAL = "clgraph.seal"
 """File in a program's folder that names its files with size and CRC-32."""
 INDEX = "clgraph.known"
-"""File in the cache's folder that names the files and folders of sealed programs with size and time of change, so that
-a program that nobody has touched is neither listed nor read again."""
+"""File in the cache's folder that names the files and folders of sealed programs with size and time of change
+(ctime, which nobody can set), so that a program that nobody has touched is neither listed nor read again."""
 _ACCESS = "last_accessed"
 """File in a program's folder whose time PoCL sets whenever it builds or loads the program."""
 
@@ -62,7 +65,7 @@ def _remove_abandoned(folder: Path) -> None:
     for entry in _entries(folder):
         # The process that made it may remove it meanwhile.
         with contextlib.suppress(FileNotFoundError):
-            if entry.name.startswith("tempfile") and entry.is_file():
+            if entry.name.startswith(("tempfile", PARTIAL)) and entry.is_file():
                 state = entry.stat()
                 if now - state.st_mtime > (_ABANDONED_SECONDS if state.st_size else _EMPTY_SECONDS):
                     os.unlink(entry.path)
@@ -101,12 +104,12 @@ def _state_of(program: Path) -> _State:
     while waiting:
         prefix = waiting.pop()
         with contextlib.suppress(OSError):
-            found[prefix] = [_FOLDER, os.stat(program / prefix).st_mtime_ns]
+            found[prefix] = [_FOLDER, os.stat(program / prefix).st_ctime_ns]
         for entry in _entries(program / prefix):
             if entry.name.endswith((".bc", ".so")):
                 if entry.is_file():
                     status = entry.stat()
-                    found[prefix + entry.name] = [status.st_size, status.st_mtime_ns]
+                    found[prefix + entry.name] = [status.st_size, status.st_ctime_ns]
             elif entry.is_dir():
                 waiting.append(f"{prefix}{entry.name}/")
     return found
@@ -121,7 +124,7 @@ def _is_as_it_was(program: str, state: _State) -> bool:
     try:
         for name, (size, changed) in state.items():
             status = os.stat(f"{program}/{name}")
-            if status.st_mtime_ns != changed or size not in (status.st_size, _FOLDER):
+            if status.st_ctime_ns != changed or size not in (status.st_size, _FOLDER):
                 return False
     except (OSError, TypeError, ValueError, AttributeError):
         return False
@@ -147,7 +150,7 @@ def _entries(folder: str | Path) -> list[os.DirEntry[str]]:
 def _read_json(path: Path) -> dict[str, Any]:
     """Return the object in a file; an empty one where there is none that can be read."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read(path).decode("utf-8"))
     except (OSError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}
@@ -155,10 +158,8 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 def _write_json(path: Path, content: dict[str, Any]) -> bool:
     """Write *content*, at once or not at all; return whether it was written."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        temporary.write_text(json.dumps(content), encoding="utf-8")
-        temporary.replace(path)
+        write(path, json.dumps(content).encode("utf-8"))
     except OSError:
         return False
     return True
@@ -170,7 +171,7 @@ def _fingerprint(path: Path) -> list[int]:
 
 
 def _is_sound(program: Path, state: _State, sealed: _State) -> bool:
-    if not sealed.keys() <= state.keys():
+    if not sealed.keys() <= state.keys() or not all(is_trusted(program / name) for name in state):
         return False
     try:
         return all(

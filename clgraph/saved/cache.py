@@ -1,8 +1,9 @@
 """The model cache on disk: which content a file has, and what is kept of compiled models, within a limit.
 
-Below the folder, ``stamps/<state of a file>`` holds the digest of the content that a file in that state has, and
-``<size>-<digest>.clg`` is a saved model without its topology's layers. A state is inode, size and times; it stands for
-the content only if the file had not been changed just before, because times are coarse.
+Below the folder, ``stamps/<state of a file>`` names the state and the digest of the content that a file in that state
+has; ``<size>-<digest>.clg`` is a saved model without its topology's layers, which says what it was kept for, and the
+``.used`` beside it has the time of its last use. A state is inode, size and times; it stands for the content only if
+the file had not been changed just before, because times are coarse.
 """
 
 from __future__ import annotations
@@ -11,16 +12,17 @@ import contextlib
 import hashlib
 import os
 import stat
-import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
+from clgraph.core.cache_folder import is_trusted, read, write
 from clgraph.core.frozen import frozen
 
 SETTLED_SECONDS = 2.0
 """How long a file must have been left alone: longer than the clock of any file system ticks."""
 MOST_STAMPS = 1000
+_ENTRY, _DIGITS = ".clg", 64
 _ABANDONED_SECONDS = 3600.0
 """Age from which a file that was being written belongs to no running process."""
 
@@ -34,7 +36,6 @@ class Stamp:
     nbytes: int
     modified: int
     changed: int
-    used: int = field(compare=False)
 
     @staticmethod
     def of(file: str | os.PathLike[str] | int) -> Stamp | None:
@@ -45,7 +46,7 @@ class Stamp:
             return None
         if not stat.S_ISREG(found.st_mode):
             return None
-        return Stamp(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_atime_ns)
+        return Stamp(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
     @property
     def is_settled(self) -> bool:
@@ -68,12 +69,10 @@ class ModelCache:
 
     def content(self, path: Path, stamp: Stamp) -> str | None:
         """Return the digest of the file at *path* in state *stamp*; ``None`` where nothing can be kept of it."""
-        try:
-            known = (self.folder / "stamps" / stamp.name).read_text(encoding="ascii")
-        except (OSError, ValueError):
-            known = ""
-        if len(known) == 64:
-            return known
+        with contextlib.suppress(OSError, ValueError):
+            state, known = read(self.folder / "stamps" / stamp.name).decode("ascii").split()
+            if state == stamp.name and len(known) == _DIGITS:
+                return known
         same_size = self.folder.glob(f"{stamp.nbytes:x}-*.clg")
         return None if next(same_size, None) is None else self.learn(path, stamp)
 
@@ -88,33 +87,46 @@ class ModelCache:
             return None
         if Stamp.of(path) != stamp:
             return None
-        self._write(self.folder / "stamps" / stamp.name, digest)
+        with contextlib.suppress(OSError):
+            write(self.folder / "stamps" / stamp.name, f"{stamp.name} {digest}".encode("ascii"))
         return digest
 
     def entry(self, stamp: Stamp, content: str, key: str) -> Path:
         """Return the path of what is kept of a file's *content* compiled as *key* says."""
-        digest = hashlib.sha256(f"{content} {key}".encode()).hexdigest()
-        return self.folder / f"{stamp.nbytes:x}-{digest}.clg"
+        digest = hashlib.sha256(kept_for(content, key).encode()).hexdigest()
+        return self.folder / f"{stamp.nbytes:x}-{digest}{_ENTRY}"
 
-    def touch(self, entry: Path) -> None:
-        """Note that *entry* was used now."""
+    def has(self, entry: Path) -> bool:
+        """Whether *entry* is there, and the user's own."""
+        return is_trusted(entry)
+
+    def note_use(self, entry: Path) -> None:
+        """Note that *entry* was used now: not in its own times, which whoever has it mapped looks at."""
         with contextlib.suppress(OSError):
-            # The time of change stays: whoever has the file mapped looks at it.
-            os.utime(entry, ns=(time.time_ns(), os.stat(entry).st_mtime_ns))
+            try:
+                os.utime(_used(entry), follow_symlinks=False)
+            except FileNotFoundError:
+                write(_used(entry), b"")
+
+    def drop(self, entry: Path) -> None:
+        """Remove *entry*; raises ``OSError`` where that is not allowed."""
+        entry.unlink(missing_ok=True)
+        _used(entry).unlink(missing_ok=True)
 
     def trim(self) -> None:
         """Remove what is beyond the limits, and what was left half written."""
-        entries = [(p, s) for p in self._files(self.folder) if (s := Stamp.of(p)) is not None]
-        for path, state in entries:
-            if path.suffix != ".clg" and time.time() - state.modified * 1e-9 > _ABANDONED_SECONDS:
+        found = {p: s for p in self._files(self.folder) if (s := Stamp.of(p)) is not None}
+        kept = {p: s for p, s in found.items() if p.suffix == _ENTRY}
+        markers = {_used(p) for p in kept}
+        for path, state in found.items():
+            if path not in kept.keys() | markers and time.time() - state.modified * 1e-9 > _ABANDONED_SECONDS:
                 path.unlink(missing_ok=True)
-        kept = sorted(((p, s) for p, s in entries if p.suffix == ".clg"), key=lambda e: e[1].used)
-        excess = sum(s.nbytes for _, s in kept) - self.limit
-        for path, state in kept:
+        excess = sum(s.nbytes for s in kept.values()) - self.limit
+        for path in sorted(kept, key=lambda p: found.get(_used(p), kept[p]).modified):
             if excess <= 0:
                 break
-            path.unlink(missing_ok=True)
-            excess -= state.nbytes
+            self.drop(path)
+            excess -= kept[path].nbytes
         stamps = [(s.modified, p) for p in self._files(self.folder / "stamps") if (s := Stamp.of(p)) is not None]
         for _, path in sorted(stamps)[:-MOST_STAMPS]:
             path.unlink(missing_ok=True)
@@ -126,10 +138,11 @@ class ModelCache:
         except OSError:
             return []
 
-    def _write(self, path: Path, text: str) -> None:
-        with contextlib.suppress(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=self.folder)
-            with open(handle, "w", encoding="ascii") as file:
-                file.write(text)
-            os.replace(temporary, path)
+
+def kept_for(content: str, key: str) -> str:
+    """Return what an entry answers: a file of that *content*, compiled as *key* says."""
+    return f"{content} {key}"
+
+
+def _used(entry: Path) -> Path:
+    return entry.with_suffix(".used")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import hashlib
 import importlib.util
@@ -12,16 +13,18 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import clgraph
+from clgraph.core.cache_folder import cache_folder
 from clgraph.core.mapped import files_of
 from clgraph.core.registry import Registry
 from clgraph.errors import ClgraphError, ModelError
 from clgraph.graph.topology import Dimension
 from clgraph.model import Model
-from clgraph.saved.cache import ModelCache, Stamp
+from clgraph.saved.cache import ModelCache, Stamp, kept_for
 from clgraph.saved.circumstances import digest_of
 from clgraph.saved.container import Contents
 from clgraph.saved.load import Loader, read_topology
@@ -60,7 +63,7 @@ class Cached:
     cache: ModelCache = field(init=False)
 
     def __post_init__(self) -> None:
-        folder, limit = self.options.cache_dir / "compiled", self.options.model_cache << 20
+        folder, limit = cache_folder(self.options.cache_dir) / "compiled", self.options.model_cache << 20
         object.__setattr__(self, "cache", ModelCache(folder, limit))
 
     @staticmethod
@@ -91,23 +94,30 @@ class Cached:
         if content is None:
             return None
         entry = self.cache.entry(self.stamp, content, self.key)
-        if not entry.is_file():
+        if not self.cache.has(entry):
             return None
         try:
-            contents = Contents(entry)
+            contents = self._contents(entry, content)
             loader = Loader(contents, self.options, NOTE)
             if not loader.fits():
                 return None
             topology = read_topology(contents)
             assert isinstance(topology, SavedTopology)
-            topology.read_by(_Layers(self.path, self.outputs, self.shapes, self.stamp, self.path.open("rb")))
+            topology.read_by(_Layers(self.path, self.outputs, self.shapes, self.stamp, content, self.path.open("rb")))
             model = loader.model(topology)
         except (ModelError, OSError) as error:
             _log.warning("%s is compiled anew: the model cache: %s", self.path, error)
-            entry.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                self.cache.drop(entry)
             return None
-        self.cache.touch(entry)
+        self.cache.note_use(entry)
         return model
+
+    def _contents(self, entry: Path, content: str) -> Contents:
+        contents = Contents(entry)
+        if contents.header.get("kept_for") != kept_for(content, self.key):
+            raise ModelError(f"{entry} was kept for something else")
+        return contents
 
     def keep_later(self, model: Model) -> None:
         """Write *model* to the cache when the process has time for it, if it can be there."""
@@ -115,6 +125,7 @@ class Cached:
         files = files_of(model.topology.constants.values())
         if (
             type(model) is not Model
+            or model.topology.scattered
             or len(made) != 1
             or any(key.values or s.network is None for key, s in made.items())
             or any(file.path != self.path for file in files)
@@ -129,7 +140,8 @@ class Cached:
                 size = sum(array.nbytes for array in constants if array is not None)
                 if content is None or size > self.cache.limit or Registry.has_strangers:
                     return
-                save_model(topology, made, self.cache.entry(self.stamp, content, self.key), whole=False)
+                entry = self.cache.entry(self.stamp, content, self.key)
+                save_model(topology, made, entry, kept_for=kept_for(content, self.key))
                 self.cache.trim()
             except (ClgraphError, OSError) as error:
                 _log.info("%s is not kept in the model cache: %s", self.path, error)
@@ -145,7 +157,8 @@ class _Layers:
     outputs: tuple[str, ...] | None
     shapes: OpenShapes
     stamp: Stamp
-    file: IO[bytes]
+    content: str
+    file: BufferedReader
 
     def __call__(self) -> dict[str, Any]:
         """Return the attributes of a topology; raises ``ModelError`` when the file was written to."""
@@ -154,10 +167,17 @@ class _Layers:
         # The open file is still there when its name is gone, or another's.
         link = Path(f"/proc/self/fd/{self.file.fileno()}")
         opened = link if link.exists() else self.path
-        now = Stamp.of(opened)
-        if now is None or (now.nbytes, now.modified) != (self.stamp.nbytes, self.stamp.modified):
-            raise ModelError(f"{self.path} was written to while the model was in use: load it again")
-        return vars(read_source(opened, self.outputs, self.shapes))
+        before = Stamp.of(opened)
+        if before == self.stamp or self._holds_the_same():
+            read = read_source(opened, self.outputs, self.shapes)
+            if Stamp.of(opened) == before:
+                return vars(read)
+        raise ModelError(f"{self.path} was written to while the model was in use: load it again")
+
+    def _holds_the_same(self) -> bool:
+        """Whether a file that was given another name, or other times, has kept its content."""
+        self.file.seek(0)
+        return hashlib.file_digest(self.file, "sha256").hexdigest() == self.content
 
 
 class _Later:

@@ -15,12 +15,10 @@ blobs of integers and small ones against theirs; large arrays of floats are not 
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
 import struct
-import tempfile
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -28,7 +26,9 @@ from typing import Any
 
 import numpy as np
 
+from clgraph.core.cache_folder import make_folder
 from clgraph.core.dtype import DType
+from clgraph.core.files import output, replacing
 from clgraph.core.mapped import MappedFile, files_of
 from clgraph.errors import ModelError
 from clgraph.graph.primitive import Array
@@ -74,8 +74,11 @@ class Blobs:
             self._end += data.nbytes + _padding(data.nbytes)
         return self._known[digest]
 
-    def write(self, path: Path, header: Mapping[str, Json]) -> None:
+    def write(self, path: Path, header: Mapping[str, Json], *, in_cache: bool = False) -> None:
         """Write the file at once or not at all.
+
+        Args:
+            in_cache: It is no file that the user named, but one below the cache folder.
 
         Raises:
             ModelError: It cannot be written.
@@ -84,24 +87,18 @@ class Blobs:
         start = _HEAD.size + len(text) + -len(text) % ALIGNMENT
         total = start + self._end
         head = _HEAD.pack(MAGIC, VERSION, 0, len(text), total, hashlib.sha256(text).digest())
-        temporary: str | None = None
         try:
-            handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-            with open(handle, "wb") as file:
+            if in_cache:
+                make_folder(path.parent)
+            with replacing(path) if in_cache else output(path) as file:
                 file.write(head + text + bytes(-len(text) % ALIGNMENT))
                 for data in self._data:
                     file.write(data)
                     file.write(bytes(_padding(data.nbytes)))
                 file.flush()
-                os.fsync(file.fileno())
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(temporary, 0o666 & ~mask)
-            os.replace(temporary, path)
+                if file.seekable():
+                    os.fsync(file.fileno())
         except OSError as error:
-            if temporary is not None:
-                with contextlib.suppress(OSError):
-                    os.unlink(temporary)
             raise ModelError(f"the model cannot be saved to {path}: {error.strerror or error}") from error
 
 

@@ -27,13 +27,16 @@ def save_model(
     made: Mapping[Key, Specialisation],
     path: str | os.PathLike[str],
     *,
-    whole: bool = True,
+    kept_for: str | None = None,
     staged: bool = False,
 ) -> None:
     """Write *topology* and what was *made* of it to *path*, at once or not at all.
 
-    Where it is not to be written *whole*, its layers and constants are left out: only what is made of it can be run.
     One that is run in stages says so in the file.
+
+    Args:
+        kept_for: What an entry of the model cache answers. Such a file has no layers and constants of the topology:
+            only what is made of it can be run.
 
     Raises:
         ModelError: The file cannot be written.
@@ -56,12 +59,14 @@ def save_model(
             }
         )
     header: dict[str, Json] = {
-        "topology": encode_topology(topology if whole else _signatures(topology), blobs.add),
+        "topology": encode_topology(topology if kept_for is None else _signatures(topology), blobs.add),
         "programs": programs,
         "staged": staged,
         "libraries": {name: [x.name, x.text, list(x.functions), x.instances] for name, x in libraries.items()},
     }
-    blobs.write(Path(path), header)
+    if kept_for is not None:
+        header["kept_for"] = kept_for
+    blobs.write(Path(path), header, in_cache=kept_for is not None)
 
 
 def _signatures(t: Topology) -> Topology:

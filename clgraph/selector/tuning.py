@@ -7,13 +7,12 @@ import hashlib
 import json
 import logging
 import math
-import os
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from clgraph.core.cache_folder import write
 from clgraph.core.frozen import frozen
 from clgraph.errors import OptionError
 from clgraph.graph.serial import encode
@@ -85,23 +84,31 @@ def problem_key(q: Query[Any]) -> str:
     return json.dumps(parts, separators=(",", ":"))
 
 
-def read_tuning(path: Path, identity: Mapping[str, str]) -> Tuning | None:
+def read_tuning(
+    path: Path, identity: Mapping[str, str], read: Callable[[Path], bytes] = Path.read_bytes
+) -> Tuning | None:
     """Return what the file at *path* holds for a device of that *identity*.
+
+    Args:
+        read: Reads it, and says whose files are read.
 
     Returns:
         ``None`` where there is no file; with a warning where it is damaged, or of another device or version.
     """
     try:
-        stamp = path.stat().st_mtime_ns
+        now = path.lstat()
     except OSError:
         return None
-    return _read(path, stamp, tuple(sorted(identity.items())))
+    state = (now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns)
+    return _read(path, state, tuple(sorted(identity.items())), read)
 
 
 @functools.lru_cache(maxsize=16)
-def _read(path: Path, stamp: int, identity: tuple[tuple[str, str], ...]) -> Tuning | None:
+def _read(
+    path: Path, state: tuple[int, ...], identity: tuple[tuple[str, str], ...], read: Callable[[Path], bytes]
+) -> Tuning | None:
     try:
-        data = _object(json.loads(path.read_text(encoding="utf-8")), "the file")
+        data = _object(json.loads(read(path).decode("utf-8")), "the file")
         here = {"format": str(FORMAT), **dict(identity)}
         other = [
             f"{name} {data.get(name)}, here {value}" for name, value in here.items() if str(data.get(name)) != value
@@ -119,10 +126,7 @@ def write_tuning(path: Path, identity: Mapping[str, str], tuning: Tuning) -> Non
     """Write a file for a device of that *identity*, at once or not at all; raises ``OptionError`` where it cannot."""
     text = json.dumps({"format": FORMAT, **identity, **tuning.to_data()}, indent=1) + "\n"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
-            file.write(text)
-        os.replace(file.name, path)
+        write(path, text.encode("utf-8"))
     except OSError as error:
         raise OptionError(f"the tuning cannot be written to {path}: {error}") from error
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from clgraph.compiler import Compiler
 from clgraph.core.frozen import frozen
-from clgraph.engines import load_extensions, options_of, tuning_identity, tuning_path
+from clgraph.engines import load_extensions, options_of, tuning_identity, tuning_of, tuning_path
 from clgraph.errors import OptionError
 from clgraph.graph.topology import Topology
 from clgraph.network.network import Network
 from clgraph.passes.selection import plain_query
 from clgraph.runtime.engine import Engine
 from clgraph.selector.query import Query
-from clgraph.selector.tuning import Tuning, problem_key, read_tuning, write_tuning
+from clgraph.selector.tuning import Tuning, problem_key, write_tuning
 from clgraph.specialisations import Shapes
 from clgraph.tuner.fit import estimate_by, fit
 from clgraph.tuner.measure import Bench, Sample
@@ -104,7 +104,7 @@ def tune(
     if engine is None:
         raise OptionError(f"nothing can be tuned on {options.device!r}: no OpenCL kernels run there")
     path, identity = tuning_path(engine.device, options), tuning_identity(engine.device)
-    known = read_tuning(path, identity) or Tuning()
+    known = tuning_of(engine.device, options) or Tuning()
     posed: dict[str, Query[Any]] = {}
     for topology, given in _topologies(model, shapes):
         posed |= {problem_key(q): q for q in problems(topology.build(given), compiler.context)}

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,15 @@ def refusing(monkeypatch: pytest.MonkeyPatch, code: int, method: str, written: i
         raise OSError(code, os.strerror(code), str(self))
 
     monkeypatch.setattr(Path, method, fail)
+
+
+def failing(code: int) -> Callable[..., None]:
+    """Return what ends with *code*, as the last step of writing a file on a disk that is full does."""
+
+    def fail(source: object, target: object) -> None:
+        raise OSError(code, os.strerror(code), str(target))
+
+    return fail
 
 
 @pytest.mark.parametrize("code", REFUSALS)
@@ -72,7 +82,7 @@ def test_seals_that_cannot_be_written_are_no_matter(tmp_path: Path, monkeypatch:
     program.mkdir(parents=True)
     (program / "program.bc").write_bytes(b"BC\xc0\xde1234")
     with monkeypatch.context() as patch:
-        refusing(patch, code, "write_text")
+        patch.setattr(os, "replace", failing(code))
         pocl_cache.seal(tmp_path)
         assert pocl_cache.sweep(tmp_path) == 0
     assert [p.name for p in program.iterdir()] == ["program.bc"]

@@ -17,9 +17,9 @@ def test_the_vendors_folder_has_the_systems_drivers_and_intels(tmp_path):
     folder.mkdir()
     (system / "nvidia.icd").write_text("libnvidia-opencl.so.1\n")
     (system / "intel64.icd").write_text("/opt/libintelocl.so\n")
-    (folder / "gone.icd").write_text("libgone.so\n")
-    write_vendors(folder, tmp_path / "libintelocl.so.2025", system)
-    content = {p.name: p.read_text().strip() for p in folder.iterdir()}
+    made = write_vendors(folder, tmp_path / "libintelocl.so.2025", system)
+    assert write_vendors(folder, tmp_path / "libintelocl.so.2025", system) == made
+    content = {p.name: p.read_text().strip() for p in made.iterdir()}
     assert content == {
         "nvidia.icd": "libnvidia-opencl.so.1",
         "clgraph-intel.icd": str(tmp_path / "libintelocl.so.2025"),
@@ -29,5 +29,22 @@ def test_the_vendors_folder_has_the_systems_drivers_and_intels(tmp_path):
 def test_without_system_drivers_intels_stands_alone(tmp_path):
     folder = tmp_path / "ours"
     folder.mkdir()
-    write_vendors(folder, tmp_path / "lib.so", tmp_path / "nothing")
-    assert [p.name for p in folder.iterdir()] == ["clgraph-intel.icd"]
+    made = write_vendors(folder, tmp_path / "lib.so", tmp_path / "nothing")
+    assert [p.name for p in made.iterdir()] == ["clgraph-intel.icd"]
+
+
+def test_another_environment_or_machine_with_the_same_home_has_a_vendors_folder_of_its_own(tmp_path):
+    first = write_vendors(tmp_path / "ours", tmp_path / "one" / "lib.so", tmp_path / "nothing")
+    other = write_vendors(tmp_path / "ours", tmp_path / "other" / "lib.so", tmp_path / "nothing")
+    assert first != other
+    assert (first / "clgraph-intel.icd").read_text() == f"{tmp_path}/one/lib.so\n"
+
+
+def test_a_link_among_the_vendors_is_replaced_and_not_written_through(tmp_path):
+    made = write_vendors(tmp_path / "ours", tmp_path / "lib.so", tmp_path / "nothing")
+    (tmp_path / "victim").write_text("precious")
+    (made / "clgraph-intel.icd").unlink()
+    (made / "clgraph-intel.icd").symlink_to(tmp_path / "victim")
+    assert write_vendors(tmp_path / "ours", tmp_path / "lib.so", tmp_path / "nothing") == made
+    assert (made / "clgraph-intel.icd").read_text() == f"{tmp_path}/lib.so\n"
+    assert (tmp_path / "victim").read_text() == "precious"

@@ -217,23 +217,119 @@ def test_a_model_whose_weights_lie_in_other_files_is_not_kept(compiled, file, tm
     assert not hit(compiled(tmp_path / "e.onnx"))
 
 
+@pytest.mark.opencl
+def test_neither_is_one_of_whose_weights_only_an_attribute_lies_in_another_file(compiled, file, tmp_path):
+    """Of such data nothing is left in the topology that could tell where it came from."""
+    low = numpy_helper.from_array(np.float32(0.5), "low")
+    nodes = [helper.make_node("Clip", ["x", "low"], ["y"])]
+    info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [4, 64]) for n in ("x", "y")]
+    model = helper.make_model(
+        helper.make_graph(nodes, "g", info[:1], info[1:], [low]), opset_imports=[helper.make_opsetid("", 17)]
+    )
+    path = tmp_path / "e.onnx"
+    x = np.zeros((4, 64), np.float32)
+    for bound in (0.5, 0.75):
+        low.CopyFrom(numpy_helper.from_array(np.float32(bound), "low"))
+        model.graph.initializer[0].CopyFrom(low)
+        if not path.exists():
+            onnx.save(model, path, save_as_external_data=True, location="e.bin", size_threshold=0)
+        (tmp_path / "e.bin").write_bytes(np.float32(bound).tobytes())
+        time.sleep(WAIT)
+        np.testing.assert_array_equal(compiled(path)(x), np.float32(bound))
+
+
+def other_entry(compiled, tmp_path, weight):
+    """Compile another model of the same size; return the entries of the first and of this one."""
+    (first,) = entries(tmp_path)
+    compiled(write(tmp_path / "other.onnx", -weight))
+    (second,) = set(entries(tmp_path)) - {first}
+    return first, second
+
+
+def exchange(first, second):
+    first.rename(first.with_name("held"))
+    second.rename(second.with_name(first.name))
+    first.with_name("held").rename(second)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("what", ["entries", "stamps"])
+def test_what_was_exchanged_with_another_models_is_found_out(compiled, file, tmp_path, weight, what):
+    compiled(file)
+    pair = other_entry(compiled, tmp_path, weight)
+    exchange(*(pair if what == "entries" else (tmp_path / "cache" / "compiled" / "stamps").iterdir()))
+    x = np.abs(RNG.standard_normal((4, 64))).astype(np.float32)
+    model = compiled(file)
+    assert hit(model) == (what == "stamps")
+    np.testing.assert_allclose(model(x), np.maximum(x @ weight, 0), atol=1e-4)
+    assert hit(compiled(file))
+
+
+@pytest.mark.opencl
+def test_an_entry_of_another_shape_in_place_of_this_one_is_found_out(compiled, file, tmp_path):
+    compiled(file)
+    (four,) = entries(tmp_path)
+    compiled(file, height=5)
+    (five,) = set(entries(tmp_path)) - {four}
+    exchange(four, five)
+    assert not hit(compiled(file))
+    assert hit(compiled(file))
+
+
+def linked(entry):
+    entry.rename(entry.with_name("elsewhere"))
+    entry.symlink_to(entry.with_name("elsewhere"))
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("change", [linked, lambda entry: entry.chmod(0o666)])
+def test_an_entry_that_somebody_else_may_have_put_there_is_not_taken_and_replaced(compiled, file, tmp_path, change):
+    compiled(file)
+    (entry,) = entries(tmp_path)
+    content = entry.read_bytes()
+    change(entry)
+    assert not hit(compiled(file))
+    assert hit(compiled(file))
+    assert not entry.is_symlink()
+    assert entry.stat().st_mode & 0o777 == 0o600
+    if change is linked:
+        assert entry.with_name("elsewhere").read_bytes() == content
+
+
+@pytest.mark.opencl
+def test_using_an_entry_does_not_change_it_for_those_who_have_it_mapped(compiled, file, tmp_path):
+    first = compiled(file)
+    first = compiled(file)
+    time.sleep(0.02)
+    assert hit(compiled(file))
+    x = np.ones((4, 64), np.float32)
+    first(x)
+    first.reshape({"x": (5, 64)})
+
+
 def kept(cache, name, nbytes, used):
     path = cache.folder / f"{name}.clg"
     path.write_bytes(bytes(nbytes))
-    os.utime(path, ns=(used * 10**9, 10**9))
+    os.utime(path, (1, 1))
+    if used is not None:
+        cache.note_use(path)
+        os.utime(path.with_suffix(".used"), (used, used))
 
 
 def test_what_was_used_longest_ago_goes_first(tmp_path):
     cache = ModelCache(tmp_path, 250)
-    for name, used in (("a", 1), ("b", 3), ("c", 2)):
+    for name, used in (("a", 1), ("b", 3), ("c", 2), ("d", None)):
         kept(cache, name, 100, used)
-    cache.touch(tmp_path / "a.clg")
-    assert (tmp_path / "a.clg").stat().st_mtime_ns == 10**9
-    (tmp_path / "tmp_old").touch()
-    os.utime(tmp_path / "tmp_old", (1, 1))
-    (tmp_path / "tmp_new").touch()
+    before = (tmp_path / "a.clg").stat().st_ctime_ns
+    time.sleep(0.02)
+    cache.note_use(tmp_path / "a.clg")
+    assert (tmp_path / "a.clg").stat().st_ctime_ns == before
+    for name in ("old", "e.used"):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (1, 1))
+    (tmp_path / ".clgraph-new").touch()
     cache.trim()
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.clg", "b.clg", "tmp_new"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".clgraph-new", "a.clg", "a.used", "b.clg", "b.used"]
 
 
 def test_only_so_many_stamps_are_kept(tmp_path, monkeypatch):
