@@ -241,7 +241,7 @@ def notes(handle: Any, record: InstructionSet) -> tuple[str, ...]:
     """Return what a user should know of how the wheel's PoCL is used; nothing of other drivers."""
     if not is_wheel(handle.platform):
         return ()
-    name = handle.version.rpartition("-")[2]
+    name = pocl.reported_cpu(handle.version)
     called = "does not know this CPU" if name == "generic" else f"calls this CPU {name}"
     told = (f"LLVM 14 {called}: kernels are compiled for {record.cpu} ({record.name})",) * (name != record.cpu)
     before = ("PoCL was loaded before clgraph and does not use clgraph's kernel cache",) * pocl_was_loaded()

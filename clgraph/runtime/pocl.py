@@ -54,13 +54,18 @@ class ProcessMemory:
             file.write(data)
 
 
+def reported_cpu(version: str) -> str:
+    """Return LLVM's name of the CPU from PoCL 3.0's ``CL_DEVICE_VERSION``, where it follows the target triple."""
+    return version.rpartition("-linux-gnu-")[2]
+
+
 def patch(memory: Memory, struct_address: int, reported: str, cpu: str) -> None:
     """Point the CPU name of the device struct at *cpu*, an LLVM name.
 
     Args:
         memory: Where the struct is.
         struct_address: What ``cl_device_id`` points at.
-        reported: The CPU name that the device reports at the end of ``CL_DEVICE_VERSION``.
+        reported: The CPU name that the device reports (:func:`reported_cpu`).
         cpu: A name of LLVM's.
 
     Raises:

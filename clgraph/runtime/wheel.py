@@ -76,7 +76,7 @@ def impose(handle: Any, record: InstructionSet) -> None:
             f"PoCL was loaded before clgraph by other code of this process, with its library for {found}; clgraph "
             f"has decided for {record.built_in}: call clgraph.devices() before, or use another process for clgraph"
         )
-    pocl.patch(pocl.ProcessMemory(), handle.int_ptr, handle.version.rpartition("-")[2], record.cpu)
+    pocl.patch(pocl.ProcessMemory(), handle.int_ptr, pocl.reported_cpu(handle.version), record.cpu)
 
 
 def stamps() -> Path:

@@ -6,7 +6,7 @@ import pytest
 from clgraph.errors import DeviceError
 from clgraph.runtime import pocl
 from clgraph.runtime.instruction_sets import instruction_sets
-from clgraph.runtime.pocl import natural_library, overlay, patch
+from clgraph.runtime.pocl import natural_library, overlay, patch, reported_cpu
 
 STRUCT, NAME = 0x10000, 0x20000
 
@@ -52,10 +52,11 @@ def test_the_library_that_pocl_takes_by_itself_is_the_records_on_a_cpu_with_no_m
         assert natural_library(record.flags) == record.built_in
 
 
-@pytest.mark.parametrize("reported", ["generic", "znver3", "goldmont", "skylake-avx512"])
+@pytest.mark.parametrize("reported", ["generic", "znver3", "goldmont", "skylake-avx512", "icelake-server", "k8-sse3"])
 def test_whatever_llvm_calls_the_cpu_it_gets_the_name_of_its_instruction_set(reported):
     memory = FakeMemory(reported.encode() + b"\0")
-    patch(memory, STRUCT, reported, "skylake-avx512")
+    found = reported_cpu(f"OpenCL 3.0 PoCL HSTR: pthread-x86_64-unknown-linux-gnu-{reported}")
+    patch(memory, STRUCT, found, "skylake-avx512")
     assert memory.pointer != NAME
     assert ctypes.string_at(memory.pointer) == b"skylake-avx512"
     again = memory.pointer
