@@ -1,7 +1,7 @@
 """What runs in the process that compiles a library: ``python -m clgraph.runtime.compile_child``, the work on stdin.
 
-The library is compiled, and runs the executor's test, so that all of its code has been made and came out right, before
-its binary is written to the file that the work names.
+The library is compiled and runs the steps of the executor's test one by one, which makes its code, before its binary is
+written to the file that the work names.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from clgraph.errors import ClgraphError, KernelBuildError
 from clgraph.runtime import child, driver, process
 from clgraph.runtime.device import find_device
 from clgraph.runtime.engine import Engine
-from clgraph.runtime.executor import arguments, run_probe
+from clgraph.runtime.executor import run_probe
 from clgraph.runtime.instruction_sets import InstructionSet
 from clgraph.selector.library import ENTRY, Library
 
@@ -32,15 +32,8 @@ def compile_library(work: dict[str, Any]) -> None:
     engine = Engine(device)
     library = Library(work["what"], work["text"], (), 0)
     engine.compile_library(library.text, work["what"])
-    if "acq_rel" in engine.info.features:
-        if why := run_probe(engine, library):
-            raise KernelBuildError(f"{work['what']} runs wrongly on {device}: {why}")
-    else:
-        memory = engine.allocate(4096, "nothing")
-        bound = arguments(memory, (0, 0), memory, memory, 0, 0, memory, [memory])
-        kernel = engine.kernel(library.text, ENTRY, bound, library=True, what=work["what"])
-        kernel.on(engine.stream, (engine.info.workers,), (1,))()
-        engine.stream.finish()
+    if why := run_probe(engine, library, rounds=1, joined=False):
+        raise KernelBuildError(f"{work['what']} runs wrongly on {device}: {why}")
     if binary := engine.library_binary(library.text, ENTRY):
         Path(work["output"]).write_bytes(binary)
 

@@ -79,8 +79,14 @@ def refusal(engine: Engine, library: Library) -> str | None:
     return why
 
 
-def run_probe(engine: Engine, library: Library, spins: int = _PROBE_SPINS) -> str | None:
-    """Run the chain of probe steps some times with other numbers; say what was wrong, ``None`` when all was right."""
+def run_probe(
+    engine: Engine, library: Library, spins: int = _PROBE_SPINS, *, rounds: int = _PROBE_ROUNDS, joined: bool = True
+) -> str | None:
+    """Run the chain of probe steps some times with other numbers; say what was wrong, ``None`` when all was right.
+
+    Args:
+        joined: All steps in one launch, as the persistent executor does; else a launch each.
+    """
     workers = engine.info.workers
     tickets = 3 * workers + 1
     row = 4 * tickets
@@ -90,17 +96,20 @@ def run_probe(engine: Engine, library: Library, spins: int = _PROBE_SPINS) -> st
     error = engine.upload(np.zeros(1, np.int32), "the test's error word")
     values = engine.allocate(row * (1 + _PROBE_STEPS), "the executor's test")
     scratch = engine.allocate(64, "the test's scratch")
-    bound = arguments(table, (0, _PROBE_STEPS), counters, scratch, 0, workers, error, [values], spins=spins)
-    step = engine.kernel(library.text, ENTRY, bound, library=True, what=f"library {library.name}").on(
-        engine.stream, (workers,), (1,)
-    )
+    ranges = [(0, _PROBE_STEPS)] if joined else [(i, i + 1) for i in range(_PROBE_STEPS)]
+    launches = []
+    for steps in ranges:
+        bound = arguments(table, steps, counters, scratch, 0, workers, error, [values], spins=spins)
+        kernel = engine.kernel(library.text, ENTRY, bound, library=True, what=f"library {library.name}")
+        launches.append(kernel.on(engine.stream, (workers,), (1,)))
     found, word = np.empty((1 + _PROBE_STEPS, tickets), np.uint32), np.zeros(1, np.int32)
-    for seed in range(_PROBE_ROUNDS):
+    for seed in range(rounds):
         found[...] = 0
         found[0] = np.arange(tickets, dtype=np.uint32) * (seed + 1)
         want = _expected(found[0])
         engine.stream.write(values, 0, found)
-        step()
+        for launch in launches:
+            launch()
         engine.stream.read(error, 0, word)
         engine.stream.read(values, 0, found)
         if word[0]:

@@ -8,7 +8,7 @@ import pytest
 
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
-from clgraph.errors import DeviceError
+from clgraph.errors import DeviceError, KernelBuildError
 from clgraph.graph.program import Program, Value
 from clgraph.network import tiles
 from clgraph.network.network import Network
@@ -159,18 +159,26 @@ def test_the_self_test_passes_and_is_remembered(engine, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("sound", "broken", "said"),
+    ("sound", "broken", "said", "alone"),
     [
-        ("values[t] = 3 * sum + t;", "values[t] = 3 * sum;", "went wrong at step 0"),
-        ("if (n) add_release(done, n);", "", "waited in vain at step 0"),
+        ("values[t] = 3 * sum + t;", "values[t] = 3 * sum;", "went wrong at step 0", False),
+        ("if (n) add_release(done, n);", "", "waited in vain at step 0", True),
     ],
+    ids=["values", "counters"],
 )
-def test_the_self_test_finds_what_is_broken(engine, sound, broken, said):
+def test_the_self_test_finds_what_is_broken(engine, sound, broken, said, alone):
+    """A library whose steps are right one by one is of use: without the persistent executor."""
     if engine.info.workers == 1:
         pytest.skip("one worker waits for nobody")
     library = compose("test", engine.info.simd)
     assert library.text.count(sound) == 1
-    assert said in executor.run_probe(engine, replace(library, text=library.text.replace(sound, broken)), spins=1 << 16)
+    wrong = replace(library, text=library.text.replace(sound, broken))
+    if not alone:
+        with pytest.raises(KernelBuildError, match=r"library test runs wrongly on .*: its test"):
+            engine.build(wrong.text, "library test", library=True)
+        engine.compile_library(wrong.text, "library test")
+    assert said in executor.run_probe(engine, wrong, spins=1 << 16)
+    assert (executor.run_probe(engine, wrong, joined=False, rounds=1) is None) == alone
 
 
 def test_a_network_asks_once_whether_its_steps_may_be_joined(engine, monkeypatch):
