@@ -29,6 +29,8 @@ AREAS = {
     "models": "models of the demo and the benchmarks, fetched",
     "vendors": "links that make an installed OpenCL driver visible",
     "tuning": "what `clgraph tune` has measured",
+    "canary": "which instruction sets the drivers compute rightly with, and how fast",
+    "drivers": "checksums of the drivers' libraries",
 }
 """Folders in the cache that are clgraph's, and what is in them."""
 
@@ -127,8 +129,11 @@ def make_folder(folder: Path) -> None:
         os.mkdir(folder, _FOLDER_MODE)
     except OSError:
         # Another process may have made it; and a file system that can only be read says so first.
-        if not folder.is_dir():
-            raise
+        if folder.is_dir():
+            return
+        if os.path.lexists(folder):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from None
+        raise
 
 
 def read(path: Path) -> bytes:
@@ -156,6 +161,16 @@ def write(path: Path, content: bytes) -> None:
     make_folder(path.parent)
     with replacing(path) as file:
         file.write(content)
+
+
+def keep(path: Path, content: bytes) -> None:
+    """Put *content* into a file below the cache folder where it does not hold that yet; raises ``OSError``."""
+    try:
+        if read(path) == content:
+            return
+    except OSError:
+        pass
+    write(path, content)
 
 
 def link(path: Path, target: Path) -> None:

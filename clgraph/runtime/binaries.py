@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import os
 import re
-import threading
 import warnings
 from pathlib import Path
 from typing import Any
 
+from clgraph.core import cache_folder
 from clgraph.errors import KernelBuildError
 from clgraph.runtime import driver
 
 LOG_LINES = 12
 """How much of a build log an error shows."""
 
-_MAGIC = b"clgraph program 1\n"
+_MAGIC = b"clgraph program 2\n"
 _NEWER = re.compile(r"^#define OPENCL_C ([23])0$", re.MULTILINE)
 
 
@@ -36,15 +34,15 @@ class ProgramCache:
     def read(self, key: str) -> bytes | None:
         """Return what was written under *key*, ``None`` where there is nothing sound."""
         try:
-            content = (self._folder / f"{key}.bin").read_bytes()
+            content = cache_folder.read(self._folder / f"{key}.bin")
         except OSError:
             return None
         head, payload = content[: len(_MAGIC) + 32], content[len(_MAGIC) + 32 :]
-        return payload if head == _MAGIC + hashlib.sha256(payload).digest() else None
+        return payload if head == _head(key, payload) else None
 
     def write(self, key: str, payload: bytes) -> None:
         """Keep *payload* under *key*, at once or not at all."""
-        self._write(self._folder / f"{key}.bin", _MAGIC + hashlib.sha256(payload).digest() + payload)
+        self._write(self._folder / f"{key}.bin", _head(key, payload) + payload)
 
     def note_path(self, key: str) -> Path:
         """Return the file of the note under *key*."""
@@ -53,7 +51,7 @@ class ProgramCache:
     def note(self, key: str) -> str:
         """Return why nothing could be made for *key*; empty where nobody noted it."""
         try:
-            return self.note_path(key).read_text(encoding="utf-8", errors="replace").strip()
+            return cache_folder.read(self.note_path(key)).decode("utf-8", "replace").strip()
         except OSError:
             return ""
 
@@ -62,17 +60,17 @@ class ProgramCache:
         self._write(self.note_path(key), text.encode())
 
     def _write(self, path: Path, content: bytes) -> None:
-        temporary = self._folder / f".{path.name}.{os.getpid()}.{threading.get_ident()}"
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            temporary.write_bytes(content)
-            temporary.replace(path)
+            cache_folder.write(path, content)
         except OSError as error:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
             if not self._warned:
                 warnings.warn(f"compiled kernels are not kept: {self._folder}: {error}", stacklevel=2)
             self._warned = True
+
+
+def _head(key: str, payload: bytes) -> bytes:
+    """Return how the file of *payload* begins: a file under another's name is not taken for its own."""
+    return _MAGIC + hashlib.sha256(f"{key}\n".encode() + payload).digest()
 
 
 def options_for(features: frozenset[str], library: bool, text: str = "") -> str:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import tempfile
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from clgraph.core import cache_folder
 from clgraph.core.frozen import frozen
 from clgraph.runtime import child
 from clgraph.runtime.instruction_sets import InstructionSet, cpu_identity
@@ -123,7 +123,7 @@ def _try(subject: Subject, record: InstructionSet) -> dict[str, Any]:
 def _read(path: Path, key: str) -> dict[str, Any] | None:
     """Return a verdict that was kept; ``None`` where there is none, or what is there is no verdict of that key."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(cache_folder.read(path).decode("utf-8"))
         if found["key"] != key or not isinstance(found["why"], str):
             return None
         good = found["why"] or (found["worker_flops"] > 0 and all(w > 0 and b > 0 for w, b in found["bandwidths"]))
@@ -133,10 +133,7 @@ def _read(path: Path, key: str) -> dict[str, Any] | None:
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(json.dumps(content), encoding="utf-8")
-        temporary.replace(path)
+        cache_folder.write(path, json.dumps(content).encode("utf-8"))
     except OSError as error:
         _log.info("the verdict on the device is not kept: %s", error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import hashlib
@@ -9,6 +10,8 @@ import os
 import re
 from pathlib import Path
 from typing import Any
+
+from clgraph.core import cache_folder
 
 _ENTRIES = 16
 """Functions of a dispatch table that are looked at: a driver may leave some out."""
@@ -64,18 +67,14 @@ def sha256_of(library: Path, stamps: Path) -> str:
     state = library.stat()
     told = f"{library}:{state.st_size}:{state.st_mtime_ns}:{state.st_ctime_ns}:{state.st_ino}"
     stamp = stamps / f"{hashlib.sha256(told.encode()).hexdigest()[:32]}.sha256"
-    try:
-        if re.fullmatch(r"[0-9a-f]{64}", text := stamp.read_text(encoding="ascii", errors="replace")):
-            return text
-    except OSError:
-        pass
+    with contextlib.suppress(OSError):
+        text = cache_folder.read(stamp).decode("ascii", "replace")
+        if found := re.fullmatch(rf"{stamp.stem} ([0-9a-f]{{64}})", text):
+            return found[1]
     with library.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    temporary = stamp.with_name(f".{stamp.name}.{os.getpid()}")
     try:
-        stamps.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(digest, encoding="ascii")
-        temporary.replace(stamp)
+        cache_folder.write(stamp, f"{stamp.stem} {digest}".encode("ascii"))
     except OSError:
         return digest  # a folder that cannot be written costs 65 ms a start, no more
     return digest

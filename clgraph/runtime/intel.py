@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterable
 from pathlib import Path
 
-from clgraph.core.cache_folder import read, write
+from clgraph.core.cache_folder import keep
 
 SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
 
@@ -55,16 +55,8 @@ def write_vendors(folder: Path, library: Path, before: Path) -> Path:
     texts["clgraph-intel.icd"] = f"{library}\n"
     made = folder / hashlib.sha256(repr(sorted(texts.items())).encode()).hexdigest()[:16]
     for name, text in sorted(texts.items()):
-        if not _holds(made / name, text.encode()):
-            write(made / name, text.encode())
+        keep(made / name, text.encode())
     return made
-
-
-def _holds(path: Path, content: bytes) -> bool:
-    try:
-        return read(path) == content
-    except OSError:
-        return False
 
 
 def _preload(folder: Path) -> None:

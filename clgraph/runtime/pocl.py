@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
-import os
 import re
 import struct
 from pathlib import Path
 from typing import Protocol
 
+from clgraph.core import cache_folder
 from clgraph.errors import DeviceError
 
 LIBRARY_SHA256 = "d214aece60df73c75d8a678d33e4a51f4e5b594772dc74891b5451f909db6025"
@@ -125,14 +125,6 @@ def overlay(folder: Path, library: Path, built_in: str) -> Path:
             target = share / f"{match.group(1)}-{built_in}.bc"
         links[folder / data.parent.name / ".libs" / "share" / "pocl" / path.name] = target
     for link, target in links.items():
-        link.parent.mkdir(parents=True, exist_ok=True)
-        if not (link.is_symlink() and link.readlink() == target):
-            temporary = link.with_name(f".{link.name}.{os.getpid()}")
-            temporary.symlink_to(target)
-            temporary.replace(link)
-    icd, loaded = home / ".libs" / "pocl.icd", f"{home / '.libs' / library.name}\n"
-    if not icd.is_file() or icd.read_text(encoding="utf-8") != loaded:
-        temporary = icd.with_name(f".{icd.name}.{os.getpid()}")
-        temporary.write_text(loaded, encoding="utf-8")
-        temporary.replace(icd)
+        cache_folder.link(link, target)
+    cache_folder.keep(home / ".libs" / "pocl.icd", f"{home / '.libs' / library.name}\n".encode())
     return home

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import os
+from dataclasses import replace
 from pathlib import Path
 
+from clgraph.core.cache_folder import cache_folder
 from clgraph.errors import DeviceError
 from clgraph.runtime.instruction_sets import InstructionSet
 from clgraph.settings import Settings, settings
@@ -15,8 +17,9 @@ SERVED: list[InstructionSet] = []
 
 
 def chosen_options() -> Settings:
-    """Return the options that the drivers are loaded with."""
-    return CHOSEN[0] if CHOSEN else settings()
+    """Return the options that the drivers are loaded with; their cache folder is the one to use."""
+    options = CHOSEN[0] if CHOSEN else settings()
+    return replace(options, cache_dir=cache_folder(options.cache_dir))
 
 
 def serve(record: InstructionSet) -> None:

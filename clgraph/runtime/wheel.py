@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import atexit
 import functools
 import hashlib
-import os
-import shutil
-import tempfile
 import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from clgraph.core.cache_folder import make_folder, not_writable, temporary_folder
 from clgraph.errors import DeviceError
 from clgraph.runtime import pocl
 from clgraph.runtime.canary import FORMAT, Decision, Subject, decide
@@ -23,8 +20,6 @@ from clgraph.runtime.process import chosen_options, served
 
 NAME = "pocl:0"
 """What it is called, whatever other drivers there are."""
-_LEAST_FREE = 64 << 20
-"""Bytes that a file system needs to be of use as a kernel cache: PoCL ends the process when it is full."""
 
 
 @functools.cache
@@ -94,15 +89,9 @@ def pocl_folder() -> Path:
     told = f"{FORMAT} {pocl.LIBRARY_SHA256} {record.identity}" if record else f"{FORMAT} {cpu_identity()}"
     name = f"{record.name if record else 'own'}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
     folder = chosen_options().cache_dir / "pocl" / name
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        why = None if os.access(folder, os.W_OK) else "it cannot be written"
-        why = why or (None if shutil.disk_usage(folder).free >= _LEAST_FREE else "its file system is full")
-    except OSError as error:
-        why = str(error)
-    if why is None:
+    if (why := not_writable(folder)) is None:
         return folder
     warnings.warn(f"kernels are compiled anew in every process: no cache in {folder}: {why}", stacklevel=2)
-    temporary = Path(tempfile.mkdtemp(prefix="clgraph-"))
-    atexit.register(shutil.rmtree, temporary, ignore_errors=True)
+    temporary = temporary_folder() / "pocl"
+    make_folder(temporary)
     return temporary

@@ -235,8 +235,9 @@ ELSEWHERE = {
     "saved/dumped.py": "dumps, where the user says",
     "compiler.py": "dumps, where the user says",
     "runtime/pocl.py": "the process's own memory",
-    "runtime/binaries.py": "awaits its turn",
-    "runtime/driver.py": "awaits its turn",
+    "runtime/compile_child.py": "a file for its parent, in a folder made for that",
+    "runtime/compiling.py": "that folder",
+    "runtime/canary.py": "a folder for its child",
 }
 
 
@@ -260,5 +261,11 @@ def test_nothing_else_in_clgraph_makes_files_or_folders() -> None:
 
 def test_the_cache_folder_of_the_options_is_used_by_way_of_the_check() -> None:
     for path in Path(clgraph.__file__).parent.rglob("*.py"):
-        if path.name != "driver.py":
+        if path.parent.name != "runtime":
             assert ".cache_dir /" not in path.read_text(encoding="utf-8"), path
+
+
+def test_the_runtime_knows_no_other_options_than_those_with_the_checked_folder() -> None:
+    runtime = Path(clgraph.__file__).parent / "runtime"
+    found = sorted(p.name for p in runtime.glob("*.py") if "settings()" in p.read_text(encoding="utf-8"))
+    assert found == ["canary_child.py", "process.py"], "the child has a folder that its parent has made for it"

@@ -10,7 +10,6 @@ import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -28,35 +27,23 @@ ROOT = Path(__file__).resolve().parents[2]
 REFUSALS = [errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EDQUOT, errno.EIO]
 
 
-def refusing(monkeypatch: pytest.MonkeyPatch, code: int, method: str, written: int = 0) -> None:
-    """Let writing a file fail with *code* after some bytes."""
-    write = Path.write_bytes
-
-    def fail(self: Path, *args: Any, **options: Any) -> int:
-        if written:
-            write(self, b"x" * written)
-        raise OSError(code, os.strerror(code), str(self))
-
-    monkeypatch.setattr(Path, method, fail)
-
-
 def failing(code: int) -> Callable[..., None]:
-    """Return what ends with *code*, as the last step of writing a file on a disk that is full does."""
+    """Return what ends with *code*, as the first or the last step of writing a file does where that is refused."""
 
-    def fail(source: object, target: object) -> None:
-        raise OSError(code, os.strerror(code), str(target))
+    def fail(path: object, *_: object) -> None:
+        raise OSError(code, os.strerror(code), str(path))
 
     return fail
 
 
 @pytest.mark.parametrize("code", REFUSALS)
-@pytest.mark.parametrize("written", [0, 10])
+@pytest.mark.parametrize("step", ["open", "replace"])
 def test_a_full_or_read_only_folder_is_a_warning_and_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, written: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, step: str
 ) -> None:
     cache = ProgramCache(tmp_path)
     with monkeypatch.context() as patch:
-        refusing(patch, code, "write_bytes", written)
+        patch.setattr(os, step, failing(code))
         with pytest.warns(UserWarning, match="not kept"):
             cache.write("k", b"binary")
         with warnings.catch_warnings():

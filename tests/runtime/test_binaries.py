@@ -5,6 +5,25 @@ import pytest
 from clgraph.runtime.binaries import LOG_LINES, ProgramCache, first_lines, options_for, text_key
 
 
+def test_a_program_under_another_ones_name_is_not_taken_for_it(tmp_path):
+    cache = ProgramCache(tmp_path)
+    cache.write("k", b"binary")
+    (tmp_path / "k.bin").rename(tmp_path / "j.bin")
+    assert cache.read("j") is None
+
+
+def test_a_link_in_place_of_a_program_is_neither_read_nor_written_through(tmp_path):
+    cache = ProgramCache(tmp_path / "programs")
+    cache.write("k", b"binary")
+    (tmp_path / "programs" / "k.bin").rename(tmp_path / "victim")
+    (tmp_path / "programs" / "k.bin").symlink_to(tmp_path / "victim")
+    before = (tmp_path / "victim").read_bytes()
+    assert cache.read("k") is None
+    cache.write("k", b"other")
+    assert cache.read("k") == b"other"
+    assert (tmp_path / "victim").read_bytes() == before
+
+
 def test_what_was_written_is_read_back(tmp_path):
     cache = ProgramCache(tmp_path / "programs")
     assert cache.read("k") is None
