@@ -52,6 +52,7 @@ FUNCTIONS: dict[str, Callable[[Array, float, float], Array]] = {
     "clip": lambda v, a, b: np.minimum(np.maximum(v, a), b),
     "leaky_relu": lambda v, a, b: np.where(v < 0, a * v, v),
     "elu": lambda v, a, b: np.where(v < 0, a * np.expm1(np.minimum(v, 0)), v),
+    "celu": lambda v, a, b: np.where(v < 0, a * np.expm1(np.minimum(v, 0) / a), v),
     "sigmoid": lambda v, a, b: _sigmoid(v),
     "tanh": lambda v, a, b: np.tanh(v),
     "hard_sigmoid": lambda v, a, b: np.minimum(np.maximum(a * v + b, 0), 1),
@@ -174,12 +175,13 @@ def import_selu(node: OnnxNode) -> Sequence[str]:
 
 
 @onnx("Celu", since=(12, 28))
-def import_celu(node: OnnxNode) -> Sequence[str]:
-    """Return alpha times the ELU of x / alpha."""
-    alpha = node.attribute("alpha", 1.0)
-    (y,) = node.emit(Activation("linear", 1 / alpha), node.inputs[0])
-    (y,) = node.emit(Activation("elu", 1.0), y)
-    return node.emit(Activation("linear", alpha), y)
+def import_celu(node: OnnxNode) -> Primitive:
+    alpha: float = node.attribute("alpha", 1.0)
+    if alpha <= 0:
+        raise node.unsupported(
+            f"CELU has an alpha above 0, not {alpha:g}: what the formula gives for others jumps or is NaN"
+        )
+    return Activation("celu", alpha)
 
 
 @onnx("HardSigmoid", since=(1, 6, 22))

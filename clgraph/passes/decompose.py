@@ -17,6 +17,7 @@ from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.pixel_shuffle import spread_shuffle, spread_windows
 from clgraph.passes.rewriting import bypass
+from clgraph.selector.post import keeps_its_bits
 
 _NEUTRAL = {"add": 0.0, "sub": 0.0, "mul": 1.0, "div": 1.0, "pow": 1.0}
 _COMMUTE = {"add", "mul", "min", "max"}
@@ -132,7 +133,7 @@ def _activation(function: str, x: Value, other: Value, slot: int, shape: Shape) 
         return Activation("linear", 1.0 if forward else -1.0, -c if function == "sub" and slot == 0 else c)
     if function == "mul" and np.isfinite(c):
         return Activation("linear", c, 0.0)
-    if function == "div" and slot == 0 and c and abs(np.frexp(c)[0]) == 0.5 and np.isfinite(1 / c):
+    if function == "div" and slot == 0 and c and abs(np.frexp(c)[0]) == 0.5 and keeps_its_bits(1 / c):
         return Activation("linear", 1 / c, 0.0)
     if function == "max" and not np.isnan(c):
         return Activation("relu") if c == 0 else Activation("clip", c, infinity)

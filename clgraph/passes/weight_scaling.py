@@ -16,6 +16,7 @@ from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
 from clgraph.passes.packed_weights import PackedWeights
 from clgraph.passes.rewriting import apart, substitute
+from clgraph.selector.post import FLOAT_MAX
 
 Vector = NDArray[np.float64]
 
@@ -30,6 +31,11 @@ class Scaling:
     def then(self, scale: Vector | float, shift: Vector | float) -> Scaling:
         """Return this followed by another one."""
         return Scaling(self.scale * scale, self.shift * scale + shift)
+
+    @property
+    def finite(self) -> bool:
+        """Whether all of it is below the largest float32."""
+        return all(bool(np.all(np.abs(part) <= FLOAT_MAX)) for part in (self.scale, self.shift))
 
 
 def channel_axis(node: Node) -> int | None:
@@ -56,7 +62,7 @@ def followers(program: Program, node: Node) -> tuple[list[Node], Scaling]:
     while len(value.uses) == 1 and not program.is_output(value):
         reader, slot = next(iter(value.uses))
         step = _step(reader, slot, total, axis)
-        if step is None or apart([node, *chain, reader]) is not None:
+        if step is None or not step.finite or apart([node, *chain, reader]) is not None:
             break
         chain.append(reader)
         total, value = step, reader.output

@@ -15,6 +15,8 @@ from clgraph.selector.sources import kernel_text
 
 _DEFINE = re.compile(r"^#define POST_([A-Z_]+) (\d+) ", re.MULTILINE)
 
+FLOAT_MAX = 2.0**128 - 2.0**104
+"""The largest float32."""
 FUSABLE = frozenset({"activation", "eltwise"})
 """Kinds of primitives with a post-operation code; what a kernel with a full list names in ``Serves.fuses``."""
 
@@ -23,6 +25,11 @@ FUSABLE = frozenset({"activation", "eltwise"})
 def post_codes() -> dict[str, int]:
     """Return code by lower-case name, read from ``post_codes.clh``."""
     return {name.lower(): int(code) for name, code in _DEFINE.findall(kernel_text("post_codes.clh"))}
+
+
+def keeps_its_bits(number: float) -> bool:
+    """Whether float32 holds *number* with all its bits: neither infinite nor so small that they run out, or 0."""
+    return number == 0 or 2.0**-126 <= abs(number) <= FLOAT_MAX
 
 
 def post_steps(
@@ -41,8 +48,11 @@ def post_steps(
             raise ValueError(f"{fused.primitive} has no post-operation")
         code, a, b = post_codes()[operation.name], operation.a, operation.b
         if operation.name == "linear" and steps and steps[-1].code == code:
-            before = steps.pop()
-            a, b = before.a * a, before.b * a + b
+            before = steps[-1]
+            joined = before.a * a, before.b * a + b
+            if all(map(keeps_its_bits, joined)):
+                a, b = joined
+                steps.pop()
         operand, steps_of = NULL, (0, 0, 0, 0, 0)
         if fused.operands:
             layout = q.inputs[fused.operands[0]]

@@ -54,6 +54,8 @@ BOUNDS = {
     "linear": (1, None),
     "leaky_relu": (1, None),
     "elu": (8 + 1, None),
+    # A division's 5 units reach the result, and those of the product.
+    "celu": (8 + 5 + 1, None),
     "sigmoid": (8, None),
     "tanh": (6, lambda v: 1),
     "hard_sigmoid": (1, None),
@@ -71,7 +73,8 @@ BOUNDS = {
     "softsign": (1 + 5, None),
     "sin": (8, None),
     "cos": (8, None),
-    "mish": (8, None),
+    # And 2e-36, which counts where v is large and the exponential next to nothing.
+    "mish": (8, lambda v: np.abs(FUNCTIONS["mish"](v, 0, 0)) + 2e-36 * 2**24 / 8),
 }
 ARGUMENTS = {"linear": (0.5, -0.25), "clip": (-0.5, 0.75), "hard_sigmoid": (0.25, 0.5), "hard_swish": (0.25, 0.5)}
 

@@ -66,6 +66,7 @@ PARAMETERS = {
     "clip": (-1.0, 2.0),
     "leaky_relu": (0.125, 0.0),
     "elu": (1.25, 0.0),
+    "celu": (1.25, 0.0),
     "hard_sigmoid": (0.25, 0.5),
     "hard_swish": (0.25, 0.5),
     "swish": (1.5, 0.0),
@@ -80,7 +81,7 @@ def roundings(function, x):
     if function in ("tanh", "erf", "gelu"):
         return 0.0, 6 * (np.abs(x) if function == "gelu" else 1.0)
     return {"softplus": (8, 2.0), "log": (6, 0.0), "sin": (8, 0.0), "cos": (8, 0.0)}.get(
-        function, (8 if function in ("exp", "sigmoid", "elu", "mish") else 4, 0.0)
+        function, (8 if function in ("exp", "sigmoid", "elu", "celu", "mish") else 4, 0.0)
     )
 
 

@@ -33,3 +33,13 @@ def test_multiplications_and_additions_of_constants_in_a_row_are_one_step() -> N
 def test_what_stands_between_keeps_them_apart() -> None:
     found = steps(linear(2, 3), Activation("relu"), linear(5, 7))
     assert [c for c, _, _ in found] == [post_codes()[n] for n in ("linear", "relu", "linear")]
+
+
+def test_products_that_float32_does_not_hold_stay_apart() -> None:
+    for pair in (
+        (linear(1e30, 0), linear(1e30, 0)),
+        (linear(1e-30, 0), linear(1e-30, 0)),
+        (linear(1, 1e38), linear(10, 0)),
+    ):
+        assert len(steps(*pair)) == 2
+    assert len(steps(linear(0, 0), linear(1e30, 0))) == 1
