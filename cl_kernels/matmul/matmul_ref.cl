@@ -3,8 +3,10 @@
 // y[..., m, n] = sum over k of a[..., m, k] b[..., k, n], plus bias. Grid: one work-item an element of y, n of them.
 // table: dims of y, views of y, a (of k = 0; pitch 0 along n), b (of k = 0; pitch 0 along m) and bias, k, pitches of a
 // and b along k, whether there is a bias.
-// Error: k * 2^-24 * sum |a b|, accumulated in float, plus the post-operations'.
+// Error: (min(k, SUMMED) + k / SUMMED) 2^-24 sum |a b|, accumulated in float, SUMMED products at a time, plus the
+// post-operations'.
 #include "tensor.clh"
+#define SUMMED 1024
 
 __kernel void matmul_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(in2), TENSOR(out0), __global const int* table,
                          POST_PARAMETERS) {
@@ -20,6 +22,11 @@ __kernel void matmul_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(in2), TEN
   __global const T* row = BASE_OF(const T, in0) + element(a, at);
   __global const T* column = BASE_OF(const T, in1) + element(b, at);
   float sum = rest[3] ? LOAD(BASE_OF(const T, in2), element(bias, at)) : 0.0f;
-  for (int k = 0; k < rest[0]; k++) sum = fma(LOAD(row, k * rest[1]), LOAD(column, k * rest[2]), sum);
+  for (int done = 0; done < rest[0]; done += SUMMED) {
+    const int end = min(done + SUMMED, rest[0]);
+    float part = 0.0f;
+    for (int k = done; k < end; k++) part = fma(LOAD(row, k * rest[1]), LOAD(column, k * rest[2]), part);
+    sum += part;
+  }
   STORE(BASE_OF(T, out0), element(y, at), POST_ALL(sum, at));
 }

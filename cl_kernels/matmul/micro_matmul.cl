@@ -8,7 +8,8 @@
 // ahead, step  what is fetched into the second-level cache meanwhile: with each k the lines at ahead (two, or with few rows
 //              NB of them), and ahead moves on by step floats; b and 0 for nothing
 //
-// The sums run in float with fma, in order: |error| <= depth 2^-24 sum |a b|.
+// The sums run in float with fma, in order, SUMMED products at a time, whose sums are then added to c in order:
+// |error| <= (min(depth, SUMMED) + depth / SUMMED) 2^-24 sum |a b|.
 #include "post_tile.clh"
 
 #ifndef UR
@@ -17,6 +18,7 @@
 #ifndef NB
   #define NB 4
 #endif
+#define SUMMED 1024
 #define FETCHED (UR < 4 ? NB : 2)
 
 NOINLINE static void micro_matmul(__global const float* restrict a, const long a_row, const int a_step,
@@ -24,41 +26,51 @@ NOINLINE static void micro_matmul(__global const float* restrict a, const long a
                                   const int c_row, const int columns, const int depth,
                                   __global const float* ahead, const int step) {
   float16 sum[NB][UR];
-  #pragma unroll
-  for (int j = 0; j < NB; j++) {
+  for (int done = 0; done == 0 || done < depth; done += SUMMED) {
     #pragma unroll
-    for (int i = 0; i < UR; i++) sum[j][i] = 0.0f;
-  }
-  #pragma unroll 1
-  for (int k = 0; k < depth; k++, a += a_step, b += b_row, ahead += step) {
-    #pragma unroll
-    for (int l = 0; l < FETCHED; l++) __builtin_prefetch(ahead + l * 16, 0, 2);
-    float16 w[NB];
-    #pragma unroll
-    for (int j = 0; j < NB; j++) w[j] = LOAD_LOOSE(b + j * 16);
+    for (int j = 0; j < NB; j++) {
+      #pragma unroll
+      for (int i = 0; i < UR; i++) sum[j][i] = 0.0f;
+    }
+    const int count = min(depth - done, SUMMED);
+    #pragma unroll 1
+    for (int k = 0; k < count; k++, a += a_step, b += b_row, ahead += step) {
+      #pragma unroll
+      for (int l = 0; l < FETCHED; l++) __builtin_prefetch(ahead + l * 16, 0, 2);
+      float16 w[NB];
+      #pragma unroll
+      for (int j = 0; j < NB; j++) w[j] = LOAD_LOOSE(b + j * 16);
+      #pragma unroll
+      for (int i = 0; i < UR; i++) {
+        const float16 v = (float16)(a[i * a_row]);
+        #pragma unroll
+        for (int j = 0; j < NB; j++) sum[j][i] = fma(v, w[j], sum[j][i]);
+      }
+    }
+    if (columns >= NB * 16) {
+      #pragma unroll
+      for (int i = 0; i < UR; i++) {
+        #pragma unroll
+        for (int j = 0; j < NB; j++) {
+          __global float* to = c + (long)i * c_row + j * 16;
+          STORE_LOOSE(to, done ? LOAD_LOOSE(to) + sum[j][i] : sum[j][i]);
+        }
+      }
+      continue;
+    }
+    float16 rows[UR][NB];
     #pragma unroll
     for (int i = 0; i < UR; i++) {
-      const float16 v = (float16)(a[i * a_row]);
       #pragma unroll
-      for (int j = 0; j < NB; j++) sum[j][i] = fma(v, w[j], sum[j][i]);
+      for (int j = 0; j < NB; j++) rows[i][j] = sum[j][i];
     }
+    for (int i = 0; i < UR; i++)
+      for (int j = 0; j * 16 < columns; j++) {
+        __global float* to = c + (long)i * c_row + j * 16;
+        const int lanes = min(16, columns - j * 16);
+        store_lanes(to, done ? load_lanes(to, 1, lanes) + rows[i][j] : rows[i][j], lanes);
+      }
   }
-  if (columns >= NB * 16) {
-    #pragma unroll
-    for (int i = 0; i < UR; i++) {
-      #pragma unroll
-      for (int j = 0; j < NB; j++) STORE_LOOSE(c + (long)i * c_row + j * 16, sum[j][i]);
-    }
-    return;
-  }
-  float16 rows[UR][NB];
-  #pragma unroll
-  for (int i = 0; i < UR; i++) {
-    #pragma unroll
-    for (int j = 0; j < NB; j++) rows[i][j] = sum[j][i];
-  }
-  for (int i = 0; i < UR; i++)
-    for (int j = 0; j * 16 < columns; j++) store_lanes(c + (long)i * c_row + j * 16, rows[i][j], min(16, columns - j * 16));
 }
 
 #ifndef CLGRAPH_LIBRARY

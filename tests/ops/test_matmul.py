@@ -76,3 +76,25 @@ def test_transposed_inputs_bias_and_fused_operations(transposed, engine):
     scale = lambda a, b, c, m: _scale(primitive)(a, b, c) * np.abs(m)  # noqa: E731
     check_op(engine, primitive, a, b, (45,), ulps=19 + 2 + 1, scale=scale, fused=fused)
     check_op(engine, primitive, a, b, (37, 1), ulps=19 + 2, scale=_scale(primitive), dtype=DType.F16)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("constant", [(), (1,)])
+@pytest.mark.parametrize("rows", [1, 7])
+def test_long_sums_are_sums_of_shorter_ones(rows, constant, engine):
+    # Added to a 1 one by one, all the others would be lost: an error of half of k units.
+    k = 50_000
+    small = lambda rng, shape: np.where(np.arange(k) == 0, 1, 2.0**-25) * np.ones(shape)  # noqa: E731
+    ones = lambda rng, shape: np.ones(shape)  # noqa: E731
+    for primitive, right in ((MatMul(), (k, 37)), (MatMul(transpose_b=True), (37, k))):
+        check_op(
+            engine,
+            primitive,
+            (rows, k),
+            right,
+            ulps=1024 + k / 1024,
+            scale=_scale(primitive),
+            constant=constant,
+            draw={0: small, 1: ones},
+            families=["normal"],
+        )
