@@ -21,7 +21,10 @@ from clgraph.ops.reorder import Reorder
 @primitive
 @frozen
 class DynamicQuantize(Composite):
-    """x as U8, its scale and its zero point, so that the range from the least to the greatest of x and 0 is covered."""
+    """x as U8, its scale and its zero point, so that the range from the least to the greatest of x and 0 is covered.
+
+    A range that is nothing, or so small that its scale would be 0, has the scale 1. A NaN makes the scale NaN.
+    """
 
     kind: ClassVar[str] = "dynamic_quantize"
 
@@ -30,9 +33,8 @@ class DynamicQuantize(Composite):
         high, low = (self._reduced(c, f, x) for f in ("max", "min"))
         high, low = c.add(Activation("relu"), high), c.add(Eltwise("min"), low, c.constant(np.array(0, np.float32)))
         width = c.add(Eltwise("sub"), high, low)
-        # One where there is no width.
-        width = c.add(Eltwise("add"), width, c.add(Activation("linear", -1.0, 1.0), c.add(Activation("sign"), width)))
         scale = c.add(Eltwise("div"), width, c.constant(np.array(255, np.float32)))
+        scale = c.add(Eltwise("add"), scale, c.add(Activation("linear", -1.0, 1.0), c.add(Activation("sign"), scale)))
         zero = c.add(Activation("neg"), c.add(Eltwise("div"), low, scale))
         zero = c.add(Activation("clip", 0.0, 255.0), c.add(Activation("round"), zero))
         zero = c.add(Reorder(DType.U8), zero)

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from onnx.reference import ReferenceEvaluator
 
+import clgraph
 from clgraph.frontend.onnx_loader import load_model
-from tests.support.onnx_case import agree, one_node, reference_outputs
+from tests.support.onnx_case import agree, one_node, onnxruntime_outputs, reference_outputs
 
 F, U = np.float32, np.uint8
 CONTRIB = {"opset": 17, "domain": "com.microsoft"}
@@ -77,6 +78,36 @@ def test_products_with_scales_in_float16_are_those_of_the_standards_reference(rn
 def test_the_range_of_x_and_zero_is_covered(rng):
     for x in (rng.standard_normal((3, 4)), rng.uniform(1, 2, 5), -rng.uniform(1, 2, 5)):
         agree("DynamicQuantizeLinear", [x.astype(F)], opset=11, outputs=3)
+
+
+RANGES = {
+    "zeros": [0, -0.0, 0],
+    "equal": [3, 3, 3],
+    "equal and negative": [-2, -2],
+    "one": [0.5],
+    "small": [1e-38, -1e-39],
+    "nothing but halves": [2.55, -0.0, 1.275, 0.005, 0.015],
+    "infinite": [1, np.inf, -2],
+    "wider than floats": [3e38, -3e38, 1],
+}
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("x", RANGES.values(), ids=RANGES)
+def test_ranges_that_are_odd_are_covered_like_onnxruntime_does(x, device):
+    model, feeds = one_node("DynamicQuantizeLinear", [np.array(x, F)], opset=11, outputs=3)
+    got = clgraph.compile(model, device=device).run(feeds).values()
+    for mine, theirs in zip(got, onnxruntime_outputs(model, feeds), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+@pytest.mark.opencl
+def test_a_range_below_every_scale_is_none_and_nan_is_passed_on_by_the_scale(device):
+    for x, scale in (([1e-45, 0], 1), ([1, np.nan], np.nan)):
+        model, feeds = one_node("DynamicQuantizeLinear", [np.array(x, F)], opset=11, outputs=3)
+        y, made, _ = clgraph.compile(model, device=device).run(feeds).values()
+        np.testing.assert_array_equal(made, F(scale))
+        assert not y.any()
 
 
 @pytest.mark.parametrize("op_type", ["QLinearAdd", "QLinearMul"])
