@@ -51,23 +51,25 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    """Import a public name where it lives, and keep it."""
-    if name == "errors":
-        return import_module("clgraph.errors")
-    if name not in _HOMES:
-        raise AttributeError(f"module 'clgraph' has no attribute {name!r}")
-    module, attribute = _HOMES[name]
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        value = getattr(import_module(module), attribute)
-        import_module("clgraph.core.collection").call_all_old()
-    finally:
-        if collecting:
-            gc.enable()
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # a checker of types knows the names above, and shall say so of others
+
+    def __getattr__(name: str) -> Any:
+        """Import a public name where it lives, and keep it."""
+        if name == "errors":
+            return import_module("clgraph.errors")
+        if name not in _HOMES:
+            raise AttributeError(f"module 'clgraph' has no attribute {name!r}")
+        module, attribute = _HOMES[name]
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            value = getattr(import_module(module), attribute)
+            import_module("clgraph.core.collection").call_all_old()
+        finally:
+            if collecting:
+                gc.enable()
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

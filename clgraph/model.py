@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 
@@ -193,6 +193,12 @@ class Model:
         bound = tuple(self.topology.shape_of(name, shapes) for name in self.topology.inputs)
         return self._specialisations.get(bound, known).program
 
+    @overload
+    def run(
+        self, feeds: Mapping[str, Any], outputs: Sequence[str] | None = None, *, tensors: Literal[False] = False
+    ) -> dict[str, Array]: ...
+    @overload
+    def run(self, feeds: Mapping[str, Any], outputs: Outputs = None, *, tensors: bool = False) -> dict[str, Any]: ...
     def run(self, feeds: Mapping[str, Any], outputs: Outputs = None, *, tensors: bool = False) -> dict[str, Any]:
         """Run the model once.
 
@@ -217,6 +223,14 @@ class Model:
         with self._lock:
             return run_network(self._network(arrays), arrays, outputs, tensors=tensors)
 
+    @overload
+    def run_async(
+        self, feeds: Mapping[str, Any], outputs: Sequence[str] | None = None, *, tensors: Literal[False] = False
+    ) -> Future[dict[str, Array]]: ...
+    @overload
+    def run_async(
+        self, feeds: Mapping[str, Any], outputs: Outputs = None, *, tensors: bool = False
+    ) -> Future[dict[str, Any]]: ...
     def run_async(
         self, feeds: Mapping[str, Any], outputs: Outputs = None, *, tensors: bool = False
     ) -> Future[dict[str, Any]]:

@@ -52,24 +52,79 @@ def test_the_wheel_carries_every_kernel_and_module(wheel: Path) -> None:
     assert kernels | modules | costs <= names
 
 
-@pytest.mark.opencl
-def test_the_installed_wheel_runs_a_model_from_another_folder(wheel: Path, tmp_path: Path) -> None:
-    onnxruntime = pytest.importorskip("onnxruntime")
-    home, work = tmp_path / "venv", tmp_path / "work"
-    work.mkdir()
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the interpreter of an environment with the wheel."""
+    home = tmp_path_factory.mktemp("venv")
     venv.create(home, with_pip=False)
     python = home / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
     install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps", str(wheel)]
     subprocess.run(install, capture_output=True, text=True, check=True)
     _share_dependencies(python)
+    return python
+
+
+@pytest.mark.opencl
+def test_the_installed_wheel_runs_a_model_from_another_folder(installed: Path, tmp_path: Path) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    work = tmp_path / "work"
+    work.mkdir()
     model, x = small_model(), image((1, 3, 10, 10))
     onnx.save(model, work / "model.onnx")
     np.save(work / "x.npy", x)
-    done = subprocess.run([python, "-c", SCRIPT], cwd=work, capture_output=True, text=True, check=False)
+    done = subprocess.run([installed, "-c", SCRIPT], cwd=work, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
     # Sums of 27 and 8 products of values around 1: far below 1e-5 of the largest.
     assert np.abs(np.load(work / "y.npy") - expected).max() <= 1e-5 * np.abs(expected).max()
+
+
+USERS_SCRIPT = """
+import numpy as np
+import clgraph
+
+x = np.zeros((1, 3), np.float32)
+model = clgraph.compile("m.onnx", device="cpu", shapes={"x": (1, "n")})
+reveal_type(model)
+reveal_type(model.run({"x": x}))
+reveal_type(model.run({"x": x}, tensors=True))
+reveal_type(model.run_async({"x": x}, ["y"]).result())
+reveal_type(model.inputs[0].shape)
+reveal_type(clgraph.load("m.clg"))
+reveal_type(clgraph.devices())
+reveal_type(clgraph.tune("m.onnx"))
+reveal_type(clgraph.Tensor(x))
+clgraph.compile("m.onnx", devise="cpu")
+clgraph.complie("m.onnx")
+model.run([x])
+model.runs
+"""
+SEEN = """
+7: note: Revealed type is "clgraph.model.Model"
+8: note: Revealed type is "dict[str, ndarray[tuple[Any, ...], dtype[Any]]]"
+9: note: Revealed type is "dict[str, Any]"
+10: note: Revealed type is "dict[str, ndarray[tuple[Any, ...], dtype[Any]]]"
+11: note: Revealed type is "tuple[int | str | None, ...] | None"
+12: note: Revealed type is "clgraph.model.Model"
+13: note: Revealed type is "list[clgraph.runtime.device.Device]"
+14: note: Revealed type is "clgraph.tuner.tune.Report"
+15: note: Revealed type is "clgraph.tensor.Tensor"
+16: error: Unexpected keyword argument "devise" for "compile_model"
+17: error: Module has no attribute "complie"
+18: error: No overload variant of "run" of "Model" matches argument type "list[
+19: error: "Model" has no attribute "runs"
+"""
+
+
+def test_a_checker_of_types_sees_those_of_the_installed_wheel(installed: Path, tmp_path: Path) -> None:
+    """``py.typed`` is in it; without that, whatever a user does with clgraph is of type Any."""
+    (tmp_path / "script.py").write_text(USERS_SCRIPT, encoding="utf-8")
+    command = [sys.executable, "-m", "mypy", "--strict", "--python-executable", str(installed), "script.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    said = [line.removeprefix("script.py:").replace("numpy.", "") for line in done.stdout.splitlines()]
+    for wanted in SEEN.strip().splitlines():
+        assert any(line.startswith(wanted) for line in said), f"{wanted}\n{done.stdout}{done.stderr}"
+    assert sum(": error:" in line for line in said) == 4, done.stdout
 
 
 def _kernels() -> list[Path]:

@@ -38,6 +38,7 @@ LEAST_FREE = 64 << 20
 """Bytes that a file system needs to be of use to a compiler's cache: PoCL ends the process when it is full."""
 
 _FOLDER_MODE = 0o700
+_BY_OTHERS = "can be written by others"
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _ROOT = 0
 
@@ -74,10 +75,10 @@ def refusal(folder: Path) -> str | None:
             if path != folder and path.is_symlink():
                 why = "is a link"
             if why is not None:
+                cure = f" (or, if you trust all who could, `chmod -R go-w {folder}`)" * (_BY_OTHERS in why)
                 return (
-                    f"{path} {why}, and what lies there is run as code. Remove it and make it anew (`chmod -R go-w` "
-                    "is enough if you trust all who could write to it), or name a folder of your own by "
-                    "CLGRAPH_CACHE_DIR"
+                    f"{'it' if path == folder else path} {why}, and what lies there is run as code. Remove it{cure}, "
+                    "or name a folder of your own by CLGRAPH_CACHE_DIR"
                 )
     except OSError as error:
         return f"{error.strerror or error}; name a folder that can be written by CLGRAPH_CACHE_DIR"
@@ -201,7 +202,7 @@ def _distrust(state: os.stat_result) -> str | None:
     if state.st_uid not in (_ROOT, os.geteuid()):
         return f"belongs to another user (number {state.st_uid})"
     if state.st_mode & _OTHERS_WRITE and not stat.S_ISLNK(state.st_mode):
-        return f"can be written by others (mode {stat.S_IMODE(state.st_mode):o})"
+        return f"{_BY_OTHERS} (mode {stat.S_IMODE(state.st_mode):o})"
     return None
 
 
