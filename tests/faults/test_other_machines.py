@@ -46,6 +46,22 @@ print(device.record.name, device.info.simd, *device.notes)
 np.save(sys.argv[2], clgraph.compile(small_model(), device="pocl")(image((1, 3, 10, 10))))
 """
 
+REFUSED = """
+import sys
+from pathlib import Path
+from clgraph.runtime import instruction_sets
+instruction_sets.CPUINFO = Path(sys.argv[1])
+from clgraph.errors import DeviceError
+from clgraph.runtime.device import devices, find_device
+print(*(d.info.name for d in devices()))
+print(find_device("host").info.name)
+for name in ("pocl:0", "cpu", "auto"):
+    try:
+        print(find_device(name).info.name)
+    except DeviceError as error:
+        print(error)
+"""
+
 # Sums of 27 and 8 products in another order, of numbers around 1.
 BOUND = 40 * 2.0**-24 * 20
 
@@ -72,6 +88,16 @@ def test_the_first_start_on_a_machine_is_right(pocl: Engine, tmp_path: Path) -> 
     assert said.startswith(f"{pocl.device.record.name} {pocl.info.simd} ")
     want = clgraph.compile(small_model(), device=pocl.info.name)(image((1, 3, 10, 10)))
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), want)
+
+
+@pytest.mark.usefixtures("pocl")
+def test_an_instruction_set_that_the_cpu_lacks_is_an_error_of_that_device_alone(tmp_path: Path) -> None:
+    (tmp_path / "cpuinfo").write_text(f"flags : {' '.join(flags_of('haswell'))}\n", encoding="utf-8")
+    said = started(REFUSED, tmp_path / "cache", str(tmp_path / "cpuinfo"), CLGRAPH_POCL_ISA="avx512").splitlines()
+    assert "pocl:0" in said[0]
+    assert said[1] == "host"
+    assert "is not used: CLGRAPH_POCL_ISA=avx512 cannot be had: the CPU has no avx512bw, avx512cd" in said[2]
+    assert len(said) == 5
 
 
 @pytest.mark.slow
