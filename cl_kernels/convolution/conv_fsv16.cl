@@ -10,8 +10,9 @@
 // step_y, step_x        floats from one output row's, output pixel's window to the next
 // out_n, out_c, out_y, res_n, res_c, res_y, in_n, in_g   pitches in floats; in_g from one convolution group to the next
 // channels              input channels of one convolution group
-// band_in, band_out     weights are zeros but for blocks of so many input and output channels on their diagonal, and input
-//                       channels without others are left out; 0: they are not
+// band_in, band_out     weights of -0 are not there: other groups' once, whose values that are not finite do not count. Those
+//                       beside blocks of so many input and output channels on the diagonal are none, and input channels
+//                       without others are left out; 0: all weights are there
 // shuffled              the diagonal is that of shuffled channels: of so many equal ranges of channels, first every first
 //                       one, then every second one; 1: they stand as they are
 // outputs               output channels, read where there are bands
@@ -50,6 +51,33 @@ static int conv_parts(__global const conv_fsv16_desc* d, const int first, const 
   return count;
 }
 
+// Compute what micro_conv.cl has left: `wide` pixels of `nb` blocks, without the weights that are not there; `last` lanes
+// of the last block have channels.
+NOINLINE static void conv_apart(__global const conv_fsv16_desc* d, __global const float* ip, __global const float* wp,
+                                __global const float* bias, __global const float* res, __global float* op, const int nb,
+                                const int last, const int wide, const int runs, __global const int* parts) {
+  const int taps = d->kernel_y * d->kernel_x;
+  const int16 lane = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  for (int b = 0; b < nb; b++)
+    for (int i = 0; i < wide; i++) {
+      float16 sum = bias ? LOAD16(bias + b * 16) : (float16)(0.0f);
+      for (int r = 0; r < runs; r++)
+        for (int tap = 0; tap < taps; tap++) {
+          const int y = tap / d->kernel_x, x = tap - y * d->kernel_x;
+          __global const float* pixel = ip + parts[3 * r] + y * d->in_y + x * d->in_x + (long)i * d->step_x;
+          __global const float* w = wp + parts[3 * r + 1] + (long)tap * 16 * d->nb * 16 + b * 16;
+          for (int k = 0; k < parts[3 * r + 2]; k++) {
+            const float16 by = LOAD16(w + k * d->nb * 16);
+            sum = select(fma((float16)(pixel[k]), by, sum), sum, as_int16(by) == (int16)(0x80000000));
+          }
+        }
+      if (b == nb - 1) sum = select((float16)(0.0f), sum, lane < (int16)(last));
+      if (res) sum += LOAD16(res + (long)b * d->res_c + i * 16);
+      sum = sum < (float16)(d->low) ? (float16)(d->low) : sum;
+      STORE16(op + (long)b * d->out_c + i * 16, sum > (float16)(d->high) ? (float16)(d->high) : sum);
+    }
+}
+
 static void conv_fsv16(__global const conv_fsv16_desc* d, __global char** banks, __global char* scratch,
                        const int ticket, __global const post_step* post, const int posts) {
   const int n = ticket / d->batch_tickets, within = ticket - n * d->batch_tickets;
@@ -80,9 +108,12 @@ static void conv_fsv16(__global const conv_fsv16_desc* d, __global char** banks,
       for (int x = x0; x < x1;) {
         const int most = min(x1 - x, 15), wide = (int)(d->widths >> (4 * most)) & 15;
         const int id = (int)((wide < 8 ? d->ids_0 : d->ids_1) >> (8 * (wide & 7))) & 255;
-        micro_conv(id, in + (long)y * d->step_y + (long)x * d->step_x, wp, bias, res ? res + (long)y * d->res_y + x * 16 : 0,
-                   out + (long)y * d->out_y + x * 16, nb, channels, parts, d->kernel_y, d->kernel_x, d->in_c, d->in_y, d->in_x,
-                   d->step_x, d->out_c, d->res_c, d->low, d->high, ahead, d->lines);
+        __global const float* pixel = in + (long)y * d->step_y + (long)x * d->step_x;
+        __global const float* operand = res ? res + (long)y * d->res_y + x * 16 : 0;
+        __global float* to = out + (long)y * d->out_y + x * 16;
+        if (micro_conv(id, pixel, wp, bias, operand, to, nb, channels, parts, d->kernel_y, d->kernel_x, d->in_c, d->in_y,
+                       d->in_x, d->step_x, d->out_c, d->res_c, d->low, d->high, ahead, d->lines))
+          conv_apart(d, pixel, wp, bias, operand, to, nb, block + nb == d->blocks ? d->lanes : 16, wide, channels, parts);
         x += wide;
       }
       ahead += d->weight_ahead;

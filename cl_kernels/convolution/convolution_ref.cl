@@ -4,9 +4,14 @@
 // Grid: one work-item an element of y, n of them. table: dims of y, views of y, x and w, channels a group, outputs a
 // group, taps, origin and pitch of the bias (-1, 0: none), then for each spatial axis: size of x, of the kernel, stride,
 // dilation, padding before.
+// APART (0): weights of -0 are not there, so that what is not finite does not count where they would meet it.
 // Error: k * 2^-24 * sum |x w| for a sum of k products, accumulated in float, plus the post-operations'.
 #include "tensor.clh"
 #include "window.clh"
+
+#ifndef APART
+  #define APART 0
+#endif
 
 __kernel void convolution_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(in2), TENSOR(out0),
                               __global const int* table, POST_PARAMETERS) {
@@ -25,7 +30,10 @@ __kernel void convolution_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(in2)
   for (int tap = 0; tap < taps; tap++) {
     int from, with;
     if (window_element(tap, rest + 5, at, x, w, &from, &with))
-      for (int c = 0; c < channels; c++) sum = fma(LOAD(source, from + c * x[2]), LOAD(weights, with + c * w[2]), sum);
+      for (int c = 0; c < channels; c++) {
+        const float by = LOAD(weights, with + c * w[2]);
+        if (!APART || by != 0.0f || !signbit(by)) sum = fma(LOAD(source, from + c * x[2]), by, sum);
+      }
   }
   STORE(BASE_OF(T, out0), element(y, at), POST_ALL(sum, at));
 }

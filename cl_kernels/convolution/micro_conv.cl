@@ -16,6 +16,9 @@
 // out_c, res_c         floats from one block of the output and the residual to the next
 // ahead, lines         `lines` cache lines are prefetched from `ahead` on for each (block, ky, kx); blocked input alone
 //
+// Returns 1, with nothing written, where there are `parts` and a sum is not finite: to be computed without the weights
+// that are not there. Else 0.
+//
 // All of NB, UR, S, PX are constants of the instance; the sum runs in float with fma, channels innermost:
 // |error| <= n 2^-24 sum |in w| for n = channels * kernel_y * kernel_x, plus one rounding each for bias and residual.
 #include "tile.clh"
@@ -34,12 +37,12 @@
 #endif
 #define PIXEL(i) (S ? (i) * S * PX : (i) * stride)
 
-NOINLINE static void micro_conv(__global const float* restrict ip, __global const float* restrict wp,
-                                __global const float* restrict bias, __global const float* restrict res,
-                                __global float* restrict op, const int blocks, int channels, __global const int* parts,
-                                const int kernel_y, const int kernel_x, const int in_c, const int in_y, const int in_x,
-                                const int stride, const int out_c, const int res_c, const float low, const float high,
-                                __global const float* ahead, const int lines) {
+NOINLINE static int micro_conv(__global const float* restrict ip, __global const float* restrict wp,
+                               __global const float* restrict bias, __global const float* restrict res,
+                               __global float* restrict op, const int blocks, int channels, __global const int* parts,
+                               const int kernel_y, const int kernel_x, const int in_c, const int in_y, const int in_x,
+                               const int stride, const int out_c, const int res_c, const float low, const float high,
+                               __global const float* ahead, const int lines) {
   float16 acc[NB][UR];
   #pragma unroll
   for (int b = 0; b < NB; b++) {
@@ -89,6 +92,17 @@ NOINLINE static void micro_conv(__global const float* restrict ip, __global cons
       }
     }
   }
+  if (PX > 1 && parts) {
+    float16 nothing = (float16)(0.0f);
+    #pragma unroll
+    for (int b = 0; b < NB; b++) {
+      #pragma unroll
+      for (int i = 0; i < UR; i++) nothing = fma(acc[b][i], (float16)(0.0f), nothing);
+    }
+    const float8 eight = nothing.lo + nothing.hi;
+    const float4 four = eight.lo + eight.hi;
+    if (four.x + four.y + four.z + four.w != 0.0f) return 1;
+  }
   #pragma unroll
   for (int b = 0; b < NB; b++) {
     if (b && b >= blocks) break;
@@ -102,6 +116,7 @@ NOINLINE static void micro_conv(__global const float* restrict ip, __global cons
       STORE16(op + (long)b * out_c + i * 16, v > (float16)(high) ? (float16)(high) : v);
     }
   }
+  return 0;
 }
 
 #ifndef CLGRAPH_LIBRARY

@@ -134,6 +134,10 @@ class Primitive(metaclass=_PrimitiveType):
         """Return the arithmetic operations of one run; one an output element unless a subclass knows better."""
         return float(sum(out.count for out in outputs))
 
+    def demands(self) -> frozenset[str]:
+        """Return what an implementation of it must say that it meets (``Serves.meets``), in words; mostly nothing."""
+        return frozenset()
+
     def __str__(self) -> str:
         """Print as ``kind(attribute=value, ...)``, leaving out attributes at their default."""
         shown = [f"{f.name}={_spell(v)}" for f in _fields(self) if (v := getattr(self, f.name)) != f.default]

@@ -21,6 +21,9 @@ from clgraph.selector.plan import Argument, Launch, Plan, Table
 from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import Query
 
+APART = "weights of -0 that are not there"
+"""What a convolution whose groups became one demands."""
+
 
 @primitive
 @frozen
@@ -33,8 +36,10 @@ class Convolution(Primitive):
         strides, dilations: One entry a spatial axis; empty before ``bind``: all ones.
         pads: Zeros (before, after) a spatial axis; empty before ``bind``: none.
         auto_pad: ONNX's rule for the pads; ``""`` once bound.
-        bands: What is known of the weights of one group: zeros outside of so many equal blocks on their diagonal, which
-            an implementation may leave out. They were groups once, too narrow to be computed apart.
+        apart: Weights of -0 are not there, those of 0 are: groups became one, and what is not finite in one of them
+            does not reach the others.
+        bands: What is known of the weights of one group: not there outside of so many equal blocks on their diagonal,
+            which an implementation may leave out. They were groups once, too narrow to be computed apart.
         shuffled: The diagonal is that of shuffled input channels: channel ``s * n + i`` of x, in so many ranges of n,
             has place ``i * shuffled + s`` on it.
         exact: The products are added as they are, so that sums of integers are integers: no transform of them.
@@ -45,6 +50,7 @@ class Convolution(Primitive):
     pads: Pads = ()
     groups: int = 1
     auto_pad: str = ""
+    apart: bool = False
     bands: int = 1
     shuffled: int = 1
     exact: bool = False
@@ -85,7 +91,10 @@ class Convolution(Primitive):
             )
             strip = padded[(slice(None), slice(None), *window)].reshape(n, g, c // g, -1)
             at = np.moveaxis(weights, (0, 1, 2), (-3, -2, -1))[tap]
-            y += at * strip if c == g and w.shape[0] == g else at @ strip
+            if self.apart and not np.isfinite(strip).all():
+                y += _present_products(at, strip)
+            else:
+                y += at * strip if c == g and w.shape[0] == g else at @ strip
         y = y.reshape(n, w.shape[0], *sizes)
         if len(inputs) > 2:
             y += inputs[2].astype(exact).reshape(-1, *(1 for _ in sizes))
@@ -93,6 +102,18 @@ class Convolution(Primitive):
 
     def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
         return 2.0 * outputs[0].count * prod(inputs[1].shape[1:])
+
+    def demands(self) -> frozenset[str]:
+        return frozenset({APART}) if self.apart else frozenset()
+
+
+def _present_products(weights: Array, strip: Array) -> Array:
+    """Return ``weights[g, o, c] @ strip[n, g, c, pixels]`` without the weights that are -0."""
+    y = np.zeros((*strip.shape[:2], weights.shape[1], strip.shape[3]), strip.dtype)
+    for channel in range(weights.shape[2]):
+        by = weights[:, :, channel, None]
+        y += np.where((by == 0) & np.signbit(by), 0, by * strip[:, :, None, channel])
+    return y
 
 
 @onnx("Conv", since=(1, 11, 22))
@@ -113,7 +134,10 @@ def bias_numbers(layout: Layout | None) -> tuple[int, int]:
     return (-1, 0) if layout is None else (layout.origin, layout.all_pitches[0])
 
 
-@implements(Convolution, name="convolution.ref", serves=Serves(dtypes=FLOATS, fuses=FUSABLE), general=True)
+_SERVES = Serves(dtypes=FLOATS, fuses=FUSABLE, meets=frozenset({APART}))
+
+
+@implements(Convolution, name="convolution.ref", serves=_SERVES, general=True)
 class ConvolutionRef(General[Convolution]):
     """One work-item an output element, any number of spatial axes."""
 
@@ -142,4 +166,6 @@ def convolution_launch(q: Query[Any], kernel: str, numbers: Table) -> Launch:
     (y,) = q.outputs
     bias: Argument = "in2" if q.arity > 2 else "null"
     posts = post_arguments(q, post_views(q), y.rank)
-    return launch(kernel, float_jit(y.dtype, y.rank), y.count, "in0", "in1", bias, "out0", numbers, *posts)
+    jit = float_jit(y.dtype, y.rank)
+    jit = jit.define(APART=1) if APART in q.primitive.demands() else jit
+    return launch(kernel, jit, y.count, "in0", "in1", bias, "out0", numbers, *posts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -10,7 +11,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.format import Format, feature_blocked
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Halo, Layout
-from clgraph.ops.convolution import Convolution
+from clgraph.ops.convolution import APART, Convolution
 from clgraph.ops.convolution_blocks import BLOCKED, Block, blocks_of, ids
 from clgraph.ops.tile_cost import Split, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.ops.tile_geometry import (
@@ -257,7 +258,7 @@ def _tickets(q: Query[Convolution], s: Shape) -> Tickets:
     return Tickets(runs, groups, False, 0)
 
 
-@implements(Convolution, name="convolution.fsv16", serves=TILE)
+@implements(Convolution, name="convolution.fsv16", serves=replace(TILE, meets=frozenset({APART})))
 class ConvFsv16(Implementation[Convolution]):
     """Register blocks of 16-channel vectors; any kernel, stride, dilation and pads."""
 
@@ -267,8 +268,8 @@ class ConvFsv16(Implementation[Convolution]):
         groups = q.primitive.groups
         if groups > 1 and q.primitive.bands > 1:
             return "serves groups or bands, not both"
-        if q.primitive.bands > 1 and x.nbytes > 1 << 32:
-            return f"counts the floats of an image with bands in 32 bits, and the input has {x.nbytes} bytes"
+        if q.primitive.apart and x.nbytes > 1 << 32:
+            return f"counts the floats of an image of merged groups in 32 bits, and the input has {x.nbytes} bytes"
         if groups > 1 and (x.shape[1] // groups % LANES or out.shape[1] // groups % LANES):
             return f"serves groups of whole {LANES}-channel blocks, not {x.shape[1]} channels in {groups} groups"
         return (
@@ -339,8 +340,8 @@ class ConvFsv16(Implementation[Convolution]):
             res_c=res_c,
             res_y=res_y,
             channels=s.channels,
-            band_in=s.channels // p.bands if p.bands > 1 else 0,
-            band_out=y.channels // p.bands if p.bands > 1 else 0,
+            band_in=s.channels // p.bands if p.apart else 0,
+            band_out=y.channels // p.bands if p.apart else 0,
             shuffled=p.shuffled,
             outputs=y.channels,
             kernel_y=s.kernel[0],
@@ -366,5 +367,5 @@ class ConvFsv16(Implementation[Convolution]):
             low=registers.low,
             high=registers.high,
         )
-        listed = 3 * 4 * x.channels if p.bands > 1 else 0
+        listed = 3 * 4 * x.channels if p.apart else 0
         return Plan((Tile("conv_fsv16", desc, t.count * y.batch, listed, blocked_posts(q, registers.taken)),))

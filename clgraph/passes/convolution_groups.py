@@ -23,15 +23,15 @@ CHANNELS = 16
 
 
 def merge_groups(program: Program, context: Context, node: Node, table: list[str]) -> Node:
-    """Let groups that are no whole blocks of channels share blocks, their weights zero for one another's channels.
+    """Let groups that are no whole blocks of channels share blocks, with no weights for one another's channels.
 
     Neighbouring groups become one: as few as make whole blocks, else all of them. All groups merged leave the ``bands``
     of the new group, so that zeros need not be multiplied. A channel shuffle behind the convolution, with nothing but
     activations between, becomes the order in which the next grouped convolution reads its channels, if only activations
     and depthwise convolutions are in between; else an order of output channels, which needs one group without bands.
     Done where it is estimated faster than the convolution, and the shuffle, as they are; not estimated where that takes
-    less than half of what merged groups take at the device's peak, as with depthwise ones. A NaN or an infinity in one
-    group reaches the groups merged with it.
+    less than half of what merged groups take at the device's peak, as with depthwise ones. Weights that are not there
+    are -0, so that a NaN or an infinity in one group does not reach the groups merged with it (``Convolution.apart``).
 
     Returns:
         The convolution that is there now.
@@ -87,7 +87,8 @@ def _seconds(context: Context, node: Node, m: int, *, banded: bool = True, shuff
     w = q.inputs[1]
     shape = (w.shape[0], w.shape[1] * m, *w.shape[2:])
     inputs = (q.inputs[0], w.with_shape(shape), *q.inputs[2:])
-    merged = replace(p, groups=p.groups // m, bands=m if banded and m == p.groups else 1, shuffled=shuffled)
+    bands = m if banded and m == p.groups else 1
+    merged = replace(p, groups=p.groups // m, apart=p.apart or m > 1, bands=bands, shuffled=shuffled)
     found = proposals(context, node, replace(q, primitive=merged, inputs=inputs))
     return found[0].seconds if found else None
 
@@ -98,19 +99,20 @@ def _merged(program: Program, context: Context, node: Node, m: int, shuffled: in
     assert weights is not None
     groups = p.groups
     what = ("merge groups", groups, m, shuffled)
-    spread = context.packed.once(what, [weights], lambda: _spread(weights, groups, m, shuffled))
+    spread = context.packed.once(what, [weights], lambda: spread_weights(weights, groups, m, shuffled))
     own = (node.inputs[0], constant_of(program, node, "weights", spread), *node.inputs[2:])
-    primitive = replace(p, groups=p.groups // m, bands=m if m == p.groups else 1, shuffled=shuffled)
+    bands = m if m == p.groups else 1
+    primitive = replace(p, groups=p.groups // m, apart=True, bands=bands, shuffled=shuffled)
     return substitute(program, [node], primitive, own)
 
 
-def _spread(weights: Array, groups: int, m: int, shuffled: int) -> Array:
-    """Return the weights of every *m* of *groups* made one, zero for one another's channels."""
+def spread_weights(weights: Array, groups: int, m: int, shuffled: int) -> Array:
+    """Return the weights of every *m* of *groups* made one, -0 for one another's channels and nowhere else."""
     outputs, inputs = weights.shape[0] // groups, weights.shape[1]
-    spread = np.zeros((weights.shape[0], inputs * m, *weights.shape[2:]), weights.dtype)
+    spread = np.full((weights.shape[0], inputs * m, *weights.shape[2:]), -0.0, weights.dtype)
     for group in range(groups):
         rows, first = slice(group * outputs, (group + 1) * outputs), group % m * inputs
-        spread[rows, first : first + inputs] = weights[rows]
+        spread[rows, first : first + inputs] = weights[rows] + weights.dtype.type(0)
     return spread[:, _places(spread.shape[1], shuffled)] if shuffled > 1 else spread
 
 

@@ -117,13 +117,19 @@ def share_equal_constants(program: Program) -> int:
         flat = value.constant.reshape(-1)
         sample = flat[:: max(1, flat.size // 64)].tobytes()
         alike = found.setdefault((value.layout, sample), [])
-        same = next((v for v, data in alike if data is value.constant or np.array_equal(data, value.constant)), None)
+        same = next((v for v, data in alike if data is value.constant or _same_bits(data, value.constant)), None)
         if same is None:
             alike.append((value, value.constant))
         else:
             program.rewire(value, same, uses=tuple(value.uses))
             merged += 1
     return merged
+
+
+def _same_bits(first: Array, second: Array) -> bool:
+    """Whether both hold the same, where -0 is not 0 and a NaN is itself."""
+    flat, other = (np.ascontiguousarray(a).reshape(-1).view(np.uint8) for a in (first, second))
+    return np.array_equal(flat, other)
 
 
 def _batches(nodes: Sequence[Node], limit: int) -> Iterable[list[Node]]:

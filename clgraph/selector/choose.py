@@ -61,7 +61,7 @@ class HostReference(Implementation[Any]):
 
     primitive = Primitive
     name = "host.reference"
-    serves = Serves(dtypes=frozenset(DType), mixed=True, kinds=frozenset({"host"}))
+    serves = Serves(dtypes=frozenset(DType), mixed=True, kinds=frozenset({"host"}), meets=None)
     general = True
 
     @classmethod

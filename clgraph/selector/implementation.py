@@ -33,6 +33,7 @@ class Serves:
         operands: How many operands of fused operations it can read.
         features: Device features it needs.
         halos: Whether it writes the halo that its output's layout asks for.
+        meets: Which demands of primitives (``Primitive.demands``) it meets; ``None``: all there are.
     """
 
     dtypes: frozenset[DType]
@@ -44,6 +45,7 @@ class Serves:
     operands: int = 4
     features: frozenset[str] = frozenset()
     halos: bool = False
+    meets: frozenset[str] | None = frozenset()
 
     def refusal(self, q: Query[Any]) -> str | None:
         """Say why *q* is not served, or return ``None``."""
@@ -56,6 +58,8 @@ class Serves:
             return f"is written for {_names(self.kinds)} devices, not for a {device.kind}"
         if not self.features <= device.features:
             return f"needs {_names(self.features - device.features)}"
+        if self.meets is not None and (unmet := q.primitive.demands() - self.meets):
+            return f"does not know {_names(unmet)}"
         dtypes = {x.dtype for x in q.inputs}
         dtypes.update([x.dtype for x in q.outputs])
         if not dtypes <= self.dtypes:

@@ -2,8 +2,8 @@
 
 A *tile function* (see ``tile.clh``) is declared by its descriptor class, ``@descriptor("conv_fsv16",
 micros=("micro",))``, and stands in the kernel file of the same name. A *micro-kernel* is a small function that is
-compiled several times with other constants; its file holds one ``static void`` function named like the file, every
-constant a macro with a default:
+compiled several times with other constants; its file holds one function named like the file, ``static void`` or
+``static int``, every constant a macro with a default:
 
     // cl_kernels/convolution/micro_fsv16.cl
     #include "tile.clh"
@@ -218,23 +218,27 @@ def _between(body: _Body, before: Mapping[str, int | str]) -> str:
 def _dispatch(family: str, instances: Sequence[Micro], seen: set[str]) -> Iterator[str]:
     """Write out the instances and the function that switches between them."""
     functions = dict.fromkeys((m.file, m.entry) for m in instances)
-    parameters = {_parameters(file, entry) for file, entry in functions}
-    if len(parameters) > 1:
-        raise RegistrationError(f"micro-kernels of family {family!r} have different parameters: {parameters}")
-    (declared,) = parameters
+    signatures = {_signature(file, entry) for file, entry in functions}
+    if len(signatures) > 1:
+        raise RegistrationError(f"micro-kernels of family {family!r} have different parameters: {signatures}")
+    ((result, declared),) = signatures
     names = ", ".join(re.findall(r"(\w+)\s*(?:,|$)", declared))
     bodies = {file: _Body.of(file, seen) for file, _ in functions}
     for number, micro in enumerate(instances):
         yield _between(bodies[micro.file], {**dict(micro.defines), micro.entry: f"{family}_{number}"})
-    cases = "".join(f"    case {n}: {family}_{n}({names}); break;\n" for n in range(len(instances)))
-    yield f"NOINLINE static void {family}(const int id, {declared}) {{\n  switch (id) {{\n{cases}  }}\n}}\n"
+    calls = [f"{family}_{n}({names})" for n in range(len(instances))]
+    lines = [f"{call}; break;" if result == "void" else f"return {call};" for call in calls]
+    cases = "".join(f"    case {n}: {line}\n" for n, line in enumerate(lines))
+    end = "  }\n" if result == "void" else "  }\n  return 0;\n"
+    yield f"NOINLINE static {result} {family}(const int id, {declared}) {{\n  switch (id) {{\n{cases}{end}}}\n"
 
 
-def _parameters(file: str, entry: str) -> str:
-    match = re.search(rf"\bvoid\s+{entry}\s*\(([^)]*)\)", expand(file, set()))
+def _signature(file: str, entry: str) -> tuple[str, str]:
+    """Return the type of the result and the parameters of a micro-kernel."""
+    match = re.search(rf"\b(void|int)\s+{entry}\s*\(([^)]*)\)", expand(file, set()))
     if match is None:
         raise RegistrationError(f"{file} defines no function {entry}")
-    return " ".join(match.group(1).split())
+    return match.group(1), " ".join(match.group(2).split())
 
 
 def _prototype(function: str) -> str:

@@ -11,7 +11,9 @@ from clgraph.errors import ShapeError
 from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
+from clgraph.passes.convolution_groups import spread_weights
 from clgraph.selector.choose import choose
+from clgraph.selector.implementation import IMPLEMENTATIONS
 from clgraph.selector.query import DeviceInfo, Query
 from tests.support.check_op import check_op
 from tests.support.onnx_case import agree
@@ -43,6 +45,52 @@ def test_import_and_reference_agree_with_onnxruntime(case, opset, rng):
     # Two float32 sums of at most 36 products below 10: 2 * 36 * 2^-24 * 36 * 10 at the very worst.
     agree("Conv", arrays, opset=opset, atol=1e-4, **attributes)
     agree("Conv", arrays[:2], opset=opset, atol=1e-4, constant=(1,), **attributes)
+
+
+@pytest.mark.parametrize(("groups", "merged"), [(6, 6), (6, 3), (6, 2)])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_stays_in_its_group_when_groups_become_one(groups, merged, bad, rng):
+    x, own = rng.integers(-3, 4, (2, 12, 7, 6)).astype(np.float32), rng.integers(-2, 3, (18, 2, 3, 3))
+    x[0, 5, 3, 3] = x[1, 0, 0, 0] = bad
+    pads = ((1, 1), (1, 1))
+    own = own.astype(np.float32)
+    weights = spread_weights(own, groups, merged, 1)
+    assert (np.signbit(weights) & (weights == 0)).sum() == weights.size - own.size
+    one = Convolution((1, 1), (1, 1), pads, groups // merged, apart=True)
+    with np.errstate(invalid="ignore"):
+        (want,) = Convolution((1, 1), (1, 1), pads, groups).reference(x, own)
+        (got,) = one.reference(x, weights)
+    np.testing.assert_array_equal(got, want)
+    assert not np.isfinite(want).all()
+
+
+@pytest.mark.opencl
+def test_the_general_kernel_leaves_out_weights_that_are_not_there(engine):
+    primitive = Convolution((1, 1), (1, 1), ((1, 1), (1, 1)), apart=True)
+
+    def with_nan(rng, shape):
+        x = rng.standard_normal(shape).astype(np.float32)
+        x[0, 1, 3, 3] = np.nan
+        return x
+
+    def merged(rng, shape):
+        return spread_weights(rng.standard_normal((12, 2, 3, 3)).astype(np.float32), 3, 3, 1)
+
+    draw = {0: with_nan, 1: merged}
+    scale = lambda x, w: Convolution((1, 1), (1, 1), ((1, 1), (1, 1))).reference(np.abs(np.nan_to_num(x)), np.abs(w))[0]  # noqa: E731
+    # 18 products with fma in float32, and the result.
+    check_op(engine, primitive, (1, 6, 7, 6), (12, 6, 3, 3), ulps=19, scale=scale, constant=(1,), draw=draw)
+
+
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+def test_only_those_that_know_of_missing_weights_serve_them(kind):
+    primitive = Convolution((1, 1), (1, 1), ((1, 1), (1, 1)), apart=True)
+    layouts = (Layout(DType.F32, (1, 16, 9, 9)), Layout(DType.F32, (16, 16, 3, 3)))
+    q = Query(primitive, layouts, primitive.infer(layouts), DeviceInfo(kind=kind), 2, constant=frozenset({1}))
+    able = {c.name for c in IMPLEMENTATIONS.of("convolution") if c.serves.problem_refusal(q) is None}
+    assert able == ({"convolution.ref", "convolution.fsv16"} if kind == "cpu" else {"convolution.ref"})
+    winograd = IMPLEMENTATIONS["convolution.winograd_fsv16"].refusal(q)
+    assert kind == "gpu" or winograd == "does not know weights of -0 that are not there"
 
 
 def test_refuses_weights_that_do_not_fit_the_channels():

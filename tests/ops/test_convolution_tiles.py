@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from clgraph.ops.convolution_blocks import BLOCKED, MICROS, PLANAR, best_block, 
 from clgraph.ops.convolution_depthwise_tiles import DepthwiseFsv16, depthwise_micro
 from clgraph.ops.convolution_planar_tiles import ConvPlanar
 from clgraph.ops.convolution_tiles import ConvFsv16
+from clgraph.passes.convolution_groups import spread_weights
 from clgraph.selector.query import DeviceInfo
 from tests.support.run_tiles import POSTS, any_halo, check_tiles, pose, post_list
 
@@ -101,12 +103,12 @@ def test_zeros_outside_of_bands_are_left_out_and_nothing_else(engine, seed):
     ins, outs = (int(c) for c in rng.integers(1, 41, 2))
     kernel = ((1, 1), (3, 3), (1, 2))[seed % 3]
     arrays = [rng.standard_normal((1 + seed % 2, ins * bands, 9, 14)).astype(np.float32)]
-    weights = np.zeros((outs * bands, ins * bands, *kernel), np.float32)
+    weights = np.full((outs * bands, ins * bands, *kernel), -0.0, np.float32)
     for b in range(bands):
         part = rng.standard_normal((outs, ins, *kernel))
         weights[b * outs : (b + 1) * outs, b * ins : (b + 1) * ins] = part
     arrays += [weights, rng.standard_normal(outs * bands).astype(np.float32)]
-    primitive = Convolution((1, 1 + seed % 2), (1, 1), ((1, 1), (0, 1)), bands=bands)
+    primitive = Convolution((1, 1 + seed % 2), (1, 1), ((1, 1), (0, 1)), apart=True, bands=bands)
     (size,) = primitive.reference(*(np.abs(a).astype(np.float64) for a in arrays))
     check_tiles(engine, ConvFsv16, primitive, arrays, ins * kernel[0] * kernel[1] + 2, size=size, constant=(1, 2))
 
@@ -136,16 +138,40 @@ def test_bands_of_shuffled_channels_are_found_in_the_order_before_the_shuffle(en
     kernel = ((1, 1), (3, 3), (1, 2))[seed % 3]
     channels = ins * bands
     arrays = [rng.standard_normal((1 + seed % 2, channels, 9, 14)).astype(np.float32)]
-    weights = np.zeros((outs * bands, channels, *kernel), np.float32)
+    weights = np.full((outs * bands, channels, *kernel), -0.0, np.float32)
     for b in range(bands):
         part = rng.standard_normal((outs, ins, *kernel))
         # Channel s * n + i has place i * ranges + s among the bands.
         placed = [(p % ranges) * (channels // ranges) + p // ranges for p in range(b * ins, (b + 1) * ins)]
         weights[b * outs : (b + 1) * outs, placed] = part
     arrays += [weights, rng.standard_normal(outs * bands).astype(np.float32)]
-    primitive = Convolution((1, 1 + seed % 2), (1, 1), ((1, 1), (0, 1)), bands=bands, shuffled=ranges)
+    primitive = Convolution((1, 1 + seed % 2), (1, 1), ((1, 1), (0, 1)), apart=True, bands=bands, shuffled=ranges)
     (size,) = primitive.reference(*(np.abs(a).astype(np.float64) for a in arrays))
     check_tiles(engine, ConvFsv16, primitive, arrays, ins * kernel[0] * kernel[1] + 2, size=size, constant=(1, 2))
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("words", ["", "relu", "add relu", "clip", "gate"])
+@pytest.mark.parametrize("form", ["bands", "whole blocks", "shuffled outputs"])
+@pytest.mark.parametrize("kernel", [(1, 1), (3, 2)])
+def test_nan_stays_in_its_group_where_several_are_one(engine, rng, words, form, kernel):
+    groups, ins, outs = (8, 4, 12) if form == "whole blocks" else (5, 7, 6)
+    own = rng.standard_normal((groups * outs, ins, *kernel)).astype(np.float32)
+    own[rng.random(own.shape) < 0.3] = 0  # a zero of its own group does not hide a NaN
+    left = 2 if form == "whole blocks" else 1
+    weights = spread_weights(own, groups, groups // left, 1)
+    weights = rng.permutation(weights) if form == "shuffled outputs" else weights
+    arrays = [rng.standard_normal((2, groups * ins, 9, 31)).astype(np.float32), weights]
+    arrays[0][1, ins + 1, 4, 4] = arrays[0][0, -1, 8, 30] = np.nan
+    shape = (2, groups * outs, 9, 31)
+    primitive = Convolution((1, 1), (1, 1), tuple(((k - 1) // 2, k // 2) for k in kernel), left, apart=True)
+    primitive = replace(primitive, bands=groups if form == "bands" else 1)
+    (size,) = primitive.reference(*(np.abs(np.nan_to_num(a)).astype(np.float64) for a in arrays))
+    fused, slope = post_list(words, shape, arrays, rng)
+    nan = np.isnan(primitive.reference(*arrays[:2])[0])
+    assert 0 < nan.sum() <= 2 * outs * kernel[0] * kernel[1]
+    roundings = slope * (ins * kernel[0] * kernel[1] + 8)
+    check_tiles(engine, ConvFsv16, primitive, arrays, roundings, arity=2, size=size + 4, constant=(1,), fused=fused)
 
 
 @pytest.mark.opencl

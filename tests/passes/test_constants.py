@@ -144,6 +144,18 @@ def test_equal_constants_become_one() -> None:
     assert [v.name for v in program.constants] == ["p", "r"]
 
 
+def test_constants_that_differ_in_the_sign_of_a_zero_are_not_equal_and_nan_is_itself() -> None:
+    net = Net()
+    x = net.input("x", (1, 4))
+    zeros = np.array([[0, 1, np.nan, 2]], np.float32)
+    for name, array in {"p": zeros, "q": zeros.copy(), "r": zeros * np.float32([[-1, 1, 1, 1]])}.items():
+        net.constant(name, array)
+    net.add("y", ADD, net.add("b", ADD, net.add("a", ADD, x, "p"), "q"), "r")
+    program = net.program("y")
+    assert share_equal_constants(program) == 1
+    assert [v.name for v in program.constants] == ["p", "r"]
+
+
 def test_a_constant_output_stays_an_output() -> None:
     net = Net()
     net.input("x", (1, 4))

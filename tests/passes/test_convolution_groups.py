@@ -8,6 +8,7 @@ from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.transpose import Transpose
+from clgraph.passes.convolution_groups import spread_weights
 from clgraph.passes.prepare_primitive_fusing import PreparePrimitiveFusing
 from clgraph.passes.reference import random_feeds, run_reference
 from tests.support.programs import RELU, Net, run
@@ -55,6 +56,8 @@ def test_groups_become_one_with_bands_or_fewer_of_whole_blocks(channels, out, gr
     weights, own = node.inputs[1].constant, net.constants["conv_w"]
     assert weights.shape == (out, channels // left, 1, 1)
     assert np.count_nonzero(weights) == np.count_nonzero(own)
+    assert node.primitive.apart
+    assert np.count_nonzero(np.signbit(weights) & (weights == 0)) == weights.size - own.size
     assert f"conv: {groups} groups become {left}, of whole blocks" in notes(program)
 
 
@@ -159,3 +162,10 @@ def test_different_annotations_keep_the_shuffle() -> None:
     split = net.add("split", Reshape((1, 6, 4, 6, 6)), conv, annotation="b")
     net.add("joined", Reshape((1, 24, 6, 6)), net.add("turned", Transpose((0, 2, 1, 3, 4)), split))
     assert len(fused(net, "joined")) == 4
+
+
+def test_a_zero_of_a_group_is_there_whatever_its_sign() -> None:
+    own = np.full((24, 8, 1, 1), -0.0, np.float32)
+    weights = spread_weights(own, 3, 3, 1)
+    assert not np.signbit(weights[:8, :8]).any()
+    assert np.signbit(weights[:8, 8:]).all()

@@ -56,6 +56,12 @@ def test_each_instance_is_written_out_once_under_its_own_name_and_dispatched_by_
     assert places == sorted(places)
 
 
+def test_what_a_micro_kernel_returns_comes_through_its_dispatch():
+    text = tile_text("conv_fsv16")
+    assert "NOINLINE static int micro_conv(const int id," in text
+    assert "    case 0: return micro_conv_0(ip, wp, bias," in text
+
+
 def test_tile_functions_stay_out_of_line():
     text = compose("test", 16).text
     for function in ("copy_test", "scale_add_test"):
