@@ -16,6 +16,7 @@ class Buffer:
         offset: Bytes from the start of its arena, once planned; a multiple of 64.
         placement: The device whose arena holds it.
         first, last: Positions in the execution order of the first write and the last read.
+        conflicts: What it may not share memory with although their positions do not overlap.
     """
 
     name: str
@@ -25,6 +26,11 @@ class Buffer:
     last: int = 0
     conflicts: dict[Buffer, None] = field(default_factory=dict)
     placement: str = ""
+
+    def meets(self, other: Buffer) -> bool:
+        """Whether both may be alive at the same time, so that they cannot share memory."""
+        overlap = self.first <= other.last and other.first <= self.last
+        return self.placement == other.placement and (overlap or other in self.conflicts)
 
     def __repr__(self) -> str:
         return f"<buffer {self.name} {self.nbytes} B @{self.offset}>"

@@ -1,8 +1,10 @@
-"""Orders of execution."""
+"""Orders of execution: a sequence of nodes that knows where each one stands, and sorting."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from clgraph.errors import ProgramError
@@ -10,25 +12,83 @@ from clgraph.errors import ProgramError
 if TYPE_CHECKING:
     from clgraph.graph.program import Node
 
+_GAP = 1 << 60
+
+
+class Order:
+    """Nodes in their order of execution, in which a pass may ask for and edit any place at a small cost.
+
+    Each node has a label, a number that grows along the order, so that its position is found by bisection. A new node
+    gets the middle between its neighbours' labels; where there is none, all are numbered anew, ``_GAP`` apart.
+    """
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self._labels: dict[int, int] = {}
+
+    def __contains__(self, node: object) -> bool:
+        return id(node) in self._labels
+
+    def position(self, node: Node) -> int:
+        """Return the place of *node*; raises ``ProgramError`` where it is not in the order."""
+        if node not in self:
+            raise ProgramError(f"{node.name} is no node of the program")
+        return bisect_left(self.nodes, self._label(node), key=self._label)
+
+    def insert(self, position: int, node: Node) -> None:
+        """Put *node* in front of the one at *position*, or behind all."""
+        before, after = self._gap(position)
+        if after - before < 2:
+            self.replace(self.nodes)
+            before, after = self._gap(position)
+        self._labels[id(node)] = (before + after) // 2
+        self.nodes.insert(position, node)
+
+    def remove(self, node: Node) -> None:
+        """Take *node* out."""
+        del self.nodes[self.position(node)]
+        del self._labels[id(node)]
+
+    def replace(self, nodes: Iterable[Node]) -> None:
+        """Hold *nodes*, in this order, in place of those there were."""
+        self.nodes = list(nodes)
+        self._labels = {id(node): i * _GAP for i, node in enumerate(self.nodes)}
+
+    def _gap(self, position: int) -> tuple[int, int]:
+        """Return the labels between which a node at *position* gets its own."""
+        before = self._label(self.nodes[position - 1]) if position else None
+        after = self._label(self.nodes[position]) if position < len(self.nodes) else (before or 0) + 2 * _GAP
+        return after - 2 * _GAP if before is None else before, after
+
+    def _label(self, node: Node) -> int:
+        return self._labels[id(node)]
+
 
 def topological(nodes: Sequence[Node]) -> list[Node]:
     """Return *nodes* in a topological order: the one they have, where that is one already.
 
+    Of the nodes whose inputs are there the one that stood first follows (Kahn, "Topological sorting of large networks",
+    1962, with a heap).
+
     Raises:
         ProgramError: The graph has a cycle.
     """
-    done: set[int] = set()
+    sources = [{id(v.producer) for v in node.inputs if v.producer is not None} for node in nodes]
+    readers: dict[int, list[int]] = {}
+    for i, made_by in enumerate(sources):
+        for producer in made_by:
+            readers.setdefault(producer, []).append(i)
+    missing = [len(made_by) for made_by in sources]
+    ready = [i for i, count in enumerate(missing) if not count]
     order: list[Node] = []
-    waiting = list(nodes)
-    while waiting:
-        later = []
-        for node in waiting:
-            if all(v.producer is None or id(v.producer) in done for v in node.inputs):
-                done.add(id(node))
-                order.append(node)
-            else:
-                later.append(node)
-        if len(later) == len(waiting):
-            raise ProgramError(f"a cycle runs through {', '.join(n.name for n in later[:5])}")
-        waiting = later
+    while ready:
+        node = nodes[heappop(ready)]
+        order.append(node)
+        for i in readers.get(id(node), ()):
+            missing[i] -= 1
+            if not missing[i]:
+                heappush(ready, i)
+    if len(order) < len(nodes):
+        late = [nodes[i].name for i, count in enumerate(missing) if count]
+        raise ProgramError(f"a cycle runs through {', '.join(late[:5])}")
     return order

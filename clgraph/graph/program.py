@@ -13,7 +13,7 @@ from clgraph.errors import ProgramError
 from clgraph.graph.buffer import Arena, Buffer
 from clgraph.graph.inheritance import inherited
 from clgraph.graph.integers import Integers
-from clgraph.graph.order import topological
+from clgraph.graph.order import Order, topological
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.refusals import refusals
 
@@ -170,49 +170,60 @@ class Program:
 
     def __init__(self, inputs: Iterable[Value], outputs: Iterable[tuple[str, Value]], nodes: Iterable[Node]) -> None:
         """Link *nodes*, given in execution order."""
-        self._nodes: list[Node] = []
+        self._order = Order()
         self.inputs = list(inputs)
         self.outputs = list(outputs)
         self.stage = Stage.BUILT
         self.parts = 1
         self.arenas: dict[str, Arena] = {}
         self.notes: dict[str, str] = {}
-        self._members: set[int] = set()
         self._names: dict[str, int] = {v.name: 1 for v in self.inputs}
         for node in nodes:
             self._names.setdefault(node.name, 1)
-            self._link(node, len(self._nodes))
+            self._link(node, len(self))
 
     def __del__(self) -> None:
         for value in self.values:
             if value.buffer is not None:
                 value.buffer.conflicts.clear()
-        for node in self._nodes:
+        for node in self._order.nodes:
             _part(node)
             for buffer in node.scratch:
                 buffer.conflicts.clear()
 
     def __iter__(self) -> Iterator[Node]:
         """Nodes in execution order, over a snapshot: a pass may edit while it walks. Keeps the program alive."""
-        yield from tuple(self._nodes)
+        yield from tuple(self._order.nodes)
 
     def __len__(self) -> int:
-        return len(self._nodes)
+        return len(self._order.nodes)
 
     def __contains__(self, node: object) -> bool:
-        return id(node) in self._members
+        return node in self._order
 
     def __getitem__(self, name: str) -> Node:
-        for node in self._nodes:
+        for node in self._order.nodes:
             if node.name == name:
                 return node
         raise ProgramError(f"no node {name!r} in the program")
 
     @property
+    def outputs(self) -> Sequence[tuple[str, Value]]:
+        """The results of the graph as (name, value) pairs; assigned as a whole, edited by ``rewire``."""
+        return self._outputs
+
+    @outputs.setter
+    def outputs(self, outputs: Iterable[tuple[str, Value]]) -> None:
+        self._outputs = list(outputs)
+        self._returned: dict[Value, list[int]] = {}
+        for i, (_, value) in enumerate(self._outputs):
+            self._returned.setdefault(value, []).append(i)
+
+    @property
     def values(self) -> list[Value]:
         """Every value once: inputs, then constants and results in order of first use."""
         found = dict.fromkeys(self.inputs)
-        for node in self._nodes:
+        for node in self._order.nodes:
             for value in (*node.inputs, *node.outputs):
                 found[value] = None
         return list(found | dict.fromkeys(v for _, v in self.outputs))
@@ -224,11 +235,11 @@ class Program:
 
     def is_output(self, value: Value) -> bool:
         """Whether *value* is a result of the graph."""
-        return any(v is value for _, v in self.outputs)
+        return value in self._returned
 
     def position(self, node: Node) -> int:
         """Return the place of *node* in the execution order."""
-        return self._nodes.index(node)
+        return self._order.position(node)
 
     def unique(self, name: str) -> str:
         """Return *name*, or *name* with the smallest suffix ``_2``, ``_3`` … that no node has."""
@@ -273,7 +284,7 @@ class Program:
         results = tuple(Value(label if i == 0 else f"{label}:{i}", out) for i, out in enumerate(layouts))
         node = Node(label, primitive, tuple(inputs), results, len(inputs), origin=origin)
         node.annotation, node.placement, node.partitioned_by = annotation, placement, partitioned_by
-        self._link(node, self._nodes.index(before) if before else self._after(inputs))
+        self._link(node, self.position(before) if before else self._after(inputs))
         return node
 
     def rewire(self, old: Value, new: Value, *, uses: Iterable[tuple[Node, int]] | None = None) -> None:
@@ -282,8 +293,9 @@ class Program:
             node.inputs = (*node.inputs[:slot], new, *node.inputs[slot + 1 :])
             del old.uses[node, slot]
             new.uses[node, slot] = None
-        if uses is None:
-            self.outputs = [(name, new if v is old else v) for name, v in self.outputs]
+        for i in self._returned.pop(old, ()) if uses is None else ():
+            self._outputs[i] = (self._outputs[i][0], new)
+            self._returned.setdefault(new, []).append(i)
 
     def erase(self, node: Node) -> None:
         """Remove a node nobody reads.
@@ -306,8 +318,8 @@ class Program:
             running: Before *into*, the input of *peer* that becomes *into*'s first one.
 
         Raises:
-            ProgramError: The two are not neighbours, their annotations or placements differ, the result between them
-                is read elsewhere, or the edit would make a cycle.
+            ProgramError: The two are not neighbours, their annotations or placements differ, or the result between them
+                is read elsewhere (so that no other input of *peer* can depend on *into*).
         """
         annotation, placement, partitioned_by, origin = inherited((into, peer))
         post = into.output in peer.inputs
@@ -319,15 +331,13 @@ class Program:
             raise ProgramError(f"{what}: {inner.name} is read elsewhere")
         slot = peer.inputs.index(inner) if post else running
         extra = [v for i, v in enumerate(peer.inputs) if i != slot]
-        if post and any(self.depends(v, into) for v in extra):
-            raise ProgramError(f"{what}: another input of {peer.name} depends on {into.name}")
         where: Literal["post", "pre"] = "post" if post else "pre"
         operand = {i: len(into.inputs) + n for n, i in enumerate(i for i in range(len(peer.inputs)) if i != slot)}
         own = tuple(operand[i] for i in range(peer.arity) if i != slot)
         steps = [Fused(peer.primitive, own, slot, where)]
         steps += [Fused(f.primitive, tuple(operand[i] for i in f.operands), f.slot, where) for f in peer.fused]
         # Everything the fused node reads is made before the later of the two, everything that reads it stands after.
-        place = self._nodes.index(peer if post else into) - 1
+        place = self.position(peer if post else into) - 1
         first = (peer.inputs[slot],) if not post else into.inputs[:1]
         self._unlink(peer)
         self._unlink(into)
@@ -338,25 +348,13 @@ class Program:
         into.partitioned_by, into.choice = partitioned_by, None
         self._link(into, place)
 
-    def depends(self, value: Value, node: Node) -> bool:
-        """Whether *value* is computed, over any path, from a result of *node*."""
-        stack, seen = [value], set[int]()
-        while stack:
-            producer = stack.pop().producer
-            if producer is node:
-                return True
-            if producer is not None and id(producer) not in seen:
-                seen.add(id(producer))
-                stack.extend(producer.inputs)
-        return False
-
     def sort(self) -> None:
         """Put the nodes into a topological order, keeping the present order where it is one already.
 
         Raises:
             ProgramError: The graph has a cycle.
         """
-        self._nodes = topological(self._nodes)
+        self._order.replace(topological(self._order.nodes))
 
     def reorder(self, nodes: Sequence[Node]) -> None:
         """Put the nodes into the order of *nodes*, a permutation of them.
@@ -364,25 +362,20 @@ class Program:
         Raises:
             ProgramError: It is no permutation, or a node stands before one whose result it reads.
         """
-        if {id(n) for n in nodes} != self._members or len(nodes) != len(self._nodes):
+        if len(nodes) != len(self) or len({id(n) for n in nodes if n in self}) != len(self):
             raise ProgramError("an execution order holds every node once")
         made: set[int] = set()
         for node in nodes:
             if late := [v for v in node.inputs if v.producer is not None and id(v.producer) not in made]:
                 raise ProgramError(f"{node.name} stands before {late[0].name}, which it reads, is made")
             made.add(id(node))
-        self._nodes = list(nodes)
+        self._order.replace(nodes)
 
     def _after(self, inputs: Iterable[Value]) -> int:
-        producers = {id(v.producer) for v in inputs if v.producer is not None}
-        if not producers:
-            return 0
-        behind = enumerate(reversed(self._nodes))
-        return next((len(self) - i for i, node in behind if id(node) in producers), 0)
+        return max((self.position(v.producer) + 1 for v in inputs if v.producer is not None), default=0)
 
     def _link(self, node: Node, position: int) -> None:
-        self._nodes.insert(position, node)
-        self._members.add(id(node))
+        self._order.insert(position, node)
         for slot, value in enumerate(node.inputs):
             value.uses[node, slot] = None
         for value in node.outputs:
@@ -390,8 +383,7 @@ class Program:
 
     def _unlink(self, node: Node) -> None:
         _part(node)
-        self._nodes.remove(node)
-        self._members.discard(id(node))
+        self._order.remove(node)
 
     def __str__(self) -> str:
         from clgraph.graph.text import print_program

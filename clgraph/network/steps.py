@@ -50,7 +50,7 @@ class Command:
         what: The kernel, tile function, ``host`` or ``transfer``.
         placement: Where; ``host`` for the two that have no kernel.
         work: What the host does, the kernel, or a tile step.
-        after: Numbers of the commands whose results it reads or whose scratch it takes over.
+        after: Numbers of the last commands that it waits for: those before them are over when they are.
         joined: The commands that it stands for: tile steps that are run as one launch.
     """
 
@@ -77,26 +77,29 @@ def join(found: Sequence[Command], joins: Callable[[str, TileExecutor], bool]) -
     Args:
         joins: Whether the steps of a placement's table may be joined.
     """
-    made: list[Command] = []
+    groups: list[list[Command]] = []
     number_of: list[int] = []
     for command in found:
-        last = made[-1] if made else None
-        needs = {number_of[n] for n in command.after}
-        if (
-            last is not None
-            and isinstance(command.work, Segment)
-            and isinstance(last.work, Segment)
-            and last.work.executor is command.work.executor
-            and joins(command.placement, command.work.executor)
-        ):
-            work = replace(last.work, last=command.work.last)
-            after = tuple(sorted({*last.after, *needs} - {len(made) - 1}))
-            parts = (*(last.joined or (last,)), command)
-            made[-1] = Command(last.node, last.what, last.placement, work, after, parts)
+        if groups and _same_table(groups[-1][-1], command, joins):
+            groups[-1].append(command)
         else:
-            made.append(replace(command, after=tuple(sorted(needs))))
-        number_of.append(len(made) - 1)
+            groups.append([command])
+        number_of.append(len(groups) - 1)
+    made = []
+    for number, (first, *others) in enumerate(groups):
+        needs = {number_of[n] for command in (first, *others) for n in command.after}
+        after, work = tuple(sorted(needs - {number})), first.work
+        if others and isinstance(work, Segment) and isinstance(others[-1].work, Segment):
+            work = replace(work, last=others[-1].work.last)
+        made.append(replace(first, work=work, after=after, joined=(first, *others) if others else ()))
     return made
+
+
+def _same_table(last: Command, command: Command, joins: Callable[[str, TileExecutor], bool]) -> bool:
+    if not isinstance(last.work, Segment) or not isinstance(command.work, Segment):
+        return False
+    executor = command.work.executor
+    return last.work.executor is executor and joins(command.placement, executor)
 
 
 def recorded_steps(
@@ -181,7 +184,8 @@ class _Binder:
             self.found.append(Command(node, "host", "host", functools.partial(self._host.run, node)))
         else:
             for step in steps_of(node):
-                makers |= {self._add(node, step, self._places[placement], placement, makers)}
+                # What a step waits for need not be waited for again behind it.
+                makers = frozenset({self._add(node, step, self._places[placement], placement, makers)})
         self._makers |= dict.fromkeys(node.outputs, makers)
 
     def _add(self, node: Node, step: Step, places: Places, placement: str, after: frozenset[int]) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
 from typing import ClassVar
 
 from clgraph.graph.buffer import Buffer
@@ -15,11 +16,11 @@ from clgraph.selector.implementation import IMPLEMENTATIONS, says
 
 
 class MemoryDependencies(Pass):
-    """Give every value and every plan's scratch a buffer, and record the pairs that are alive at the same time.
+    """Give every value and every plan's scratch a buffer, and record from when to when it is alive.
 
     A node's first result takes over the buffer of an input when the implementation allows it (``overwrites``) and
     nothing else touches that buffer at or after the node. Buffers of graph inputs are the caller's to fill and are
-    never taken over in this way; buffers of outputs neither. Counts the pairs.
+    never taken over in this way; buffers of outputs neither. Counts the pairs that are alive at the same time.
     """
 
     name: ClassVar[str] = "memory_dependencies"
@@ -43,7 +44,7 @@ class MemoryDependencies(Pass):
         for buffer, touch in liveness.touches.items():
             buffer.first, buffer.last = touch.first(), touch.last(end)
             buffer.conflicts = {}
-        return _connect_overlaps(list(liveness.touches))
+        return _overlaps(liveness.touches)
 
     def treats(self, kind: str) -> str:
         over = any(says(i, "overwrites") for i in IMPLEMENTATIONS.of(kind))
@@ -59,12 +60,6 @@ def home_of(value: Value, context: Context) -> str:
 def _computing(readers: Sequence[Node]) -> Sequence[Node]:
     """Return the readers that are no transfers, all of them where there are only such."""
     return [n for n in readers if not isinstance(n.primitive, Transfer)] or readers
-
-
-def connect(first: Buffer, second: Buffer) -> None:
-    """Record that the two may not share memory."""
-    first.conflicts[second] = None
-    second.conflicts[first] = None
 
 
 def _give_buffers(program: Program, context: Context) -> None:
@@ -114,15 +109,14 @@ def _alone(value: Value) -> bool:
     return value.buffer is not None and value.offset == 0 and value.buffer.nbytes == value.layout.nbytes
 
 
-def _connect_overlaps(buffers: list[Buffer]) -> int:
-    """Connect the buffers of one arena that are alive at the same time; return the number of pairs."""
+def _overlaps(buffers: Iterable[Buffer]) -> int:
+    """Return how many pairs of buffers of one arena are alive at the same time."""
     pairs = 0
-    alive: Mapping[str, list[Buffer]] = {b.placement: [] for b in buffers}
+    alive: dict[str, list[int]] = {}
     for buffer in sorted(buffers, key=lambda b: b.first):
-        here = alive[buffer.placement]
-        here[:] = [b for b in here if b.last >= buffer.first]
-        for other in here:
-            connect(buffer, other)
-        pairs += len(here)
-        here.append(buffer)
+        ends = alive.setdefault(buffer.placement, [])
+        while ends and ends[0] < buffer.first:
+            heappop(ends)
+        pairs += len(ends)
+        heappush(ends, buffer.last)
     return pairs

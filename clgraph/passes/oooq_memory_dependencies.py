@@ -8,7 +8,6 @@ from typing import ClassVar
 from clgraph.graph.program import Program, Stage
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.liveness import Liveness
-from clgraph.passes.memory_dependencies import connect
 
 
 class OooqMemoryDependencies(Pass):
@@ -27,11 +26,11 @@ class OooqMemoryDependencies(Pass):
             return 0
         liveness, added = Liveness.of(program), 0
         for (one, first), (two, second) in combinations(liveness.touches.items(), 2):
-            if one.placement != two.placement or two in one.conflicts:
+            if one.placement != two.placement or one.meets(two):
                 continue
             one_then_two = not second.fed and liveness.before(first, second.writers)
             two_then_one = not first.fed and liveness.before(second, first.writers)
             if not one_then_two and not two_then_one:
-                connect(one, two)
+                one.conflicts[two] = two.conflicts[one] = None
                 added += 1
         return added

@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import ClassVar
 
+import numpy as np
+
 from clgraph.errors import DeviceMemoryError
 from clgraph.graph.buffer import Arena, Buffer
+from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program, Stage
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.sharing import UNIT
@@ -19,8 +22,8 @@ _ORDERS: tuple[Callable[[Buffer], tuple[int, ...]], ...] = (
     lambda b: (b.first, -b.nbytes),
 )
 
-_MOVES = 64
-"""How many changes of the order are tried when no order reaches the lower bound."""
+_MOVES, _PLACED = 64, 1 << 14
+"""How many changes of the order are tried when no order reaches the lower bound; how many buffers they may place."""
 
 
 class PlanMemory(Pass):
@@ -96,7 +99,7 @@ def _pack(buffers: list[Buffer], bank: int) -> Arena:
         if end <= least:
             break
     pick = Random(0)
-    for _ in range(_MOVES if end > least else 0):
+    for _ in range(min(_MOVES, _PLACED // len(buffers)) if end > least else 0):
         tried = list(order)
         tried.insert(pick.randrange(len(tried)), tried.pop(pick.randrange(len(tried))))
         offsets = _place(tried, bank)
@@ -116,20 +119,28 @@ def _end(offsets: dict[Buffer, int]) -> int:
 def _place(buffers: list[Buffer], bank: int) -> dict[Buffer, int]:
     """Return the lowest free offset for each buffer, in the given order."""
     offsets: dict[Buffer, int] = {}
-    for b in buffers:
-        at, size = 0, _units(b.nbytes)
-        taken = sorted((offsets[c], offsets[c] + _units(c.nbytes)) for c in b.conflicts if c in offsets)
-        for start, stop in taken:
-            at = _within_bank(at, size, bank)
-            if at + size <= start:
-                break
-            at = max(at, stop)
-        offsets[b] = _within_bank(at, size, bank)
+    number = {b: i for i, b in enumerate(buffers)}
+    # A column for each buffer that has a place, in the order of their starts.
+    first, last, start, stop, which = placed = np.empty((5, len(buffers)), np.int64)
+    for count, b in enumerate(buffers):
+        met = (first[:count] <= b.last) & (last[:count] >= b.first)
+        if b.conflicts:
+            met |= np.isin(which[:count], [number[c] for c in b.conflicts if c in number])
+        size = _units(b.nbytes)
+        behind = np.maximum.accumulate(np.append(0, stop[:count][met]))
+        free = _within_bank(behind, size, bank)
+        fits = free[:-1] + size <= start[:count][met]
+        at = int(free[fits.argmax() if fits.any() else -1])
+        offsets[b] = at
+        here = start[:count].searchsorted(at)
+        placed[:, here + 1 : count + 1] = placed[:, here:count]
+        placed[:, here] = b.first, b.last, at, at + size, count
     return offsets
 
 
-def _within_bank(at: int, size: int, bank: int) -> int:
-    return at if at // bank == (at + max(size, 1) - 1) // bank else -(-at // bank) * bank
+def _within_bank(at: Array, size: int, bank: int) -> Array:
+    """Return *at*, or the next multiple of *bank* where *size* bytes from there would cross it."""
+    return np.where(at // bank == (at + max(size, 1) - 1) // bank, at, -(-at // bank) * bank)
 
 
 def _units(nbytes: int) -> int:

@@ -59,7 +59,7 @@ def _wanted(context: Context, value: Value) -> dict[tuple[Node, int], Halo]:
     for node, slot in value.uses:
         if node.choice is None:
             node.choice = _provisional(context, node)
-        if not isinstance(node.choice, Choice):
+        if not isinstance(node.choice, Choice) or not says(node.choice.implementation, "halo"):
             continue
         implementation, q = node.choice.implementation, context.query(node)
         halo = implementation.halo(q).get(slot) if implementation.serves.refusal(q) is None else None

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from clgraph.graph.primitive import PRIMITIVES
-from clgraph.graph.program import Fused, Node, Program, Stage
+from clgraph.graph.program import Fused, Node, Program, Stage, Value
 from clgraph.ops.activation import Activation
 from clgraph.ops.concat import Concat
 from clgraph.ops.matmul import MatMul
@@ -21,6 +21,9 @@ from clgraph.passes.sharing import sharing_proposals
 from clgraph.passes.weight_scaling import followers, scale_weights
 from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation
 from clgraph.selector.query import Query
+
+MOST_FUSED = 32
+"""Operations that are fused into one node: further ones cost as much to add as all before, and save next to nothing."""
 
 
 class PreparePrimitiveFusing(Pass):
@@ -39,10 +42,10 @@ class PreparePrimitiveFusing(Pass):
     8. What could not follow a producer (a scale, shift and activation behind a concat) becomes a pre-operation of the
        one node that reads it as its first input.
 
-    A fusion is refused when the result in between is read elsewhere or is a graph output, when the operand depends on
-    the node over any path, when annotations or placements differ, when the running value has not the result's full
-    shape and type (but where all that is left of it is 8 bits), when no implementation serves it, or when it would
-    cost more than the two nodes apart.
+    A fusion is refused when the result in between is read elsewhere (so no operand depends on the node over another
+    path) or is a graph output, when annotations or placements differ, when the running value has not the result's full
+    shape and type (but where all that is left of it is 8 bits), when no implementation serves it, when it would
+    cost more than the two nodes apart, or when the node would have more than ``MOST_FUSED`` operations.
     ``Program.notes`` lists what was fused and every refusal in words.
     """
 
@@ -136,10 +139,7 @@ def _why_not_behind(program: Program, gain: _Gain, peer: Node, slot: int, into: 
     if value is not into.output or len(into.outputs) > 1:
         return "it has several results"
     others = [v for i, v in enumerate(peer.inputs) if i != slot]
-    dependent = next((v for v in others if len(value.uses) > 1 and program.depends(v, into)), None)
-    if dependent is not None:
-        return f"{dependent.name} is computed from it: a cycle"
-    if (why := read_outside(program, value, [peer]) or apart([into, peer])) is not None:
+    if (why := _kept_apart(program, value, peer, into)) is not None:
         return why
     rounded = peer.primitive.kind == "static_quantize"
     if value.layout.shape != peer.output.layout.shape or (
@@ -189,10 +189,8 @@ def _precede(program: Program, gain: _Gain, peer: Node, table: list[str]) -> boo
 
 def _why_not_in_front(program: Program, gain: _Gain, peer: Node, into: Node, slot: int) -> str | None:
     value, running = peer.output, peer.inputs[slot]
-    if (why := read_outside(program, value, [into]) or apart([into, peer])) is not None:
+    if (why := _kept_apart(program, value, into, peer)) is not None:
         return why
-    if len(value.uses) > 1:
-        return f"{into.name} reads {value.name} twice"
     if running.constant is not None or running.layout.shape != value.layout.shape:
         return f"{running.name} has not the full shape of {value.layout}"
     if running.layout.dtype != value.layout.dtype or peer.primitive.as_post(slot) is None:
@@ -206,6 +204,16 @@ def _why_not_in_front(program: Program, gain: _Gain, peer: Node, into: Node, slo
     constant = q.constant | {place[i] for i in others if peer.inputs[i].constant is not None}
     fused = replace(q, inputs=inputs, fused=(*steps, *q.fused), constant=frozenset(constant))
     return gain.refusal(into, q, peer, fused)
+
+
+def _kept_apart(program: Program, between: Value, reader: Node, other: Node) -> str | None:
+    """Say why *reader* cannot become one node with *other*, which makes the value between them, or return ``None``."""
+    if (why := read_outside(program, between, [reader]) or apart([other, reader])) is not None:
+        return why
+    if len(between.uses) > 1:
+        return f"{reader.name} reads {between.name} twice"
+    fused = len(reader.fused) + len(other.fused) + 1
+    return f"the node would have {fused} fused operations, of at most {MOST_FUSED}" if fused > MOST_FUSED else None
 
 
 @dataclass(slots=True)

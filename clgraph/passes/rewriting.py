@@ -22,7 +22,7 @@ def read_outside(program: Program, value: Value, inside: Sequence[Node]) -> str 
     """Say who reads *value* other than the nodes *inside*, or return ``None``."""
     if program.is_output(value):
         return f"{value.name} is an output of the graph"
-    outside = next((n for n in value.readers if all(n is not i for i in inside)), None)
+    outside = next((n for n, _ in value.uses if all(n is not i for i in inside)), None)
     return None if outside is None else f"{value.name} is also read by {outside.name}"
 
 

@@ -30,7 +30,7 @@ class Wrong(Pass):
         if self.how == "edges":
             node.inputs[0].uses.clear()
         elif self.how == "order":
-            program._nodes.reverse()
+            program._order.nodes.reverse()
         else:
             program.rewire(
                 node.inputs[1], replace(node.inputs[1], constant=node.inputs[1].constant * np.float32(1.001), uses={})

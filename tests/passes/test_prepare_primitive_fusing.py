@@ -9,7 +9,7 @@ from clgraph.ops.matmul import MatMul
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.softmax import Softmax
 from clgraph.ops.split import Split
-from clgraph.passes.prepare_primitive_fusing import PreparePrimitiveFusing
+from clgraph.passes.prepare_primitive_fusing import MOST_FUSED, PreparePrimitiveFusing
 from clgraph.passes.remove_layering_annotations import RemoveLayeringAnnotations
 from clgraph.selector.implementation import IMPLEMENTATIONS
 from tests.support.programs import ADD, MUL, RELU, Net, run
@@ -117,7 +117,7 @@ def test_a_subtraction_remembers_which_input_it_is() -> None:
     assert _fused(net, "y")["conv"].fused[0].slot == 1
 
 
-def test_a_cycle_over_a_long_path_is_refused_in_words() -> None:
+def test_what_would_close_a_cycle_over_a_long_path_is_refused_in_words() -> None:
     net = Net()
     far = conv = net.conv("conv", net.input("x", (1, 3, 6, 6)), 3, 3)
     for i in range(30):
@@ -126,8 +126,18 @@ def test_a_cycle_over_a_long_path_is_refused_in_words() -> None:
     program = _fused(net, "sum", "p29")
     assert _shape(program)["conv"] == []
     note = program.notes["prepare_primitive_fusing"]
-    assert "sum: not behind conv: p29 is computed from it: a cycle" in note
+    assert "sum: not behind conv: conv is also read by p0" in note
     assert "sum: not behind p29: p29 is an output of the graph" in note
+
+
+def test_a_long_chain_becomes_nodes_of_a_bounded_number_of_operations() -> None:
+    net = Net()
+    h = net.input("x", (1, 3, 6, 6))
+    for i in range(3 * (MOST_FUSED + 1)):
+        h = net.add(f"n{i}", RELU, h)
+    program = _fused(net, h)
+    assert [len(node.fused) for node in program] == [MOST_FUSED] * 3
+    assert f"{MOST_FUSED + 1} fused operations, of at most {MOST_FUSED}" in program.notes["prepare_primitive_fusing"]
 
 
 @pytest.mark.parametrize("reason", ["output", "reader"])
