@@ -103,7 +103,7 @@ class Node:
         choice: The selected implementation; provisional before compile_graph.
         origin: Names of the ONNX nodes it stems from.
         annotation: The layering hint of the model (``layer_ann``), until partition has consumed it.
-        placement: The device it runs on, from partition on; ``partitioned_by``, the annotation that said so.
+        placement: The device it runs on, from partition on; ``partitioned_by``, the annotations it had then, as text.
         scratch: Memory that its plan needs beside inputs and outputs, once planned.
     """
 

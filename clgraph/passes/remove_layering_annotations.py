@@ -11,7 +11,8 @@ from clgraph.passes.base import Context, Pass
 class RemoveLayeringAnnotations(Pass):
     """Move each node's annotation to ``partitioned_by``: from here on placements bind nodes, and hints do not.
 
-    Without this pass later fusions refuse to merge nodes of different annotations, and nothing else changes.
+    Nodes of one device that came with different annotations may become one node then, which names both. Without this
+    pass later fusions refuse to merge such nodes, and nothing else changes.
     """
 
     name: ClassVar[str] = "remove_layering_annotations"

@@ -11,7 +11,7 @@ from clgraph.ops.transfer import Transfer
 
 def apart(nodes: Sequence[Node]) -> str | None:
     """Say why *nodes* cannot become one node (different annotations or placements), or return ``None``."""
-    for what in ("annotation", "placement", "partitioned_by"):
+    for what in ("annotation", "placement"):
         found = {v for n in nodes if (v := getattr(n, what)) is not None}
         if len(found) > 1:
             return f"the {what}s {' and '.join(sorted(found))} differ"

@@ -10,7 +10,7 @@ import pytest
 import clgraph
 from clgraph.errors import UnsupportedError
 from clgraph.passes.pipeline import default_pipeline
-from tests.support.models import image, small_model
+from tests.support.models import image, light_model, small_model
 from tests.support.oracle import expected, worst_error
 
 pytestmark = pytest.mark.opencl
@@ -34,6 +34,19 @@ def run(device: str, **config: Any) -> clgraph.Model:
 @pytest.mark.parametrize("name", OPTIONAL)
 def test_any_optional_pass_may_be_left_out(name: str, device: str) -> None:
     assert name not in [p.name for p in run(device, disable_passes=frozenset({name})).passes]
+
+
+def test_annotations_change_nothing_on_one_device(device: str) -> None:
+    """A model annotated by operator is the same nodes and bits, where its hints are retired."""
+    plain, annotated = light_model("resnet50"), light_model("resnet50")
+    for node in annotated.graph.node:
+        node.metadata_props.add(key="layer_ann", value=node.op_type)
+    feeds = {plain.graph.input[0].name: image((1, 3, 224, 224))}
+    expected, got = (clgraph.compile(m, device) for m in (plain, annotated))
+    kept = clgraph.compile(annotated, device, config={"disable_passes": frozenset({"remove_layering_annotations"})})
+    assert len(got.program) == len(expected.program) < len(kept.program)
+    want, found = expected.run(feeds), got.run(feeds)
+    assert {name: y.tobytes() for name, y in found.items()} == {name: y.tobytes() for name, y in want.items()}
 
 
 def test_all_optional_passes_may_be_left_out(device: str) -> None:

@@ -130,6 +130,15 @@ def test_what_would_close_a_cycle_over_a_long_path_is_refused_in_words() -> None
     assert "sum: not behind p29: p29 is an output of the graph" in note
 
 
+def test_a_sum_of_a_result_and_itself_is_not_fused_behind_it() -> None:
+    net = Net()
+    conv = net.conv("conv", net.input("x", (1, 3, 6, 6)), 3, 3)
+    net.add("sum", ADD, conv, conv)
+    program = _fused(net, "sum")
+    assert _shape(program) == {"conv": [], "sum": []}
+    assert "sum reads conv twice" in program.notes["prepare_primitive_fusing"]
+
+
 def test_a_long_chain_becomes_nodes_of_a_bounded_number_of_operations() -> None:
     net = Net()
     h = net.input("x", (1, 3, 6, 6))
@@ -185,6 +194,8 @@ def test_annotations_bind_until_they_are_retired() -> None:
     net.add("y", RELU, conv, annotation="b")
     program = _fused(net, "y")
     assert "the annotations a and b differ" in program.notes["prepare_primitive_fusing"]
+    (node,) = run(net.program("y"), RemoveLayeringAnnotations(), PreparePrimitiveFusing())
+    assert (node.annotation, node.partitioned_by) == (None, "a, b")
 
 
 def test_scale_shift_and_activation_behind_a_concat_go_in_front_of_the_convolution() -> None:
