@@ -10,6 +10,7 @@ import numpy as np
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
+from clgraph.graph.gathered import Gathered
 from clgraph.graph.interpret import ControlFlow, RunBody
 from clgraph.graph.primitive import Array, OnnxNode, onnx, primitive
 from clgraph.graph.topology import Topology
@@ -46,6 +47,7 @@ class Loop(ControlFlow):
         going = bool(np.ravel(left.pop(0))[0]) if self.conditional else True
         state, around = left[: self.carried], left[self.carried :]
         stacks: list[list[Array]] = [[] for _ in self.scanned]
+        gathered = Gathered("the scanned results")
         names = tuple(self.body.inputs)
         trip = 0
         while going and (trips is None or trip < trips):
@@ -53,6 +55,7 @@ class Loop(ControlFlow):
             made = run(self.body, feeds)
             condition, *results = (made[name] for name, _ in self.body.outputs)
             going, state, trip = bool(np.ravel(condition)[0]), results[: self.carried], trip + 1
+            gathered.add(results[self.carried :])
             for stack, result in zip(stacks, results[self.carried :], strict=True):
                 stack.append(result)
         outputs = self.body.outputs[1 + self.carried :]

@@ -9,6 +9,7 @@ import numpy as np
 
 from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
+from clgraph.graph.gathered import Gathered
 from clgraph.graph.interpret import ControlFlow, RunBody
 from clgraph.graph.primitive import Array, OnnxNode, onnx, primitive
 from clgraph.graph.topology import Topology
@@ -59,12 +60,14 @@ class Scan(ControlFlow):
             raise ShapeError(f"the scanned inputs have different lengths: {sorted(lengths)}")
         (length,) = lengths
         stacks: list[list[Array]] = [[] for _ in self.output_axes]
+        gathered = Gathered("the scanned results")
         for trip in range(length):
             places = [length - 1 - trip if back else trip for back in self.input_reverse]
             slices = [a.take(at, axis) for a, at, axis in zip(cut, places, self.input_axes, strict=True)]
             made = run(self.body, dict(zip(self.body.inputs, [*state, *slices, *around], strict=True)))
             results = [made[name] for name, _ in self.body.outputs]
             state = results[: self.carried]
+            gathered.add(results[self.carried :])
             for stack, result in zip(stacks, results[self.carried :], strict=True):
                 stack.append(result)
         turned = [s[::-1] if back else s for s, back in zip(stacks, self.output_reverse, strict=True)]

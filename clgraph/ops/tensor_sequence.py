@@ -8,6 +8,7 @@ import numpy as np
 
 from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
+from clgraph.graph.gathered import Gathered
 from clgraph.graph.primitive import Array, DataDependent, OnnxNode, Primitive, onnx, primitive
 
 Tensors = tuple[Array, ...]
@@ -30,7 +31,8 @@ class SequenceConstruct(_OfSequences):
     kind: ClassVar[str] = "sequence_construct"
 
     def reference(self, *inputs: Array) -> Any:
-        return (tuple(inputs),)
+        Gathered("the tensors of the sequence").add(inputs)
+        return (inputs,)
 
 
 @primitive
@@ -55,7 +57,9 @@ class SequenceInsert(_OfSequences):
     def reference(self, *inputs: Any) -> Any:
         tensors, more, *rest = inputs
         place = _place(rest[0], len(tensors)) if rest else len(tensors)
-        return ((*tensors[:place], more, *tensors[place:]),)
+        made = (*tensors[:place], more, *tensors[place:])
+        Gathered("the tensors of the sequence").add(made)
+        return (made,)
 
 
 @primitive
