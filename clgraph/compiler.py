@@ -26,6 +26,7 @@ from clgraph.passes.batch import in_parts
 from clgraph.passes.observers import Dump, Time, Verify, VerifyNumbers
 from clgraph.passes.partition import unused_patterns
 from clgraph.passes.pipeline import default_pipeline
+from clgraph.runtime.at_exit import GATE
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.host import HostEngine
 from clgraph.selector.implementation import IMPLEMENTATIONS
@@ -87,6 +88,7 @@ class Runner:
         """Run a planned program once."""
         return Network(program, self.engines, self.options.executor, poison=self.options.poison).run_once(feeds)
 
+    @GATE
     def build(self, program: Program) -> int:
         """Build every kernel text of a planned program; return how many were new."""
         engines = {name: e for name, e in self.engines.items() if isinstance(e, Engine)}
@@ -115,6 +117,7 @@ class Compiler:
     context: Context = field(init=False)
     _made: int = field(default=0, init=False)
 
+    @GATE
     def __post_init__(self) -> None:
         """Open the device.
 

@@ -11,6 +11,7 @@ from clgraph.engines import open_engines, options_of
 from clgraph.errors import DeviceMemoryError, InputError, UnsupportedError
 from clgraph.graph.primitive import Array
 from clgraph.network.tensors import empty
+from clgraph.runtime.at_exit import GATE
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.host import HostEngine
 from clgraph.runtime.memory import Memory
@@ -87,6 +88,7 @@ class Tensor:
         made._place(shape, dtype, engine)
         return made
 
+    @GATE
     def _place(self, shape: tuple[int, ...], dtype: np.dtype[Any], engine: Engine | HostEngine) -> None:
         self.shape, self.dtype, self._engine = shape, dtype, engine
         self._memory: Memory | None = None
@@ -114,6 +116,7 @@ class Tensor:
         assert self._memory is not None
         return self._memory
 
+    @GATE
     def numpy(self) -> Array:
         """Return it as a NumPy array: its memory itself where the device works on the host's, else a copy."""
         if self._array is not None:
@@ -124,6 +127,7 @@ class Tensor:
         self._engine.stream.read(self._memory, 0, found)
         return found
 
+    @GATE
     def fill(self, array: Array) -> None:
         """Make the elements of *array*, of the same shape, the tensor's; raises ``InputError`` for another shape."""
         if array.shape != self.shape:

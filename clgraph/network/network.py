@@ -23,6 +23,7 @@ from clgraph.network.steps import Command, Segment, commands, join, ordered_step
 from clgraph.network.tiles import TileExecutor
 from clgraph.network.workspace import Workspace
 from clgraph.runtime import executor as executors
+from clgraph.runtime.at_exit import GATE
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.host import HostEngine
 from clgraph.runtime.memory import Memory
@@ -40,6 +41,7 @@ _log = logging.getLogger(__name__)
 class Network:
     """A program bound to devices. ``run`` may be called from any thread; calls are served one after the other."""
 
+    @GATE
     def __init__(
         self,
         program: Program,
@@ -134,7 +136,7 @@ class Network:
             DeviceError: A device failed, or the process was forked since the network was made.
             DeviceMemoryError: There is no memory left for a copy or a result.
         """
-        with self._lock:
+        with GATE, self._lock:
             if self.program.parts == 1:
                 return self._run(feeds, self._steps, targets)
             return in_turn(self.program, feeds, targets, lambda given, to: self._run(given, self._steps, to))
@@ -144,7 +146,7 @@ class Network:
 
         The feeds are those of one part, where the program has several. Raises as :meth:`run`.
         """
-        with self._lock:
+        with GATE, self._lock:
             results = self._run(feeds, self._steps, keep=False)
         for array in results.values():
             array.flags.writeable = False
@@ -177,7 +179,7 @@ class Network:
         """Run once with the clock on every command, whose time is that in all parts. Raises as :meth:`run`."""
         from clgraph.network.profile import sum_of
 
-        with self._lock:
+        with GATE, self._lock:
             return sum_of([self._profile(given) for given in feeds_of_parts(self.program, feeds)])
 
     def _profile(self, feeds: Mapping[str, Held]) -> Profile:
@@ -214,7 +216,7 @@ class Network:
         if (parts := self.program.parts) > 1:
             raise InputError(f"the batch is computed in {parts} parts; compile with split_batch=0 to watch its nodes")
         streams = {placement: engine.stream for placement, engine in self._engines.items()}
-        with self._lock:
+        with GATE, self._lock:
             steps = watched_steps(self.program, self._commands, self._host, streams, watcher)
             return self._run(feeds, steps)
 

@@ -1,0 +1,68 @@
+"""The end of the interpreter waits for threads that are inside a driver, and lets none in afterwards.
+
+Python ends daemon threads where they next want its lock. One that comes back from pyopencl's C++ then is unwound
+through frames that allow no exception, and the process aborts (CPython before 3.14).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from contextlib import ContextDecorator
+from types import TracebackType
+
+
+class DriverGate(ContextDecorator):
+    """``with gate:``, or ``@gate``, around whatever may be inside a driver when the interpreter ends.
+
+    Threads that are no daemons are over when the gate closes, the main thread closes it. So nothing in here can be
+    interrupted by Ctrl-C, which comes in the main thread.
+    """
+
+    def __init__(self) -> None:
+        """Begin open."""
+        self._reset()
+        os.register_at_fork(after_in_child=self._reset)
+
+    def _reset(self) -> None:
+        # A forked child has none of the threads.
+        self._closed = False
+        self._inside: dict[int, threading.Lock] = {}
+        self._depth = threading.local()
+
+    def __enter__(self) -> None:
+        if not threading.current_thread().daemon:
+            return
+        depth: int = getattr(self._depth, "value", 0)
+        self._depth.value = depth + 1
+        if depth:
+            return
+        held = threading.Lock()
+        held.acquire()
+        # Entered before the look: whoever closes the gate either waits for this thread or is seen by it.
+        self._inside[threading.get_ident()] = held
+        if self._closed:
+            held.release()
+            threading.Event().wait()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not threading.current_thread().daemon:
+            return
+        self._depth.value -= 1
+        if not self._depth.value:
+            self._inside.pop(threading.get_ident()).release()
+
+    def close(self) -> None:
+        """Wait until the threads inside have left; those that come later wait for the end of the process."""
+        self._closed = True
+        for held in tuple(self._inside.values()):
+            held.acquire()
+
+
+GATE = DriverGate()
+
+# Finalizers run last in, first out: what was given to ``run_async`` is done before.
+weakref.finalize(GATE, GATE.close)

@@ -1,0 +1,88 @@
+"""The interpreter ends while threads are inside the driver: status 0, nothing on stderr."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from clgraph.runtime.at_exit import DriverGate
+
+ROOT = Path(__file__).resolve().parents[2]
+
+CHILD = """
+import sys, threading, time
+import clgraph
+from tests.support.models import image, small_model
+
+device, what, delay = sys.argv[1], sys.argv[2], float(sys.argv[3])
+source, feeds = small_model(size="n"), {"x": image((1, 3, 120, 120))}
+model = clgraph.compile(source, device=device)
+model.run(feeds)
+
+def forever(call):
+    while True:
+        call()
+
+def submit():
+    model.run_async(feeds)
+
+twin = model.clone()
+calls = {
+    "run": [lambda: model.run(feeds)],
+    "clones": [lambda: model.run(feeds), lambda: twin.run(feeds)],
+    "run_async": [submit],
+    "profile": [lambda: model.profile(feeds)],
+    "compile": [lambda: clgraph.compile(source, device=device).run(feeds)],
+}
+if what == "queued":
+    futures = [model.run_async(feeds) for _ in range(20)]
+for call in calls.get(what, []):
+    threading.Thread(target=forever, args=(call,), daemon=True).start()
+if what == "no daemon":
+    threading.Thread(target=lambda: [model.run(feeds) for _ in range(20)]).start()
+time.sleep(delay)
+"""
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("delay", [0.0, 0.1])
+@pytest.mark.parametrize("what", ["run", "clones", "run_async", "profile", "compile", "queued", "no daemon"])
+def test_a_process_ends_well_whatever_its_threads_are_in(what: str, delay: float, device: str) -> None:
+    command = [sys.executable, "-c", CHILD, device, what, str(delay)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def _daemon(call) -> threading.Thread:
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_a_closed_gate_has_waited_for_who_was_inside_and_keeps_others_out() -> None:
+    gate, entered, leave = DriverGate(), threading.Event(), threading.Event()
+
+    def stay() -> None:
+        with gate, gate:
+            entered.set()
+            leave.wait()
+
+    inside = _daemon(stay)
+    assert entered.wait(10)
+    closing = _daemon(gate.close)
+    closing.join(0.2)
+    assert closing.is_alive()
+    leave.set()
+    inside.join(10)
+    closing.join(10)
+    assert not inside.is_alive()
+    assert not closing.is_alive()
+    late = _daemon(gate.__enter__)
+    late.join(0.2)
+    assert late.is_alive()
+    with gate:
+        """Threads that are no daemons are never held up."""
