@@ -1,4 +1,4 @@
-"""A few bytes of model do not take all memory: what loops and sequences gather is bounded, in a run and while binding."""
+"""A few bytes of model do not take all memory: what loops and sequences gather is bounded, known or not."""
 
 from __future__ import annotations
 
