@@ -6,7 +6,7 @@ import contextlib
 import json
 import math
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -18,6 +18,7 @@ from clgraph.core.layout import Layout
 from clgraph.errors import ModelError, UnsupportedError
 from clgraph.graph.primitive import Primitive
 from clgraph.graph.program import Fused
+from clgraph.graph.typed import check_fields, fits
 
 Json = Any
 """What ``json`` writes. Of :func:`encode`: None, bool, int, float, str; lists begin with a letter for their type."""
@@ -80,6 +81,19 @@ def decode(data: Json, primitive_of: PrimitiveOf) -> Any:
         return _DECODERS[data[0]](data, primitive_of)
 
 
+def decode_text(text: str, primitive_of: PrimitiveOf, hint: Any) -> Any:
+    """Return the value of type *hint* that :func:`text_of` an encoded one is.
+
+    Raises:
+        ModelError: It is none.
+    """
+    with well_formed(f"a saved value, {text[:80]},"):
+        found = decode(json.loads(text), primitive_of)
+        if not fits(found, hint):
+            raise ModelError(f"a saved value is {found!r:.60}, and should be {hint}")
+    return found
+
+
 @contextlib.contextmanager
 def well_formed(what: str) -> Iterator[None]:
     """Make ``ModelError`` of what Python raises where JSON does not have the form that is read, and where it lies."""
@@ -118,12 +132,20 @@ def _read_format(order: list[int], blocks: list[list[int]]) -> Format:
 
 def _primitive(data: Json, primitive_of: PrimitiveOf) -> Primitive:
     _, kind, *attributes = data
-    return primitive_of(kind)(**{name: decode(value, primitive_of) for name, value in attributes})
+    return make_primitive(primitive_of(kind), {name: decode(value, primitive_of) for name, value in attributes})
+
+
+def make_primitive(kind: type[Primitive], values: Mapping[str, object]) -> Primitive:
+    """Return a primitive with the attributes *values*; raises ``ModelError`` where one has not the declared type."""
+    check_fields(kind, values)
+    return kind(**values)
 
 
 def _fused(data: Json, primitive_of: PrimitiveOf) -> Fused:
     _, primitive, operands, slot, where = data
-    return Fused(decode(primitive, primitive_of), tuple(operands), slot, where)
+    values = {"primitive": decode(primitive, primitive_of), "operands": tuple(operands), "slot": slot, "where": where}
+    check_fields(Fused, values)
+    return Fused(**values)
 
 
 _DECODERS: dict[str, Callable[[Json, PrimitiveOf], Any]] = {

@@ -7,8 +7,9 @@ import json
 import struct
 from typing import Any, ClassVar
 
+from clgraph.errors import ModelError
 from clgraph.graph.program import Node
-from clgraph.graph.serial import Json, PrimitiveOf, decode, encode, text_of
+from clgraph.graph.serial import Json, PrimitiveOf, decode, encode, text_of, well_formed
 from clgraph.selector.choose import Choice, HostReference
 from clgraph.selector.descriptor import NULL, Descriptor, PostStep, Ref, Resolve
 from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation
@@ -66,6 +67,8 @@ class Recorded(Choice):
         """Read what :func:`encode_choice` wrote about *node*, which runs on *device*."""
         name, seconds, because, refusals, slower, query, steps, scratch = data
         costs = {other: _number(cost) for other, cost in slower.items()}
+        if not all(isinstance(why, str) for why in refusals.values()):
+            raise ModelError(f"a saved choice is damaged: of {node.name!r} a refusal is no text")
         found = (_number(seconds), str(because), dict(refusals), costs)
         for field, value in zip(self.FIELDS, found, strict=True):
             object.__setattr__(self, field, value)
@@ -96,8 +99,9 @@ class Recorded(Choice):
     @property
     def query(self) -> Query[Any]:
         """The problem that it was chosen for."""
-        primitive, inputs, outputs, arity, fused, constant = (decode(x, self._of) for x in json.loads(self._query))
-        return Query(primitive or self._node.primitive, inputs, outputs, self._device, arity, fused, constant)
+        with well_formed("a saved query"):
+            primitive, inputs, outputs, arity, fused, constant = (decode(x, self._of) for x in json.loads(self._query))
+            return Query(primitive or self._node.primitive, inputs, outputs, self._device, arity, fused, constant)
 
     def plan(self) -> Plan:
         """Return the steps as they were saved."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import astuple
 from typing import Any
@@ -12,10 +11,13 @@ from clgraph.errors import ModelError, ProgramError
 from clgraph.graph.buffer import Arena, Buffer
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.program import Fused, Node, Program, Stage, Value
-from clgraph.graph.serial import Json, PrimitiveOf, decode, encode, text_of, well_formed
+from clgraph.graph.serial import Json, PrimitiveOf, decode, decode_text, encode, text_of, well_formed
+from clgraph.graph.typed import fits
 from clgraph.saved.plans import Recorded, encode_choice
 from clgraph.selector.choose import Choice
 from clgraph.selector.query import DeviceInfo
+
+_BUFFERS = list[tuple[str, int, int | None, int, int, str | None]]
 
 
 class _Node(Node):
@@ -29,8 +31,9 @@ class _Node(Node):
     @property
     def primitive(self) -> Primitive:
         if isinstance(self._primitive, str):
-            self._primitive = decode(json.loads(self._primitive), self._of)
-        return self._primitive  # type: ignore[return-value]  # what was written was a primitive
+            made: Primitive = decode_text(self._primitive, self._of, Primitive)
+            self._primitive = made
+        return self._primitive
 
     @primitive.setter
     def primitive(self, primitive: Primitive) -> None:
@@ -39,8 +42,9 @@ class _Node(Node):
     @property
     def fused(self) -> tuple[Fused, ...]:
         if isinstance(self._fused, str):
-            self._fused = decode(json.loads(self._fused), self._of)
-        return self._fused  # type: ignore[return-value]  # what was written were fused operations
+            made: tuple[Fused, ...] = decode_text(self._fused, self._of, tuple[Fused, ...])
+            self._fused = made
+        return self._fused
 
     @fused.setter
     def fused(self, fused: tuple[Fused, ...]) -> None:
@@ -83,6 +87,8 @@ def decode_program(
         ModelError: *data* is no such program.
     """
     with well_formed("a saved program"):
+        if not fits(data["buffers"], _BUFFERS):
+            raise ModelError(f"a saved program is damaged: its buffers are not of the form {_BUFFERS}")
         buffers = [
             Buffer(name, size, at, first, last, {}, where) for name, size, at, first, last, where in data["buffers"]
         ]
@@ -92,7 +98,7 @@ def decode_program(
             [values[i] for i in data["inputs"]], [(name, values[i]) for name, i in data["outputs"]], nodes
         )
         program.arenas = {placement: Arena(*sizes) for placement, sizes in data["arenas"].items()}
-        program.parts, program.notes = int(data["parts"]), dict(data["notes"])
+        program.parts, program.notes = int(data["parts"]), {name: str(note) for name, note in data["notes"].items()}
     program.stage = Stage.PLANNED
     return program
 
@@ -108,7 +114,7 @@ def _decode_value(
 ) -> Value:
     name, layout, constant, buffer, offset = data
     found = decode(layout, primitive_of)
-    if not isinstance(found, Layout):
+    if not isinstance(found, Layout) or not isinstance(name, str) or not isinstance(offset, int):
         raise ModelError(f"a saved program is damaged: {name!r} has the layout {layout!r}")
     value = Value(name, found, None, None if constant is None else array(constant))
     value.buffer, value.offset = None if buffer is None else buffers[buffer], offset
@@ -144,6 +150,8 @@ def _decode_node(
     name, primitive, inputs, outputs, arity, fused, origin, annotation, placement, partitioned_by, scratch, chosen = (
         data
     )
+    if not all(isinstance(text, str) for text in (name, primitive, fused, *origin, annotation or "")):
+        raise ModelError(f"a saved program is damaged: of node {name!r} something is no text")
     node: Any = _Node.__new__(_Node)
     node._primitive, node._fused, node._of = primitive, fused, primitive_of
     node.name, node.arity, node.origin = name, arity, tuple(origin)

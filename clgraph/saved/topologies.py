@@ -10,8 +10,21 @@ from clgraph.core.dtype import DType
 from clgraph.errors import ModelError
 from clgraph.graph.interpret import ControlFlow
 from clgraph.graph.primitive import Array, Primitive
-from clgraph.graph.serial import Json, PrimitiveOf, decode, encode, well_formed
-from clgraph.graph.topology import Layer, Signature, Topology
+from clgraph.graph.serial import Json, PrimitiveOf, decode, encode, make_primitive, well_formed
+from clgraph.graph.topology import Dimension, Layer, Signature, Topology
+from clgraph.graph.typed import fits
+
+_Signature = tuple[str, str | None, list[Dimension] | None]
+_FORM = {
+    "inputs": list[_Signature],
+    "outputs": list[tuple[str, str]],
+    "declared": list[_Signature],
+    "metadata": dict[str, str],
+    "op_types": dict[str, str],
+    "constants": list[tuple[str, Any]],
+    "layers": list[tuple[str, Any, list[str], list[str], list[str], str | None]],
+}
+"""Of a topology as JSON: what :func:`encode_topology` returns, and a file may hold."""
 
 
 class SavedTopology(Topology):
@@ -80,6 +93,9 @@ def decode_topology(data: Json, array: Callable[[Json], Array], primitive_of: Pr
 
     topology = SavedTopology.__new__(SavedTopology)
     with well_formed("a saved topology"):
+        for part, form in _FORM.items():
+            if part in data and not fits(data[part], form):
+                raise ModelError(f"a saved topology is damaged: its {part} are not of the form {form}")
         topology.inputs = {s.name: s for s in map(_read_signature, data["inputs"])}
         topology.outputs = [(name, value) for name, value in data["outputs"]]
         topology.declared = {s.name: s for s in map(_read_signature, data["declared"])}
@@ -106,8 +122,10 @@ def _decode(data: Json, array: Callable[[Json], Array], primitive_of: PrimitiveO
     if isinstance(data, dict):
         bodies = {name: decode_topology(body, array, primitive_of) for name, body in data["bodies"].items()}
         rest = {name: decode(value, primitive_of) for name, value in data["rest"]}
-        return primitive_of(data["kind"])(**bodies, **rest)
-    found: Primitive = decode(data, primitive_of)
+        return make_primitive(primitive_of(data["kind"]), {**bodies, **rest})
+    found = decode(data, primitive_of)
+    if not isinstance(found, Primitive):
+        raise ModelError(f"a saved topology is damaged: {found!r:.60} is no primitive")
     return found
 
 
@@ -117,4 +135,6 @@ def _signature(s: Signature) -> Json:
 
 def _read_signature(data: Json) -> Signature:
     name, dtype, shape = data
+    if any(isinstance(d, int) and d < 0 for d in shape or ()):
+        raise ModelError(f"a saved topology is damaged: {name!r} has the shape {shape}")
     return Signature(name, None if dtype is None else DType[dtype], None if shape is None else tuple(shape))

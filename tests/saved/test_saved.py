@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import logging
@@ -27,6 +28,7 @@ from clgraph.saved.container import MAGIC, VERSION, Blobs, Contents
 from tests.support.models import image, light_model, small_model
 from tests.support.zoo_mobile import mobilenet_v3_small
 from tests.support.zoo_text import Encoder, encoder, tokens
+from tools.fuzzing.files import changed
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAD = 64
@@ -384,3 +386,54 @@ def test_every_error_is_one_of_clgraph_s(saved: Path) -> None:
         clgraph.load(saved, device="no such device")
     with pytest.raises(ClgraphError):
         clgraph.load(saved, device="host", config={"wings": 2})
+
+
+def _forged(path: Path, seed: int, part: str) -> Path:
+    """Change a value or two of the topology, or of the planned program, and make the checksum fit."""
+
+    def change(header: Any) -> None:
+        random = np.random.default_rng(seed)
+        if part == "program":
+            entry = header["programs"][0]
+            entry["program"] = json.dumps(changed(json.loads(entry["program"]), random))
+        else:
+            header["topology"] = changed(header["topology"], random)
+
+    return rewritten(path, change)
+
+
+@pytest.mark.parametrize("part", ["topology", "program"])
+def test_whatever_a_file_with_a_fitting_checksum_says_is_read_or_one_error(saved: Path, part: str) -> None:
+    content = saved.read_bytes()
+    for seed in range(300):
+        saved.unlink()
+        saved.write_bytes(content)
+        forged = _forged(saved, seed, part)
+        with contextlib.suppress(ClgraphError), clgraph.load(forged, device="host") as model:
+            assert model.topology.layers
+            str(model.explain())
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda t: t["layers"][0].__setitem__(1, 5), "5 is no primitive"),
+        (lambda t: t["layers"][0].__setitem__(4, [[]]), "layers are not of the form"),
+        (lambda t: t["layers"][0].__setitem__(5, True), "layers are not of the form"),
+        (lambda t: t["constants"][0].__setitem__(0, {}), "constants are not of the form"),
+        (lambda t: t["metadata"].__setitem__("a", 1), "metadata are not of the form"),
+        (lambda t: t["op_types"].__setitem__("a", []), "op_types are not of the form"),
+        (lambda t: t["inputs"][0].__setitem__(2, [1, -3]), r"has the shape \[1, -3\]"),
+        (lambda t: t["layers"][0][1].__setitem__(2, ["strides", ["t", "x", 1]]), "Convolution.strides is"),
+    ],
+)
+def test_a_topology_with_a_fitting_checksum_and_a_wrong_type_is_a_model_error(saved: Path, change, said: str) -> None:
+    def forge(header: Any) -> None:
+        change(header["topology"])
+
+    def read() -> None:
+        clgraph.load(forged, device="null").reshape({"x": (1, 3, 12, 12)})
+
+    forged = rewritten(saved, forge)
+    with pytest.raises(ModelError, match=said):
+        read()
