@@ -1,7 +1,7 @@
 // Last of three steps of a Winograd convolution F(4x4, 3x3) on GPUs: the products, transformed back, with bias and
 // post-operations.
 //
-//   y[4x4 pixels of the tile] = A^T m A + bias,   m = m[position][tile][o] of 36 positions; winograd_passes.clh
+//   y[4x4 pixels of the tile] = 2^24 A^T m A + bias,   m = m[position][tile][o] of 36 positions; winograd_passes.clh
 //
 // y [N, O, H, W] in byxf or b_fs_yx_fsv4, bias [O] or none, float; O is a multiple of 4. A work-item makes four outputs of a
 // tile, of which pixels beyond y are left out; RANK = 5: n, rows of tiles, tiles of a row (of y: n, y, x), block, channel.
@@ -46,7 +46,7 @@ __kernel void winograd_output_gpu_vectors(const int n, TENSOR(m), TENSOR(in2), T
 #pragma unroll 1
     for (int j = 0; j < columns; j++) {
       at[2] = x0 + j;
-      const float4 sum = r[0] + bias;
+      const float4 sum = fma(r[0], (float4)(WINOGRAD_LARGE), bias);
       STORE4(BASE_OF(T, out0), element(y, at), POST_ALL(sum, at));
       r[0] = r[1], r[1] = r[2], r[2] = r[3];
     }
