@@ -44,19 +44,19 @@ class SequenceAt(_OfSequences):
 
     def reference(self, *inputs: Any) -> tuple[Array, ...]:
         tensors, place = inputs
-        return (tensors[_place(place, len(tensors) - 1)],)
+        return (tensors[_place(place, len(tensors))],)
 
 
 @primitive
 @frozen
 class SequenceInsert(_OfSequences):
-    """The sequence with a tensor put before a place, at the end without one."""
+    """The sequence with a tensor put before the one at a place, at the end without a place."""
 
     kind: ClassVar[str] = "sequence_insert"
 
     def reference(self, *inputs: Any) -> Any:
         tensors, more, *rest = inputs
-        place = _place(rest[0], len(tensors)) if rest else len(tensors)
+        place = _place(rest[0], len(tensors), behind=True) if rest else len(tensors)
         made = (*tensors[:place], more, *tensors[place:])
         Gathered("the tensors of the sequence").add(made)
         return (made,)
@@ -71,7 +71,7 @@ class SequenceErase(_OfSequences):
 
     def reference(self, *inputs: Any) -> Any:
         tensors, *rest = inputs
-        place = _place(rest[0], len(tensors) - 1) if rest else len(tensors) - 1
+        place = _place(rest[0], len(tensors)) if rest else len(tensors) - 1
         return ((*tensors[:place], *tensors[place + 1 :]),)
 
 
@@ -130,11 +130,12 @@ class ConcatFromSequence(_OfSequences):
         return (np.stack(inputs[0], self.axis) if self.stack else np.concatenate(inputs[0], self.axis),)
 
 
-def _place(place: Array, last: int) -> int:
+def _place(place: Array, count: int, *, behind: bool = False) -> int:
+    """Return a place among *count* tensors, or right *behind* them; negative ones count from the back."""
     at = int(np.ravel(place)[0])
-    if not -last - 1 <= at <= last:
-        raise ShapeError(f"place {at} is outside of a sequence with places up to {last}")
-    return at + last + 1 if at < 0 else at
+    if not -count <= at <= count - (not behind):
+        raise ShapeError(f"place {at} is outside of a sequence of {count} tensors")
+    return at + count if at < 0 else at
 
 
 @onnx("SequenceConstruct", since=(11,))

@@ -1,0 +1,59 @@
+"""Sequences of tensors, against ONNX Runtime: every place, from both ends, and those that there are not."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import clgraph
+from clgraph.errors import ShapeError
+from tests.support.onnx_case import onnxruntime_outputs
+
+NAMES = ("a", "b", "c")
+FEEDS = {name: np.full((2, 3), i, np.float32) for i, name in enumerate((*NAMES, "x"))}
+
+
+def changed(operator: str, place: int | None) -> onnx.ModelProto:
+    """Return a model that changes a sequence of three at *place* and gives what is in it then."""
+    places = [] if place is None else ["place"]
+    more = {"SequenceInsert": ["x"]}.get(operator, [])
+    nodes = [helper.make_node("SequenceConstruct", NAMES, ["s"])]
+    if operator == "SequenceAt":
+        nodes.append(helper.make_node("SequenceAt", ["s", *places], ["y"]))
+    else:
+        nodes.append(helper.make_node(operator, ["s", *more, *places], ["t"]))
+        nodes.append(helper.make_node("ConcatFromSequence", ["t"], ["y"], axis=0))
+    graph = helper.make_graph(
+        nodes,
+        "sequence",
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, [2, 3]) for n in (*NAMES, *more)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.array(place, np.int64), "place")] if places else [],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+PLACES = {"SequenceAt": (-3, 2), "SequenceErase": (-3, 2), "SequenceInsert": (-3, 3)}
+"""The first and the last place that an operator takes."""
+
+
+@pytest.mark.parametrize("operator", PLACES)
+def test_places_count_from_both_ends(operator: str) -> None:
+    first, last = PLACES[operator]
+    for place in (*range(first, last + 1), *([] if operator == "SequenceAt" else [None])):
+        model = changed(operator, place)
+        feeds = {v.name: FEEDS[v.name] for v in model.graph.input}
+        (wanted,) = onnxruntime_outputs(model, feeds)
+        np.testing.assert_array_equal(clgraph.compile(model, "host").run(feeds)["y"], wanted, f"{operator} {place}")
+
+
+@pytest.mark.parametrize("operator", PLACES)
+def test_a_place_outside_of_the_sequence_is_an_error(operator: str) -> None:
+    first, last = PLACES[operator]
+    for place in (first - 1, last + 1):
+        model = changed(operator, place)
+        feeds = {v.name: FEEDS[v.name] for v in model.graph.input}
+        with pytest.raises(ShapeError, match=f"place {place} is outside of a sequence of 3 tensors"):
+            clgraph.compile(model, "host").run(feeds)
