@@ -1,0 +1,63 @@
+"""ONNX's backend test suite, all of it: what fails is listed in ``onnx_suite_failures.toml``, with the reason.
+
+``tools/onnx_suite`` prints what passes and what does not, and writes the list anew.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import onnx
+import pytest
+
+from tests.support.models import light_names
+from tests.support.onnx_suite import PASSED, Known, Reason, faults, gone, known, outcome, suite
+
+PARTS = 8
+"""Tests of pytest that the suite is dealt out to, so that its processes share them."""
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("part", range(PARTS))
+def test_what_the_list_names_fails_and_nothing_else_does(
+    part: int, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ONNX_MODELS", str(tmp_path))  # where the suite writes the inputs of the light models
+    tests = list(suite(device).items())[part::PARTS]
+    found = {name: outcome(test) for name, test in tests}
+    wrong = list(faults(found, known(), onnx.__version__))
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_list_names_tests_of_the_suite_each_once() -> None:
+    names = suite("host")
+    assert gone(names, known(), onnx.__version__) == []
+    assert [t for t, count in Counter(t for r in known().reasons for t in r.tests).items() if count > 1] == []
+    assert all(r.why and list(r.tests) == sorted(r.tests) for r in known().reasons)
+    assert {f"test_{name}" for name in light_names()} <= set(names)
+
+
+LISTED = Known("1", (Reason("strings", re.compile("has type STRING"), ("test_a", "test_b")),))
+STRINGS, WRONG = "UnsupportedError: x has type STRING", "AssertionError: 1 is not 2"
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "same", "other"),
+    [
+        ({"test_a": STRINGS, "test_c": PASSED}, None, None),
+        ({"test_a": PASSED}, "test_a is listed (strings) and passes", None),
+        ({"test_c": STRINGS}, "test_c is not listed and fails: UnsupportedError", None),
+        ({"test_c": WRONG}, "test_c is not listed and fails: AssertionError", "test_c is not listed and fails"),
+        ({"test_a": WRONG}, "test_a is listed (strings) and fails otherwise", "test_a is listed (strings) and fails"),
+    ],
+)
+def test_a_list_that_is_stale_either_way_is_noticed(
+    outcomes: dict[str, str], same: str | None, other: str | None
+) -> None:
+    for version, said in (("1", same), ("2", other)):
+        found = list(faults(outcomes, LISTED, version))
+        assert (found == []) if said is None else (len(found) == 1 and found[0].startswith(said))
+    assert gone(["test_a"], LISTED, "1") == ["test_b"]
+    assert gone(["test_a"], LISTED, "2") == []
