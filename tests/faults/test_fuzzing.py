@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import runpy
 from pathlib import Path
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 
 from clgraph.core.registry import Registry
@@ -13,11 +16,14 @@ from clgraph.errors import ModelError, ProgramError
 from clgraph.frontend import onnx_loader
 from tests.support.models import small_model
 from tools.fuzzing import judging
-from tools.fuzzing.campaign import Child, Plan, run_campaign, table
+from tools.fuzzing.campaign import COUNTED, Child, Plan, counts, run_campaign, table
 from tools.fuzzing.damage import damaged
 from tools.fuzzing.files import KINDS, Files
-from tools.fuzzing.judging import compared, judge, judged
+from tools.fuzzing.graphs import graph
+from tools.fuzzing.judging import WRONG, compared, judge, judged, place
+from tools.fuzzing.making import STEPS
 from tools.fuzzing.mutations import MUTATIONS, mutated
+from tools.fuzzing.reduction import reduced
 from tools.fuzzing.seeds import networks
 
 DATA = small_model().SerializeToString()
@@ -42,11 +48,28 @@ def test_changed_networks_are_one_error_or_a_program(level: str) -> None:
 @pytest.mark.opencl
 @pytest.mark.filterwarnings("ignore")
 def test_changed_networks_compute_what_onnx_runtime_does() -> None:
-    pytest.importorskip("onnxruntime")
     plan = Plan(count=25, level="run", seed=17)
     outcomes = run_campaign(plan, lambda outcome: None)
     assert not [o for o in outcomes if o["kind"] in judging.WRONG]
     assert {"equal", "refused"} <= {o["kind"] for o in outcomes}
+
+
+@pytest.mark.opencl
+@pytest.mark.filterwarnings("ignore")
+def test_graphs_over_constants_compute_what_onnx_runtime_does_and_none_is_refused() -> None:
+    outcomes = run_campaign(Plan(count=40, level="run", seed=4, of="graphs"), lambda outcome: None)
+    assert [o for o in outcomes if o["kind"] not in ("equal", "peer differs")] == []
+    assert sum(o["inputs"] == 0 for o in outcomes) >= 20
+
+
+def test_every_step_of_graphs_is_taken_and_comes_out_the_same_again() -> None:
+    seen: set[str] = set()
+    for number in range(60):
+        seed, names = graph(number)
+        assert graph(number)[0].model.SerializeToString() == seed.model.SerializeToString()
+        assert {v.name for v in seed.model.graph.input} == set(seed.feeds)
+        seen.update(names)
+    assert seen == set(STEPS)
 
 
 @pytest.mark.opencl
@@ -86,7 +109,16 @@ def test_exceptions_of_others_are_noticed_with_their_place(monkeypatch: pytest.M
     assert outcome.is_wrong
     assert outcome.kind == "raised"
     assert "KeyError: 'planted'" in outcome.detail
-    assert "onnx_loader.py" in outcome.detail
+    assert outcome.detail.startswith("frontend/onnx_loader.py:")
+
+
+def test_a_place_is_in_the_package_whatever_folders_are_called(tmp_path: Path) -> None:
+    stranger = tmp_path / "clgraph" / "stranger.py"
+    stranger.parent.mkdir()
+    stranger.write_text("raise KeyError('mine')")
+    with pytest.raises(KeyError) as caught:
+        runpy.run_path(str(stranger))
+    assert place(caught.value) == "outside"
 
 
 def test_errors_that_are_none_of_the_model_are_noticed() -> None:
@@ -127,3 +159,44 @@ def test_a_campaign_goes_on_where_it_was(tmp_path: Path) -> None:
     plan.log.write_text("\n".join(map(json.dumps, known)) + '\n{"number": 3, "cut', encoding="utf-8")
     assert run_campaign(plan, pytest.fail) == known
     assert "| accepted | 3 | 100.0 |" in table(known)
+
+
+def test_results_may_be_off_by_what_rounding_explains_and_no_more() -> None:
+    y, allowed = np.array([1, 2, np.nan, np.inf], np.float32), {"y": np.array([1e-3, 0, np.inf, np.inf])}
+
+    def kind(*other: float) -> str:
+        return compared({"y": np.array(other, np.float32)}, {"y": y}, "", allowed).kind
+
+    assert kind(1, 2, np.nan, np.inf) == kind(1.0019, 2, np.nan, np.inf) == "equal"
+    for wrong in (
+        (1.0021, 2, np.nan, np.inf),
+        (1, 2.000001, np.nan, np.inf),
+        (1, 2, 0, np.inf),
+        (1, np.nan, np.nan, 1),
+    ):
+        assert kind(*wrong) == "differs"
+    large = np.array([2**53 + 1], np.int64)
+    assert compared({"y": large - 1}, {"y": large}, "", {"y": np.zeros(1)}).kind == "differs"
+    assert compared({"y": large}, {"y": large}, "", {"y": np.zeros(1)}).kind == "equal"
+
+
+def test_every_outcome_is_counted_as_something() -> None:
+    outcomes = [
+        {"kind": kind, "detail": "", "inputs": 0} for kind in (*WRONG, "refused", "only clgraph refuses", "equal")
+    ]
+    found = counts(outcomes)
+    assert found == {"differ": 3, "foreign": 3, "crash": 1, "hang": 1, "refused": 2, "fine": 1}
+    assert set(WRONG) <= {kind for kinds in COUNTED.values() for kind in kinds}
+    assert "1 fine; 11 without inputs." in table(outcomes)
+
+
+def test_a_failing_graph_is_cut_down_to_the_nodes_that_fail() -> None:
+    seed = next(s for s, names in map(graph, range(100)) if "gemm" in names and len(s.model.graph.node) > 20)
+
+    def fails(model: onnx.ModelProto, feeds: object) -> bool:
+        onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+        return any(node.op_type == "Gemm" for node in model.graph.node)
+
+    model, _ = reduced(seed.model, seed.feeds, fails)
+    assert [node.op_type for node in model.graph.node] == ["Gemm"]
+    assert len(model.graph.output) == 1

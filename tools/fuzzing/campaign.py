@@ -7,12 +7,17 @@ import selectors
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
+import onnx
+
 from tools.fuzzing.judging import PEER, WRONG
+from tools.fuzzing.reduction import reduced
+from tools.fuzzing.seeds import Seed
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -24,6 +29,7 @@ class Plan:
     Attributes:
         count: Cases, from number *first* on.
         level: How far each is taken: ``load``, ``null`` or ``run``.
+        of: ``models`` that are changed, or ``graphs`` that are made.
         seconds: Of a case, after which its child is ended.
         memory: Bytes that a child may address.
         folder: Where every outcome (``outcomes.jsonl``) and the models of failures are kept; ``None`` keeps nothing.
@@ -37,11 +43,15 @@ class Plan:
     seconds: float = 60.0
     memory: int = 12 << 30
     folder: Path | None = None
+    of: str = "models"
 
     @property
     def log(self) -> Path | None:
-        """The file of outcomes, one of each level, seed and device."""
-        return None if self.folder is None else self.folder / f"{self.level}-{self.device}-{self.seed}.jsonl"
+        """The file of outcomes, one of each kind of cases, level, seed and device."""
+        if self.folder is None:
+            return None
+        made = "graphs-" if self.of == "graphs" else ""
+        return self.folder / f"{made}{self.level}-{self.device}-{self.seed}.jsonl"
 
 
 @dataclass
@@ -98,7 +108,7 @@ class Child:
             self.process = subprocess.Popen(
                 [sys.executable, *self.command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, cwd=ROOT
             )
-            options = {k: getattr(self.plan, k) for k in ("level", "device", "seed", "memory")}
+            options = {k: getattr(self.plan, k) for k in ("level", "device", "seed", "memory", "of")}
             assert self.process.stdin is not None
             self.process.stdin.write(json.dumps(options).encode() + b"\n")
         return self.process
@@ -162,25 +172,62 @@ def run_campaign(plan: Plan, show: Callable[[dict[str, Any]], None]) -> list[dic
 
 
 def keep(plan: Plan, outcome: dict[str, Any]) -> Path:
-    """Write the model of a failure, without the changes that it does not need; return its path."""
-    from tools.fuzzing.worker import case
+    """Write the model of a failure, without what it does not need; return its path."""
+    from tools.fuzzing.judging import judge
+    from tools.fuzzing.worker import case, graph_case
 
     number, kind = outcome["number"], outcome["kind"]
-    seed, data, names = case(number, plan.seed)
-    needed = frozenset(range(len(names)))
+    seed, data, names = (graph_case if plan.of == "graphs" else case)(number, plan.seed)
     if kind not in ("crashed", "hung"):
-        from tools.fuzzing.judging import judge
-
-        for i in sorted(needed):
-            smaller = case(number, plan.seed, needed - {i})[1]
-            if len(needed) > 1 and judge(smaller, seed.feeds, plan.level, plan.device).kind == kind:
-                needed, data = needed - {i}, smaller
+        if plan.of == "graphs":
+            data, outcome["reduced"] = _smaller_graph(plan, seed, kind)
+        else:
+            needed = frozenset(range(len(names)))
+            for i in sorted(needed):
+                smaller = case(number, plan.seed, needed - {i})[1]
+                if len(needed) > 1 and judge(smaller, seed.feeds, plan.level, plan.device).kind == kind:
+                    needed, data = needed - {i}, smaller
     assert plan.folder is not None
-    path = plan.folder / "failures" / f"{kind.replace(' ', '_')}-{plan.level}-{plan.seed}-{number}.onnx"
+    made = f"{plan.of}-" if plan.of == "graphs" else ""
+    path = plan.folder / "failures" / f"{kind.replace(' ', '_')}-{made}{plan.level}-{plan.seed}-{number}.onnx"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
     path.with_suffix(".json").write_text(json.dumps({**outcome, "seed": seed.name, "changes": names}, indent=1))
     return path
+
+
+def _smaller_graph(plan: Plan, seed: Seed, kind: str) -> tuple[bytes, str]:
+    """Return the part of a graph with which the outcome is still of *kind*, and what that says."""
+    from tools.fuzzing.judging import judge
+
+    said = ""
+
+    def fails(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> bool:
+        nonlocal said
+        outcome = judge(model.SerializeToString(), feeds, plan.level, plan.device, valid=True)
+        if outcome.kind == kind:
+            said = outcome.detail
+        return outcome.kind == kind
+
+    with np.errstate(all="ignore"):
+        return reduced(seed.model, seed.feeds, fails)[0].SerializeToString(), said
+
+
+COUNTED = {
+    "differ": ("differs", "reference differs", "damaged"),
+    "foreign": ("raised", "internal error", "several lines"),
+    "crash": ("crashed",),
+    "hang": ("hung",),
+    "refused": ("refused", "only clgraph refuses"),
+}
+"""What outcomes come to; all others are fine."""
+
+
+def counts(outcomes: Iterable[dict[str, Any]]) -> dict[str, int]:
+    """Return how many cases differ, raise something foreign, crash, hang, are refused and are fine."""
+    kinds = Counter(o["kind"] for o in outcomes)
+    found = {what: sum(kinds[kind] for kind in listed) for what, listed in COUNTED.items()}
+    return {**found, "fine": kinds.total() - sum(found.values())}
 
 
 def table(outcomes: Iterable[dict[str, Any]]) -> str:
@@ -188,7 +235,12 @@ def table(outcomes: Iterable[dict[str, Any]]) -> str:
     found = list(outcomes)
     kinds = Counter(o["kind"] + (f": {o['detail']}" if o["kind"] == "refused" else "") for o in found)
     rows = [f"| {kind} | {count} | {100 * count / len(found):.1f} |" for kind, count in sorted(kinds.items())]
-    return "\n".join(["| outcome | cases | % |", "|---|---|---|", *rows, f"| all | {len(found)} | 100 |"])
+    whole = f"| all | {len(found)} | 100 |"
+    came_to = ", ".join(f"{count} {what}" for what, count in counts(found).items())
+    fixed = sum(o.get("inputs") == 0 for o in found)
+    return "\n".join(
+        ["| outcome | cases | % |", "|---|---|---|", *rows, whole, "", f"{came_to}; {fixed} without inputs."]
+    )
 
 
 def _earlier(plan: Plan) -> list[dict[str, Any]]:

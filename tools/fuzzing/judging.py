@@ -5,9 +5,11 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 from numpy.typing import NDArray
 
 import clgraph
@@ -23,9 +25,12 @@ from clgraph.errors import (
 )
 from clgraph.frontend.onnx_loader import load_model
 from clgraph.graph.topology import Signature
+from tests.support.rounding import bounds, unfolded
+from tools.fuzzing.reduction import with_outputs
 
 Array = NDArray[Any]
 Say = Callable[[str], None]
+Allowed = Mapping[str, Array | None]
 
 LEVELS = ("load", "null", "run", "files")
 """How far a model is taken: read and bound to shapes; compiled without a device; run and compared. Or other files."""
@@ -38,6 +43,8 @@ PEER = "onnxruntime"
 
 WRONG = ("raised", "internal error", "several lines", "differs", "reference differs", "damaged", "crashed", "hung")
 """Outcomes that must not be. A result differs from the device's own references, or these from ONNX Runtime."""
+
+PACKAGE = Path(clgraph.__file__).parent
 
 OTHERWISE = {
     "MaxUnpool": "indices are those of the natural size, as ONNX's own case has it; onnxruntime's those of the output",
@@ -60,32 +67,41 @@ class Outcome:
 
 
 def judge(
-    data: bytes, feeds: Mapping[str, Array], level: str, device: str = "pocl", say: Say = lambda _: None
+    data: bytes,
+    feeds: Mapping[str, Array],
+    level: str,
+    device: str = "pocl",
+    say: Say = lambda _: None,
+    *,
+    valid: bool = False,
 ) -> Outcome:
     """Return what becomes of a model.
 
     Args:
         feeds: Inputs that the model took before it was changed; others are made up where they do not fit any more.
         say: Told ``PEER`` before ONNX Runtime is asked.
+        valid: The model is one that should run: every refusal is compared with ONNX Runtime's opinion, and results may
+            differ by no more than rounding explains (``tests.support.rounding``).
     """
     try:
         if level == "load":
             topology = load_model(data)
             topology.build({s.name: a.shape for s, a in _inputs(topology.inputs.values(), feeds)})
             return Outcome("accepted")
-        return _run(data, feeds, level, device, say)
+        return _run(data, feeds, level, device, say, valid)
     except ClgraphError as error:
         outcome = judged(error)
-        if level == "run" and outcome.kind == "refused" and isinstance(error, ModelError | ShapeError | InputError):
+        told = valid or isinstance(error, ModelError | ShapeError | InputError)
+        if level == "run" and outcome.kind == "refused" and told:
             say(PEER)
-            if _expected(data, feeds)[0] is not None:
+            if _expected(data, feeds, as_written=valid)[0] is not None:
                 return Outcome("only clgraph refuses", f"{type(error).__name__}: {error}")
         return outcome
     except Exception as error:  # anything else must not come out of clgraph: that is what is looked for
         return Outcome("raised", f"{place(error)} {type(error).__name__}: {error}")
 
 
-def _run(data: bytes, feeds: Mapping[str, Array], level: str, device: str, say: Say) -> Outcome:
+def _run(data: bytes, feeds: Mapping[str, Array], level: str, device: str, say: Say, valid: bool) -> Outcome:
     model = clgraph.compile(data, device="null" if level == "null" else device)
     with model:
         inputs = dict(_inputs_of(model.inputs, feeds))
@@ -97,15 +113,34 @@ def _run(data: bytes, feeds: Mapping[str, Array], level: str, device: str, say: 
             return Outcome("compiled")
         results = model.run(arrays)
     say(PEER)
-    outcome = compared(results, *_expected(data, arrays))
-    return outcome if outcome.kind != "differs" else _explained(outcome, data, arrays, results)
+    allowed = _allowed(data, arrays) if valid else {}
+    outcome = compared(results, *_expected(data, arrays, as_written=valid), allowed)
+    asked = ("differs", "peer refused") if valid else ("differs",)
+    return _explained(outcome, data, arrays, results, allowed) if outcome.kind in asked else outcome
 
 
-def _explained(outcome: Outcome, data: bytes, feeds: Mapping[str, Array], results: Mapping[str, Array]) -> Outcome:
+def _allowed(data: bytes, feeds: Mapping[str, Array]) -> Allowed:
+    """Return how far the results of *data* may be from exact ones; nothing of those for which that cannot be told."""
+    model = onnx.load_from_string(data)
+    found: dict[str, Array | None] = {}
+    for output in model.graph.output:
+        part, given = with_outputs(model, [output.name], feeds)
+        try:
+            found |= bounds(unfolded(load_model(part)), given)
+        except ClgraphError:  # shapes that depend on data, or control flow: such a part is no single program
+            continue
+    return found
+
+
+def _explained(
+    outcome: Outcome, data: bytes, feeds: Mapping[str, Array], results: Mapping[str, Array], allowed: Allowed
+) -> Outcome:
     """Return whose results are the odd ones: the device's, the references', or ONNX Runtime's."""
     with clgraph.compile(data, device="host") as model:
         kinds = set(model.topology.op_types.values())
-        own = compared(results, model.run(dict(feeds)), "")
+        own = compared(results, model.run(dict(feeds)), "", allowed)
+    if outcome.kind == "peer refused":
+        return own if own.kind == "differs" else outcome
     if own.kind == "differs":
         return Outcome("differs", f"{own.detail} by the references ({outcome.detail} by onnxruntime)")
     if " not finite" in outcome.detail:
@@ -130,8 +165,9 @@ def judged(error: ClgraphError) -> Outcome:
 
 def place(error: BaseException) -> str:
     """Return the file and line of clgraph that *error* came from."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if "/clgraph/" in f.filename]
-    return f"{frames[-1].filename.rpartition('/clgraph/')[2]}:{frames[-1].lineno}" if frames else "outside"
+    places = [(Path(f.filename), f.lineno) for f in traceback.extract_tb(error.__traceback__)]
+    own = [(path.relative_to(PACKAGE), line) for path, line in places if path.is_relative_to(PACKAGE)]
+    return f"{own[-1][0].as_posix()}:{own[-1][1]}" if own else "outside"
 
 
 def _inputs(signatures: Any, feeds: Mapping[str, Array]) -> list[tuple[Signature, Array]]:
@@ -169,13 +205,21 @@ def _fits(signature: Signature, array: Array) -> bool:
     return len(signature.shape) == array.ndim and all(not isinstance(d, int) or d == size for d, size in pairs)
 
 
-def _expected(data: bytes, feeds: Mapping[str, Array]) -> tuple[dict[str, Array] | None, str]:
-    """Return ONNX Runtime's results, or ``None`` and what it says against the model."""
+def _expected(
+    data: bytes, feeds: Mapping[str, Array], *, as_written: bool = False
+) -> tuple[dict[str, Array] | None, str]:
+    """Return ONNX Runtime's results, or ``None`` and what it says against the model.
+
+    Args:
+        as_written: Let it optimize nothing: it quantizes the first input of products with quantized weights.
+    """
     import onnxruntime
 
     onnxruntime.set_default_logger_severity(4)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
+    if as_written:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
         session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
         results = session.run(None, dict(feeds))
@@ -184,8 +228,14 @@ def _expected(data: bytes, feeds: Mapping[str, Array]) -> tuple[dict[str, Array]
     return dict(zip([o.name for o in session.get_outputs()], results, strict=True)), ""
 
 
-def compared(results: Mapping[str, Array], wanted: Mapping[str, Any] | None, why: str) -> Outcome:
-    """Return how *results* agree with those *wanted*; where there are none, *why* not."""
+def compared(
+    results: Mapping[str, Array], wanted: Mapping[str, Any] | None, why: str, allowed: Allowed | None = None
+) -> Outcome:
+    """Return how *results* agree with those *wanted*; where there are none, *why* not.
+
+    Args:
+        allowed: How far each side may be from the exact result, where that is known.
+    """
     if wanted is None:
         return Outcome("peer refused", why)
     if set(results) != set(wanted):
@@ -197,9 +247,32 @@ def compared(results: Mapping[str, Array], wanted: Mapping[str, Any] | None, why
         if (here.shape, here.dtype) != (there.shape, there.dtype):
             what = f"{here.dtype} {list(here.shape)}, not {there.dtype} {list(there.shape)}"
             return Outcome("differs", f"output {name!r} is {what}")
-        if (wrong := _difference(here, there)) is not None:
+        bound = (allowed or {}).get(name)
+        wrong = _difference(here, there) if bound is None else _beyond(here, there, bound)
+        if wrong is not None:
             return Outcome("differs", f"output {name!r}: {wrong}")
     return Outcome("equal")
+
+
+def _beyond(here: Array, there: Array, bound: Array) -> str | None:
+    """Return where two results differ by more than twice *bound*, which each of them keeps."""
+    exact = bound < 2.0**-120
+    with np.errstate(all="ignore"):
+        distance = np.abs(here.astype(np.float64) - there.astype(np.float64))
+        near = (distance <= 2 * bound) & ~(exact & (here.dtype.kind != "f"))
+    wrong = ~((here == there) | near)
+    if here.dtype.kind == "f":
+        wrong &= ~(np.isnan(here) & np.isnan(there))
+        finite = np.isfinite(here) & np.isfinite(there)
+        if (strange := wrong & ~finite).any():
+            return f"{here[strange][0]}, not {there[strange][0]}: not finite"
+        wrong &= finite
+    wrong &= np.isfinite(bound)
+    if not wrong.any():
+        return None
+    at = np.unravel_index(np.argmax(np.where(wrong, distance, -1)), here.shape)
+    what = f"{int(wrong.sum())} of {here.size} elements, {here[at]}, not {there[at]}"
+    return f"{what}: off by {distance[at]:.3g}, at most {2 * bound[at]:.3g}"
 
 
 def _difference(here: Array, there: Array) -> str | None:

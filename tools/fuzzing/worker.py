@@ -10,6 +10,7 @@ from dataclasses import asdict
 
 import numpy as np
 
+from tools.fuzzing.graphs import graph
 from tools.fuzzing.judging import Outcome, judge
 from tools.fuzzing.mutations import mutated
 from tools.fuzzing.seeds import Seed, networks, seeds
@@ -28,6 +29,12 @@ def case(number: int, seed: int, only: frozenset[int] | None = None) -> tuple[Se
     return chosen, data, names
 
 
+def graph_case(number: int, seed: int) -> tuple[Seed, bytes, list[str]]:
+    """Return what graph *number* is made of, as :func:`case` does."""
+    chosen, names = graph(number, seed)
+    return chosen, chosen.model.SerializeToString(), names
+
+
 def main() -> None:
     """Serve ``tools/fuzz``."""
     options = json.loads(sys.stdin.readline())
@@ -37,6 +44,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
     level, device, seed = options["level"], options["device"], int(options["seed"])
+    made = options["of"] == "graphs"
     known = networks()[0]
     if level == "files":
         _serve_files(device, seed)
@@ -45,8 +53,8 @@ def main() -> None:
     for count, line in enumerate(sys.stdin, 1):
         number = int(line)
         _say({"begins": number})
-        chosen, data, names = case(number, seed)
-        outcome = judge(data, chosen.feeds, level, device, lambda phase: _say({"phase": phase}))
+        chosen, data, names = graph_case(number, seed) if made else case(number, seed)
+        outcome = judge(data, chosen.feeds, level, device, lambda phase: _say({"phase": phase}), valid=made)
         if (
             before is not None
             and count % CHECKED_EVERY == 0
@@ -54,7 +62,7 @@ def main() -> None:
             and _answer(known, device) != before
         ):
             outcome = Outcome("damaged", "an unchanged network gives other results than at the start")
-        _say({"number": number, "seed": chosen.name, "changes": names, **asdict(outcome)})
+        _say({"number": number, "seed": chosen.name, "changes": names, "inputs": len(chosen.feeds), **asdict(outcome)})
 
 
 def _serve_files(device: str, seed: int) -> None:
