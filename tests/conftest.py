@@ -12,6 +12,7 @@ import hypothesis
 import pytest
 
 from clgraph.errors import ClgraphError
+from clgraph.settings import FOREIGN, PREFIX
 from tests.support.ran import note_what_networks_run, pytest_sessionfinish, pytest_testnodedown
 
 __all__ = [
@@ -24,9 +25,11 @@ __all__ = [
     "pytest_testnodedown",
 ]
 
-os.environ.setdefault("CLGRAPH_TUNING", "off")  # tests must not depend on what was tuned on the machine
+for variable in [v for v in os.environ if v.startswith(PREFIX) and v not in FOREIGN]:
+    del os.environ[variable]  # what the shell sets for a user's own runs is not what is tested
 
-os.environ.setdefault("CLGRAPH_MODEL_CACHE", "0")  # what a test sees must not depend on what ran before
+os.environ["CLGRAPH_TUNING"] = "off"  # tests must not depend on what was tuned on the machine
+os.environ["CLGRAPH_MODEL_CACHE"] = "0"  # what a test sees must not depend on what ran before
 
 # How long an example takes depends on what else the machine does.
 hypothesis.settings.register_profile("clgraph", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])

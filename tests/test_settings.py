@@ -1,9 +1,14 @@
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from clgraph.errors import OptionError
 from clgraph.settings import Settings, option_table, settings
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def test_every_option_has_a_variable_and_a_line():
@@ -54,6 +59,29 @@ def test_what_means_nothing_is_refused_by_name(variable, value, said):
 
 def test_the_suites_own_variable_is_no_option():
     assert settings({"CLGRAPH_TEST_DEVICES": "pocl"}) == Settings()
+
+
+def test_what_the_shell_sets_reaches_no_test(tmp_path):
+    (tmp_path / "conftest.py").write_text("from tests.conftest import *")
+    (tmp_path / "test_seen.py").write_text(
+        "from clgraph.settings import Settings, settings\n"
+        "def test_seen(): assert settings() == Settings(tuning='off', model_cache=0)\n"
+    )
+    shell = {"CLGRAPH_DEVICE": "nowhere", "CLGRAPH_THREADS": "1", "CLGRAPH_NO_OPTION": "1", "CLGRAPH_TUNING": "x.json"}
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-n",
+        "0",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(ROOT),
+        str(tmp_path),
+    ]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | shell, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 def test_none_leaves_an_option_and_an_unknown_one_is_refused():

@@ -105,6 +105,7 @@ KINDS: Mapping[str, str] = {
     "shape": "size",
     "space": "shuffle",
     "spectrum": "fourier_transform mel_weights short_time_fourier_transform window",
+    "static_quantize": "dequantize_add",
     "tensor_sequence": "concat_from_sequence sequence_at sequence_construct sequence_erase sequence_insert "
     "sequence_length split_to_sequence",
     "triangle": "eye_like",

@@ -205,7 +205,9 @@ def _view(program: Program, context: Context, node: Node) -> None:
         return
     if source.layout.halo or result.layout.halo or result.buffer is not None or result.layout.count == 0:
         return
-    if result.layout.nbytes > source.layout.nbytes or _pads(result.layout):
+    # Lanes behind the last channel of a block take more bytes than a source without them has; those that the source has
+    # are zeros already.
+    if result.layout.nbytes > source.layout.nbytes:
         return
     _share(source)
     result.buffer, result.offset = source.buffer, source.offset
@@ -258,11 +260,6 @@ def _may_turn(context: Context, node: Node) -> bool:
     alike = source.dtype == result.dtype and not source.halo and not result.halo and not source.format.blocks
     free = not node.fused and not node.in_place and not _from_elsewhere(node) and result.count > 0
     return alike and free and context.device(node).kind == "gpu"
-
-
-def _pads(layout: Layout) -> bool:
-    """Whether *layout* has lanes behind the last channel of a block, which its readers take for zeros."""
-    return any(size % layout.format.block(axis) for axis, size in enumerate(layout.shape))
 
 
 def _share(source: Value) -> None:

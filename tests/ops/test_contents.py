@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable
+from typing import Any
 
 import clgraph.ops
 from clgraph.core.registry import Registry
@@ -45,20 +47,41 @@ def test_families_of_micro_kernels_come_with_the_tile_functions_that_call_them()
     assert set(found) <= set(FAMILIES)
 
 
-def test_the_table_names_only_what_there_is() -> None:
-    imported: dict[str, set[str]] = {}
-    for key in IMPORTERS:
-        imported.setdefault(_home(IMPORTERS, key).removeprefix(_HERE), set()).add(key[1])
-    defined: dict[str, set[str]] = {}
-    for kind in PRIMITIVES:
-        defined.setdefault(_home(PRIMITIVES, kind).removeprefix(_HERE), set()).add(kind)
+def _homes_of(registry: Registry, name: Callable[[Any], str]) -> dict[str, set[str]]:
+    """Return the names of the entries by the module of this package that registers them."""
+    found: dict[str, set[str]] = {}
+    for key in registry:
+        if (home := _home(registry, key)).startswith(_HERE):
+            found.setdefault(home.removeprefix(_HERE), set()).add(name(key))
+    return found
 
-    def names(table: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
-        return {module: set(text.split()) for module, text in table}
 
-    assert names(contents.ONNX.items()).items() <= imported.items()
-    assert all(kinds <= defined[module] for module, kinds in names(contents.KINDS.items()).items())
-    assert set(contents.IMPLEMENTATIONS) | set(contents.TILES) <= set(clgraph.ops._modules())
+def test_the_table_of_onnx_operators_names_what_there_is_and_all_of_it() -> None:
+    table = {module: set(text.split()) for module, text in contents.ONNX.items()}
+    assert table == _homes_of(IMPORTERS, lambda key: key[1])
+
+
+def test_the_table_of_primitives_names_what_is_not_called_like_its_module_and_all_of_it() -> None:
+    table = {module: set(text.split()) for module, text in contents.KINDS.items()}
+    defined = _homes_of(PRIMITIVES, str)
+    others = {module: kinds - {module} for module, kinds in defined.items() if kinds != {module}}
+    assert table == others
+
+
+def test_the_tables_of_implementations_and_tile_functions_name_what_there_is_and_all_of_it() -> None:
+    for module in clgraph.ops._modules():
+        importlib.import_module(_HERE + module)
+    for module, keys in _homes_of(IMPLEMENTATIONS, str).items():
+        kinds = {IMPLEMENTATIONS[key].primitive.kind for key in keys}
+        beside = {k for k in kinds if k != module and not module.startswith(f"{k}_") and k not in _defined(module)}
+        assert set(contents.IMPLEMENTATIONS.get(module, "").split()) == beside, module
+    declaring = {module for registry in (DESCRIPTORS, FAMILIES) for module in _homes_of(registry, str)}
+    assert sorted(m for m in declaring if not m.endswith("_tiles")) == sorted(contents.TILES)
+
+
+def _defined(module: str) -> set[str]:
+    """Return the primitives that *module* defines: their implementations are sought there."""
+    return {module, *contents.KINDS.get(module, "").split()}
 
 
 def test_a_model_imports_no_operators_that_it_does_not_have() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from clgraph.core.format import feature_blocked
 from clgraph.errors import UnsupportedError
 from clgraph.passes.add_required_reorders import AddRequiredReorders
 from clgraph.passes.base import Context
@@ -48,3 +49,13 @@ def test_the_required_passes_alone_make_a_planned_program() -> None:
     program = compile_all(_net().program("b"), disabled=optional)
     assert program.stage.name == "PLANNED"
     assert [n.primitive.kind for n in program] == ["convolution", "activation", "convolution"]
+
+
+def test_an_output_that_a_pass_before_put_into_blocks_is_made_plain() -> None:
+    net = Net()
+    net.conv("a", net.input("x", (1, 16, 4, 4)), 16, 16)
+    program = net.program("a")
+    program["a"].output.layout = program["a"].output.layout.with_format(feature_blocked(4))
+    run(program, AddRequiredReorders(), context=Context(forced={"a": "convolution.blocked"}))
+    assert program["a"].output.layout.format == feature_blocked(4)
+    assert [(name, v.layout.is_dense_plain) for name, v in program.outputs] == [("a", True)]

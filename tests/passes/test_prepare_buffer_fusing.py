@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from clgraph.core.dtype import DType
+from clgraph.core.format import Format, feature_blocked
 from clgraph.graph.program import Program
 from clgraph.ops.attention import Attention
 from clgraph.ops.concat import Concat
 from clgraph.ops.matmul import MatMul
+from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.slice import Slice
 from clgraph.ops.split import Split
@@ -162,6 +165,23 @@ def test_a_reshape_of_a_dense_tensor_is_a_view_also_of_an_input_and_to_an_output
     program = compile_all(net.program("a", "b"))
     assert _in_place(program) == {"a", "b"}
     check_sharing(program)
+
+
+def test_blocks_with_lanes_behind_the_last_channel_are_viewed_only_where_the_lanes_are_there() -> None:
+    for before, after, format, view in (
+        ((1, 8, 2, 2), (1, 8, 4, 1), feature_blocked(4), True),
+        ((1, 8, 1, 1), (1, 8, 1, 1), Format.plain(4), False),
+    ):
+        net = Net()
+        h = net.add("h", Reorder(DType.F32, format), net.input("x", before))
+        net.add("seen", Reshape(after) if view else Reorder(DType.F32, feature_blocked(4)), h)
+        net.add("y", Reorder(DType.F32, Format.plain(4)), "seen")
+        program = net.program("y")
+        program["seen"].output.layout = program["seen"].output.layout.with_format(feature_blocked(4))
+        run(program, PrepareBufferFusing())
+        assert ("seen" in _in_place(program)) == view
+        program = compile_all(program)
+        simulate(program, list(program))
 
 
 def test_a_reshape_of_a_part_with_gaps_is_a_copy() -> None:

@@ -193,3 +193,15 @@ def test_random_nets_never_end_with_more_transposes_or_bytes_and_compute_the_sam
         assert after[1] <= before[1], seed
         fewer += after[0] < before[0]
     assert fewer > len(seeds) // 5
+
+
+def test_fewer_transposes_are_not_taken_where_they_move_more_bytes() -> None:
+    net = Net()
+    row = net.add("row", THERE, net.add("h", RELU, net.input("x", (1, 3, 1, 8))))
+    column = net.add("column", THERE, net.add("k", RELU, net.input("z", (1, 3, 8, 1))))
+    net.add("y", RELU, net.add("table", ADD, row, column))
+    program = net.program("y")
+    assert left(program) == (2, 2 * 8 * 3 * 4)
+    run(program, TransposeOptimization())
+    assert left(program) == (2, 2 * 8 * 3 * 4)  # behind the sum there would be one, of 8 * 8 * 3 * 4 bytes
+    assert program.notes[TransposeOptimization.name] == "2 transposes of 192 bytes: nothing better was found"
