@@ -17,6 +17,8 @@ import click
 import pytest
 
 from clgraph.cli import cli
+from clgraph.passes.pipeline import default_pipeline
+from clgraph.settings import FOREIGN, option_table
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -105,6 +107,55 @@ def test_every_command_that_a_page_shows_can_be_given(page: Path) -> None:
             command.make_context(str(command.name), rest, parent=context.parent)
         except click.UsageError as error:
             pytest.fail(f"{page.name}: clgraph {' '.join(arguments)}: {error.message}")
+
+
+def _ours() -> set[str]:
+    """Return the files of the repository that pages may name, from its root and from its main folders."""
+    parts = ("clgraph", "cl_kernels", "tests", "tools", "docs", "benchmarks")
+    files = [p.relative_to(ROOT).as_posix() for part in parts for p in (ROOT / part).rglob("*") if p.is_file()]
+    short = [name.partition("/")[2] for name in files if name.startswith(("clgraph/", "cl_kernels/"))]
+    return {*files, *short}
+
+
+OURS = _ours()
+FOLDERS = {name.partition("/")[0] for name in OURS if "/" in name}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_files_that_a_page_names_are_there(page: Path) -> None:
+    named = re.findall(r"[\w./-]+/[\w.-]+\.(?:py|clh?|md|json|toml|sh)\b", page.read_text(encoding="utf-8"))
+    for name in {name.removeprefix("./") for name in named if "://" not in name}:
+        if name.partition("/")[0] in FOLDERS:
+            assert name in OURS, f"{page.name} names {name}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_passes_that_a_page_numbers_have_that_number(page: Path) -> None:
+    numbers = {p.name: number for number, p in enumerate(default_pipeline())}
+    text = page.read_text(encoding="utf-8")
+    for number, name in re.findall(r"\b(\d\d?)(?:_| +\|? *)`?([a-z]+(?:_[a-z]+)*)\b", text):
+        if name in numbers:
+            assert int(number) == numbers[name], f"{page.name}: {name} is pass {numbers[name]}, not {number}"
+    for name in re.findall(r"--(?:stop-after|disable-pass)[ =]([a-z_]+)", text):
+        assert name in numbers or f'name: ClassVar[str] = "{name}"' in text, f"{page.name}: no pass is called {name}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_variables_that_a_page_names_are_read(page: Path) -> None:
+    known = {variable for variable, _, _ in option_table()} | FOREIGN
+    defined = {name for path in (ROOT / "cl_kernels").rglob("*.cl*") for name in _upper(path)}
+    for name in _upper(page):
+        assert name in known | defined, f"{page.name} names {name}"
+
+
+def _upper(path: Path) -> set[str]:
+    return set(re.findall(r"\bCLGRAPH_[A-Z_]*[A-Z]\b", path.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_commands_that_a_page_names_in_its_text_are_there(page: Path) -> None:
+    for name in re.findall(r"`clgraph ([a-z][a-z_-]*)[^`]*`", page.read_text(encoding="utf-8")):
+        assert cli.get_command(click.Context(cli), name) is not None, f"{page.name} names clgraph {name}"
 
 
 def test_the_architecture_lists_the_layers_that_are_checked() -> None:
