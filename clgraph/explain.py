@@ -14,7 +14,6 @@ from clgraph.graph.program import Node, Program, Value
 from clgraph.graph.subgraph import Subgraph, subgraphs
 from clgraph.network.profile import Profile
 from clgraph.selector.choose import Choice
-from clgraph.selector.implementation import IMPLEMENTATIONS
 
 
 @frozen
@@ -202,20 +201,12 @@ def _report(node: Node, held: Mapping[Buffer, list[str]]) -> NodeReport:
         **report,  # type: ignore[arg-type]  # the keys are the fields
         implementation=choice.name,
         because=choice.because,
-        estimate=_expected(choice),
+        estimate=choice.expected,
         chosen_by=choice.seconds,
         refusals=dict(choice.refusals),
         slower=dict(choice.slower),
         steps=steps,
     )
-
-
-def _expected(choice: Choice) -> float:
-    """Return the seconds of what was chosen with the workers that there are."""
-    q = choice.query
-    if q.device == q.device.whole or choice.name in q.measured or choice.name not in IMPLEMENTATIONS:
-        return choice.seconds
-    return choice.implementation.predicted(q)
 
 
 def _buffers(node: Node, held: Mapping[Buffer, list[str]]) -> tuple[BufferUse, ...]:

@@ -4,8 +4,8 @@
 // there is one set where there is a list. A ticket is a run of pieces, a piece at most `piece` floats of a row, a multiple
 // of 16. In the list n is the image, y the row and x the 16-float vector.
 //
-// inp, in_s, in_n, in_y      floats from one set, image, row of the input to the next, elements side by side; any alignment
-// out, out_s, out_n, out_y   the output, which may be the input's memory
+// inp, in_s, in_n, in_y, in_x       floats from one set, image, row, element of the input to the next; any alignment
+// out, out_s, out_n, out_y, out_x   the output, which may be the input's memory; in_x and out_x are 1 where there is a list
 // images, rows, width        images of a set, rows of an image, floats of a row
 // piece, row_pieces    floats of a piece, pieces of a row
 // pieces, ticket_pieces   pieces in all, of a ticket
@@ -18,12 +18,16 @@ static void copy_rows(__global const copy_rows_desc* d, __global char** banks, _
     const int row = p / d->row_pieces, image = row / d->rows, y = row - image * d->rows;
     const int set = image / d->images, n = image - set * d->images, x = (p - row * d->row_pieces) * d->piece;
     const int count = min(d->piece, d->width - x), whole = count / 16, rest = count % 16;
-    __global const float* from = AT(const float, banks, d->inp) + set * d->in_s + n * d->in_n + (long)y * d->in_y + x;
-    __global float* to = AT(float, banks, d->out) + set * d->out_s + n * d->out_n + (long)y * d->out_y + x;
-    if (from != to) {
+    const long in_x = d->in_x, out_x = d->out_x;
+    __global const float* from = AT(const float, banks, d->inp) + set * d->in_s + n * d->in_n + (long)y * d->in_y + x * in_x;
+    __global float* to = AT(float, banks, d->out) + set * d->out_s + n * d->out_n + (long)y * d->out_y + x * out_x;
+    if (in_x != 1 || out_x != 1) {
+      for (int i = 0; i < count; i++) to[i * out_x] = from[i * in_x];
+    } else if (from != to) {
       for (int i = 0; i < whole; i++) vstore16(vload16(i, from), i, to);
       for (int i = whole * 16; i < count; i++) to[i] = from[i];
     }
+    if (!posts) continue;
     if (whole) post_row(post, posts, banks, to, n, 0, y, x / 16, whole, 16, 0);
     if (rest) post_row(post, posts, banks, to + whole * 16, n, 0, y, x / 16 + whole, 1, rest, 0);
   }

@@ -10,6 +10,7 @@ from clgraph.cli.compiling import load, random_feeds
 from clgraph.cli.feeds import FeedOptions, feed_options, read_feeds
 from clgraph.cli.options import ModelOptions, model_options
 from clgraph.cli.output import nbytes, say, table, working
+from clgraph.network.profile import FAR_OFF
 
 
 @click.command(name="profile")
@@ -21,7 +22,8 @@ from clgraph.cli.output import nbytes, say, table, working
 def command(options: ModelOptions, given: FeedOptions, seed: int, trace: Path | None, top: int) -> None:
     """Run MODEL with the clock on every node, slowest first.
 
-    Times are the device's own; the estimate is of the whole node (see `clgraph explain`). Tickets are the
+    Times are the device's own; the estimate is of the whole node (see `clgraph explain`), marked by ! where the node's
+    time is ten times more or less: then one of them is wrong. Tickets are the
     pieces of work of a tile function; idle is the time that a worker spent without one, on average (known of the
     persistent executor). GFLOP/s and GB/s are of the node's arithmetic and its inputs and outputs. The roofline is what
     the device's peak rates (`clgraph devices -v`: estimates) allow for the slower of the two; data that is still in a
@@ -40,7 +42,7 @@ def command(options: ModelOptions, given: FeedOptions, seed: int, trace: Path | 
         model.run(feeds)
         profile = model.profile(feeds)
     ranked = sorted(profile.commands, key=lambda c: -c.seconds)
-    estimates = {n.name: n.estimate for n in model.explain().nodes if n.estimate is not None}
+    far_off = profile.far_off()
     table(
         (
             "node",
@@ -61,7 +63,7 @@ def command(options: ModelOptions, given: FeedOptions, seed: int, trace: Path | 
                 c.what,
                 " to ".join(c.route or (c.placement,)),
                 f"{c.seconds * 1e6:.1f}",
-                f"{estimates[c.node] * 1e6:.1f}" if c.node in estimates else "",
+                "" if c.estimate is None else f"{'! ' * (c.node in far_off)}{c.estimate * 1e6:.1f}",
                 f"{100 * c.seconds / profile.seconds:.1f}",
                 c.tickets or "",
                 f"{c.idle * 1e6:.1f}" if c.idle else "",
@@ -72,6 +74,9 @@ def command(options: ModelOptions, given: FeedOptions, seed: int, trace: Path | 
             for c in ranked[: top or None]
         ],
     )
+    if far_off:
+        listed = ", ".join(f"{node} ({ratio:.2g} times)" for node, ratio in far_off.items())
+        say(f"! the estimate is {FAR_OFF:.0f} or more times off, and with it perhaps the choice: {listed}")
     say()
     table(
         ("kind", "commands", "us", "%", "GFLOP/s", "GB/s", "% of roofline"),

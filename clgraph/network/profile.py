@@ -13,6 +13,7 @@ from clgraph.core.frozen import frozen
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Node
 from clgraph.ops.transfer import Transfer
+from clgraph.selector.choose import Choice
 from clgraph.selector.query import DeviceInfo
 
 _NANO = 1e-9
@@ -27,6 +28,7 @@ class NodeTime:
         start, seconds: Begin after the run's, and duration: the device's own time for kernels.
         nbytes, flops: Bytes of the node's inputs and outputs, and its arithmetic.
         route: The placements that a transfer goes from and to.
+        estimate: Seconds that the whole node, which may be several commands, was estimated to take, where it was.
         tickets: Pieces of work of a tile step; 0 for everything else.
         idle: Seconds that a worker spent in it without a ticket, on average; known of the persistent executor only.
     """
@@ -44,10 +46,24 @@ class NodeTime:
     tickets: int = 0
     idle: float = 0.0
     route: tuple[str, str] | None = None
+    estimate: float | None = None
 
     def roofline(self, device: DeviceInfo) -> float:
         """Return the seconds that the peak rates of *device* allow: the larger of arithmetic and traffic."""
         return max(self.flops / device.flops, self.nbytes / device.bytes_per_second)
+
+
+FAR_OFF, NOTICED = 10.0, 20e-6
+"""How many times off an estimate is a fault, of nodes that take, or were to take, at least so many seconds.
+
+Less is the begin of a launch and the noise of the machine.
+"""
+
+
+def is_far_off(seconds: float, estimate: float) -> bool:
+    """Whether a measured time and its estimate differ by ``FAR_OFF`` or more, each at least a tenth of ``NOTICED``."""
+    measured, expected = (max(t, NOTICED / FAR_OFF) for t in (seconds, estimate))
+    return max(measured, expected) >= FAR_OFF * min(measured, expected)
 
 
 @frozen
@@ -123,6 +139,12 @@ class Profile:
             found[c.node] = found.get(c.node, 0.0) + c.seconds
         return found
 
+    def far_off(self) -> dict[str, float]:
+        """Return measured by estimated seconds of the nodes that :func:`is_far_off`, in order of execution."""
+        estimates = {c.node: c.estimate for c in self.commands if c.estimate is not None}
+        times = {node: seconds for node, seconds in self.by_node().items() if node in estimates}
+        return {n: s / estimates[n] for n, s in times.items() if is_far_off(s, estimates[n])}
+
     def by_kind(self) -> tuple[KindTime, ...]:
         """Return the totals of each kind of operator, the slowest first."""
         found: dict[str, list[NodeTime]] = {}
@@ -137,9 +159,12 @@ class Profile:
             {"ph": "M", "pid": 0, "tid": n, "name": "thread_name", "args": {"name": placement}}
             for placement, n in lanes.items()
         ]
+        far_off = self.far_off()
         for c in self.commands:
             args = {"kernel": c.what, "implementation": c.implementation, "bytes": c.nbytes, "flops": c.flops}
             args |= {"tickets": c.tickets, "idle": c.idle * 1e6}
+            if c.estimate is not None:
+                args |= {"estimate": c.estimate * 1e6, "far_off": c.node in far_off}
             time = {"ts": c.start * 1e6, "dur": c.seconds * 1e6}
             events.append(
                 {"ph": "X", "pid": 0, "tid": lanes[c.placement], "name": c.node, "cat": c.kind, **time, "args": args}
@@ -200,6 +225,7 @@ def node_time(
         tickets,
         idle,
         route,
+        node.choice.expected if isinstance(node.choice, Choice) else None,
     )
 
 
@@ -215,7 +241,11 @@ def sum_of(profiles: Sequence[Profile]) -> Profile:
         return profiles[0]
     summed = ("seconds", "nbytes", "flops", "tickets", "idle")
     commands = tuple(
-        replace(each[0], **{name: sum(getattr(c, name) for c in each) for name in summed})
+        replace(
+            each[0],
+            estimate=None if each[0].estimate is None else each[0].estimate * len(each),
+            **{name: sum(getattr(c, name) for c in each) for name in summed},
+        )
         for each in zip(*(p.commands for p in profiles), strict=True)
     )
     return replace(profiles[-1], commands=commands, total=sum(p.total for p in profiles))

@@ -8,7 +8,7 @@ from typing import Any
 
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
-from clgraph.ops.tile_cost import split, ticket_seconds
+from clgraph.ops.tile_cost import split, step_seconds, ticket_seconds
 from clgraph.ops.tile_geometry import LANES, InPlanes, OutPlanes, Surface, in_planes, out_planes, planes, surface
 from clgraph.selector.descriptor import Descriptor, Int, Long, Pointer, PostStep, Ref, descriptor
 from clgraph.selector.plan import Tile
@@ -44,6 +44,8 @@ class CopyRowsDesc(Descriptor):
     out_n: Long
     in_y: Int
     out_y: Int
+    in_x: Int
+    out_x: Int
     images: Int
     rows: Int
     width: Int
@@ -167,6 +169,8 @@ def rows_tile(
         out_n=rows.images.pitches[1],
         in_y=rows.rows.pitches[0],
         out_y=rows.rows.pitches[1],
+        in_x=rows.width.pitches[0] if width > 1 else 1,
+        out_x=rows.width.pitches[1] if width > 1 else 1,
         images=rows.images.size,
         rows=rows.rows.size,
         width=width,
@@ -178,6 +182,22 @@ def rows_tile(
     return Tile("copy_rows", desc, tickets.parts, post=post)
 
 
+LINE_BYTES = 64
+"""What comes from memory with one element."""
+
+
+def rows_step_seconds(tile: Tile, device: DeviceInfo) -> float:
+    """Estimate a step of rows that are copied without a list: each row begun, its elements moved one by one or not."""
+    desc, costs = tile.descriptor, device.costs
+    assert isinstance(desc, CopyRowsDesc)
+    count = desc.pieces // desc.row_pieces * desc.width
+    spread = desc.in_x != 1 or desc.out_x != 1
+    each = [min(4 * abs(pitch), LINE_BYTES) for pitch in (desc.in_x, desc.out_x)]
+    work = desc.pieces * costs.unit("move.row") + count * (costs.unit("move.element") if spread else 0.0)
+    moved = float(count * sum(each))
+    return step_seconds(device, work + moved * costs.unit("move.byte"), moved, tile.tickets)
+
+
 MOST_COPIES = 16
 """Steps that one move may take."""
 
@@ -185,15 +205,15 @@ MOST_COPIES = 16
 def copies(inp: Ref, out: Ref, axes: Sequence[Axis], device: DeviceInfo) -> tuple[Tile, ...] | str:
     """Return the tiles that move elements along *axes* (pitches of input, then result), or why there are none.
 
-    Neighbours must stay neighbours; a fifth axis, if short, becomes a tile an index.
+    Neighbours that stay neighbours are copied by vectors. A fifth axis, if short, becomes a tile an index.
     """
     found = merge(axes)
     one = Axis(1, (0, 0))
-    width = found.pop() if found and found[-1].pitches == (1, 1) else one
+    width = found.pop() if found else one
     rows, images = (found.pop() if found else one), (found.pop() if found else one)
     sets, outer = (found.pop() if found else one), (found.pop() if found else one)
     if found or outer.size > MOST_COPIES:
-        return f"copies rows along three axes and at most {MOST_COPIES} times, and this needs more"
+        return f"copies rows along four axes and at most {MOST_COPIES} times, and this needs more"
     starts = [(4 * i * outer.pitches[0], 4 * i * outer.pitches[1]) for i in range(outer.size)]
     each = Rows(images, rows, width)
     return tuple(

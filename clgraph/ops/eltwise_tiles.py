@@ -35,6 +35,10 @@ def _own_step(q: Query[Any], slot: int, pitches: tuple[int, int, int, int, int])
     return PostStep(post_codes()[operation.name], operation.a, operation.b, operand, pitches)
 
 
+_SLOW = {"sin": "post.sine", "cos": "post.sine", "pow": "post.power"}
+"""Functions that the compiler's library computes element by element: the unit of 16 of them."""
+
+
 class _Elementwise(Implementation[Any]):
     """What both have in common: the result may take over the memory of the input that is like it."""
 
@@ -47,7 +51,9 @@ class _Elementwise(Implementation[Any]):
     def cost(cls, q: Query[Any]) -> float:
         vectors = q.outputs[0].nbytes / 4 / LANES
         moved = sum(x.nbytes for x in (*q.inputs, *q.outputs))
-        work = vectors * q.device.costs.unit("copy.vector") * (2 + len(q.post))
+        functions = [getattr(p, "function", "") for p in (q.primitive, *(f.primitive for f in q.post))]
+        slow = sum(q.device.costs.unit(_SLOW[f]) for f in functions if f in _SLOW)
+        work = vectors * (q.device.costs.unit("copy.vector") * (2 + len(q.post)) + slow)
         return step_seconds(q.device, work, moved, 8 * q.device.workers)
 
 

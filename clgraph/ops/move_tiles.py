@@ -8,10 +8,9 @@ from typing import Any
 from clgraph.core.layout import Layout
 from clgraph.ops.concat import Concat
 from clgraph.ops.convolution_tiles import TILE
-from clgraph.ops.copy_tiles import Axis, copies
+from clgraph.ops.copy_tiles import Axis, copies, rows_step_seconds
 from clgraph.ops.slice import Slice
 from clgraph.ops.split import Split
-from clgraph.ops.tile_cost import step_seconds
 from clgraph.selector.descriptor import Ref
 from clgraph.selector.implementation import Implementation, implements
 from clgraph.selector.plan import Plan, Tile
@@ -67,10 +66,7 @@ class Moved(Implementation[Any]):
 
     @classmethod
     def cost(cls, q: Query[Any]) -> float:
-        moved = sum(t.nbytes for t in q.outputs) * 2
-        steps = max(len(q.inputs), len(q.outputs))
-        one = step_seconds(q.device, moved * q.device.costs.unit("move.byte"), moved, 8 * q.device.workers)
-        return one + (steps - 1) * q.device.costs.step_seconds
+        return sum(rows_step_seconds(tile, q.device) for tile in cls.plan(q).steps if isinstance(tile, Tile))
 
     @classmethod
     def plan(cls, q: Query[Any]) -> Plan:
@@ -87,7 +83,7 @@ class ConcatTiles(Moved):
 
 @implements(Slice, name="slice.tiles", serves=MOVES)
 class SliceTiles(Moved):
-    """The rows of the slice copied; only whole rows, so that the last axis has no step."""
+    """The rows of the slice copied, by vectors where the last axis has no step."""
 
 
 @implements(Split, name="split.tiles", serves=MOVES)

@@ -44,6 +44,14 @@ class Choice:
         """Whether nothing runs, because the results lie in the memory of the inputs."""
         return self.implementation.in_place
 
+    @property
+    def expected(self) -> float:
+        """The seconds with the workers that there are, however many it was chosen for."""
+        q = self.query
+        if q.device == q.device.whole or self.name in q.measured or self.name not in IMPLEMENTATIONS:
+            return self.seconds
+        return self.implementation.predicted(q)
+
     def plan(self) -> Plan:
         """Return the steps of the chosen implementation for the query's layouts."""
         return _plan(self.implementation, self.query)

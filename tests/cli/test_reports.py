@@ -15,6 +15,7 @@ import pytest
 
 import clgraph
 from clgraph.memory_report import ArenaReport, BufferReport, memory_report
+from clgraph.network.profile import NodeTime, Profile
 from tests.support.models import image, small_model
 
 Command = Callable[..., tuple[int, str, str]]
@@ -175,6 +176,28 @@ def test_profile_sums_by_kind_and_against_the_roofline(clgraph_command: Command,
     assert sum(t.seconds for t in totals) == pytest.approx(profile.seconds)
     assert [t.seconds for t in totals] == sorted((t.seconds for t in totals), reverse=True)
     assert sum(t.count for t in totals) == len(profile.commands)
+
+
+@pytest.mark.parametrize(
+    ("micro", "estimate", "far"), [(400, 30, True), (3, 60, True), (19, 1, False), (250, 30, False), (9, 1e-3, False)]
+)
+def test_nodes_that_take_ten_times_what_was_estimated_are_marked(
+    micro: float, estimate: float, far: bool, tmp_path: Path
+) -> None:
+    half = {"what": "copy_rows", "placement": "pocl:0", "nbytes": 0, "flops": 0.0, "estimate": estimate * 1e-6}
+    commands = [NodeTime("n", ("n",), "slice", "slice.tiles", start=0.0, seconds=micro / 2e6, **half) for _ in "ab"]
+    profile = Profile(tuple(commands), micro * 1e-6)
+    assert profile.far_off() == ({"n": pytest.approx(micro / estimate)} if far else {})
+    profile.save_trace(tmp_path / "trace.json")
+    events = [e for e in json.loads((tmp_path / "trace.json").read_text())["traceEvents"] if e["ph"] == "X"]
+    assert [e["args"]["far_off"] for e in events] == [far, far]
+
+
+def test_profile_says_what_its_mark_means(clgraph_command: Command, model: Path, monkeypatch) -> None:
+    monkeypatch.setattr("clgraph.network.profile.is_far_off", lambda seconds, estimate: True)
+    _, out, _ = clgraph_command("profile", model, "--device", "pocl")
+    assert re.search(r"^first .* ! [\d.]+ ", out, re.MULTILINE)
+    assert re.search(r"^! the estimate is 10 or more times off, .*first \([\d.e+-]+ times\)", out, re.MULTILINE)
 
 
 def test_estimates_are_those_of_the_threads_that_are_asked_for() -> None:
