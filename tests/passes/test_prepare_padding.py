@@ -43,7 +43,10 @@ def test_a_graph_output_is_copied_into_a_halo() -> None:
     net.conv("b", h, 16, 16, kernel=3)
     program = run_until(net.program("b"), HandleReshape.name)
     value = program["a"].output
-    program.outputs.append(("a", value))  # in blocks, as it lies: an output that no reorder stands in front of
+    program.outputs = [
+        *program.outputs,
+        ("a", value),
+    ]  # in blocks, as it lies: an output that no reorder stands in front of
     PreparePadding().run(program, Context())
     assert not value.layout.halo
     (copy,) = program["b"].inputs[:1]
