@@ -12,6 +12,7 @@ from clgraph.core.collection import without_collection
 from clgraph.core.mapped import files_of
 from clgraph.engines import device_infos, open_engines, placement_of
 from clgraph.errors import ModelError, OptionError
+from clgraph.graph.faults import faults
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Dimension, Topology
@@ -46,6 +47,7 @@ _log = logging.getLogger(__name__)
 _WINOGRAD = frozenset({ConvWinograd.name, ConvolutionGpuWinograd.name})
 
 
+@faults("compiling the model")
 def compile_source(
     source: Source | Topology, outputs: Sequence[str] | None, shapes: OpenShapes | None, options: Settings
 ) -> Model:

@@ -57,6 +57,14 @@ class ProgramError(ClgraphError):
     """A program breaks an invariant: a bug in the pass that the message names."""
 
 
+class InternalError(ClgraphError):
+    """clgraph, or a plugin, did what nobody meant it to: the message names where; the cause is what was raised."""
+
+
+class DeadlockError(ClgraphError, RuntimeError):
+    """What was asked for waits for what only this thread can do, and would wait for ever."""
+
+
 class DeviceError(ClgraphError, RuntimeError):
     """No such device, or the device or its driver failed."""
 

@@ -237,7 +237,8 @@ class Model:
         """Start a run and return its future, whose result or exception is what :meth:`run` returns or raises.
 
         Calls are served in order by one thread of the model. Until they are, the feeds are not to be changed. When
-        ``LONGEST`` (:mod:`clgraph.run_queue`) are not over, this waits. What has not begun can be cancelled.
+        ``LONGEST`` (:mod:`clgraph.run_queue`) are not over, this waits. What has not begun can be cancelled. A
+        done-callback may start further runs; to wait there for one of them is a ``DeadlockError``.
 
         Raises:
             ClosedError: The model was closed.

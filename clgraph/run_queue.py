@@ -19,6 +19,8 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Any, ParamSpec, TypeVar
 
+from clgraph.errors import DeadlockError
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -31,9 +33,10 @@ LOOK = 0.05
 class RunFuture(Future[T]):
     """A future that an interrupt of whoever waits for it cannot lock."""
 
-    def __init__(self) -> None:
-        """Begin as one whose call waits."""
+    def __init__(self, server: threading.Thread) -> None:
+        """Begin as one whose call waits for *server*, the thread that will make it."""
         super().__init__()
+        self._server = server
         self._gate = threading.Lock()
         self._gate.acquire()
         self._over = False
@@ -45,17 +48,27 @@ class RunFuture(Future[T]):
         return self._over
 
     def result(self, timeout: float | None = None) -> T:
-        """Return what the call returned; raises as :meth:`concurrent.futures.Future.result`."""
+        """Return what the call returned; raises as :meth:`concurrent.futures.Future.result`, and as :meth:`wait`."""
         self.wait(timeout)
         return super().result(0)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Return what the call raised; raises as :meth:`concurrent.futures.Future.exception`."""
+        """Return what the call raised; raises as :meth:`concurrent.futures.Future.exception`, and as :meth:`wait`."""
         self.wait(timeout)
         return super().exception(0)
 
     def wait(self, timeout: float | None = None) -> None:
-        """Wait until it is over; raises ``TimeoutError`` after *timeout* seconds."""
+        """Wait until it is over.
+
+        Raises:
+            TimeoutError: It is not after *timeout* seconds.
+            DeadlockError: There is no *timeout*, and the waiting thread is the one that has to make the call.
+        """
+        if timeout is None and not self._over and threading.current_thread() is self._server:
+            raise DeadlockError(
+                "a done-callback waits for a run that begins only when the callback returns: let it add a callback to "
+                "that run's future (add_done_callback), or wait in another thread"
+            )
         end = None if timeout is None else time.monotonic() + timeout
         while not self._over:
             left = LOOK if end is None else min(LOOK, end - time.monotonic())
@@ -90,11 +103,13 @@ class RunQueue:
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._pending: list[RunFuture[Any]] = []
-        self._tasks: SimpleQueue[Any] | None = None
+        self._served: tuple[SimpleQueue[Any], threading.Thread] | None = None
         self._end: Callable[[], object] = _nothing
 
     def submit(self, call: Callable[P, T], *args: P.args, **options: P.kwargs) -> Future[T]:
         """Return the future of ``call(*args, **options)``; waits while ``LONGEST`` calls are not over.
+
+        A done-callback does not wait: the calls cannot end before it returns.
 
         Raises:
             RuntimeError: The interpreter is going down.
@@ -105,10 +120,11 @@ class RunQueue:
         while True:
             with self._lock:
                 self._pending = [f for f in self._pending if not f.is_over]
-                if len(self._pending) < LONGEST:
-                    future: RunFuture[T] = RunFuture()
+                tasks, server = self._served = self._served or self._serving()
+                if len(self._pending) < LONGEST or threading.current_thread() is server:
+                    future: RunFuture[T] = RunFuture(server)
                     self._pending.append(future)
-                    self._served().put((future, functools.partial(call, *args, **options)))
+                    tasks.put((future, functools.partial(call, *args, **options)))
                     return future
                 oldest = self._pending[0]
             with contextlib.suppress(TimeoutError):
@@ -118,22 +134,20 @@ class RunQueue:
         """Cancel what waits, and wait for the call that runs."""
         with self._lock:
             pending, end = self._pending, self._end
-            self._pending, self._tasks, self._end = [], None, _nothing
+            self._pending, self._served, self._end = [], None, _nothing
         for future in pending:
             future.cancel()
         if self._process == os.getpid():
             end()
 
-    def _served(self) -> SimpleQueue[Any]:
-        """Return the queue that a thread serves; started where there is none."""
-        if self._tasks is None:
-            tasks: SimpleQueue[Any] = SimpleQueue()
-            thread = threading.Thread(target=_serve, args=(tasks,), name=self._name, daemon=True)
-            thread.start()
-            self._tasks = tasks
-            # When the queue is dropped, and before the interpreter ends: what was submitted is done first.
-            self._end = weakref.finalize(self, _finish, tasks, thread)
-        return self._tasks
+    def _serving(self) -> tuple[SimpleQueue[Any], threading.Thread]:
+        """Return a queue with the thread that serves it, which is started."""
+        tasks: SimpleQueue[Any] = SimpleQueue()
+        thread = threading.Thread(target=_serve, args=(tasks,), name=self._name, daemon=True)
+        thread.start()
+        # When the queue is dropped, and before the interpreter ends: what was submitted is done first.
+        self._end = weakref.finalize(self, _finish, tasks, thread)
+        return tasks, thread
 
 
 def _serve(tasks: SimpleQueue[Any]) -> None:

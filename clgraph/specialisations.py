@@ -12,7 +12,8 @@ import numpy as np
 
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Shape
-from clgraph.errors import DeviceMemoryError, UnknownValueError
+from clgraph.errors import UnknownValueError
+from clgraph.graph.faults import faults
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
@@ -224,11 +225,7 @@ class Specialisations:
             known = self._family._kept.get(key)
             return None if known is None else known.clone(self._workspace)
 
+    @faults("compiling the model")
     def _compiled(self, shapes: Shapes, key: Key) -> Specialisation:
-        try:
-            known = {name: value.array for name, value in key.values}
-            return self.specialise(self._topology, shapes, known, self._workspace)
-        except MemoryError as error:
-            if isinstance(error, DeviceMemoryError):
-                raise
-            raise DeviceMemoryError("the host has no memory left to compile the model") from error
+        known = {name: value.array for name, value in key.values}
+        return self.specialise(self._topology, shapes, known, self._workspace)

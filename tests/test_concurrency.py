@@ -17,7 +17,7 @@ import pytest
 
 import clgraph
 from clgraph import compiler, run_queue
-from clgraph.errors import ClosedError, InputError
+from clgraph.errors import ClosedError, DeadlockError, InputError
 from clgraph.network.network import Network
 from clgraph.run_queue import RunQueue
 from tests.support.models import image, light_model, small_model
@@ -90,6 +90,32 @@ class TestFutures:
         gate.open()
         assert (futures[0].result(30), made[0].result(30)) == (0, 2)
         assert [queue.submit(gate, n).result(30) for n in range(5)] == list(range(5))
+
+    def test_a_done_callback_that_waits_for_a_later_run_is_told_that_it_never_ends(self) -> None:
+        queue, told, done = RunQueue("test"), [], threading.Event()
+
+        def wait(_: Future[Any]) -> None:
+            later = queue.submit(int, 5)
+            for ask in (later.result, later.exception):
+                with pytest.raises(DeadlockError, match="add_done_callback"):
+                    ask()
+            with pytest.raises(TimeoutError):
+                later.result(0.01)
+            later.add_done_callback(lambda future: (told.append(future.result()), done.set()))
+
+        first = queue.submit(int, 4)
+        first.add_done_callback(wait)
+        assert done.wait(30)
+        assert (first.result(30), told) == (4, [5])
+
+    def test_a_done_callback_may_submit_to_a_full_queue(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(run_queue, "LONGEST", 2)
+        queue, gate, made = RunQueue("test"), Gate(), []
+        first, second = queue.submit(gate, 1), queue.submit(int, 2)
+        first.add_done_callback(lambda _: made.extend(queue.submit(int, n) for n in range(3)))
+        gate.open()
+        assert (first.result(30), second.result(30)) == (1, 2)
+        assert [future.result(30) for future in made] == [0, 1, 2]
 
     def test_closing_cancels_what_waits_and_finishes_what_runs(self) -> None:
         queue, gate = RunQueue("test"), Gate()

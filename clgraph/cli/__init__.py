@@ -15,11 +15,13 @@ import click
 
 from clgraph import __version__
 from clgraph.cli.verbosity import start_logging, verbosity_options
-from clgraph.errors import ClgraphError, KernelBuildError
+from clgraph.errors import ClgraphError, InternalError, KernelBuildError
 from clgraph.settings import LOG_LEVELS
 
 FAILED, INTERRUPTED = 1, 130
 """Statuses beside 0 for success and click's 2 for wrong usage; the second as shells number what Ctrl-C ends."""
+
+_log = logging.getLogger(__name__)
 
 _COMMANDS = {
     "devices": "List the OpenCL devices there are, with their profiles.",
@@ -114,6 +116,8 @@ def main() -> None:
     except click.ClickException as error:
         sys.exit(_misused(error))
     except ClgraphError as error:
+        if isinstance(error, InternalError):
+            _log.debug("what was raised", exc_info=error)
         # A build log is read line by line; a list of what is refused is one message.
         text = str(error) if isinstance(error, KernelBuildError) else " ".join(str(error).split())
         sys.exit(_failed(f"error: {text}", FAILED))
@@ -125,6 +129,11 @@ def main() -> None:
         sys.exit(FAILED)
     except OSError as error:
         sys.exit(_failed(f"error: {error}", FAILED))
+    except Exception as error:  # a fault of a command itself: whatever it is, the user gets one line
+        _log.debug("what was raised", exc_info=error)
+        what = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        report = "This is a fault of clgraph: please report it, with the traceback, which -vv shows"
+        sys.exit(_failed(f"error: {what}. {report}", FAILED))
     finally:
         logging.captureWarnings(False)
     sys.exit(status if isinstance(status, int) else 0)

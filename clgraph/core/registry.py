@@ -34,6 +34,8 @@ class Registry(Generic[K, V]):
     _importing: ClassVar[threading.RLock] = threading.RLock()
     has_strangers: ClassVar[bool] = False
     """Whether anything outside clgraph has registered something in this process: what is compiled may depend on it."""
+    strangers: ClassVar[set[str]] = set()
+    """The packages that have, or modules outside any: a fault may be theirs."""
 
     def __init__(self, what: str, group: Callable[[K, V | None], str] = lambda key, entry: str(key)) -> None:
         """Make an empty table.
@@ -69,7 +71,9 @@ class Registry(Generic[K, V]):
             )
         self._entries[key] = entry
         home: str = getattr(entry, "__module__", "")
-        Registry.has_strangers |= home.partition(".")[0] != __name__.partition(".")[0]
+        if (package := home.partition(".")[0]) != __name__.partition(".")[0]:
+            Registry.has_strangers = True
+            Registry.strangers.add(package)
         return entry
 
     def registers(self, key: K) -> Callable[[E], E]:

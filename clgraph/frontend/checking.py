@@ -10,12 +10,13 @@ import onnx
 from onnx import defs
 
 from clgraph.core.frozen import frozen
-from clgraph.errors import ClgraphError, UnsupportedError
+from clgraph.errors import ClgraphError, InternalError, UnsupportedError
 from clgraph.frontend.bodies import bodies_of
 from clgraph.frontend.files import Source, map_model
 from clgraph.frontend.inline import Label, inline, labels_of
 from clgraph.frontend.onnx_loader import GraphLoader, is_constant
 from clgraph.frontend.schema import Importers, opsets_of
+from clgraph.graph.faults import faults
 from clgraph.graph.primitive import IMPORTERS
 
 
@@ -48,6 +49,7 @@ class Findings:
     problems: tuple[Problem, ...]
 
 
+@faults("reading the model")
 def check_onnx(source: Source) -> Findings:
     """Return every operator, version, attribute and element type of a model that clgraph does not have.
 
@@ -95,9 +97,16 @@ def _problems(loader: GraphLoader, importers: Importers, pairs: Pairs, everythin
                 loader.import_node(node, label.name, label.annotation, set(node.output))
         except ClgraphError as error:
             what = str(error).removeprefix(f"node {label.name!r} ({node.op_type})").removeprefix(":").strip()
-            missing = isinstance(error, UnsupportedError)
-            needed = "support for it in the importer, or a model without it" if missing else "a node as ONNX defines it"
-            yield Problem(label.name, _describe(importers, node), what, needed)
+            yield Problem(label.name, _describe(importers, node), what, _needed(error))
+
+
+def _needed(error: ClgraphError) -> str:
+    """Return what would have to be there for a node that was refused with *error*."""
+    if isinstance(error, InternalError):
+        return "clgraph without that fault"
+    if isinstance(error, UnsupportedError):
+        return "support for it in the importer, or a model without it"
+    return "a node as ONNX defines it"
 
 
 def _unknown(importers: Importers, node: onnx.NodeProto) -> tuple[str, str]:

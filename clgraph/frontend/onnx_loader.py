@@ -14,19 +14,21 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from clgraph.errors import ClgraphError, ModelError, UnsupportedError
+from clgraph.errors import ClgraphError, InternalError, ModelError, UnsupportedError
 from clgraph.frontend.files import Source, map_model
 from clgraph.frontend.forms import spelled
 from clgraph.frontend.inline import Label, inline, labels_of
 from clgraph.frontend.nodes import ModelNode, attribute_value
 from clgraph.frontend.schema import Importers, opsets_of
 from clgraph.frontend.weights import dtype_of, read_tensor
+from clgraph.graph.faults import faults
 from clgraph.graph.primitive import Array
 from clgraph.graph.topology import Dimension, Signature, Topology
 
 _SHOWN = 3
 
 
+@faults("reading the model")
 def load_model(source: Source) -> Topology:
     """Read an ONNX model.
 
@@ -151,9 +153,12 @@ class GraphLoader:
             self._read_body,
         )
         try:
-            self.aliases.update(node.finish(importer(node)))
+            with faults(f"the importer of {proto.op_type}", name):
+                self.aliases.update(node.finish(importer(node)))
         except UnsupportedError as error:
             raise error if name in str(error) else node.unsupported(str(error)) from error
+        except InternalError:
+            raise
         except ClgraphError as error:
             raise type(error)(f"node {name!r} ({proto.op_type}): {error}") from error
         return node

@@ -10,6 +10,7 @@ import numpy as np
 
 from clgraph.core.layout import Layout
 from clgraph.errors import DeviceMemoryError, ShapeError, UnsupportedError
+from clgraph.graph.faults import faults
 from clgraph.graph.primitive import Array, DataDependent
 from clgraph.graph.refusals import refusals
 from clgraph.graph.topology import Layer, Topology
@@ -36,7 +37,7 @@ def interpret(
     for layer in topology.layers:
         arguments = [values[name] for name in layer.inputs]
         try:
-            with refusals():
+            with faults(f"the reference of {layer.primitive.kind}", layer.name, layer.origin), refusals():
                 results = _compute(layer, arguments, spend, run or interpret)
         except (ShapeError, UnsupportedError, DeviceMemoryError) as error:
             raise type(error)(f"node {layer.name!r} ({layer.primitive}): {error}") from error

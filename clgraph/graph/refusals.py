@@ -24,8 +24,9 @@ def refusals(what: str = "the operator") -> Iterator[None]:
     except MemoryError as error:
         raise DeviceMemoryError(f"the host has no memory left for {what}: {error}") from error
     except (ValueError, LookupError, ArithmeticError, TypeError) as error:
-        raise ShapeError(f"{what} does not fit its inputs: {_one_line(error)}") from error
+        raise ShapeError(f"{what} does not fit its inputs: {one_line(error)}") from error
 
 
-def _one_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+def one_line(error: BaseException) -> str:
+    """Return class and text of *error*."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")

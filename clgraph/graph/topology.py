@@ -21,6 +21,7 @@ from clgraph.errors import (
     UnknownValueError,
     UnsupportedError,
 )
+from clgraph.graph.faults import faults
 from clgraph.graph.known_values import check_evaluated, make_known
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.program import Node, Program, Value
@@ -220,7 +221,7 @@ class Topology:
         nodes: list[Node] = []
         for layer in self.layers:
             try:
-                with refusals():
+                with faults(f"a rule of {layer.primitive.kind}", layer.name, layer.origin), refusals():
                     _bind(layer, made, nodes)
             except (ShapeError, UnsupportedError, DeviceMemoryError) as error:
                 shapes_text = ", ".join(str(made[n].layout) for n in layer.inputs)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from clgraph.core.mapped import files_of
 from clgraph.errors import DeviceError, DeviceMemoryError, InputError, ProgramError
+from clgraph.graph.faults import faults
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program, Stage
 from clgraph.graph.subgraph import subgraphs
@@ -122,6 +123,7 @@ class Network:
         self._created.update(node.name for node in self.program)
         return commands(self.program, self._places, self._host, library)
 
+    @faults("a run of the model")
     def run(self, feeds: Mapping[str, Held], targets: Mapping[str, Held | None] | None = None) -> dict[str, Array]:
         """Return one array an output.
 
@@ -141,6 +143,7 @@ class Network:
                 return self._run(feeds, self._steps, targets)
             return in_turn(self.program, feeds, targets, lambda given, to: self._run(given, self._steps, to))
 
+    @faults("a run of the model")
     def run_once(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Return the results of the only run: read-only, and where possible the network's memory itself.
 
@@ -175,6 +178,7 @@ class Network:
         """Whether *memory* can be read and written in a run."""
         return self.engine is not None and self.engine.holds(memory)
 
+    @faults("a profiled run of the model")
     def profile(self, feeds: Mapping[str, Array]) -> Profile:
         """Run once with the clock on every command, whose time is that in all parts. Raises as :meth:`run`."""
         from clgraph.network.profile import sum_of

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeGuard
 
 from clgraph.errors import ClgraphError, OptionError, ProgramError
+from clgraph.graph.faults import faults, innermost
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Node, Program, Stage
 from clgraph.passes.packed_weights import PackedWeights
 from clgraph.selector.choose import Choice, choose
+from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation
 from clgraph.selector.query import DeviceInfo, Query, query_of
 
 _log = logging.getLogger(__name__)
@@ -158,19 +161,42 @@ class PassManager:
         """Run every pass that is not disabled; after ``stop_after`` only the required ones.
 
         Raises:
-            ClgraphError: Whatever a pass or an observer raises, with the pass named.
+            ClgraphError: What a pass or an observer raises.
+            InternalError: They raised something else; names the pass, the node it was at, and what gets round it.
         """
         stopped = False
         for number, p in enumerate(self.passes, self.first):
             if not p.required and (stopped or p.name in self.disabled):
                 continue
-            for observer in self.observers:
-                observer.before(number, p, program)
-            start = time.perf_counter()
-            changes = p.run(program, context)
-            seconds = time.perf_counter() - start
-            _log.info("pass %02d %s: %d changes in %.1f ms", number, p.name, changes, seconds * 1e3)
-            program.stage = max(program.stage, p.reaches or program.stage)
-            for observer in self.observers:
-                observer.after(number, p, program, changes, seconds)
+            with faults(f"pass {p.name!r}", way_out=functools.partial(_way_out, p)):
+                self._run(number, p, program, context)
             stopped = stopped or p.name == self.stop_after
+
+    def _run(self, number: int, p: Pass, program: Program, context: Context) -> None:
+        for observer in self.observers:
+            observer.before(number, p, program)
+        start = time.perf_counter()
+        changes = p.run(program, context)
+        seconds = time.perf_counter() - start
+        _log.info("pass %02d %s: %d changes in %.1f ms", number, p.name, changes, seconds * 1e3)
+        program.stage = max(program.stage, p.reaches or program.stage)
+        for observer in self.observers:
+            observer.after(number, p, program, changes, seconds)
+
+
+def _way_out(p: Pass, error: Exception) -> str:
+    """Say what gets round an error of pass *p*: leaving out the kernel that it was about, else the pass itself."""
+    kernel = innermost(error, _is_special)
+    if kernel is not None:
+        return f"--deny-kernel {kernel.name}, or config={{'deny_kernels': [{kernel.name!r}]}}, gets round it"
+    if p.required:
+        return ""
+    return f"--disable-pass {p.name}, or config={{'disable_passes': [{p.name!r}]}}, gets round it"
+
+
+def _is_special(found: object) -> TypeGuard[type[Implementation[Any]]]:
+    """Whether *found* is an implementation that there are others beside."""
+    if not isinstance(found, type) or not issubclass(found, Implementation) or found.general:
+        return False
+    # What implementations share is a class without a name.
+    return getattr(found, "name", "") in IMPLEMENTATIONS

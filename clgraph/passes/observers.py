@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from clgraph.errors import ProgramError
+from clgraph.errors import OptionError, ProgramError
 from clgraph.graph.check import check
 from clgraph.graph.dot import print_dot
 from clgraph.graph.primitive import Array
@@ -53,15 +53,21 @@ class Dump(Watcher):
         folder.mkdir(parents=True, exist_ok=True)
 
     def before(self, number: int, pass_: Pass, program: Program) -> None:
-        """Write what the first pass is given as ``built``."""
+        """Write what the first pass is given as ``built``; raises ``OptionError`` where that cannot be written."""
         if number == 0:
             self._write("built", program, -1)
 
     def after(self, number: int, pass_: Pass, program: Program, changes: int, seconds: float) -> None:
-        """Write what the pass has made."""
+        """Write what the pass has made; raises as :meth:`before`."""
         self._write(f"{number:02}_{pass_.name}", program, number)
 
     def _write(self, name: str, program: Program, number: int) -> None:
+        try:
+            self._write_files(name, program, number)
+        except OSError as error:
+            raise OptionError(f"the programs cannot be written to {self.folder}: {error}") from error
+
+    def _write_files(self, name: str, program: Program, number: int) -> None:
         (self.folder / f"{name}.txt").write_text(f"{print_program(program)}\n", encoding="utf-8")
         (self.folder / f"{name}.dot").write_text(f"{print_dot(program)}\n", encoding="utf-8")
         found = {"pass": number, **program_json(program)}

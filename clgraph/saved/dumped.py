@@ -17,7 +17,7 @@ import numpy as np
 from clgraph.compiler import Compiler
 from clgraph.core.layout import Layout
 from clgraph.engines import load_extensions, options_of
-from clgraph.errors import ModelError, ProgramError
+from clgraph.errors import InternalError, ModelError, ProgramError
 from clgraph.graph.buffer import Arena, Buffer
 from clgraph.graph.check import check
 from clgraph.graph.integers import Integers
@@ -231,6 +231,8 @@ def _runnable(file: Path) -> Iterator[None]:
             yield
     except ProgramError as error:
         raise ModelError(f"{file} holds no program that can be run: {error}") from error
+    except InternalError as error:
+        raise ModelError(f"{file} is damaged, or what reads it has a fault: {error}") from error
 
 
 def _read(state: Json, folder: Path) -> Program:

@@ -14,6 +14,7 @@ from typing import Any
 from clgraph.core.collection import without_collection
 from clgraph.engines import device_infos, load_extensions, open_engines, options_of, placement_of
 from clgraph.errors import ClgraphError, ModelError, UnknownValueError
+from clgraph.graph.faults import faults
 from clgraph.graph.serial import well_formed
 from clgraph.graph.topology import Topology
 from clgraph.model import Model
@@ -34,6 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 @without_collection()
+@faults("loading the model")
 def load_model(
     path: str | os.PathLike[str],
     device: str | int = "auto",

@@ -12,6 +12,7 @@ import numpy as np
 from clgraph.delivery import Outputs, names, wanted_places
 from clgraph.errors import InputError
 from clgraph.explain import Explanation
+from clgraph.graph.faults import faults
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Signature, Topology, by_name
@@ -123,6 +124,7 @@ class StagedModel(Model):
                 own = model.topology.inputs
                 model.prepare({n: bound[n] for n in own}, {n: a for n, a in known.items() if n in own})
 
+    @faults("a run of the model")
     def run(self, feeds: Mapping[str, Any], outputs: Outputs = None, *, tensors: bool = False) -> dict[str, Any]:
         """Run the stages one after the other; takes, returns and raises what :meth:`Model.run` does."""
         results = self._run(self._arrays(feeds), None)

@@ -33,8 +33,8 @@ MakeModel = Callable[[Topology], Model]
 """Makes an ordinary model of a topology."""
 
 
-class _TooMuch(Exception):  # noqa: N818  # a signal from the middle of a run, not an error
-    """A run costs more than the host is to spend on it."""
+class _TooMuch(BaseException):
+    """A run costs more than the host is to spend on it: a signal from its middle, which nothing takes for an error."""
 
 
 @dataclass(eq=False)

@@ -18,6 +18,7 @@ from clgraph.errors import (
     DeviceError,
     DeviceMemoryError,
     InputError,
+    InternalError,
     ModelError,
     ProgramError,
     ShapeError,
@@ -153,6 +154,8 @@ def judged(error: ClgraphError) -> Outcome:
 
     Only what lists the kernels that do not serve an operator has several.
     """
+    if isinstance(error, InternalError) and (cause := error.__cause__) is not None:
+        return Outcome("raised", f"{place(cause)} {type(cause).__name__}: {cause}")
     name, text = type(error).__name__, str(error)
     told = isinstance(error, DeviceMemoryError) or text.startswith("no device is called")
     internal = isinstance(error, ProgramError | DeviceError) and not told

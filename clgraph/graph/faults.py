@@ -1,0 +1,87 @@
+"""What code raises that nobody meant to raise, as one error that says where, whose fault it is, and what gets round it.
+
+It is used at the few places that everything goes through: reading a model and each node's importer, the rules of each
+layer, each pass, a compilation, a run. Whatever is wrong with a model or an option has an error of its own before that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import TypeGuard, TypeVar
+
+from clgraph.core.registry import Registry
+from clgraph.errors import ClgraphError, DeviceMemoryError, InternalError
+from clgraph.graph.program import Node
+from clgraph.graph.refusals import one_line
+
+T = TypeVar("T")
+WayOut = Callable[[Exception], str]
+"""Says what gets round an error, by what raised it; empty where nothing is known to."""
+
+_OWN = __name__.partition(".")[0]
+
+
+def _nothing(error: Exception) -> str:
+    return ""
+
+
+@contextmanager
+def faults(what: str, node: str = "", origin: Sequence[str] = (), way_out: WayOut = _nothing) -> Iterator[None]:
+    """Raise ``InternalError`` for what the code in here raises that is no ``ClgraphError``; a decorator, too.
+
+    Args:
+        what: Was being done, as in "pass 'decompose'".
+        node, origin: What it was done to; where not given, the node that the code was at (:func:`innermost`).
+        way_out: Ends the message.
+    """
+    try:
+        yield
+    except ClgraphError:
+        raise
+    except MemoryError as error:
+        raise DeviceMemoryError(f"the host has no memory left for {what}") from error
+    except Exception as error:  # a fault may be of any class; what it is called and where it was must be said
+        if not node and (at := innermost(error, _is_node)) is not None:
+            node, origin = at.name, at.origin
+        stems = f" (from {', '.join(map(repr, origin))})" if origin and tuple(origin) != (node,) else ""
+        where = f" at node {node!r}{stems}" if node else ""
+        out = way_out(error)
+        raise InternalError(
+            f"{what} failed{where}: {one_line(error)}. This is a fault of {_whose(error)}: please report it, with the "
+            f"traceback, which -vv shows (in Python, it is the error's cause).{f' Meanwhile {out}.' if out else ''}"
+        ) from error
+
+
+def innermost(error: BaseException, fits: Callable[[object], TypeGuard[T]]) -> T | None:
+    """Return what *fits* of the local variables where *error* was raised, or of the nearest caller that has any.
+
+    Loops name what they are at, so that nobody need say it beforehand. Of several, it is the one called ``node``, else
+    the first.
+    """
+    for frame in reversed(_frames(error)):
+        variables = frame.f_locals
+        for variable in (variables.get("node"), *variables.values()):
+            if fits(variable):
+                return variable
+    return None
+
+
+def _is_node(found: object) -> TypeGuard[Node]:
+    return isinstance(found, Node)
+
+
+def _whose(error: BaseException) -> str:
+    """Return the package whose code raised *error*: clgraph's, or of those that have registered something."""
+    packages = [str(frame.f_globals.get("__name__", "")).partition(".")[0] for frame in _frames(error)]
+    known = [package for package in packages if package == _OWN or package in Registry.strangers]
+    return known[-1] if known else _OWN
+
+
+def _frames(error: BaseException) -> list[FrameType]:
+    found, trace = [], error.__traceback__
+    while trace is not None:
+        found.append(trace.tb_frame)
+        trace = trace.tb_next
+    return found
