@@ -57,6 +57,10 @@ def _number(value: Any) -> str | None:
     return "a number" if isnan(value) else None
 
 
+def _nonzero(value: Any) -> str | None:
+    return _finite(value) or (None if value else "a number but 0")
+
+
 def _any(value: Any) -> str | None:
     return None
 
@@ -106,6 +110,7 @@ _DIRECTION = _one_of("forward", "reverse", "bidirectional")
 
 _BY_OPERATOR: Mapping[tuple[str, str], Rule] = {
     ("BitShift", "direction"): _one_of("LEFT", "RIGHT"),
+    ("Celu", "alpha"): _nonzero,
     ("Clip", "min"): _number,
     ("Clip", "max"): _number,
     ("DepthToSpace", "mode"): _one_of("DCR", "CRD"),

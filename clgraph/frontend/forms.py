@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import onnx
 from onnx import AttributeProto, TensorProto, defs
@@ -15,6 +15,9 @@ Find = Callable[[str], str | None]
 
 _ANY_NUMBER = 1 << 30
 """Schemas say at most 2^31 - 1 where there is no limit."""
+
+_OPEN = "...)"
+"""Ends a type of which only the container is known: ``seq(...)``, ``optional(...)``."""
 
 _OPTION = defs.OpSchema.FormalParameterOption
 
@@ -97,13 +100,15 @@ class Form:
         )
 
     def output_types(self, node: onnx.NodeProto, inputs: Sequence[str], find: Find) -> dict[str, str]:
-        """Return the types of the node's outputs, by name, that the form tells."""
+        """Return the types of the node's outputs, by name, that the form tells: as far as it does."""
         bound = {p.letter: found for _, p, found in self._types(inputs, find) if p.shared}
         made: dict[str, str] = {}
         for i, name in enumerate(node.output):
             place = _place(self.outputs, i)
-            if name and place is not None and place.shared and (place.letter in bound or len(place.types) == 1):
-                made[name] = bound.get(place.letter) or next(iter(place.types))
+            if name and place is not None and place.shared:
+                type_ = bound.get(place.letter) or _common(place.types)
+                if type_ is not None:
+                    made[name] = type_
         return made
 
     def _absent_input(self, inputs: Sequence[str]) -> str | None:
@@ -137,11 +142,11 @@ class Form:
     def _type_problem(self, inputs: Sequence[str], find: Find) -> str | None:
         bound: dict[str, tuple[int, str]] = {}
         for i, place, found in self._types(inputs, find):
-            if found not in place.types:
+            if not _fits(found, place.types):
                 return f"input {i} ({inputs[i]!r}) is a {found}, not {_list(sorted(place.types))}"
             if place.shared:
                 first, type_ = bound.setdefault(place.letter, (i, found))
-                if type_ != found:
+                if type_ != found and not (_fits(type_, {found}) or _fits(found, {type_})):
                     return f"inputs {first} and {i} want to be of one type, and are {type_} and {found}"
         return None
 
@@ -149,6 +154,21 @@ class Form:
         """Return number, place and type of each input whose type is known."""
         found = ((i, _place(self.inputs, i), find(name)) for i, name in enumerate(inputs) if name)
         return [(i, place, type_) for i, place, type_ in found if place is not None and type_ is not None]
+
+
+def _common(types: Collection[str]) -> str | None:
+    """Return the one type of *types*, or the container that all are; ``None`` where there is neither."""
+    if len(types) == 1:
+        return next(iter(types))
+    containers = {type_.partition("(")[0] for type_ in types}
+    return f"{containers.pop()}({_OPEN}" if len(containers) == 1 and "tensor" not in containers else None
+
+
+def _fits(found: str, types: Collection[str]) -> bool:
+    """Whether *found*, of which only the container may be known, is one of *types*."""
+    if not found.endswith(_OPEN):
+        return found in types
+    return any(type_.startswith(found.removesuffix(_OPEN)) for type_ in types)
 
 
 def _place(places: Sequence[Place], i: int) -> Place | None:

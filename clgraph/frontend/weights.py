@@ -87,8 +87,13 @@ def _external(tensor: onnx.TensorProto, what: str, folder: Path | None, wanted: 
     location = entries.get("location", "")
     if folder is None:
         raise ModelError(f"{what} lies in the file {location!r} beside the model: give the model's path, not its bytes")
-    path = (folder / location).resolve()
-    if not location or not path.is_relative_to(folder):
+    if not location or "\0" in location:
+        raise ModelError(f"{what} lies in {location!r}, which is the name of no file")
+    try:
+        path = (folder / location).resolve()
+    except (OSError, RuntimeError) as error:
+        raise ModelError(f"{what} lies in {location!r}, which cannot be read: {error}") from error
+    if not path.is_relative_to(folder):
         raise ModelError(f"{what} lies in {location!r}, which is outside the model's folder")
     try:
         offset, length = int(entries.get("offset", 0)), int(entries.get("length", wanted))

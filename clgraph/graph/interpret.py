@@ -36,6 +36,7 @@ def interpret(
     values: dict[str, Any] = {**topology.constants, **feeds}
     for layer in topology.layers:
         arguments = [values[name] for name in layer.inputs]
+        check_sequences(layer, arguments)
         try:
             with faults(f"the reference of {layer.primitive.kind}", layer.name, layer.origin), refusals():
                 results = _compute(layer, arguments, spend, run or interpret)
@@ -61,6 +62,19 @@ def _compute(layer: Layer, arguments: list[Any], spend: Spend | None, run: RunBo
     if spend is not None:
         spend(bound.primitive.flops(kept, bound.primitive.infer(kept)))
     return bound.primitive.reference(*(np.asarray(arguments[i]) for i in bound.keep))
+
+
+def check_sequences(layer: Layer, arguments: Sequence[Any]) -> None:
+    """Raise ``ShapeError`` where an argument is a sequence of tensors and *layer* wants a tensor, or the other way."""
+    primitive = layer.primitive
+    if isinstance(primitive, ControlFlow):
+        return
+    wanted = primitive.sequences if isinstance(primitive, DataDependent) else frozenset()
+    for slot, argument in enumerate(arguments):
+        if isinstance(argument, list | tuple) != (slot in wanted):
+            found, want = ("a tensor", "a sequence") if slot in wanted else ("a sequence", "a tensor")
+            source = f"input {slot} ({layer.inputs[slot]!r})"
+            raise ShapeError(f"node {layer.name!r}: {source} is {found}, and {primitive.kind} wants {want}")
 
 
 class ControlFlow(DataDependent):

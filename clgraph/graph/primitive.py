@@ -152,12 +152,14 @@ class DataDependent(Primitive):
 
     Attributes:
         foldable: Whether they may be computed while shapes are bound.
+        sequences: The slots of inputs that are sequences of tensors; all others are tensors.
     """
 
     __slots__ = ()
 
     data_dependent: ClassVar[bool] = True
     foldable: ClassVar[bool] = True
+    sequences: ClassVar[frozenset[int]] = frozenset()
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         """Raise ``UnsupportedError``: layouts do not tell."""

@@ -42,6 +42,11 @@ class Col2Im(Primitive):
         image = ints(found["image"]) if found else self.image
         block = ints(found["block"]) if found else self.block
         ones = (1,) * len(image)
+        given = {"block": block, "strides": self.strides, "dilations": self.dilations, "pads": self.pads}
+        if wrong := [name for name, v in given.items() if (v or name == "block") and len(v) != len(image)]:
+            raise ShapeError(
+                f"{wrong[0]} {list(given[wrong[0]])} wants one entry for each axis of the image {list(image)}"
+            )
         rest = {"strides": self.strides or ones, "dilations": self.dilations or ones}
         return Bound(
             replace(self, image=image, block=block, pads=self.pads or ((0, 0),) * len(image), reads=(), **rest), (0,)

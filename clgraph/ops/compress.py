@@ -7,6 +7,8 @@ from typing import ClassVar
 import numpy as np
 
 from clgraph.core.frozen import frozen
+from clgraph.errors import ShapeError
+from clgraph.graph.attributes import positive_axis
 from clgraph.graph.primitive import Array, DataDependent, OnnxNode, Primitive, onnx, primitive
 
 
@@ -21,6 +23,9 @@ class Compress(DataDependent):
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         x, condition = inputs
+        size = x.size if self.axis is None else x.shape[positive_axis(self.axis, x.ndim)]
+        if condition.ndim != 1 or condition.size > size:
+            raise ShapeError(f"a condition {list(condition.shape)} does not choose among {size} slices")
         return (np.compress(condition, x, self.axis),)
 
 

@@ -41,9 +41,10 @@ class Lrn(Primitive):
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
         exact = x.astype(np.result_type(x.dtype, np.float32))
-        before, after = (self.size - 1) // 2, self.size // 2
+        # What lies behind the first and the last channel is nothing, however far the window reaches.
+        before, after = (min(reach, x.shape[1]) for reach in ((self.size - 1) // 2, self.size // 2))
         squares = np.pad(exact * exact, ((0, 0), (before, after), *((0, 0) for _ in x.shape[2:])))
-        total = sum(squares[:, i : i + x.shape[1]] for i in range(self.size))
+        total = sum(squares[:, i : i + x.shape[1]] for i in range(before + after + 1))
         return ((exact / (self.bias + self.alpha / self.size * total) ** self.beta).astype(x.dtype),)
 
     def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:

@@ -112,6 +112,8 @@ class MaxUnpool(Primitive):
         x, indices = inputs
         natural = (*x.shape[:2], *self._sizes(x.shape[2:]))
         y = np.zeros(self.shape, x.dtype)
+        if indices.size and not 0 <= int(indices.min()) <= int(indices.max()) < y.size:
+            raise ShapeError(f"indices {indices.min()} to {indices.max()} are not all of {list(y.shape)}")
         if natural != self.shape and prod(natural) >= int(indices.max(initial=0)) + 1:
             places = np.unravel_index(indices.ravel(), natural)
             y[places] = x.ravel()

@@ -85,6 +85,8 @@ class MultiHeadAttention(Composite):
             raise ShapeError(f"{heads} heads of queries are no groups of {c.layout(k).shape[1]} heads of keys")
         k, v = (self._repeated(c, x, heads) for x in (k, v))
         scale = 1 / sqrt(width) if self.scale is None else self.scale
+        if scale < 0:
+            raise ShapeError(f"scale is {scale:g}, whose root is no number")
         q, turned = (c.add(Activation("linear", sqrt(scale)), x) for x in (q, c.add(Transpose((0, 1, 3, 2)), k)))
         products = c.add(MatMul(), q, turned)
         found = {PRODUCTS: products}

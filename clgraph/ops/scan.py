@@ -9,6 +9,7 @@ import numpy as np
 
 from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
+from clgraph.graph.attributes import positive_axis
 from clgraph.graph.gathered import Gathered
 from clgraph.graph.interpret import ControlFlow, RunBody
 from clgraph.graph.primitive import Array, OnnxNode, onnx, primitive
@@ -55,7 +56,7 @@ class Scan(ControlFlow):
         scans = len(self.input_axes)
         state = list(inputs[: self.carried])
         cut, around = inputs[self.carried : self.carried + scans], inputs[self.carried + scans :]
-        lengths = {a.shape[axis] for a, axis in zip(cut, self.input_axes, strict=True)}
+        lengths = {a.shape[positive_axis(axis, a.ndim)] for a, axis in zip(cut, self.input_axes, strict=True)}
         if len(lengths) != 1:
             raise ShapeError(f"the scanned inputs have different lengths: {sorted(lengths)}")
         (length,) = lengths
@@ -70,6 +71,8 @@ class Scan(ControlFlow):
             gathered.add(results[self.carried :])
             for stack, result in zip(stacks, results[self.carried :], strict=True):
                 stack.append(result)
+        for stack, axis in zip(stacks, self.output_axes, strict=True):
+            positive_axis(axis, stack[0].ndim + 1 if stack else 1)
         turned = [s[::-1] if back else s for s, back in zip(stacks, self.output_reverse, strict=True)]
         if not length and turned:
             raise ShapeError("a scan over no slice makes results of unknown shape")
@@ -91,7 +94,10 @@ def import_scan(node: OnnxNode) -> Sequence[str]:
         raise node.unsupported(f"{len(inputs)} inputs, {scans} of them scanned, do not fit the body")
 
     def each(name: str, count: int) -> tuple[int, ...]:
-        return tuple(node.attribute(name, ())) or (0,) * count
+        found = tuple(node.attribute(name, ())) or (0,) * count
+        if len(found) != count:
+            raise ShapeError(f"{name} {list(found)} wants one entry for each of {count}")
+        return found
 
     directions = "directions" if batched else "scan_input_directions"
     scan = Scan(

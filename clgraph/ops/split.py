@@ -65,12 +65,10 @@ class Split(Primitive):
 
 @onnx("Split", since=(2, 11, 13, 18))
 def import_split(node: OnnxNode) -> Primitive:
-    return Split(
-        node.attribute("axis", 0),
-        tuple(node.attribute("split", ())),
-        node.attribute("num_outputs", node.declared_outputs),
-        present(("sizes",), node.inputs),
-    )
+    declared = node.declared_outputs
+    if (parts := node.attribute("num_outputs", declared)) != declared:
+        raise ShapeError(f"num_outputs is {parts}; the node has {declared} outputs")
+    return Split(node.attribute("axis", 0), tuple(node.attribute("split", ())), parts, present(("sizes",), node.inputs))
 
 
 @implements(Split, name="split.ref", serves=Serves(dtypes=frozenset(DType), formats=True), general=True)

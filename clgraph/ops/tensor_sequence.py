@@ -8,6 +8,7 @@ import numpy as np
 
 from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
+from clgraph.graph.attributes import positive_axis
 from clgraph.graph.gathered import Gathered
 from clgraph.graph.primitive import Array, DataDependent, OnnxNode, Primitive, onnx, primitive
 
@@ -41,6 +42,7 @@ class SequenceAt(_OfSequences):
     """The tensor at a place, which may count from the back."""
 
     kind: ClassVar[str] = "sequence_at"
+    sequences: ClassVar[frozenset[int]] = frozenset({0})
 
     def reference(self, *inputs: Any) -> tuple[Array, ...]:
         tensors, place = inputs
@@ -53,6 +55,7 @@ class SequenceInsert(_OfSequences):
     """The sequence with a tensor put before the one at a place, at the end without a place."""
 
     kind: ClassVar[str] = "sequence_insert"
+    sequences: ClassVar[frozenset[int]] = frozenset({0})
 
     def reference(self, *inputs: Any) -> Any:
         tensors, more, *rest = inputs
@@ -68,6 +71,7 @@ class SequenceErase(_OfSequences):
     """The sequence without the tensor at a place, the last one without a place."""
 
     kind: ClassVar[str] = "sequence_erase"
+    sequences: ClassVar[frozenset[int]] = frozenset({0})
 
     def reference(self, *inputs: Any) -> Any:
         tensors, *rest = inputs
@@ -81,6 +85,7 @@ class SequenceLength(_OfSequences):
     """How many tensors there are, as an int64 scalar."""
 
     kind: ClassVar[str] = "sequence_length"
+    sequences: ClassVar[frozenset[int]] = frozenset({0})
 
     def reference(self, *inputs: Any) -> tuple[Array, ...]:
         return (np.array(len(inputs[0]), np.int64),)
@@ -102,7 +107,7 @@ class SplitToSequence(_OfSequences):
 
     def reference(self, *inputs: Array) -> Any:
         x, *rest = inputs
-        size = x.shape[self.axis]
+        size = x.shape[positive_axis(self.axis, x.ndim)]
         if not rest:
             parts = np.split(x, size, self.axis) if size else []
             return (tuple(p if self.keepdims else p.squeeze(self.axis) for p in parts),)
@@ -123,6 +128,7 @@ class ConcatFromSequence(_OfSequences):
     stack: bool = False
 
     kind: ClassVar[str] = "concat_from_sequence"
+    sequences: ClassVar[frozenset[int]] = frozenset({0})
 
     def reference(self, *inputs: Any) -> tuple[Array, ...]:
         if not inputs[0]:

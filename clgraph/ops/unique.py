@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from clgraph.core.frozen import frozen
+from clgraph.graph.attributes import positive_axis
 from clgraph.graph.primitive import Array, DataDependent, OnnxNode, onnx, primitive
 
 
@@ -27,6 +28,8 @@ class Unique(DataDependent):
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
+        if self.axis is not None:
+            positive_axis(self.axis, x.ndim)
         found, first, which, count = np.unique(
             x, return_index=True, return_inverse=True, return_counts=True, axis=self.axis
         )

@@ -17,7 +17,7 @@ import numpy as np
 
 from clgraph.core.dtype import DType
 from clgraph.errors import UnsupportedError
-from clgraph.graph.interpret import ControlFlow, interpret
+from clgraph.graph.interpret import ControlFlow, check_sequences, interpret
 from clgraph.graph.topology import Topology
 from clgraph.model import Model
 from clgraph.network.profile import NodeTime
@@ -158,6 +158,7 @@ class PieceRunner:
 
     def _on_device(self, feeds: Mapping[str, Any], watch: Observer | None) -> dict[str, Any]:
         self.on_host = False
+        self._refuse_sequences(feeds)
         model = self.latest = self._model(tuple(DType.of(a.dtype) for a in feeds.values()))
         if isinstance(watch, Clock):
             start = time.perf_counter() - watch.begin
@@ -167,6 +168,12 @@ class PieceRunner:
         elif watch is not None:
             return model.watch(feeds, watch)
         return model.run(feeds, tensors=self._tensors)
+
+    def _refuse_sequences(self, feeds: Mapping[str, Any]) -> None:
+        """Raise ``ShapeError`` where a sequence comes for a compiled layer: all of them want tensors."""
+        if any(isinstance(value, list | tuple) for value in feeds.values()):
+            for layer in self.piece.topology.layers:
+                check_sequences(layer, [feeds.get(name) for name in layer.inputs])
 
     def take_over(self, other: PieceRunner) -> None:
         """Clone what *other* has compiled of the same piece."""

@@ -73,6 +73,42 @@ WRONG = {
         ShapeError,
         "pads 3, 0",
     ),
+    "celu of nothing": (
+        "g (float[4] x) => (float[] y) { [odd] y = Celu <alpha = 0.0> (x) }",
+        ModelError,
+        "'odd'.*'alpha' is 0.0; wanted is a number but 0",
+    ),
+    "root of a sequence": (
+        "g (float[4] x) => (float[] y) { s = SequenceConstruct(x, x) [odd] y = Sqrt(s) }",
+        ModelError,
+        r"'odd' .* input 0 \('s'\) is a seq\(\.\.\.\), not one of tensor",
+    ),
+    "root of an element that is a sequence": (
+        "g (float[4] x, int64 i) => (float[] y) { s = SequenceConstruct(x) t = SequenceInsert(s, s) y = Sqrt(t) }",
+        ModelError,
+        r"input 1 \('s'\) is a seq",
+    ),
+    "place in a tensor": (
+        "g (float[4] x, int64 i) => (float[] y) { [odd] y = SequenceAt(x, i) }",
+        ModelError,
+        r"'odd'.* is a tensor\(float\)",
+    ),
+    "parts of a split": (
+        "g (float[4] x) => (float[] a, float[] b) { a, b = Split <num_outputs = 9223372036854775807> (x) }",
+        ShapeError,
+        "num_outputs is 9223372036854775807; the node has 2 outputs",
+    ),
+    "axis of a unique": (
+        "g (float[4] x) => (float[] y) { y = Unique <axis = 7> (c) c = Constant <value = float[2] {1.0, 2.0}> () }",
+        ShapeError,
+        "axis 7 is none of the 1 axes",
+    ),
+    "strides of windows": (
+        f"g (float[1,4,9] x) => (float[] y) {{ {constant('i', 4, 4)} {constant('b', 2, 2)} "
+        "y = Col2Im <strides = [1]> (x, i, b) }",
+        ShapeError,
+        r"strides \[1\] wants one entry for each axis of the image \[4, 4\]",
+    ),
     "split of a scalar": ("g (float x) => (float[] y) { y = Split <num_outputs = 1> (x) }", ShapeError, "scalar"),
     "top of a scalar": (
         f"g (float x) => (float[] v, int64[] i) {{ {constant('k', 1)} v, i = TopK(x, k) }}",
@@ -125,6 +161,61 @@ def test_shapes_and_values_that_do_not_fit_are_one_error_that_names_them(case: s
     with pytest.raises(wanted, match=match) as caught:
         clgraph.compile(parse(text), device="null")
     assert "\n" not in str(caught.value)
+
+
+BRANCHES = """g (float[4] x, bool c) => (float[] y) {
+  s = If (c) <then_branch = t () => (THEN a) { a = MAKE(x) }, else_branch = e () => (THEN b) { b = MAKE(x) }>
+  [odd] y = READ(s) }"""
+"""What comes out of a branch has a type only once it has run."""
+ROOT = ("seq(float)", "SequenceConstruct", "Sqrt", "'odd': input 0 .'s'. is a sequence, and activation wants a tensor")
+
+
+@pytest.mark.parametrize(
+    ("device", "made", "maker", "reader", "match"),
+    [
+        ("host", *ROOT),
+        pytest.param("pocl:0", *ROOT, marks=pytest.mark.opencl),
+        ("host", "seq(float)", "SequenceConstruct", "NonZero", "is a sequence, and non_zero wants a tensor"),
+        ("host", "float[4]", "Relu", "ConcatFromSequence <axis = 0> ", "is a tensor, and concat_from_sequence wants a"),
+    ],
+)
+def test_sequences_that_come_for_tensors_in_a_run_are_one_error(
+    device: str, made: str, maker: str, reader: str, match: str
+) -> None:
+    text = BRANCHES.replace("THEN", made).replace("MAKE", maker).replace("READ", reader)
+    model = clgraph.compile(parse(text), device, placement=None if device == "host" else {"odd": device})
+    with pytest.raises(ShapeError, match=match):
+        model.run({"x": np.ones(4, np.float32), "c": np.array(True)})
+
+
+def _external(location: str) -> onnx.ModelProto:
+    weights = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[4], data_location=TensorProto.EXTERNAL)
+    weights.external_data.add(key="location", value=location)
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph([helper.make_node("Add", ["x", "w"], ["y"])], "g", [x], [y], [weights])
+    return helper.make_model(graph)
+
+
+@pytest.mark.parametrize(
+    ("location", "match"),
+    [
+        ("w.bin\0x", "is the name of no file"),
+        ("", "is the name of no file"),
+        (".", "cannot be read"),
+        ("x" * 5000, "cannot be read"),
+        ("loop/w", "cannot be read"),
+        ("/etc/passwd", "outside the model's folder"),
+        ("a/../../w", "outside the model's folder"),
+    ],
+)
+def test_strange_places_of_external_data_are_one_model_error(location: str, match: str, tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    path = tmp_path / "m.onnx"
+    path.write_bytes(_external(location).SerializeToString())
+    with pytest.raises(ModelError, match=match) as caught:
+        clgraph.compile(path, device="null")
+    assert "'w'" in str(caught.value)
 
 
 @pytest.mark.opencl
