@@ -14,6 +14,7 @@ from clgraph.graph.interpret import interpret
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Node, Program, Value
 from clgraph.graph.topology import Topology
+from clgraph.option_checks import idle_notes
 from clgraph.passes.reference import compute, run_reference
 from clgraph.passes.selection import choice_of
 from clgraph.settings import Settings
@@ -74,12 +75,14 @@ class Comparison:
     Attributes:
         against: What the outputs were expected from.
         nodes: In order of execution.
+        notes: Options and annotations that did nothing.
     """
 
     tolerance: float
     against: str
     nodes: tuple[NodeError, ...]
     outputs: tuple[OutputError, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def first(self) -> NodeError | None:
@@ -196,7 +199,7 @@ def compare_compiled(
         )
         for name, result in results.items()
     ]
-    return Comparison(tolerance, against, tuple(watcher.errors), tuple(outputs))
+    return Comparison(tolerance, against, tuple(watcher.errors), tuple(outputs), idle_notes([made]))
 
 
 def _compare_stages(
@@ -208,13 +211,15 @@ def _compare_stages(
     against: str,
 ) -> Comparison:
     """Compare each compiled stage on what a run gave it, and the outputs with those of the references."""
-    results, recorder = staged_model(topology, Compiler(options)).record(feeds)
-    found = [compare(model.topology, given, options, tolerance=tolerance) for model, given in recorder.calls]
+    model = staged_model(topology, Compiler(options))
+    results, recorder = model.record(feeds)
+    found = [compare(stage.topology, given, options, tolerance=tolerance) for stage, given in recorder.calls]
     wanted = interpret(topology, feeds) if expected is None else expected
     passes = max((o.passes for stage in found for o in stage.outputs), default=0.0)
     together = max((o.together for stage in found for o in stage.outputs), default=0.0)
     outputs = [OutputError(n, relative_error(a, wanted[n]), passes, together) for n, a in results.items()]
-    return Comparison(tolerance, against, tuple(node for stage in found for node in stage.nodes), tuple(outputs))
+    nodes = tuple(node for stage in found for node in stage.nodes)
+    return Comparison(tolerance, against, nodes, tuple(outputs), model.unused)
 
 
 def relative_error(found: Array, wanted: Array) -> float:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clgraph.core.collection import without_collection
 from clgraph.core.mapped import files_of
-from clgraph.engines import device_infos, open_engines, placement_of
+from clgraph.engines import device_infos, imagined, open_engines, placement_of
 from clgraph.errors import ModelError, OptionError
 from clgraph.graph.faults import faults
 from clgraph.graph.primitive import Array
@@ -22,10 +22,11 @@ from clgraph.network.steps import texts
 from clgraph.network.workspace import Workspace
 from clgraph.ops.convolution_gpu_winograd import ConvolutionGpuWinograd
 from clgraph.ops.convolution_winograd_tiles import ConvWinograd
-from clgraph.passes.base import Context, Observer, PassManager
+from clgraph.option_checks import ANNOTATIONS, WISHES, note, note_idle
+from clgraph.passes.base import Context, Observer, PassManager, check_names
 from clgraph.passes.batch import in_parts
 from clgraph.passes.observers import Dump, Time, Verify, VerifyNumbers
-from clgraph.passes.partition import unused_patterns
+from clgraph.passes.partition import idle_annotations, idle_rules, unused_patterns
 from clgraph.passes.pipeline import default_pipeline
 from clgraph.runtime.at_exit import GATE
 from clgraph.runtime.engine import Engine
@@ -133,10 +134,11 @@ class Compiler:
         runs = options.device != "null"
         if not runs and (options.placement or options.placement_fallback):
             raise OptionError("the device null has one placement only; place a model on devices that there are")
-        self.engines = open_engines(options) if runs else {}
+        check_names(default_pipeline(), options.disable_passes, options.stop_after)
+        self.engines = open_engines(options)
         self.runner = runner = Runner(self.engines, options) if runs else None
         self.context = Context(
-            devices=_allowed(device_infos(self.engines, options) or {"null": _imagined(options)}, options),
+            devices=_allowed(device_infos(self.engines, options) or {"null": imagined(options)}, options),
             **(placement_of(options) if runs else {}),
             out_of_order=options.out_of_order,
             precision=options.precision,
@@ -178,11 +180,25 @@ class Compiler:
         if lost and not topology.label:
             raise OptionError(f"no node of the compiled program is called {lost[0]!r}, so that no kernel can be forced")
         network = None if self.runner is None else self.runner.network(program, workspace)
+        note_idle(program, options, self.context.devices.values(), self.engines)
+        self._note_wishes(program, topology, lost)
         for file in files:
             file.check()
         self._made += 1
         records = tuple(PassRecord(*row) for row in clock.rows)
         return Specialisation(program, network, records, self.context.devices, options)
+
+    def _note_wishes(self, program: Program, topology: Topology, lost: Collection[str]) -> None:
+        """Leave in the notes which of the user's pairs and the model's annotations did nothing; *lost* are no nodes."""
+        rules, devices = self.options.placement, [info.name for info in self.context.devices.values()]
+        forced = [
+            (n, f"force_kernels={n}={k} does nothing: no node is called {n!r}") for n, k in self.context.forced.items()
+        ]
+        behind = "does nothing: patterns before it fit all that it fits"
+        lines = [line for name, line in forced if name in lost]
+        note(program, WISHES, lines + [f"placement={p}={to} {behind}" for p, to in idle_rules(topology, rules)])
+        unplaced = "does nothing: it names no device, and no pattern of placement fits it"
+        note(program, ANNOTATIONS, [f"annotation {a!r} {unplaced}" for a in idle_annotations(topology, rules, devices)])
 
     def _observers(self, shapes: Shapes, label: str) -> list[Observer]:
         """Return what the options ask for: dumps of the first program in their folder, of others and stages below."""
@@ -253,8 +269,3 @@ def _allowed(devices: dict[str, DeviceInfo], options: Settings) -> dict[str, Dev
     if options.precision not in PRODUCT_PRECISIONS:
         return devices
     return {name: replace(info, features=info.features | {options.precision}) for name, info in devices.items()}
-
-
-def _imagined(options: Settings) -> DeviceInfo:
-    """Return the device of a dry run: of the class that *options* ask for."""
-    return DeviceInfo(kind="gpu", simd=1) if options.device_class == "gpu" else DeviceInfo()

@@ -13,7 +13,8 @@ from typing import Any
 import clgraph
 from clgraph.core import cache_folder
 from clgraph.core.registry import load_module, load_plugins
-from clgraph.errors import DeviceError
+from clgraph.errors import DeviceError, OptionError
+from clgraph.option_checks import LOGGING, check_options, in_use_of
 from clgraph.passes.targets import with_profiles
 from clgraph.runtime.device import HOST, Device, find_device, with_class
 from clgraph.runtime.driver import choose_options
@@ -39,6 +40,9 @@ def options_of(
     config: Mapping[str, Any] | None = None,
 ) -> Settings:
     """Return the environment's options with those of a call in front; raises ``OptionError`` for what is none."""
+    if config and config.get("log_level") is not None:
+        level = str(config["log_level"]).upper()
+        raise OptionError(f"log_level={config['log_level']} does nothing: {LOGGING.format(level=level)}")
     return (
         settings()
         .with_(**dict(config or {}))
@@ -53,9 +57,15 @@ def options_of(
 def open_engines(options: Settings) -> dict[str, Engine | HostEngine]:
     """Return the engines of all devices that *options* name, the default one first, and of the host unless strict.
 
+    For the device null, a dry run, there is none.
+
     Raises:
         DeviceError: There is no such device, or its driver does not open it.
+        OptionError: An option contradicts the devices, or another one.
     """
+    if options.device == "null":
+        check_options(options, in_use_of(options, [imagined(options)]))
+        return {}
     choose_options(options)
     names = [*_several(options.device), *(to for _, to in options.placement), *options.placement_fallback]
     wanted = dict.fromkeys(find_device(name) for name in names)
@@ -68,7 +78,13 @@ def open_engines(options: Settings) -> dict[str, Engine | HostEngine]:
         found.insert(0, HostEngine())
     elif HOST in wanted or not options.strict:
         found.append(HostEngine())
+    check_options(options, in_use_of(options, [engine.info for engine in found]))
     return {engine.info.name: engine for engine in found}
+
+
+def imagined(options: Settings) -> DeviceInfo:
+    """Return the device of a dry run: of the class that *options* ask for."""
+    return DeviceInfo(kind="gpu", simd=1) if options.device_class == "gpu" else DeviceInfo()
 
 
 def device_infos(engines: Mapping[str, Engine | HostEngine], options: Settings) -> dict[str, DeviceInfo]:

@@ -16,6 +16,7 @@ from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Dimension, Signature, Topology, by_name
 from clgraph.network.parts import whole_shape
+from clgraph.option_checks import idle_notes
 from clgraph.run_queue import RunQueue
 from clgraph.runtime.process import check_process
 from clgraph.selector.query import DeviceInfo
@@ -111,9 +112,16 @@ class Model:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Of a model that was loaded, or came out of the model cache: where each program came from, and why."""
+        """Options and annotations that did nothing, and of a model that was loaded, or came out of the model cache:
+        where each program came from, and why.
+        """
         kept = self._specialisations.kept.values()
-        return tuple(s.program.notes["load"] for s in kept if "load" in s.program.notes)
+        return (*self.unused, *(s.program.notes["load"] for s in kept if "load" in s.program.notes))
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """Of :attr:`notes`, those about options and annotations that did nothing to what is compiled."""
+        return idle_notes(self._specialisations.kept.values())
 
     @property
     def specialisations(self) -> tuple[str, ...]:

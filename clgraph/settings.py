@@ -244,7 +244,8 @@ class Settings:
     )
     plugins: str = field(default="all", metadata=_about(str, "Plugins to load: all, none, or names, comma-separated."))
     log_level: str = field(
-        default="warning", metadata=_about(_one_of(*LOG_LEVELS), "Least severe messages shown: debug ... error.")
+        default="warning",
+        metadata=_about(_one_of(*LOG_LEVELS), "Least severe messages that the command line shows: debug ... error."),
     )
 
     def with_(self, **changes: Any) -> Settings:

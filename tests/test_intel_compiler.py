@@ -55,7 +55,7 @@ def test_the_kernels_of_a_model_compile(
     name: str, precision: str, device: str, bits: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     info = replace(ARC, features=ARC.features | DEVICES[device])
-    monkeypatch.setattr(compiler, "_imagined", lambda options: info)
+    monkeypatch.setattr(compiler, "imagined", lambda options: info)
     topology, feeds = siblings() if name == "siblings" else ZOO[name].make()
     shapes = {n: a.shape for n, a in feeds.items()}
     program = clgraph.compile(topology, "null", shapes=shapes, config={"precision": precision}).program

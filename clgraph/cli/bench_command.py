@@ -17,8 +17,8 @@ from clgraph.cli.bench_report import PERCENTILES, show
 from clgraph.cli.compiling import load, load_topology, random_feeds
 from clgraph.cli.feeds import FeedOptions, feed_options, read_feeds
 from clgraph.cli.measuring import Budget, Latencies, Run, at_once, interleaved, peak_bytes, resident_bytes
-from clgraph.cli.options import ModelOptions, cycling_model_options
-from clgraph.cli.output import advancing, say, working
+from clgraph.cli.options import ModelOptions, cycling_model_options, refuse_idle
+from clgraph.cli.output import advancing, remark, say, working
 from clgraph.cli.peers import OnnxRuntime
 from clgraph.core.layout import Shape
 from clgraph.errors import OptionError
@@ -70,6 +70,8 @@ def command(
       clgraph bench model.onnx --batch 8 --streams 2 --json figures.json
       clgraph bench model.clg --iterations 100 --json -
     """
+    if iterations is not None:
+        refuse_idle("seconds", "with --iterations")
     if compare is not None and (is_saved(options.model) or is_dump(options.model)):
         raise OptionError(f"{compare} does not read {options.model.name}: give the ONNX file it was made of")
     quiet = json_file is not None and str(json_file) == "-"
@@ -80,6 +82,7 @@ def command(
         cycle = _cycle(model.topology, options, given, batch, seed, tell)
         first, compiled = _first_runs(model, cycle)
         start["compile_seconds"] = start["compile_seconds"] + compiled[0]
+        remark(model.unused)
         budget = Budget(seconds, iterations)
         runs: list[Run] = [lambda i: model.run(cycle[i])]
         peer = None

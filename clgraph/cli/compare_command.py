@@ -10,7 +10,7 @@ from clgraph.bisection import bisect
 from clgraph.cli.compiling import load_program, load_topology, random_feeds
 from clgraph.cli.feeds import FeedOptions, feed_options, read_feeds
 from clgraph.cli.options import ModelOptions, model_options
-from clgraph.cli.output import say, table, working
+from clgraph.cli.output import remark, say, table, working
 from clgraph.cli.peers import OnnxRuntime
 from clgraph.compare import HALF_TOLERANCE, TOLERANCE, Comparison, NodeError, compare, compare_compiled
 from clgraph.errors import OptionError
@@ -94,6 +94,7 @@ def _verdict(ctx: click.Context, found: Comparison, top: int) -> NoReturn:
 
 
 def _show(found: Comparison, top: int) -> None:
+    remark(found.notes)
     nodes = sorted(found.nodes, key=lambda n: -n.own)[:top] if top else found.nodes
     table(("node", "kind", "implementation", "own", "total", ""), [(*_row(n), _mark(n, found)) for n in nodes])
     say()

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from clgraph.cli.compiling import compiled
-from clgraph.cli.options import ModelOptions, model_options
+from clgraph.cli.options import ModelOptions, model_options, refuse_idle
 from clgraph.cli.output import milliseconds, nbytes, say, table, working
 from clgraph.cli.reports import dump_sources as write_sources
 from clgraph.cli.reports import report_memory
@@ -49,6 +49,11 @@ def command(
       clgraph compile model.onnx --report memory --picture memory.svg
       clgraph compile model.onnx --device null --dump-sources sources
     """
+    if report is None:
+        refuse_idle("picture", "without --report memory")
+    else:
+        refuse_idle("notes", "with --report")
+        refuse_idle("dump_sources", "with --report")
     model = compiled(options)
     if output is not None:
         with working(f"saving {output.name}"):

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
 import numpy as np
 
 import clgraph
 from clgraph.cli.options import DeviceOptions, ModelOptions
-from clgraph.cli.output import working
+from clgraph.cli.output import remark, working
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Shape
 from clgraph.engines import load_extensions, options_of
@@ -33,6 +34,16 @@ def load(options: ModelOptions) -> Model:
     Raises:
         ClgraphError: Anything that is wrong with the model, the device or the options.
     """
+    return remarked(_loaded(options))
+
+
+def remarked(model: Model) -> Model:
+    """Return *model*, whose options and annotations that did nothing are shown when the command is over."""
+    click.get_current_context().call_on_close(lambda: remark(model.unused))
+    return model
+
+
+def _loaded(options: ModelOptions) -> Model:
     where = options.where
     if is_saved(options.model):
         return _load_saved(options)
@@ -111,8 +122,9 @@ def check_shapes(topology: Topology, shapes: Shapes) -> None:
 
 def open_model(where: DeviceOptions, path: Path) -> Model:
     """Return the model at *path* on the device of *where*, with no other option."""
-    return clgraph.compile(
-        path, device=where.device, threads=where.threads, cache_dir=where.cache_dir, config=dict(where.config)
+    config = dict(where.config)
+    return remarked(
+        clgraph.compile(path, where.device, threads=where.threads, cache_dir=where.cache_dir, config=config)
     )
 
 

@@ -13,7 +13,7 @@ import click
 from PIL import Image
 
 from clgraph.cli.compiling import open_model
-from clgraph.cli.options import DeviceOptions, device_options
+from clgraph.cli.options import DeviceOptions, device_options, refuse_idle
 from clgraph.cli.output import milliseconds, say, table, working
 from clgraph.cli.peers import OnnxRuntime
 from clgraph.cli.verbosity import verbosity
@@ -83,6 +83,8 @@ def ocr(
       clgraph demo ocr --text "Hello, world!" --device pocl
       clgraph demo ocr --image page.png --compare onnxruntime
     """
+    if text is None:
+        refuse_idle("font", "without --text")
     if text is not None and image is not None:
         raise OptionError("give --text or --image, not both")
     picture = open_picture(image) if image is not None else sample_page() if text is None else draw_text(text, font)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 import numpy as np
 
-from clgraph.cli.options import taking
+from clgraph.cli.options import refuse_idle, taking
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Shape
 from clgraph.errors import InputError
@@ -19,6 +19,7 @@ from clgraph.graph.topology import Topology
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_ARRAYS = (".npy", ".npz")
 LAYOUTS = ("nchw", "nhwc", "chw", "hwc", "nhw", "hw")
 
 _HELP = "Array (.npy, .npz) or picture of an input; the name may be left out where there is one input, or in an .npz."
@@ -59,7 +60,11 @@ def feed_options(command: F) -> F:
 def _given(arguments: dict[str, Any]) -> FeedOptions:
     layout, channels = arguments.pop("layout"), arguments.pop("channels")
     mean, scale = (_numbers(f"--{name}", arguments.pop(name)) for name in ("mean", "scale"))
-    return FeedOptions(arguments.pop("inputs"), PictureOptions(layout, channels, mean, scale))
+    inputs = arguments.pop("inputs")
+    if not any(Path(text).suffix.lower() not in _ARRAYS for text in inputs):
+        for flag in ("layout", "channels", "mean", "scale"):
+            refuse_idle(flag, "where no --input is a picture")
+    return FeedOptions(inputs, PictureOptions(layout, channels, mean, scale))
 
 
 def read_feeds(
@@ -97,7 +102,7 @@ def _read(
     path, signature = Path(file), topology.inputs[name]
     if not path.exists():
         raise InputError(f"there is no file {path}")
-    if path.suffix.lower() not in (".npy", ".npz"):
+    if path.suffix.lower() not in _ARRAYS:
         # Pillow takes a while to import, and most runs need no picture.
         from clgraph.cli.picture_feeds import picture_array
         from clgraph.demo.pictures import open_picture

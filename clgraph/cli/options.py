@@ -111,6 +111,14 @@ def cycling_model_options(command: F) -> F:
     return taking(command, (*_MODEL, *_WHERE), "options", _cycling_model)
 
 
+def refuse_idle(flag: str, why: str) -> None:
+    """Raise ``click.UsageError`` where the command was given *flag*, which does nothing for the reason *why*."""
+    context = click.get_current_context()
+    if context.get_parameter_source(flag) is click.core.ParameterSource.COMMANDLINE:
+        spelled = next(p.opts[-1] for p in context.command.params if p.name == flag)
+        raise click.UsageError(f"{spelled} does nothing {why}")
+
+
 def parse_shapes(texts: Sequence[str]) -> tuple[dict[str, tuple[int, ...]], ...]:
     """Return sets of shapes by name from ``NAME=1,3,224,224`` or ``NAME=1x3x224x224``; one set at least.
 

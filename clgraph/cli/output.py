@@ -48,6 +48,13 @@ def say(text: str = "") -> None:
     click.echo(text)
 
 
+def remark(lines: Iterable[str]) -> None:
+    """Show notes on the error stream; not with -q."""
+    if verbosity() >= 0:
+        for line in lines:
+            click.echo(f"note: {line}", err=True)
+
+
 @contextmanager
 def working(what: str) -> Iterator[None]:
     """Show *what* with a spinner on the terminal's error stream while the block runs; nothing when it is none.

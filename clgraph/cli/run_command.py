@@ -10,7 +10,7 @@ import click
 
 from clgraph.cli.compiling import load, random_feeds
 from clgraph.cli.feeds import FeedOptions, feed_options, read_feeds
-from clgraph.cli.options import ModelOptions, model_options
+from clgraph.cli.options import ModelOptions, model_options, refuse_idle
 from clgraph.cli.output import milliseconds, say, working
 from clgraph.cli.results import read_labels, save_folder, save_output, show_largest, show_outputs
 from clgraph.errors import InputError, OptionError
@@ -58,6 +58,8 @@ def command(
     """
     if dump_tensors is not None and output_dir is None:
         raise OptionError("--dump-tensors needs a folder: --output-dir")
+    if not random_inputs:
+        refuse_idle("seed", "without --random-inputs")
     names = [] if labels is None else read_labels(labels)
     model = load(options)
     feeds = read_feeds(given, model.topology, options.shapes, say)

@@ -12,9 +12,12 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from clgraph.errors import RegistrationError
+from clgraph.errors import OptionError, RegistrationError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -164,13 +167,17 @@ def load_plugins(names: str = "all") -> None:
 
     A plugin that fails is rolled back, kept in ``PLUGIN_FAILURES`` and warned about; the others still load. ``"none"``
     loads nothing, a comma-separated list only those named.
-    """
-    if names == "none" or not _may_have_plugins():
-        return
-    from importlib.metadata import entry_points
 
-    for point in sorted(entry_points(group=PLUGIN_GROUP), key=lambda e: e.name):
-        if names != "all" and point.name not in names.split(","):
+    Raises:
+        OptionError: No plugin has a name that is listed.
+    """
+    wanted = [name.strip() for name in names.split(",") if name.strip() and names not in ("all", "none")]
+    points = _points() if names != "none" and _may_have_plugins() else []
+    if unknown := [name for name in wanted if name not in {p.name for p in points}]:
+        there = ", ".join(p.name for p in points) or "none"
+        raise OptionError(f"plugins={names}: no plugin is called {unknown[0]!r}; there are: {there}")
+    for point in points:
+        if wanted and point.name not in wanted:
             continue
         saved = [(registry, registry.snapshot()) for registry in Registry._all]
         try:
@@ -180,6 +187,12 @@ def load_plugins(names: str = "all") -> None:
                 registry.restore(entries)
             PLUGIN_FAILURES.append(f"{point.name} ({point.value}): {type(error).__name__}: {error}")
             warnings.warn(f"plugin {PLUGIN_FAILURES[-1]}", stacklevel=2)
+
+
+def _points() -> list[EntryPoint]:
+    from importlib.metadata import entry_points
+
+    return sorted(entry_points(group=PLUGIN_GROUP), key=lambda e: e.name)
 
 
 def _may_have_plugins() -> bool:

@@ -121,6 +121,16 @@ class Observer(Protocol):
     def after(self, number: int, pass_: Pass, program: Program, changes: int, seconds: float) -> None: ...
 
 
+def check_names(passes: Sequence[Pass], disabled: frozenset[str], stop_after: str | None) -> None:
+    """Raise ``OptionError`` where *disabled* or *stop_after* names none of *passes*, or *disabled* a required one."""
+    known = {p.name: p for p in passes}
+    for name in sorted(disabled | ({stop_after} if stop_after else set())):
+        if name not in known:
+            raise OptionError(f"no pass is called {name!r}; the passes are {', '.join(known)}")
+        if name in disabled and known[name].required:
+            raise OptionError(f"pass {name!r} is required and cannot be disabled")
+
+
 class PassManager:
     """Runs passes in the given order and numbers them by position."""
 
@@ -143,12 +153,7 @@ class PassManager:
             OptionError: *disabled* or *stop_after* names no pass, or *disabled* a required one.
             ProgramError: A pass stands before the one that reaches the stage it needs.
         """
-        known = {p.name: p for p in passes}
-        for name in sorted(disabled | ({stop_after} if stop_after else set())):
-            if name not in known:
-                raise OptionError(f"no pass is called {name!r}; the passes are {', '.join(known)}")
-            if name in disabled and known[name].required:
-                raise OptionError(f"pass {name!r} is required and cannot be disabled")
+        check_names(passes, disabled, stop_after)
         stage = begin
         for p in passes:
             if p.needs > stage:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import ClassVar
@@ -86,8 +86,7 @@ def _places(context: Context, node: Node) -> _Places:
     elif wanted is not None:
         groups = [(wanted,), *((p,) for p in context.fallback)]
     else:
-        names = (node.annotation, (node.annotation or "").partition(":")[0])
-        hinted = next((p for p in names if p in context.devices), None)
+        hinted = named_by(node.annotation or "", context.devices)
         free = context.free or tuple(p for p, d in context.devices.items() if d.kind != "host")[:1]
         others = [p for p, d in context.devices.items() if d.kind == "host" or not context.placement]
         groups = [*([(hinted,)] if hinted else []), free, *((p,) for p in others if p not in free)]
@@ -117,6 +116,25 @@ def unused_patterns(topology: Topology, patterns: Sequence[str]) -> list[str]:
     """Return the *patterns* that fit no layer of *topology* and of the bodies in it."""
     layers = list(_with_bodies(topology))
     return [p for p in patterns if not any(_names_fit(p, layer, topology.op_types) for layer in layers)]
+
+
+def named_by(annotation: str, devices: Collection[str]) -> str | None:
+    """Return which of *devices* an annotation names, alone or as ``name:detail``; ``None`` for none."""
+    return next((name for name in (annotation, annotation.partition(":")[0]) if name in devices), None)
+
+
+def idle_rules(topology: Topology, rules: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return those of *rules* that are the first fitting for no layer of *topology* and of the bodies in it."""
+    used = {first_fitting(rules, layer, topology.op_types) for layer in _with_bodies(topology)} if rules else set()
+    return [rule for rule in dict.fromkeys(rules) if rule not in used]
+
+
+def idle_annotations(topology: Topology, rules: Sequence[tuple[str, str]], devices: Collection[str]) -> list[str]:
+    """Return the annotations of layers that name none of *devices* and that no pattern of *rules* fits."""
+    given = dict.fromkeys(layer.annotation for layer in _with_bodies(topology) if layer.annotation)
+    return [
+        name for name in given if named_by(name, devices) is None and not any(fnmatchcase(name, p) for p, _ in rules)
+    ]
 
 
 def _with_bodies(topology: Topology) -> Iterator[Layer]:

@@ -20,6 +20,7 @@ from clgraph.graph.topology import Topology
 from clgraph.model import Model
 from clgraph.network.workspace import Workspace
 from clgraph.ops import primitive_of
+from clgraph.option_checks import note_idle
 from clgraph.runtime.engine import Engine
 from clgraph.saved.circumstances import circumstances, differences
 from clgraph.saved.container import Contents
@@ -79,7 +80,7 @@ class Loader:
             DeviceError: There is no such device.
         """
         self._contents, self._options, self._note = contents, options, note
-        self._engines = open_engines(options) if options.device != "null" else {}
+        self._engines = open_engines(options)
         self.devices = device_infos(self._engines, options) or {"null": DeviceInfo()}
         self._here = circumstances(self.devices, options)
         self._compile: Any = None
@@ -192,6 +193,7 @@ class Loader:
                     workspace=workspace,
                 )
         program.notes["load"] = self._note
+        note_idle(program, self._options, self.devices.values(), self._engines)
         return Specialisation(program, network, passes, self.devices, self._options)
 
     def _library(self, name: str, simd: int) -> Library:

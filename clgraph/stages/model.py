@@ -19,6 +19,7 @@ from clgraph.graph.topology import Signature, Topology, by_name
 from clgraph.model import Model
 from clgraph.network.profile import Profile
 from clgraph.network.watch import Watcher
+from clgraph.option_checks import idle_notes
 from clgraph.selector.query import DeviceInfo
 from clgraph.specialisations import PassRecord, Shapes, Specialise, Values
 from clgraph.stages.report import describe, explanation
@@ -89,9 +90,15 @@ class StagedModel(Model):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """One line a stage: what is in it, and what ran it last."""
+        """Options and annotations that did nothing, and one line a stage: what is in it, and what ran it last."""
         with self._lock:
-            return describe(self._runner)
+            return (*self.unused, *describe(self._runner))
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """As of any model, by the stages that are compiled."""
+        with self._lock:
+            return idle_notes(s for model in self._models() for s in model.compiled.values())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the topology, with the bodies of control flow, to one file, for :func:`clgraph.load`.

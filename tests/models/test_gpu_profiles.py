@@ -54,7 +54,7 @@ NAMES = ["resnet50", "shufflenet", "small_mobilenet_v3", "small_yolov8", "small_
 
 
 def planned(name: str, profile: DeviceInfo, precision: str, monkeypatch: pytest.MonkeyPatch) -> Program:
-    monkeypatch.setattr(compiler, "_imagined", lambda options: profile)
+    monkeypatch.setattr(compiler, "imagined", lambda options: profile)
     model, feeds = (light_model(name), {}) if name in light_names() else ZOO[name].make()
     shapes = {n: a.shape for n, a in feeds.items()}
     return clgraph.compile(model, "null", shapes=shapes, config={"precision": precision, "strict": True}).program
@@ -91,7 +91,7 @@ def test_a_gpu_of_too_small_groups_is_refused_with_the_reason(monkeypatch: pytes
 
 
 def test_what_does_not_fit_into_one_allocation_is_refused_with_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiler, "_imagined", lambda options: PROFILES["small"])
+    monkeypatch.setattr(compiler, "imagined", lambda options: PROFILES["small"])
     net = clgraph.Topology()
     x = net.input("x", (1, 5 << 20))
     net.output(net.add("y", Activation("relu"), net.add("h", Activation("exp"), x)))
@@ -105,7 +105,7 @@ def test_what_does_not_fit_into_one_allocation_is_refused_with_its_size(monkeypa
 
 
 def test_tensors_that_32_bits_do_not_count_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiler, "_imagined", lambda options: PROFILES["amd"])
+    monkeypatch.setattr(compiler, "imagined", lambda options: PROFILES["amd"])
     net = clgraph.Topology()
     net.output(net.add("y", Activation("relu"), net.input("x", (3, 1 << 30))))
     with pytest.raises(UnsupportedError, match="counts elements in 32 bits"):
