@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from clgraph.compiler import Compiler
+from clgraph.core.files import output
 from clgraph.core.layout import Layout
 from clgraph.engines import load_extensions, options_of
 from clgraph.errors import InternalError, ModelError, ProgramError
@@ -92,7 +93,8 @@ class StateWriter:
             path = self.folder / "constants" / f"{digest}.npy"
             path.parent.mkdir(exist_ok=True)
             if not path.exists():
-                np.save(path, data, allow_pickle=False)
+                with output(path) as file:
+                    np.save(file, data, allow_pickle=False)
             # The array is kept, so that its id stays its own.
             known = self._written[id(array)] = (digest, array)
         return known[0]

@@ -12,7 +12,7 @@ import pytest
 
 import clgraph
 import clgraph.compiler
-from clgraph.errors import ModelError
+from clgraph.errors import ClgraphError, ModelError
 from clgraph.graph.text import print_program
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.quantize import Dequantize
@@ -108,3 +108,18 @@ def test_a_constant_still_knows_the_integers_it_was_made_of(tmp_path: Path) -> N
     assert integers is not None
     np.testing.assert_array_equal(integers.data, weights)
     assert (integers.scale.shape, integers.scale, integers.zero, integers.axis) == ((), 0.5, 3, 0)
+
+
+def test_a_constant_whose_writing_was_broken_off_is_written_whole_the_next_time(tmp_path, monkeypatch):
+    def broken_off(file, data, **_):
+        file.write(b"half")
+        raise OSError(28, "No space left on device")
+
+    options = {"dump_graphs": tmp_path / "dumps", "dump_data": True}
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "save", broken_off)
+        with pytest.raises((ClgraphError, OSError), match="No space left"):
+            clgraph.compile(small_model(), device="null", config=options)
+    clgraph.compile(small_model(), device="null", config=options)
+    with clgraph.load_dump(sorted((tmp_path / "dumps").glob("00_*.json"))[0]) as model:
+        assert model.inputs
