@@ -6,6 +6,7 @@ from clgraph.passes.add_required_reorders import AddRequiredReorders
 from clgraph.passes.base import Pass
 from clgraph.passes.build_kernels import BuildKernels
 from clgraph.passes.compile_graph import CompileGraph
+from clgraph.passes.compute_constants import ComputeConstants
 from clgraph.passes.confirm_placement import ConfirmPlacement
 from clgraph.passes.convert_precision import ConvertPrecision
 from clgraph.passes.decompose import Decompose
@@ -43,6 +44,7 @@ def default_pipeline() -> tuple[Pass, ...]:
     return (
         Init(),  # what reaches no output costs every later pass
         FoldConstants(),  # patterns and decompositions look at constants
+        ComputeConstants(required_pipeline),  # the large ones; formats and fusions ask for constants
         Decompose(),  # patterns are written for few spellings
         FusePatterns(),  # before transposes sink into what they spell
         TransposeOptimization(),  # on the fewest nodes; leaves no transpose between quantised groups

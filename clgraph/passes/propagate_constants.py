@@ -24,6 +24,9 @@ from clgraph.passes.plan_memory import PlanMemory
 from clgraph.passes.rewriting import constant_part
 from clgraph.passes.selection import choice_of, in_place
 
+BATCH_BYTES = 1 << 28
+"""Of results that a program of constants holds on the device at once, about."""
+
 
 @dataclass(frozen=True)
 class PropagateConstants(Pass):
@@ -39,7 +42,7 @@ class PropagateConstants(Pass):
         batch_bytes: About how many bytes of results one such program holds on the device at once.
     """
 
-    batch_bytes: int = 1 << 28
+    batch_bytes: int = BATCH_BYTES
 
     name: ClassVar[str] = "propagate_constants"
     required: ClassVar[bool] = True
@@ -48,10 +51,10 @@ class PropagateConstants(Pass):
     def run(self, program: Program, context: Context) -> int:
         constant_nodes = constant_part(program)
         recipes = _recipes(constant_nodes, context.packed)
-        wanted = _frontier(constant_nodes, program)
+        wanted = leaving(constant_nodes, program)
         missing = [v for v in wanted if not _found(program, context.packed, v, recipes)]
         first = {recipes.get(v, v): v for v in reversed(missing)}
-        for batch in _batches(_needed(constant_nodes, first.values()), self.batch_bytes):
+        for batch in batches(_needed(constant_nodes, first.values()), self.batch_bytes):
             results = _on_host(batch, program) if context.execute is None else _on_device(batch, program, context)
             for value, data in results:
                 kept = context.packed.remember(recipes.get(value), data)
@@ -132,7 +135,7 @@ def _same_bits(first: Array, second: Array) -> bool:
     return np.array_equal(flat, other)
 
 
-def _batches(nodes: Sequence[Node], limit: int) -> Iterable[list[Node]]:
+def batches(nodes: Sequence[Node], limit: int = BATCH_BYTES) -> Iterable[list[Node]]:
     """Cut *nodes* into groups with about *limit* bytes of results; what is connected stays together."""
     group_of: dict[Node, list[Node]] = {}
     for node in nodes:
@@ -155,7 +158,7 @@ def _batches(nodes: Sequence[Node], limit: int) -> Iterable[list[Node]]:
         yield sorted(batch, key=order.__getitem__)
 
 
-def _frontier(batch: Sequence[Node], program: Program) -> list[Value]:
+def leaving(batch: Sequence[Node], program: Program) -> list[Value]:
     """Return the results of *batch* that are read outside it or are outputs of the graph."""
     inside = set(batch)
     made = [v for node in batch for v in node.outputs]
@@ -163,7 +166,7 @@ def _frontier(batch: Sequence[Node], program: Program) -> list[Value]:
 
 
 def _on_device(batch: Sequence[Node], program: Program, context: Context) -> list[tuple[Value, Array]]:
-    frontier = _frontier(batch, program)
+    frontier = leaving(batch, program)
     part = _extract(batch, frontier, program.stage, context)
     for step in (MemoryDependencies(), OooqMemoryDependencies(), PlanMemory()):
         step.run(part, context)
@@ -224,7 +227,7 @@ def _on_host(batch: Sequence[Node], program: Program) -> list[tuple[Value, Array
     for node in batch:
         inputs = [known[v] if v in known else logical(v) for v in node.inputs]
         known.update(zip(node.outputs, node.reference(*inputs), strict=True))
-    frontier = _frontier(batch, program)
+    frontier = leaving(batch, program)
     return [(v, known[v] if v.layout.is_dense_plain else pack(known[v], v.layout)) for v in frontier]
 
 

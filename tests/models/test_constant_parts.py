@@ -13,7 +13,11 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 import clgraph
+from clgraph.ops.convolution import Convolution
+from clgraph.ops.matmul import MatMul
+from clgraph.ops.reshape import Reshape
 from tests.support.graphs import BOOL, FLOAT, INT, graph, model
+from tests.support.programs import Net
 
 pytestmark = pytest.mark.opencl
 
@@ -170,3 +174,25 @@ def test_a_loop_over_large_constants_alone_runs_once(device) -> None:
     made, x = clgraph.compile(source, device), whole(3, 100, 100)
     np.testing.assert_array_equal(made.run({"x": x})["y"], x + np.maximum(constants["a0"], 0) + 6)
     assert len(made.program) == 1
+
+
+def test_a_convolution_with_computed_weights_runs_by_the_kernel_of_one_with_constant_ones(device: str) -> None:
+    x = np.random.default_rng(9).standard_normal((1, 32, 14, 14)).astype(np.float32)
+    convolution = Convolution((1, 1), (1, 1), ((1, 1), (1, 1)))
+
+    def compiled(computed: bool, disabled: list[str]) -> clgraph.Model:
+        net = Net()
+        image = net.input("x", x.shape)
+        if computed:
+            product = net.add("ab", MatMul(), net.data("a", 64, 40), net.data("b", 40, 288))
+            weights = net.add("w", Reshape((64, 32, 3, 3)), product)
+        else:
+            weights = net.data("w", 64, 32, 3, 3)
+        net.add("y", convolution, image, weights)
+        net.output("y")
+        return clgraph.compile(net, device=device, config={"disable_passes": disabled})
+
+    early, late = compiled(True, []), compiled(True, ["compute_constants"])
+    # Sums of 288 products, in another order, of numbers to 4 and weights that are sums of 40 products.
+    np.testing.assert_allclose(early(x), late(x), atol=2 * 289 * 2.0**-24 * 288 * 4 * 40)
+    assert early.explain()["y"].implementation == compiled(False, []).explain()["y"].implementation

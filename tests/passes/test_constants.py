@@ -86,7 +86,7 @@ def test_the_parts_values_share_memory_as_those_of_the_program_do() -> None:
     net.add("a", RELU, net.data("c", 64, 72))
     net.add("b", Reshape((4608,)), "a")
     net.add("y", RELU, net.add("s", ADD, net.input("x", (4608,)), "b"))
-    program = _selected(net, disabled=["fold_constants", "prepare_primitive_fusing"])
+    program = _selected(net, disabled=["fold_constants", "compute_constants", "prepare_primitive_fusing"])
     a, b = program["a"].output, program["b"].output
     a.buffer = b.buffer = shared = Buffer("shared", 20000)
     a.offset = b.offset = 64
@@ -108,7 +108,7 @@ def test_a_part_that_nothing_writes_is_no_constant() -> None:
     net = Net()
     net.add("b", Reshape((4608,)), net.add("a", RELU, net.data("c", 64, 72)))
     net.add("s", ADD, net.input("x", (4608,)), "b")
-    program = _selected(net, disabled=["fold_constants", "prepare_primitive_fusing"])
+    program = _selected(net, disabled=["fold_constants", "compute_constants", "prepare_primitive_fusing"])
     program["b"].choice = in_place(program["b"], Context())
     with pytest.raises(ProgramError, match="b runs nothing, but its values do not lie in one buffer"):
         PropagateConstants().run(program, Context(execute=lambda part, feeds: {}, build=lambda part: 0))

@@ -19,6 +19,7 @@ from tests.support.programs import ADD, MUL, RELU, Net, compile_all
 NAMES = [
     "init",
     "fold_constants",
+    "compute_constants",
     "decompose",
     "fuse_patterns",
     "transpose_optimization",
