@@ -41,6 +41,18 @@ def deepest_conditional(text: str) -> int:
     return deepest
 
 
+@pytest.mark.parametrize("name", [*FILES, *HEADERS])
+def test_built_in_functions_of_compilers_stand_behind_a_feature(name):
+    """``__has_builtin`` says what the front end takes, not what a driver makes code of."""
+    inside, lines = [], re.sub(r"//.*", "", read(name)).splitlines()
+    for line in lines:
+        if match := re.match(r"\s*#\s*(if|endif)(.*)", line):
+            inside = inside[:-1] if match[1] == "endif" else [*inside, match[2]]
+        elif "__builtin_" in line and name != "include/amd_matrix.clh":
+            assert any(condition.startswith("def CLGRAPH_") for condition in inside), line
+    assert "__has_builtin" not in "\n".join(lines)
+
+
 @pytest.mark.opencl
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_compiles_alone_with_its_defaults(name, engine):

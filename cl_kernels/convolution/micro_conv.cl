@@ -65,7 +65,7 @@ NOINLINE static int micro_conv(__global const float* restrict ip, __global const
       present = parts[2];
       parts += 3;
     }
-    for (int l = 0; PX > 1 && l < lines; l++) __builtin_prefetch(ahead + l * 16, 0, 2);
+    for (int l = 0; PX > 1 && l < lines; l++) FETCH(ahead + l * 16);
     ahead += lines * 16;
     int k = 0;
     #pragma unroll 1

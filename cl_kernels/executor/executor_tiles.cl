@@ -22,16 +22,14 @@
 // CLGRAPH_ACQ_REL (not defined): use acquire/release atomics of OpenCL C 3.0 instead of OpenCL 1.x atomics and fences.
 // CLGRAPH_YIELD (not defined): between polls that take long, let another thread have the core, by the system call that
 //           Linux has for it on x86-64; OpenCL C has none. A worker that waits may hold the core of the one it waits for.
+// CLGRAPH_CYCLE_COUNTER (not defined): the compiler is clang, and kernels may read the CPU's cycle counter by its built-in.
 // STEAL_DELAY (300): polls of the done counter before helping others.
 #include "tile.clh"
 
 #ifndef STEAL_DELAY
   #define STEAL_DELAY 300
 #endif
-#ifndef __has_builtin
-  #define __has_builtin(x) 0
-#endif
-#if __has_builtin(__builtin_readcyclecounter)
+#ifdef CLGRAPH_CYCLE_COUNTER
   #define CYCLES() __builtin_readcyclecounter()
 #else
   #define CYCLES() 0

@@ -36,7 +36,7 @@ NOINLINE static void micro_matmul(__global const float* restrict a, const long a
     #pragma unroll 1
     for (int k = 0; k < count; k++, a += a_step, b += b_row, ahead += step) {
       #pragma unroll
-      for (int l = 0; l < FETCHED; l++) __builtin_prefetch(ahead + l * 16, 0, 2);
+      for (int l = 0; l < FETCHED; l++) FETCH(ahead + l * 16);
       float16 w[NB];
       #pragma unroll
       for (int j = 0; j < NB; j++) w[j] = LOAD_LOOSE(b + j * 16);

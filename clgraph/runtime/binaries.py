@@ -16,6 +16,8 @@ LOG_LINES = 12
 """How much of a build log an error shows."""
 
 _MAGIC = b"clgraph program 2\n"
+_DEFINED = ("acq_rel", "yield", "prefetch", "cycle_counter")
+"""Features that libraries know by a macro of that name."""
 _NEWER = re.compile(r"^#define OPENCL_C ([23])0$", re.MULTILINE)
 
 
@@ -79,9 +81,8 @@ def options_for(features: frozenset[str], library: bool, text: str = "") -> str:
     A kernel is OpenCL C 1.2, or what it defines ``OPENCL_C`` as: 20 or 30.
     """
     if library:
-        defined = {"acq_rel": " -DCLGRAPH_ACQ_REL", "yield": " -DCLGRAPH_YIELD"}
         version = "3.0" if "acq_rel" in features else "1.2"
-        known = "".join(text for feature, text in defined.items() if {feature, "acq_rel"} <= features)
+        known = "".join(f" -DCLGRAPH_{feature.upper()}" for feature in _DEFINED if feature in features)
         return f"-cl-std=CL{version} -cl-mad-enable{known}" + " -DCLGRAPH_NO_FMA" * ("fma" not in features)
     newer = _NEWER.search(text)
     return f"-cl-std=CL{newer[1]}.0 -cl-mad-enable" if newer else "-cl-std=CL1.2 -cl-mad-enable"

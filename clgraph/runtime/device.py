@@ -170,7 +170,12 @@ def _describe(handle: Any, name: str) -> Device:
         max_alloc=handle.max_mem_alloc_size,
         global_bytes=handle.global_mem_size,
         extensions=extensions,
-        features=_features(handle, extensions, host_memory=kind == "cpu" and name.startswith("pocl"))
+        features=_features(
+            handle,
+            extensions,
+            host_memory=kind == "cpu" and name.startswith("pocl"),
+            clang=kind == "cpu" and name.startswith(("pocl", "intel")),
+        )
         | driver.features(handle, record),
         flops=flops,
         bytes_per_second=costs.bandwidth(flops),
@@ -182,7 +187,7 @@ def _describe(handle: Any, name: str) -> Device:
     return Device(info, handle.name, notes, handle, decided.refusal, record)
 
 
-def _features(handle: Any, extensions: frozenset[str], *, host_memory: bool) -> frozenset[str]:
+def _features(handle: Any, extensions: frozenset[str], *, host_memory: bool, clang: bool) -> frozenset[str]:
     atomics = driver.atomic_capabilities(handle)
     wide = _ORDER_ACQ_REL | _SCOPE_DEVICE
     present = {
@@ -196,6 +201,8 @@ def _features(handle: Any, extensions: frozenset[str], *, host_memory: bool) -> 
         "int_dot": "cl_khr_integer_dot_product" in extensions,
         "host_memory": host_memory,
         "yield": host_memory and sys.platform == "linux" and machine() == "x86_64",
+        "prefetch": clang,
+        "cycle_counter": clang and machine() in ("x86_64", "AMD64"),
         "nvidia_ptx": "cl_nv_device_attribute_query" in extensions,
         "intel_dpas": _INTEL_MATRIX in extensions,
         # The smallest sub-group has 16 work-items where blocks are two-dimensional: Xe HPC, Xe2.
@@ -225,7 +232,7 @@ def with_class(device: Device, wanted: str) -> Device:
         return device
     if wanted == "cpu":
         return replace(device, info=replace(device.info, kind="cpu", simd=4, workers=device.info.compute_units))
-    features = device.info.features - {"acq_rel", "host_memory", "yield"}
+    features = device.info.features - {"acq_rel", "host_memory", "yield", "prefetch", "cycle_counter"}
     info = replace(device.info, kind="gpu", simd=1, features=features, workers=device.info.compute_units)
     return replace(device, info=info, notes=(*device.notes, "treated as a GPU"))
 

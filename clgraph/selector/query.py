@@ -30,11 +30,12 @@ class DeviceInfo:
         features: What implementations may ask for: ``fp16``, ``fp64``, ``subgroups``, ``intel_subgroups``,
             ``opencl_c_30``, ``emulated_local`` (local memory is ordinary memory), ``acq_rel`` (acquire/release atomics
             at device scope), ``host_memory`` (kernels work on the host's own arrays), ``yield`` (kernels are threads
-            that may make system calls), ``fma`` (multiply-adds in hardware), ``vnni`` (``vpdpbusd`` on 512 bits, as
-            inline assembly), ``nvidia_ptx`` (inline PTX) with ``sm80`` and the like (every compute capability that the
-            device has), ``tf32x3``, ``f16x3`` (the user allows it), ``intel_dpas`` (Intel's matrix
-            units in sub-groups of 8; with ``intel_dpas16``, of 16), ``amd_matrix`` (WMMA of RDNA 3; with
-            ``amd_wmma12``, of RDNA 4; with ``amd_mfma``, MFMA of CDNA).
+            that may make system calls), ``prefetch`` and ``cycle_counter`` (clang's built-ins for them, of compilers
+            for CPUs; the counter of CPUs that let a program read it), ``fma`` (multiply-adds in hardware), ``vnni``
+            (``vpdpbusd`` on 512 bits, as inline assembly), ``nvidia_ptx`` (inline PTX) with ``sm80`` and the like
+            (every compute capability that the device has), ``tf32x3``, ``f16x3`` (the user allows it), ``intel_dpas``
+            (Intel's matrix units in sub-groups of 8; with ``intel_dpas16``, of 16), ``amd_matrix`` (WMMA of RDNA 3;
+            with ``amd_wmma12``, of RDNA 4; with ``amd_mfma``, MFMA of CDNA).
         cores: Workers that run at once, where the user asked for more of them; 0 for as many as workers.
         flops, bytes_per_second, launch_seconds: The peaks of the whole device, for rooflines and general kernels.
         rates: What the canary measured on the device; ``None`` for the figures of its class.

@@ -203,6 +203,23 @@ def test_the_profile_of_a_segment_has_the_time_and_tickets_of_every_step(engine)
     assert starts == sorted(starts)
 
 
+def test_without_a_cycle_counter_a_profile_times_each_step_by_a_launch_of_its_own(engine, monkeypatch):
+    # ARM's stands still, or is not to be read by programs.
+    still = lambda self, first, last: np.zeros((last - first, 1, 4), np.uint64)  # noqa: E731
+    monkeypatch.setattr(tiles.TileExecutor, "times", still)
+    info = replace(engine.info, features=engine.info.features - {"cycle_counter"})
+    blind = Engine(replace(engine.device, info=info))
+    network = Network(chain(info, [ScaleTile] * 12), {info.name: blind})
+    assert launched(network) == [12]
+    x = feed()
+    profile = network.profile({"x": x})
+    assert [c.node for c in profile.commands] == [f"n{i}" for i in range(12)]
+    assert all(c.seconds > 0 for c in profile.commands)
+    np.testing.assert_array_equal(
+        network.run({"x": x})["y"], Network(chain(info, [ScaleTile] * 12), {info.name: engine}).run({"x": x})["y"]
+    )
+
+
 def test_the_time_of_a_step_is_that_from_its_first_ticket_to_its_last():
     # Two workers: the second comes late to the first step, finds nothing to do in the second.
     steps = [[(100, 300, 310, 3), (200, 310, 312, 1)], [(320, 420, 430, 2), (500, 501, 502, 0)]]

@@ -98,7 +98,7 @@ def test_a_cpu_device_has_a_vector_width_that_kernels_are_written_for(engine):
 
 
 def test_a_cpu_treated_as_a_gpu_offers_nothing_that_tiles_and_executors_ask_for():
-    features = frozenset({"fp64", "acq_rel", "host_memory", "yield"})
+    features = frozenset({"fp64", "acq_rel", "host_memory", "yield", "prefetch", "cycle_counter"})
     cpu = Device(DeviceInfo(name="pocl:0", kind="cpu", compute_units=4, simd=16, features=features), "CPU")
     gpu = with_class(cpu, "gpu")
     assert (gpu.info.kind, gpu.info.simd, gpu.info.features) == ("gpu", 1, {"fp64"})
@@ -117,7 +117,7 @@ def test_compute_capabilities_are_features(major, minor, wanted):
     handle = SimpleNamespace(version="OpenCL 3.0 CUDA", get_info=lambda _: 0, **there)
     if major is not None:
         handle.compute_capability_major_nv, handle.compute_capability_minor_nv = major, minor
-    found = device._features(handle, frozenset({"cl_nv_device_attribute_query"}), host_memory=False)
+    found = device._features(handle, frozenset({"cl_nv_device_attribute_query"}), host_memory=False, clang=False)
     assert wanted | {"nvidia_ptx"} <= found
     assert ("sm90" in found) == (major == 9)
     assert ("sm80" in found) == (major == 9)
@@ -148,7 +148,7 @@ def test_matrix_units_are_features(name, extensions, wanted):
     cl = driver.load()
     there = {"type": cl.device_type.GPU, "local_mem_type": cl.device_local_mem_type.LOCAL, "name": name}
     handle = SimpleNamespace(version="OpenCL 1.2", get_info=lambda _: 0, **there)
-    found = device._features(handle, frozenset(extensions.split()), host_memory=False)
+    found = device._features(handle, frozenset(extensions.split()), host_memory=False, clang=False)
     assert {f for f in found if f.startswith(("amd_", "intel_dpas"))} == wanted
 
 
@@ -159,4 +159,4 @@ def test_local_memory_in_ordinary_memory_is_a_feature_of_gpus(kind, where, emula
     cl = driver.load()
     there = {"type": getattr(cl.device_type, kind), "local_mem_type": getattr(cl.device_local_mem_type, where)}
     handle = SimpleNamespace(version="OpenCL 2.0", get_info=lambda _: 0, **there)
-    assert ("emulated_local" in device._features(handle, frozenset(), host_memory=False)) == emulated
+    assert ("emulated_local" in device._features(handle, frozenset(), host_memory=False, clang=False)) == emulated
