@@ -15,8 +15,8 @@
 __kernel __attribute__((reqd_work_group_size(16, 16, 1))) void convolution_gpu_vectors(
     TENSOR(in0), TENSOR(in1), TENSOR(in2), TENSOR(out0), __global const int* table, __global const int* taps,
     POST_PARAMETERS) {
-  __local float4 rows[STEP][GEMM_ROWS / 4 + 1];
-  __local float4 columns[STEP][GEMM_COLUMNS / 4 + 1];
+  __local float4 rows[STEP * ROWS_PITCH];
+  __local float4 columns[STEP * COLUMNS_PITCH];
   __global const int* y = table;
   __global const int* x = y + VIEW;
   __global const int* rest = x + VIEW;
@@ -49,11 +49,11 @@ __kernel __attribute__((reqd_work_group_size(16, 16, 1))) void convolution_gpu_v
     for (int r = 0; r < ROWS; r++) {
       const int inside = there && (uint)(top[r] + t[1]) < (uint)rest[6] && (uint)(left[r] + t[2]) < (uint)rest[7];
       const float4 v = inside ? LOAD4(source, base[r] + t[0] + block * x[4]) : (float4)(0.0f);
-      gemm_turn(rows[local_id % 4 * 4], local_id / 4 + 64 * r, GEMM_ROWS, v);
+      gemm_turn(rows + local_id % 4 * 4 * ROWS_PITCH, local_id / 4 + 64 * r, GEMM_ROWS, v);
     }
     for (int c = 0; c < COLUMNS; c++) {
       const int k = 4 * unit + local_id / 16, o = local_id % 16 * 4 + 64 * c;
-      columns[local_id / 16][local_id % 16 + 16 * c] =
+      columns[local_id / 16 * COLUMNS_PITCH + local_id % 16 + 16 * c] =
           k < 4 * units && o0 + o < outputs ? LOAD4(weights, k * all + o) : (float4)(0.0f);
     }
     tap += more_taps;
@@ -63,7 +63,7 @@ __kernel __attribute__((reqd_work_group_size(16, 16, 1))) void convolution_gpu_v
       tap++;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    gemm_multiply(sums, rows[0], columns[0], ty, tx);
+    gemm_multiply(sums, rows, columns, ty, tx);
     barrier(CLK_LOCAL_MEM_FENCE);
   }
   int at[RANK];

@@ -16,8 +16,8 @@
 
 __kernel __attribute__((reqd_work_group_size(16, 16, 1))) void matmul_gpu_vectors(
     TENSOR(in0), TENSOR(in1), TENSOR(in2), TENSOR(out0), __global const int* table, POST_PARAMETERS) {
-  __local float4 rows[STEP][GEMM_ROWS / 4 + 1];
-  __local float4 columns[STEP][GEMM_COLUMNS / 4 + 1];
+  __local float4 rows[STEP * ROWS_PITCH];
+  __local float4 columns[STEP * COLUMNS_PITCH];
   __global const int* y = table + RANK;
   __global const int* a = y + VIEW;
   __global const int* b = a + VIEW;
@@ -39,21 +39,21 @@ __kernel __attribute__((reqd_work_group_size(16, 16, 1))) void matmul_gpu_vector
     for (int r = 0; r < ROWS; r++) {
       const int there = m0 + row + 64 * r < m && k0 + unit < count;
       const float4 v = there ? LOAD4(left, (m0 + row + 64 * r) * a[RANK - 1] + k0 + unit) : (float4)(0.0f);
-      gemm_turn(rows[unit], row + 64 * r, GEMM_ROWS, v);
+      gemm_turn(rows + unit * ROWS_PITCH, row + 64 * r, GEMM_ROWS, v);
     }
     for (int c = 0; c < COLUMNS; c++) {
 #if B_BY_ROW
       const int k = k0 + local_id / 16, column = n0 + local_id % 16 * 4 + 64 * c;
-      columns[local_id / 16][local_id % 16 + 16 * c] =
+      columns[local_id / 16 * COLUMNS_PITCH + local_id % 16 + 16 * c] =
           k < count && column < n ? LOAD4(right, k * rest[1] + column) : (float4)(0.0f);
 #else
       const int there = n0 + row + 64 * c < n && k0 + unit < count;
       const float4 v = there ? LOAD4(right, (n0 + row + 64 * c) * b[RANK] + k0 + unit) : (float4)(0.0f);
-      gemm_turn(columns[unit], row + 64 * c, GEMM_COLUMNS, v);
+      gemm_turn(columns + unit * COLUMNS_PITCH, row + 64 * c, GEMM_COLUMNS, v);
 #endif
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    gemm_multiply(sums, rows[0], columns[0], ty, tx);
+    gemm_multiply(sums, rows, columns, ty, tx);
     barrier(CLK_LOCAL_MEM_FENCE);
   }
   for (int i = 0; i < 4 * ROWS; i++)
