@@ -41,7 +41,7 @@ class Canary:
         self.cl = driver.load()
         self.thin = driver.kind(handle) != "cpu"
         self.simd = 1 if self.thin else record.simd
-        self.vnni = "vnni" in record.features
+        self.vnni = "vnni" in driver.features(handle, record)
         self.workers = handle.max_compute_units if self.thin else workers
         self.context = self.cl.Context([handle])
         self.queue = self.cl.CommandQueue(self.context)

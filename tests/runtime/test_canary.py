@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from clgraph.runtime import canary, child
+from clgraph.runtime import canary, child, driver
 from clgraph.runtime.canary import Decision, Subject, Verdict, decide, verdict
+from clgraph.runtime.canary_child import Canary
 from clgraph.runtime.child import Outcome
 from clgraph.runtime.instruction_sets import InstructionSet, instruction_sets, named, of_host
 from clgraph.runtime.pocl import LIBRARY_SHA256
@@ -28,6 +29,14 @@ def tried(record: InstructionSet, folder: Path) -> Verdict:
     if record.machine != "x86_64" or record.simd > of_host()[0].simd:
         pytest.skip(f"this CPU does not execute {record.name}")
     return verdict(SUBJECT, record, folder)
+
+
+@pytest.mark.opencl
+def test_inline_assembly_is_tried_only_where_kernels_use_it(engine, monkeypatch):
+    if engine.info.kind != "cpu":
+        pytest.skip("an instruction set is a CPU's")
+    monkeypatch.setattr(driver, "is_wheel", lambda platform: False)
+    assert not Canary(engine.device.handle, named("avx512_vnni"), 1).vnni
 
 
 @pytest.mark.opencl
