@@ -1,0 +1,1 @@
+"""Other OpenCL implementations: installing them into a folder, and running clgraph on each."""
