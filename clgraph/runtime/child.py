@@ -52,33 +52,37 @@ def run(module: str, work: dict[str, Any], cpu_seconds: int, environment: dict[s
     # Imported only where a child is needed, once on a machine.
     import signal
     import subprocess
+    import tempfile
 
     if not sys.executable or getattr(sys, "frozen", False):
         raise DeviceError("kernels are compiled by a Python interpreter of its own, and sys.executable names none")
     root = str(Path(clgraph.__file__).parents[1])
     path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-    try:
-        process = subprocess.Popen(
-            [sys.executable, "-m", module],
-            env={**os.environ, **(environment or {}), "PYTHONPATH": path},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-        )
-    except OSError as error:
-        return Outcome(why=f"it cannot be started: {error}")
+    # A file, not a pipe: communicate() writes no more of its input after a timeout (CPython 3.11). What is longer than
+    # a pipe holds would not come to a child that starts slowly.
+    with tempfile.TemporaryFile() as given:
+        given.write(json.dumps({**work, "cpu_seconds": cpu_seconds}).encode())
+        given.seek(0)
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-m", module],
+                env={**os.environ, **(environment or {}), "PYTHONPATH": path},
+                stdin=given,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+            )
+        except OSError as error:
+            return Outcome(why=f"it cannot be started: {error}")
     hung = False
     with process:
-        text: str | None = json.dumps({**work, "cpu_seconds": cpu_seconds})
         watch = _Watch(process.pid)
         while True:
             try:
-                out, log = process.communicate(text, timeout=_POLL_SECONDS)
+                out, log = process.communicate(timeout=_POLL_SECONDS)
                 break
             except subprocess.TimeoutExpired:
-                text = None
                 if watch.is_idle():
                     hung = True
                     process.kill()

@@ -46,6 +46,16 @@ def test_a_child_that_waits_for_ever_is_ended(run, monkeypatch):
     assert "waited" in ended.why
 
 
+def test_a_child_that_starts_slowly_gets_all_of_its_work(tmp_path, monkeypatch):
+    monkeypatch.setattr(child, "_POLL_SECONDS", 0.05)
+    monkeypatch.setattr(child, "_IDLE_SECONDS", 3.0)
+    body = "import json, sys, time\ntime.sleep(0.5)\nprint(len(json.load(sys.stdin)['text']))\n"
+    (tmp_path / f"{MODULE}.py").write_text(body, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    # More than a pipe holds.
+    assert child.run(MODULE, {"text": "x" * (1 << 20)}, 60).result == 1 << 20
+
+
 def test_a_child_that_takes_its_time_but_works_is_not_ended(run, monkeypatch):
     monkeypatch.setattr(child, "_IDLE_SECONDS", 0.8)
     monkeypatch.setattr(child, "_POLL_SECONDS", 0.1)
