@@ -29,6 +29,9 @@ FORMAT = 1
 _MODULE = "clgraph.runtime.canary_child"
 _CPU_SECONDS = 240
 """Emulators of whole CPUs take half of it, a driver 2 s."""
+_MOST_FLOPS_A_LANE, _THIN_LANES = 4e10, 1024
+"""More than a lane of a vector adds and multiplies a second (two multiply-adds a cycle at 6 GHz are 2.4e10), and lanes
+of a GPU's compute unit. Rusticl on llvmpipe ends its wait before the work, and would have 5.5e12 a core."""
 _FILES = ("canary/canary_values.cl", "canary/canary_products.cl", "canary/canary_read.cl", "canary/canary_vnni.cl")
 
 
@@ -96,10 +99,12 @@ def verdict(subject: Subject, record: InstructionSet, folder: Path) -> Verdict:
     path = folder / f"{key}.json"
     known = _read(path, key)
     if known is None:
-        known = _try(subject, record)
-        _write(path, {"key": key, **known})
-    rates = None if known["why"] else Rates(known["worker_flops"], tuple((w, b) for w, b in known["bandwidths"]))
-    return Verdict(known["why"], rates)
+        known, lasts = _try(subject, record)
+        if lasts:
+            _write(path, {"key": key, **known})
+    if known["why"] or known["worker_flops"] > _MOST_FLOPS_A_LANE * (record.simd if record.simd > 1 else _THIN_LANES):
+        return Verdict(known["why"])
+    return Verdict("", Rates(known["worker_flops"], tuple((w, b) for w, b in known["bandwidths"])))
 
 
 def _key(subject: Subject, record: InstructionSet) -> str:
@@ -108,7 +113,8 @@ def _key(subject: Subject, record: InstructionSet) -> str:
     return hashlib.sha256("\0".join(told).encode()).hexdigest()
 
 
-def _try(subject: Subject, record: InstructionSet) -> dict[str, Any]:
+def _try(subject: Subject, record: InstructionSet) -> tuple[dict[str, Any], bool]:
+    """Return what the canary says, and whether it would say so again."""
     _log.info("trying whether %s computes rightly with %s, once on this machine", subject.device, record.name)
     with tempfile.TemporaryDirectory(prefix="clgraph-canary-", ignore_cleanup_errors=True) as folder:
         work = {"device": subject.device, "record": record.to_data(), "workers": subject.workers, "folder": folder}
@@ -116,8 +122,9 @@ def _try(subject: Subject, record: InstructionSet) -> dict[str, Any]:
     if ended.result is None:
         said = next((line.strip() for line in reversed(ended.log.splitlines()) if line.strip()), "")
         _log.info("the canary on %s with %s: %s\n%s", subject.device, record.name, ended.why, ended.log)
-        return {"why": f"a trial of it failed: {ended.why}{f', saying {said[:200]!r}' if said else ''}"}
-    return dict(ended.result)
+        why = f"a trial of it failed: {ended.why}{f', saying {said[:200]!r}' if said else ''}"
+        return {"why": why}, ended.died and not ended.hung
+    return dict(ended.result), True
 
 
 def _read(path: Path, key: str) -> dict[str, Any] | None:

@@ -30,12 +30,14 @@ class Outcome:
         why: Why there is no result: one line, without a name for the child. Empty where there is one.
         log: What it wrote to standard error.
         died: Whether its own work ended it, by a signal or at a limit: it would so again.
+        hung: Whether it was ended because it waited; on a machine that is short of something it may not do so again.
     """
 
     result: Any = None
     why: str = ""
     log: str = ""
     died: bool = False
+    hung: bool = False
 
 
 def run(module: str, work: dict[str, Any], cpu_seconds: int, environment: dict[str, str] | None = None) -> Outcome:
@@ -90,7 +92,7 @@ def run(module: str, work: dict[str, Any], cpu_seconds: int, environment: dict[s
                 process.kill()
                 raise
     if hung:
-        return Outcome(why=f"it waited {_IDLE_SECONDS:.0f} s for nothing", log=log, died=True)
+        return Outcome(why=f"it waited {_IDLE_SECONDS:.0f} s for nothing", log=log, died=True, hung=True)
     status = process.returncode
     if status == -signal.SIGXCPU:
         return Outcome(why=f"it took more than {cpu_seconds} s of CPU time", log=log, died=True)

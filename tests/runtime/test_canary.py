@@ -11,6 +11,7 @@ from clgraph.runtime import canary, child, driver
 from clgraph.runtime.canary import Decision, Subject, Verdict, decide, verdict
 from clgraph.runtime.canary_child import Canary
 from clgraph.runtime.child import Outcome
+from clgraph.runtime.driver import GPU
 from clgraph.runtime.instruction_sets import InstructionSet, instruction_sets, named, of_host
 from clgraph.runtime.pocl import LIBRARY_SHA256
 from clgraph.runtime.wheel import wheel
@@ -125,6 +126,24 @@ def test_a_verdict_is_of_one_driver_record_cpu_and_number_of_workers(children, t
     monkeypatch.setattr(canary, "cpu_identity", lambda: "another CPU")
     verdict(SUBJECT, SSE2, tmp_path)
     assert len(children[1]) == len(list(tmp_path.iterdir())) == 6
+
+
+def test_what_a_busy_machine_did_to_a_trial_is_not_kept(children, tmp_path):
+    children[0]["sse2"] = Outcome(why="it waited 60 s for nothing", died=True, hung=True)
+    assert "waited" in verdict(SUBJECT, SSE2, tmp_path).why
+    children[0]["sse2"] = Outcome(why="it crashed (SIGKILL)")
+    assert "SIGKILL" in verdict(SUBJECT, SSE2, tmp_path).why
+    children[0]["sse2"] = Outcome(GOOD)
+    assert verdict(SUBJECT, SSE2, tmp_path).why == ""
+
+
+def test_rates_that_no_core_has_are_not_believed(children, tmp_path):
+    """A driver that ends a wait before the work is done is timed at next to nothing."""
+    children[0]["avx2"] = Outcome({**GOOD, "worker_flops": 5.5e12})
+    assert verdict(SUBJECT, AVX2, tmp_path) == Verdict("", None)
+    assert verdict(SUBJECT, AVX2, tmp_path) == Verdict("", None)
+    children[0]["own"] = Outcome({**GOOD, "worker_flops": 4.6e11})
+    assert verdict(SUBJECT, GPU, tmp_path).rates.worker_flops == 4.6e11
 
 
 def test_a_folder_that_cannot_be_written_costs_a_trial_and_nothing_else(children, tmp_path):
