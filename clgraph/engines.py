@@ -92,7 +92,9 @@ def device_infos(engines: Mapping[str, Engine | HostEngine], options: Settings) 
     found = {}
     for name, engine in engines.items():
         found[name] = info = engine.info
-        if isinstance(engine, Engine) and options.tuning != "off":
+        if options.tuning == "off":
+            found[name] = by_class(info)
+        elif isinstance(engine, Engine):
             tuning = tuning_of(engine.device, options)
             found[name] = info if tuning is None else with_tuning(info, tuning)
     return with_profiles(found)
@@ -137,6 +139,15 @@ def with_tuning(info: DeviceInfo, tuning: Tuning) -> DeviceInfo:
     flops = info.flops if costs.flops_a_cycle else costs.flops(min(info.workers, info.cores or info.workers), 0.0)
     bandwidth = costs.bandwidth(flops)
     return replace(info, tuning=tuning, flops=flops, bytes_per_second=bandwidth, launch_seconds=costs.launch_seconds)
+
+
+def by_class(info: DeviceInfo) -> DeviceInfo:
+    """Return *info* with the figures of its device class in place of what the canary measured."""
+    plain = replace(info, rates=None)
+    if info.rates is None or plain.costs.flops_a_cycle:
+        return plain
+    flops = plain.costs.flops(min(info.workers, info.cores or info.workers), 0.0)
+    return replace(plain, flops=flops, bytes_per_second=plain.costs.bandwidth(flops))
 
 
 def placement_of(options: Settings) -> dict[str, Any]:

@@ -236,7 +236,11 @@ class Settings:
     )
     tuning: str = field(
         default="auto",
-        metadata=_about(str, "File of what clgraph tune measured; auto: the device's in the cache folder; off: none."),
+        metadata=_about(
+            str,
+            "File of what clgraph tune measured; auto: the device's in the cache folder; off: neither that nor the "
+            "rates that were measured at the first use, so that choices are the same on every machine of a class.",
+        ),
     )
     modules: tuple[str, ...] = field(
         default=(),

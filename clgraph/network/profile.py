@@ -143,7 +143,7 @@ class Profile:
         """Return measured by estimated seconds of the nodes that :func:`is_far_off`, in order of execution."""
         estimates = {c.node: c.estimate for c in self.commands if c.estimate is not None}
         times = {node: seconds for node, seconds in self.by_node().items() if node in estimates}
-        return {n: s / estimates[n] for n, s in times.items() if is_far_off(s, estimates[n])}
+        return {n: s / max(estimates[n], 1e-9) for n, s in times.items() if is_far_off(s, estimates[n])}
 
     def by_kind(self) -> tuple[KindTime, ...]:
         """Return the totals of each kind of operator, the slowest first."""

@@ -165,3 +165,12 @@ def test_measured_rates_take_the_place_of_the_classs():
     assert gpu.costs.flops(132, 1.9) == 132 * 4e11
     assert gpu.costs.bandwidth(1.0) == 4e12
     assert gpu.costs.units == shipped("nvidia").units
+
+
+def test_without_measurements_a_machine_is_estimated_as_its_class():
+    rates = Rates(1e11, ((1, 1e10), (2, 1.8e10)))
+    measured = DeviceInfo(name="pocl:0", workers=2, flops=2e11, bytes_per_second=1.8e10, rates=rates)
+    plain, costs = by_class(measured), shipped("pocl-avx512")
+    assert plain.costs is costs
+    assert (plain.flops, plain.bytes_per_second) == (2 * costs.worker_flops, costs.bytes_per_second)
+    assert by_class(plain) == plain

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from clgraph.errors import ClgraphError
 from tests.support.ptx.compiler import FOLDER, OPENCL, compile_library
 
 HEADER = re.compile(r'^#line 1 "(ptx|intel_matrix|amd_matrix)\.clh"\n.*?(?=^#line )', re.MULTILINE | re.DOTALL)
@@ -26,7 +27,7 @@ _TYPES = {np.int32: "(int)", np.int64: "(long)", np.float32: "as_float((uint){})
 Argument = NDArray[Any] | np.int32 | np.int64 | np.float32
 
 
-class EmulationError(Exception):
+class EmulationError(ClgraphError):
     """What the machine found wrong."""
 
 
