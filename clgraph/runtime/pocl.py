@@ -11,7 +11,9 @@ itself reports. PoCL is loaded through a folder of links in which every built-in
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import importlib.util
+import os
 import re
 import struct
 from pathlib import Path
@@ -111,9 +113,11 @@ def natural_library(flags: frozenset[str]) -> str:
 def overlay(folder: Path, library: Path, built_in: str) -> Path:
     """Make, below *folder*, a tree of links to PoCL in which every built-in library is the one called *built_in*.
 
-    PoCL finds its data relative to the path it was loaded from. Returns the folder that stands for pyopencl's.
+    PoCL finds its data relative to the path it was loaded from. Environments that share *folder* have trees of their
+    own. Returns the folder that stands for pyopencl's.
     """
     package = library.parent.parent
+    folder = folder / hashlib.sha256(os.fsencode(library)).hexdigest()[:16]
     data = package.parent / "pocl_binary_distribution" / ".libs"
     home = folder / "pyopencl"
     links = {home / ".libs" / library.name: library}

@@ -89,9 +89,14 @@ def test_in_the_folder_of_links_every_built_in_library_is_the_wanted_one(tmp_pat
         path.write_text(path.name)
     for _ in range(2):
         home = overlay(tmp_path / "links", library, "avx2")
-    made = tmp_path / "links" / "pocl_binary_distribution" / ".libs" / "share" / "pocl"
+    made = home.parent / "pocl_binary_distribution" / ".libs" / "share" / "pocl"
     assert (made / "kernel-x86_64-avx512.bc").read_text() == "kernel-x86_64-avx2.bc"
     assert (made / "kernel-x86_64-avx2.bc").read_text() == "kernel-x86_64-avx2.bc"
     assert (made / "include" / "pocl.h").read_text() == "pocl.h"
     named = (home / ".libs" / "pocl.icd").read_text().strip()
-    assert named == str(tmp_path / "links" / "pyopencl" / ".libs" / "libpocl-1.so")
+    assert named == str(home / ".libs" / "libpocl-1.so")
+    assert home.is_relative_to(tmp_path / "links")
+    other = tmp_path / "other" / "pyopencl" / ".libs" / "libpocl-1.so"
+    other.parent.mkdir(parents=True)
+    (tmp_path / "other" / "pocl_binary_distribution").symlink_to(tmp_path / "site" / "pocl_binary_distribution")
+    assert overlay(tmp_path / "links", other, "avx2") != home, "another environment with the same cache"
