@@ -99,7 +99,7 @@ class ConvTranspose(Primitive):
         outputs = w.shape[1]
         full = replace(self, pads=((0, 0),) * len(spatial)).sizes(spatial, kernel)
         y = np.zeros((n, g * outputs, *full), exact)
-        strips = x.astype(exact).reshape(n, g, c // g, -1)
+        strips = x.astype(exact).reshape(n, g, c // g, prod(x.shape[2:]))
         taps = np.moveaxis(w.astype(exact).reshape(g, c // g, outputs, *kernel), (0, 1, 2), (-3, -2, -1))
         for tap in product(*map(range, kernel)):
             window = tuple(

@@ -89,7 +89,7 @@ class Convolution(Primitive):
                 slice(t * d, t * d + (size - 1) * s + 1, s)
                 for t, d, s, size in zip(tap, self.dilations, self.strides, sizes, strict=True)
             )
-            strip = padded[(slice(None), slice(None), *window)].reshape(n, g, c // g, -1)
+            strip = padded[(slice(None), slice(None), *window)].reshape(n, g, c // g, prod(sizes))
             at = np.moveaxis(weights, (0, 1, 2), (-3, -2, -1))[tap]
             if self.apart and not np.isfinite(strip).all():
                 y += _present_products(at, strip)

@@ -196,3 +196,20 @@ def test_a_convolution_with_computed_weights_runs_by_the_kernel_of_one_with_cons
     # Sums of 288 products, in another order, of numbers to 4 and weights that are sums of 40 products.
     np.testing.assert_allclose(early(x), late(x), atol=2 * 289 * 2.0**-24 * 288 * 4 * 40)
     assert early.explain()["y"].implementation == compiled(False, []).explain()["y"].implementation
+
+
+@pytest.mark.parametrize("constant", [False, True], ids=["fed", "constant"])
+@pytest.mark.parametrize(("operator", "weights"), [("Conv", (4, 2, 3, 3)), ("ConvTranspose", (2, 4, 3, 3))])
+def test_a_convolution_of_no_pictures_makes_none(device: str, operator: str, weights: Any, constant: bool) -> None:
+    x, w = np.zeros((0, 2, 6, 6), np.float32), whole(3, *weights)
+    source = model(
+        graph(
+            [node(operator, ["x", "w"], ["y"])],
+            [] if constant else [("x", FLOAT, x.shape)],
+            [("y", FLOAT, None)],
+            w=w,
+            **({"x": x} if constant else {}),
+        )
+    )
+    found = clgraph.compile(source, device).run({} if constant else {"x": x})["y"]
+    assert found.shape == ((0, 4, 4, 4) if operator == "Conv" else (0, 4, 8, 8))
