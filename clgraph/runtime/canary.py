@@ -67,13 +67,11 @@ class Subject:
     Attributes:
         device: Its name, as :func:`clgraph.runtime.driver.named_handles` gives it.
         driver: What tells the driver from others: the SHA-256 of its library, its version, the device's label.
-        environment: Variables that it is to be loaded with.
     """
 
     device: str
     driver: str
     workers: int
-    environment: tuple[tuple[str, str], ...] = ()
 
 
 def decide(subject: Subject, records: Sequence[InstructionSet], folder: Path) -> Decision:
@@ -118,7 +116,7 @@ def _try(subject: Subject, record: InstructionSet) -> tuple[dict[str, Any], bool
     _log.info("trying whether %s computes rightly with %s, once on this machine", subject.device, record.name)
     with tempfile.TemporaryDirectory(prefix="clgraph-canary-", ignore_cleanup_errors=True) as folder:
         work = {"device": subject.device, "record": record.to_data(), "workers": subject.workers, "folder": folder}
-        ended = child.run(_MODULE, work, _CPU_SECONDS, dict(subject.environment))
+        ended = child.run(_MODULE, work, _CPU_SECONDS)
     if ended.result is None:
         said = next((line.strip() for line in reversed(ended.log.splitlines()) if line.strip()), "")
         _log.info("the canary on %s with %s: %s\n%s", subject.device, record.name, ended.why, ended.log)

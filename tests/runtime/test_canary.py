@@ -68,7 +68,7 @@ def children(monkeypatch):
     found: dict[str, Outcome] = {}
     asked: list[str] = []
 
-    def run(module, work, cpu_seconds, environment):
+    def run(module, work, cpu_seconds):
         asked.append(work["record"]["name"])
         return found[asked[-1]]
 
