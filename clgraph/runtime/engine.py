@@ -42,7 +42,7 @@ class Engine:
         """Open *device*, with *out_of_order* on a queue that may run independent kernels at once, if it has one.
 
         Raises:
-            DeviceError: The driver makes no context or queue.
+            DeviceError: It is no OpenCL device, runs no so many workers, or its driver makes no context or queue.
         """
         if device.handle is None:
             raise DeviceError(f"{device.info.name} is no OpenCL device")
