@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from clgraph import errors
-    from clgraph.custom import TensorSpec, custom_op
-    from clgraph.entry import compile_model as compile
+    from clgraph.compilation.entry import compile_model as compile
+    from clgraph.compilation.load import load_model as load
+    from clgraph.core.version import __version__
+    from clgraph.debugging.dumped import load_dump
+    from clgraph.extensions.custom_operator import TensorSpec, custom_op
     from clgraph.graph.topology import Topology
-    from clgraph.model import Model
+    from clgraph.model.model import Model
+    from clgraph.model.tensor import Tensor
     from clgraph.runtime.device import devices
-    from clgraph.saved.dumped import load_dump
-    from clgraph.saved.load import load_model as load
-    from clgraph.tensor import Tensor
     from clgraph.tuner.tune import tune
 
-__version__ = "0.1.0"
 __all__ = [
     "Model",
     "Tensor",
@@ -38,15 +38,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Model": ("clgraph.model", "Model"),
-    "Tensor": ("clgraph.tensor", "Tensor"),
-    "TensorSpec": ("clgraph.custom", "TensorSpec"),
+    "__version__": ("clgraph.core.version", "__version__"),
+    "Model": ("clgraph.model.model", "Model"),
+    "Tensor": ("clgraph.model.tensor", "Tensor"),
+    "TensorSpec": ("clgraph.extensions.custom_operator", "TensorSpec"),
     "Topology": ("clgraph.graph.topology", "Topology"),
-    "compile": ("clgraph.entry", "compile_model"),
-    "custom_op": ("clgraph.custom", "custom_op"),
+    "compile": ("clgraph.compilation.entry", "compile_model"),
+    "custom_op": ("clgraph.extensions.custom_operator", "custom_op"),
     "devices": ("clgraph.runtime.device", "devices"),
-    "load_dump": ("clgraph.saved.dumped", "load_dump"),
-    "load": ("clgraph.saved.load", "load_model"),
+    "load_dump": ("clgraph.debugging.dumped", "load_dump"),
+    "load": ("clgraph.compilation.load", "load_model"),
     "tune": ("clgraph.tuner.tune", "tune"),
 }
 

@@ -11,9 +11,9 @@ from typing import Any
 import onnx
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
-from clgraph.entry import compile_model
+from clgraph.compilation.entry import compile_model
 from clgraph.errors import DeviceError, InputError, UnsupportedError
-from clgraph.model import Model
+from clgraph.model.model import Model
 from clgraph.runtime.device import find_device
 
 NAMES = {"CPU": "cpu", "CUDA": "gpu", "GPU": "gpu"}

@@ -9,8 +9,10 @@ import sys
 from typing import NoReturn
 
 import hypothesis
+import numpy as np
 import pytest
 
+import clgraph.implementations  # noqa: F401  # the registries are filled on use
 from clgraph.errors import ClgraphError
 from clgraph.settings import FOREIGN, PREFIX
 from tests.support.ran import note_what_networks_run, pytest_sessionfinish, pytest_testnodedown
@@ -37,6 +39,12 @@ hypothesis.settings.load_profile("clgraph")
 
 DEVICES = [d.strip() for d in os.environ.get("CLGRAPH_TEST_DEVICES", "pocl").split(",") if d.strip()]
 """Names as ``clgraph.runtime.device.find_device`` takes them."""
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """Random numbers, the same in every run of a test."""
+    return np.random.default_rng(0)
 
 
 def absent(name: str, error: ClgraphError) -> NoReturn:

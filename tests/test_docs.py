@@ -111,7 +111,7 @@ def test_every_command_that_a_page_shows_can_be_given(page: Path) -> None:
 
 def _ours() -> set[str]:
     """Return the files of the repository that pages may name, from its root and from its main folders."""
-    parts = ("clgraph", "cl_kernels", "tests", "tools", "docs", "benchmarks")
+    parts = ("clgraph", "cl_kernels", "tests", "tools", "docs")
     files = [p.relative_to(ROOT).as_posix() for part in parts for p in (ROOT / part).rglob("*") if p.is_file()]
     short = [name.partition("/")[2] for name in files if name.startswith(("clgraph/", "cl_kernels/"))]
     return {*files, *short}
@@ -126,7 +126,7 @@ def test_files_that_a_page_names_are_there(page: Path) -> None:
     named = re.findall(r"[\w./-]+/[\w.-]+\.(?:py|clh?|md|json|toml|sh)\b", page.read_text(encoding="utf-8"))
     for name in {name.removeprefix("./") for name in named if "://" not in name}:
         if name.partition("/")[0] in FOLDERS:
-            assert name in OURS, f"{page.name} names {name}"
+            assert name in OURS or (DOCS / name).is_file(), f"{page.name} names {name}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
@@ -160,7 +160,7 @@ def test_commands_that_a_page_names_in_its_text_are_there(page: Path) -> None:
 
 def test_the_architecture_lists_the_layers_that_are_checked() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    (layers,) = [c["layers"] for c in project["tool"]["importlinter"]["contracts"] if c["type"] == "layers"]
+    (layers,) = [c["layers"] for c in project["tool"]["importlinter"]["contracts"] if c["name"] == "rooms"]
     page = (DOCS / "architecture.md").read_text(encoding="utf-8").partition("## Layers")[2]
     rows = re.findall(r"^\| `(\w+)`(.*?)\|", page, re.MULTILINE)
     shown = [name for first, others in rows for name in (first, *re.findall(r"`(\w+)`", others))]

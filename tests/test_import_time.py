@@ -28,8 +28,10 @@ def test_importing_clgraph_takes_less_than_its_budget() -> None:
 
 def test_every_public_name_is_there() -> None:
     import clgraph
-    from clgraph import entry, errors, model
+    from clgraph import errors
+    from clgraph.compilation import entry
     from clgraph.graph.topology import Topology
+    from clgraph.model import model
     from clgraph.runtime.device import devices
 
     assert clgraph.compile is entry.compile_model

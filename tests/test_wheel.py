@@ -100,15 +100,15 @@ model.run([x])
 model.runs
 """
 SEEN = """
-7: note: Revealed type is "clgraph.model.Model"
+7: note: Revealed type is "clgraph.model.model.Model"
 8: note: Revealed type is "dict[str, ndarray[tuple[Any, ...], dtype[Any]]]"
 9: note: Revealed type is "dict[str, Any]"
 10: note: Revealed type is "dict[str, ndarray[tuple[Any, ...], dtype[Any]]]"
 11: note: Revealed type is "tuple[int | str | None, ...] | None"
-12: note: Revealed type is "clgraph.model.Model"
+12: note: Revealed type is "clgraph.model.model.Model"
 13: note: Revealed type is "list[clgraph.runtime.device.Device]"
 14: note: Revealed type is "clgraph.tuner.tune.Report"
-15: note: Revealed type is "clgraph.tensor.Tensor"
+15: note: Revealed type is "clgraph.model.tensor.Tensor"
 16: error: Unexpected keyword argument "devise" for "compile_model"
 17: error: Module has no attribute "complie"
 18: error: No overload variant of "run" of "Model" matches argument type "list[

@@ -21,10 +21,11 @@ from clgraph.cli.options import ModelOptions, cycling_model_options, refuse_idle
 from clgraph.cli.output import advancing, remark, say, working
 from clgraph.cli.peers import OnnxRuntime
 from clgraph.core.layout import Shape
+from clgraph.core.version import __version__
 from clgraph.errors import OptionError
 from clgraph.graph.primitive import Array
 from clgraph.graph.topology import Topology
-from clgraph.model import Model
+from clgraph.model.model import Model
 from clgraph.saved.container import is_dump, is_saved
 
 
@@ -108,7 +109,7 @@ def command(
             "device": model.device.name,
             "threads": model.device.workers,
             "load_average": load,
-            "versions": {"clgraph": clgraph.__version__, **({} if peer is None else {compare: peer.runtime.version})},
+            "versions": {"clgraph": __version__, **({} if peer is None else {compare: peer.runtime.version})},
             "start": start,
             "inputs": [
                 {

@@ -12,8 +12,8 @@ from clgraph.cli.compiling import load
 from clgraph.cli.options import ModelOptions, model_options
 from clgraph.cli.output import say, table, working
 from clgraph.errors import ModelError, ShapeError, UnsupportedError
-from clgraph.explain import Explanation
 from clgraph.frontend.checking import Problem, check_onnx
+from clgraph.model.explain import Explanation
 from clgraph.saved.container import is_dump, is_saved
 
 HOST = "host"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from clgraph.cli.output import say, table
-from clgraph.custom_check import TOLERANCE, check_custom_op, operator_called
-from clgraph.engines import load_extensions, options_of
+from clgraph.debugging.check_operator import TOLERANCE, check_custom_op, operator_called
+from clgraph.engines.opening import load_extensions, options_of
 from clgraph.errors import OptionError
 
 

@@ -6,13 +6,13 @@ from typing import NoReturn
 
 import click
 
-from clgraph.bisection import bisect
 from clgraph.cli.compiling import load_program, load_topology, random_feeds
 from clgraph.cli.feeds import FeedOptions, feed_options, read_feeds
 from clgraph.cli.options import ModelOptions, model_options
 from clgraph.cli.output import remark, say, table, working
 from clgraph.cli.peers import OnnxRuntime
-from clgraph.compare import HALF_TOLERANCE, TOLERANCE, Comparison, NodeError, compare, compare_compiled
+from clgraph.debugging.bisection import bisect
+from clgraph.debugging.compare import HALF_TOLERANCE, TOLERANCE, Comparison, NodeError, compare, compare_compiled
 from clgraph.errors import OptionError
 from clgraph.graph.primitive import Array
 from clgraph.graph.topology import Topology

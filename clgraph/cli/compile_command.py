@@ -12,8 +12,8 @@ from clgraph.cli.options import ModelOptions, model_options, refuse_idle
 from clgraph.cli.output import milliseconds, nbytes, say, table, working
 from clgraph.cli.reports import dump_sources as write_sources
 from clgraph.cli.reports import report_memory
-from clgraph.explain import explain
 from clgraph.graph.program import Program
+from clgraph.model.explain import explain
 
 
 @click.command(name="compile")

@@ -12,20 +12,20 @@ import numpy as np
 import clgraph
 from clgraph.cli.options import DeviceOptions, ModelOptions
 from clgraph.cli.output import remark, working
+from clgraph.compilation.load import read_topology
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Shape
-from clgraph.engines import load_extensions, options_of
+from clgraph.engines.opening import load_extensions, options_of
 from clgraph.errors import InputError
 from clgraph.graph.primitive import Array
 from clgraph.graph.topology import Signature, Topology
-from clgraph.model import Model
+from clgraph.model.model import Model
+from clgraph.model.specialisations import Shapes
 from clgraph.saved.container import Contents, is_dump, is_saved
-from clgraph.saved.load import read_topology
 from clgraph.settings import Settings
-from clgraph.specialisations import Shapes
 
 if TYPE_CHECKING:
-    from clgraph.saved.dumped import DumpedProgram
+    from clgraph.debugging.dumped import DumpedProgram
 
 
 def load(options: ModelOptions) -> Model:
@@ -62,14 +62,14 @@ def _loaded(options: ModelOptions) -> Model:
 
 def load_program(options: ModelOptions) -> DumpedProgram:
     """Return the program in a dump; raises like :func:`load`."""
-    from clgraph.saved.dumped import read_dump
+    from clgraph.debugging.dumped import read_dump
 
     where = options.where
     return read_dump(options.model, where.device, where.threads, where.cache_dir, dict(options.config))
 
 
 def _load_dump(options: ModelOptions) -> Model:
-    from clgraph.saved.dumped import load_dump
+    from clgraph.debugging.dumped import load_dump
 
     where = options.where
     with working(f"loading {options.model.name}"):

@@ -25,7 +25,7 @@ from clgraph.demo.pictures import draw_lines, draw_text, open_picture, sample_pa
 from clgraph.demo.recognition import characters_of
 from clgraph.errors import ClgraphError, OptionError
 from clgraph.graph.primitive import Array
-from clgraph.model import Model
+from clgraph.model.model import Model
 
 NETWORKS = {"detection": "ocr-det", "direction": "ocr-cls", "recognition": "ocr-rec"}
 

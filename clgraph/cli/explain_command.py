@@ -7,7 +7,7 @@ import click
 from clgraph.cli.compiling import compiled, random_feeds
 from clgraph.cli.options import ModelOptions, model_options
 from clgraph.cli.output import say, table, working
-from clgraph.explain import Explanation
+from clgraph.model.explain import Explanation
 
 
 @click.command(name="explain")

@@ -7,11 +7,11 @@ import inspect
 import click
 
 from clgraph.cli.output import say, table
-from clgraph.engines import load_extensions, options_of
+from clgraph.engines.opening import load_extensions, options_of
 from clgraph.errors import OptionError
 from clgraph.graph.primitive import PRIMITIVES
 from clgraph.passes.pipeline import default_pipeline
-from clgraph.passes.targets import TARGETS
+from clgraph.passes.targets.target import TARGETS
 
 
 @click.command(name="passes")

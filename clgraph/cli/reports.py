@@ -9,8 +9,8 @@ from pathlib import Path
 from clgraph.cli.output import nbytes, say, table
 from clgraph.core.frozen import frozen
 from clgraph.errors import OptionError
-from clgraph.memory_report import memory_report
-from clgraph.model import Model
+from clgraph.model.memory_report import memory_report
+from clgraph.model.model import Model
 from clgraph.network.steps import texts
 from clgraph.selector.query import DeviceInfo
 

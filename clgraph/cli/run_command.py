@@ -16,7 +16,7 @@ from clgraph.cli.results import read_labels, save_folder, save_output, show_larg
 from clgraph.errors import InputError, OptionError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Node
-from clgraph.model import Model
+from clgraph.model.model import Model
 
 
 @click.command(name="run")

@@ -40,25 +40,32 @@ class Registry(Generic[K, V]):
     strangers: ClassVar[set[str]] = set()
     """The packages that have, or modules outside any: a fault may be theirs."""
 
-    def __init__(self, what: str, group: Callable[[K, V | None], str] = lambda key, entry: str(key)) -> None:
+    def __init__(
+        self,
+        what: str,
+        group: Callable[[K, V | None], str] = lambda key, entry: str(key),
+        room: Callable[[V, str], bool] = lambda entry, name: True,
+    ) -> None:
         """Make an empty table.
 
         Args:
             what: Names its entries in messages.
             group: Says what a key and its entry belong to; of a key without one, what it should belong to.
+            room: Says whether an entry is among those of a room, which is a part of every group.
         """
         self.what = what
         self._group = group
+        self._room = room
         self._entries: dict[K, V] = {}
-        self._groups: dict[str, tuple[int, tuple[V, ...]]] = {}
-        self._modules: Callable[[str | None], Iterable[str]] | None = None
-        self._found: set[str | None] = set()
+        self._groups: dict[tuple[str, str | None], tuple[int, tuple[V, ...]]] = {}
+        self._modules: Callable[[str | None, str | None], Iterable[str]] | None = None
+        self._found: set[tuple[str | None, str | None]] = set()
         Registry._all.append(self)
 
-    def found_by(self, modules: Callable[[str | None], Iterable[str]]) -> None:
-        """Let the table be filled on use: *modules* names those that register the entries of a group, ``None`` for all.
+    def found_by(self, modules: Callable[[str | None, str | None], Iterable[str]]) -> None:
+        """Let the table be filled on use: *modules* names those that register the entries of a group in a room.
 
-        They are imported before the first question about the group, or about all.
+        Either may be ``None`` for all. They are imported before the first question about them.
         """
         self._modules = modules
 
@@ -108,13 +115,15 @@ class Registry(Generic[K, V]):
         """Return the entries in order of their keys."""
         return [self._entries[key] for key in self]
 
-    def of(self, group: str) -> tuple[V, ...]:
-        """Return the entries of one group, in order of their keys."""
-        entries = self._filled(group)
-        count, found = self._groups.get(group, (-1, ()))
+    def of(self, group: str, room: str | None = None) -> tuple[V, ...]:
+        """Return the entries of one group, in order of their keys; those of one room, or of all."""
+        entries = self._filled(group, room)
+        count, found = self._groups.get((group, room), (-1, ()))
         if count != len(entries):
-            keys = sorted((key for key, entry in tuple(entries.items()) if self._group(key, entry) == group), key=str)
-            count, found = self._groups[group] = len(entries), tuple(entries[key] for key in keys)
+            members = [(key, entry) for key, entry in tuple(entries.items()) if self._group(key, entry) == group]
+            here = [(key, entry) for key, entry in members if room is None or self._room(entry, room)]
+            found = tuple(entry for _, entry in sorted(here, key=lambda item: str(item[0])))
+            self._groups[group, room] = len(entries), found
         return found
 
     def snapshot(self) -> dict[K, V]:
@@ -128,13 +137,13 @@ class Registry(Generic[K, V]):
     def _with(self, key: K) -> dict[K, V]:
         return self._entries if key in self._entries else self._filled(self._group(key, None))
 
-    def _filled(self, group: str | None) -> dict[K, V]:
-        """Return the table with all entries of *group*; another thread that imports what it needs is waited for."""
-        if self._modules is not None and group not in self._found and None not in self._found:
+    def _filled(self, group: str | None, room: str | None = None) -> dict[K, V]:
+        """Return the table with all entries of *group* in *room*; a thread that imports what it needs is waited for."""
+        if self._modules is not None and self._found.isdisjoint({(group, room), (group, None), (None, None)}):
             with Registry._importing:
-                for name in self._modules(group):
+                for name in self._modules(group, room):
                     importlib.import_module(name)
-                self._found.add(group)
+                self._found.add((group, room))
         return self._entries
 
 

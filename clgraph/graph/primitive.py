@@ -147,8 +147,8 @@ class Primitive(metaclass=_PrimitiveType):
 class DataDependent(Primitive):
     """Base of primitives whose results have a shape that only their inputs' elements tell, such as ONNX's NonZero.
 
-    They are computed between the stages of a model (:mod:`clgraph.stages`), or while shapes are bound where everything
-    is known. Their inputs come as they are, without ``bind``.
+    They are computed between the stages of a model (:mod:`clgraph.model.stages`), or while shapes are bound where
+    everything is known. Their inputs come as they are, without ``bind``.
 
     Attributes:
         foldable: Whether they may be computed while shapes are bound.

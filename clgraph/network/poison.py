@@ -10,7 +10,7 @@ from clgraph.graph.program import Node, Program
 from clgraph.network.places import UNIT, Places
 from clgraph.network.steps import Command, Segment
 from clgraph.network.watch import alone, commands_by_node
-from clgraph.passes.plan_memory import buffers_of
+from clgraph.passes.memory.plan_memory import buffers_of
 from clgraph.runtime.stream import Step, Stream
 
 NAN = 0xFF

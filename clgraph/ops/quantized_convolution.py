@@ -15,11 +15,9 @@ from clgraph.errors import ShapeError
 from clgraph.graph.attributes import Pads
 from clgraph.graph.primitive import Array, Primitive, primitive
 from clgraph.ops.convolution import Convolution, convolution_table
-from clgraph.ops.gpu_vectors import vector_jit
 from clgraph.ops.static_quantize import BYTES, StaticQuantize, saturating
 from clgraph.selector.general import FLOATS, General, float_jit, launch, post_arguments, post_views
 from clgraph.selector.implementation import Serves, implements, roofline
-from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Argument, Plan
 from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import Query
@@ -112,24 +110,6 @@ def rounded_limits(q: Query[Any]) -> str | None:
 def operand_type(q: Query[Any]) -> DType:
     """Return the type of the operands of fused operations."""
     return next((x.dtype for x in q.inputs[q.arity :]), DType.F32)
-
-
-def rounded_jit(q: Query[Any], rank: int) -> Jit:
-    """Return the preamble of a kernel with vectors that ends with ``quantized_end.clh``."""
-    (y,), operand = q.outputs, operand_type(q)
-    if operand in BYTES:
-        jit = Jit().define(RANK=rank, T=operand, **{"LOAD(p, i)": "((float)(p)[i])"})
-        read = f"*(__global const {operand.cl}4*)((p) + (i))"
-        jit = jit.define(**{"LOAD4(p, i)": f"convert_float4({read})"})
-        jit = jit.define(**{"LOAD4_LOOSE(p, i)": "convert_float4(vload4(0, (p) + (i)))"})
-    else:
-        jit = vector_jit(operand, rank)
-    stores = {
-        DType.F32: "(*(__global float4*)((p) + (i)) = (v))",
-        DType.F16: "vstorea_half4_rte(v, 0, (p) + (i))",
-    }
-    whole = f"(*(__global {y.dtype.cl}4*)((p) + (i)) = convert_{y.dtype.cl}4_sat(v))"
-    return jit.define(OUT=y.dtype, **{"STORE_OUT4(p, i, v)": stores.get(y.dtype, whole)})
 
 
 @implements(QuantizedConvolution, name="quantized_convolution.ref", serves=SERVES, general=True)

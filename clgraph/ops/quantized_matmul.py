@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import ClassVar, TypeVar
 
 import numpy as np
@@ -14,7 +13,6 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.primitive import Array, Primitive, primitive
-from clgraph.ops.nvidia_tiles import PTX
 from clgraph.ops.quantized_convolution import (
     SERVES,
     QuantizedConvolution,
@@ -22,8 +20,6 @@ from clgraph.ops.quantized_convolution import (
     check_types,
     scaled,
 )
-from clgraph.ops.quantized_convolution_gpu import GPU, QuantizedConvolutionGpuTiled
-from clgraph.ops.quantized_convolution_nvidia import QuantizedConvolutionNvidia
 from clgraph.selector.general import General
 from clgraph.selector.implementation import implements
 from clgraph.selector.plan import Plan
@@ -95,47 +91,6 @@ def _pixels(x: Layout, rank: int) -> Layout:
 
     halo, pitches = turned(x.halo, (0, 0)) if x.halo else (), turned(x.pitches, 0) if x.pitches else ()
     return Layout(x.dtype, turned(x.shape, 1), channels_last(rank), halo, pitches)
-
-
-class _Pointwise(General[QuantizedMatMul]):
-    """By the kernel of an implementation of convolutions."""
-
-    rounds = True
-    convolution: ClassVar[type[General[QuantizedConvolution]]]
-
-    @classmethod
-    def further_limits(cls, q: Query[QuantizedMatMul]) -> str | None:
-        if any(not x.format.is_plain for slot, x in enumerate((*q.inputs, *q.outputs)) if slot != 1):
-            return "wants plain formats, but of constant weights"
-        if 1 not in q.constant:
-            return "wants constant weights"
-        return cls.convolution.further_limits(as_convolution(q))
-
-    @classmethod
-    def weights(cls, q: Query[QuantizedMatMul]) -> Mapping[int, Format | Primitive]:
-        return {} if q.primitive.transpose_b else {1: Format((1, 0))}
-
-    @classmethod
-    def cost(cls, q: Query[QuantizedMatMul]) -> float:
-        return cls.convolution.cost(as_convolution(q))
-
-    @classmethod
-    def plan(cls, q: Query[QuantizedMatMul]) -> Plan:
-        return cls.convolution.plan(as_convolution(q))
-
-
-@implements(QuantizedMatMul, name="quantized_matmul.gpu_tiled", serves=GPU)
-class QuantizedMatMulGpuTiled(_Pointwise):
-    """Groups of 16 x 16 work-items make 64 x 64 results."""
-
-    convolution = QuantizedConvolutionGpuTiled
-
-
-@implements(QuantizedMatMul, name="quantized_matmul.nvidia", serves=replace(GPU, features=PTX))
-class QuantizedMatMulNvidia(_Pointwise):
-    """Tiles from a pipeline of copies to local memory; sums in int."""
-
-    convolution = QuantizedConvolutionNvidia
 
 
 @implements(QuantizedMatMul, name="quantized_matmul.ref", serves=SERVES, general=True)

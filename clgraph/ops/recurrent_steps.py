@@ -7,18 +7,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.primitive import Array, Primitive, primitive
 from clgraph.ops.activation import FUNCTIONS
-from clgraph.selector.general import bits, table
-from clgraph.selector.implementation import Implementation, Serves, implements
-from clgraph.selector.jit import Jit
-from clgraph.selector.plan import Argument, Launch, Plan
+from clgraph.selector.general import bits
 from clgraph.selector.post import post_codes
-from clgraph.selector.query import Query
 
 GATES = {"rnn": 1, "gru": 3, "lstm": 4}
 """Matrices of a cell, one a gate."""
@@ -178,40 +173,6 @@ def _turned(x: Array, lengths: Array) -> Array:
     for i, length in enumerate(lengths):
         y[:length, i] = x[:length, i][::-1]
     return y
-
-
-@implements(
-    RecurrentSteps,
-    name="recurrent_steps.lines",
-    serves=Serves(dtypes=frozenset({DType.F32, DType.I32}), mixed=True, kinds=frozenset({"cpu"})),
-)
-class RecurrentStepsLines(Implementation[RecurrentSteps]):
-    """One work-item a direction of a sequence, in vectors of 16 along the hidden states."""
-
-    @classmethod
-    def limits(cls, q: Query[RecurrentSteps]) -> str | None:
-        if any(not x.is_dense_plain for x in (*q.inputs, *q.outputs)):
-            return "serves dense plain tensors"
-        if any(x.count >= 2**31 for x in (*q.inputs, *q.outputs)):
-            return "counts elements in 32 bits"
-        return None
-
-    @classmethod
-    def cost(cls, q: Query[RecurrentSteps]) -> float:
-        # A vector of products a nanosecond, as long as the weights lie in the second-level cache.
-        workers = min(q.device.workers, q.primitive.directions * q.inputs[0].shape[1])
-        return q.device.launch_seconds + q.primitive.flops(q.own, q.outputs) / 32 * 1e-9 / workers
-
-    @classmethod
-    def plan(cls, q: Query[RecurrentSteps]) -> Plan:
-        f, (tokens, batch, _) = q.primitive, q.inputs[0].shape
-        count = f.directions * batch
-        flags = [list(GATES).index(f.cell), *walk_flags(f)]
-        numbers = table([tokens, batch, f.hidden], flags, [bits(f.clip)], *activation_codes(f))
-        kernel = "recurrent_steps/recurrent_steps_lines"
-        args: tuple[Argument, ...] = (count, *tensors(f), "scratch0", numbers)
-        launch = Launch(f"{kernel}.cl", "recurrent_steps_lines", Jit(), (count,), (1,), args)
-        return Plan((launch,), (count * f.hidden * 4,))
 
 
 def tensors(f: RecurrentSteps) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from clgraph.errors import ShapeError
 from clgraph.graph.attributes import known_ints, positive_axis
 from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
 from clgraph.selector.general import FLOATS, INTEGERS, General, Space, View, float_jit, launch, space, table
-from clgraph.selector.implementation import Serves, implements, roofline
+from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Plan, Table
 from clgraph.selector.query import Query
@@ -79,11 +79,11 @@ def import_top_k(node: OnnxNode) -> Primitive:
     return TopK(node.attribute("axis", -1), bool(node.attribute("largest", 1)), node.attribute("k", None))
 
 
-_SERVES = Serves(dtypes=FLOATS | INTEGERS, mixed=True)
+SERVES = Serves(dtypes=FLOATS | INTEGERS, mixed=True)
 
 
-class _TopK(General[TopK]):
-    """What the two have in common: the views of x, result and places without the axis, and its pitches."""
+class TopKLine(General[TopK]):
+    """What implementations have in common: the views of x, result and places without the axis, and its pitches."""
 
     @classmethod
     def numbers(cls, q: Query[TopK], *, axis_last: bool) -> tuple[Space, Table, Jit]:
@@ -102,28 +102,8 @@ class _TopK(General[TopK]):
         return s, numbers, Jit().define(RANK=len(s.dims), T=x.dtype, V=x.dtype)
 
 
-@implements(TopK, name="top_k.gpu_ranks", serves=replace(_SERVES, kinds=frozenset({"gpu"})))
-class TopKRanks(_TopK):
-    """One work-item an element, which counts those that are better; on GPUs that is faster than the way to the host."""
-
-    @classmethod
-    def further_limits(cls, q: Query[TopK]) -> str | None:
-        long = q.inputs[0].shape[q.primitive.axis] > 1 << 16
-        return "counts along an axis of up to 65536 elements" if long else None
-
-    @classmethod
-    def cost(cls, q: Query[TopK]) -> float:
-        count, size = q.inputs[0].count, q.inputs[0].shape[q.primitive.axis]
-        return roofline(q, q.device.costs.general_compute) + 4.0 * count * size / q.device.flops
-
-    @classmethod
-    def plan(cls, q: Query[TopK]) -> Plan:
-        _, numbers, jit = cls.numbers(q, axis_last=True)
-        return Plan((launch("top_k/top_k_gpu_ranks", jit, q.inputs[0].count, "in0", "out0", "out1", numbers),))
-
-
-@implements(TopK, name="top_k.lines", serves=_SERVES, general=True)
-class TopKLines(_TopK):
+@implements(TopK, name="top_k.lines", serves=SERVES, general=True)
+class TopKLines(TopKLine):
     """One work-item a line along the axis, which keeps the best so far as a heap in its results."""
 
     @classmethod

@@ -13,8 +13,7 @@ from clgraph.errors import ShapeError
 from clgraph.graph.attributes import Pads, window_sizes
 from clgraph.graph.primitive import Array, Primitive, primitive
 from clgraph.ops.convolution import Convolution
-from clgraph.ops.tile_geometry import LANES
-from clgraph.ops.winograd_weights import POSITIONS, original_weights
+from clgraph.ops.winograd_weights import LANES, POSITIONS, original_weights
 
 _ONES = (1, 1)
 

@@ -13,15 +13,14 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.primitive import Array, Primitive, primitive
-from clgraph.ops.tile_cost import split, step_seconds, ticket_seconds
-from clgraph.ops.tile_geometry import LANES
-from clgraph.selector.descriptor import Descriptor, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.general import General, View, launch, table
-from clgraph.selector.implementation import Implementation, Serves, implements
+from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.jit import Jit
-from clgraph.selector.plan import Plan, Tile
+from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
 
+LANES = 16
+"""Output channels of a block, and what their number of inputs is filled up to a multiple of."""
 POSITIONS = 36
 """Of a transformed 6x6 tile."""
 
@@ -83,66 +82,6 @@ def original_weights(u: Array, outputs: int, channels: int) -> Array:
     tiles = u.astype(np.float64).transpose(0, 3, 2, 1).reshape(groups * lanes, padded, 6, 6)[:outputs, :channels]
     inverse = np.linalg.pinv(weight_matrix())
     return np.asarray(inverse @ tiles @ inverse.T)
-
-
-@descriptor("pack_winograd", any_alignment=True)
-class PackWinogradDesc(Descriptor):
-    """Fields as in ``pack_winograd.cl``."""
-
-    inp: Pointer
-    out: Pointer
-    pitch_o: Long
-    pitch_c: Long
-    pitch_y: Long
-    pitch_x: Long
-    outputs: Int
-    channels: Int
-    padded: Int
-    vectors: Int
-    runs: Int
-    ticket_channels: Int
-
-
-@implements(
-    WinogradWeights,
-    name="winograd_weights.pack",
-    serves=Serves(dtypes=frozenset({DType.F32}), kinds=frozenset({"cpu"})),
-    general=True,
-)
-class PackWinograd(Implementation[WinogradWeights]):
-    """Sixteen output channels at a time, in double."""
-
-    @classmethod
-    def limits(cls, q: Query[WinogradWeights]) -> str | None:
-        return None if q.primitive.vectors else "packs blocks of output channels"
-
-    @classmethod
-    def cost(cls, q: Query[WinogradWeights]) -> float:
-        moved = q.outputs[0].nbytes
-        return step_seconds(q.device, moved * q.device.costs.unit("winograd.weights.byte"), moved, 8 * q.device.workers)
-
-    @classmethod
-    def plan(cls, q: Query[WinogradWeights]) -> Plan:
-        w, (groups, _, padded, lanes) = q.inputs[0], q.outputs[0].shape
-        one = POSITIONS * lanes * 4 * q.device.costs.unit("winograd.weights.byte")
-        wanted = ticket_seconds(one * groups * padded, q.device)
-        runs = split(padded, one, wanted, 1)
-        pitch_o, pitch_c, pitch_y, pitch_x = w.all_pitches
-        desc = PackWinogradDesc(
-            inp=Ref("in0", 4 * w.origin),
-            out=Ref("out0"),
-            pitch_o=pitch_o,
-            pitch_c=pitch_c,
-            pitch_y=pitch_y,
-            pitch_x=pitch_x,
-            outputs=w.shape[0],
-            channels=w.shape[1],
-            padded=padded,
-            vectors=lanes // LANES,
-            runs=runs.parts,
-            ticket_channels=runs.each,
-        )
-        return Plan((Tile("pack_winograd", desc, groups * runs.parts),))
 
 
 @implements(

@@ -18,7 +18,7 @@ from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program, Stage
 from clgraph.graph.text import print_program, program_json
 from clgraph.passes.base import Context, Pass
-from clgraph.passes.copying import copy_program
+from clgraph.passes.constants.copying import copy_program
 from clgraph.passes.pipeline import required_pipeline
 from clgraph.passes.reference import random_feeds, run_reference
 

@@ -9,7 +9,7 @@ import numpy as np
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Node, Program, Value
 from clgraph.ops.reorder import Reorder
-from clgraph.passes.propagate_constants import logical
+from clgraph.passes.constants.propagate_constants import logical
 
 
 def run_reference(program: Program, feeds: Mapping[str, Array], *, exact: bool = False) -> dict[str, Array]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+import clgraph.implementations  # noqa: F401  # fills the registries on use
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format
 from clgraph.core.frozen import frozen
@@ -17,7 +18,7 @@ from clgraph.graph.primitive import Primitive
 from clgraph.graph.program import Node
 from clgraph.passes.base import Context
 from clgraph.selector.choose import Choice, candidates, choose
-from clgraph.selector.implementation import Implementation, Serves
+from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation, Serves
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
 
@@ -178,7 +179,7 @@ def _proposals(
 def refusals_of(context: Context, q: Query[Any]) -> str:
     """Say why no special implementation serves *q*, in formats and with halos of its own wish."""
     reasons: list[str] = []
-    for candidate in candidates(q):
+    for candidate in IMPLEMENTATIONS.of(q.primitive.kind):
         if candidate.general:
             continue
         posed = [with_formats(plain_query(q), f.inputs, f.outputs) for f in candidate.formats(q)] or [q]

@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import clgraph
 from clgraph.core.frozen import frozen
 from clgraph.errors import DeviceError
 
@@ -58,7 +57,7 @@ def run(module: str, work: dict[str, Any], cpu_seconds: int, environment: dict[s
 
     if not sys.executable or getattr(sys, "frozen", False):
         raise DeviceError("kernels are compiled by a Python interpreter of its own, and sys.executable names none")
-    root = str(Path(clgraph.__file__).parents[1])
+    root = str(Path(__file__).parents[2])
     path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
     # A file, not a pipe: communicate() writes no more of its input after a timeout (CPython 3.11). What is longer than
     # a pipe holds would not come to a child that starts slowly.

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import clgraph.implementations  # noqa: F401  # what a library is composed of
 from clgraph.errors import ClgraphError, KernelBuildError
 from clgraph.runtime import child, driver, process
 from clgraph.runtime.device import find_device

@@ -8,12 +8,15 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-import clgraph
+from clgraph.core.version import __version__
 from clgraph.selector.query import DeviceInfo
 from clgraph.selector.sources import KERNEL_TEXTS, kernel_directories
 from clgraph.settings import Settings
 
-_PARTS = ("core", "data", "graph", "selector", "ops", "passes", "network", "runtime", "saved")
+_PARTS = (
+    *("core", "data", "graph", "selector", "ops", "implementations", "passes"),
+    *("network", "runtime", "saved", "compilation", "model"),
+)
 """The packages whose code decides what a program looks like and what it computes."""
 
 NOT_TUNED = "none"
@@ -48,7 +51,7 @@ def circumstances(devices: Mapping[str, DeviceInfo], options: Settings) -> dict[
         "options": " ".join(f"{name}={_spell(getattr(options, name))}" for name in _OPTIONS),
         "tuning": info.tuning.digest if info.tuning else NOT_TUNED,
         "plugins": f"{options.plugins} {texts_digest()}",
-        "clgraph": clgraph.__version__,
+        "clgraph": __version__,
         "sources": sources_digest(),
     }
 
@@ -77,7 +80,7 @@ def texts_digest() -> str:
 @functools.cache
 def sources_digest() -> str:
     """Return a digest of clgraph's modules that compile and run, and of every kernel file."""
-    package = Path(clgraph.__file__).parent
+    package = Path(__file__).parents[1]
     return digest_of([*(package / part for part in _PARTS), *kernel_directories()])
 
 

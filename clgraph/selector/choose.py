@@ -84,10 +84,10 @@ class HostReference(Implementation[Any]):
 
 
 def candidates(q: Query[Any]) -> tuple[type[Implementation[Any]], ...]:
-    """Return the implementations registered for the query's primitive, by name; on the host, the reference."""
+    """Return the implementations of the query's primitive for its kind of device; on the host, the reference."""
     if q.device.kind == "host":
         return (HostReference,)
-    return IMPLEMENTATIONS.of(q.primitive.kind)
+    return IMPLEMENTATIONS.of(q.primitive.kind, q.device.kind)
 
 
 def choose(q: Query[Any], *, forced: str | None = None, denied: frozenset[str] = frozenset()) -> Choice:
@@ -126,6 +126,7 @@ def _choose(
     special = [c for c in able if not c.general or c.name in measured]
     ranked = sorted(special, key=lambda c: (seconds[c], c.name)) or [c for c in able if c.general]
     if not ranked:
+        refusals |= {c.name: reason for c in IMPLEMENTATIONS.of(q.primitive.kind) if (reason := c.serves.refusal(q))}
         reasons = "".join(f"\n  {n}: {r}" for n, r in refusals.items()) or "\n  no implementation is registered"
         raise UnsupportedError(f"nothing serves {q}:{reasons}")
     best = ranked[0]
@@ -137,7 +138,9 @@ def _choose(
 def _forced(q: Query[Any], forced: str, refusals: Mapping[str, str]) -> Choice:
     if forced in refusals:
         raise UnsupportedError(f"{forced} was forced on {q} but refuses: {refusals[forced]}")
-    names = [c.name for c in candidates(q)]
+    names = [c.name for c in IMPLEMENTATIONS.of(q.primitive.kind)]
+    if forced in names and (reason := IMPLEMENTATIONS[forced].serves.problem_refusal(q)):
+        raise UnsupportedError(f"{forced} was forced on {q} but refuses: {reason}")
     if forced not in names:
         raise OptionError(f"{forced!r} is no implementation of {q.primitive.kind}; there are {', '.join(names)}")
     return Choice(q, IMPLEMENTATIONS[forced], IMPLEMENTATIONS[forced].estimate(q), "forced", refusals)

@@ -99,6 +99,7 @@ class Implementation(ABC, Generic[P]):
     name: ClassVar[str]
     serves: ClassVar[Serves]
     general: ClassVar[bool]
+    tags: ClassVar[frozenset[str]] = frozenset()
     in_place: ClassVar[bool] = False
     """Whether it runs nothing, because the results lie in the memory of the inputs."""
 
@@ -194,21 +195,35 @@ def roofline(q: Query[Any], efficiency: float, bandwidth: float = 0.5) -> float:
 
 
 IMPLEMENTATIONS: Registry[str, type[Implementation[Any]]] = Registry(
-    "implementation", group=lambda name, entry: entry.primitive.kind if entry else name.rpartition(".")[0]
+    "implementation",
+    group=lambda name, entry: entry.primitive.kind if entry else name.rpartition(".")[0],
+    room=lambda entry, device_kind: device_kind in entry.serves.kinds,
 )
+
+WINOGRAD = "winograd"
+"""The tag of convolutions by fewer products, with other rounding: the option ``winograd`` denies them."""
+ORDERED_F32 = "ordered_f32"
+"""The tag of matrix products that add up in float, in the order of k."""
+
+
+def tagged(tag: str) -> frozenset[str]:
+    """Return the names of all implementations with *tag*."""
+    return frozenset(found.name for found in IMPLEMENTATIONS.values() if tag in found.tags)
 
 
 def implements(
-    primitive: type[Primitive], *, name: str, serves: Serves, general: bool = False
+    primitive: type[Primitive], *, name: str, serves: Serves, general: bool = False, tags: Iterable[str] = ()
 ) -> Callable[[Impl], Impl]:
     """Class decorator: register an implementation of *primitive* under its dotted name.
 
     Args:
         general: It serves every attribute and shape of the primitive for plain formats: the net below the others.
+        tags: What others may ask for it by, without naming it.
     """
 
     def record(cls: Impl) -> Impl:
         cls.primitive, cls.name, cls.serves, cls.general = primitive, name, serves, general
+        cls.tags = frozenset(tags)
         IMPLEMENTATIONS.register(name, cls)
         return cls
 

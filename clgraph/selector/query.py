@@ -85,6 +85,9 @@ class DeviceInfo:
         return max(1.0, self.workers / self.cores) if self.cores else 1.0
 
 
+PTX = frozenset({"nvidia_ptx", "sm80"})
+"""Features of NVIDIA GPUs that kernels with matrix units need: ``cp.async`` and products of 16 x 8 x 16 (sm_80)."""
+
 VIRTUAL_DEVICES: Registry[str, DeviceInfo] = Registry("device")
 """Devices of targets that no driver knows, by name: nodes on them run by their references."""
 

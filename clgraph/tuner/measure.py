@@ -24,7 +24,7 @@ from clgraph.passes.selection import Proposal, proposals
 from clgraph.selector.query import Query
 
 TOLERANCE = 1e-3
-"""Error, relative to the largest value of a result, that rounding may explain; as in ``clgraph.compare``."""
+"""Error, relative to the largest value of a result, that rounding may explain; as in ``clgraph.debugging.compare``."""
 
 FEWEST, MOST = 3, 9
 """Profiled runs of a candidate."""

@@ -9,17 +9,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clgraph.compiler import Compiler
+from clgraph.compilation.compiler import Compiler
 from clgraph.core.frozen import frozen
-from clgraph.engines import load_extensions, options_of, tuning_identity, tuning_of, tuning_path
+from clgraph.engines.opening import load_extensions, options_of, tuning_identity, tuning_of, tuning_path
 from clgraph.errors import OptionError
 from clgraph.graph.topology import Topology
+from clgraph.model.specialisations import Shapes
 from clgraph.network.network import Network
 from clgraph.passes.selection import plain_query
 from clgraph.runtime.engine import Engine
 from clgraph.selector.query import Query
 from clgraph.selector.tuning import Tuning, problem_key, write_tuning
-from clgraph.specialisations import Shapes
 from clgraph.tuner.fit import estimate_by, fit
 from clgraph.tuner.measure import Bench, Sample
 from clgraph.tuner.problems import problems, standard

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
+from clgraph.implementations.cpu.pooling import PoolFsv16
 from clgraph.ops.pooling import Pooling
-from clgraph.ops.pooling_tiles import PoolFsv16
 from clgraph.selector.implementation import implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query

@@ -12,10 +12,10 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from clgraph.compiler import Compiler
+from clgraph.compilation.compiler import Compiler
 from clgraph.graph.program import Program
 from clgraph.graph.text import print_program
-from clgraph.memory_report import memory_report
+from clgraph.model.memory_report import memory_report
 from clgraph.passes.base import Pass
 from clgraph.passes.observers import Watcher
 from clgraph.settings import Settings

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import clgraph
-from clgraph.memory_report import ArenaReport, BufferReport, memory_report
+from clgraph.model.memory_report import ArenaReport, BufferReport, memory_report
 from clgraph.network.profile import NodeTime, Profile
 from tests.support.models import image, small_model
 

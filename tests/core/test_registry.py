@@ -116,7 +116,7 @@ def modules(tmp_path, monkeypatch, table):
         names.append(name)
 
     table._group = lambda key, _: key[0]
-    table.found_by(lambda group: [name for name in names if group is None or name.endswith(group)])
+    table.found_by(lambda group, room: [name for name in names if group is None or name.endswith(group)])
     yield write
     for name in names:
         sys.modules.pop(name, None)

@@ -22,10 +22,10 @@ from clgraph.frontend import onnx_loader
 from clgraph.graph.primitive import IMPORTERS
 from clgraph.network.boundary import Feed
 from clgraph.ops.activation import Activation
-from clgraph.passes import decompose
-from clgraph.passes.compile_graph import CompileGraph
-from clgraph.passes.decompose import Decompose
+from clgraph.passes.kernels.compile_graph import CompileGraph
 from clgraph.passes.observers import Dump
+from clgraph.passes.patterns import decompose
+from clgraph.passes.patterns.decompose import Decompose
 from clgraph.selector.choose import Choice
 from tests.support.models import image, small_model
 from tests.support.planted import forget

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import clgraph
-from clgraph import compiler
+from clgraph.compilation import compiler
 from clgraph.errors import DeviceMemoryError, UnsupportedError
 from clgraph.graph.program import Program
 from clgraph.network.steps import steps_of

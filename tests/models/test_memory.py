@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import clgraph
-from clgraph.compare import compare
-from clgraph.engines import options_of
+from clgraph.debugging.compare import compare
+from clgraph.engines.opening import options_of
 from clgraph.frontend.onnx_loader import load_model
 from tests.support.matrix import load, model_names
 from tests.support.poisoned import any_order, run_in_order, same_bits

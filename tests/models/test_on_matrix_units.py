@@ -28,7 +28,7 @@ def _classes(channels):
 def test_a_network_of_halves_runs_on_matrix_units_and_gives_what_references_give(matrix_engine, monkeypatch):
     engine, vendor = matrix_engine
     places = {engine.info.name: engine, "host": HostEngine()}
-    monkeypatch.setattr("clgraph.compiler.open_engines", lambda options: places)
+    monkeypatch.setattr("clgraph.compilation.compiler.open_engines", lambda options: places)
     net = _classes(32)
     x = (1e-3 * np.random.default_rng(1).standard_normal((1, 32, 10, 9))).astype(np.float32)
     name = "intel" if vendor == "intel_dpas" else "amd"

@@ -19,7 +19,7 @@ from tests.support.zoo_text import Encoder, encoder, tokens
 def compiled(nvidia_engine, monkeypatch):
     """Return what compiles a topology for the emulated GPU."""
     places = {nvidia_engine.info.name: nvidia_engine, "host": HostEngine()}
-    monkeypatch.setattr("clgraph.compiler.open_engines", lambda options: places)
+    monkeypatch.setattr("clgraph.compilation.compiler.open_engines", lambda options: places)
     return lambda model, **options: clgraph.compile(model, **options)
 
 

@@ -16,9 +16,9 @@ import pytest
 import clgraph
 from clgraph.graph.buffer import Buffer
 from clgraph.graph.program import Node, Program, Value
+from clgraph.model.specialisations import KEPT_SPECIALISATIONS
 from clgraph.network.network import Network
 from clgraph.network.places import Places
-from clgraph.specialisations import KEPT_SPECIALISATIONS
 from tests.support.models import image, small_model
 
 pytestmark = pytest.mark.opencl

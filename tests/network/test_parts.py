@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import clgraph
-import clgraph.compiler
+import clgraph.compilation.compiler
 from clgraph.errors import InputError
 from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.reduce import Reduce
-from clgraph.passes.batch import part_of
+from clgraph.passes.memory.split_batch import part_of
 from tests.support.programs import RELU, Net
 
 pytestmark = pytest.mark.opencl
@@ -34,7 +34,7 @@ def whole(device):
 @pytest.fixture
 def model(device, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(clgraph.compiler, "in_parts", lambda program, _: part_of(program, 3) or program)
+        patch.setattr(clgraph.compilation.compiler, "in_parts", lambda program, _: part_of(program, 3) or program)
         return clgraph.compile(network(), device)
 
 

@@ -14,9 +14,9 @@ from clgraph.graph.program import Program, Stage, Value
 from clgraph.network.network import Network
 from clgraph.network.poison import NAN, lives_in, planned_lives, poisoned_steps
 from clgraph.passes.base import Context
-from clgraph.passes.memory_dependencies import MemoryDependencies
-from clgraph.passes.oooq_memory_dependencies import OooqMemoryDependencies
-from clgraph.passes.plan_memory import PlanMemory
+from clgraph.passes.memory.memory_dependencies import MemoryDependencies
+from clgraph.passes.memory.oooq_memory_dependencies import OooqMemoryDependencies
+from clgraph.passes.memory.plan_memory import PlanMemory
 from clgraph.selector.implementation import Implementation, Serves
 from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Launch, Plan, Table

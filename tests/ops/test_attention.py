@@ -6,8 +6,8 @@ import pytest
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
+from clgraph.implementations.cpu.attention import MOST_ROWS, AttentionRows
 from clgraph.ops.attention import Attention
-from clgraph.ops.attention_tiles import MOST_ROWS, AttentionRows
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.softmax import Softmax
 from clgraph.selector.query import DeviceInfo

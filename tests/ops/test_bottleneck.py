@@ -8,9 +8,9 @@ import pytest
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
+from clgraph.implementations.cpu.bottleneck import BottleneckFsv16
 from clgraph.ops.activation import Activation
 from clgraph.ops.bottleneck import Bottleneck
-from clgraph.ops.bottleneck_tiles import BottleneckFsv16
 from clgraph.ops.convolution import Convolution
 from clgraph.selector.query import DeviceInfo
 from tests.support.check_op import check_op

@@ -11,7 +11,7 @@ from clgraph.errors import ShapeError
 from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
-from clgraph.passes.convolution_groups import spread_weights
+from clgraph.passes.fusing.convolution_groups import spread_weights
 from clgraph.selector.choose import choose
 from clgraph.selector.implementation import IMPLEMENTATIONS
 from clgraph.selector.query import DeviceInfo, Query

@@ -5,8 +5,8 @@ import pytest
 
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
+from clgraph.implementations.cpu.gather import GatherRows
 from clgraph.ops.gather import Gather
-from clgraph.ops.gather_tiles import GatherRows
 from clgraph.selector.query import DeviceInfo
 from tests.support.check_op import check_op
 from tests.support.onnx_case import agree

@@ -7,7 +7,7 @@ from collections import defaultdict
 import onnx
 import pytest
 
-import clgraph.ops  # noqa: F401
+import clgraph.implementations  # noqa: F401
 from clgraph.graph.primitive import IMPORTERS
 
 OLDEST, NEWEST = 7, 28

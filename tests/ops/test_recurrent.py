@@ -6,8 +6,8 @@ import pytest
 import clgraph
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
+from clgraph.implementations.gpu.recurrent_steps import RecurrentStepsGroups
 from clgraph.ops.recurrent_steps import RecurrentSteps
-from clgraph.ops.recurrent_steps_gpu import RecurrentStepsGroups
 from clgraph.selector.query import DeviceInfo, Query
 from tests.support.check_op import check_op
 from tests.support.onnx_case import agree, one_node, onnxruntime_outputs

@@ -6,6 +6,8 @@ import pytest
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout, pack
 from clgraph.graph.topology import Topology
+from clgraph.implementations.portable.convolution import ConvolutionGpuTiled
+from clgraph.implementations.portable.matmul import MatMulGpuTiled
 from clgraph.network.network import Network
 from clgraph.network.tensors import gather
 from clgraph.ops.activation import Activation, ActivationRef
@@ -14,7 +16,6 @@ from clgraph.ops.batch_normalization import BatchNormalization, BatchNormalizati
 from clgraph.ops.concat import Concat, ConcatRef
 from clgraph.ops.conv_transpose import ConvTranspose, ConvTransposeRef
 from clgraph.ops.convolution import Convolution, ConvolutionRef
-from clgraph.ops.convolution_gpu import ConvolutionGpuTiled
 from clgraph.ops.cumulative_sum import CumulativeSum, CumulativeSumRef
 from clgraph.ops.eltwise import Eltwise, EltwiseCompareRef, EltwiseIntRef, EltwiseRef
 from clgraph.ops.expand import Expand, ExpandRef, Repeat, RepeatRef
@@ -22,7 +23,6 @@ from clgraph.ops.gather import Gather, GatherRef
 from clgraph.ops.layer_normalization import LayerNormalization, LayerNormalizationRef
 from clgraph.ops.lrn import Lrn, LrnRef
 from clgraph.ops.matmul import MatMul, MatMulRef
-from clgraph.ops.matmul_gpu import MatMulGpuTiled
 from clgraph.ops.pad import Pad, PadRef
 from clgraph.ops.pooling import Pooling, PoolingRef
 from clgraph.ops.reduce import Reduce, ReduceRef

@@ -5,7 +5,8 @@ import pytest
 
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
-from clgraph.ops.winograd_weights import PackWinograd, WinogradWeights, original_weights, weight_matrix
+from clgraph.implementations.cpu.winograd_weights import PackWinograd
+from clgraph.ops.winograd_weights import WinogradWeights, original_weights, weight_matrix
 from tests.support.run_tiles import check_tiles
 
 

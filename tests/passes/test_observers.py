@@ -9,9 +9,9 @@ import pytest
 from clgraph.errors import ProgramError
 from clgraph.graph.program import Program, Stage
 from clgraph.passes.base import Context, Pass, PassManager
-from clgraph.passes.copying import copy_program
-from clgraph.passes.init import Init
+from clgraph.passes.constants.copying import copy_program
 from clgraph.passes.observers import Dump, Time, Verify, VerifyNumbers
+from clgraph.passes.patterns.init import Init
 from clgraph.passes.pipeline import default_pipeline
 from clgraph.passes.reference import random_feeds, run_reference
 from tests.support.programs import ADD, RELU, Net, compile_all

@@ -1,18 +1,20 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from clgraph.errors import OptionError, ProgramError, UnsupportedError
 from clgraph.graph.check import check
 from clgraph.graph.program import Stage
-from clgraph.passes import target_passes
 from clgraph.passes.base import Context, PassManager
-from clgraph.passes.build_kernels import BuildKernels
+from clgraph.passes.kernels.build_kernels import BuildKernels
 from clgraph.passes.observers import Verify
 from clgraph.passes.pipeline import default_pipeline, required_pipeline
-from clgraph.passes.prepare_quantization import PrepareQuantization
+from clgraph.passes.quantization.prepare_quantization import PrepareQuantization
 from clgraph.passes.reference import random_feeds, run_reference
-from clgraph.passes.target_passes import TARGET_PASSES
+from clgraph.passes.targets import target_passes
+from clgraph.passes.targets.target_passes import TARGET_PASSES
 from tests.passes.test_observers import Wrong
 from tests.support.programs import ADD, MUL, RELU, Net, compile_all
 
@@ -113,7 +115,7 @@ def test_the_passes_are_those_of_the_design() -> None:
 
 def test_each_pass_has_a_file_of_its_name_and_a_docstring() -> None:
     for p in default_pipeline():
-        assert type(p).__module__ == f"clgraph.passes.{p.name}"
+        assert re.fullmatch(rf"clgraph\.passes\.[a-z]+\.{p.name}", type(p).__module__)
         assert type(p).__doc__
 
 

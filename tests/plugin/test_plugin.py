@@ -94,7 +94,7 @@ def test_a_plugin_that_fails_is_rolled_back_and_reported_and_stops_nothing(insta
         + MODEL
         + "clgraph.compile(net, device='pocl:0').run(feeds)\n"
         "from clgraph.core.registry import PLUGIN_FAILURES\n"
-        "from clgraph.passes.targets import TARGETS\n"
+        "from clgraph.passes.targets.target import TARGETS\n"
         "print(json.dumps([PLUGIN_FAILURES, list(TARGETS)]))\n"
     )
     done = _run(installed, "-c", script)

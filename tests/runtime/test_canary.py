@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clgraph.engines import by_class
+from clgraph.engines.opening import by_class
 from clgraph.runtime import canary, child, driver
 from clgraph.runtime.canary import Decision, Subject, Verdict, decide, verdict
 from clgraph.runtime.canary_child import Canary

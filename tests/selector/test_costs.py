@@ -8,8 +8,8 @@ import clgraph
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import OptionError
+from clgraph.implementations.cpu.cost import Split, row_strips, split, step_seconds, worker_flops
 from clgraph.ops.activation import Activation
-from clgraph.ops.tile_cost import Split, row_strips, split, step_seconds, worker_flops
 from clgraph.selector.choose import candidates
 from clgraph.selector.costs import CLASSES, CostModel, class_of, shipped
 from clgraph.selector.query import DeviceInfo, Query
@@ -27,8 +27,8 @@ def test_every_class_has_a_model_that_reads_back_as_it_is_written(name):
 
 
 def test_every_unit_that_a_cost_asks_for_is_shipped():
-    folder = Path(clgraph.__file__).parent / "ops"
-    asked = {name for p in folder.glob("*.py") for name in re.findall(r'unit\("([a-z_.]+)"', p.read_text("utf-8"))}
+    folder = Path(clgraph.__file__).parent / "implementations"
+    asked = {name for p in folder.rglob("*.py") for name in re.findall(r'unit\("([a-z_.]+)"', p.read_text("utf-8"))}
     asked |= {"resize.nearest", "resize.linear", "lrn.power", "post.power", "post.sine"}
     for name in ("pocl-avx512", "pocl-avx2", "intel-cpu", "cpu"):
         assert set(shipped(name).units) == asked

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import clgraph.ops  # noqa: F401
+import clgraph.implementations  # noqa: F401
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.graph.check import check
@@ -22,8 +22,8 @@ from clgraph.graph.program import Fused, Node, Program, Value
 from clgraph.network.network import Network
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, PassManager
-from clgraph.passes.partition import Partition
 from clgraph.passes.pipeline import required_pipeline
+from clgraph.passes.placement.partition import Partition
 from clgraph.passes.selection import Proposal, choice_of, missing_halo, proposals
 from clgraph.runtime.engine import Engine
 from clgraph.selector.choose import candidates

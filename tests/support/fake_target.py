@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-import clgraph.ops  # noqa: F401  # registers the primitives
+import clgraph.implementations  # noqa: F401  # registers the primitives
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format
 from clgraph.core.registry import Registry
 from clgraph.graph.primitive import PRIMITIVES
-from clgraph.passes.targets import Target, TargetPass, register
+from clgraph.passes.targets.target import Target, TargetPass, register
 from clgraph.selector.implementation import Formats, Implementation, Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import DeviceInfo, Query

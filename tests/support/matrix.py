@@ -18,7 +18,7 @@ from clgraph.demo.pictures import draw_text
 from clgraph.demo.recognition import prepare
 from clgraph.errors import ClgraphError
 from clgraph.graph.program import Node, Program
-from clgraph.model import Model
+from clgraph.model.model import Model
 from clgraph.passes.pipeline import default_pipeline
 from tests.support.models import image, light_model, light_names
 from tests.support.oracle import WHOLE_MODEL, Array, expected, session, worst_error

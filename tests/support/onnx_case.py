@@ -10,7 +10,7 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
-import clgraph.ops  # noqa: F401
+import clgraph.implementations  # noqa: F401
 from clgraph.frontend.onnx_loader import load_model
 from clgraph.graph.program import Program
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from clgraph import compiler
+from clgraph.compilation import compiler
 from clgraph.graph.program import Program, Stage
 from clgraph.passes import selection
 from clgraph.passes.base import Context, Pass

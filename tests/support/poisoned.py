@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clgraph.graph.program import Node, Program
-from clgraph.model import Model
+from clgraph.model.model import Model
 from clgraph.network.network import Network
 from clgraph.network.poison import poisoned_steps
 

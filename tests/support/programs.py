@@ -94,7 +94,7 @@ def _reach(program: Program, passes: Sequence[Pass]) -> Sequence[Pass]:
     """Let a pass run alone that needs an earlier stage: on one device every node is placed by hand."""
     needed = max((p.needs for p in passes), default=Stage.BUILT)
     if program.stage < needed:
-        from clgraph.passes.partition import Partition
+        from clgraph.passes.placement.partition import Partition
 
         before: list[Pass] = [Partition()] if needed >= Stage.PLACED else []
         return [*before, *passes]

@@ -10,11 +10,11 @@ from clgraph.ops.concat import Concat
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.split import Split
 from clgraph.passes.base import Context
-from clgraph.passes.memory_dependencies import MemoryDependencies
-from clgraph.passes.oooq_memory_dependencies import OooqMemoryDependencies
-from clgraph.passes.partition import Partition
-from clgraph.passes.plan_memory import PlanMemory
-from clgraph.passes.prepare_buffer_fusing import PrepareBufferFusing
+from clgraph.passes.memory.memory_dependencies import MemoryDependencies
+from clgraph.passes.memory.oooq_memory_dependencies import OooqMemoryDependencies
+from clgraph.passes.memory.plan_memory import PlanMemory
+from clgraph.passes.memory.prepare_buffer_fusing import PrepareBufferFusing
+from clgraph.passes.placement.partition import Partition
 from clgraph.passes.selection import select
 from tests.support.memory import buffers_of, simulate, violations
 from tests.support.poisoned import any_order

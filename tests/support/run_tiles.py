@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import clgraph.ops  # noqa: F401
+import clgraph.implementations  # noqa: F401
 from clgraph.core.layout import Halo, Layout, pack, unpack
 from clgraph.graph.primitive import Primitive
 from clgraph.graph.program import Fused

@@ -15,7 +15,7 @@ from clgraph.ops.reduce import Reduce
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.softmax import Softmax
 from clgraph.passes.base import Pass
-from clgraph.passes.targets import Phase, Target, TargetPass
+from clgraph.passes.targets.target import Phase, Target, TargetPass
 from tests.support.fake_target import CHANNELS_LAST, NAME, fake_target
 
 CLAIMS = ("convolution", "activation", "pooling", "concat", "eltwise", "reduce")

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import clgraph
-from clgraph import engines
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
+from clgraph.engines import opening
 from clgraph.errors import OptionError
 from clgraph.graph.program import Fused
 from clgraph.graph.topology import Topology
@@ -164,7 +164,7 @@ def test_time_that_runs_out_and_an_interrupt_keep_whole_problems(tmp_path, fake_
     assert not report.finished
     assert report.problems >= 2
     assert seen.count(0) == len(report.rows) > 0
-    assert read_tuning(report.path, engines.tuning_identity(find_device(device))).times == report.tuning.times
+    assert read_tuning(report.path, opening.tuning_identity(find_device(device))).times == report.tuning.times
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_a_saved_model_says_what_it_was_tuned_with(tmp_path, fake_clock, device)
 
 def test_a_fit_recovers_the_peak_and_the_scales_that_made_the_times(tmp_path, device):
     """Times that another model gives are fitted back to it: the peak halved, the mover three times as slow."""
-    compiler = tune.Compiler(engines.options_of(device, None, None, {"tuning": "off"}))
+    compiler = tune.Compiler(opening.options_of(device, None, None, {"tuning": "off"}))
     bench = Bench(compiler.context, lambda program: None)
     base = compiler.context.default.costs
     true = replace(base, worker_flops=base.worker_flops / 2, scales={"pooling.fsv16": 3.0})

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from clgraph.compiler import read_source
+from clgraph.compilation.compiler import read_source
+from clgraph.implementations.matrix_units.nvidia.tiles import TILES
 from clgraph.network.steps import steps_of
-from clgraph.ops.nvidia_tiles import TILES
 from clgraph.passes.selection import choice_of
 from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Launch

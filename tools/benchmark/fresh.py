@@ -17,8 +17,8 @@ import numpy as np
 import onnx
 
 import clgraph
+from clgraph.compilation.cache_files import SETTLED_SECONDS
 from clgraph.errors import ClgraphError
-from clgraph.saved.cache import SETTLED_SECONDS
 from tools.benchmark.cases import load
 from tools.benchmark.peers import Options
 

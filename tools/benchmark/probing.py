@@ -14,21 +14,21 @@ from clgraph.core.dtype import DType
 from clgraph.core.format import Format
 from clgraph.core.layout import Layout
 from clgraph.errors import ClgraphError
-from clgraph.ops.matmul import MatMul
-from clgraph.ops.matmul_nvidia import (
+from clgraph.implementations.matrix_units.nvidia.matmul import (
     MatMulNvidia,
     MatMulNvidiaF16,
     MatMulNvidiaF16x3,
     MatMulNvidiaF32,
     MatMulNvidiaTf32x3,
 )
-from clgraph.ops.nvidia_tiles import F16, PTX, TILES, Tile, Tiling
+from clgraph.implementations.matrix_units.nvidia.tiles import F16, TILES, Tile, Tiling
+from clgraph.ops.matmul import MatMul
 from clgraph.runtime import binaries
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.memory import Memory
 from clgraph.runtime.stream import Stream
 from clgraph.selector.plan import Launch, Plan, Step, Table
-from clgraph.selector.query import DeviceInfo, Query
+from clgraph.selector.query import PTX, DeviceInfo, Query
 from clgraph.selector.sources import kernel_text
 
 _FILLED = """__kernel void filled(__global int* wrong) {

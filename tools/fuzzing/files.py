@@ -21,10 +21,10 @@ import numpy as np
 import onnx
 
 import clgraph
-from clgraph.engines import tuning_identity
+from clgraph.compilation import model_cache as cached
+from clgraph.engines.opening import tuning_identity
 from clgraph.errors import ClgraphError
 from clgraph.runtime.device import find_device
-from clgraph.saved import cached
 from clgraph.saved.container import _HEAD, ALIGNMENT, MAGIC, VERSION
 from clgraph.selector.costs import shipped
 from clgraph.selector.tuning import Tuning, write_tuning

@@ -52,13 +52,17 @@ class Implementation:
 
 
 TESTS = (
-    "tests/ops/test_row_tiles.py",
-    "tests/ops/test_matmul_tiles.py",
-    "tests/ops/test_pooling_tiles.py",
-    "tests/ops/test_pooling_gpu.py",
+    "tests/implementations/cpu/test_rows.py",
+    "tests/implementations/cpu/test_matmul.py",
+    "tests/implementations/cpu/test_pooling.py",
+    "tests/implementations/gpu/test_pooling.py",
     "tests/ops/test_top_k.py",
 )
-SIMULATOR_TESTS = ("tests/ops/test_reduce_gpu.py", "tests/ops/test_pooling_gpu.py", "tests/ops/test_top_k.py")
+SIMULATOR_TESTS = (
+    "tests/implementations/gpu/test_reduce.py",
+    "tests/implementations/gpu/test_pooling.py",
+    "tests/ops/test_top_k.py",
+)
 """Of small tensors: it runs some million instructions a second."""
 
 IMPLEMENTATIONS = (

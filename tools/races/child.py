@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-import clgraph.ops  # noqa: F401
+import clgraph.implementations  # noqa: F401
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.graph.program import Fused, Node, Value
-from clgraph.ops.gpu_tiles import EMULATED_LOCAL
+from clgraph.implementations.portable.matmul import EMULATED_LOCAL
 from clgraph.passes.base import Context
 from clgraph.passes.selection import proposals
 from clgraph.runtime.device import find_device, with_class

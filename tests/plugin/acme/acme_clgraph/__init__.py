@@ -9,7 +9,7 @@ from acme_clgraph.conv_relu import ConvRelu
 from acme_clgraph.fuse_conv_relu import FuseConvRelu
 from acme_clgraph.report import Report
 from clgraph.core.format import Format
-from clgraph.passes.targets import Phase, Target, TargetPass, register
+from clgraph.passes.targets.target import Phase, Target, TargetPass, register
 from clgraph.selector.query import DeviceInfo
 from clgraph.selector.sources import add_kernel_directory
 

@@ -1,0 +1,268 @@
+"""From a model file or topology and options to a :class:`Model`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clgraph.core.collection import without_collection
+from clgraph.core.mapped import files_of
+from clgraph.engines.opening import device_infos, imagined, open_engines, placement_of
+from clgraph.engines.option_checks import ANNOTATIONS, WISHES, note, note_idle
+from clgraph.errors import ModelError, OptionError
+from clgraph.graph.faults import faults
+from clgraph.graph.primitive import Array
+from clgraph.graph.program import Program
+from clgraph.graph.topology import Dimension, Topology
+from clgraph.model.model import Model
+from clgraph.model.specialisations import PassRecord, Shapes, Specialisation, Values
+from clgraph.model.stages.split import needs_stages, split
+from clgraph.network.network import Network
+from clgraph.network.steps import texts
+from clgraph.network.workspace import Workspace
+from clgraph.passes.base import Context, Observer, PassManager, check_names
+from clgraph.passes.memory.split_batch import in_parts
+from clgraph.passes.observers import Dump, Time, Verify, VerifyNumbers
+from clgraph.passes.pipeline import default_pipeline
+from clgraph.passes.placement.partition import idle_annotations, idle_rules, unused_patterns
+from clgraph.runtime.at_exit import GATE
+from clgraph.runtime.engine import Engine
+from clgraph.runtime.host import HostEngine
+from clgraph.selector.implementation import IMPLEMENTATIONS, WINOGRAD, tagged
+from clgraph.selector.query import DeviceInfo
+from clgraph.settings import PRODUCT_PRECISIONS, Settings
+
+if TYPE_CHECKING:
+    from clgraph.frontend.files import Source
+    from clgraph.model.stages.model import StagedModel
+
+OpenShapes = Mapping[str, Sequence[Dimension]]
+"""Shapes of inputs by name, in which dimensions may stay open."""
+
+_log = logging.getLogger(__name__)
+
+
+@faults("compiling the model")
+def compile_source(
+    source: Source | Topology, outputs: Sequence[str] | None, shapes: OpenShapes | None, options: Settings
+) -> Model:
+    """Return the model of *source*, compiled if its shapes are known; raises what ``clgraph.compile`` does."""
+    topology = read_source(source, outputs, shapes)
+    if unused := unused_patterns(topology, [pattern for pattern, _ in options.placement]):
+        raise OptionError(f"placement: {unused[0]!r} fits no annotation, node name or operator of the model")
+    compiler = Compiler(options)
+    if needs_stages(topology):
+        return staged_model(topology, compiler)
+    model = Model(topology, compiler.context.default, compiler.specialise)
+    model.prepare_fixed()
+    return model
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Runs planned programs on engines, under options.
+
+    Attributes:
+        engines: What runs the nodes of each placement.
+    """
+
+    engines: Mapping[str, Engine | HostEngine]
+    options: Settings
+
+    def network(self, program: Program, workspace: Workspace | None = None) -> Network:
+        """Return what runs a planned *program*, with its memory in *workspace*."""
+        options = self.options
+        return Network(
+            program,
+            self.engines,
+            options.executor,
+            poison=options.poison,
+            command_buffers=options.command_buffers,
+            workspace=workspace,
+        )
+
+    def execute(self, program: Program, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Run a planned program once."""
+        return Network(program, self.engines, self.options.executor, poison=self.options.poison).run_once(feeds)
+
+    @GATE
+    def build(self, program: Program) -> int:
+        """Build every kernel text of a planned program; return how many were new."""
+        engines = {name: e for name, e in self.engines.items() if isinstance(e, Engine)}
+        return sum(
+            engines[placement].build(text, what, library=library)
+            for (placement, text), (what, library) in texts(program, engines).items()
+        )
+
+
+@dataclass
+class Compiler:
+    """Compiles topologies for one device; its engines and kernels are shared by everything that it compiles.
+
+    Attributes:
+        options: The options in force.
+        observers: What else is told about every pass.
+        engines: What runs the nodes of each placement; empty for a dry run.
+        runner: Runs programs on them; ``None`` for a dry run.
+        context: What passes may look at. Does not refer to the compiler: a cycle would keep weights for a while.
+    """
+
+    options: Settings
+    observers: Sequence[Observer] = ()
+    engines: dict[str, Engine | HostEngine] = field(init=False)
+    runner: Runner | None = field(init=False)
+    context: Context = field(init=False)
+    _made: int = field(default=0, init=False)
+
+    @GATE
+    def __post_init__(self) -> None:
+        """Open the device.
+
+        Raises:
+            DeviceError: There is no such device.
+            OptionError: What is denied is no implementation.
+        """
+        options = self.options
+        if unknown := sorted(name for name in options.deny_kernels if name not in IMPLEMENTATIONS):
+            raise OptionError(f"no implementation is called {unknown[0]!r}, so that it cannot be denied")
+        runs = options.device != "null"
+        if not runs and (options.placement or options.placement_fallback):
+            raise OptionError("the device null has one placement only; place a model on devices that there are")
+        check_names(default_pipeline(), options.disable_passes, options.stop_after)
+        self.engines = open_engines(options)
+        self.runner = runner = Runner(self.engines, options) if runs else None
+        self.context = Context(
+            devices=_allowed(device_infos(self.engines, options) or {"null": imagined(options)}, options),
+            **(placement_of(options) if runs else {}),
+            out_of_order=options.out_of_order,
+            precision=options.precision,
+            keep_f32=options.keep_f32,
+            forced=dict(options.force_kernels),
+            denied=options.deny_kernels | (frozenset() if options.winograd else tagged(WINOGRAD)),
+            execute=runner.execute if runner else None,
+            build=runner.build if runner else None,
+        )
+
+    @without_collection()
+    def specialise(
+        self, topology: Topology, shapes: Shapes, values: Values | None = None, workspace: Workspace | None = None
+    ) -> Specialisation:
+        """Return *topology* compiled for input *shapes* and the *values* of inputs that decide sizes.
+
+        Its network has its memory in *workspace*.
+
+        Raises:
+            ClgraphError: Whatever is wrong with them or with the options.
+        """
+        files = files_of(topology.constants.values())
+        for file in files:
+            file.check()
+        program = topology.build(shapes, values)
+        if self.options.split_batch:
+            program = in_parts(program, self.context.default)
+        self.context.packed.register(topology.constants.values())
+        self.context.packed.keeps_steps = not all(s.is_fixed for s in topology.inputs.values())
+        clock = Time()
+        observers = [clock, *self._observers(shapes, topology.label), *self.observers]
+        options = self.options
+        PassManager(default_pipeline(), observers, disabled=options.disable_passes, stop_after=options.stop_after).run(
+            program, replace(self.context, op_types=topology.op_types)
+        )
+        for node in program:
+            _log.debug("%s on %s: %s: %s", node.name, node.placement, node.choice, node.primitive)
+        lost = sorted(set(self.context.forced) - {node.name for node in program})
+        if lost and not topology.label:
+            raise OptionError(f"no node of the compiled program is called {lost[0]!r}, so that no kernel can be forced")
+        network = None if self.runner is None else self.runner.network(program, workspace)
+        note_idle(program, options, self.context.devices.values(), self.engines)
+        self._note_wishes(program, topology, lost)
+        for file in files:
+            file.check()
+        self._made += 1
+        records = tuple(PassRecord(*row) for row in clock.rows)
+        return Specialisation(program, network, records, self.context.devices, options)
+
+    def _note_wishes(self, program: Program, topology: Topology, lost: Collection[str]) -> None:
+        """Leave in the notes which of the user's pairs and the model's annotations did nothing; *lost* are no nodes."""
+        rules, devices = self.options.placement, [info.name for info in self.context.devices.values()]
+        forced = [
+            (n, f"force_kernels={n}={k} does nothing: no node is called {n!r}") for n, k in self.context.forced.items()
+        ]
+        behind = "does nothing: patterns before it fit all that it fits"
+        lines = [line for name, line in forced if name in lost]
+        note(program, WISHES, lines + [f"placement={p}={to} {behind}" for p, to in idle_rules(topology, rules)])
+        unplaced = "does nothing: it names no device, and no pattern of placement fits it"
+        note(program, ANNOTATIONS, [f"annotation {a!r} {unplaced}" for a in idle_annotations(topology, rules, devices)])
+
+    def _observers(self, shapes: Shapes, label: str) -> list[Observer]:
+        """Return what the options ask for: dumps of the first program in their folder, of others and stages below."""
+        found: list[Observer] = []
+        folder = self.options.dump_graphs
+        if folder is not None:
+            sizes = "_".join("x".join(map(str, shape)) or "scalar" for shape in shapes.values())
+            folder = folder / label
+            try:
+                found.append(self._dump(folder / sizes if self._made else folder))
+            except OSError as error:
+                raise OptionError(f"the programs cannot be written to {folder}: {error}") from error
+        if self.options.verify_passes:
+            found += [Verify(), VerifyNumbers(self.context)]
+        return found
+
+    def _dump(self, folder: Path) -> Dump:
+        if not self.options.dump_data:
+            return Dump(folder)
+        from clgraph.saved.states import StateWriter
+
+        return Dump(folder, StateWriter(folder))
+
+
+def read_source(source: Source | Topology, outputs: Sequence[str] | None, shapes: OpenShapes | None) -> Topology:
+    """Return the topology of *source* with these *outputs* and *shapes*; raises what ``clgraph.compile`` does."""
+    if not isinstance(source, Topology):
+        from clgraph.frontend.onnx_loader import load_model
+
+        source = load_model(source)
+    if outputs is not None:
+        source = _narrow(source, outputs)
+    if not source.outputs:
+        raise ModelError("there is nothing to compute: the model has no outputs; Topology.output(name) makes one")
+    return source.with_shapes(shapes) if shapes else source
+
+
+def staged_model(topology: Topology, compiler: Compiler) -> StagedModel:
+    """Return the model of a topology whose shapes depend on data, or that holds control flow."""
+    from clgraph.model.stages.model import StagedModel
+    from clgraph.model.stages.wishes import Wishes
+
+    strict, dry = compiler.options.strict, compiler.context.execute is None
+    if (folder := compiler.options.dump_graphs) is not None:
+        text = "\n\n".join(f"{piece.topology.label}: {piece.topology}" for piece in split(topology))
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "stages.txt").write_text(f"{text}\n", encoding="utf-8")
+        except OSError as error:
+            raise OptionError(f"the stages cannot be written to {folder}: {error}") from error
+    wishes = Wishes(compiler.context.placement, compiler.context.fallback)
+    model = StagedModel(topology, compiler.context.default, compiler.specialise, strict=strict, dry=dry, wishes=wishes)
+    model.prepare_fixed()
+    return model
+
+
+def _narrow(topology: Topology, outputs: Sequence[str]) -> Topology:
+    """Return *topology* with only these results."""
+    made = dict(topology.outputs)
+    known = {*topology.inputs, *topology.constants, *(name for layer in topology.layers for name in layer.outputs)}
+    if unknown := [name for name in outputs if name not in made and name not in known]:
+        raise OptionError(f"the model makes nothing called {unknown[0]!r}; its outputs are {', '.join(made)}")
+    return replace(topology, outputs=[(name, made.get(name, name)) for name in outputs])
+
+
+def _allowed(devices: dict[str, DeviceInfo], options: Settings) -> dict[str, DeviceInfo]:
+    """Return *devices* with what *options* allow kernels to do as their features."""
+    if options.precision not in PRODUCT_PRECISIONS:
+        return devices
+    return {name: replace(info, features=info.features | {options.precision}) for name, info in devices.items()}

@@ -1,0 +1,83 @@
+"""The one call behind ``clgraph.compile``: out of the model cache where that has it, else through the compiler."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from clgraph.compilation.model_cache import Cached
+from clgraph.core.collection import without_collection
+from clgraph.engines.opening import load_extensions, options_of
+from clgraph.errors import OptionError
+from clgraph.graph.topology import Dimension, Topology, by_name
+
+if TYPE_CHECKING:
+    from clgraph.frontend.files import Source
+    from clgraph.model.model import Model
+
+
+@without_collection()
+def compile_model(
+    source: Source | Topology,
+    device: str | int = "auto",
+    shapes: Mapping[str, Sequence[Dimension]] | None = None,
+    outputs: Sequence[str] | None = None,
+    precision: str | None = None,
+    threads: int | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
+    placement: Mapping[str, str] | None = None,
+    placement_fallback: Sequence[str] | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> Model:
+    """Compile an ONNX model, or a topology written by hand, for a device.
+
+    A model whose input shapes are fixed, by itself or by *shapes*, is compiled now; another one at the first run with
+    each set of shapes, or by :meth:`Model.prepare`.
+
+    Args:
+        source: Path of an ONNX file, its bytes, a ``ModelProto``, or a :class:`Topology`. A file of more than 16 MiB
+            or of weights alone stays mapped: it may be removed or replaced while the model is in use; when it is
+            written to or cut, runs and compilations that begin later raise ``ModelError``.
+        device: ``auto``, ``cpu``, ``gpu``, ``host``, ``null`` (a dry run without OpenCL), ``pocl:0``, an index or a
+            part of the name; ``clgraph devices`` lists what there is. ``auto`` leaves it to ``CLGRAPH_DEVICE``.
+        shapes: Shapes of inputs by name, theirs from now on; a dimension is a size, or a name or ``None`` where it
+            stays open, as in ``{"x": ("batch", 3, 640, 640)}``. They cannot contradict declared sizes.
+        outputs: The results to compute, by name: outputs of the model, or any value in it. All outputs by default.
+        precision: ``f32``; ``f16`` stores values between operators and weights in half precision, but for the nodes
+            that ``config={"keep_f32": [...]}`` names, and adds up in single; ``auto`` does so on GPUs, where the range
+            suffices; ``tf32x3`` and ``f16x3`` are ``f32``, of which NVIDIA's matrix units multiply parts. Inputs and
+            outputs keep their types. ``None`` leaves it to ``CLGRAPH_PRECISION``.
+        threads: Worker threads on a CPU device; all usable cores by default.
+        cache_dir: Folder for compiled kernels and models; the user's cache folder by default.
+        placement: Devices of parts of the model: of the nodes whose annotation, name, ONNX operator type or kind fits a
+            pattern (``{"encoder*": "gpu:0", "head": "cpu"}``); the first pattern that fits counts. The others run on
+            *device*; several, as ``"gpu:0,pocl:0"``, share them out by estimated time.
+        placement_fallback: Devices that may run what its own device refuses; without, that is an error.
+        config: Further options by name, as in :class:`clgraph.settings.Settings`.
+
+    A file that was compiled before, for the same shapes, device, options and version of clgraph, comes out of the model
+    cache, which ``Model.notes`` says; ``config={"model_cache": 0}`` compiles it in any case.
+
+    Raises:
+        ModelError: The file cannot be read, or what it holds is not a well-formed graph.
+        UnsupportedError: Lists what of the model clgraph does not have.
+        DeviceError: There is no such device; lists those there are.
+        ClgraphError: Anything else that is wrong with the model, its shapes or the options.
+    """
+    shapes = by_name(shapes)
+    if isinstance(outputs, str):
+        raise OptionError(f"outputs are a list of names, as [{outputs!r}]")
+    further = {"placement": placement, "placement_fallback": placement_fallback, **dict(config or {})}
+    options = options_of(device, threads, cache_dir, further).with_(precision=precision)
+    load_extensions(options)
+    cached = Cached.of(source, outputs, shapes, options)
+    if cached is not None and (model := cached.model()) is not None:
+        return model
+    # Imported only where something is to be compiled: it takes longer than all of a start out of the cache.
+    from clgraph.compilation.compiler import compile_source
+
+    model = compile_source(source, outputs, shapes, options)
+    if cached is not None:
+        cached.keep_later(model)
+    return model

@@ -1,0 +1,214 @@
+"""``clgraph.load``: a model out of the file that ``Model.save`` wrote."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from clgraph.core.collection import without_collection
+from clgraph.engines.opening import device_infos, load_extensions, open_engines, options_of, placement_of
+from clgraph.engines.option_checks import note_idle
+from clgraph.errors import ClgraphError, ModelError, UnknownValueError
+from clgraph.graph.faults import faults
+from clgraph.graph.serial import well_formed
+from clgraph.graph.topology import Topology
+from clgraph.model.model import Model
+from clgraph.model.save import library_key
+from clgraph.model.specialisations import Key, Known, PassRecord, Shapes, Specialisation, Values
+from clgraph.network.workspace import Workspace
+from clgraph.ops import primitive_of
+from clgraph.runtime.engine import Engine
+from clgraph.saved.circumstances import circumstances, differences
+from clgraph.saved.container import Contents
+from clgraph.saved.programs import decode_program
+from clgraph.saved.topologies import decode_topology
+from clgraph.selector.library import Library, compose
+from clgraph.selector.query import DeviceInfo
+from clgraph.settings import Settings
+
+_log = logging.getLogger(__name__)
+
+
+@without_collection()
+@faults("loading the model")
+def load_model(
+    path: str | os.PathLike[str],
+    device: str | int = "auto",
+    threads: int | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> Model:
+    """Load a model that :meth:`clgraph.Model.save` has written.
+
+    Programs saved for the same device, driver, workers, options and sources of clgraph are run as they are, on weights
+    that stay in the mapped file. Others are compiled anew, which the log, ``Model.notes`` and ``explain`` say.
+
+    Args:
+        path: The file.
+        device, threads, cache_dir, config: As for :func:`clgraph.compile`.
+
+    Raises:
+        ModelError: The file is missing, cut, damaged, of a newer version, or no saved model.
+        UnsupportedError: It needs an operator of a plugin that is not there.
+        DeviceError: There is no such device.
+        ClgraphError: Anything that is wrong with the options.
+    """
+    options = options_of(device, threads, cache_dir, config)
+    contents = Contents(Path(path))
+    load_extensions(options)
+    return Loader(contents, options).model(read_topology(contents))
+
+
+def read_topology(contents: Contents) -> Topology:
+    """Return the topology in a file. Raises ``ModelError`` where there is none."""
+    return decode_topology(contents.header.get("topology"), contents.array, primitive_of)
+
+
+class Loader:
+    """Finds programs in the file, and compiles what is not in it."""
+
+    def __init__(self, contents: Contents, options: Settings, note: str = "as saved: no pass was run") -> None:
+        """Open the device; programs out of the file get *note*.
+
+        Raises:
+            DeviceError: There is no such device.
+        """
+        self._contents, self._options, self._note = contents, options, note
+        self._engines = open_engines(options)
+        self.devices = device_infos(self._engines, options) or {"null": DeviceInfo()}
+        self._here = circumstances(self.devices, options)
+        self._compile: Any = None
+        with well_formed(str(contents.path)):
+            self._found = [(_key(p), dict(p["circumstances"]), p) for p in contents.header["programs"]]
+            self._libraries = {name: _library(x) for name, x in contents.header["libraries"].items()}
+
+    def fits(self) -> bool:
+        """Whether the program used last can be run here as it is."""
+        return bool(self._found) and not (
+            differences(self._found[-1][1], self._here) or self._refusal(self._found[-1][2])
+        )
+
+    def model(self, topology: Topology) -> Model:
+        """Return the model of the file's *topology*, with the program used last if there is one."""
+        if self._contents.header.get("staged"):
+            return self._staged(topology)
+        model = Model(topology, next(iter(self.devices.values())), self.specialise)
+        self._build_ahead()
+        if (key := self._latest()) is not None:
+            with well_formed(str(self._contents.path)):
+                shapes = dict(zip(topology.inputs, key.shapes, strict=True))
+            model.prepare(shapes, {name: value.array for name, value in key.values})
+        elif model.is_static:
+            model.prepare()
+        return model
+
+    def _staged(self, topology: Topology) -> Model:
+        """Return a model whose stages are compiled for what its runs bring."""
+        from clgraph.model.stages.model import StagedModel
+        from clgraph.model.stages.wishes import Wishes
+
+        device, dry = next(iter(self.devices.values())), not self._engines
+        given = {} if dry else placement_of(self._options)
+        wishes = Wishes(given.get("placement", ()), given.get("fallback", ()))
+        model = StagedModel(topology, device, self.specialise, strict=self._options.strict, dry=dry, wishes=wishes)
+        model.prepare_fixed()
+        return model
+
+    def _latest(self) -> Key | None:
+        """Return what the program used last holds for, of programs that can be run here if there are any."""
+        fitting = [key for key, saved, _ in self._found if not differences(saved, self._here)]
+        keys = fitting or [key for key, _, _ in self._found]
+        return keys[-1] if keys else None
+
+    def _build_ahead(self) -> None:
+        """Let a thread build the libraries of programs that can be run here: a third of the time that loading takes."""
+        if any(not differences(saved, self._here) for _, saved, _ in self._found):
+            threading.Thread(target=self._build, name="clgraph-build").start()
+
+    def _build(self) -> None:
+        for engine in self._engines.values():
+            for key, library in self._libraries.items():
+                if isinstance(engine, Engine) and key == library_key(library.name, engine.info.simd):
+                    # Whoever needs it builds it again, and is told.
+                    with contextlib.suppress(ClgraphError):
+                        engine.build(library.text, f"library {library.name}", library=True)
+
+    def specialise(self, topology: Topology, shapes: Shapes, values: Values, workspace: Workspace) -> Specialisation:
+        """Return the program for input *shapes*: out of the file, or compiled with a note that says why."""
+        self._contents.check()
+        bound = tuple(tuple(shape) for shape in shapes.values())
+        key = Key(bound, tuple((name, Known.of(value)) for name, value in values.items()))
+        if more := {n for k, _, _ in self._found if k.shapes == bound for n, _ in k.values} - values.keys():
+            raise UnknownValueError("sizes inside the model depend on the values of inputs", sorted(more))
+        why = f"the file holds no program for the shapes {', '.join(str(list(s)) for s in bound)}"
+        for saved_for, saved, data in reversed(self._found):
+            if saved_for == key:
+                why = differences(saved, self._here) or self._refusal(data)
+                if not why:
+                    return self._rebuild(data, workspace)
+        level = logging.INFO if "no program" in why else logging.WARNING
+        _log.log(level, "%s is compiled anew: %s", self._contents.path, why)
+        if self._compile is None:
+            from clgraph.compilation.compiler import Compiler
+
+            self._compile = Compiler(self._options).specialise
+        made: Specialisation = self._compile(topology, shapes, values, workspace)
+        made.program.notes["load"] = f"compiled anew: {why}"
+        return made
+
+    def _refusal(self, data: Any) -> str:
+        """Say why a program of the same circumstances cannot be run as it is; empty for nothing."""
+        if self._options.dump_graphs is not None or self._options.verify_passes:
+            return "its passes are to be dumped or verified"
+        with well_formed(str(self._contents.path)):
+            for placement, (nbytes, *_) in data["arenas"].items():
+                if nbytes > self.devices[placement].max_alloc:
+                    return f"{nbytes} bytes of activations take several allocations on {placement}"
+        return ""
+
+    def _rebuild(self, data: Any, workspace: Workspace) -> Specialisation:
+        with well_formed(str(self._contents.path)):
+            program = decode_program(json.loads(data["program"]), self._contents.array, self.devices, primitive_of)
+            passes = tuple(PassRecord(*row) for row in data["passes"])
+        network = None
+        if self._engines:
+            # Imported here, while a thread is building.
+            from clgraph.network.network import Network
+
+            options = self._options
+            with well_formed(str(self._contents.path)):
+                network = Network(
+                    program,
+                    self._engines,
+                    options.executor,
+                    poison=options.poison,
+                    command_buffers=options.command_buffers,
+                    library=self._library,
+                    workspace=workspace,
+                )
+        program.notes["load"] = self._note
+        note_idle(program, self._options, self.devices.values(), self._engines)
+        return Specialisation(program, network, passes, self.devices, self._options)
+
+    def _library(self, name: str, simd: int) -> Library:
+        return self._libraries.get(library_key(name, simd)) or compose(name, simd)
+
+
+def _key(program: Any) -> Key:
+    values = tuple(
+        (name, Known(dtype, tuple(shape), bytes.fromhex(data))) for name, dtype, shape, data in program["values"]
+    )
+    return Key(tuple(tuple(shape) for shape in program["shapes"]), values)
+
+
+def _library(row: Any) -> Library:
+    name, text, functions, instances = row
+    if not all(isinstance(part, str) for part in (name, text, *functions)):
+        raise ModelError("a library of the saved model is no text")
+    return Library(name, text, tuple(functions), int(instances))

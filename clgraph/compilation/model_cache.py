@@ -1,0 +1,226 @@
+"""Models out of the model cache, and into it once a process has time for that."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import hashlib
+import importlib.util
+import json
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from io import BufferedReader
+from pathlib import Path
+from typing import Any
+
+from clgraph.compilation.cache_files import ModelCache, Stamp, kept_for
+from clgraph.compilation.load import Loader, read_topology
+from clgraph.core.cache_folder import cache_folder
+from clgraph.core.mapped import files_of
+from clgraph.core.registry import Registry
+from clgraph.core.version import __version__
+from clgraph.errors import ClgraphError, ModelError
+from clgraph.graph.topology import Dimension
+from clgraph.model.model import Model
+from clgraph.model.save import save_model
+from clgraph.saved.circumstances import digest_of
+from clgraph.saved.container import Contents
+from clgraph.saved.topologies import SavedTopology
+from clgraph.selector.sources import kernel_directories
+from clgraph.settings import Settings
+
+_log = logging.getLogger(__name__)
+
+OpenShapes = Mapping[str, Sequence[Dimension]]
+NOTE = "out of the model cache: no pass was run"
+
+_APART = ("cli", "demo", "tuner")
+"""Packages of clgraph that no compiled model depends on."""
+_NOT_IN_KEY = ("cache_dir", "log_level", "model_cache")
+_DELAY_SECONDS = 2.0
+"""When a model is written that nothing was asked of meanwhile; at the end of the process in any case."""
+
+
+@dataclass(frozen=True)
+class Cached:
+    """One call of ``clgraph.compile`` whose model may be in the cache.
+
+    Attributes:
+        stamp: The state of the file before anything was read of it.
+        key: What the compiled model depends on beside the file and the device.
+    """
+
+    path: Path
+    outputs: tuple[str, ...] | None
+    shapes: OpenShapes
+    options: Settings
+    stamp: Stamp
+    key: str
+    cache: ModelCache = field(init=False)
+
+    def __post_init__(self) -> None:
+        folder, limit = cache_folder(self.options.cache_dir) / "compiled", self.options.model_cache << 20
+        object.__setattr__(self, "cache", ModelCache(folder, limit))
+
+    @staticmethod
+    def of(
+        source: object, outputs: Sequence[str] | None, shapes: OpenShapes | None, options: Settings
+    ) -> Cached | None:
+        """Return the call; ``None`` where it is none that the cache serves.
+
+        It serves files that have been left alone for a while, on one device, where nothing but clgraph itself decides
+        what is computed and nothing is to be seen or checked on the way.
+        """
+        if not options.model_cache or not isinstance(source, str | os.PathLike) or Registry.has_strangers:
+            return None
+        if options.placement or options.placement_fallback or options.poison or options.verify_passes:
+            return None
+        if options.dump_graphs is not None or options.device in ("null", "host") or "," in options.device:
+            return None
+        path = Path(source)
+        stamp = Stamp.of(path)
+        if stamp is None or not stamp.is_settled:
+            return None
+        names = None if outputs is None else tuple(outputs)
+        return Cached(path, names, shapes or {}, options, stamp, _key(names, shapes or {}, options))
+
+    def model(self) -> Model | None:
+        """Return the model, ready to run; ``None`` where the cache does not have it, or what it has is damaged."""
+        content = self.cache.content(self.path, self.stamp)
+        if content is None:
+            return None
+        entry = self.cache.entry(self.stamp, content, self.key)
+        if not self.cache.has(entry):
+            return None
+        try:
+            contents = self._contents(entry, content)
+            loader = Loader(contents, self.options, NOTE)
+            if not loader.fits():
+                return None
+            topology = read_topology(contents)
+            assert isinstance(topology, SavedTopology)
+            topology.read_by(_Layers(self.path, self.outputs, self.shapes, self.stamp, content, self.path.open("rb")))
+            model = loader.model(topology)
+        except (ModelError, OSError) as error:
+            _log.warning("%s is compiled anew: the model cache: %s", self.path, error)
+            with contextlib.suppress(OSError):
+                self.cache.drop(entry)
+            return None
+        self.cache.note_use(entry)
+        return model
+
+    def _contents(self, entry: Path, content: str) -> Contents:
+        contents = Contents(entry)
+        if contents.header.get("kept_for") != kept_for(content, self.key):
+            raise ModelError(f"{entry} was kept for something else")
+        return contents
+
+    def keep_later(self, model: Model) -> None:
+        """Write *model* to the cache when the process has time for it, if it can be there."""
+        made = model.compiled
+        files = files_of(model.topology.constants.values())
+        if (
+            type(model) is not Model
+            or model.topology.scattered
+            or len(made) != 1
+            or any(key.values or s.network is None for key, s in made.items())
+            or any(file.path != self.path for file in files)
+        ):
+            return
+        topology = model.topology
+
+        def write() -> None:
+            try:
+                content = self.cache.learn(self.path, self.stamp)
+                constants = (v.constant for s in made.values() for v in s.program.constants)
+                size = sum(array.nbytes for array in constants if array is not None)
+                if content is None or size > self.cache.limit or Registry.has_strangers:
+                    return
+                entry = self.cache.entry(self.stamp, content, self.key)
+                save_model(topology, made, entry, kept_for=kept_for(content, self.key))
+                self.cache.trim()
+            except (ClgraphError, OSError) as error:
+                _log.info("%s is not kept in the model cache: %s", self.path, error)
+
+        _Later(write).start()
+
+
+@dataclass(frozen=True)
+class _Layers:
+    """Reads the layers of the model in a file that was found in the cache: another shape is to be compiled."""
+
+    path: Path
+    outputs: tuple[str, ...] | None
+    shapes: OpenShapes
+    stamp: Stamp
+    content: str
+    file: BufferedReader
+
+    def __call__(self) -> dict[str, Any]:
+        """Return the attributes of a topology; raises ``ModelError`` when the file was written to."""
+        from clgraph.compilation.compiler import read_source
+
+        # The open file is still there when its name is gone, or another's.
+        link = Path(f"/proc/self/fd/{self.file.fileno()}")
+        opened = link if link.exists() else self.path
+        before = Stamp.of(opened)
+        if before == self.stamp or self._holds_the_same():
+            read = read_source(opened, self.outputs, self.shapes)
+            if Stamp.of(opened) == before:
+                return vars(read)
+        raise ModelError(f"{self.path} was written to while the model was in use: load it again")
+
+    def _holds_the_same(self) -> bool:
+        """Whether a file that was given another name, or other times, has kept its content."""
+        self.file.seek(0)
+        return hashlib.file_digest(self.file, "sha256").hexdigest() == self.content
+
+
+class _Later:
+    """Work that is done once: after a while, or at the end of the process."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work: Callable[[], None] | None = work
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        """Begin to wait."""
+        atexit.register(self.finish)
+        timer = threading.Timer(_DELAY_SECONDS, self.finish)
+        timer.daemon, timer.name = True, "clgraph-keep"
+        timer.start()
+
+    def finish(self) -> None:
+        """Do the work if it is not done, or wait for the thread that is at it."""
+        with self._lock:
+            work, self._work = self._work, None
+            if work is not None:
+                work()
+        atexit.unregister(self.finish)
+
+
+def _key(outputs: tuple[str, ...] | None, shapes: OpenShapes, options: Settings) -> str:
+    values = {f.name: getattr(options, f.name) for f in fields(options) if f.name not in _NOT_IN_KEY}
+    spelled = {n: sorted(v) if isinstance(v, frozenset) else str(v) for n, v in values.items()}
+    bound = sorted((str(name), [str(size) for size in shape]) for name, shape in shapes.items())
+    return json.dumps([__version__, _code(), outputs, bound, spelled], sort_keys=True)
+
+
+@functools.cache
+def _code() -> str:
+    """Return a digest of all code that makes a program of a file: clgraph's, its kernels', the version of onnx."""
+    package = Path(__file__).parents[1]
+    with os.scandir(package) as entries:
+        parts = sorted(e.path for e in entries if e.is_dir() and e.name not in (*_APART, "__pycache__"))
+    digest = hashlib.sha256(digest_of([*map(Path, parts), *kernel_directories()]).encode())
+    files = sorted(package.glob("*.py"))
+    onnx = importlib.util.find_spec("onnx")
+    if onnx is not None and onnx.origin is not None:
+        files.append(Path(onnx.origin).parent / "version.py")
+    for file in files:
+        digest.update(file.read_bytes() if file.is_file() else b"")
+    return digest.hexdigest()

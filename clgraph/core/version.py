@@ -1,0 +1,3 @@
+"""The version of clgraph, without what ``clgraph`` itself offers."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,293 @@
+"""Comparing a run on the device with the references, node by node: how far each is off, and which one starts it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from clgraph.compilation.compiler import Compiler, staged_model
+from clgraph.core.frozen import frozen
+from clgraph.engines.option_checks import idle_notes
+from clgraph.errors import OptionError
+from clgraph.graph.interpret import interpret
+from clgraph.graph.primitive import Array
+from clgraph.graph.program import Node, Program, Value
+from clgraph.graph.topology import Topology
+from clgraph.model.specialisations import Specialisation
+from clgraph.model.stages.split import needs_stages
+from clgraph.passes.reference import compute, run_reference
+from clgraph.passes.selection import choice_of
+from clgraph.settings import Settings
+
+TOLERANCE = 1e-3
+"""Worst error of an output, relative to its largest value, that rounding may explain."""
+HALF_TOLERANCE = 1e-2
+"""The same where float16 is stored: each value is rounded by up to 5e-4 of itself."""
+_SINGLE = 0.1
+"""The part of the tolerance that one node may use."""
+
+
+@frozen
+class NodeError:
+    """How far the results of one node are off, relative to the largest value of each.
+
+    Attributes:
+        implementation: What ran it, ``in_place`` for nothing.
+        own: Against its reference on what the device gave it to read: its own fault.
+        total: Against the references of everything up to it.
+        overwritten: Inputs that are not any more what their producer wrote: the memory plan's fault.
+    """
+
+    node: str
+    kind: str
+    implementation: str
+    own: float
+    total: float
+    overwritten: tuple[str, ...] = ()
+
+    def differs(self, tolerance: float) -> bool:
+        """Whether the node itself, or memory under it, is wrong."""
+        return bool(self.overwritten) or not self.own <= tolerance * _SINGLE
+
+
+@frozen
+class OutputError:
+    """How far one output is off, relative to its largest value.
+
+    Attributes:
+        device: The result of a plain run against the expected one.
+        passes: The references of the compiled program against those of the program before the first pass.
+        together: The result of a plain run against that of the run node by node.
+    """
+
+    name: str
+    device: float
+    passes: float
+    together: float = 0.0
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A run on the device beside the references.
+
+    Attributes:
+        against: What the outputs were expected from.
+        nodes: In order of execution.
+        notes: Options and annotations that did nothing.
+    """
+
+    tolerance: float
+    against: str
+    nodes: tuple[NodeError, ...]
+    outputs: tuple[OutputError, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def first(self) -> NodeError | None:
+        """The first node that is wrong by itself; ``None`` when every node does what its reference does."""
+        return next((n for n in self.nodes if n.differs(self.tolerance)), None)
+
+    @property
+    def changed(self) -> bool:
+        """Whether the passes made another function of the model."""
+        return any(not o.passes <= self.tolerance for o in self.outputs)
+
+    @property
+    def torn(self) -> bool:
+        """Whether a plain run gives something else than the nodes run one by one: the executor's fault."""
+        return any(not o.together <= self.tolerance * _SINGLE for o in self.outputs)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether every output is as expected and no node is wrong."""
+        wrong = self.first is not None or self.changed or self.torn
+        return not wrong and all(o.device <= self.tolerance for o in self.outputs)
+
+    def verdict(self) -> str:
+        """Return what was found, in a sentence or two."""
+        found = []
+        if self.changed:
+            worst = max(self.outputs, key=lambda o: o.passes)
+            found.append(f"the passes change output {worst.name!r} by {worst.passes:.2g} of its scale")
+        if (node := self.first) is not None and node.overwritten:
+            found.append(f"{', '.join(node.overwritten)} is overwritten before node {node.node!r} reads it")
+        elif node is not None:
+            found.append(
+                f"the first node that differs is {node.node!r}: {node.implementation} is off by {node.own:.2g} of the "
+                "result's scale"
+            )
+        if self.torn:
+            worst = max(self.outputs, key=lambda o: o.together)
+            found.append(
+                f"a plain run gives another output {worst.name!r} than the nodes one by one, by {worst.together:.2g} "
+                "of its scale: the executor is wrong"
+            )
+        if not found and not self.agrees:
+            worst = max(self.outputs, key=lambda o: o.device)
+            found.append(
+                f"output {worst.name!r} is off by {worst.device:.2g} of its scale, though no node alone by more than "
+                f"{self.tolerance * _SINGLE:g}: rounding adds up, or {self.against} computes something else"
+            )
+        return "; ".join(found) or f"device and {self.against} agree within {self.tolerance:g} of each output's scale"
+
+
+def tolerance_of(options: Settings) -> float:
+    """Return the error that rounding may explain in programs compiled with *options*."""
+    return TOLERANCE if options.precision == "f32" else HALF_TOLERANCE
+
+
+def compare(
+    topology: Topology,
+    feeds: Mapping[str, Array],
+    options: Settings,
+    *,
+    tolerance: float | None = None,
+    expected: Mapping[str, Array] | None = None,
+    against: str = "the references",
+) -> Comparison:
+    """Run *topology* on the device of *options* node by node and compare each with its reference in float64.
+
+    Args:
+        feeds: One array an input.
+        tolerance: Error that counts as none, as a share of a result's largest value; by the precision when not given.
+        expected: The outputs by name as another runtime, *against*, has them; those of the references by default.
+
+    Raises:
+        OptionError: The device is ``null``, which runs nothing.
+        ClgraphError: The model cannot be compiled, or the device fails.
+    """
+    tolerance = tolerance_of(options) if tolerance is None else tolerance
+    if needs_stages(topology):
+        return _compare_stages(topology, feeds, options, tolerance, expected, against)
+    shapes = {name: array.shape for name, array in feeds.items()}
+    made = Compiler(options.with_(split_batch=False)).specialise(topology, shapes)
+    return compare_compiled(made, topology.build(shapes), feeds, tolerance, expected, against)
+
+
+def compare_compiled(
+    made: Specialisation,
+    source: Program,
+    feeds: Mapping[str, Array],
+    tolerance: float | None = None,
+    expected: Mapping[str, Array] | None = None,
+    against: str = "the references",
+) -> Comparison:
+    """Run what was *made* of a program node by node. Takes and raises what :func:`compare` does.
+
+    Args:
+        source: The program before its passes.
+    """
+    tolerance = tolerance_of(made.options) if tolerance is None else tolerance
+    if made.network is None:
+        raise OptionError(f"device {made.options.device!r} runs nothing: there is nothing to compare")
+    if source.parts > 1:
+        raise OptionError("a batch that is computed in parts cannot be compared: CLGRAPH_SPLIT_BATCH=0 keeps it whole")
+    before = run_reference(source, feeds, exact=True)
+    watcher = _Watcher(made.program, feeds)
+    alone = made.network.watch(feeds, watcher)
+    results = made.network.run(feeds)
+    wanted = before if expected is None else expected
+    after = watcher.outputs()
+    outputs = [
+        OutputError(
+            name,
+            relative_error(result, wanted[name]),
+            relative_error(after[name], before[name]),
+            relative_error(result, alone[name]),
+        )
+        for name, result in results.items()
+    ]
+    return Comparison(tolerance, against, tuple(watcher.errors), tuple(outputs), idle_notes([made]))
+
+
+def _compare_stages(
+    topology: Topology,
+    feeds: Mapping[str, Array],
+    options: Settings,
+    tolerance: float,
+    expected: Mapping[str, Array] | None,
+    against: str,
+) -> Comparison:
+    """Compare each compiled stage on what a run gave it, and the outputs with those of the references."""
+    model = staged_model(topology, Compiler(options))
+    results, recorder = model.record(feeds)
+    found = [compare(stage.topology, given, options, tolerance=tolerance) for stage, given in recorder.calls]
+    wanted = interpret(topology, feeds) if expected is None else expected
+    passes = max((o.passes for stage in found for o in stage.outputs), default=0.0)
+    together = max((o.together for stage in found for o in stage.outputs), default=0.0)
+    outputs = [OutputError(n, relative_error(a, wanted[n]), passes, together) for n, a in results.items()]
+    nodes = tuple(node for stage in found for node in stage.nodes)
+    return Comparison(tolerance, against, nodes, tuple(outputs), model.unused)
+
+
+def relative_error(found: Array, wanted: Array) -> float:
+    """Return the largest difference, relative to the largest finite value of *wanted*.
+
+    ``inf`` where a shape, an integer or a boolean differs, or where only one of the two is no number.
+    """
+    if found.shape != wanted.shape:
+        return float("inf")
+    if found.dtype.kind != "f" or wanted.dtype.kind != "f":
+        return 0.0 if np.array_equal(found, wanted) else float("inf")
+    a, b = found.astype(np.float64), wanted.astype(np.float64)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    with np.errstate(invalid="ignore"):
+        difference = np.where(same, 0.0, np.abs(a - b))
+    worst = float(np.max(np.nan_to_num(difference, nan=np.inf), initial=0.0))
+    scale = float(np.max(np.abs(b[np.isfinite(b)]), initial=0.0))
+    return worst / scale if scale else worst
+
+
+@dataclass
+class _Watcher:
+    """Computes the references beside the device: from the start, and of each node on what it reads."""
+
+    program: Program
+    feeds: Mapping[str, Array]
+    errors: list[NodeError] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._exact: dict[Value, Array] = {v: _wide(self.feeds[v.name]) for v in self.program.inputs}
+        self._seen: dict[Value, Array] = {v: self.feeds[v.name] for v in self.program.inputs}
+        self._last = {v: node for node in self.program for v in node.inputs}
+        self._kept = {v for _, v in self.program.outputs}
+        self._read: tuple[Array, ...] = ()
+
+    def before(self, node: Node, inputs: tuple[Array, ...]) -> None:
+        """Keep what *node* reads."""
+        self._read = inputs
+
+    def after(self, node: Node, outputs: tuple[Array, ...]) -> None:
+        """Compare what it made."""
+        pairs = list(zip(node.inputs, self._read, strict=True))
+        stale = tuple(v.name for v, a in pairs if v in self._seen and not _same_bits(a, self._seen[v]))
+        own = compute(node, self._read, exact=True)
+        chain = compute(node, [self._exact.get(v, a) for v, a in pairs], exact=True)
+        name = choice_of(node).implementation.name
+        own_error = max(map(relative_error, outputs, own), default=0.0)
+        total = max(map(relative_error, outputs, chain), default=0.0)
+        self.errors.append(NodeError(node.name, node.primitive.kind, name, own_error, total, stale))
+        self._exact.update(zip(node.outputs, chain, strict=True))
+        self._seen.update(zip(node.outputs, outputs, strict=True))
+        for value in node.inputs:
+            if self._last[value] is node:
+                self._seen.pop(value, None)
+                if value not in self._kept:
+                    self._exact.pop(value, None)
+
+    def outputs(self) -> dict[str, Array]:
+        """Return the outputs of the references from the start."""
+        constants = run_reference(
+            Program([], [(n, v) for n, v in self.program.outputs if v.constant is not None], []), {}
+        )
+        return constants | {n: self._exact[v] for n, v in self.program.outputs if v.constant is None}
+
+
+def _same_bits(first: Array, second: Array) -> bool:
+    return np.ascontiguousarray(first).tobytes() == np.ascontiguousarray(second).tobytes()
+
+
+def _wide(array: Array) -> Array:
+    return array.astype(np.float64) if array.dtype.kind == "f" else array

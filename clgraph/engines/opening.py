@@ -1,0 +1,186 @@
+"""From options to the engines that run a model: what compiling and loading begin with."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from clgraph.core import cache_folder
+from clgraph.core.registry import load_module, load_plugins
+from clgraph.core.version import __version__
+from clgraph.engines.option_checks import LOGGING, check_options, in_use_of
+from clgraph.errors import DeviceError, OptionError
+from clgraph.passes.targets.target import with_profiles
+from clgraph.runtime.device import HOST, Device, find_device, with_class
+from clgraph.runtime.driver import choose_options
+from clgraph.runtime.engine import Engine
+from clgraph.runtime.host import HostEngine
+from clgraph.selector.costs import class_of
+from clgraph.selector.query import DeviceInfo
+from clgraph.selector.tuning import Tuning, read_tuning
+from clgraph.settings import Settings, settings
+
+
+def load_extensions(options: Settings) -> None:
+    """Import the plugins and modules that *options* name. Raises ``RegistrationError`` for a module that fails."""
+    load_plugins(options.plugins)
+    for module in options.modules:
+        load_module(module)
+
+
+def options_of(
+    device: str | int = "auto",
+    threads: int | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> Settings:
+    """Return the environment's options with those of a call in front; raises ``OptionError`` for what is none."""
+    if config and config.get("log_level") is not None:
+        level = str(config["log_level"]).upper()
+        raise OptionError(f"log_level={config['log_level']} does nothing: {LOGGING.format(level=level)}")
+    return (
+        settings()
+        .with_(**dict(config or {}))
+        .with_(
+            device=None if device == "auto" else device,
+            threads=threads,
+            cache_dir=None if cache_dir is None else Path(cache_dir),
+        )
+    )
+
+
+def open_engines(options: Settings) -> dict[str, Engine | HostEngine]:
+    """Return the engines of all devices that *options* name, the default one first, and of the host unless strict.
+
+    For the device null, a dry run, there is none.
+
+    Raises:
+        DeviceError: There is no such device, or its driver does not open it.
+        OptionError: An option contradicts the devices, or another one.
+    """
+    if options.device == "null":
+        check_options(options, in_use_of(options, [imagined(options)]))
+        return {}
+    choose_options(options)
+    names = [*_several(options.device), *(to for _, to in options.placement), *options.placement_fallback]
+    wanted = dict.fromkeys(find_device(name) for name in names)
+    kinds = _classes(options, wanted)
+    classed = [with_class(d, kinds.get(d.info.name, kinds[""])) for d in wanted if d is not HOST]
+    found: list[Engine | HostEngine] = [
+        HostEngine(d.info) if d.handle is None else _open(d, options.threads, options.out_of_order) for d in classed
+    ]
+    if find_device(names[0]) is HOST:
+        found.insert(0, HostEngine())
+    elif HOST in wanted or not options.strict:
+        found.append(HostEngine())
+    check_options(options, in_use_of(options, [engine.info for engine in found]))
+    return {engine.info.name: engine for engine in found}
+
+
+def imagined(options: Settings) -> DeviceInfo:
+    """Return the device of a dry run: of the class that *options* ask for."""
+    return DeviceInfo(kind="gpu", simd=1) if options.device_class == "gpu" else DeviceInfo()
+
+
+def device_infos(engines: Mapping[str, Engine | HostEngine], options: Settings) -> dict[str, DeviceInfo]:
+    """Return what selection may know of the devices by placement, with what ``clgraph tune`` measured on them."""
+    found = {}
+    for name, engine in engines.items():
+        found[name] = info = engine.info
+        if options.tuning == "off":
+            found[name] = by_class(info)
+        elif isinstance(engine, Engine):
+            tuning = tuning_of(engine.device, options)
+            found[name] = info if tuning is None else with_tuning(info, tuning)
+    return with_profiles(found)
+
+
+def tuning_of(device: Device, options: Settings) -> Tuning | None:
+    """Return what was measured on *device*; a file that *options* name may be anybody's, one in the cache not."""
+    read = Path.read_bytes if _names_file(options.tuning) else cache_folder.read
+    return read_tuning(tuning_path(device, options), tuning_identity(device), read)
+
+
+def tuning_path(device: Device, options: Settings) -> Path:
+    """Return where the tuning of *device* is: the file that *options* name, or one of its own in the cache folder."""
+    if _names_file(options.tuning):
+        return Path(options.tuning).expanduser()
+    identity = tuning_identity(device)
+    digest = hashlib.sha256("\0".join(identity.values()).encode()).hexdigest()[:12]
+    return cache_folder.cache_folder(options.cache_dir) / "tuning" / f"{identity['class']}-{digest}.json"
+
+
+def _names_file(tuning: str) -> bool:
+    return tuning not in ("auto", "off")
+
+
+def tuning_identity(device: Device) -> dict[str, str]:
+    """Return what a tuning is valid for: device, driver, device class, version of clgraph."""
+    info = device.info
+    return {
+        "device": device.label,
+        "driver": info.driver,
+        "class": class_of(info.name, info.kind, info.vendor, info.simd),
+        "clgraph": __version__,
+    }
+
+
+def with_tuning(info: DeviceInfo, tuning: Tuning) -> DeviceInfo:
+    """Return *info* with *tuning*, and the peaks that were fitted."""
+    costs = tuning.costs
+    if costs is None:
+        return replace(info, tuning=tuning)
+    # A class whose peak goes by the driver's clock keeps it.
+    flops = info.flops if costs.flops_a_cycle else costs.flops(min(info.workers, info.cores or info.workers), 0.0)
+    bandwidth = costs.bandwidth(flops)
+    return replace(info, tuning=tuning, flops=flops, bytes_per_second=bandwidth, launch_seconds=costs.launch_seconds)
+
+
+def by_class(info: DeviceInfo) -> DeviceInfo:
+    """Return *info* with the figures of its device class in place of what the canary measured."""
+    plain = replace(info, rates=None)
+    if info.rates is None or plain.costs.flops_a_cycle:
+        return plain
+    flops = plain.costs.flops(min(info.workers, info.cores or info.workers), 0.0)
+    return replace(plain, flops=flops, bytes_per_second=plain.costs.bandwidth(flops))
+
+
+def placement_of(options: Settings) -> dict[str, Any]:
+    """Return what ``Context`` holds about placement, with the devices by the names of their engines."""
+    return {
+        "placement": tuple((pattern, find_device(to).info.name) for pattern, to in options.placement),
+        "fallback": tuple(find_device(name).info.name for name in options.placement_fallback),
+        "free": tuple(find_device(name).info.name for name in _several(options.device)),
+    }
+
+
+def _classes(options: Settings, wanted: Collection[Device]) -> dict[str, str]:
+    """Return the class of each device that ``device_class`` names, and under ``""`` that of the others.
+
+    Raises:
+        DeviceError: It names no device, or one that is not in use.
+    """
+    found = {"": "auto"}
+    for item in options.device_class.split(","):
+        name, equals, kind = item.strip().rpartition("=")
+        device = find_device(name) if equals else None
+        if device is not None and device not in wanted:
+            used = ", ".join(d.info.name for d in wanted)
+            raise DeviceError(f"device_class: nothing can be placed on {device.info.name}; in use are {used}")
+        found[device.info.name if device else ""] = kind
+    return found
+
+
+def _several(device: str) -> list[str]:
+    return [name.strip() for name in device.split(",") if name.strip()] or ["auto"]
+
+
+@functools.lru_cache(maxsize=8)
+def _open(device: Device, threads: int | None, out_of_order: bool) -> Engine:
+    """Return the engine of a device: models share it, so that each kernel is loaded once a process."""
+    return Engine(device, threads, out_of_order=out_of_order)

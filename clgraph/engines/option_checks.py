@@ -1,0 +1,299 @@
+"""Options that do nothing where they are: an error where they contradict what is in use, else a note of the program.
+
+Every option has an entry in one of three tables: ``CONTRADICTS``, against the devices in use, before anything is
+compiled; ``IDLE``, against a compiled program; ``ALWAYS``, with the reason why there is nothing to say. What comes from
+the environment is meant for whatever is run in that shell: where it contradicts the devices, that is a note, too.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from clgraph.core.frozen import frozen
+from clgraph.errors import OptionError
+from clgraph.graph.program import Program
+from clgraph.runtime.engine import Engine
+from clgraph.runtime.host import HostEngine
+from clgraph.runtime.process import chosen_options
+from clgraph.runtime.wheel import NAME, wheel
+from clgraph.selector.choose import Choice
+from clgraph.selector.implementation import IMPLEMENTATIONS
+from clgraph.selector.query import PTX, DeviceInfo
+from clgraph.settings import PRODUCT_PRECISIONS, Settings, settings, variable_of
+
+NOTE = "options"
+"""The note of a program that says which options did nothing."""
+WISHES = "wishes"
+"""That which says which pairs of ``placement`` and ``force_kernels`` did nothing: by the model, not the program."""
+ANNOTATIONS = "annotations"
+"""That which says which annotations of the model did nothing."""
+
+LOGGING = "it is the command line's; in Python, logging.basicConfig(level='{level}') shows messages"
+
+_DRY = "null"
+
+
+@frozen
+class InUse:
+    """The devices that nodes may be placed on.
+
+    Attributes:
+        devices: Their profiles, as classed by the options.
+        dry: Nothing is run.
+    """
+
+    devices: tuple[DeviceInfo, ...]
+    dry: bool = False
+
+    @property
+    def names(self) -> str:
+        """What they are called, and the class of their kernels."""
+        if self.dry:
+            return _DRY
+        return ", ".join(d.name if d.kind == d.name else f"{d.name} (class {d.kind})" for d in self.devices)
+
+    def has(self, *kinds: str) -> bool:
+        """Whether a device of one of these classes runs kernels."""
+        return not self.dry and any(d.kind in kinds for d in self.devices)
+
+
+class Compiled(Protocol):
+    """What was compiled under options."""
+
+    @property
+    def program(self) -> Program:
+        """The program."""
+
+    @property
+    def options(self) -> Settings:
+        """The options."""
+
+
+Contradiction = Callable[[Settings, InUse], str]
+"""Says why an option that was given cannot do anything on the devices in use; empty where it can."""
+
+
+def check_options(options: Settings, in_use: InUse) -> None:
+    """Refuse options of a call that can do nothing.
+
+    Those of the environment become notes (:func:`idle_options`), and so do those about kernels where the host or null
+    takes the place of a device.
+
+    Raises:
+        OptionError: An option contradicts the devices in use, or another one.
+    """
+    environment = settings()
+    for name, why in _contradictions(options, in_use).items():
+        excused = name in OF_KERNELS and not in_use.has("cpu", "gpu")
+        if not excused and getattr(options, name) != getattr(environment, name):
+            raise OptionError(f"{name}={_spell(getattr(options, name))} does nothing: {why}")
+
+
+def idle_options(
+    options: Settings, program: Program, devices: Iterable[DeviceInfo], engines: Mapping[str, Engine | HostEngine]
+) -> list[str]:
+    """Return a line for each option that has done nothing to a *program* compiled for *devices*, run on *engines*."""
+    against = _contradictions(options, in_use_of(options, devices))
+    lines = [f"{name}={_spell(getattr(options, name))} does nothing: {why}" for name, why in against.items()]
+    for name, idle in IDLE.items():
+        if name not in against and _is_given(options, name):
+            lines += [f"{name}={value} does nothing: {why}" for value, why in idle(options, program, engines)]
+    return lines
+
+
+def note_idle(
+    program: Program, options: Settings, devices: Iterable[DeviceInfo], engines: Mapping[str, Engine | HostEngine]
+) -> None:
+    """Leave in the notes of a *program* compiled for *devices*, run on *engines*, which options did nothing to it."""
+    note(program, NOTE, idle_options(options, program, devices, engines))
+
+
+def note(program: Program, name: str, lines: Iterable[str]) -> None:
+    """Let *lines* be the note *name* of a program, which has none where there are no lines."""
+    program.notes.pop(name, None)
+    if text := "\n".join(lines):
+        program.notes[name] = text
+
+
+def idle_notes(made: Iterable[Compiled]) -> tuple[str, ...]:
+    """Return what did nothing to the programs of a model: options to none of them, annotations to any."""
+    made = list(made)
+    if not made:
+        return ()
+    notes = [{name: s.program.notes.get(name, "").splitlines() for name in (NOTE, WISHES, ANNOTATIONS)} for s in made]
+    everywhere = [line for name in (NOTE, WISHES) for line in notes[0][name] if all(line in n[name] for n in notes)]
+    anywhere = dict.fromkeys(line for n in notes for line in n[ANNOTATIONS])
+    return (*log_level_note(made[0].options), *everywhere, *anywhere)
+
+
+def in_use_of(options: Settings, devices: Iterable[DeviceInfo]) -> InUse:
+    """Return the *devices* as they are in use under *options*."""
+    return InUse(tuple(devices), dry=options.device == _DRY)
+
+
+def log_level_note(options: Settings) -> tuple[str, ...]:
+    """Return the note of a ``CLGRAPH_LOG_LEVEL`` that this process does not follow: only the command line does."""
+    level = options.log_level.upper()
+    if not _is_given(options, "log_level") or logging.getLogger("clgraph").isEnabledFor(logging.getLevelName(level)):
+        return ()
+    return (f"{variable_of('log_level')}={options.log_level} does nothing: {LOGGING.format(level=level)}",)
+
+
+def _contradictions(options: Settings, in_use: InUse) -> dict[str, str]:
+    found = {name: why(options, in_use) for name, why in CONTRADICTS.items() if _is_given(options, name)}
+    return {name: why for name, why in found.items() if why}
+
+
+def _is_given(options: Settings, name: str) -> bool:
+    return bool(getattr(options, name) != getattr(Settings(), name))
+
+
+def _spell(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, frozenset):
+        return ",".join(sorted(value))
+    if isinstance(value, tuple):
+        return ",".join("=".join(item) if isinstance(item, tuple) else str(item) for item in value)
+    return str(value)
+
+
+def _needs(kinds: Collection[str], what: str) -> Contradiction:
+    def why(options: Settings, in_use: InUse) -> str:
+        if in_use.has(*kinds):
+            return ""
+        return f"{what}; in use is {in_use.names}"
+
+    return why
+
+
+def _products(options: Settings, in_use: InUse) -> str:
+    """Refuse precisions of matrix units on devices without them."""
+    if options.precision not in PRODUCT_PRECISIONS:
+        return ""
+    if any(d.features >= PTX for d in in_use.devices):
+        return ""
+    return f"it is about NVIDIA's matrix units (compute capability 8.0 and up); in use is {in_use.names}"
+
+
+def _classes(options: Settings, in_use: InUse) -> str:
+    if in_use.dry:
+        return "the device null takes one class, cpu or gpu" if "=" in options.device_class else ""
+    return "" if in_use.has("cpu", "gpu") else f"no kernels are chosen for {in_use.names}, which runs references"
+
+
+def _strict(options: Settings, in_use: InUse) -> str:
+    named = any(d.name == "host" for d in in_use.devices)
+    return "the host is asked for by name, as a device of the model, a placement or a fallback" if named else ""
+
+
+def _isa(options: Settings, in_use: InUse) -> str:
+    if wheel() is None or not any(d.name.partition("/")[0] == NAME for d in in_use.devices):
+        return f"it is about the PoCL that pip installs; in use is {in_use.names}"
+    loaded = chosen_options().pocl_isa
+    if loaded != options.pocl_isa:
+        return f"PoCL was loaded for {loaded or 'the CPU as it is'} before in this process; it is loaded once"
+    return ""
+
+
+CONTRADICTS: Mapping[str, Contradiction] = {
+    "command_buffers": _needs(("cpu", "gpu"), "OpenCL devices record launches"),
+    "device_class": _classes,
+    "dump_data": lambda o, _: "" if o.dump_graphs else "weights are written beside dumped programs: give dump_graphs",
+    "executor": _needs(("cpu",), "tile functions run on devices of the class cpu"),
+    "out_of_order": lambda o, d: "" if d.dry else _needs(("cpu", "gpu"), "OpenCL devices have queues")(o, d),
+    "pocl_isa": _isa,
+    "poison": _needs(("cpu", "gpu"), "it is about the memory of OpenCL devices"),
+    "precision": _products,
+    "strict": _strict,
+    "threads": _needs(("cpu",), "workers are those of devices of the class cpu"),
+    "tuning": lambda o, d: "" if o.tuning == "off" else _needs(("cpu", "gpu"), "kernels are tuned")(o, d),
+}
+"""Options that some devices, or other options, leave nothing to do."""
+
+OF_KERNELS = frozenset(CONTRADICTS) - {"dump_data", "strict"}
+"""Those of them that are about kernels, which neither the host nor null runs."""
+
+Engines = Mapping[str, Engine | HostEngine]
+Idle = Callable[[Settings, Program, Engines], list[tuple[str, str]]]
+"""Returns what of an option that was given has done nothing to a program, each with the reason."""
+
+
+def _choices(program: Program) -> list[Choice]:
+    return [node.choice for node in program if isinstance(node.choice, Choice)]
+
+
+def _idle_denials(options: Settings, program: Program, engines: Engines) -> list[tuple[str, str]]:
+    kinds = {node.primitive.kind for node in program}
+    known = {name: IMPLEMENTATIONS[name].primitive.kind for name in options.deny_kernels if name in IMPLEMENTATIONS}
+    return [(name, f"no node is a {kind}") for name, kind in sorted(known.items()) if kind not in kinds]
+
+
+def _idle_executor(options: Settings, program: Program, engines: Engines) -> list[tuple[str, str]]:
+    if options.poison and options.executor == "persistent":
+        return [(options.executor, "with poison each step is launched by itself")]
+    return [] if "executor" in program.notes else [(options.executor, "no node is run by a tile function")]
+
+
+def _idle_recording(options: Settings, program: Program, engines: Engines) -> list[tuple[str, str]]:
+    return [("1", "with poison each step is launched by itself")] if options.poison else []
+
+
+def _idle_float32(options: Settings, program: Program, engines: Engines) -> list[tuple[str, str]]:
+    if "convert_precision" in program.notes:
+        return []
+    return [(_spell(options.keep_f32), f"with precision={options.precision} all nodes stay float32 here")]
+
+
+def _idle_order(options: Settings, program: Program, engines: Engines) -> list[tuple[str, str]]:
+    if not engines or any(isinstance(e, Engine) and e.stream.out_of_order for e in engines.values()):
+        return []
+    return [("1", "no device in use has a queue that runs out of order")]
+
+
+def _idle_precision(options: Settings, program: Program, engines: Engines) -> list[tuple[str, str]]:
+    wanted = options.precision
+    if wanted in PRODUCT_PRECISIONS and not any(wanted in c.implementation.serves.features for c in _choices(program)):
+        return [(wanted, "no node is run by such products")]
+    if wanted == "f16" and program.notes.get("convert_precision", "0 ").startswith("0 "):
+        return [(wanted, "no node stores float16; the note of convert_precision has the reasons")]
+    return []
+
+
+def _idle_tuning(options: Settings, program: Program, engines: Engines) -> list[tuple[str, str]]:
+    path = Path(options.tuning).expanduser()
+    return [] if options.tuning == "off" or path.is_file() else [(options.tuning, "there is no such file")]
+
+
+IDLE: Mapping[str, Idle] = {
+    "command_buffers": _idle_recording,
+    "deny_kernels": _idle_denials,
+    "executor": _idle_executor,
+    "keep_f32": _idle_float32,
+    "out_of_order": _idle_order,
+    "precision": _idle_precision,
+    "tuning": _idle_tuning,
+}
+"""Options that fit nothing of some programs."""
+
+ALWAYS: Mapping[str, str] = {
+    "cache_dir": "a place, whatever is kept there",
+    "device": "a name that fits no device is an error",
+    "disable_passes": "a name that fits no pass is an error",
+    "dump_graphs": "a program that is dumped is compiled anew",
+    "force_kernels": "a node or kernel that is none is an error",
+    "log_level": "an error in a call, and log_level_note",
+    "model_cache": "a limit",
+    "modules": "what cannot be imported is an error",
+    "placement": "a pattern that fits nothing is an error, and one behind others that fit all of it a note",
+    "placement_fallback": "a permission",
+    "plugins": "a name that fits no plugin is an error",
+    "split_batch": "a permission",
+    "stop_after": "a name that fits no pass is an error",
+    "verify_passes": "every program is checked",
+    "winograd": "a permission",
+}
+"""Options with nothing to be said about here, and why."""

@@ -1,0 +1,1 @@
+"""What users add: operators by a decorator."""

@@ -1,0 +1,1 @@
+"""Tile functions: implementations for CPU devices."""

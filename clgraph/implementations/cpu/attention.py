@@ -1,0 +1,187 @@
+"""Attention of plain matrices on CPU devices: scores never leave a worker's cache."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from clgraph.core.frozen import frozen
+from clgraph.implementations.cpu.blocks import half_cycles
+from clgraph.implementations.cpu.convolution import TILE
+from clgraph.implementations.cpu.copies import Axis, broadcast_pitches, merge
+from clgraph.implementations.cpu.cost import Split, split, step_seconds, ticket_seconds, worker_flops
+from clgraph.implementations.cpu.geometry import LANES, post_refusal
+from clgraph.implementations.cpu.matmul import GROUP, widest_instance
+from clgraph.ops.attention import Attention
+from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor
+from clgraph.selector.implementation import Implementation, implements
+from clgraph.selector.plan import Plan, Tile
+from clgraph.selector.post import post_steps
+from clgraph.selector.query import Query
+
+MOST_ROWS = 24
+"""Queries of a ticket, as in ``attention_rows.cl``: their scores for 1024 keys are 96 KB."""
+
+MOST_SCRATCH = 512 * 1024
+"""Bytes of scores and packed values that still stay in a worker's cache."""
+
+
+@descriptor("attention_rows", micros=("micro_matmul",))
+class AttentionRowsDesc(Descriptor):
+    """Fields as in ``attention_rows.cl``."""
+
+    q: Pointer
+    k: Pointer
+    v: Pointer
+    bias: Pointer
+    out: Pointer
+    q_batch: Long
+    k_batch: Long
+    v_batch: Long
+    out_batch: Long
+    bias_outer: Long
+    bias_inner: Long
+    inner: Int
+    bias_row: Int
+    bias_column: Int
+    batch: Int
+    rows: Int
+    keys: Int
+    depth: Int
+    width: Int
+    by_key: Int
+    ticket_rows: Int
+    spans: Int
+    nb: Int
+    widest: Int
+    first_id: Int
+    narrow_id: Int
+    scale: Float
+
+
+@frozen
+class Batch:
+    """The axes in front of the matrices: their number of elements, the inner ones of them, and pitches.
+
+    Attributes:
+        bias: Pitches of the bias along the outer and inner batch axes, the queries and the keys.
+        operands: Of each operand of the list: pitches along the batch, the queries and the elements of a result.
+    """
+
+    count: int
+    inner: int
+    bias: tuple[int, int, int, int]
+    operands: tuple[tuple[int, int, int], ...]
+
+
+def _batch(q: Query[Attention]) -> Batch | str:
+    """Return the batch, or why the driver cannot walk it."""
+    y = q.outputs[0]
+    pitches = broadcast_pitches(q.inputs[3], y.rank) if q.arity > 3 else (0,) * y.rank
+    outer = merge([Axis(size, (own, p)) for size, own, p in zip(y.shape, y.all_pitches, pitches, strict=True)][:-2])
+    if len(outer) > 2:
+        return "walks two batch axes of the bias, and this one needs more"
+    still = Axis(1, (0, 0))
+    inner, first = (outer.pop() if outer else still), (outer.pop() if outer else still)
+    operands = []
+    for slot in q.post_slots:
+        own = broadcast_pitches(q.inputs[slot], y.rank)
+        axes = merge([Axis(size, (a, p)) for size, a, p in zip(y.shape, y.all_pitches, own, strict=True)][:-2])
+        if len(axes) > 1:
+            return "wants operands that move evenly along the batch"
+        operands.append((axes[0].pitches[1] if axes else 0, own[-2], own[-1]))
+    bias = (first.pitches[1], inner.pitches[1], pitches[-2], pitches[-1])
+    return Batch(first.size * inner.size, inner.size, bias, tuple(operands))
+
+
+def _row_seconds(q: Query[Attention]) -> float:
+    """Return one worker's time for one query."""
+    rows, keys, depth, width = q.primitive.sizes(q.own)
+    widest = widest_instance(q.device)
+    nb, count = widest.nb, min(widest.rows, rows)
+    steps = -(-keys // GROUP) * depth + -(-width // GROUP) * keys
+    product = steps * half_cycles(nb, count) / count * (GROUP // LANES // nb) * 2 * LANES / worker_flops(q.device)
+    return product + -(-keys // LANES) * q.device.costs.unit("softmax.vector")
+
+
+def _tickets(q: Query[Attention], batch: int) -> Split:
+    rows = q.primitive.sizes(q.own)[0]
+    each, row = widest_instance(q.device).rows, _row_seconds(q)
+    most = MOST_ROWS // each
+    wanted = ticket_seconds(row * rows * batch, q.device)
+    found = split(-(-rows // each), row * each, wanted, 1)
+    runs = max(1, min(found.each, most)) * each
+    return Split(-(-rows // runs), runs)
+
+
+def _scratch(q: Query[Attention], ticket_rows: int) -> int:
+    """Return the bytes of the scores and of what is packed, keys or values."""
+    _, keys, depth, width = q.primitive.sizes(q.own)
+    packed = -(-depth // LANES) * LANES if q.primitive.by_key or keys % GROUP else 0
+    if width % GROUP:
+        packed = max(packed, -(-keys // LANES) * LANES)
+    return 4 * (ticket_rows * -(-keys // GROUP) * GROUP + packed * GROUP)
+
+
+@implements(Attention, name="attention.rows", serves=replace(TILE, formats=False, halos=False))
+class AttentionRows(Implementation[Attention]):
+    """Runs of queries: their scores, the exponentials, the mixture of values, each a product in register blocks."""
+
+    @classmethod
+    def limits(cls, q: Query[Attention]) -> str | None:
+        if not all(x.is_dense_plain for x in (*q.own, q.outputs[0])):
+            return "serves dense plain tensors"
+        if (size := _scratch(q, MOST_ROWS)) > MOST_SCRATCH:
+            return f"keeps scores in {MOST_SCRATCH} bytes, and these need {size}"
+        if any(x.format.blocks for x in q.inputs[q.arity :]):
+            return "reads operands in plain formats"
+        batch = _batch(q)
+        return batch if isinstance(batch, str) else post_refusal(q)
+
+    @classmethod
+    def cost(cls, q: Query[Attention]) -> float:
+        batch, rows = _batch(q), q.primitive.sizes(q.own)[0]
+        count = 1 if isinstance(batch, str) else batch.count
+        traffic = sum(x.nbytes for x in (*q.own, q.outputs[0]))
+        return step_seconds(q.device, _row_seconds(q) * rows * count, traffic, _tickets(q, count).parts * count)
+
+    @classmethod
+    def plan(cls, q: Query[Attention]) -> Plan:
+        batch = _batch(q)
+        if isinstance(batch, str):
+            raise TypeError(batch)
+        rows, keys, depth, width = q.primitive.sizes(q.own)
+        tickets = _tickets(q, batch.count)
+        widest = widest_instance(q.device)
+        desc = AttentionRowsDesc(
+            q=Ref("in0"),
+            k=Ref("in1"),
+            v=Ref("in2"),
+            bias=Ref("in3") if q.arity > 3 else NULL,
+            out=Ref("out0"),
+            q_batch=rows * depth,
+            k_batch=keys * depth,
+            v_batch=keys * width,
+            out_batch=rows * width,
+            bias_outer=batch.bias[0],
+            bias_inner=batch.bias[1],
+            inner=batch.inner,
+            bias_row=batch.bias[2],
+            bias_column=batch.bias[3],
+            batch=batch.count,
+            rows=rows,
+            keys=keys,
+            depth=depth,
+            width=width,
+            by_key=int(q.primitive.by_key),
+            ticket_rows=tickets.each,
+            spans=tickets.parts,
+            nb=widest.nb,
+            widest=widest.rows,
+            first_id=widest.first_id,
+            narrow_id=widest.narrow_id,
+            scale=q.primitive.scale,
+        )
+        pitches = [(n, 0, row, LANES * last, last) for n, row, last in batch.operands]
+        post = post_steps(q, lambda layout: pitches.pop(0))
+        scratch = _scratch(q, tickets.each)
+        return Plan((Tile("attention_rows", desc, tickets.parts * batch.count, scratch=scratch, post=post),))

@@ -1,0 +1,273 @@
+"""Bottlenecks of blocked tensors on CPU devices: tickets of rows, what lies between the convolutions in scratch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from clgraph.core.format import Format
+from clgraph.core.layout import Halo
+from clgraph.implementations.cpu.blocks import BLOCKED, Block, Ids, ids
+from clgraph.implementations.cpu.bottleneck_walk import Between, between, walk_of, work_seconds
+from clgraph.implementations.cpu.convolution import TILE, wanted_formats, weights_refusal, window_halo
+from clgraph.implementations.cpu.convolution_depthwise import MICROS, depthwise_micro
+from clgraph.implementations.cpu.cost import step_seconds
+from clgraph.implementations.cpu.geometry import (
+    LANES,
+    InRegisters,
+    blocked_posts,
+    blocked_refusal,
+    halo_refusal,
+    in_registers,
+    planes,
+    post_refusal,
+    residual_ref,
+)
+from clgraph.ops.bottleneck import Bottleneck, part
+from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor
+from clgraph.selector.implementation import Formats, Implementation, implements
+from clgraph.selector.plan import Plan, Tile
+from clgraph.selector.query import Query
+
+MOST_BYTES = 768 * 1024
+"""Most scratch for the smallest ticket there can be."""
+
+
+@descriptor("bottleneck_fsv16", micros=("micro_conv", "micro_depthwise"))
+class BottleneckFsv16Desc(Descriptor):
+    """Fields as in ``bottleneck_fsv16.cl``."""
+
+    inp: Pointer
+    e_weights: Pointer
+    e_bias: Pointer
+    weights: Pointer
+    bias: Pointer
+    p_weights: Pointer
+    p_bias: Pointer
+    out: Pointer
+    res: Pointer
+    e_widths: Long
+    e_ids_0: Long
+    e_ids_1: Long
+    p_widths: Long
+    p_ids_0: Long
+    p_ids_1: Long
+    in_n: Int
+    in_c: Int
+    in_y: Int
+    in_height: Int
+    in_width: Int
+    channels: Int
+    expands: Int
+    e_weight_group: Int
+    e_chunks: Int
+    e_chunk_width: Int
+    kernel_y: Int
+    kernel_x: Int
+    stride_y: Int
+    step_x: Int
+    pad_top: Int
+    pad_left: Int
+    id: Int
+    hidden: Int
+    blocks: Int
+    hidden_lanes: Int
+    projects: Int
+    p_weight_group: Int
+    p_chunks: Int
+    p_chunk_width: Int
+    p_groups: Int
+    p_nb: Int
+    ring_c: Int
+    ring_y: Int
+    ring_rows: Int
+    ring_width: Int
+    rows_at: Int
+    rows_c: Int
+    rows_y: Int
+    e_posts: Int
+    d_posts: Int
+    groups: Int
+    group_blocks: Int
+    strips: Int
+    strip_rows: Int
+    tiers: Int
+    tier_groups: Int
+    out_n: Int
+    out_c: Int
+    out_y: Int
+    res_n: Int
+    res_c: Int
+    res_y: Int
+    height: Int
+    width: Int
+    top: Int
+    bottom: Int
+    left: Int
+    right: Int
+    out_blocks: Int
+    lanes: Int
+    e_low: Float
+    e_high: Float
+    d_low: Float
+    d_high: Float
+    low: Float
+    high: Float
+
+
+def _table(simd: int, block: Block | None) -> Ids:
+    return ids(simd, BLOCKED, 1, block.nb) if block else Ids(0, 0, 0)
+
+
+def _halo(q: Query[Bottleneck]) -> Halo:
+    own = part(q, 0)
+    return window_halo(own, own.inputs[1].shape[2:])
+
+
+@implements(Bottleneck, name="bottleneck.fsv16", serves=TILE)
+class BottleneckFsv16(Implementation[Bottleneck]):
+    """Rows of all convolutions in one ticket; what lies between them never leaves the second-level cache."""
+
+    @classmethod
+    def limits(cls, q: Query[Bottleneck]) -> str | None:
+        x, p = q.inputs[0], q.primitive
+        if p.depthwise.groups != part(q, int(p.expands)).inputs[0].shape[1] or max(p.depthwise.dilations) > 1:
+            return "serves depthwise convolutions without dilation"
+        if not p.projects and p.filtered:
+            return "takes what follows the last convolution as a fused operation"
+        refused = (
+            blocked_refusal(x, "the input")
+            or blocked_refusal(q.outputs[0], "the result")
+            or weights_refusal(q, "packed blocks")
+            or post_refusal(q)
+            or (None if p.expands else halo_refusal(x, _halo(q)))
+        )
+        if refused:
+            return refused
+        if (needed := walk_of(q).scratch) > MOST_BYTES:
+            return f"keeps {needed} bytes between the convolutions, and serves at most {MOST_BYTES}"
+        return None
+
+    @classmethod
+    def formats(cls, q: Query[Bottleneck]) -> tuple[Formats, ...]:
+        return wanted_formats(q)
+
+    @classmethod
+    def weights(cls, q: Query[Bottleneck]) -> Mapping[int, Format]:
+        formats: dict[int, Format] = {}
+        w, slot = walk_of(q), 1
+        for nb in (w.expand.nb if w.expand else None, 0, w.project.nb if w.project else None):
+            if nb is not None:
+                blocks = ((1, LANES), (0, LANES * nb)) if nb else ((0, LANES),)
+                formats |= {slot: Format((0, 1, 2, 3), blocks), slot + 1: Format((0,), ((0, LANES),))}
+                slot += 2
+        return formats
+
+    @classmethod
+    def halo(cls, q: Query[Bottleneck]) -> Mapping[int, Halo]:
+        return {} if q.primitive.expands else {0: _halo(q)}
+
+    @classmethod
+    def cost(cls, q: Query[Bottleneck]) -> float:
+        w, batch = walk_of(q), q.outputs[0].shape[0]
+        traffic = sum(x.nbytes for x in (*q.inputs, *q.outputs))
+        return step_seconds(q.device, work_seconds(q, w) * batch, traffic, w.strips.parts * w.tiers.parts * batch)
+
+    @classmethod
+    def plan(cls, q: Query[Bottleneck]) -> Plan:
+        w, p, x, y = walk_of(q), q.primitive, planes(q.inputs[0]), planes(q.outputs[0])
+        simd, registers = q.device.simd, in_registers(q)
+        expanded, filtered = between(q, p.expanded), between(q, p.filtered)
+        posts = blocked_posts(q, registers.taken)
+        if not p.projects:
+            # Rows of the depthwise convolution take bounds in registers, no residual.
+            taken = 0 if registers.residual is not None else registers.taken
+            bounds = (registers.low, registers.high) if taken else (float("-inf"), float("inf"))
+            registers, filtered = InRegisters(None, *bounds, taken), Between(*bounds, blocked_posts(q, taken))
+            posts = ()
+        first = 3 if p.expands else 1
+        e, t = _table(simd, w.expand), _table(simd, w.project)
+        res, res_n, res_c, res_y = residual_ref(q, registers)
+        (pad_top, _), (pad_left, _) = p.depthwise.pads
+        top, bottom, left, right = y.halo
+        ring_c = w.ring_rows * w.ring_width * LANES
+        blocks_of_input = -(-x.channels // LANES) * LANES
+        desc = BottleneckFsv16Desc(
+            inp=x.at("in0") if p.expands else x.at("in0", -pad_top, -pad_left),
+            e_weights=Ref("in1") if p.expands else NULL,
+            e_bias=Ref("in2") if p.expands else NULL,
+            weights=Ref(f"in{first}"),
+            bias=Ref(f"in{first + 1}"),
+            p_weights=Ref(f"in{first + 2}") if p.projects else NULL,
+            p_bias=Ref(f"in{first + 3}") if p.projects else NULL,
+            out=y.at("out0"),
+            res=res,
+            e_widths=e.widths,
+            e_ids_0=e.low,
+            e_ids_1=e.high,
+            p_widths=t.widths,
+            p_ids_0=t.low,
+            p_ids_1=t.high,
+            in_n=x.n,
+            in_c=x.c,
+            in_y=x.y,
+            in_height=x.height,
+            in_width=x.width,
+            channels=x.channels,
+            expands=int(p.expands),
+            e_weight_group=blocks_of_input * LANES * w.group,
+            e_chunks=w.expand.chunks if w.expand else 0,
+            e_chunk_width=w.expand.chunk_width if w.expand else 0,
+            kernel_y=w.kernel[0],
+            kernel_x=w.kernel[1],
+            stride_y=w.stride[0],
+            step_x=w.stride[1] * LANES,
+            pad_top=pad_top,
+            pad_left=pad_left,
+            id=MICROS.id(simd, depthwise_micro(simd, w.kernel, w.stride[1], w.width)),
+            hidden=w.hidden,
+            blocks=w.blocks,
+            hidden_lanes=w.hidden - (w.blocks - 1) * LANES,
+            projects=int(p.projects),
+            p_weight_group=w.blocks * LANES * LANES * w.project.nb if w.project else 0,
+            p_chunks=w.project.chunks if w.project else 0,
+            p_chunk_width=w.project.chunk_width if w.project else 0,
+            p_groups=-(-y.blocks // w.project.nb) if w.project else 0,
+            p_nb=w.project.nb if w.project else 0,
+            ring_c=ring_c,
+            ring_y=w.ring_width * LANES,
+            ring_rows=w.ring_rows,
+            ring_width=w.ring_width,
+            rows_at=w.ring * LANES,
+            rows_c=w.strips.each * w.width * LANES if w.project else y.c,
+            rows_y=w.width * LANES if w.project else y.y,
+            e_posts=len(expanded.steps),
+            d_posts=len(filtered.steps),
+            groups=w.groups,
+            group_blocks=w.group,
+            strips=w.strips.parts,
+            strip_rows=w.strips.each,
+            tiers=w.tiers.parts,
+            tier_groups=w.tiers.each,
+            out_n=y.n,
+            out_c=y.c,
+            out_y=y.y,
+            res_n=res_n,
+            res_c=res_c,
+            res_y=res_y,
+            height=y.height,
+            width=y.width,
+            top=top,
+            bottom=bottom,
+            left=left,
+            right=right,
+            out_blocks=y.blocks,
+            lanes=y.lanes,
+            e_low=expanded.low,
+            e_high=expanded.high,
+            d_low=filtered.low,
+            d_high=filtered.high,
+            low=registers.low,
+            high=registers.high,
+        )
+        tickets = w.strips.parts * w.tiers.parts * y.batch
+        return Plan((Tile("bottleneck_fsv16", desc, tickets, w.scratch, (*expanded.steps, *filtered.steps, *posts)),))

@@ -1,0 +1,156 @@
+"""How tickets of a bottleneck walk down its rows, and how long that takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from math import prod
+
+from clgraph.core.frozen import frozen
+from clgraph.graph.program import Fused
+from clgraph.implementations.cpu.blocks import BLOCKED, Block, blocks_of
+from clgraph.implementations.cpu.convolution_depthwise import tap_seconds
+from clgraph.implementations.cpu.cost import Split, worker_flops
+from clgraph.implementations.cpu.geometry import LANES, blocked_posts, in_registers
+from clgraph.ops.activation import Activation
+from clgraph.ops.bottleneck import Bottleneck, part
+from clgraph.selector.descriptor import PostStep
+from clgraph.selector.query import Query
+
+ROWS_BYTES = 448 * 1024
+"""Scratch wanted for the filtered rows of a ticket, so that they stay in the second-level cache."""
+
+RING_BYTES = 128 * 1024
+"""Scratch wanted for expanded rows; the last few of them are in the first-level cache."""
+
+
+@frozen
+class Between:
+    """What is applied between two convolutions: two bounds in registers, then a list."""
+
+    low: float = float("-inf")
+    high: float = float("inf")
+    steps: tuple[PostStep, ...] = ()
+
+
+def between(q: Query[Bottleneck], activations: Sequence[Activation]) -> Between:
+    """Return how *activations* are applied to rows on their way from one convolution to the next."""
+    alone = replace(q, inputs=q.own, fused=tuple(Fused(activation) for activation in activations))
+    registers = in_registers(alone)
+    return Between(registers.low, registers.high, blocked_posts(alone, registers.taken))
+
+
+@frozen
+class Walk:
+    """One problem in the driver's terms: its three parts, and how its tickets walk down the rows.
+
+    Attributes:
+        expand, project: How rows of the 1x1 convolutions are computed; ``None`` where there is none.
+        group: Hidden blocks that are expanded and filtered together.
+        strips, tiers: Tickets of an image: strips of output rows, ranges of groups of hidden blocks.
+        ring_rows: Expanded rows that there is room for.
+    """
+
+    hidden: int
+    height: int
+    ring_width: int
+    width: int
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    expand: Block | None
+    project: Block | None
+    group: int
+    strips: Split
+    tiers: Split
+    ring_rows: int
+
+    @property
+    def blocks(self) -> int:
+        """Hidden blocks."""
+        return -(-self.hidden // LANES)
+
+    @property
+    def groups(self) -> int:
+        """Groups of them."""
+        return -(-self.blocks // self.group)
+
+    def under(self, rows: int) -> int:
+        """Return the input rows under the windows of *rows* output rows."""
+        return (rows - 1) * self.stride[0] + self.kernel[0]
+
+    @property
+    def ring(self) -> int:
+        """Vectors of the ring."""
+        return self.group * self.ring_rows * self.ring_width if self.expand else 0
+
+    @property
+    def scratch(self) -> int:
+        """Bytes of scratch."""
+        return 4 * LANES * (self.ring + (self.blocks * self.strips.each * self.width if self.project else 0))
+
+
+def _row_seconds(q: Query[Bottleneck], w: Walk) -> tuple[float, float]:
+    """Return one worker's time for an expanded row, and for an output row without what it expands; all channels."""
+    flops, expanded = worker_flops(q.device), 0.0
+    lane = 2 * LANES / flops
+    if w.expand:
+        expanded = w.expand.cost * q.inputs[1].shape[1] * lane
+    rest = w.blocks * w.width * tap_seconds(q.device, prod(w.kernel))
+    return expanded, rest + (w.project.cost * w.hidden * lane if w.project else 0.0)
+
+
+def work_seconds(q: Query[Bottleneck], w: Walk) -> float:
+    """Return one worker's time for one image: rows under two strips' windows are computed twice, others moved."""
+    expanded, rest = _row_seconds(q, w)
+    strips, last = w.strips.parts, w.height - (w.strips.parts - 1) * w.strips.each
+    under = (strips - 1) * w.under(w.strips.each) + w.under(last) - sum(q.primitive.depthwise.pads[0])
+    again, more = max(0, w.kernel[0] - w.stride[0]), max(0, under - q.inputs[0].shape[2])
+    moved = again / (w.ring_rows - again) * under if w.ring_rows < w.under(w.strips.each) else 0.0
+    # What lists do to rows is counted nowhere else, so that only the rows computed twice make a difference.
+    vectors = moved + len(between(q, q.primitive.expanded).steps) * more if w.expand else 0.0
+    vectors *= w.blocks * w.ring_width
+    return under * expanded + w.height * rest + vectors * q.device.costs.unit("staging.vector")
+
+
+@lru_cache(maxsize=256)
+def walk_of(q: Query[Bottleneck]) -> Walk:
+    """Return how *q* is computed: as many strips as the workers want, and as make the filtered rows fit a cache."""
+    p, x, y = q.primitive, q.inputs[0].shape, q.outputs[0].shape
+    middle = part(q, int(p.expands)).inputs[1].shape
+    stride, kernel, hidden = p.depthwise.strides, middle[2:], middle[0]
+    blocks, simd = -(-hidden // LANES), q.device.simd
+    expand = project = None
+    if p.expands:
+        expand = min(blocks_of(simd, BLOCKED, 1, x[3], blocks, x[1]), key=lambda b: b.cost)
+    if p.projects:
+        project = min(blocks_of(simd, BLOCKED, 1, y[3], -(-y[1] // LANES), hidden), key=lambda b: b.cost)
+    group, tickets = expand.nb if expand else 1, 2 * q.device.workers
+    tiers = _cut(-(-blocks // group), 1 if p.projects else 2 * tickets)
+    parts = -(-tickets // y[0]) if p.projects else -(-2 * tickets // (y[0] * tiers.parts))
+    strips = _cut(y[2], parts)
+    while p.projects and strips.each > 1 and strips.each * y[3] * blocks * LANES * 4 > ROWS_BYTES:
+        parts += q.device.workers
+        strips = _cut(y[2], parts)
+    ring_width = max(p.depthwise.pads[1][0] + x[3], (y[3] - 1) * stride[1] + kernel[1])
+    w = Walk(
+        hidden=hidden,
+        height=y[2],
+        ring_width=ring_width,
+        width=y[3],
+        kernel=(kernel[0], kernel[1]),
+        stride=(stride[0], stride[1]),
+        expand=expand,
+        project=project,
+        group=group,
+        strips=strips,
+        tiers=tiers,
+        ring_rows=max(kernel[0], RING_BYTES // (group * ring_width * LANES * 4)),
+    )
+    return replace(w, ring_rows=min(w.ring_rows, w.under(strips.each)))
+
+
+def _cut(count: int, parts: int) -> Split:
+    """Cut *count* into about *parts* runs."""
+    each = -(-count // max(1, min(count, parts)))
+    return Split(-(-count // each), each)

@@ -1,0 +1,170 @@
+"""Transposed convolutions of blocked tensors on CPU devices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+from clgraph.core.format import Format
+from clgraph.core.layout import Halo
+from clgraph.implementations.cpu.blocks import BLOCKED, Block, best_block, ids
+from clgraph.implementations.cpu.convolution import TILE, square, wanted_formats, weights_refusal
+from clgraph.implementations.cpu.cost import Split, split, step_seconds, ticket_seconds, worker_flops
+from clgraph.implementations.cpu.geometry import (
+    LANES,
+    InPlanes,
+    OutPlanes,
+    Surface,
+    Window,
+    blocked_posts,
+    blocked_refusal,
+    halo_refusal,
+    in_planes,
+    out_planes,
+    planes,
+    post_refusal,
+    surface,
+    window,
+)
+from clgraph.ops.conv_transpose import ConvTranspose
+from clgraph.selector.descriptor import NULL, Descriptor, Int, Long, Pointer, Ref, descriptor
+from clgraph.selector.implementation import Formats, Implementation, implements
+from clgraph.selector.plan import Plan, Tile
+from clgraph.selector.query import Query
+
+
+@descriptor("conv_transpose_fsv16", micros=("micro_conv",))
+class ConvTransposeFsv16Desc(InPlanes, OutPlanes, Surface, Window, Descriptor):
+    """Fields as in ``conv_transpose_fsv16.cl``."""
+
+    inp: Pointer
+    weights: Pointer
+    bias: Pointer
+    out: Pointer
+    widths: Long
+    ids_0: Long
+    ids_1: Long
+    channels: Int
+    pad_y: Int
+    pad_x: Int
+    nb: Int
+    groups: Int
+    lanes: Int
+    strips: Int
+    strip_rows: Int
+    widest: Int
+    weight_tap: Int
+
+
+def tap_halo(q: Query[ConvTranspose]) -> Halo:
+    """Return the zeros that taps reach into, (before, after) each axis of the first input.
+
+    Output element y reads input (y + pad - k dilation) / stride for the taps k that divide evenly.
+    """
+    p, sizes = q.primitive, q.outputs[0].shape[2:]
+    around = []
+    for size, extent, taps, s, d, (before, _) in zip(
+        sizes, q.inputs[0].shape[2:], q.inputs[1].shape[2:], p.strides, p.dilations, p.pads, strict=True
+    ):
+        lowest = -((before - (taps - 1) * d) // s)
+        highest = (size - 1 + before) // s - (extent - 1)
+        around.append((max(0, lowest), max(0, highest)))
+    return ((0, 0), (0, 0), *around)
+
+
+def _block(q: Query[ConvTranspose]) -> Block:
+    w, width = q.inputs[1].shape, q.outputs[0].shape[-1]
+    phase = -(-width // q.primitive.strides[-1])
+    return best_block(q.device.simd, BLOCKED, 1, phase, -(-w[1] // LANES), w[0])
+
+
+def _row_seconds(q: Query[ConvTranspose], block: Block) -> float:
+    """Return one worker's time for a row of one output group."""
+    w, p = q.inputs[1].shape, q.primitive
+    groups = -(-w[1] // LANES) // block.nb
+    taps = max(1.0, prod(w[2:]) / prod(p.strides)) * w[0] * p.strides[-1]
+    return block.cost / groups * taps * 2 * LANES / worker_flops(q.device)
+
+
+def _strips(q: Query[ConvTranspose], block: Block) -> Split:
+    n, c, *spatial = q.outputs[0].shape
+    rows, row = (spatial[0] if len(spatial) == 2 else 1), _row_seconds(q, block)
+    work = row * rows * n * -(-c // LANES) / block.nb
+    return split(rows, row, ticket_seconds(work, q.device), q.device.workers)
+
+
+@implements(ConvTranspose, name="conv_transpose.fsv16", serves=TILE)
+class ConvTransposeFsv16(Implementation[ConvTranspose]):
+    """The taps that reach one phase of a row as 1x1 convolutions of input rows, one on top of the other."""
+
+    @classmethod
+    def limits(cls, q: Query[ConvTranspose]) -> str | None:
+        if q.primitive.groups > 1:
+            return "serves one group"
+        return (
+            blocked_refusal(q.inputs[0], "the input")
+            or blocked_refusal(q.outputs[0], "the result")
+            or weights_refusal(q, "packed blocks")
+            or halo_refusal(q.inputs[0], tap_halo(q))
+            or post_refusal(q)
+        )
+
+    @classmethod
+    def formats(cls, q: Query[ConvTranspose]) -> tuple[Formats, ...]:
+        return wanted_formats(q) if q.outputs[0].rank in (3, 4) else ()
+
+    @classmethod
+    def weights(cls, q: Query[ConvTranspose]) -> Mapping[int, Format]:
+        rank = q.inputs[1].rank
+        packed = Format((1, *range(2, rank), 0), ((0, LANES), (1, LANES * _block(q).nb)))
+        return {1: packed} | ({2: Format((0,), ((0, LANES),))} if q.arity > 2 else {})
+
+    @classmethod
+    def halo(cls, q: Query[ConvTranspose]) -> Mapping[int, Halo]:
+        return {0: tap_halo(q)}
+
+    @classmethod
+    def cost(cls, q: Query[ConvTranspose]) -> float:
+        n, c, *spatial = q.outputs[0].shape
+        block = _block(q)
+        groups = n * -(-c // LANES) // block.nb
+        rows = spatial[0] if len(spatial) == 2 else 1
+        traffic = sum(x.nbytes for x in (*q.inputs, *q.outputs))
+        work = _row_seconds(q, block) * rows * groups
+        return step_seconds(q.device, work, traffic, _strips(q, block).parts * groups)
+
+    @classmethod
+    def plan(cls, q: Query[ConvTranspose]) -> Plan:
+        x, y, p, w = planes(q.inputs[0]), planes(q.outputs[0]), q.primitive, q.inputs[1].shape
+        block = _block(q)
+        strips, table = _strips(q, block), ids(q.device.simd, BLOCKED, block.stride, block.nb)
+        kernel, stride, dilation = square(w[2:]), square(p.strides), square(p.dilations)
+        pads = [b for b, _ in p.pads]
+        pad_y, pad_x = pads if len(pads) == 2 else (0, pads[0])
+        phase = -(-y.width // stride[1])
+        desc = ConvTransposeFsv16Desc(
+            inp=x.at("in0"),
+            weights=Ref("in1"),
+            bias=Ref("in2") if q.arity > 2 else NULL,
+            out=y.at("out0"),
+            widths=table.widths,
+            ids_0=table.low,
+            ids_1=table.high,
+            **in_planes(x),
+            **out_planes(y),
+            **surface(y.height, y.width, y.halo),
+            channels=w[0],
+            **window(kernel, stride, dilation),
+            pad_y=pad_y,
+            pad_x=pad_x,
+            nb=block.nb,
+            groups=y.blocks // block.nb,
+            lanes=y.lanes,
+            strips=strips.parts,
+            strip_rows=strips.each,
+            widest=block.chunk_width or -(-phase // block.chunks),
+            weight_tap=-(-w[0] // LANES) * LANES * LANES * block.nb,
+        )
+        scratch = 4 * block.nb * phase * LANES
+        tickets = y.batch * (y.blocks // block.nb) * strips.parts
+        return Plan((Tile("conv_transpose_fsv16", desc, tickets, scratch=scratch, post=blocked_posts(q)),))

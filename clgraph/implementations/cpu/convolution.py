@@ -1,0 +1,371 @@
+"""Convolutions of blocked tensors on CPU devices: dense ones and those in groups of whole blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+from clgraph.core.dtype import DType
+from clgraph.core.format import Format, feature_blocked
+from clgraph.core.frozen import frozen
+from clgraph.core.layout import Halo, Layout
+from clgraph.implementations.cpu.blocks import BLOCKED, Block, blocks_of, ids
+from clgraph.implementations.cpu.cost import Split, split, step_seconds, ticket_seconds, worker_flops
+from clgraph.implementations.cpu.geometry import (
+    LANES,
+    InPlanes,
+    OutPlanes,
+    Planes,
+    Surface,
+    blocked_posts,
+    blocked_refusal,
+    halo_refusal,
+    in_registers,
+    operand_pitches,
+    out_planes,
+    planes,
+    post_refusal,
+    residual_ref,
+    surface,
+)
+from clgraph.ops.convolution import APART, Convolution
+from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor
+from clgraph.selector.implementation import Formats, Implementation, Serves, implements
+from clgraph.selector.plan import Plan, Tile
+from clgraph.selector.post import FUSABLE
+from clgraph.selector.query import Query
+
+TILE = Serves(
+    dtypes=frozenset({DType.F32}), kinds=frozenset({"cpu"}), formats=True, fuses=FUSABLE, operands=8, halos=True
+)
+"""What tiles of float32 tensors with a full post-operation list serve."""
+
+
+RUN_HALF_CYCLES = 16.0
+"""What the loop over the channels of one block under one element of the window takes to begin."""
+
+
+@descriptor("conv_fsv16", micros=("micro_conv",))
+class ConvFsv16Desc(InPlanes, OutPlanes, Surface, Descriptor):
+    """Fields as in ``conv_fsv16.cl``."""
+
+    inp: Pointer
+    weights: Pointer
+    bias: Pointer
+    out: Pointer
+    res: Pointer
+    widths: Long
+    ids_0: Long
+    ids_1: Long
+    in_g: Int
+    in_x: Int
+    step_y: Int
+    step_x: Int
+    res_n: Int
+    res_c: Int
+    res_y: Int
+    channels: Int
+    band_in: Int
+    band_out: Int
+    shuffled: Int
+    outputs: Int
+    kernel_y: Int
+    kernel_x: Int
+    nb: Int
+    blocks: Int
+    groups: Int
+    group_groups: Int
+    lanes: Int
+    chunks: Int
+    row_chunks: Int
+    chunk_width: Int
+    ticket_chunks: Int
+    ticket_groups: Int
+    spans: Int
+    batch_tickets: Int
+    channel_major: Int
+    lines: Int
+    distance: Int
+    weight_group: Int
+    weight_ahead: Int
+    low: Float
+    high: Float
+
+
+def window_halo(q: Query[Convolution], kernel: tuple[int, ...]) -> Halo:
+    """Return the zeros that the windows reach into, (before, after) each axis of the first input."""
+    p, x, y = q.primitive, q.inputs[0].shape[2:], q.outputs[0].shape[2:]
+    around = [
+        (before, max(0, (size - 1) * stride + (taps - 1) * dilation - before - (extent - 1)))
+        for (before, _), size, extent, taps, stride, dilation in zip(
+            p.pads, y, x, kernel, p.strides, p.dilations, strict=True
+        )
+    ]
+    return ((0, 0), (0, 0), *around)
+
+
+def square(values: tuple[int, ...]) -> tuple[int, int]:
+    """Return (y, x) of a value an axis; 1 for the missing y of one spatial axis."""
+    return (values[0], values[1]) if len(values) == 2 else (1, values[0])
+
+
+def weights_refusal(q: Query[Any], what: str) -> str | None:
+    """Say why weights and bias cannot be packed beforehand, or return ``None``."""
+    moving = set(range(1, q.arity)) - q.constant
+    return f"wants constant weights and bias for {what}" if moving else None
+
+
+def wanted_formats(q: Query[Any]) -> tuple[Formats, ...]:
+    """Return the proposals of blocked operators: input, result and operands of its shape blocked, the rest as it is.
+
+    A broadcast operand with the result's channels is read in both formats; the second proposal has it blocked too.
+    """
+    blocked, out = feature_blocked(q.outputs[0].rank), q.outputs[0]
+    own = (blocked, *(None,) * (q.arity - 1))
+    return operand_proposals(q, own, range(q.arity, len(q.inputs)), blocked, out)
+
+
+def operand_proposals(
+    q: Query[Any], own: tuple[Format | None, ...], slots: Iterable[int], blocked: Format, out: Layout
+) -> tuple[Formats, ...]:
+    """Return one or two proposals: *own*, then the inputs in *slots*, those broadcast over pixels blocked or not."""
+    operands = [q.inputs[s] for s in slots]
+    plain = tuple(blocked if x.shape == out.shape else None for x in operands)
+    either = tuple(blocked if x.rank == out.rank and x.shape[1] == out.shape[1] else None for x in operands)
+    return tuple(Formats((*own, *which), (blocked,)) for which in dict.fromkeys((either, plain)))
+
+
+def _flat(q: Query[Convolution], x: Planes, y: Planes) -> bool:
+    """Whether planes are single rows to a kernel of one element: nothing lies between their rows."""
+    p = q.primitive
+    plain = prod(q.inputs[1].shape[2:]) == 1 and prod(p.strides) == 1 and not any(map(any, p.pads))
+    if not plain or not x.one_row or not y.one_row or any(y.halo):
+        return False
+    operands = [operand_pitches(q.inputs[s], q.outputs[0]) for s in q.post_slots]
+    return y.height > 1 and all(row == pixel * y.width for _, _, row, pixel, _ in operands)
+
+
+@frozen
+class Shape:
+    """Sizes of one problem in the driver's terms; ``width`` of a flat one is that of the whole plane.
+
+    Attributes:
+        parts: Groups of the convolution, of ``channels`` and ``blocks`` each.
+    """
+
+    x: Planes
+    y: Planes
+    flat: bool
+    parts: int
+    channels: int
+    blocks: int
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    block: Block
+
+    @property
+    def height(self) -> int:
+        """Rows to compute."""
+        return 1 if self.flat else self.y.height
+
+    @property
+    def width(self) -> int:
+        """Pixels in a row."""
+        return self.y.height * self.y.width if self.flat else self.y.width
+
+    @property
+    def taps(self) -> int:
+        """Products in one output element."""
+        return self.channels * prod(self.kernel)
+
+    @property
+    def groups(self) -> int:
+        """Groups of output blocks, of which the last may have fewer."""
+        return -(-self.blocks // self.block.nb) * self.parts
+
+    @property
+    def group_bytes(self) -> int:
+        """Bytes of the weights of one group of output blocks."""
+        return -(-self.channels // LANES) * LANES * prod(self.kernel) * self.block.nb * LANES * 4
+
+
+def _shape(q: Query[Convolution]) -> Shape:
+    x, y = planes(q.inputs[0]), planes(q.outputs[0])
+    w, groups = q.inputs[1].shape, q.primitive.groups
+    flat = _flat(q, x, y)
+    blocks = -(-(w[0] // groups) // LANES)
+    stride = square(q.primitive.strides)
+    width = y.height * y.width if flat else y.width
+    found = blocks_of(q.device.simd, BLOCKED, stride[1], width, blocks, w[1] * prod(w[2:]), whole=groups > 1)
+    block = min(found, key=lambda b: b.cost * _reached(q, b.nb))
+    return Shape(x, y, flat, groups, w[1], blocks, square(w[2:]), stride, block)
+
+
+@frozen
+class Tickets:
+    """Which chunks and groups a ticket takes, and whether it fetches weights ahead."""
+
+    chunks: Split
+    groups: Split
+    channel_major: bool
+    lines: int
+
+    @property
+    def count(self) -> int:
+        """Tickets of one image."""
+        return self.chunks.parts * self.groups.parts
+
+
+def _seconds(q: Query[Convolution], s: Shape) -> float:
+    """Return one worker's time for one row and every output block of one convolution group.
+
+    What the block costs holds for runs of 16 input channels; shorter ones, as of a picture, begin more often.
+    """
+    begun = RUN_HALF_CYCLES * (-(-s.channels // LANES) / s.channels - 1 / LANES) * s.block.chunks * s.groups / s.parts
+    return (s.block.cost + begun) * s.taps * _reached(q, s.block.nb) * 2 * LANES / worker_flops(q.device)
+
+
+def _reached(q: Query[Convolution], nb: int) -> float:
+    """Return the part of the input channels that groups of *nb* blocks read, on average: less than all for bands."""
+    bands, outputs = q.primitive.bands, q.outputs[0].shape[1]
+    if bands == 1:
+        return 1.0
+    each, width = outputs // bands, nb * LANES
+    met = [(min(first + width, outputs) - 1) // each + 1 - first // each for first in range(0, outputs, width)]
+    return sum(met) / (bands * len(met))
+
+
+def _tickets(q: Query[Convolution], s: Shape) -> Tickets:
+    """Cut the work: by output channels where the weights outweigh the pixels, else by pixels.
+
+    Small maps have weights that come from memory once: a ticket takes all pixels of an output group and fetches the
+    next group's weights while it computes. Large maps keep their weights cached.
+    """
+    device, total_groups = q.device, s.groups
+    chunks = s.block.chunks * s.height
+    work = _seconds(q, s) * s.height * q.primitive.groups
+    chunk = work / (chunks * total_groups)
+    wanted = ticket_seconds(work * s.y.batch, device)
+    pixels = s.y.height * s.y.width
+    if total_groups >= 4 * device.workers and s.group_bytes * total_groups > 2 * 4 * LANES * s.x.blocks * pixels:
+        groups = split(total_groups, chunk * chunks, wanted, device.workers)
+        lines = -(-LANES * s.block.nb // chunks) if s.group_bytes * total_groups > 1 << 20 else 0
+        return Tickets(Split(1, chunks), groups, True, lines)
+    runs = split(chunks, chunk, wanted, device.workers)
+    groups = split(total_groups, chunk * runs.each, wanted, 1)
+    return Tickets(runs, groups, False, 0)
+
+
+@implements(Convolution, name="convolution.fsv16", serves=replace(TILE, meets=frozenset({APART})))
+class ConvFsv16(Implementation[Convolution]):
+    """Register blocks of 16-channel vectors; any kernel, stride, dilation and pads."""
+
+    @classmethod
+    def limits(cls, q: Query[Convolution]) -> str | None:
+        x, out = q.inputs[0], q.outputs[0]
+        groups = q.primitive.groups
+        if groups > 1 and q.primitive.bands > 1:
+            return "serves groups or bands, not both"
+        if q.primitive.apart and x.nbytes > 1 << 32:
+            return f"counts the floats of an image of merged groups in 32 bits, and the input has {x.nbytes} bytes"
+        if groups > 1 and (x.shape[1] // groups % LANES or out.shape[1] // groups % LANES):
+            return f"serves groups of whole {LANES}-channel blocks, not {x.shape[1]} channels in {groups} groups"
+        return (
+            blocked_refusal(x, "the input")
+            or blocked_refusal(out, "the result")
+            or weights_refusal(q, "packed blocks")
+            or halo_refusal(x, window_halo(q, q.inputs[1].shape[2:]))
+            or post_refusal(q)
+        )
+
+    @classmethod
+    def formats(cls, q: Query[Convolution]) -> tuple[Formats, ...]:
+        return wanted_formats(q)
+
+    @classmethod
+    def weights(cls, q: Query[Convolution]) -> Mapping[int, Format]:
+        rank = q.inputs[1].rank
+        packed = Format(tuple(range(rank)), ((1, LANES), (0, LANES * _shape(q).block.nb)))
+        return {1: packed} | ({2: Format((0,), ((0, LANES),))} if q.arity > 2 else {})
+
+    @classmethod
+    def halo(cls, q: Query[Convolution]) -> Mapping[int, Halo]:
+        return {0: window_halo(q, q.inputs[1].shape[2:])}
+
+    @classmethod
+    def overwrites(cls, q: Query[Convolution]) -> frozenset[int]:
+        slot = in_registers(q).residual
+        return frozenset() if slot is None or q.inputs[slot] != q.outputs[0] else frozenset({slot})
+
+    @classmethod
+    def cost(cls, q: Query[Convolution]) -> float:
+        s = _shape(q)
+        batch = s.y.batch
+        work = _seconds(q, s) * s.height * q.primitive.groups * batch
+        traffic = sum(x.nbytes for x in (*q.inputs, *q.outputs))
+        return step_seconds(q.device, work, traffic, _tickets(q, s).count * batch)
+
+    @classmethod
+    def plan(cls, q: Query[Convolution]) -> Plan:
+        s = _shape(q)
+        t, registers = _tickets(q, s), in_registers(q)
+        x, y, p = s.x, s.y, q.primitive
+        dilation, pads = square(p.dilations), window_halo(q, q.inputs[1].shape[2:])[2:]
+        before = (pads[0][0], pads[1][0]) if len(pads) == 2 else (0, pads[0][0])
+        res, res_n, res_c, res_y = residual_ref(q, registers)
+        table = ids(q.device.simd, BLOCKED, s.block.stride, s.block.nb)
+        groups = s.groups
+        weight_group = s.group_bytes // 4
+        steps = -(-s.channels // LANES) * prod(s.kernel)
+        desc = ConvFsv16Desc(
+            inp=x.at("in0", -before[0], -before[1]),
+            weights=Ref("in1"),
+            bias=Ref("in2") if q.arity > 2 else NULL,
+            out=y.at("out0"),
+            res=res,
+            widths=table.widths,
+            ids_0=table.low,
+            ids_1=table.high,
+            in_n=x.n,
+            in_g=x.c * (s.channels // LANES),
+            in_c=x.c,
+            in_y=dilation[0] * x.y,
+            in_x=dilation[1] * LANES,
+            step_y=s.stride[0] * x.y,
+            step_x=s.stride[1] * LANES,
+            **out_planes(y),
+            res_n=res_n,
+            res_c=res_c,
+            res_y=res_y,
+            channels=s.channels,
+            band_in=s.channels // p.bands if p.apart else 0,
+            band_out=y.channels // p.bands if p.apart else 0,
+            shuffled=p.shuffled,
+            outputs=y.channels,
+            kernel_y=s.kernel[0],
+            kernel_x=s.kernel[1],
+            **surface(s.height, s.width, y.halo),
+            nb=s.block.nb,
+            blocks=s.blocks * p.groups,
+            groups=groups,
+            group_groups=groups // p.groups,
+            lanes=y.lanes,
+            chunks=s.block.chunks * s.height,
+            row_chunks=s.block.chunks,
+            chunk_width=s.block.chunk_width,
+            ticket_chunks=t.chunks.each,
+            ticket_groups=t.groups.each,
+            spans=t.chunks.parts,
+            batch_tickets=t.count,
+            channel_major=int(t.channel_major),
+            lines=t.lines,
+            distance=1,
+            weight_group=weight_group,
+            weight_ahead=steps * t.lines * LANES,
+            low=registers.low,
+            high=registers.high,
+        )
+        listed = 3 * 4 * x.channels if p.apart else 0
+        return Plan((Tile("conv_fsv16", desc, t.count * y.batch, listed, blocked_posts(q, registers.taken)),))

@@ -1,0 +1,174 @@
+"""Depthwise convolutions of blocked tensors on CPU devices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+from clgraph.core.format import Format
+from clgraph.core.layout import Halo
+from clgraph.implementations.cpu.convolution import TILE, square, wanted_formats, weights_refusal, window_halo
+from clgraph.implementations.cpu.cost import Split, row_strips, step_seconds, ticket_seconds
+from clgraph.implementations.cpu.geometry import (
+    LANES,
+    InPlanes,
+    OutPlanes,
+    Surface,
+    blocked_posts,
+    blocked_refusal,
+    halo_refusal,
+    in_registers,
+    out_planes,
+    planes,
+    post_refusal,
+    surface,
+)
+from clgraph.ops.convolution import Convolution
+from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Pointer, Ref, descriptor
+from clgraph.selector.implementation import Formats, Implementation, implements
+from clgraph.selector.library import Micro, micro_family
+from clgraph.selector.plan import Plan, Tile
+from clgraph.selector.query import DeviceInfo, Query
+
+_FILE = "convolution/micro_depthwise.cl"
+_WIDTHS = {16: (8, 7), 8: (4,)}
+"""Pixels at a time, by SIMD width; the products read their input from memory, so that registers hold sums alone."""
+
+_KINDS = [(k, s) for k in (3, 5) for s in (1, 2)]
+
+_ANY = Micro.of(_FILE, K=0, S=0, UR=4)
+"""Serves every kernel, stride and dilation."""
+
+MICROS = micro_family(
+    "micro_depthwise",
+    {simd: [*(Micro.of(_FILE, K=k, S=s, UR=ur) for k, s in _KINDS for ur in of), _ANY] for simd, of in _WIDTHS.items()},
+)
+
+
+def depthwise_micro(simd: int, kernel: tuple[int, ...], stride: int, width: int) -> Micro:
+    """Return the instance for rows without dilation: of kernel and stride, else the general one, as for short rows."""
+    fitting = [ur for ur in _WIDTHS[16 if simd >= 16 else 8] if ur <= width]
+    if len(set(kernel)) > 1 or len(kernel) < 2 or (kernel[0], stride) not in _KINDS or not fitting:
+        return _ANY
+    ur = min(fitting, key=lambda u: (-(-width // u) * u, -u))
+    return Micro.of(_FILE, K=kernel[0], S=stride, UR=ur)
+
+
+def _micro(q: Query[Convolution]) -> Micro:
+    p = q.primitive
+    if p.dilations[-1] > 1:
+        return _ANY
+    return depthwise_micro(q.device.simd, q.inputs[1].shape[2:], p.strides[-1], q.outputs[0].shape[-1])
+
+
+@descriptor("depthwise_fsv16", micros=("micro_depthwise",))
+class DepthwiseFsv16Desc(InPlanes, OutPlanes, Surface, Descriptor):
+    """Fields as in ``depthwise_fsv16.cl``."""
+
+    inp: Pointer
+    weights: Pointer
+    bias: Pointer
+    out: Pointer
+    in_x: Int
+    step_y: Int
+    step_x: Int
+    kernel_y: Int
+    kernel_x: Int
+    id: Int
+    blocks: Int
+    lanes: Int
+    strips: Int
+    strip_rows: Int
+    low: Float
+    high: Float
+
+
+def tap_seconds(device: DeviceInfo, taps: int) -> float:
+    """Return one worker's time for one vector of the result from a window of *taps*."""
+    return (taps + 6) * device.costs.unit("convolution.depthwise.tap")
+
+
+def _row_seconds(q: Query[Convolution]) -> float:
+    return q.outputs[0].shape[-1] * tap_seconds(q.device, prod(q.inputs[1].shape[2:]))
+
+
+def _strips(q: Query[Convolution]) -> Split:
+    n, c, *spatial = q.outputs[0].shape
+    rows, row = (spatial[0] if len(spatial) == 2 else 1), _row_seconds(q)
+    work = row * rows * n * -(-c // LANES)
+    wanted = max(ticket_seconds(work, q.device), work / (32 * q.device.workers))
+    return row_strips(rows, row, n * -(-c // LANES), wanted, q.device)
+
+
+@implements(Convolution, name="convolution.depthwise_fsv16", serves=TILE)
+class DepthwiseFsv16(Implementation[Convolution]):
+    """One channel a group: vectors of 16 channels, the whole window for a run of pixels in registers."""
+
+    @classmethod
+    def limits(cls, q: Query[Convolution]) -> str | None:
+        x, w = q.inputs[0], q.inputs[1]
+        if q.primitive.groups != x.shape[1] or w.shape[:2] != (x.shape[1], 1):
+            return f"serves one channel a group, not {x.shape[1]} to {w.shape[0]} in {q.primitive.groups} groups"
+        return (
+            blocked_refusal(x, "the input")
+            or blocked_refusal(q.outputs[0], "the result")
+            or weights_refusal(q, "packed blocks")
+            or halo_refusal(x, window_halo(q, w.shape[2:]))
+            or post_refusal(q)
+        )
+
+    @classmethod
+    def formats(cls, q: Query[Convolution]) -> tuple[Formats, ...]:
+        return wanted_formats(q)
+
+    @classmethod
+    def weights(cls, q: Query[Convolution]) -> Mapping[int, Format]:
+        packed = Format(tuple(range(q.inputs[1].rank)), ((0, LANES),))
+        return {1: packed} | ({2: Format((0,), ((0, LANES),))} if q.arity > 2 else {})
+
+    @classmethod
+    def halo(cls, q: Query[Convolution]) -> Mapping[int, Halo]:
+        return {0: window_halo(q, q.inputs[1].shape[2:])}
+
+    @classmethod
+    def cost(cls, q: Query[Convolution]) -> float:
+        n, c, *spatial = q.outputs[0].shape
+        blocks = n * -(-c // LANES)
+        work = _row_seconds(q) * blocks * prod(spatial[:-1])
+        traffic = q.inputs[0].nbytes + q.outputs[0].nbytes
+        return step_seconds(q.device, work, traffic, _strips(q).parts * blocks)
+
+    @classmethod
+    def plan(cls, q: Query[Convolution]) -> Plan:
+        x, y, p, strips = planes(q.inputs[0]), planes(q.outputs[0]), q.primitive, _strips(q)
+        kernel, stride, dilation = square(q.inputs[1].shape[2:]), square(p.strides), square(p.dilations)
+        before = [b for b, _ in p.pads]
+        pad_top, pad_left = before if len(before) == 2 else (0, before[0])
+        registers = in_registers(q)
+        taken = 0 if registers.residual is not None else registers.taken
+        bounds = (registers.low, registers.high) if taken else (float("-inf"), float("inf"))
+        desc = DepthwiseFsv16Desc(
+            inp=x.at("in0", -pad_top, -pad_left),
+            weights=Ref("in1"),
+            bias=Ref("in2") if q.arity > 2 else NULL,
+            out=y.at("out0"),
+            in_n=x.n,
+            in_c=x.c,
+            in_y=dilation[0] * x.y,
+            in_x=dilation[1] * LANES,
+            step_y=stride[0] * x.y,
+            step_x=stride[1] * LANES,
+            **out_planes(y),
+            **surface(y.height, y.width, y.halo),
+            kernel_y=kernel[0],
+            kernel_x=kernel[1],
+            id=MICROS.id(q.device.simd, _micro(q)),
+            blocks=y.blocks,
+            lanes=y.lanes,
+            strips=strips.parts,
+            strip_rows=strips.each,
+            low=bounds[0],
+            high=bounds[1],
+        )
+        tickets = y.batch * y.blocks * strips.parts
+        return Plan((Tile("depthwise_fsv16", desc, tickets, post=blocked_posts(q, taken)),))

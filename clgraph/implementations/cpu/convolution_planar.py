@@ -1,0 +1,181 @@
+"""Convolutions of plain tensors of few channels into blocks: the first layer of a network, on CPU devices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+from clgraph.core.format import Format, feature_blocked
+from clgraph.implementations.cpu.blocks import PLANAR, Block, best_block, ids
+from clgraph.implementations.cpu.convolution import TILE, operand_proposals, square, weights_refusal
+from clgraph.implementations.cpu.cost import Split, split, step_seconds, ticket_seconds, worker_flops
+from clgraph.implementations.cpu.geometry import (
+    LANES,
+    InPlanes,
+    OutPlanes,
+    Surface,
+    Window,
+    blocked_posts,
+    blocked_refusal,
+    in_registers,
+    out_planes,
+    planes,
+    post_refusal,
+    surface,
+)
+from clgraph.ops.convolution import Convolution
+from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor
+from clgraph.selector.implementation import Formats, Implementation, implements
+from clgraph.selector.plan import Plan, Tile
+from clgraph.selector.query import Query
+
+STAGED_BYTES = 256 * 1024
+"""Most scratch for the input rows of one output row, so that they stay in the second-level cache."""
+
+
+@descriptor("conv_planar", micros=("micro_conv",), any_alignment=True)
+class ConvPlanarDesc(InPlanes, OutPlanes, Surface, Window, Descriptor):
+    """Fields as in ``conv_planar.cl``."""
+
+    inp: Pointer
+    weights: Pointer
+    bias: Pointer
+    out: Pointer
+    widths: Long
+    ids_0: Long
+    ids_1: Long
+    in_height: Int
+    in_width: Int
+    pad_top: Int
+    pad_left: Int
+    strip_rows: Int
+    strips: Int
+    stage_pitch: Int
+    channels: Int
+    nb: Int
+    groups: Int
+    lanes: Int
+    row_chunks: Int
+    chunk_width: Int
+    weight_group: Int
+    low: Float
+    high: Float
+
+
+def _block(q: Query[Convolution]) -> Block:
+    out, w = q.outputs[0], q.inputs[1].shape
+    stride = square(q.primitive.strides)[1]
+    return best_block(q.device.simd, PLANAR, stride, out.shape[-1], -(-w[0] // LANES), prod(w[1:]))
+
+
+def _reach(q: Query[Convolution]) -> tuple[int, int]:
+    """Return the input rows and pixels under one window."""
+    kernel, dilation = square(q.inputs[1].shape[2:]), square(q.primitive.dilations)
+    return (kernel[0] - 1) * dilation[0] + 1, (kernel[1] - 1) * dilation[1] + 1
+
+
+def _stage_pitch(q: Query[Convolution]) -> int:
+    return (q.outputs[0].shape[-1] - 1) * square(q.primitive.strides)[1] + _reach(q)[1]
+
+
+def _work(q: Query[Convolution]) -> float:
+    """Return one worker's seconds for an output row; an input pixel that is no vector costs a loop of its own."""
+    taps = prod(q.inputs[1].shape[1:])
+    return (_block(q).cost + 4) * taps * 2 * LANES / worker_flops(q.device)
+
+
+def _strips(q: Query[Convolution]) -> Split:
+    out = q.outputs[0].shape
+    rows, row = (out[2] if len(out) == 4 else 1), _work(q)
+    return split(rows, row, ticket_seconds(row * rows * out[0], q.device), q.device.workers)
+
+
+@implements(Convolution, name="convolution.planar", serves=TILE)
+class ConvPlanar(Implementation[Convolution]):
+    """Copies the input rows of a strip, zeros around them, to scratch and runs register blocks on the copy."""
+
+    @classmethod
+    def limits(cls, q: Query[Convolution]) -> str | None:
+        x = q.inputs[0]
+        if q.primitive.groups > 1:
+            return "serves one group"
+        if x.rank not in (3, 4):
+            return f"serves one or two spatial axes, not an input of rank {x.rank}"
+        if not x.format.is_plain or x.all_pitches[-1] != 1:
+            return f"wants the input plain, its pixels side by side, not {x}"
+        staged = 4 * x.shape[1] * _reach(q)[0] * _stage_pitch(q)
+        if staged > STAGED_BYTES:
+            return f"copies the rows under a window, {staged} bytes here, and serves at most {STAGED_BYTES}"
+        return blocked_refusal(q.outputs[0], "the result") or weights_refusal(q, "packed blocks") or post_refusal(q)
+
+    @classmethod
+    def formats(cls, q: Query[Convolution]) -> tuple[Formats, ...]:
+        own = (Format.plain(q.inputs[0].rank), *(None,) * (q.arity - 1))
+        out = q.outputs[0]
+        return operand_proposals(q, own, range(q.arity, len(q.inputs)), feature_blocked(out.rank), out)
+
+    @classmethod
+    def weights(cls, q: Query[Convolution]) -> Mapping[int, Format]:
+        packed = Format(tuple(range(q.inputs[1].rank)), ((0, LANES * _block(q).nb),))
+        return {1: packed} | ({2: Format((0,), ((0, LANES),))} if q.arity > 2 else {})
+
+    @classmethod
+    def cost(cls, q: Query[Convolution]) -> float:
+        out = planes(q.outputs[0]) if not q.outputs[0].format.is_plain else None
+        rows = q.outputs[0].shape[2] if q.outputs[0].rank == 4 else 1
+        batch = out.batch if out else q.outputs[0].shape[0]
+        traffic = sum(x.nbytes for x in (*q.inputs, *q.outputs))
+        return step_seconds(q.device, _work(q) * rows * batch, traffic, _strips(q).parts * batch)
+
+    @classmethod
+    def plan(cls, q: Query[Convolution]) -> Plan:
+        x, y, w, p = q.inputs[0], planes(q.outputs[0]), q.inputs[1].shape, q.primitive
+        block, strips, reach = _block(q), _strips(q), _reach(q)
+        stride, dilation, kernel = square(p.strides), square(p.dilations), square(w[2:])
+        before = tuple(b for b, _ in p.pads)
+        pad_top, pad_left = before if len(before) == 2 else (0, before[0])
+        # The list holds the residual too: it is read once from memory either way.
+        registers = in_registers(q)
+        taken = 0 if registers.residual is not None else registers.taken
+        bounds = (registers.low, registers.high) if taken else (float("-inf"), float("inf"))
+        table = ids(q.device.simd, PLANAR, block.stride, block.nb)
+        rows = (strips.each - 1) * stride[0] + reach[0]
+        desc = ConvPlanarDesc(
+            inp=Ref("in0", 4 * x.origin),
+            weights=Ref("in1"),
+            bias=Ref("in2") if q.arity > 2 else NULL,
+            out=y.at("out0"),
+            widths=table.widths,
+            ids_0=table.low,
+            ids_1=table.high,
+            in_n=x.all_pitches[0],
+            in_c=x.all_pitches[1],
+            in_y=x.all_pitches[2] if x.rank == 4 else 0,
+            in_height=x.shape[2] if x.rank == 4 else 1,
+            in_width=x.shape[-1],
+            pad_top=pad_top,
+            pad_left=pad_left,
+            strip_rows=strips.each,
+            strips=strips.parts,
+            stage_pitch=_stage_pitch(q),
+            dilation_y=dilation[0],
+            dilation_x=dilation[1],
+            stride_y=stride[0],
+            stride_x=stride[1],
+            channels=w[1],
+            kernel_y=kernel[0],
+            kernel_x=kernel[1],
+            **out_planes(y),
+            **surface(y.height, y.width, y.halo),
+            nb=block.nb,
+            groups=y.blocks // block.nb,
+            lanes=y.lanes,
+            row_chunks=block.chunks,
+            chunk_width=block.chunk_width,
+            weight_group=prod(w[1:]) * block.nb * LANES,
+            low=bounds[0],
+            high=bounds[1],
+        )
+        scratch = 4 * w[1] * rows * _stage_pitch(q)
+        tickets = strips.parts * y.batch
+        return Plan((Tile("conv_planar", desc, tickets, scratch=scratch, post=blocked_posts(q, taken)),))

@@ -1,0 +1,363 @@
+"""3x3 convolutions of blocked tensors on CPU devices by Winograd's F(4x4, 3x3), in one step or in two."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from clgraph.core.format import Format
+from clgraph.core.frozen import frozen
+from clgraph.core.layout import Halo
+from clgraph.graph.primitive import Primitive
+from clgraph.implementations.cpu.blocks import BLOCKED, ids, row_cost, widths
+from clgraph.implementations.cpu.convolution import TILE, wanted_formats, weights_refusal
+from clgraph.implementations.cpu.cost import Split, split, step_seconds, ticket_seconds, worker_flops
+from clgraph.implementations.cpu.geometry import (
+    LANES,
+    InPlanes,
+    OutPlanes,
+    Planes,
+    Surface,
+    blocked_posts,
+    blocked_refusal,
+    halo_refusal,
+    in_planes,
+    in_registers,
+    out_planes,
+    planes,
+    post_refusal,
+    residual_ref,
+    surface,
+)
+from clgraph.ops.convolution import Convolution
+from clgraph.ops.winograd_convolution import WinogradConvolution
+from clgraph.ops.winograd_weights import POSITIONS, WinogradWeights
+from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor
+from clgraph.selector.implementation import WINOGRAD, Formats, Implementation, implements
+from clgraph.selector.plan import Plan, Tile
+from clgraph.selector.query import DeviceInfo, Query
+
+EDGE = 4
+"""Pixels of the result along a tile; the tile of the input has two more."""
+
+PREFETCHED = 1 << 16
+"""Bytes of weights on their way from memory, or in the second-level cache and not yet used."""
+
+SCRATCH_BYTES = 3 << 17
+"""Scratch of a ticket that transforms its own tiles: more would drive the weights out of the second-level cache."""
+
+CACHED_WEIGHTS, SHARED_WEIGHTS = 1 << 20, 1 << 22
+"""Bytes of weights that stay in a core's cache between runs of a node; in the cache of all cores between tickets."""
+
+
+@descriptor("winograd_input_fsv16")
+class WinogradInputDesc(InPlanes, Descriptor):
+    """Fields as in ``winograd_input_fsv16.cl``."""
+
+    inp: Pointer
+    v: Pointer
+    v_position: Long
+    v_block: Long
+    tiles: Int
+    image_tiles: Int
+    tiles_x: Int
+    block_tiles: Int
+    blocks: Int
+    ticket_blocks: Int
+    runs: Int
+
+
+@descriptor("winograd_fsv16", micros=("micro_conv",))
+class WinogradDesc(InPlanes, OutPlanes, Surface, Descriptor):
+    """Fields as in ``winograd_fsv16.cl``."""
+
+    inp: Pointer
+    v: Pointer
+    weights: Pointer
+    bias: Pointer
+    out: Pointer
+    res: Pointer
+    widths: Long
+    ids_0: Long
+    ids_1: Long
+    v_position: Long
+    v_block: Long
+    m_position: Long
+    weight_position: Long
+    weight_ahead: Long
+    res_n: Int
+    res_c: Int
+    res_y: Int
+    channels: Int
+    tiles: Int
+    image_tiles: Int
+    tiles_x: Int
+    block_tiles: Int
+    blocks: Int
+    ticket_blocks: Int
+    spans: Int
+    nb: Int
+    groups: Int
+    ticket_groups: Int
+    lanes: Int
+    lines: Int
+    low: Float
+    high: Float
+
+
+@frozen
+class Form:
+    """One way to compute a problem: the blocks, and whether tickets transform their own tiles.
+
+    Attributes:
+        nb: Blocks of 16 output channels at a time, ``groups`` times.
+        size: Tiles of a block, ``blocks`` of them in all; ``each`` of them in a ticket.
+        seconds: Estimated time.
+    """
+
+    fused: bool
+    nb: int
+    groups: int
+    size: int
+    blocks: int
+    each: int
+    seconds: float
+
+    @property
+    def spans(self) -> int:
+        """Runs of tile blocks."""
+        return -(-self.blocks // self.each)
+
+    def v_position(self, planes_in: int) -> int:
+        """Floats from one position of a transformed block of tiles to the next; no multiple of a cache's pages."""
+        return (planes_in * self.size + 1) * LANES
+
+    @property
+    def m_position(self) -> int:
+        """Floats from one position of the products to the next."""
+        return (self.each * self.nb * self.size + 1) * LANES
+
+    def scratch_bytes(self, planes_in: int) -> int:
+        """Bytes of scratch of a ticket."""
+        own = self.each * self.v_position(planes_in) if self.fused else 0
+        return 4 * POSITIONS * (self.m_position + own)
+
+
+@lru_cache(maxsize=1024)
+def best_form(device: DeviceInfo, channels: int, outputs: int, tiles: int, moved: int) -> Form:
+    """Return the form that should take least time.
+
+    Args:
+        tiles: Of all images.
+        moved: Bytes of activations.
+    """
+    simd = device.simd
+    found = [
+        form
+        for nb in (1, 2, 4)
+        if nb in _families(simd) and -(-outputs // LANES) % nb == 0
+        for size in widths(simd, BLOCKED, 1, nb)
+        if size <= tiles or size == 1
+        for fused in (True, False)
+        if (form := _form(device, channels, outputs, tiles, moved, nb, size, fused)) is not None
+    ]
+    return min(found, key=lambda f: (f.seconds, f.fused, f.nb, f.size))
+
+
+def _families(simd: int) -> tuple[int, ...]:
+    return (1, 2, 4) if simd >= 16 else (1, 2)
+
+
+def _form(
+    device: DeviceInfo, channels: int, outputs: int, tiles: int, moved: int, nb: int, size: int, fused: bool
+) -> Form | None:
+    """Return the form with its time; ``None`` where its scratch or its weights do not stay in the cache.
+
+    A ticket of one step reads all weights. One of two steps takes several blocks of tiles at a time where that leaves
+    tickets for everybody, because each position's weights are read once for all of them. Weights are four times those
+    of a direct convolution; they come from memory while products are computed.
+    """
+    blocks, planes_in, planes_out = -(-tiles // size), -(-channels // LANES), -(-outputs // LANES)
+    groups, each = planes_out // nb, 1
+    if not fused:
+        each = next((n for n in (4, 2) if groups * -(-blocks // n) >= 4 * device.workers), 1)
+    form = Form(fused, nb, groups, size, blocks, min(each, blocks), 0.0)
+    weights = 4 * POSITIONS * planes_in * planes_out * LANES * LANES
+    if fused and (form.scratch_bytes(planes_in) > SCRATCH_BYTES or (blocks > 1 and weights > SHARED_WEIGHTS)):
+        return None
+    wide = widths(device.simd, BLOCKED, 1, nb)
+    rows = tiles // size * row_cost(size, nb, wide, channels) + row_cost(tiles % size, nb, wide, channels)
+    products = POSITIONS * channels * groups * rows * 2 * LANES / worker_flops(device)
+    into = tiles * planes_in * device.costs.unit("winograd.input")
+    out_of = tiles * planes_out * device.costs.unit("winograd.output")
+    fetched = weights if weights > CACHED_WEIGHTS else 0.0
+    if fused:
+        seconds = step_seconds(device, into + products + out_of, moved, form.spans, fetched)
+    else:
+        v = 4 * POSITIONS * planes_in * LANES * tiles
+        seconds = step_seconds(device, into, moved + v, blocks * planes_in)
+        seconds += step_seconds(device, products + out_of, moved + v, groups * form.spans, fetched)
+    return Form(fused, nb, groups, size, blocks, form.each, seconds)
+
+
+@frozen
+class Shape:
+    """Sizes of one problem: planes of input and result, tiles of an image and their rows."""
+
+    x: Planes
+    y: Planes
+    tiles_y: int
+    tiles_x: int
+    form: Form
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of all images."""
+        return self.y.batch * self.tiles_y * self.tiles_x
+
+
+def _shape(q: Query[Convolution]) -> Shape:
+    x, y = planes(q.inputs[0]), planes(q.outputs[0])
+    rows, columns = -(-y.height // EDGE), -(-y.width // EDGE)
+    moved = q.inputs[0].nbytes + q.outputs[0].nbytes
+    form = best_form(q.device, x.channels, y.channels, y.batch * rows * columns, moved)
+    return Shape(x, y, rows, columns, form)
+
+
+def tile_halo(q: Query[Convolution]) -> Halo:
+    """Return the zeros that the tiles of the input reach into, those of the last, partial tiles included."""
+    x, y = q.inputs[0].shape[2:], q.outputs[0].shape[2:]
+    around = [
+        (before, max(0, -(-size // EDGE) * EDGE + 2 - before - extent))
+        for (before, _), size, extent in zip(q.primitive.pads, y, x, strict=True)
+    ]
+    return ((0, 0), (0, 0), *around)
+
+
+@implements(Convolution, name="convolution.winograd_fsv16", serves=TILE, tags={WINOGRAD})
+class ConvWinograd(Implementation[Convolution]):
+    """Tiles of 4x4 pixels with a quarter of the products; 3x3 windows without stride, dilation and groups."""
+
+    @classmethod
+    def limits(cls, q: Query[Convolution]) -> str | None:
+        p, x = q.primitive, q.inputs[0]
+        if not isinstance(p, WinogradConvolution):
+            if x.rank != 4 or q.inputs[1].shape[2:] != (3, 3):
+                return f"serves 3x3 windows, not {list(q.inputs[1].shape[2:])}"
+            if p.strides != (1, 1) or p.dilations != (1, 1) or p.groups != 1:
+                return "serves windows without stride, dilation and groups"
+            if p.exact:
+                return "rounds otherwise than the sum of the products"
+            if reason := weights_refusal(q, "transformed blocks"):
+                return reason
+        return (
+            blocked_refusal(x, "the input")
+            or blocked_refusal(q.outputs[0], "the result")
+            or halo_refusal(x, tile_halo(q))
+            or post_refusal(q)
+        )
+
+    @classmethod
+    def formats(cls, q: Query[Convolution]) -> tuple[Formats, ...]:
+        return wanted_formats(q)
+
+    @classmethod
+    def weights(cls, q: Query[Convolution]) -> Mapping[int, Format | Primitive]:
+        asked: dict[int, Format | Primitive] = {2: Format((0,), ((0, LANES),))} if q.arity > 2 else {}
+        if not isinstance(q.primitive, WinogradConvolution):
+            asked[1] = WinogradWeights(_shape(q).form.nb)
+        return asked
+
+    @classmethod
+    def transformed(cls, q: Query[Convolution]) -> Primitive:
+        return WinogradConvolution(q.primitive.pads, q.outputs[0].shape[1])
+
+    @classmethod
+    def halo(cls, q: Query[Convolution]) -> Mapping[int, Halo]:
+        return {0: tile_halo(q)}
+
+    @classmethod
+    def overwrites(cls, q: Query[Convolution]) -> frozenset[int]:
+        slot = in_registers(q).residual
+        return frozenset() if slot is None or q.inputs[slot] != q.outputs[0] else frozenset({slot})
+
+    @classmethod
+    def cost(cls, q: Query[Convolution]) -> float:
+        return _shape(q).form.seconds
+
+    @classmethod
+    def plan(cls, q: Query[Convolution]) -> Plan:
+        s, registers = _shape(q), in_registers(q)
+        x, y, form, (pad_y, pad_x) = s.x, s.y, s.form, q.primitive.pads
+        inp = x.at("in0", -pad_y[0], -pad_x[0])
+        v_position = form.v_position(x.blocks)
+        v_block = POSITIONS * v_position
+        res, res_n, res_c, res_y = residual_ref(q, registers)
+        table = ids(q.device.simd, BLOCKED, 1, form.nb)
+        weight_position = x.blocks * LANES * form.nb * LANES
+        cold = not form.fused and 4 * POSITIONS * weight_position * form.groups > CACHED_WEIGHTS
+        desc = WinogradDesc(
+            inp=inp if form.fused else NULL,
+            v=NULL if form.fused else Ref("scratch0"),
+            weights=Ref("in1"),
+            bias=Ref("in2") if q.arity > 2 else NULL,
+            out=y.at("out0"),
+            res=res,
+            widths=table.widths,
+            ids_0=table.low,
+            ids_1=table.high,
+            v_position=v_position,
+            v_block=v_block,
+            m_position=form.m_position,
+            weight_position=weight_position,
+            weight_ahead=max(1, PREFETCHED // (4 * weight_position)) * weight_position,
+            **in_planes(x),
+            **out_planes(y),
+            res_n=res_n,
+            res_c=res_c,
+            res_y=res_y,
+            channels=x.channels,
+            tiles=s.tiles,
+            image_tiles=s.tiles_y * s.tiles_x,
+            tiles_x=s.tiles_x,
+            block_tiles=form.size,
+            blocks=form.blocks,
+            ticket_blocks=form.each,
+            spans=form.spans,
+            nb=form.nb,
+            groups=form.groups,
+            ticket_groups=form.groups if form.fused else 1,
+            lanes=y.lanes,
+            lines=-(-LANES * form.nb // form.each) if cold else 0,
+            **surface(y.height, y.width, y.halo),
+            low=registers.low,
+            high=registers.high,
+        )
+        tickets = form.spans * (1 if form.fused else form.groups)
+        posts = blocked_posts(q, registers.taken)
+        products = Tile("winograd_fsv16", desc, tickets, form.scratch_bytes(x.blocks), posts)
+        if form.fused:
+            return Plan((products,))
+        runs = _runs(q.device, x.blocks, form)
+        first = WinogradInputDesc(
+            inp=inp,
+            v=Ref("scratch0"),
+            v_position=v_position,
+            v_block=v_block,
+            **in_planes(x),
+            tiles=s.tiles,
+            image_tiles=s.tiles_y * s.tiles_x,
+            tiles_x=s.tiles_x,
+            block_tiles=form.size,
+            blocks=x.blocks,
+            ticket_blocks=runs.each,
+            runs=runs.parts,
+        )
+        transform = Tile("winograd_input_fsv16", first, form.blocks * runs.parts)
+        return Plan((transform, products), (4 * v_block * form.blocks,))
+
+
+def _runs(device: DeviceInfo, planes_in: int, form: Form) -> Split:
+    """Cut the channel blocks of a block of tiles into tickets."""
+    one = form.size * device.costs.unit("winograd.input")
+    return split(planes_in, one, ticket_seconds(one * planes_in * form.blocks, device), 1)

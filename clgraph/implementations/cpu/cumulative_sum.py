@@ -1,0 +1,82 @@
+"""Running sums of plain tensors on CPU devices, along an axis with others behind it."""
+
+from __future__ import annotations
+
+from math import prod
+
+from clgraph.core.dtype import DType
+from clgraph.implementations.cpu.cost import Split, split, step_seconds, ticket_seconds
+from clgraph.implementations.cpu.geometry import LANES
+from clgraph.ops.cumulative_sum import CumulativeSum
+from clgraph.selector.descriptor import Descriptor, Int, Pointer, Ref, descriptor
+from clgraph.selector.implementation import Implementation, Serves, implements
+from clgraph.selector.plan import Plan, Tile
+from clgraph.selector.query import Query
+
+
+@descriptor("cumulative_sum_planes", any_alignment=True)
+class CumulativeSumPlanesDesc(Descriptor):
+    """Fields as in ``cumulative_sum_planes.cl``."""
+
+    inp: Pointer
+    out: Pointer
+    images: Int
+    count: Int
+    inner: Int
+    vectors: Int
+    ticket_vectors: Int
+    exclusive: Int
+    reverse: Int
+
+
+def _sizes(q: Query[CumulativeSum]) -> tuple[int, int, int]:
+    """Return images, elements of a sum and elements behind them."""
+    shape, axis = q.inputs[0].shape, q.primitive.axis or 0
+    return prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
+
+
+def _work(q: Query[CumulativeSum]) -> tuple[int, float, Split]:
+    """Return vectors of the tensor's columns, one worker's seconds for one, and how they are cut into tickets."""
+    images, count, inner = _sizes(q)
+    vectors, each = images * -(-inner // LANES), count * q.device.costs.unit("copy.vector")
+    return vectors, each, split(vectors, each, ticket_seconds(vectors * each, q.device), q.device.workers)
+
+
+@implements(
+    CumulativeSum,
+    name="cumulative_sum.planes",
+    serves=Serves(dtypes=frozenset({DType.F32}), kinds=frozenset({"cpu"})),
+)
+class CumulativeSumPlanes(Implementation[CumulativeSum]):
+    """Sixteen neighbours at a time, each with its own sum."""
+
+    @classmethod
+    def limits(cls, q: Query[CumulativeSum]) -> str | None:
+        if not q.inputs[0].is_dense_plain or not q.outputs[0].is_dense_plain:
+            return "serves dense plain tensors"
+        return "serves axes with others behind them" if _sizes(q)[2] == 1 else None
+
+    @classmethod
+    def overwrites(cls, q: Query[CumulativeSum]) -> frozenset[int]:
+        return frozenset({0})
+
+    @classmethod
+    def cost(cls, q: Query[CumulativeSum]) -> float:
+        vectors, each, tickets = _work(q)
+        return step_seconds(q.device, vectors * each, 2 * q.inputs[0].nbytes, tickets.parts)
+
+    @classmethod
+    def plan(cls, q: Query[CumulativeSum]) -> Plan:
+        (images, count, inner), (_, _, tickets) = _sizes(q), _work(q)
+        desc = CumulativeSumPlanesDesc(
+            inp=Ref("in0"),
+            out=Ref("out0"),
+            images=images,
+            count=count,
+            inner=inner,
+            vectors=-(-inner // LANES),
+            ticket_vectors=tickets.each,
+            exclusive=int(q.primitive.exclusive),
+            reverse=int(q.primitive.reverse),
+        )
+        return Plan((Tile("cumulative_sum_planes", desc, tickets.parts),))

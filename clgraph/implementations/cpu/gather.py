@@ -1,0 +1,83 @@
+"""Gathering whole rows of plain tensors on CPU devices, as embeddings do."""
+
+from __future__ import annotations
+
+from math import prod
+
+from clgraph.core.dtype import DType
+from clgraph.implementations.cpu.cost import Split, split, step_seconds, ticket_seconds
+from clgraph.ops.gather import Gather
+from clgraph.selector.descriptor import Descriptor, Int, Pointer, Ref, descriptor
+from clgraph.selector.implementation import Implementation, Serves, implements
+from clgraph.selector.plan import Plan, Tile
+from clgraph.selector.query import Query
+
+WORD = 4
+"""Bytes that are moved at once."""
+
+
+@descriptor("gather_rows")
+class GatherRowsDesc(Descriptor):
+    """Fields as in ``gather_rows.cl``."""
+
+    inp: Pointer
+    index: Pointer
+    out: Pointer
+    rows: Int
+    images: Int
+    count: Int
+    width: Int
+    wide: Int
+    ticket_rows: Int
+
+
+def _row_bytes(q: Query[Gather]) -> int:
+    x = q.inputs[0]
+    return prod(x.shape[q.primitive.axis + 1 :]) * x.dtype.itemsize
+
+
+def _row_seconds(q: Query[Gather]) -> float:
+    """Return the time of an index, a line of memory that nothing has fetched, and the copy."""
+    unit = q.device.costs.unit
+    return unit("gather.row") + -(-_row_bytes(q) // 64) * unit("copy.vector")
+
+
+def _tickets(q: Query[Gather]) -> Split:
+    rows, each = prod(q.inputs[0].shape[: q.primitive.axis]) * q.inputs[1].count, _row_seconds(q)
+    return split(rows, each, ticket_seconds(rows * each, q.device), q.device.workers)
+
+
+@implements(Gather, name="gather.rows", serves=Serves(dtypes=frozenset(DType), mixed=True, kinds=frozenset({"cpu"})))
+class GatherRows(Implementation[Gather]):
+    """A row at a time."""
+
+    @classmethod
+    def limits(cls, q: Query[Gather]) -> str | None:
+        if not all(x.is_dense_plain for x in (*q.inputs, *q.outputs)):
+            return "serves dense plain tensors"
+        if _row_bytes(q) % WORD:
+            return f"copies rows of whole words, not of {_row_bytes(q)} bytes"
+        return None
+
+    @classmethod
+    def cost(cls, q: Query[Gather]) -> float:
+        tickets = _tickets(q)
+        return step_seconds(
+            q.device, tickets.parts * tickets.each * _row_seconds(q), q.outputs[0].nbytes, tickets.parts
+        )
+
+    @classmethod
+    def plan(cls, q: Query[Gather]) -> Plan:
+        (x, indices), axis, tickets = q.own, q.primitive.axis, _tickets(q)
+        desc = GatherRowsDesc(
+            inp=Ref("in0"),
+            index=Ref("in1"),
+            out=Ref("out0"),
+            rows=x.shape[axis],
+            images=prod(x.shape[:axis]),
+            count=indices.count,
+            width=_row_bytes(q) // WORD,
+            wide=int(indices.dtype == DType.I64),
+            ticket_rows=tickets.each,
+        )
+        return Plan((Tile("gather_rows", desc, tickets.parts),))

@@ -1,0 +1,282 @@
+"""Products of plain matrices on CPU devices: constant right sides packed beforehand, others read where they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from clgraph.core.format import Format
+from clgraph.core.frozen import frozen
+from clgraph.errors import UnsupportedError
+from clgraph.implementations.cpu.blocks import half_cycles
+from clgraph.implementations.cpu.convolution import TILE
+from clgraph.implementations.cpu.copies import Axis, broadcast_pitches, merge
+from clgraph.implementations.cpu.cost import Split, split, step_seconds, ticket_seconds, worker_flops
+from clgraph.implementations.cpu.geometry import LANES
+from clgraph.ops.matmul import MatMul
+from clgraph.selector.descriptor import Descriptor, Int, Long, Pointer, PostStep, Ref, descriptor
+from clgraph.selector.implementation import Implementation, implements
+from clgraph.selector.library import Micro, micro_family
+from clgraph.selector.plan import Plan, Tile
+from clgraph.selector.post import post_codes, post_steps
+from clgraph.selector.query import DeviceInfo, Query
+
+GROUP = 64
+"""Columns of a packed group."""
+
+_FILE = "matmul/micro_matmul.cl"
+_SHAPES = {16: (4, 6), 8: (1, 6)}
+"""Vectors of 16 columns and most rows of an instance, by SIMD width."""
+
+_NARROW = Micro.of(_FILE, NB=2, UR=6)
+"""What computes at most 32 columns where the others compute 64."""
+
+MICROS = micro_family(
+    "micro_matmul",
+    {
+        simd: [Micro.of(_FILE, NB=nb, UR=ur) for ur in range(1, most + 1)] + [_NARROW] * (nb > 2)
+        for simd, (nb, most) in _SHAPES.items()
+    },
+)
+
+
+@frozen
+class Widest:
+    """The largest instance of a device: vectors of 16 columns, rows; the id of the one with one row.
+
+    Attributes:
+        narrow_id: Of the instance of 6 rows and 32 columns; -1 where the largest is no wider.
+    """
+
+    nb: int
+    rows: int
+    first_id: int
+    narrow_id: int
+
+
+def widest_instance(device: DeviceInfo) -> Widest:
+    """Return the instance that products of many rows use; those with fewer rows are its neighbours."""
+    nb, rows = _SHAPES[16 if device.simd >= 16 else 8]
+    narrow = MICROS.id(device.simd, _NARROW) if nb > 2 else -1
+    return Widest(nb, rows, MICROS.id(device.simd, Micro.of(_FILE, NB=nb, UR=1)), narrow)
+
+
+AHEAD = 2048
+"""Floats that a product with one row fetches ahead: about what memory delivers in its latency."""
+
+
+CACHED = 1 << 19
+"""Bytes of a right side that the second-level cache may still hold from the run before."""
+
+
+@descriptor("matmul_rows", micros=("micro_matmul",))
+class MatMulRowsDesc(Descriptor):
+    """Fields as in ``matmul_rows.cl``."""
+
+    a: Pointer
+    b: Pointer
+    c: Pointer
+    a_batch: Long
+    b_batch: Long
+    b_group: Long
+    c_batch: Long
+    a_row: Int
+    a_step: Int
+    b_row: Int
+    b_column: Int
+    packed: Int
+    c_row: Int
+    rows: Int
+    columns: Int
+    depth: Int
+    groups: Int
+    ticket_groups: Int
+    tiers: Int
+    ticket_rows: Int
+    spans: Int
+    nb: Int
+    widest: Int
+    first_id: Int
+    ahead: Int
+    fetched: Int
+
+
+@frozen
+class Problem:
+    """A product in the driver's terms.
+
+    Attributes:
+        batch, rows: Axes with pitches of a, b, c and of each operand in turn; b does not move along the rows.
+        a_step, b_row, b_column: Floats from one column of a, row and column of b to the next.
+        operands: Slot of ``q.inputs`` and pitch along the last axis of each operand.
+    """
+
+    batch: Axis
+    rows: Axis
+    columns: int
+    depth: int
+    a_step: int
+    b_row: int
+    b_column: int
+    operands: tuple[tuple[int, int], ...]
+
+
+def _problem(q: Query[MatMul]) -> Problem:
+    """Return the problem; raises ``UnsupportedError`` when it is none that the driver can walk."""
+    a, b, c, p = *q.inputs[:2], q.outputs[0], q.primitive
+    if min(a.rank, b.rank) < 2:
+        raise UnsupportedError("multiplies matrices, not vectors")
+    _, m, k, n = p.sizes(a.shape, b.shape)
+    rank = c.rank
+    a_pitch, b_pitch, c_pitch = broadcast_pitches(a, rank), broadcast_pitches(b.plain(), rank), c.all_pitches
+    a_row, a_step = (a_pitch[-1], a_pitch[-2]) if p.transpose_a else (a_pitch[-2], a_pitch[-1])
+    b_row, b_column = (b_pitch[-1], b_pitch[-2]) if p.transpose_b else (b_pitch[-2], b_pitch[-1])
+    slots = [*range(2, q.arity), *q.post_slots]
+    operands = [broadcast_pitches(q.inputs[s], rank) for s in slots]
+    axes = [
+        Axis(size, (a_pitch[i], b_pitch[i], c_pitch[i], *(o[i] for o in operands)))
+        for i, size in enumerate(c.shape[:-2])
+    ]
+    merged = merge([*axes, Axis(m, (a_row, 0, c_pitch[-2], *(o[-2] for o in operands)))])
+    still = Axis(1, (0,) * (3 + len(operands)))
+    rows = merged.pop() if merged and merged[-1].pitches[1] == 0 else still
+    if len(merged) > 1:
+        raise UnsupportedError("walks one batch axis, and these tensors need more")
+    batch = merged[0] if merged else still
+    last = tuple(zip(slots, (o[-1] for o in operands), strict=True))
+    return Problem(batch, rows, n, k, a_step, b_row, b_column, last)
+
+
+def _packed_format(q: Query[MatMul]) -> Format:
+    """Return [..., n / 64][k][64] for the right side, whichever way it is stored."""
+    rank = q.inputs[1].rank
+    column = rank - 2 if q.primitive.transpose_b else rank - 1
+    row = 2 * rank - 3 - column
+    return Format((*range(rank - 2), column, row), ((column, GROUP),))
+
+
+@frozen
+class Tickets:
+    """Runs of rows and of column groups."""
+
+    rows: Split
+    groups: Split
+
+
+def _row_seconds(q: Query[MatMul], p: Problem) -> float:
+    """Return one worker's time for one row of one group of columns."""
+    nb, most = _SHAPES[16 if q.device.simd >= 16 else 8]
+    count = min(most, p.rows.size)
+    return p.depth * half_cycles(nb, count) / count * (GROUP // LANES // nb) * 2 * LANES / worker_flops(q.device)
+
+
+def _tickets(q: Query[MatMul], p: Problem) -> Tickets:
+    groups, row = -(-p.columns // GROUP), _row_seconds(q, p)
+    wanted = ticket_seconds(row * p.rows.size * groups * p.batch.size, q.device)
+    most = _SHAPES[16 if q.device.simd >= 16 else 8][1]
+    if groups >= 4 * q.device.workers or row * p.rows.size <= wanted:
+        return Tickets(Split(1, p.rows.size), split(groups, row * p.rows.size, wanted, q.device.workers))
+    runs = split(-(-p.rows.size // most), row * most, wanted, q.device.workers)
+    rows = runs.each * most
+    return Tickets(Split(-(-p.rows.size // rows), rows), Split(groups, 1))
+
+
+@implements(MatMul, name="matmul.rows", serves=replace(TILE, halos=False))
+class MatMulRows(Implementation[MatMul]):
+    """Row-major matrices in register blocks of 6 rows by 64 columns (16 on narrow devices)."""
+
+    @classmethod
+    def limits(cls, q: Query[MatMul]) -> str | None:
+        a, b, c = *q.inputs[:2], q.outputs[0]
+        packed = _packed_format(q) if b.rank > 1 else None
+        if not a.format.is_plain or not c.is_dense_plain:
+            return f"multiplies plain tensors into a dense one, not {a} into {c}"
+        if not b.format.is_plain and b.format != packed:
+            return f"wants the right side plain or in {packed}, not {b.format}"
+        if 1 in q.constant and b.rank > 4:
+            return "packs right sides of at most four axes"
+        if odd := [q.inputs[s] for s in range(2, len(q.inputs)) if q.inputs[s].format.blocks]:
+            return f"reads bias and operands in plain formats, not {odd[0]}"
+        if any(f.primitive.as_post(f.slot) is None or len(f.operands) > 1 for f in q.post):
+            return "applies operations that have a post-operation code"
+        try:
+            _problem(q)
+        except UnsupportedError as error:
+            return str(error)
+        return None
+
+    @classmethod
+    def weights(cls, q: Query[MatMul]) -> Mapping[int, Format]:
+        return {1: _packed_format(q)} if 1 in q.constant else {}
+
+    @classmethod
+    def cost(cls, q: Query[MatMul]) -> float:
+        p = _problem(q)
+        t = _tickets(q, p)
+        work = _row_seconds(q, p) * p.rows.size * -(-p.columns // GROUP) * p.batch.size
+        traffic = q.inputs[0].nbytes + q.outputs[0].nbytes
+        tickets = t.rows.parts * t.groups.parts * p.batch.size
+        return step_seconds(q.device, work, traffic, tickets, weights=q.inputs[1].nbytes)
+
+    @classmethod
+    def plan(cls, q: Query[MatMul]) -> Plan:
+        p = _problem(q)
+        b, t, simd = q.inputs[1], _tickets(q, p), q.device.simd
+        nb, most = _SHAPES[16 if simd >= 16 else 8]
+        packed = bool(b.format.blocks)
+        batch_elements = p.batch.size if p.batch.pitches[1] else 1
+        desc = MatMulRowsDesc(
+            a=Ref("in0", 4 * q.inputs[0].origin),
+            b=Ref("in1", 0 if packed else 4 * b.origin),
+            c=Ref("out0"),
+            a_batch=p.batch.pitches[0],
+            b_batch=b.span // batch_elements if packed and p.batch.pitches[1] else p.batch.pitches[1],
+            b_group=p.depth * GROUP if packed else GROUP * p.b_column,
+            c_batch=p.batch.pitches[2],
+            a_row=p.rows.pitches[0],
+            a_step=p.a_step,
+            b_row=p.b_row,
+            b_column=p.b_column,
+            packed=int(packed),
+            c_row=p.rows.pitches[2],
+            rows=p.rows.size,
+            columns=p.columns,
+            depth=p.depth,
+            groups=-(-p.columns // GROUP),
+            ticket_groups=t.groups.each,
+            tiers=t.groups.parts,
+            ticket_rows=t.rows.each,
+            spans=t.rows.parts,
+            nb=nb,
+            widest=most,
+            first_id=MICROS.id(simd, Micro.of(_FILE, NB=nb, UR=1)),
+            ahead=AHEAD if packed and p.rows.size == 1 else 0,
+            fetched=_fetched(t.rows.each, p, nb, most) if packed and b.nbytes > CACHED else 0,
+        )
+        staged = not packed and (p.columns % GROUP or p.b_column != 1)
+        scratch = -(-p.depth // LANES) * LANES * GROUP * 4 if staged else 0
+        tickets = t.rows.parts * t.groups.parts * p.batch.size
+        return Plan((Tile("matmul_rows", desc, tickets, scratch=scratch, post=_posts(q, p)),))
+
+
+def _fetched(rows: int, p: Problem, nb: int, most: int) -> int:
+    """Return how many floats of the next group each step of a product fetches, so that it is there in time.
+
+    A group is read over and over, by each block of rows; its first reader would wait for memory.
+    """
+    blocks = -(-rows // most) * (GROUP // LANES // nb)
+    return min(-(-GROUP // blocks), 2 * LANES) if rows > 1 else 0
+
+
+def _posts(q: Query[MatMul], p: Problem) -> tuple[PostStep, ...]:
+    """Return the list, a bias as its first addition; batch, row and 16-column vector are n, y and x."""
+    pitches = {
+        slot: (p.batch.pitches[3 + i], 0, p.rows.pitches[3 + i], LANES * last, last)
+        for i, (slot, last) in enumerate(p.operands)
+    }
+    bias = [
+        PostStep(post_codes()["add"], operand=Ref(f"in{s}", 4 * q.inputs[s].origin), pitches=pitches[s])
+        for s in range(2, q.arity)
+    ]
+    slots = iter(q.post_slots)
+    return (*bias, *post_steps(q, lambda layout: pitches[next(slots)]))

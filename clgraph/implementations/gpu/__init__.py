@@ -1,0 +1,1 @@
+"""Ordinary kernels with local memory and vectors: implementations for every GPU."""

@@ -1,0 +1,1 @@
+"""Implementations for the matrix units of GPUs, by vendor."""

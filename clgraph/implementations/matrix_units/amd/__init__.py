@@ -1,0 +1,1 @@
+"""Implementations for the matrix units of AMD's GPUs (WMMA, MFMA)."""

@@ -1,0 +1,1 @@
+"""Implementations for the matrix units of Intel's GPUs (DPAS)."""

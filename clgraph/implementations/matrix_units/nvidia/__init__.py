@@ -1,0 +1,1 @@
+"""Implementations for the matrix units of NVIDIA's GPUs, by inline PTX."""

@@ -1,0 +1,157 @@
+"""Matrix products for NVIDIA GPUs: tiles from a pipeline of copies to local memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import prod
+from typing import ClassVar
+
+from clgraph.core.dtype import DType
+from clgraph.core.format import Format
+from clgraph.graph.primitive import Primitive
+from clgraph.implementations.gpu.vectors import LANES, vector_jit
+from clgraph.implementations.matrix_units.nvidia.tiles import (
+    F16,
+    F16X3,
+    F32,
+    LARGEST_BYTES,
+    TF32X3,
+    Tiling,
+    best_tiling,
+    chunk,
+    largest_seconds,
+    largest_step,
+    tile_refusal,
+)
+from clgraph.ops.matmul import MatMul, Problem, problem
+from clgraph.selector.general import General, launch, post_arguments, space, table
+from clgraph.selector.implementation import ORDERED_F32, Serves, implements, roofline
+from clgraph.selector.plan import Launch, Plan
+from clgraph.selector.post import FUSABLE
+from clgraph.selector.query import PTX, Query
+
+_SERVES = Serves(dtypes=frozenset({DType.F32}), kinds=frozenset({"gpu"}), formats=True, fuses=FUSABLE, features=PTX)
+
+
+class MatMulNvidia(General[MatMul]):
+    """K innermost in a; in b too, or for halves N."""
+
+    product: ClassVar[str]
+
+    @classmethod
+    def further_limits(cls, q: Query[MatMul]) -> str | None:
+        a, b = q.own[:2]
+        if a.rank < 2 or b.rank < 2:
+            return "wants matrices"
+        if any(not x.format.is_plain for slot, x in enumerate((*q.inputs, *q.outputs)) if slot != 1):
+            return "wants plain formats, but of constant weights"
+        p, size = problem(cls._as_asked(q)), chunk(cls.product)
+        by_row = cls.product == F16 and _by_row(p)
+        if p.k % size or p.dims[-1] % (size if by_row else LANES):
+            return f"wants multiples of {size} terms and of {size if by_row else LANES} columns"
+        if p.a_pitch != 1 or p.y.pitches[-1] != 1 or not (by_row or p.b_pitch == 1):
+            return "wants the terms side by side in both matrices, and the columns of the result"
+        rows = (*p.a.pitches[:-1], *p.b.pitches[:-2], p.b_pitch if by_row else p.b.pitches[-1])
+        if any(i % size for i in (p.a.origin, p.b.origin, *rows)):
+            return f"wants rows that start at multiples of {size} elements"
+        if any(i % LANES for i in (p.y.origin, *p.y.pitches[:-1])):
+            return f"wants results that start at multiples of {LANES} elements"
+        return tile_refusal(q.device, cls.product)
+
+    @classmethod
+    def weights(cls, q: Query[MatMul]) -> Mapping[int, Format | Primitive]:
+        b = q.own[1]
+        if 1 not in q.constant or b.rank < 2 or q.primitive.transpose_b:
+            return {}
+        return {1: Format((*range(b.rank - 2), b.rank - 1, b.rank - 2))}
+
+    @classmethod
+    def _as_asked(cls, q: Query[MatMul]) -> Query[MatMul]:
+        """Return *q* with constant weights in the format that is asked for."""
+        asked = cls.weights(q).get(1)
+        if not isinstance(asked, Format):
+            return q
+        return q.with_layouts((q.inputs[0], q.inputs[1].with_format(asked), *q.inputs[2:]), q.outputs)
+
+    @classmethod
+    def cost(cls, q: Query[MatMul]) -> float:
+        before = largest_seconds(q.device, q.own[:2]) if cls.product == F16X3 else 0.0
+        return before + max(roofline(q, 4.0, 0.7), q.device.launch_seconds + cls._tiling(q).seconds)
+
+    @classmethod
+    def _tiling(cls, q: Query[MatMul]) -> Tiling:
+        batch, m, k, n = q.primitive.sizes(q.own[0].shape, q.own[1].shape)
+        device = q.device if q.device.tuning is None else replace(q.device, tuning=None)
+        return best_tiling(device, cls.product, m, n, k, prod(batch))
+
+    @classmethod
+    def plan(cls, q: Query[MatMul]) -> Plan:
+        return cls.plan_in(q, cls._tiling(q))
+
+    @classmethod
+    def plan_in(cls, q: Query[MatMul], tiling: Tiling) -> Plan:
+        """Return the steps by a given tile and number of parts."""
+        (y,), p = q.outputs, problem(q)
+        tile, parts, last = tiling.tile, tiling.parts, len(p.dims) - 1
+        s = space(p.dims, [p.y, p.a, p.b, p.bias, *p.posts], [range(last - 1), [last - 1], [last]])
+        batch, m, n = s.counts
+        by_row = cls.product == F16 and _by_row(p)
+        has_bias = int(q.arity > 2)
+        numbers = table(s.dims, *s.views[:4], [p.k, p.b_pitch, has_bias])
+        posts = post_arguments(q, s.views[4:], len(s.dims))
+        bias = "in2" if has_bias else "null"
+        entry = "matmul_nvidia"
+        scratch, before, largest = [4 * parts * batch * m * n] if parts > 1 else [], list[Launch](), "null"
+        if cls.product == F16X3:
+            largest = f"scratch{len(scratch)}"
+            scratch.append(LARGEST_BYTES)
+            before = [largest_step(q.own[:2], largest)]
+        product = Launch(
+            f"matmul/{entry}.cl",
+            entry,
+            tile.jit(y.dtype, len(s.dims)).define(PARTS=parts > 1, B_BY_ROW=by_row),
+            (-(-m // tile.rows) * -(-n // tile.columns) * tile.items, parts, batch),
+            (tile.items, 1, 1),
+            ("in0", "in1", bias, "out0", "scratch0" if parts > 1 else "null", largest, numbers, *posts),
+        )
+        if parts == 1:
+            return Plan((*before, product), tuple(scratch))
+        dims = (*s.dims[:-1], n // LANES)
+        ends = table(dims, s.views[0], s.views[3], [parts, batch * m * n, has_bias])
+        jit = vector_jit(y.dtype, len(s.dims))
+        total = launch("matmul/matmul_gpu_sum", jit, prod(dims), "scratch0", bias, "out0", ends, *posts)
+        return Plan((*before, product, total), tuple(scratch))
+
+
+def _by_row(p: Problem) -> bool:
+    """Whether the columns of b lie side by side, and not its terms."""
+    return p.b.pitches[-1] == 1 and p.b_pitch != 1
+
+
+@implements(MatMul, name="matmul.nvidia_f16", serves=replace(_SERVES, dtypes=frozenset({DType.F16})))
+class MatMulNvidiaF16(MatMulNvidia):
+    """Halves by matrix units, sums in float."""
+
+    product = F16
+
+
+@implements(MatMul, name="matmul.nvidia_f32", serves=_SERVES, tags={ORDERED_F32})
+class MatMulNvidiaF32(MatMulNvidia):
+    """Floats by multiply-adds: every product and sum is one of float32."""
+
+    product = F32
+
+
+@implements(MatMul, name="matmul.nvidia_tf32x3", serves=replace(_SERVES, features=PTX | {"tf32x3"}))
+class MatMulNvidiaTf32x3(MatMulNvidia):
+    """Floats by matrix units, each as the sum of two tf32; only where the precision ``tf32x3`` is asked for."""
+
+    product = TF32X3
+
+
+@implements(MatMul, name="matmul.nvidia_f16x3", serves=replace(_SERVES, features=PTX | {"f16x3"}))
+class MatMulNvidiaF16x3(MatMulNvidia):
+    """Floats by matrix units, each as the scaled sum of two halves; only where the precision ``f16x3`` is asked for."""
+
+    product = F16X3

@@ -1,0 +1,217 @@
+"""Tiles of matrix products on NVIDIA GPUs: which one, and how many parts of k, suit a problem; how long it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from math import prod
+
+from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
+from clgraph.core.layout import Layout
+from clgraph.implementations.gpu.vectors import LANES, vector_jit
+from clgraph.selector.costs import shipped
+from clgraph.selector.general import View, space
+from clgraph.selector.jit import Jit
+from clgraph.selector.plan import Launch, Table
+from clgraph.selector.query import DeviceInfo
+
+F16, TF32X3, F32, F16X3, S8 = "PRODUCT_F16", "PRODUCT_TF32X3", "PRODUCT_F32", "PRODUCT_F16X3", "PRODUCT_S8"
+"""How products are made; ``nvidia_tile.clh`` says more."""
+_SUM_BANDWIDTH = 0.7
+_LARGEST_PARTS, _LARGEST_GROUP = 256, 256
+LARGEST_BYTES = 4 * 2 * _LARGEST_PARTS
+"""Scratch of what scales the products of ``F16X3``."""
+_LEAST_STEPS = 4
+"""Steps of a part of k: fewer are mostly filling of the pipeline."""
+_ALONE = 1.5
+"""A single group on a compute unit waits for memory where two would not. An estimate."""
+
+
+@frozen
+class Tile:
+    """What a group of work-items makes; the parameters of ``nvidia_tile.clh``."""
+
+    product: str
+    warps: tuple[int, int]
+    warp_sizes: tuple[int, int]
+    chunks: int
+    stages: int
+
+    @property
+    def rows(self) -> int:
+        """Rows of the result."""
+        return self.warps[0] * self.warp_sizes[0]
+
+    @property
+    def columns(self) -> int:
+        """Columns of the result."""
+        return self.warps[1] * self.warp_sizes[1]
+
+    @property
+    def items(self) -> int:
+        """Work-items of the group."""
+        return 32 * self.warps[0] * self.warps[1]
+
+    @property
+    def step(self) -> int:
+        """Elements of k of a stage."""
+        return self.chunks * chunk(self.product)
+
+    @property
+    def local_bytes(self) -> int:
+        """Local memory: the stages, and later in their place the rows of a slab as float."""
+        slab = 16 if self.product == F32 else 16 * self.warps[0]
+        return max(self.stages * (self.rows + self.columns) * self.chunks * 16, slab * (self.columns + 8) * 4)
+
+    @property
+    def unit(self) -> str:
+        """What the cost model calls a step."""
+        return f"nvidia.{self.product.removeprefix('PRODUCT_').lower()}.{self.rows}x{self.columns}"
+
+    def jit(self, dtype: DType, rank: int) -> Jit:
+        """Return the preamble of a kernel on tensors of *dtype* that counts *rank* axes."""
+        jit = vector_jit(dtype, rank) if dtype == DType.F16 else vector_jit(dtype, rank).define(T="float")
+        return jit.define(**self.macros)
+
+    @property
+    def macros(self) -> dict[str, str | int]:
+        """The parameters as a kernel takes them."""
+        return {
+            "PRODUCT": self.product,
+            "WARPS_M": self.warps[0],
+            "WARPS_N": self.warps[1],
+            "WARP_ROWS": self.warp_sizes[0],
+            "WARP_COLUMNS": self.warp_sizes[1],
+            "CHUNKS": self.chunks,
+            "STAGES": self.stages,
+            "WAITING": self.stages - 2,
+        }
+
+
+TILES = (
+    Tile(F16, (2, 2), (64, 64), 4, 3),
+    Tile(F16, (4, 1), (64, 64), 4, 2),
+    Tile(F16, (2, 2), (64, 32), 4, 4),
+    Tile(F16, (2, 2), (32, 32), 8, 3),
+    Tile(F16, (2, 2), (16, 32), 8, 3),
+    Tile(TF32X3, (2, 2), (64, 32), 4, 3),
+    Tile(TF32X3, (2, 2), (32, 32), 8, 3),
+    Tile(F16X3, (2, 2), (64, 32), 4, 3),
+    Tile(F16X3, (2, 2), (32, 32), 8, 3),
+    Tile(F32, (4, 2), (32, 64), 4, 2),
+    Tile(F32, (4, 2), (32, 32), 4, 3),
+    Tile(F32, (4, 2), (16, 32), 4, 3),
+)
+"""All of floats; each needs at most the 48 KiB of local memory that every NVIDIA GPU gives a group."""
+BYTE_TILES = (
+    Tile(S8, (2, 2), (64, 64), 4, 3),
+    Tile(S8, (4, 1), (64, 64), 4, 2),
+    Tile(S8, (2, 2), (64, 32), 4, 4),
+    Tile(S8, (2, 2), (32, 32), 8, 3),
+    Tile(S8, (2, 2), (16, 32), 8, 3),
+)
+"""The same of 8-bit integers."""
+
+
+@frozen
+class Tiling:
+    """A tile, the parts that k is computed in, and the estimate without the first launch."""
+
+    tile: Tile
+    parts: int
+    seconds: float
+
+
+def chunk(product: str) -> int:
+    """Return the elements of 16 bytes."""
+    return {F16: 8, S8: 16}.get(product, 4)
+
+
+def tiles_for(device: DeviceInfo, product: str) -> tuple[Tile, ...]:
+    """Return the tiles of *product* that *device* has room for."""
+    return tuple(
+        t
+        for t in TILES + BYTE_TILES
+        if t.product == product and t.local_bytes <= device.local_bytes and t.items <= device.max_work_group
+    )
+
+
+def tile_refusal(device: DeviceInfo, product: str) -> str | None:
+    """Say why *device* cannot run any tile of *product*."""
+    if tiles_for(device, product):
+        return None
+    least = min(t.local_bytes for t in TILES + BYTE_TILES if t.product == product)
+    return f"wants {least} bytes of local memory, the device has {device.local_bytes}"
+
+
+@lru_cache(maxsize=512)
+def best_tiling(device: DeviceInfo, product: str, rows: int, columns: int, k: int, count: int) -> Tiling:
+    """Return the tile and the number of parts that make *count* products of *rows* x *columns* from *k* terms soonest.
+
+    The times of steps are those of the cost model; groups are spread evenly over the compute units. Parts are summed by
+    a second launch, which reads and writes them once.
+    """
+    units, tilings = max(device.compute_units, 1), []
+    for tile in tiles_for(device, product):
+        steps = -(-k // tile.step)
+        groups = -(-rows // tile.rows) * -(-columns // tile.columns) * count
+        for parts in (1, 2, 4, 8, 16):
+            if parts > 1 and (steps < parts * _LEAST_STEPS or 4 * parts * rows * columns * count > device.max_alloc):
+                break
+            rounds = max(-(-groups * parts // units), _ALONE)
+            seconds = rounds * -(-steps // parts) * _step_seconds(device, tile)
+            if parts > 1:
+                traffic = 2.0 * parts * rows * columns * count * 4
+                seconds += device.launch_seconds + traffic / (device.bytes_per_second * _SUM_BANDWIDTH)
+            tilings.append(Tiling(tile, parts, seconds))
+    return min(tilings, key=lambda t: t.seconds)
+
+
+def _step_seconds(device: DeviceInfo, tile: Tile) -> float:
+    found = device.costs.units.get(tile.unit)
+    return shipped("nvidia").units[tile.unit] if found is None else found
+
+
+def largest_step(tensors: Sequence[Layout], scratch: str) -> Launch:
+    """Return the launch that finds what scales the products of ``F16X3``: the largest magnitudes of both *tensors*.
+
+    They lie as the kernels of products read them, four elements at a time along the innermost axis.
+
+    Args:
+        scratch: The role of ``LARGEST_BYTES`` for them.
+    """
+    spaces = []
+    for layout in tensors:
+        view = View.of(layout)
+        spaces.append(space(layout.shape, [view], [sorted(range(layout.rank), key=lambda axis: -view.pitches[axis])]))
+    rank, numbers = max(len(s.dims) for s in spaces), list[int]()
+    for s in spaces:
+        more, (view,) = (0,) * (rank - len(s.dims)), s.views
+        dims = (*s.dims[:-1], s.dims[-1] // LANES)
+        numbers += [*(1 for _ in more), *dims, prod(dims), view.origin, *more, *view.pitches]
+    entry, grid = "matmul_gpu_largest", (_LARGEST_PARTS * _LARGEST_GROUP, 2)
+    jit = vector_jit(DType.F32, rank)
+    arguments = ("in0", "in1", scratch, Table(tuple(numbers)))
+    return Launch(f"matmul/{entry}.cl", entry, jit, grid, (_LARGEST_GROUP, 1), arguments)
+
+
+def largest_seconds(device: DeviceInfo, tensors: Sequence[Layout]) -> float:
+    """Return the time of :func:`largest_step`."""
+    read = sum(x.nbytes for x in tensors)
+    return device.launch_seconds + read / (device.bytes_per_second * _SUM_BANDWIDTH)
+
+
+def in_chunks(layout: Layout, views: Sequence[View], along: int, product: str) -> str | None:
+    """Say why 16 bytes at a time cannot be copied from *layout*.
+
+    Args:
+        views: Of the tensor, as the kernel counts.
+        along: The axis of the views that the copies run along; its pitch is 1.
+    """
+    size = chunk(product)
+    for view in views:
+        others = [p for axis, p in enumerate(view.pitches) if axis != along % len(view.pitches)]
+        if view.pitches[along] != 1 or view.origin % size or any(p % size for p in others):
+            return f"copies {size} neighbouring elements at a time, which {layout} does not have at multiples of them"
+    return None

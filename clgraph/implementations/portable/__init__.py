@@ -1,0 +1,1 @@
+"""Implementations for devices of any kind: tiles in local memory, which a CPU runs as loops over ordinary memory."""

@@ -1,0 +1,161 @@
+"""What a run is given and what it leaves: feeds of any kind, results in new arrays, the caller's, or tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from clgraph.errors import DeviceMemoryError, InputError
+from clgraph.graph.primitive import Array
+from clgraph.model.tensor import Tensor, host_array, new_tensor
+from clgraph.network.parts import whole_shape
+from clgraph.runtime.memory import Memory
+
+if TYPE_CHECKING:
+    from clgraph.network.boundary import Held
+    from clgraph.network.network import Network
+
+Outputs = Mapping[str, "Array | Tensor | None"] | Sequence[str] | None
+"""The results wanted: all, some by name, or some by name with the array or tensor that is to hold each."""
+
+
+def as_arrays(
+    feeds: Mapping[str, Any], wanted: Sequence[tuple[str, np.dtype[Any] | None]]
+) -> dict[str, Array | Tensor]:
+    """Return *feeds* in the order *wanted*, each as an array or tensor of the element type that is asked for.
+
+    Raises:
+        InputError: One is missing, unknown, no array, or of another type.
+        DeviceMemoryError: The host has no memory left for a copy.
+    """
+    if not isinstance(feeds, Mapping):
+        raise InputError(f"the arrays come as a dictionary by name, not as {type(feeds).__name__}; {names(wanted)}")
+    arrays: dict[str, Array | Tensor] = {}
+    for name, dtype in wanted:
+        if name not in feeds:
+            raise InputError(f"input {name!r} is missing; {names(wanted)}")
+        given = feeds[name]
+        array = given if isinstance(given, Tensor) else host_array(given, f"input {name!r}")
+        if array.dtype != dtype:
+            if dtype is None or array.dtype.newbyteorder("=") != dtype or isinstance(array, Tensor):
+                asked = "an undeclared type" if dtype is None else dtype.name
+                raise InputError(f"input {name!r} is {array.dtype}; the model wants {asked}")
+            array = _native(array, dtype, name)
+        arrays[name] = array
+    if len(feeds) != len(arrays):
+        unknown = sorted(set(feeds) - set(arrays), key=str)
+        raise InputError(f"no input is called {unknown[0]!r}; {names(wanted)}")
+    return arrays
+
+
+def _native(array: Array, dtype: np.dtype[Any], name: str) -> Array:
+    try:
+        return array.astype(dtype)
+    except MemoryError as error:
+        raise DeviceMemoryError(f"the host has no memory left to change the byte order of input {name!r}") from error
+
+
+def names(wanted: Iterable[tuple[str, Any]]) -> str:
+    """Say what the inputs are called."""
+    return f"the inputs are {', '.join(repr(name) for name, _ in wanted) or 'none'}"
+
+
+def run_network(
+    network: Network, feeds: Mapping[str, Array | Tensor], outputs: Outputs = None, *, tensors: bool = False
+) -> dict[str, Any]:
+    """Run *network* once and leave the results where *outputs* says, the others in new tensors or arrays.
+
+    Raises:
+        InputError: *outputs* names no result, or what it gives cannot hold it.
+        ClgraphError: As :meth:`Network.run`.
+    """
+    held = {name: _held(given, network) for name, given in feeds.items()}
+    if outputs is None and not tensors:
+        return network.run(held)
+    program = network.program
+    layouts = {name: (whole_shape(program, v), v.layout.dtype.numpy) for name, v in program.outputs}
+    places = wanted_places(layouts, outputs)
+    if tensors:
+        places = {n: new_tensor(network.engine, *layouts[n]) if p is None else p for n, p in places.items()}
+    targets = {name: _target(place, network) for name, place in places.items()}
+    results = network.run(held, targets)
+    return {name: _delivered(place, targets[name], results[name]) for name, place in places.items()}
+
+
+def deliver(
+    results: Mapping[str, Array], outputs: Outputs, *, tensors: bool = False, device: str | int = "host"
+) -> dict[str, Any]:
+    """Return *results* that are there as *outputs* says: copied into what it gives, as tensors of *device* or as is.
+
+    Raises as :func:`run_network`.
+    """
+    found: dict[str, Any] = {}
+    layouts = {name: (array.shape, array.dtype) for name, array in results.items()}
+    for name, place in wanted_places(layouts, outputs).items():
+        if isinstance(place, Tensor):
+            place.fill(results[name])
+        elif place is not None:
+            np.copyto(place, results[name])
+        found[name] = (Tensor(results[name], device) if tensors else results[name]) if place is None else place
+    return found
+
+
+def wanted_places(
+    layouts: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]], outputs: Outputs
+) -> dict[str, Array | Tensor | None]:
+    """Return what is to hold each result that *outputs* asks for, ``None`` for a new array; *layouts* is about all.
+
+    Raises:
+        InputError: A name is none of a result's; an array has another shape or type, is read-only, or overlaps another.
+    """
+    if outputs is None:
+        return dict.fromkeys(layouts)
+    if isinstance(outputs, str) or not isinstance(outputs, Mapping | Sequence):
+        raise InputError(f"outputs are names, or arrays by name, not {type(outputs).__name__}")
+    places = dict(outputs) if isinstance(outputs, Mapping) else dict.fromkeys(outputs)
+    for name, place in places.items():
+        if name not in layouts:
+            raise InputError(f"no output is called {name!r}; the outputs are {', '.join(map(repr, layouts))}")
+        if place is not None:
+            _check_place(name, place, *layouts[name])
+    arrays = {n: p if isinstance(p, np.ndarray) else p.held for n, p in places.items() if p is not None}
+    given = [(n, a) for n, a in arrays.items() if isinstance(a, np.ndarray)]
+    for number, (name, array) in enumerate(given):
+        for other, second in given[:number]:
+            if np.may_share_memory(array, second):
+                raise InputError(f"the arrays for the outputs {other!r} and {name!r} overlap")
+    return places
+
+
+def _check_place(name: str, place: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    if not isinstance(place, np.ndarray | Tensor):
+        raise InputError(f"output {name!r} goes into a NumPy array or a Tensor, not into a {type(place).__name__}")
+    if place.shape != shape or place.dtype != dtype:
+        raise InputError(
+            f"output {name!r} is {dtype} {list(shape)}; what is to hold it is {place.dtype} {list(place.shape)}"
+        )
+    array = place if isinstance(place, np.ndarray) else place.held
+    if isinstance(array, np.ndarray) and not array.flags.writeable:
+        raise InputError(f"output {name!r} cannot be written: its array is read-only")
+
+
+def _held(given: Array | Tensor, network: Network) -> Held:
+    if not isinstance(given, Tensor):
+        return given
+    held = given.held
+    return given.numpy() if isinstance(held, Memory) and not network.holds(held) else held
+
+
+def _target(place: Array | Tensor | None, network: Network) -> Held | None:
+    if not isinstance(place, Tensor):
+        return place
+    held = place.held
+    return None if isinstance(held, Memory) and not network.holds(held) else held
+
+
+def _delivered(place: Array | Tensor | None, target: Held | None, result: Any) -> Any:
+    if isinstance(place, Tensor) and target is None:
+        place.fill(result)
+    return result if place is None else place

@@ -1,0 +1,347 @@
+"""A model ready to run: its topology, the device, and one compiled program for each set of input shapes met."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
+
+import numpy as np
+
+from clgraph.engines.option_checks import idle_notes
+from clgraph.errors import ClosedError, InputError, UnknownValueError
+from clgraph.graph.primitive import Array
+from clgraph.graph.program import Program
+from clgraph.graph.topology import Dimension, Signature, Topology, by_name
+from clgraph.model.delivery import Outputs, as_arrays, names, run_network
+from clgraph.model.run_queue import RunQueue
+from clgraph.model.specialisations import Key, PassRecord, Shapes, Specialisation, Specialisations, Specialise, Values
+from clgraph.network.parts import whole_shape
+from clgraph.runtime.process import check_process
+from clgraph.selector.query import DeviceInfo
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from clgraph.model.explain import Explanation
+    from clgraph.model.tensor import Tensor
+    from clgraph.network.network import Network
+    from clgraph.network.profile import Profile
+    from clgraph.network.watch import Watcher
+
+
+_log = logging.getLogger(__name__)
+
+
+class Model:
+    """What ``clgraph.compile`` returns. Calls from several threads are served one after the other; clones run at once.
+
+    A model is a context manager that closes it.
+
+    Attributes:
+        topology: What was compiled.
+        device: What it runs on.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        device: DeviceInfo,
+        specialise: Specialise,
+        family: Specialisations | None = None,
+        beside: Specialisations | None = None,
+    ) -> None:
+        """Take a topology and the function that compiles it; *family* and *beside* as :class:`Specialisations`."""
+        self.topology, self.device = topology, device
+        self._specialisations = Specialisations(topology, specialise, family=family, beside=beside)
+        self._lock = self._specialisations.lock
+        self._queue = RunQueue("clgraph-run")
+        self._closed = False
+        self._uses_driver = device.kind != "host" and device.name != "null"
+        self._wanted = tuple((s.name, None if s.dtype is None else s.dtype.numpy) for s in topology.inputs.values())
+
+    @property
+    def inputs(self) -> tuple[Signature, ...]:
+        """Name, element type and shape of every input; a dimension may be a name or ``None``."""
+        return tuple(self.topology.inputs.values())
+
+    @property
+    def outputs(self) -> tuple[Signature, ...]:
+        """Name, element type and shape of every output: as compiled where inputs fix it, else as declared."""
+        if self.is_static and not self._specialisations.deciding:
+            program = self._current().program
+            return tuple(Signature(name, v.layout.dtype, whole_shape(program, v)) for name, v in program.outputs)
+        unknown = (Signature(name, None, None) for name, _ in self.topology.outputs)
+        return tuple(self.topology.declared.get(s.name, s) for s in unknown)
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """What the model's author wrote beside the graph, e.g. class names."""
+        return self.topology.metadata
+
+    @property
+    def is_static(self) -> bool:
+        """Whether every input has one shape only."""
+        return all(s.is_fixed for s in self.topology.inputs.values())
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether there is a program."""
+        return self._specialisations.latest is not None
+
+    @property
+    def program(self) -> Program:
+        """The compiled program: of the shapes used last; for a model of fixed shapes, the one there is.
+
+        Raises:
+            InputError: The shapes are open and nothing has been run or prepared yet.
+        """
+        return self._current().program
+
+    @property
+    def passes(self) -> tuple[PassRecord, ...]:
+        """What the passes did to :attr:`program`. Raises as that does."""
+        return self._current().passes
+
+    @property
+    def compiled(self) -> Mapping[Key, Specialisation]:
+        """What is compiled, by what it holds for; the one used last at the end."""
+        return self._specialisations.kept
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Options and annotations that did nothing, and of a model that was loaded, or came out of the model cache:
+        where each program came from, and why.
+        """
+        kept = self._specialisations.kept.values()
+        return (*self.unused, *(s.program.notes["load"] for s in kept if "load" in s.program.notes))
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """Of :attr:`notes`, those about options and annotations that did nothing to what is compiled."""
+        return idle_notes(self._specialisations.kept.values())
+
+    @property
+    def specialisations(self) -> tuple[str, ...]:
+        """One line for each program there is, the one used last at the end: what it holds for, how it came about."""
+        return self._specialisations.report
+
+    def reshape(self, shapes: Mapping[str, Sequence[Dimension]]) -> Model:
+        """Return a model of the same weights with other input shapes; this one stays as it is.
+
+        Sizes also replace those that the model declares, such as a batch of 1: whether that fits the operators inside
+        shows when it is compiled. That is now if every size is fixed.
+
+        Args:
+            shapes: By name; a dimension is a size, or a name or ``None`` where it stays open. Other inputs stay.
+
+        Raises:
+            InputError: *shapes* names no input, has another number of axes than the input, or a negative size.
+            ShapeError, UnsupportedError: An operator does not fit the shapes; the message names it.
+            ClosedError: The model was closed.
+        """
+        self._check_open()
+        twin = self._of(self.topology.with_shapes(shapes, anew=True))
+        twin.prepare_fixed()
+        return twin
+
+    def prepare_fixed(self) -> None:
+        """Compile now if every input's shape is fixed, and no value decides sizes; raises as :meth:`prepare`."""
+        if self.is_static:
+            try:
+                self._prepare_what_is_known()
+            except UnknownValueError as error:
+                _log.info("compiled at the first run: %s", error)
+
+    def _prepare_what_is_known(self) -> None:
+        self.prepare()
+
+    def _of(self, topology: Topology) -> Model:
+        """Return a model of another topology with the same constants."""
+        return Model(topology, self.device, self._specialisations.specialise, beside=self._specialisations)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model and what is compiled of it to one file, for :func:`clgraph.load`.
+
+        The file holds the topology with its weights, so that another device or shape can be compiled, and the programs
+        of the shapes used last with what their kernels read, equal data once. A file that is there is replaced, at once
+        or not at all.
+
+        Raises:
+            ModelError: The file cannot be written.
+            UnsupportedError: An operator of a plugin has attributes that cannot be written.
+        """
+        from clgraph.model.save import save_model
+
+        save_model(self.topology, self._specialisations.kept, path)
+
+    def prepare(self, shapes: Shapes | None = None, values: Values | None = None) -> Program:
+        """Compile for *shapes* now, so that the first run with them does not have to; return the program.
+
+        Args:
+            values: What inputs that decide sizes inside the model will hold, such as the shape that a Reshape reads;
+                their shapes need not be given.
+
+        Raises:
+            InputError: *shapes* or *values* names no input, does not fit, or leaves a size open.
+            UnknownValueError: A value decides sizes and is not given.
+            ClgraphError: The model cannot be compiled for them; the model stays usable for others.
+        """
+        self._check_open()
+        known = {name: np.asarray(value) for name, value in (values or {}).items()}
+        shapes = {name: array.shape for name, array in known.items()} | by_name(shapes)
+        if unknown := sorted(set(shapes) - set(self.topology.inputs)):
+            raise InputError(f"no input is called {unknown[0]!r}; {names(self._wanted)}")
+        for name, array in known.items():
+            wanted = self.topology.inputs[name].dtype
+            if wanted is not None:
+                known[name] = array.astype(wanted.numpy)
+        bound = tuple(self.topology.shape_of(name, shapes) for name in self.topology.inputs)
+        return self._specialisations.get(bound, known).program
+
+    @overload
+    def run(
+        self, feeds: Mapping[str, Any], outputs: Sequence[str] | None = None, *, tensors: Literal[False] = False
+    ) -> dict[str, Array]: ...
+    @overload
+    def run(self, feeds: Mapping[str, Any], outputs: Outputs = None, *, tensors: bool = False) -> dict[str, Any]: ...
+    def run(self, feeds: Mapping[str, Any], outputs: Outputs = None, *, tensors: bool = False) -> dict[str, Any]:
+        """Run the model once.
+
+        Args:
+            feeds: One array an input, of the input's element type: a NumPy array, a :class:`clgraph.Tensor`, or what
+                NumPy or DLPack can make one of. On a device that works on the host's memory, large contiguous ones are
+                read where they lie.
+            outputs: The names of the results to return, all by default; or by name the array or tensor that is to hold
+                each. On a device that works on the host's memory, kernels write large ones directly where the first
+                byte is aligned to 64, as a tensor's is. ``profile`` says what was copied.
+            tensors: Return the results that are given no array as tensors on the model's device.
+
+        Returns:
+            The results by name: what *outputs* gives, filled, else new arrays or tensors.
+
+        Raises:
+            InputError: A feed is missing, unknown, or has the wrong type or shape; or *outputs* does not fit.
+            ClosedError: The model was closed.
+            ClgraphError: The shapes are new and the model cannot be compiled for them, or the device fails.
+        """
+        arrays = self._arrays(feeds)
+        with self._lock:
+            return run_network(self._network(arrays), arrays, outputs, tensors=tensors)
+
+    @overload
+    def run_async(
+        self, feeds: Mapping[str, Any], outputs: Sequence[str] | None = None, *, tensors: Literal[False] = False
+    ) -> Future[dict[str, Array]]: ...
+    @overload
+    def run_async(
+        self, feeds: Mapping[str, Any], outputs: Outputs = None, *, tensors: bool = False
+    ) -> Future[dict[str, Any]]: ...
+    def run_async(
+        self, feeds: Mapping[str, Any], outputs: Outputs = None, *, tensors: bool = False
+    ) -> Future[dict[str, Any]]:
+        """Start a run and return its future, whose result or exception is what :meth:`run` returns or raises.
+
+        Calls are served in order by one thread of the model. Until they are, the feeds are not to be changed. When
+        ``LONGEST`` (:mod:`clgraph.model.run_queue`) are not over, this waits. What has not begun can be cancelled. A
+        done-callback may start further runs; to wait there for one of them is a ``DeadlockError``.
+
+        Raises:
+            ClosedError: The model was closed.
+        """
+        self._check_open()
+        return self._queue.submit(self.run, feeds, outputs, tensors=tensors)
+
+    def clone(self) -> Model:
+        """Return a model with memory and a queue of its own that runs at the same time as this one.
+
+        Compiled programs and weights are shared. A program that this model has for some shapes is not compiled again.
+
+        Raises:
+            ClosedError: The model was closed.
+            DeviceMemoryError: The device has no memory left.
+        """
+        self._check_open()
+        return Model(self.topology, self.device, self._specialisations.specialise, self._specialisations)
+
+    def close(self) -> None:
+        """Give back the memory: what waits in the queue is cancelled, what runs is finished, later calls are errors.
+
+        Arrays and tensors that were returned live on. A closed model can be closed again.
+        """
+        self._closed = True
+        self._queue.close()
+        self._specialisations.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __call__(self, *arrays: Any) -> Any:
+        """Run with the arrays in the order of :attr:`inputs`; return the only output, or a tuple of them.
+
+        Raises:
+            InputError: The number of arrays is not that of the inputs; else as :meth:`run`.
+        """
+        if len(arrays) != len(self._wanted):
+            raise InputError(f"{len(arrays)} arrays were given; {names(self._wanted)}")
+        results = self.run({name: a for (name, _), a in zip(self._wanted, arrays, strict=True)})
+        return next(iter(results.values())) if len(results) == 1 else tuple(results.values())
+
+    def profile(self, feeds: Mapping[str, Any]) -> Profile:
+        """Run once with the clock on each node; raises as :meth:`run`."""
+        arrays = self._host_arrays(feeds)
+        with self._lock:
+            return self._network(arrays).profile(arrays)
+
+    def watch(self, feeds: Mapping[str, Any], watcher: Watcher) -> dict[str, Array]:
+        """Run once, node by node, with *watcher* told what each reads and makes; returns and raises as :meth:`run`."""
+        arrays = self._host_arrays(feeds)
+        with self._lock:
+            return self._network(arrays).watch(arrays, watcher)
+
+    def explain(self) -> Explanation:
+        """Return what was decided about every node of :attr:`program` and why; raises as that does.
+
+        Where there are several programs, a note lists all :attr:`specialisations`.
+        """
+        from clgraph.model.explain import explain
+
+        found = explain(self.program)
+        made = self.specialisations
+        return replace(found, notes={**found.notes, "specialisations": "\n".join(made)}) if len(made) > 1 else found
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(map(str, self.inputs))
+        return f"<Model ({inputs}) -> ({', '.join(name for name, _ in self.topology.outputs)}) on {self.device.name}>"
+
+    def _network(self, arrays: Mapping[str, Array | Tensor]) -> Network:
+        self._check_open()
+        network = self._specialisations.get(tuple(a.shape for a in arrays.values()), arrays).network
+        if network is None:
+            raise InputError(f"the model was compiled for {self.device.name!r}, which runs nothing: it is a dry run")
+        return network
+
+    def _current(self) -> Specialisation:
+        if self._specialisations.latest is None:
+            self.prepare()
+        assert self._specialisations.latest is not None
+        return self._specialisations.latest
+
+    def _arrays(self, feeds: Mapping[str, Any]) -> dict[str, Array | Tensor]:
+        self._check_open()
+        return as_arrays(feeds, self._wanted)
+
+    def _host_arrays(self, feeds: Mapping[str, Any]) -> dict[str, Array]:
+        return {n: a if isinstance(a, np.ndarray) else a.numpy() for n, a in self._arrays(feeds).items()}
+
+    def _check_open(self) -> None:
+        # Before any lock is taken: a thread that a forked child does not have may hold it.
+        if self._uses_driver:
+            check_process()
+        if self._closed:
+            raise ClosedError("the model was closed: compile or load it again")

@@ -1,0 +1,216 @@
+"""A model whose shapes depend on its data, or that holds control flow: several ordinary models and what is between."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from clgraph.engines.option_checks import idle_notes
+from clgraph.errors import InputError
+from clgraph.graph.faults import faults
+from clgraph.graph.primitive import Array
+from clgraph.graph.program import Program
+from clgraph.graph.topology import Signature, Topology, by_name
+from clgraph.model.delivery import Outputs, names, wanted_places
+from clgraph.model.explain import Explanation
+from clgraph.model.model import Model
+from clgraph.model.specialisations import PassRecord, Shapes, Specialise, Values
+from clgraph.model.stages.report import describe, explanation
+from clgraph.model.stages.runner import Clock, Recorder, Runner, array_of
+from clgraph.model.stages.wishes import NO_WISHES, Wishes
+from clgraph.model.tensor import Tensor
+from clgraph.network.profile import Profile
+from clgraph.network.watch import Watcher
+from clgraph.selector.query import DeviceInfo
+
+
+class StagedModel(Model):
+    """What ``clgraph.compile`` returns for a topology that :func:`~clgraph.model.stages.split.needs_stages`.
+
+    The piece that needs nothing but the inputs is compiled like a model of its own, which :attr:`program` and
+    :attr:`passes` are those of; the others for what a run brings. :attr:`notes` and :meth:`explain` tell of all.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        device: DeviceInfo,
+        specialise: Specialise,
+        *,
+        strict: bool = False,
+        dry: bool = False,
+        wishes: Wishes = NO_WISHES,
+    ) -> None:
+        """Cut *topology* into pieces.
+
+        Args:
+            strict: Compile every piece that can be, and refuse what only the host can compute.
+            dry: Nothing can be run.
+            wishes: Where layers are to run.
+
+        Raises:
+            UnsupportedError: *strict* refuses something, or only the host can compute what is to run elsewhere.
+        """
+        super().__init__(topology, device, specialise)
+        keeps = "host_memory" not in device.features
+        self._runner = Runner(
+            topology, lambda part: Model(part, device, specialise), strict=strict, tensors=keeps, wishes=wishes
+        )
+        self._fronts = [m for m in (piece.front() for piece in self._runner.pieces) if m is not None]
+        self._strict, self._dry, self._wishes = strict, dry, wishes
+
+    @property
+    def outputs(self) -> tuple[Signature, ...]:
+        """Name, element type and shape of every output, as declared: data decide shapes."""
+        unknown = (Signature(name, None, None) for name, _ in self.topology.outputs)
+        return tuple(self.topology.declared.get(s.name, s) for s in unknown)
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether there is a program."""
+        return any(m.is_compiled for m in self._models())
+
+    @property
+    def program(self) -> Program:
+        """The program of the first stage that is compiled.
+
+        Raises:
+            InputError: None is; :meth:`run` compiles what is worth it.
+        """
+        return self._compiled().program
+
+    @property
+    def passes(self) -> tuple[PassRecord, ...]:
+        """What the passes did to :attr:`program`. Raises as that does."""
+        return self._compiled().passes
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Options and annotations that did nothing, and one line a stage: what is in it, and what ran it last."""
+        with self._lock:
+            return (*self.unused, *describe(self._runner))
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """As of any model, by the stages that are compiled."""
+        with self._lock:
+            return idle_notes(s for model in self._models() for s in model.compiled.values())
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the topology, with the bodies of control flow, to one file, for :func:`clgraph.load`.
+
+        What is compiled of the stages is not in it: they are compiled anew. Raises as :meth:`Model.save`.
+        """
+        from clgraph.model.save import save_model
+
+        save_model(self.topology, {}, path, staged=True)
+
+    def prepare(self, shapes: Shapes | None = None, values: Values | None = None) -> Program:
+        """Compile the stages that need only what the inputs tell now; return the first one's program.
+
+        Raises:
+            InputError: No stage is compiled; else as :meth:`Model.prepare`.
+        """
+        self.compile_front(shapes, values)
+        return self.program
+
+    def compile_front(self, shapes: Shapes | None = None, values: Values | None = None) -> None:
+        """Compile the stages that need only what the inputs tell, if there are any; raises as :meth:`prepare`."""
+        self._check_open()
+        known = {name: np.asarray(value) for name, value in (values or {}).items()}
+        shapes = {name: array.shape for name, array in known.items()} | by_name(shapes)
+        if unknown := sorted(set(shapes) - set(self.topology.inputs)):
+            raise InputError(f"no input is called {unknown[0]!r}; {names(self._wanted)}")
+        bound = {name: self.topology.shape_of(name, shapes) for name in self.topology.inputs}
+        with self._lock:
+            for model in self._fronts:
+                own = model.topology.inputs
+                model.prepare({n: bound[n] for n in own}, {n: a for n, a in known.items() if n in own})
+
+    @faults("a run of the model")
+    def run(self, feeds: Mapping[str, Any], outputs: Outputs = None, *, tensors: bool = False) -> dict[str, Any]:
+        """Run the stages one after the other; takes, returns and raises what :meth:`Model.run` does."""
+        results = self._run(self._arrays(feeds), None)
+        layouts = {name: (a.shape, a.dtype) for name, a in results.items()}
+        return {n: self._placed(results[n], p, tensors) for n, p in wanted_places(layouts, outputs).items()}
+
+    def clone(self) -> Model:
+        """Return a model with memory and a queue of its own; raises as :meth:`Model.clone`."""
+        self._check_open()
+        with self._lock:
+            twin = self._of(self.topology)
+            twin._runner.take_over(self._runner)
+        return twin
+
+    def _of(self, topology: Topology) -> StagedModel:
+        specialise = self._specialisations.specialise
+        return StagedModel(topology, self.device, specialise, strict=self._strict, dry=self._dry, wishes=self._wishes)
+
+    def _prepare_what_is_known(self) -> None:
+        self.compile_front()
+
+    def close(self) -> None:
+        """Give back the memory of all stages; as :meth:`Model.close`."""
+        super().close()
+        with self._lock:
+            for model in self._models():
+                model.close()
+
+    def profile(self, feeds: Mapping[str, Any]) -> Profile:
+        """Run once with the clock on each node and on each stage that the host computes; raises as :meth:`run`."""
+        arrays = self._host_arrays(feeds)
+        clock = Clock(time.perf_counter())
+        self._run(arrays, clock)
+        return Profile(tuple(clock.commands), time.perf_counter() - clock.begin)
+
+    def watch(self, feeds: Mapping[str, Any], watcher: Watcher) -> dict[str, Array]:
+        """Run once; *watcher* is told of the nodes of compiled stages. Returns and raises as :meth:`run`."""
+        results = self._run(self._host_arrays(feeds), watcher)
+        return {name: array_of(result) for name, result in results.items()}
+
+    def record(self, feeds: Mapping[str, Any]) -> tuple[dict[str, Array], Recorder]:
+        """Run once; return the outputs, and what each compiled stage was given. Raises as :meth:`run`."""
+        recorder = Recorder()
+        results = self._run(self._host_arrays(feeds), recorder)
+        return {name: array_of(result) for name, result in results.items()}, recorder
+
+    def explain(self) -> Explanation:
+        """Return what was decided about every node of every stage: as run last, the layers of the host as they are."""
+        with self._lock:
+            return explanation(self._runner)
+
+    def _run(self, arrays: Mapping[str, Array | Tensor], watch: Clock | Recorder | Watcher | None) -> dict[str, Any]:
+        if self._dry:
+            raise InputError(f"the model was compiled for {self.device.name!r}, which runs nothing: it is a dry run")
+        shapes = {name: a.shape for name, a in arrays.items()}
+        for name in shapes:
+            self.topology.shape_of(name, shapes)
+        with self._lock:
+            return self._runner.run_whole(arrays, watch)
+
+    def _placed(self, result: Array | Tensor, place: Array | Tensor | None, tensors: bool) -> Array | Tensor:
+        """Return *result* in *place*, or where there is none as an array or tensor of its own."""
+        if place is None:
+            if tensors:
+                return result if isinstance(result, Tensor) else Tensor(result, self.device.name)
+            return result.numpy() if isinstance(result, Tensor) else result
+        if isinstance(place, Tensor):
+            place.fill(array_of(result))
+        else:
+            np.copyto(place, array_of(result))
+        return place
+
+    def _models(self) -> list[Model]:
+        return [model for piece in self._runner.pieces for model in piece.models]
+
+    def _compiled(self) -> Model:
+        if not self.is_compiled and self.is_static:
+            self.compile_front({})
+        for model in self._models():
+            if model.is_compiled:
+                return model
+        raise InputError("no stage is compiled: they are compiled for what a run brings, or run on the host")

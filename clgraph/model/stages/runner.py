@@ -1,0 +1,275 @@
+"""Runs a topology that was cut into pieces: compiled ones on the device, what is small or decides shapes on the host.
+
+A piece that can be compiled is run by the primitives' references instead where a run of it costs less arithmetic than
+``HOST_OPERATIONS``: its shapes are others in nearly every run, and to compile it for them would take longer by far.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.errors import UnsupportedError
+from clgraph.graph.interpret import ControlFlow, check_sequences, interpret
+from clgraph.graph.topology import Topology
+from clgraph.model.model import Model
+from clgraph.model.stages.split import Piece, split
+from clgraph.model.stages.wishes import NO_WISHES, Wishes
+from clgraph.model.tensor import Tensor
+from clgraph.network.profile import NodeTime
+from clgraph.network.watch import Watcher
+
+HOST_OPERATIONS = 4e6
+"""Arithmetic of a piece up to which the host computes it: some milliseconds; see ``docs/decisions``."""
+
+MakeModel = Callable[[Topology], Model]
+"""Makes an ordinary model of a topology."""
+
+
+class _TooMuch(BaseException):
+    """A run costs more than the host is to spend on it: a signal from its middle, which nothing takes for an error."""
+
+
+@dataclass(eq=False)
+class Clock:
+    """What a profiled run has found so far: the commands of each piece, each from the run's begin."""
+
+    begin: float
+    commands: list[NodeTime] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Recorder:
+    """The models that a run has used, with what each was given, in order."""
+
+    calls: list[tuple[Model, Mapping[str, Any]]] = field(default_factory=list)
+
+
+Observer = Clock | Recorder | Watcher
+"""Who is told of the nodes of a run."""
+
+
+class PieceRunner:
+    """One piece and what it has been compiled to.
+
+    Attributes:
+        latest: The model that ran it last, ``None`` where that was the host; then ``on_host`` is true.
+        operations: Arithmetic of the last run on the host.
+    """
+
+    def __init__(
+        self, piece: Piece, make: MakeModel, *, always: bool, strict: bool, tensors: bool, wishes: Wishes
+    ) -> None:
+        """Take a piece.
+
+        Args:
+            always: Compile it, whatever its size.
+            strict: Refuse what the host would have to compute.
+            tensors: Leave results of the device there.
+            wishes: Where its layers are to run; a piece with a device among them is always compiled.
+        """
+        wishes.check(piece)
+        self.piece = piece
+        self._make, self._tensors, self._wishes = make, tensors, wishes
+        self._always = always or strict or (piece.compilable and wishes.name_device(piece))
+        self._models: dict[tuple[DType, ...], Model] = {}
+        self._bodies: dict[int, Runner] = {}
+        self._most = float("inf")
+        self._strict = strict
+        self.latest: Model | None = None
+        self.on_host = False
+        self.operations = 0.0
+        if strict and not piece.compilable:
+            refused = [x for x in piece.topology.layers if not isinstance(x.primitive, ControlFlow)]
+            if refused:
+                names = ", ".join(f"{x.name!r} ({x.primitive.kind})" for x in refused)
+                raise UnsupportedError(f"the host has to compute {names}, between stages, and strict refuses it")
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """What is compiled of the piece and of the bodies in it."""
+        inner = (m for body in self._bodies.values() for piece in body.pieces for m in piece.models)
+        return (*self._models.values(), *inner)
+
+    @property
+    def bodies(self) -> Mapping[int, Runner]:
+        """What has run the bodies of control flow in the piece, by the identity of the topology."""
+        return self._bodies
+
+    def run(self, arrays: Mapping[str, Any], watch: Observer | None = None) -> dict[str, Any]:
+        """Return what the piece makes of *arrays*."""
+        feeds = {name: arrays[name] for name in self.piece.topology.inputs}
+        if not self.piece.compilable:
+            return self._on_host(feeds, watch)
+        size = float(sum(getattr(a, "size", 0) for a in feeds.values()))
+        if not self._always and size < self._most:
+            try:
+                return self._on_host(feeds, watch)
+            except _TooMuch:
+                self._most = size
+        return self._on_device(feeds, watch)
+
+    def _on_host(self, feeds: Mapping[str, Any], watch: Observer | None) -> dict[str, Any]:
+        start = time.perf_counter()
+        self.operations = 0.0
+
+        def spend(operations: float) -> None:
+            self.operations += operations
+            if self.piece.compilable and self.operations > HOST_OPERATIONS:
+                raise _TooMuch
+
+        arrays = {name: array_of(a) for name, a in feeds.items()}
+        results = interpret(self.piece.topology, arrays, spend, functools.partial(self._run_body, watch=watch))
+        self.latest, self.on_host = None, True
+        if isinstance(watch, Clock) and (self.piece.compilable or not self._bodies):
+            end = time.perf_counter()
+            watch.commands.append(_host_time(self.piece, start - watch.begin, end - start, self.operations))
+        return results
+
+    def _run_body(self, body: Topology, feeds: Mapping[str, Any], watch: Observer | None = None) -> dict[str, Any]:
+        if id(body) not in self._bodies:
+            self._bodies[id(body)] = Runner(
+                body,
+                self._make,
+                strict=self._strict,
+                tensors=self._tensors,
+                wishes=self._wishes,
+                whole=False,
+                label=f"{self.piece.topology.label}_{self._role(body)}_",
+            )
+        results = self._bodies[id(body)].run(feeds, watch)
+        return {name: array_of(a) for name, a in results.items()}
+
+    def _role(self, body: Topology) -> str:
+        """Return the name of the node that has *body*, as far as folders can have it, and the body's."""
+        for layer in self.piece.topology.layers:
+            if isinstance(layer.primitive, ControlFlow):
+                for role, found in layer.primitive.bodies().items():
+                    if found is body:
+                        return re.sub(r"[^\w.-]+", "_", f"{layer.name}_{role}")
+        return "body"
+
+    def _on_device(self, feeds: Mapping[str, Any], watch: Observer | None) -> dict[str, Any]:
+        self.on_host = False
+        self._refuse_sequences(feeds)
+        model = self.latest = self._model(tuple(DType.of(a.dtype) for a in feeds.values()))
+        if isinstance(watch, Clock):
+            start = time.perf_counter() - watch.begin
+            watch.commands += [replace(c, start=c.start + start) for c in model.profile(feeds).commands]
+        elif isinstance(watch, Recorder):
+            watch.calls.append((model, {name: array_of(a) for name, a in feeds.items()}))
+        elif watch is not None:
+            return model.watch(feeds, watch)
+        return model.run(feeds, tensors=self._tensors)
+
+    def _refuse_sequences(self, feeds: Mapping[str, Any]) -> None:
+        """Raise ``ShapeError`` where a sequence comes for a compiled layer: all of them want tensors."""
+        if any(isinstance(value, list | tuple) for value in feeds.values()):
+            for layer in self.piece.topology.layers:
+                check_sequences(layer, [feeds.get(name) for name in layer.inputs])
+
+    def take_over(self, other: PieceRunner) -> None:
+        """Clone what *other* has compiled of the same piece."""
+        self._models = {key: model.clone() for key, model in other._models.items()}
+        self._most = other._most
+
+    def front(self) -> Model | None:
+        """Return the model of a piece that is always compiled and reads inputs of declared types; else ``None``."""
+        dtypes = tuple(s.dtype for s in self.piece.topology.inputs.values() if s.dtype is not None)
+        whole = len(dtypes) == len(self.piece.topology.inputs)
+        return self._model(dtypes) if self._always and whole else None
+
+    def _model(self, dtypes: tuple[DType, ...]) -> Model:
+        """Return the model for inputs of *dtypes*, which a piece without declared ones learns from its first run."""
+        if dtypes not in self._models:
+            topology = self.piece.topology
+            pairs = zip(topology.inputs.values(), dtypes, strict=True)
+            self._models[dtypes] = self._make(replace(topology, inputs={s.name: replace(s, dtype=d) for s, d in pairs}))
+        return self._models[dtypes]
+
+
+class Runner:
+    """A topology cut into pieces, and what each piece has been compiled to.
+
+    Attributes:
+        pieces: In the order in which they run.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        make: MakeModel,
+        *,
+        strict: bool,
+        tensors: bool,
+        wishes: Wishes = NO_WISHES,
+        whole: bool = True,
+        label: str = "",
+    ) -> None:
+        """Cut *topology*.
+
+        Args:
+            make: Makes an ordinary model of a piece.
+            strict: Refuse what the host would have to compute.
+            tensors: Leave what compiled pieces make on the device.
+            wishes: Where layers are to run.
+            whole: It is a model, not a body: what reads its inputs alone is compiled, whatever its size.
+            label: What dumps call a body.
+        """
+        self.topology = topology
+        self.pieces = tuple(
+            PieceRunner(
+                piece,
+                make,
+                always=whole and piece.compilable and set(piece.topology.inputs) <= set(topology.inputs),
+                strict=strict,
+                tensors=tensors,
+                wishes=wishes,
+            )
+            for piece in split(topology, body=not whole, label=label)
+        )
+
+    def run(self, feeds: Mapping[str, Any], watch: Observer | None = None) -> dict[str, Any]:
+        """Return the outputs by name; they may be memory of *feeds*, or of one another."""
+        values: dict[str, Any] = {**self.topology.constants, **feeds}
+        for piece in self.pieces:
+            values.update(piece.run(values, watch))
+        return {name: values[source] for name, source in self.topology.outputs}
+
+    def run_whole(self, feeds: Mapping[str, Any], watch: Observer | None = None) -> dict[str, Any]:
+        """Return the outputs by name, each in memory of its own."""
+        results = self.run(feeds, watch)
+        if sequences := [name for name, value in results.items() if isinstance(value, list | tuple)]:
+            raise UnsupportedError(f"output {sequences[0]!r} is a sequence; clgraph hands out tensors")
+        made = {name for piece in self.pieces if not piece.on_host for name, _ in piece.piece.topology.outputs}
+        seen: set[int] = set()
+        for name, source in self.topology.outputs:
+            if source not in made or id(results[name]) in seen:
+                results[name] = np.array(array_of(results[name]))
+            seen.add(id(results[name]))
+        return results
+
+    def take_over(self, other: Runner) -> None:
+        """Clone what *other* has compiled of the same topology."""
+        for mine, theirs in zip(self.pieces, other.pieces, strict=True):
+            mine.take_over(theirs)
+
+
+def array_of(value: Any) -> Any:
+    """Return a tensor's array; anything else, a sequence of arrays too, as it is."""
+    return value.numpy() if isinstance(value, Tensor) else value
+
+
+def _host_time(piece: Piece, start: float, seconds: float, operations: float) -> NodeTime:
+    names = [layer.name for layer in piece.topology.layers]
+    origin = tuple(dict.fromkeys(name for layer in piece.topology.layers for name in layer.origin))
+    kind = piece.topology.layers[0].primitive.kind if len(names) == 1 else "stage"
+    label = names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}"
+    return NodeTime(label, origin, kind, "host.reference", "host", "host", start, seconds, 0, operations)

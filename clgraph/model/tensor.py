@@ -1,0 +1,214 @@
+"""Arrays in the memory of a device, which models read and write without leaving it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.engines.opening import open_engines, options_of
+from clgraph.errors import DeviceMemoryError, InputError, UnsupportedError
+from clgraph.graph.primitive import Array
+from clgraph.network.tensors import empty
+from clgraph.runtime.at_exit import GATE
+from clgraph.runtime.engine import Engine
+from clgraph.runtime.host import HostEngine
+from clgraph.runtime.memory import Memory
+
+_UNREADABLE = (TypeError, ValueError, BufferError, RuntimeError, AttributeError)
+"""What NumPy raises, or passes on from others' objects, where it cannot make an array of something."""
+
+_CPU = (1, 0)
+_OPENCL = 4
+"""Device types of DLPack: https://dmlc.github.io/dlpack/latest/c_api.html."""
+
+
+class Tensor:
+    """A dense array in the memory of a device.
+
+    ``Model.run`` reads it, writes to it, and returns it on request, so that models can be chained without a copy to the
+    host and back. It owns its memory, whatever becomes of the model that made it.
+
+    On devices that work on the host's memory (PoCL, ``host``) :meth:`numpy`, ``np.asarray`` and DLPack give the memory
+    itself: what is written there, the tensor holds, and a model that is run into the tensor changes it. Its first byte
+    is aligned, which an array that kernels write to must be. On other devices they copy.
+
+    Attributes:
+        shape: Sizes of the dimensions.
+        dtype: NumPy's element type.
+    """
+
+    __slots__ = ("_array", "_engine", "_memory", "dtype", "shape")
+
+    def __init__(self, array: Any, device: str | int = "auto") -> None:
+        """Copy an array to a device.
+
+        Args:
+            array: A NumPy array, a tensor, or anything that NumPy or DLPack can make one of.
+            device: As for :func:`clgraph.compile`.
+
+        Raises:
+            InputError: *array* is none, or of an element type that clgraph does not hold.
+            DeviceError: There is no such device.
+            DeviceMemoryError: The device has no memory left for it.
+        """
+        found = host_array(array, "the array")
+        self._place(found.shape, _held_dtype(found.dtype), _engine_of(device))
+        self.fill(found)
+
+    @classmethod
+    def empty(cls, shape: tuple[int, ...], dtype: Any = np.float32, device: str | int = "auto") -> Tensor:
+        """Return a tensor that holds anything; raises as the constructor."""
+        return cls._on(_engine_of(device), shape, _held_dtype(dtype))
+
+    @classmethod
+    def from_dlpack(cls, source: Any, device: str | int = "auto") -> Tensor:
+        """Return the memory of *source*, which has ``__dlpack__``, as a tensor; copied where the device is another.
+
+        Raises as the constructor.
+        """
+        _check_mask(source, "the array")
+        try:
+            found: Array = np.from_dlpack(source)
+        except _UNREADABLE as error:
+            raise InputError(f"{type(source).__name__} cannot be taken over by DLPack: {error}") from error
+        engine = _engine_of(device)
+        if not _on_host(engine) or not found.flags.c_contiguous:
+            return cls(found, device)
+        _held_dtype(found.dtype)
+        made = cls.__new__(cls)
+        made.shape, made.dtype = found.shape, found.dtype
+        made._engine, made._memory, made._array = engine, None, found
+        return made
+
+    @classmethod
+    def _on(cls, engine: Engine | HostEngine, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
+        made = cls.__new__(cls)
+        made._place(shape, dtype, engine)
+        return made
+
+    @GATE
+    def _place(self, shape: tuple[int, ...], dtype: np.dtype[Any], engine: Engine | HostEngine) -> None:
+        self.shape, self.dtype, self._engine = shape, dtype, engine
+        self._memory: Memory | None = None
+        self._array: Array | None = None
+        if isinstance(engine, HostEngine) or _on_host(engine):
+            self._array = empty(shape, dtype)
+        else:
+            self._memory = engine.allocate(self.nbytes, f"a tensor {dtype} {list(shape)}")
+
+    @property
+    def device(self) -> str:
+        """Name of the device that holds it, e.g. ``pocl:0``."""
+        return self._engine.info.name
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its elements."""
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+    @property
+    def held(self) -> Array | Memory:
+        """What holds the elements: an array of the host, or memory of the device."""
+        if self._array is not None:
+            return self._array
+        assert self._memory is not None
+        return self._memory
+
+    @GATE
+    def numpy(self) -> Array:
+        """Return it as a NumPy array: its memory itself where the device works on the host's, else a copy."""
+        if self._array is not None:
+            return self._array
+        assert self._memory is not None
+        assert isinstance(self._engine, Engine)
+        found = np.empty(self.shape, self.dtype)
+        self._engine.stream.read(self._memory, 0, found)
+        return found
+
+    @GATE
+    def fill(self, array: Array) -> None:
+        """Make the elements of *array*, of the same shape, the tensor's; raises ``InputError`` for another shape."""
+        if array.shape != self.shape:
+            raise InputError(f"a tensor of shape {list(self.shape)} cannot hold {list(array.shape)}")
+        if self._array is not None:
+            self._array[...] = array
+            return
+        assert self._memory is not None
+        assert isinstance(self._engine, Engine)
+        self._engine.stream.write(self._memory, 0, np.ascontiguousarray(array, self.dtype))
+        self._engine.stream.finish()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """Return it for ``np.asarray``; raises ``ValueError`` where *copy* is ``False`` and one is needed."""
+        if copy is False and self._array is None:
+            raise ValueError(f"the tensor lies in the memory of {self.device}: a copy cannot be avoided")
+        return np.array(self.numpy(), dtype, copy=copy if self._array is not None else None)
+
+    def __dlpack__(self, *, dl_device: tuple[int, int] | None = None, copy: bool | None = None, **options: Any) -> Any:
+        """Return a DLPack capsule of the host's memory.
+
+        Raises:
+            BufferError: It lies elsewhere, and the caller has not asked for a copy on the host (``dl_device=(1, 0)``).
+        """
+        if self._array is None and (dl_device is None or tuple(dl_device) != _CPU or copy is False):
+            raise BufferError(
+                f"the tensor lies in the memory of {self.device}: ask for dl_device=(1, 0), or for numpy()"
+            )
+        if dl_device is not None:
+            options["dl_device"] = dl_device
+        return self.numpy().__dlpack__(copy=copy, **options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return DLPack's type and number of the device."""
+        return _CPU if self._array is not None else (_OPENCL, 0)
+
+    def __repr__(self) -> str:
+        return f"<Tensor {self.dtype} {list(self.shape)} on {self.device}>"
+
+
+def new_tensor(engine: Engine | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
+    """Return a tensor that holds anything, on *engine* or for ``None`` on the host."""
+    return Tensor._on(HostEngine() if engine is None else engine, shape, dtype)
+
+
+def host_array(given: Any, what: str) -> Array:
+    """Return *given* as a NumPy array, its own memory where that is possible.
+
+    Raises:
+        InputError: NumPy makes no array of it, or only one without its mask; the message calls it *what*.
+        DeviceMemoryError: The host has no memory left for it.
+    """
+    if type(given) is np.ndarray:
+        return given
+    _check_mask(given, what)
+    if isinstance(given, Tensor):
+        return given.numpy()
+    by_dlpack = hasattr(given, "__dlpack__") and not hasattr(given, "__array__")
+    try:
+        return np.from_dlpack(given) if by_dlpack else np.asarray(given)
+    except MemoryError as error:
+        raise DeviceMemoryError(f"the host has no memory left for {what}") from error
+    except _UNREADABLE as error:
+        raise InputError(f"{what} is a {type(given).__name__}, of which NumPy makes no array: {error}") from error
+
+
+def _check_mask(given: Any, what: str) -> None:
+    if isinstance(given, np.ma.MaskedArray):
+        raise InputError(f"{what} is a masked array, and masks mean nothing to a model: fill it first")
+
+
+def _engine_of(device: str | int) -> Engine | HostEngine:
+    return next(iter(open_engines(options_of(device)).values()))
+
+
+def _on_host(engine: Engine | HostEngine) -> bool:
+    return isinstance(engine, HostEngine) or "host_memory" in engine.info.features
+
+
+def _held_dtype(dtype: Any) -> np.dtype[Any]:
+    try:
+        return DType.of(np.dtype(dtype).newbyteorder("=")).numpy
+    except (UnsupportedError, TypeError) as error:
+        raise InputError(f"a tensor cannot hold it: {error}") from error

@@ -1,0 +1,1 @@
+"""Values that are known before a run."""

@@ -1,0 +1,86 @@
+"""Compute the large constant parts of the graph on the device, before anything is decided that asks for constants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from clgraph.errors import UnsupportedError
+from clgraph.graph.primitive import Array
+from clgraph.graph.program import Node, Program, Value
+from clgraph.passes.base import Context, Pass, PassManager
+from clgraph.passes.constants.copying import Copier
+from clgraph.passes.constants.propagate_constants import batches, leaving
+from clgraph.passes.packed_weights import PackedWeights, Recipe
+from clgraph.passes.rewriting import constant_part
+
+
+@dataclass(frozen=True)
+class ComputeConstants(Pass):
+    """Replace what depends on constants alone, and was too large to fold, by data.
+
+    Such a weight (a product of two initialisers, one filled by ConstantOfShape) would count as a value that is made in
+    every run: no kernel could ask for it in a format of its own, and none of the fast ones would be chosen. The nodes
+    become programs that go through the required passes and run once. Without ``execute`` (a dry run) the references
+    compute them. What cannot be computed alone stays for propagate_constants, and a note says why.
+
+    Attributes:
+        passes: Returns the passes of these programs.
+    """
+
+    passes: Callable[[], Sequence[Pass]]
+
+    name: ClassVar[str] = "compute_constants"
+
+    def run(self, program: Program, context: Context) -> int:
+        nodes = constant_part(program)
+        recipes = _recipes(nodes, context.packed)
+        done = 0
+        for batch in batches(nodes):
+            wanted = leaving(batch, program)
+            known = [context.packed.find(recipes[v]) for v in wanted]
+            try:
+                found = known if all(k is not None for k in known) else self._computed(batch, wanted, context)
+            except UnsupportedError as error:
+                program.notes[self.name] = f"some constants are computed later: {error}"
+                continue
+            for value, data in zip(wanted, found, strict=True):
+                assert data is not None
+                kept = context.packed.remember(recipes[value], data)
+                program.rewire(value, Value(value.name, value.layout, constant=kept))
+            for node in reversed(batch):
+                program.erase(node)
+            done += len(batch)
+        return done
+
+    def treats(self, kind: str) -> str:
+        return "runs once, on the device, where everything it reads is constant"
+
+    def _computed(self, batch: Sequence[Node], wanted: Sequence[Value], context: Context) -> list[Array]:
+        if context.execute is None:
+            return _by_references(batch, wanted)
+        copier = Copier()
+        nodes = [copier.node(node) for node in batch]
+        part = Program([], [(str(i), copier.value(v)) for i, v in enumerate(wanted)], nodes)
+        PassManager(self.passes()).run(part, replace(context, forced={}, packed=PackedWeights()))
+        results = context.execute(part, {})
+        return [results[str(i)] for i in range(len(wanted))]
+
+
+def _recipes(nodes: Sequence[Node], packed: PackedWeights) -> dict[Value, Recipe]:
+    """Return what the results of *nodes* are known by: what computes them, of which constants."""
+    found: dict[Value, Recipe] = {}
+    for node in nodes:
+        read = tuple(found[v] if v.constant is None else packed.recipe("as it is", [v.constant]) for v in node.inputs)
+        recipe = None if None in read else (node.primitive, node.fused, read)
+        found.update((v, recipe and (*recipe, slot)) for slot, v in enumerate(node.outputs))
+    return found
+
+
+def _by_references(batch: Sequence[Node], wanted: Sequence[Value]) -> list[Array]:
+    known: dict[Value, Array] = {}
+    for node in batch:
+        inputs = [known[v] if v.constant is None else v.constant for v in node.inputs]
+        known.update(zip(node.outputs, node.reference(*inputs), strict=True))
+    return [known[v] for v in wanted]

@@ -1,0 +1,1 @@
+"""In which memory format, halo and element type a value lies."""

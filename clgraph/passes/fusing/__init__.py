@@ -1,0 +1,1 @@
+"""Rewrites that leave fewer nodes, or cheaper ones."""

@@ -1,0 +1,1 @@
+"""The kernel of each node, and its weights."""

@@ -1,0 +1,1 @@
+"""Which values share memory, and what has to wait for what."""

@@ -1,0 +1,122 @@
+"""Which buffers may not share memory when nodes run in order. Answers basic_ and skipped_branch_memory_dependencies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from heapq import heappop, heappush
+from typing import ClassVar
+
+from clgraph.graph.buffer import Buffer
+from clgraph.graph.program import Node, Program, Stage, Value
+from clgraph.ops.transfer import Transfer
+from clgraph.passes.base import Context, Pass
+from clgraph.passes.memory.liveness import Liveness, Touch
+from clgraph.passes.selection import choice_of
+from clgraph.selector.implementation import IMPLEMENTATIONS, says
+
+
+class MemoryDependencies(Pass):
+    """Give every value and every plan's scratch a buffer, and record from when to when it is alive.
+
+    A node's first result takes over the buffer of an input when the implementation allows it (``overwrites``) and
+    nothing else touches that buffer at or after the node. Buffers of graph inputs are the caller's to fill and are
+    never taken over in this way; buffers of outputs neither. Counts the pairs that are alive at the same time.
+    """
+
+    name: ClassVar[str] = "memory_dependencies"
+    required: ClassVar[bool] = True
+    needs: ClassVar[Stage] = Stage.SELECTED
+
+    def run(self, program: Program, context: Context) -> int:
+        _give_buffers(program, context)
+        liveness = Liveness.of(program)
+        held: dict[Buffer, list[Value]] = {}
+        for value in program.values:
+            if value.buffer is not None:
+                held.setdefault(value.buffer, []).append(value)
+        for position, node in enumerate(liveness.nodes):
+            taken = _overwritten(context, liveness, node, position)
+            if taken is not None and (own := node.output.buffer) is not None:
+                for value in held[own]:
+                    value.buffer = taken
+                held[taken] += held.pop(own)
+        end = len(liveness.nodes)
+        for buffer, touch in liveness.touches.items():
+            buffer.first, buffer.last = touch.first(), touch.last(end)
+            buffer.conflicts = {}
+        return _overlaps(liveness.touches)
+
+    def treats(self, kind: str) -> str:
+        over = any(says(i, "overwrites") for i in IMPLEMENTATIONS.of(kind))
+        return "may write over an input that nothing else reads" if over else "gets memory of its own for its results"
+
+
+def home_of(value: Value, context: Context) -> str:
+    """Return the placement whose arena holds *value*: its producer's; of a graph input, its first reader's."""
+    nodes = [value.producer] if value.producer is not None else _computing(value.readers)
+    return next((n.placement for n in nodes if n.placement is not None), next(iter(context.devices)))
+
+
+def _computing(readers: Sequence[Node]) -> Sequence[Node]:
+    """Return the readers that are no transfers, all of them where there are only such."""
+    return [n for n in readers if not isinstance(n.primitive, Transfer)] or readers
+
+
+def _give_buffers(program: Program, context: Context) -> None:
+    for value in program.values:
+        if value.constant is None:
+            if value.buffer is None:
+                value.buffer = Buffer(value.name, value.layout.nbytes)
+            home = home_of(value, context)
+            value.buffer.placement = value.buffer.placement or home
+    for node in program:
+        sizes = () if node.in_place else choice_of(node).plan().scratch
+        node.scratch = tuple(Buffer(f"{node.name}/scratch{i}", n) for i, n in enumerate(sizes))
+        for buffer in node.scratch:
+            buffer.placement = node.placement or next(iter(context.devices))
+
+
+def _overwritten(context: Context, liveness: Liveness, node: Node, position: int) -> Buffer | None:
+    """Return the buffer of an input that the first result of *node* may take over, and enter it into *liveness*."""
+    choice, result = choice_of(node), node.output
+    slots = choice.implementation.overwrites(choice.query)
+    if not slots or node.in_place or result.buffer is None or not _alone(result):
+        return None
+    for slot in sorted(slots):
+        value = node.inputs[slot]
+        if value.constant is not None or value.buffer is None or value.buffer is result.buffer or not _alone(value):
+            continue
+        if value.buffer.placement != result.buffer.placement or value.layout.nbytes != result.layout.nbytes:
+            continue
+        aliased = any(
+            v.buffer is value.buffer and (s not in slots or v is not value) for s, v in enumerate(node.inputs)
+        )
+        touch = liveness.at(value)
+        others = Touch(touch.writers, touch.readers & ~(1 << position), touch.output, touch.fed)
+        ordered = liveness.before(others, 1 << position) if context.out_of_order else others.last(position) < position
+        if touch.fed or touch.output or aliased or not ordered:
+            continue
+        own = liveness.touches.pop(result.buffer)
+        touch.writers |= own.writers
+        touch.readers |= own.readers
+        touch.output |= own.output
+        return value.buffer
+    return None
+
+
+def _alone(value: Value) -> bool:
+    """Whether the value fills its buffer."""
+    return value.buffer is not None and value.offset == 0 and value.buffer.nbytes == value.layout.nbytes
+
+
+def _overlaps(buffers: Iterable[Buffer]) -> int:
+    """Return how many pairs of buffers of one arena are alive at the same time."""
+    pairs = 0
+    alive: dict[str, list[int]] = {}
+    for buffer in sorted(buffers, key=lambda b: b.first):
+        ends = alive.setdefault(buffer.placement, [])
+        while ends and ends[0] < buffer.first:
+            heappop(ends)
+        pairs += len(ends)
+        heappush(ends, buffer.last)
+    return pairs

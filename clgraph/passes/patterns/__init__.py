@@ -1,0 +1,1 @@
+"""Rewrites of what a model spells into what clgraph has."""

@@ -1,0 +1,144 @@
+"""Spell operators with the few that later passes know. clDNN does this outside the graph compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.layout import Shape
+from clgraph.graph.primitive import Array
+from clgraph.graph.program import Node, Program, Value
+from clgraph.ops.activation import Activation
+from clgraph.ops.batch_normalization import BatchNormalization
+from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.reorder import Reorder
+from clgraph.passes.base import Context, Pass
+from clgraph.passes.patterns.pixel_shuffle import spread_shuffle, spread_windows
+from clgraph.passes.rewriting import bypass
+from clgraph.selector.post import keeps_its_bits
+
+_NEUTRAL = {"add": 0.0, "sub": 0.0, "mul": 1.0, "div": 1.0, "pow": 1.0}
+_COMMUTE = {"add", "mul", "min", "max"}
+
+
+class Decompose(Pass):
+    """Spell operators with fewer kinds of them, and remove what changes nothing, by the rules below.
+
+    * A batch normalisation with constant statistics is one multiplication and one addition of constants ``[C, 1, …]``,
+      computed in float64 and rounded once. With statistics computed at run time it stays.
+    * What returns its input is removed: ``x + 0``, ``x * 1``, ``linear(1, 0)``, a conversion to the same type.
+    * The constant of a commutative operator is its second input; so is the one that is broadcast.
+    * A function of one tensor and one scalar constant is an activation: ``max(x, 0)`` is relu, ``x * c + d`` linear.
+      A division stays one unless the divisor is a power of two, because the reciprocal would round again.
+    * Channels become pixels by a transpose between reshapes (``pixel_shuffle``).
+    * A transposed convolution with few outputs whose windows do not overlap is a convolution, and such a transpose.
+    """
+
+    name: ClassVar[str] = "decompose"
+    knows: ClassVar[Mapping[str, str]] = {
+        "batch_normalization": "becomes a product and a sum of constants where its statistics are constant",
+        "eltwise": "a scalar constant becomes an activation's parameter",
+        "shuffle": "channels to pixels: a transpose between reshapes",
+        "conv_transpose": "with few outputs and windows side by side, a convolution and a transpose",
+    }
+
+    def run(self, program: Program, context: Context) -> int:
+        changes = 0
+        for node in program:
+            if isinstance(node.primitive, BatchNormalization):
+                changes += _batch_normalization(program, node)
+            elif spread_shuffle(program, node) or spread_windows(program, node):
+                changes += 1
+            elif _returns_input(node):
+                changes += bypass(program, node)
+            elif isinstance(node.primitive, Eltwise):
+                changes += _eltwise(program, node)
+        return changes
+
+
+def scalar(value: Value) -> float | None:
+    """Return the number that a floating-point constant of one element holds, or ``None``."""
+    if value.constant is None or value.layout.count != 1 or not value.layout.dtype.floating:
+        return None
+    return float(value.constant.reshape(-1)[0])
+
+
+def _batch_normalization(program: Program, node: Node) -> bool:
+    x, *rest = node.inputs
+    statistics = [v.constant.astype(np.float64) for v in rest if v.constant is not None]
+    if len(statistics) < 4 or not isinstance(node.primitive, BatchNormalization) or x.layout.rank < 2:
+        return False
+    factor, shift = node.primitive.affine(*statistics)
+    shape = (-1, *(1 for _ in x.layout.shape[2:]))
+
+    def constant(what: str, data: Array) -> Value:
+        return program.constant(f"{node.name}/{what}", data.astype(x.layout.dtype.numpy).reshape(shape))
+
+    inputs = [x, constant("scale", factor)]
+    scaled = program.insert(Eltwise("mul"), inputs, sources=[node], name=f"{node.name}/mul", before=node)
+    inputs = [scaled.output, constant("shift", shift)]
+    shifted = program.insert(Eltwise("add"), inputs, sources=[node], name=f"{node.name}/add", before=node)
+    program.rewire(node.output, shifted.output)
+    program.erase(node)
+    shifted.output.name = node.output.name
+    return True
+
+
+def _returns_input(node: Node) -> bool:
+    p, x, y = node.primitive, node.inputs[0].layout if node.inputs else None, node.output.layout
+    if node.fused or x is None or x.shape != y.shape or x.dtype != y.dtype or x.format != y.format:
+        return False
+    if isinstance(p, Activation):
+        return p.function == "linear" and (p.alpha, p.beta) == (1.0, 0.0)
+    if isinstance(p, Eltwise):
+        return p.function in _NEUTRAL and _all_equal(node.inputs[1], _NEUTRAL[p.function])
+    return isinstance(p, Reorder) and x.halo == y.halo
+
+
+def _all_equal(value: Value, number: float) -> bool:
+    return value.constant is not None and value.layout.count > 0 and bool(np.all(value.constant == number))
+
+
+def _eltwise(program: Program, node: Node) -> bool:
+    assert isinstance(node.primitive, Eltwise)
+    function, (a, b) = node.primitive.function, node.inputs
+    shape = node.output.layout.shape
+    smaller = b.constant is None and a.layout.shape != shape and b.layout.shape == shape
+    if function in _COMMUTE and (smaller or (a.constant is not None and b.constant is None)):
+        return _put(program, node, _activation(function, b, a, 1, shape) or node.primitive, [b, a])
+    slot = 0 if a.constant is None else 1
+    made = _activation(function, node.inputs[slot], node.inputs[1 - slot], slot, shape)
+    return made is not None and _put(program, node, made, [node.inputs[slot]])
+
+
+def _put(program: Program, node: Node, primitive: Activation | Eltwise, inputs: list[Value]) -> bool:
+    own = inputs if isinstance(primitive, Eltwise) else inputs[:1]
+    made = program.insert(primitive, own, sources=[node], before=node)
+    program.rewire(node.output, made.output)
+    program.erase(node)
+    made.name, made.output.name = node.name, node.output.name
+    return True
+
+
+def _activation(function: str, x: Value, other: Value, slot: int, shape: Shape) -> Activation | None:
+    """Return what *function* with a scalar constant is to the running value *x* at input *slot*."""
+    c = scalar(other)
+    if c is None or not x.layout.dtype.floating or x.layout.shape != shape or x.constant is not None:
+        return None
+    infinity = float("inf")
+    if function in ("add", "sub") and np.isfinite(c):
+        forward = slot == 0 or function == "add"
+        return Activation("linear", 1.0 if forward else -1.0, -c if function == "sub" and slot == 0 else c)
+    if function == "mul" and np.isfinite(c):
+        return Activation("linear", c, 0.0)
+    if function == "div" and slot == 0 and c and abs(np.frexp(c)[0]) == 0.5 and keeps_its_bits(1 / c):
+        return Activation("linear", 1 / c, 0.0)
+    if function == "max" and not np.isnan(c):
+        return Activation("relu") if c == 0 else Activation("clip", c, infinity)
+    if function == "min" and not np.isnan(c):
+        return Activation("clip", -infinity, c)
+    if function == "pow" and slot == 0:
+        return {2.0: Activation("square"), 0.5: Activation("sqrt"), -1.0: Activation("reciprocal")}.get(c)
+    return None

@@ -1,0 +1,1 @@
+"""Which device runs a node."""

@@ -1,0 +1,1 @@
+"""Products of integers in place of floats between roundings."""

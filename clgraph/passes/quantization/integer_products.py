@@ -1,0 +1,171 @@
+"""Which convolutions and matrix products of quantised values integers can make, and from what."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
+from clgraph.core.layout import Layout
+from clgraph.graph.integers import Integers
+from clgraph.graph.primitive import Array, Primitive
+from clgraph.graph.program import Node, Program, Value
+from clgraph.ops.activation import Activation
+from clgraph.ops.convolution import Convolution
+from clgraph.ops.matmul import MatMul
+from clgraph.ops.quantize import Dequantize
+from clgraph.ops.quantized_convolution import QuantizedConvolution
+from clgraph.ops.quantized_matmul import QuantizedMatMul
+from clgraph.ops.static_quantize import BYTES
+from clgraph.passes.base import Context
+from clgraph.passes.quantization.prepare_quantization import hands_on
+from clgraph.selector.query import Query
+
+Quantized = QuantizedConvolution | QuantizedMatMul
+MOST = 2**23
+"""Up to this sum of weights' sizes any sum of products with 8 bits, and its start, is an int."""
+
+
+@frozen
+class Steps:
+    """The values that 8 bits have: *scale* times the integers from *low* to *low* + 255."""
+
+    scale: float
+    low: int
+
+    @property
+    def zero(self) -> int:
+        """The I8 that stands for 0."""
+        return -128 - self.low
+
+
+@frozen
+class IntegerProduct:
+    """A product of floats, and what computes it from integers.
+
+    Attributes:
+        node: The product of floats; *x* is what it reads, on the steps *steps*.
+        weights: Less their zero point, I8.
+        scale, bias: As the primitive takes them, float32.
+    """
+
+    node: Node
+    x: Value
+    steps: Steps
+    primitive: Quantized
+    integers: Integers
+    weights: Array
+    scale: Array
+    bias: Array
+
+    def query(self, context: Context, dtype: DType = DType.F32) -> Query[Primitive]:
+        """Return the problem that it poses on the device of its node, with a result in *dtype*."""
+        outputs = self.scale.size
+        parameters = (Layout(t, (outputs,)) for t in (DType.I32, DType.F32, DType.F32))
+        inputs = (Layout(DType.I8, self.x.layout.shape), Layout.of(self.weights), *parameters)
+        primitive = replace(self.primitive, dtype=dtype)
+        made = primitive.infer(inputs)
+        return Query(primitive, inputs, made, context.device(self.node), 5, constant=frozenset({1, 2, 3, 4}))
+
+    def inputs(self, program: Program, context: Context, x: Value) -> list[Value]:
+        """Return the inputs of the primitive that reads the integers *x*."""
+        name, w = self.node.name, self.weights
+        zero = [] if self.integers.zero is None else [self.integers.zero]
+        w = context.packed.once("integers less their zero point", [self.integers.data, *zero], lambda: w)
+        along = tuple(a for a in range(w.ndim) if a != _outputs_axis(self.primitive))
+        start = -self.steps.zero * w.sum(along, dtype=np.int64)
+        parameters = {"start": start.astype(np.int32), "scale": self.scale, "bias": self.bias}
+        return [
+            x,
+            program.constant(f"{name}/weights", w),
+            *(program.constant(f"{name}/{n}", a) for n, a in parameters.items()),
+        ]
+
+
+def integer_product(node: Node) -> IntegerProduct | str | None:
+    """Return what computes *node* from integers, why nothing does, or ``None``: its weights are no integers."""
+    p = node.primitive
+    if not isinstance(p, Convolution | MatMul) or node.fused or len(node.inputs) < 2:
+        return None
+    x, integers = node.inputs[0], node.inputs[1].integers
+    if integers is None:
+        return None
+    steps = steps_of(x)
+    if steps is None:
+        return "its input is not of 8 bits with one known scale"
+    if isinstance(p, Convolution):
+        if p.bands > 1 or p.shuffled > 1:
+            return "its groups have been merged"
+        made: QuantizedConvolution | QuantizedMatMul = QuantizedConvolution(
+            p.strides, p.dilations, p.pads, p.groups, steps.zero
+        )
+    elif p.transpose_a or x.layout.rank < 2 or integers.data.ndim != 2:
+        return "one matrix that is not transposed is wanted on the right of others"
+    else:
+        made = QuantizedMatMul(p.transpose_b)
+    outputs = integers.data.shape[_outputs_axis(made)]
+    weights = _less_zero(integers)
+    if weights is None:
+        return "its weights less their zero point are no 8 bits"
+    rest = tuple(a for a in range(weights.ndim) if a != _outputs_axis(made))
+    if np.abs(weights, dtype=np.int64).sum(rest).max(initial=0) > MOST:
+        return "its sums may be larger than an int"
+    if integers.scale.size != 1 and integers.axis != _outputs_axis(made):
+        return "its weights have scales along their inputs"
+    scale = np.broadcast_to(integers.scale.reshape(-1).astype(np.float64) * np.float32(steps.scale), outputs)
+    bias = _bias(node, outputs)
+    if isinstance(bias, str):
+        return bias
+    return IntegerProduct(node, x, steps, made, integers, weights, np.array(scale, np.float32), bias)
+
+
+def steps_of(value: Value) -> Steps | None:
+    """Return the steps that *value* lies on, ``None`` where that is not known."""
+    while (node := value.producer) is not None and hands_on(node):
+        value = node.inputs[0]
+    if node is None or node.fused or node.output.layout.dtype != DType.F32:
+        return None
+    p = node.primitive
+    if isinstance(p, Activation) and p.function == "fake_quantize":
+        return Steps(p.alpha, int(p.beta))
+    if not isinstance(p, Dequantize) or node.inputs[0].layout.dtype not in BYTES:
+        return None
+    scale, *zero = (v.constant for v in node.inputs[1:])
+    if scale is None or scale.size != 1 or any(z is None for z in zero) or not 0 < float(scale.reshape(-1)[0]) < np.inf:
+        return None
+    start = int(zero[0].reshape(-1)[0]) if zero and zero[0] is not None else 0
+    return Steps(float(scale.reshape(-1)[0]), int(np.iinfo(node.inputs[0].layout.dtype.numpy).min) - start)
+
+
+def _outputs_axis(primitive: Primitive) -> int:
+    return int(isinstance(primitive, QuantizedMatMul) and not primitive.transpose_b)
+
+
+def _less_zero(integers: Integers) -> Array | None:
+    data, zero = integers.data, integers.zero
+    if zero is None or not zero.any():
+        wide: Array = data if data.dtype == np.int8 else data.astype(np.int16)
+    else:
+        shape = [-1 if a == integers.axis else 1 for a in range(data.ndim)] if zero.size > 1 else ()
+        wide = data.astype(np.int16) - zero.astype(np.int16).reshape(shape)
+    fits = wide.dtype == np.int8 or not wide.size or (wide.min() >= -128 and wide.max() <= 127)
+    return wide.astype(np.int8, copy=False) if fits else None
+
+
+def _bias(node: Node, outputs: int) -> Array | str:
+    if len(node.inputs) < 3:
+        return np.zeros(outputs, np.float32)
+    bias = node.inputs[2].constant
+    if bias is None:
+        return "its bias is computed"
+    if bias.size != 1 and (bias.size != outputs or bias.shape[-1] != outputs):
+        return "its bias is not one number an output"
+    return np.array(np.broadcast_to(bias.reshape(-1), outputs), np.float32)
+
+
+def narrowed(q: Query[Primitive]) -> Query[Primitive]:
+    """Return the same problem in float16."""
+    half = lambda x: replace(x, dtype=DType.F16) if x.dtype == DType.F32 else x  # noqa: E731
+    return q.with_layouts(tuple(map(half, q.inputs)), tuple(map(half, q.outputs)))

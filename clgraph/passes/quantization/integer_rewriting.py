@@ -1,0 +1,219 @@
+"""Which products of a program are computed from integers, by one joint choice, and the program with them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Mapping
+
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
+from clgraph.graph.primitive import Primitive
+from clgraph.graph.program import Node, Program, Value
+from clgraph.ops.activation import Activation
+from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.quantize import Dequantize
+from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
+from clgraph.passes.base import Context
+from clgraph.passes.formats.format_search import Factor, minimise
+from clgraph.passes.quantization.integer_products import IntegerProduct, Steps, integer_product, narrowed, steps_of
+from clgraph.passes.rewriting import read_outside, substitute
+from clgraph.passes.selection import proposals, refusals_of
+from clgraph.selector.query import DeviceInfo, Query
+
+_FORCED = 1.0
+"""Seconds that a kernel saves which a user asks for: more than anything else here takes."""
+_BANDWIDTH = 0.6
+"""Share of a device's peak at which kernels move bytes. An estimate."""
+
+
+def use_integers(program: Program, context: Context) -> tuple[int, list[str]]:
+    """Compute products from integers where that is estimated faster; return how many, and what is to be said."""
+    found: dict[Node, _Candidate] = {}
+    reasons: dict[str, str] = {}
+    for node in program:
+        product = integer_product(node)
+        offer = _offer(context, product) if isinstance(product, IntegerProduct) else product
+        if isinstance(offer, _Candidate):
+            found[node] = offer
+        elif offer is not None:
+            reasons[node.name] = offer
+    chosen = _cheapest(program, context, found)
+    reasons |= {node.name: offer.slower for node, offer in found.items() if node not in chosen}
+    if chosen:
+        _Rewriting(program, context, {n: found[n].product for n in found if n in chosen}).run()
+    if not found and not reasons:
+        return 0, []
+    lines = [f"{len(chosen)} products from integers"]
+    for reason, count in Counter(reasons.values()).items():
+        names = ", ".join(n for n, r in reasons.items() if r == reason)
+        lines.append(f"{names} stay{'s' * (count == 1)} in floats: {reason}")
+    return len(chosen), lines
+
+
+@frozen
+class _Candidate:
+    """A product that integers can make.
+
+    Attributes:
+        gain: The seconds that they save, without what stands around it.
+        slower: Why floats make it, if they do.
+    """
+
+    product: IntegerProduct
+    gain: float
+    slower: str
+
+
+def _offer(context: Context, product: IntegerProduct) -> _Candidate | str:
+    """Return the candidate, or why nothing on its device makes it from integers but a general kernel."""
+    q, forced = product.query(context), product.node.name in context.forced
+    offered = [p for p in proposals(context, product.node, q) if forced or not p.implementation.general]
+    if not offered:
+        return refusals_of(context, q)
+    if forced:
+        return _Candidate(product, _FORCED, "")
+    floats: Query[Primitive] = context.query(product.node)
+    if _narrow(context, q.device):
+        floats, q = narrowed(floats), product.query(context, DType.F16)
+        offered = [p for p in proposals(context, product.node, q) if not p.implementation.general]
+        if not offered:
+            return refusals_of(context, q)
+    others = proposals(context, product.node, floats)
+    name, seconds = offered[0].implementation.name, offered[0].seconds
+    gain = others[0].seconds - seconds if others else _FORCED
+    slower = f"{name} saves {gain:.1g} s, less than rounding its input and widening its result take"
+    if gain <= 0:
+        slower = f"{name} would take {-gain:.1g} s longer"
+    return _Candidate(product, gain, slower)
+
+
+def _narrow(context: Context, device: DeviceInfo) -> bool:
+    """Whether convert_precision will let operators on *device* store float16."""
+    return context.precision == "f16" or (context.precision == "auto" and device.kind == "gpu")
+
+
+def _cheapest(program: Program, context: Context, found: Mapping[Node, _Candidate]) -> set[Node]:
+    """Return the products whose computation from integers makes the time of all, and of what stands around, least."""
+    index = {node: i for i, node in enumerate(found)}
+    factors = [Factor((i,), np.array([found[node].gain, 0.0])) for node, i in index.items()]
+    for x in dict.fromkeys(c.product.x for c in found.values()):
+        readers = [n for n in found if found[n].product.x is x]
+        device, source = context.device(readers[0]), x.producer.inputs[0] if _rounds(x) and x.producer else None
+        seconds = x.layout.count / (_BANDWIDTH * device.bytes_per_second)
+        between = device.launch_seconds + (3 if _narrow(context, device) else 5) * seconds
+        others = [n for n in x.readers if n not in found and not isinstance(n.primitive, Eltwise)]
+        widened = between if _rounds(x) and (others or program.is_output(x)) else 0.0
+        maker = made_by(program, source, found) if source is not None else None
+        # What a graph input is rounded by is a launch in any case.
+        rounded = 0.0 if source is not None and source.producer is None else between
+        scope = tuple(index[n] for n in (*([maker] if maker is not None else []), *readers))
+        table = np.full((2,) * len(scope), rounded + widened)
+        if maker is not None:
+            table[1] = widened - (1 if _narrow(context, device) else 3) * seconds
+            table[(1, *(0,) * len(readers))] = 0.0
+            table[(0, *(0,) * len(readers))] = 0.0
+        else:
+            table[(0,) * len(scope)] = 0.0
+        factors.append(Factor(scope, table))
+    values = minimise([2] * len(found), factors, [0] * len(found)).values if found else ()
+    return {node for node, i in index.items() if values[i]}
+
+
+def _rounds(value: Value) -> bool:
+    p = None if value.producer is None or value.producer.fused else value.producer.primitive
+    return isinstance(p, Activation) and p.function == "fake_quantize"
+
+
+def made_by(program: Program, value: Value, chosen: Container[Node]) -> Node | None:
+    """Return the product of *chosen* behind which all is fused that makes *value*."""
+    node = value.producer
+    while node is not None and node not in chosen:
+        first = node.inputs[0] if node.inputs else None
+        if isinstance(node.primitive, Eltwise):
+            sides = [v for v in node.inputs if v.layout == node.output.layout and v.producer is not None]
+            first = max(sides, key=lambda v: program.position(v.producer), default=None)  # type: ignore[arg-type]
+        elif not isinstance(node.primitive, Activation | DequantizeAdd):
+            return None
+        if first is None or node.fused or read_outside(program, first, [node]) is not None:
+            return None
+        node = first.producer
+    return node
+
+
+class _Rewriting:
+    """Puts the products of integers into a program, and bytes between them."""
+
+    def __init__(self, program: Program, context: Context, products: Mapping[Node, IntegerProduct]) -> None:
+        self._program, self._context, self._products = program, context, products
+        self._chosen = set(products)
+        self._read: dict[Node, Value] = {}
+
+    def run(self) -> None:
+        values = dict.fromkeys(p.x for p in self._products.values())
+        values |= dict.fromkeys(n.output for n in self._program if _rounds(n.output))
+        order = {v: self._program.position(v.producer) for v in values if v.producer is not None}
+        for value in sorted(order, key=lambda v: order[v]):
+            self._round(value)
+        for node, product in self._products.items():
+            inputs = product.inputs(self._program, self._context, self._read[node])
+            substitute(self._program, [node], product.primitive, inputs, node)
+        for value in values:
+            made = value.producer
+            if made is not None and made in self._program and not value.uses and not self._program.is_output(value):
+                self._program.erase(made)
+
+    def _round(self, value: Value) -> None:
+        """Let the products and sums that read *value* read bytes."""
+        program, steps, made = self._program, steps_of(value), value.producer
+        assert steps is not None
+        assert made is not None
+        products = [n for n in value.readers if n in self._products and self._products[n].x is value]
+        sums = [s for n in value.readers if (s := self._sum(n, value))] if _rounds(value) else []
+        if not products and (len(sums) < len(value.readers) or made_by(program, made.inputs[0], self._chosen) is None):
+            return
+        source = made.inputs[0] if _rounds(value) else value
+        rounding = StaticQuantize(steps.scale, steps.zero)
+        bytes_ = program.insert(rounding, [source], sources=[made]).output
+        self._read |= dict.fromkeys(products, bytes_)
+        for node, operand, factor in sums:
+            other = next(v for v in node.inputs if v is not operand)
+            substitute(program, [node], DequantizeAdd(steps.scale * factor, steps.zero), [other, bytes_], node)
+            if operand is not value and operand.producer is not None:
+                program.erase(operand.producer)
+        if _rounds(value):
+            self._widen(value, bytes_, steps, products)
+
+    def _sum(self, reader: Node, value: Value) -> tuple[Node, Value, float] | None:
+        """Return the sum of *value*, or of a multiple of it, with what a product makes: node, operand and factor."""
+        p, operand, factor = reader.primitive, value, 1.0
+        if isinstance(p, Activation) and p.function == "linear" and p.beta == 0 and p.alpha > 0 and not reader.fused:
+            if len(reader.output.uses) != 1 or self._program.is_output(reader.output):
+                return None
+            (reader,), operand, factor = reader.output.readers, reader.output, p.alpha
+        return (reader, operand, factor) if self._is_sum(reader, operand) else None
+
+    def _is_sum(self, node: Node, value: Value) -> bool:
+        """Whether *node* adds *value* to what a product of integers makes."""
+        if node.primitive != Eltwise("add") or node.fused or node.inputs[0] is node.inputs[1]:
+            return False
+        other = next(v for v in node.inputs if v is not value)
+        alone = read_outside(self._program, other, [node]) is None
+        return alone and other.layout == node.output.layout and self._last_product(other)
+
+    def _last_product(self, value: Value) -> bool:
+        made = value.producer
+        return made is not None and (made in self._chosen or made_by(self._program, value, self._chosen) is not None)
+
+    def _widen(self, value: Value, bytes_: Value, steps: Steps, products: list[Node]) -> None:
+        """Let what else reads *value*, which its maker rounds, read the bytes as floats."""
+        program, made = self._program, value.producer
+        assert made is not None
+        if any(n not in products for n in value.readers) or program.is_output(value):
+            scale = program.constant(f"{made.name}/scale", np.array(steps.scale, np.float32))
+            zero = program.constant(f"{made.name}/zero", np.array(steps.zero, np.int8))
+            floats = program.insert(Dequantize(0), [bytes_, scale, zero], sources=[made])
+            others = [u for u in value.uses if u[0] not in products]
+            program.rewire(value, floats.output, uses=others)
+            program.outputs = [(n, floats.output if v is value else v) for n, v in program.outputs]

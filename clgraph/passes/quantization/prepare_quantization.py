@@ -1,0 +1,154 @@
+"""Compute quantised groups where they are fast. Answers clDNN's prepare_quantization."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.graph.program import Node, Program, Value
+from clgraph.ops.activation import Activation
+from clgraph.ops.pooling import Pooling
+from clgraph.ops.quantize import Dequantize, Quantize
+from clgraph.ops.reshape import Reshape
+from clgraph.ops.slice import Slice
+from clgraph.ops.transpose import Transpose
+from clgraph.passes.base import Context, Pass
+from clgraph.passes.quantization.dynamic_quantization import keep_floats, without_integers
+from clgraph.passes.rewriting import apart, read_outside, substitute
+
+_BYTES = (DType.U8, DType.I8)
+
+
+class PrepareQuantization(Pass):
+    """Let quantised groups compute in floats what their integers hold, without making the integers.
+
+    A Quantize read by Dequantizes of the same scale and zero point alone (or by others, where its own scale is 1, with
+    which QLinearConv makes integers), all 8 bits with one constant scale, becomes the activation ``fake_quantize``,
+    which prepare_primitive_fusing then applies to the result of the operator in front of it: the same numbers, bit by
+    bit, but for NaN, which stays. Where the network computes scale and zero point (DynamicQuantizeLinear), it becomes a
+    few elementwise operators, and exact sums of a product are read as the floats that they are
+    (``dynamic_quantization``). A Dequantize moves in front of reshapes, transposes,
+    slices and maxima on the way there. Weights and biases behind a Dequantize are constants that
+    fold_constants has computed. Convolutions and products between them sum the products in floats, by the same kernels
+    as a model that is not quantised, but where use_integers finds that a device is faster from integers. What stays
+    of integers, ``Program.notes`` lists with the reason.
+    """
+
+    name: ClassVar[str] = "prepare_quantization"
+    knows: ClassVar[Mapping[str, str]] = {
+        "quantize": "becomes an activation, with the dequantize behind it",
+        "dequantize": "becomes an activation, with the quantize in front of it",
+        "reshape": "a dequantize moves in front of it",
+        "transpose": "a dequantize moves in front of it",
+        "slice": "a dequantize moves in front of it",
+        "pooling": "a dequantize moves in front of a maximum",
+    }
+
+    def run(self, program: Program, context: Context) -> int:
+        floats = sum(keep_floats(program, node) for node in tuple(program) if node in program)
+        moved = 0
+        while any_moved := sum(_move(program, node) for node in tuple(program) if node in program):
+            moved += any_moved
+        found: list[str] = []
+        pairs = 0
+        for node in tuple(program):
+            if node not in program or not isinstance(node.primitive, Quantize):
+                continue
+            if without_integers(program, node):
+                floats += 1
+                continue
+            name, reason = node.name, _why_not(program, node)
+            if reason is None:
+                pairs += 1
+                _join(program, node)
+            else:
+                found.append(f"{name} makes integers: {reason}")
+        if pairs or found:
+            program.notes[self.name] = "\n".join([f"{pairs} quantize and dequantize became fake_quantize", *found])
+        return pairs + moved + floats
+
+
+def _why_not(program: Program, node: Node) -> str | None:
+    """Say why the integers of a Quantize are needed, or return ``None``."""
+    made = node.output
+    if not made.readers:
+        return "they are an output"
+    other = next((n for n in made.readers if not isinstance(n.primitive, Dequantize) or n.fused), None)
+    if other is not None:
+        return f"{other.name} ({other.primitive.kind}) reads them"
+    if (why := read_outside(program, made, made.readers) or apart([node, *made.readers])) is not None:
+        return why
+    x = node.inputs[0].layout.dtype
+    if made.layout.dtype not in _BYTES or x != DType.F32 or any(n.output.layout.dtype != x for n in made.readers):
+        return "they are no 8 bits between float32"
+    if (numbers := _numbers(node)) is None:
+        return "scale and zero point are not one number each, known and finite"
+    read = [_numbers(n) for n in made.readers]
+    if any(r is None or r[1] != numbers[1] or numbers[0] not in (r[0], 1.0) for r in read):
+        return "they are read with another scale or zero point"
+    return None
+
+
+def _numbers(node: Node) -> tuple[float, int] | None:
+    """Return scale and zero point where they are known, one number each, and the scale is positive."""
+    scale, *zero = (v.constant for v in node.inputs[1:])
+    if scale is None or scale.size != 1 or any(z is None for z in zero):
+        return None
+    number = float(scale.reshape(-1)[0])
+    return (number, int(zero[0].reshape(-1)[0]) if zero and zero[0] is not None else 0) if 0 < number < np.inf else None
+
+
+def _join(program: Program, node: Node) -> None:
+    """Put one activation in the place of a Quantize and Dequantizes like it, and one for each of another scale."""
+    numbers = _numbers(node)
+    assert numbers is not None
+    scale, zero = numbers
+    low = float(np.iinfo(node.output.layout.dtype.numpy).min - zero)
+    readers = sorted(node.output.readers, key=program.position)
+    alike = [n for n in readers if _numbers(n) == numbers]
+    sources = [node, (alike or readers)[0]]
+    rounded = program.insert(Activation("fake_quantize", scale, low), node.inputs[:1], sources=sources, before=node)
+    for reader in readers:
+        if reader in alike:
+            program.rewire(reader.output, rounded.output)
+            program.erase(reader)
+        else:
+            by = _numbers(reader)
+            assert by is not None
+            substitute(program, [reader], Activation("linear", by[0]), [rounded.output], reader)
+    program.erase(node)
+    if alike:
+        rounded.name, rounded.output.name = alike[0].name, alike[0].output.name
+
+
+def _move(program: Program, node: Node) -> bool:
+    """Move a Dequantize with one scale in front of what hands on integers of a Quantize; say whether it did."""
+    if not isinstance(node.primitive, Dequantize) or node.fused:
+        return False
+    before = node.inputs[0].producer
+    if before is None or not hands_on(before):
+        return False
+    numbers = _numbers(node)
+    whole = read_outside(program, before.output, [node]) is None and apart([before, node]) is None
+    if numbers is None or not whole or not _from_quantize(before.inputs[0]):
+        return False
+    floats = program.insert(node.primitive, [before.inputs[0], *node.inputs[1:]], sources=[node], before=before)
+    substitute(program, [before, node], before.primitive, [floats.output], before)
+    return True
+
+
+def hands_on(node: Node) -> bool:
+    """Whether each result of *node* is one of its elements, the same one if all are scaled by a positive number."""
+    p = node.primitive
+    return not node.fused and (
+        isinstance(p, Reshape | Transpose | Slice) or (isinstance(p, Pooling) and p.function == "max")
+    )
+
+
+def _from_quantize(value: Value) -> bool:
+    while (node := value.producer) is not None and hands_on(node):
+        value = node.inputs[0]
+    return node is not None and isinstance(node.primitive, Quantize)

@@ -1,0 +1,46 @@
+"""Compute products of quantised values from their integers, where a device is faster so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from clgraph.graph.program import Program, Stage
+from clgraph.passes.base import Context, Pass
+
+
+@dataclass(frozen=True)
+class UseIntegers(Pass):
+    """Make convolutions and matrix products of quantised values from integers, where that is estimated faster.
+
+    prepare_quantization has left floats on the steps of 8 bits; weights remember the integers they were made of. A
+    product whose device has more than a general kernel for integers becomes ``quantized_convolution`` or
+    ``quantized_matmul``: exact sums in int, scaled once. Its input is rounded to I8, whatever the model's type and zero
+    point: they are the same 256 steps. What it makes is rounded by prepare_primitive_fusing, which fuses
+    ``static_quantize`` behind it, so that between two of them there are bytes. A sum with such bytes (a residual)
+    reads them as they are; other readers get a dequantize.
+
+    The estimate counts the products, and the roundings and dequantizes that no neighbour takes over. Counts products;
+    ``Program.notes`` has the reason of every one that stays in floats.
+    """
+
+    name: ClassVar[str] = "use_integers"
+    knows: ClassVar[Mapping[str, str]] = {
+        "convolution": "may become quantized_convolution",
+        "matmul": "may become quantized_matmul",
+        "eltwise": "a sum reads bytes",
+    }
+    rounds: ClassVar[bool] = True
+    needs: ClassVar[Stage] = Stage.PLACED
+
+    def run(self, program: Program, context: Context) -> int:
+        if all(value.integers is None for node in program for value in node.inputs):
+            return 0
+        # Imported only where there are integers: with its operators it takes 5 ms of every start.
+        from clgraph.passes.quantization.integer_rewriting import use_integers
+
+        count, notes = use_integers(program, context)
+        if notes:
+            program.notes[self.name] = "\n".join(notes)
+        return count

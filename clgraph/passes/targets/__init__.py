@@ -1,0 +1,1 @@
+"""Passes that a target may bring."""

@@ -1,0 +1,16 @@
+"""A target's order of execution. Answers the tensor-scheduling phase of ONNC's backends."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from clgraph.graph.program import Stage
+from clgraph.passes.targets.target import Phase, TargetPhase
+
+
+class TargetScheduling(TargetPhase):
+    """Let targets change the order of execution: kernels are chosen, and no node comes or goes any more."""
+
+    name: ClassVar[str] = "target_scheduling"
+    phase: ClassVar[Phase] = Phase.SCHEDULING
+    needs: ClassVar[Stage] = Stage.SELECTED

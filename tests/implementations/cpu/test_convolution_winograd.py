@@ -1,0 +1,143 @@
+"""Winograd tiles against float64: every size, pad, channel count, form of blocking and list of post-operations."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import clgraph.implementations.cpu.convolution_winograd as tiles
+from clgraph.core.format import feature_blocked
+from clgraph.core.layout import Layout
+from clgraph.implementations.cpu.blocks import BLOCKED, widths
+from clgraph.implementations.cpu.convolution_winograd import ConvWinograd, Form
+from clgraph.ops.convolution import Convolution
+from clgraph.ops.winograd_weights import weight_matrix
+from clgraph.selector.query import DeviceInfo, Query
+from tests.support.run_tiles import POSTS, any_halo, check_tiles, post_list
+from tests.support.winograd import input_matrix, output_matrix, winograd
+
+CHANNELS = (1, 16, 17, 23, 33, 48, 64, 71, 129, 200)
+
+
+def test_the_matrices_make_a_convolution(rng):
+    x, w = rng.standard_normal((2, 3, 11, 8)), rng.standard_normal((4, 3, 3, 3))
+    pads = ((1, 2), (0, 1))
+    (expected,) = Convolution((1, 1), (1, 1), pads).reference(x, w)
+    np.testing.assert_allclose(winograd(x, w, pads), expected, atol=1e-12)
+
+
+def test_the_worst_gain_is_the_one_in_the_kernels_header():
+    sums = np.abs(weight_matrix()).sum(1) * np.abs(input_matrix()).sum(1)
+    assert 27.4 < (np.abs(output_matrix()) @ sums).max() <= 27.5
+
+
+def any_form(rng, simd, outputs, count):
+    """Return a form that selection might never choose: all of them must be right."""
+    families = [nb for nb in ((1, 2, 4) if simd >= 16 else (1, 2)) if -(-outputs // 16) % nb == 0]
+    nb = int(rng.choice(families))
+    size = int(rng.choice(widths(simd, BLOCKED, 1, nb)))
+    blocks = -(-count // size)
+    each = min(int(rng.integers(1, 5)), blocks)
+    return Form(bool(rng.integers(2)), nb, -(-outputs // 16) // nb, size, blocks, each, 0.0)
+
+
+def check_winograd(engine, monkeypatch, seed, channels, outputs, shape=None, *, chosen=False, posts=None):
+    rng = np.random.default_rng(seed)
+    pads = tuple((int(a), int(b)) for a, b in rng.integers(0, 4, (2, 2)))
+    if shape is None:
+        sides = rng.integers(1, 71 if channels * outputs < 5000 else 30, 2)
+        sides[0] += (seed - sides[0]) % 4
+        shape = (int(rng.integers(1, 4)), *(max(int(s), 3 - sum(p)) for s, p in zip(sides, pads, strict=True)))
+    arrays = [
+        rng.standard_normal(s).astype(np.float32)
+        for s in ((shape[0], channels, *shape[1:]), (outputs, channels, 3, 3), (outputs,))[: 2 + int(rng.integers(2))]
+    ]
+    arity = len(arrays)
+    primitive = Convolution((1, 1), (1, 1), pads)
+    out = primitive.infer([Layout.of(a) for a in arrays])[0].shape
+    size = winograd(*(a.astype(np.float64) for a in arrays[:2]), pads, magnitude=True)
+    fused, slope = post_list(POSTS[seed % len(POSTS)] if posts is None else posts, out, arrays, rng)
+    if not chosen:
+        count = shape[0] * -(-out[2] // 4) * -(-out[3] // 4)
+        form = any_form(rng, engine.info.simd, outputs, count)
+        monkeypatch.setattr(tiles, "best_form", lambda *_: form)
+    # The header's bound (n + 15) and second-order terms; a bias, a residual and each operation of the list add a
+    # rounding or a few of the value they make.
+    check_tiles(
+        engine,
+        ConvWinograd,
+        primitive,
+        arrays,
+        slope * (channels + 16 + 20),
+        arity=arity,
+        size=size + 4,
+        constant=tuple(range(1, arity)),
+        fused=fused,
+        out_halo=any_halo(rng, 4),
+    )
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("seed", range(40))
+def test_winograd_convolutions_agree_with_float64(engine, monkeypatch, seed):
+    rng = np.random.default_rng(2000 + seed)
+    channels, outputs = (int(CHANNELS[i]) for i in rng.integers(0, len(CHANNELS), 2))
+    check_winograd(engine, monkeypatch, seed, channels, outputs)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("height", range(1, 9))
+def test_every_remainder_of_the_tiles_is_right(engine, monkeypatch, height):
+    for width in range(1, 9):
+        check_winograd(engine, monkeypatch, 8 * height + width, 16, 33, (2, height + 2, width + 2), posts="add clip")
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("shape", [(64, 64, 56), (128, 128, 28), (256, 256, 14), (64, 24, 30)])
+def test_the_chosen_forms_agree_with_float64(engine, monkeypatch, shape):
+    channels, outputs, side = shape
+    check_winograd(engine, monkeypatch, side, channels, outputs, (1, side, side), chosen=True, posts="add relu")
+
+
+@pytest.mark.opencl
+def test_a_batch_of_small_maps_shares_blocks_of_tiles(engine, monkeypatch):
+    check_winograd(engine, monkeypatch, 5, 33, 48, (7, 6, 6), chosen=True)
+
+
+@pytest.mark.opencl
+def test_the_narrow_instances_agree_with_float64_too(engine):
+    if engine.info.simd < 16:
+        pytest.skip("runs with narrow instances already")
+    here = [f"{__file__}::test_winograd_convolutions_agree_with_float64[pocl-{seed}]" for seed in range(0, 40, 5)]
+    here.append(f"{__file__}::test_the_chosen_forms_agree_with_float64")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "0", *here],
+        env={**os.environ, "CLGRAPH_POCL_ISA": "avx2"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
+
+
+def refusal(kernel=(3, 3), strides=(1, 1), dilations=(1, 1), groups=1, constant=(1,), halo=(2, 4)):
+    layouts = [Layout.of(np.zeros(s, np.float32)) for s in ((1, 32, 11, 9), (32, 32 // groups, *kernel))]
+    primitive, blocked = Convolution(strides, dilations, ((1, 1), (2, 0)), groups), feature_blocked(4)
+    (out,) = primitive.infer(layouts)
+    x = layouts[0].with_format(blocked).with_halo(((0, 0), (0, 0), (1, halo[0]), (2, halo[1])))
+    q = Query(primitive, (x, layouts[1]), (out.with_format(blocked),), DeviceInfo(), 2, (), frozenset(constant))
+    return ConvWinograd.refusal(q)
+
+
+def test_what_the_tiles_do_not_compute_is_refused_with_the_reason():
+    # 11 rows and 9 pixels of result are 3 by 3 tiles, which read 14 by 14 pixels.
+    assert refusal(halo=(2, 3)) is None
+    assert "zeros around its input" in str(refusal(halo=(1, 3)))
+    assert "zeros around its input" in str(refusal(halo=(2, 2)))
+    assert "3x3 windows" in str(refusal(kernel=(5, 5)))
+    assert "without stride" in str(refusal(strides=(2, 1)))
+    assert "without stride" in str(refusal(dilations=(1, 2)))
+    assert "without stride" in str(refusal(groups=2))
+    assert "constant weights" in str(refusal(constant=()))

@@ -1,0 +1,22 @@
+"""The tile function of running sums."""
+
+import numpy as np
+import pytest
+
+from clgraph.implementations.cpu.cumulative_sum import CumulativeSumPlanes
+from clgraph.ops.cumulative_sum import CumulativeSum
+from tests.support.run_tiles import check_tiles
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize(("shape", "axis"), [((3, 5), 0), ((2, 9, 16), 1), ((2, 19, 3, 37), 1), ((3, 40, 200), 1)])
+def test_running_sums_agree_with_float64(engine, shape, axis, exclusive, reverse):
+    rng = np.random.default_rng(sum(shape))
+    x = rng.standard_normal(shape).astype(np.float32)
+    size = CumulativeSum(axis, False, reverse).reference(np.abs(x))[0]
+    primitive = CumulativeSum(axis, exclusive, reverse)
+    for misalign in (0, 3):
+        # A sum of `count` terms, one rounding each.
+        check_tiles(engine, CumulativeSumPlanes, primitive, [x], shape[axis], size=size, misalign=misalign)

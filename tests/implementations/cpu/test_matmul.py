@@ -1,0 +1,92 @@
+"""Matrix product tiles against float64: constant and other right sides, transposed, batched, biased."""
+
+import numpy as np
+import pytest
+
+from clgraph.core.layout import Layout
+from clgraph.implementations.cpu.copies import Axis, merge
+from clgraph.implementations.cpu.matmul import MatMulRows
+from clgraph.ops.matmul import MatMul
+from clgraph.selector.query import DeviceInfo
+from tests.support.run_tiles import check_tiles, pose, post_list
+
+BATCHES = ((), (3,), (2, 3), (1,), (1, 2))
+
+
+def check_product(engine, a, b, transpose_a=False, transpose_b=False, bias=None, constant=True, words="", seed=0):
+    rng = np.random.default_rng(seed)
+    arrays = [rng.standard_normal(s).astype(np.float32) for s in (a, b, *([bias] if bias else []))]
+    primitive, arity = MatMul(transpose_a, transpose_b), len(arrays)
+    out = primitive.infer([Layout.of(x) for x in arrays])[0].shape
+    (size,) = primitive.reference(*(np.abs(x).astype(np.float64) for x in arrays))
+    fused, slope = post_list(words, out, arrays, rng)
+    depth = primitive.sizes(a, b)[2]
+    # n products with fma, a rounding for the bias and a few for the list, on values below size + 4.
+    check_tiles(
+        engine,
+        MatMulRows,
+        primitive,
+        arrays,
+        slope * (depth + 8),
+        arity=arity,
+        size=size + 4,
+        constant=(1,) if constant else (),
+        fused=fused,
+        misalign=seed % 16,
+    )
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("seed", range(60))
+def test_products_agree_with_float64(engine, seed):
+    rng = np.random.default_rng(seed)
+    m, k, n = (int(v) for v in rng.integers(1, 140, 3))
+    m = 1 if seed % 4 == 0 else m
+    batch, ta, tb = BATCHES[seed % 5], bool(seed & 1), bool(seed & 2)
+    a, b = (k, m) if ta else (m, k), (n, k) if tb else (k, n)
+    where = seed % 3
+    bias = (None, (n,), (1, n), (m, 1), (m, n))[int(rng.integers(5))]
+    words = ("", "relu", "add", "row", "hard_swish")[int(rng.integers(5))]
+    left, right = (a if where == 1 else (*batch, *a)), (b if where == 0 else (*batch, *b))
+    check_product(engine, left, right, ta, tb, bias, bool(seed & 4), words, seed)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("shape", [(1, 2048, 1000), (3, 300, 65), (512, 33, 16), (40, 600, 260), (1, 1, 1)])
+def test_long_rows_and_tall_matrices_agree_with_float64(engine, shape):
+    m, k, n = shape
+    check_product(engine, (m, k), (n, k), transpose_b=True, bias=(n,))
+
+
+def test_vectors_and_two_batch_axes_that_move_differently_are_refused():
+    def reason(*shapes):
+        layouts = [Layout.of(np.zeros(s, np.float32)) for s in shapes]
+        return MatMulRows.refusal(pose(DeviceInfo(), MatMulRows, MatMul(), layouts, arity=2))
+
+    assert "vectors" in str(reason((5,), (5, 3)))
+    assert "one batch axis" in str(reason((2, 1, 4, 5), (1, 3, 5, 6)))
+    assert reason((2, 3, 4, 5), (2, 3, 5, 6)) is None
+
+
+def test_blocks_of_rows_fetch_the_whole_next_group_of_weights_that_come_from_memory():
+    def fetched(rows, depth, columns, constant=(1,)):
+        layouts = [Layout.of(np.zeros(s, np.float32)) for s in ((rows, depth), (depth, columns))]
+        device = DeviceInfo(simd=16, workers=2)
+        q = pose(device, MatMulRows, MatMul(), layouts, arity=2, constant=constant)
+        desc = MatMulRows.plan(q).steps[0].descriptor
+        return desc.fetched, -(-desc.ticket_rows // desc.widest)
+
+    for rows in (16, 24, 128, 512):
+        each, blocks = fetched(rows, 384, 1536)
+        assert 64 <= each * blocks < 64 + blocks
+    assert fetched(4, 384, 1536) == (32, 1)
+    assert [fetched(*q)[0] for q in ((1, 384, 1536), (128, 384, 128), (128, 384, 1536, ()))] == [0, 0, 0]
+
+
+def test_axes_merge_where_every_tensor_walks_them_as_one():
+    assert merge([Axis(2, (12, 0)), Axis(3, (4, 0)), Axis(4, (1, 0))]) == [Axis(24, (1, 0))]
+    assert merge([Axis(2, (12, 3)), Axis(1, (7, 7)), Axis(3, (4, 1)), Axis(4, (1, 0))]) == [
+        Axis(6, (4, 1)),
+        Axis(4, (1, 0)),
+    ]
+    assert merge([Axis(1, (5,))]) == []

@@ -1,0 +1,103 @@
+"""Concatenation, slices and splits as tiles: every element exactly where NumPy puts it."""
+
+import numpy as np
+import pytest
+
+from clgraph.core.layout import Layout
+from clgraph.implementations.cpu.concat import ConcatTiles
+from clgraph.implementations.cpu.slice import SliceTiles
+from clgraph.implementations.cpu.split import SplitTiles
+from clgraph.implementations.cpu.transpose import TransposeTiles
+from clgraph.ops.concat import Concat
+from clgraph.ops.slice import Slice
+from clgraph.ops.split import Split
+from clgraph.ops.transpose import Transpose
+from clgraph.selector.query import DeviceInfo
+from tests.support.check_op import check_op
+from tests.support.run_tiles import pose, run_tiles
+
+
+def exact(engine, implementation, primitive, arrays, misalign=0):
+    layouts = [Layout.of(a) for a in arrays]
+    primitive = primitive.bind(layouts, [None] * len(layouts)).primitive
+    q = pose(engine.info, implementation, primitive, layouts, arity=len(layouts))
+    if (reason := implementation.refusal(q)) is not None:
+        assert "needs more" in reason
+        pytest.skip(reason)
+    np.testing.assert_array_equal(
+        run_tiles(engine, implementation, q, arrays, misalign), primitive.reference(*arrays)[0]
+    )
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("seed", range(20))
+def test_concatenation_puts_each_input_in_its_part(engine, seed):
+    rng = np.random.default_rng(seed)
+    shape = [int(v) for v in rng.integers(1, (5, 9, 20, 40)[-(1 + seed % 4) :])]
+    axis = int(rng.integers(len(shape)))
+    parts = [(*shape[:axis], int(n), *shape[axis + 1 :]) for n in rng.integers(1, 30, 1 + seed % 5)]
+    exact(engine, ConcatTiles, Concat(axis), [rng.standard_normal(s).astype(np.float32) for s in parts], seed % 16)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("seed", range(30))
+def test_slices_take_every_step_of_each_axis_backwards_too(engine, seed):
+    rng = np.random.default_rng(seed)
+    shape = tuple(int(v) for v in rng.integers(1, (5, 9, 20, 40)[-(1 + seed % 4) :]))
+    starts = [int(rng.integers(d)) for d in shape]
+    ends = [int(rng.integers(a + 1, d + 1)) for a, d in zip(starts, shape, strict=True)]
+    steps = [int(rng.integers(1, 4)) if rng.random() < 0.3 else 1 for _ in shape]
+    if seed % 5 == 0:
+        at = int(rng.integers(len(shape)))
+        starts[at], ends[at], steps[at] = shape[at] - 1, -1 - shape[at], -1
+    primitive = Slice(tuple(starts), tuple(ends), tuple(steps), tuple(range(len(shape))))
+    exact(engine, SliceTiles, primitive, [rng.standard_normal(shape).astype(np.float32)], seed % 16)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize(
+    ("shape", "axis", "sizes"), [((3, 20, 7), 1, (5, 1, 14)), ((40,), 0, (17, 23)), ((2, 6), 1, (6,))]
+)
+def test_splits_fill_every_part(engine, shape, axis, sizes):
+    check_op(engine, Split(axis, sizes), shape, only=("split.tiles",))
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize(
+    ("shape", "axes", "steps"),
+    [
+        ((5, 7, 3, 33, 4), (0, 3, 2, 1, 4), 5),
+        ((5, 7, 3, 33, 4), (2, 1, 3, 0, 4), 3),
+        ((6, 40, 3, 8, 15), (2, 0, 3, 1, 4), 3),
+        ((3, 4, 5, 17), (2, 0, 1, 3), 1),
+    ],
+)
+def test_transposes_that_keep_rows_walk_three_axes_and_a_short_one_in_steps(engine, rng, shape, axes, steps):
+    x = rng.standard_normal(shape).astype(np.float32)
+    exact(engine, TransposeTiles, Transpose(axes), [x])
+    q = pose(engine.info, TransposeTiles, Transpose(axes), [Layout.of(x)], arity=1)
+    assert len(TransposeTiles.plan(q).steps) == steps
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize(
+    ("shape", "axes"), [((1, 3, 2, 2, 9, 21), (0, 1, 4, 2, 5, 3)), ((3, 7, 4, 5, 18), (1, 0, 2, 4, 3))]
+)
+def test_planes_that_are_turned_walk_two_axes_and_a_short_one_in_steps(engine, rng, shape, axes):
+    x = rng.standard_normal(shape).astype(np.float32)
+    exact(engine, TransposeTiles, Transpose(axes), [x])
+    q = pose(engine.info, TransposeTiles, Transpose(axes), [Layout.of(x)], arity=1)
+    assert len(TransposeTiles.plan(q).steps) == (2 if len(shape) == 6 else 3)
+
+
+def test_parts_without_gaps_are_one_row():
+    layouts = [Layout.of(np.zeros((1, n, 8, 9), np.float32)) for n in (3, 5)]
+    q = pose(DeviceInfo(), ConcatTiles, Concat(1), layouts, arity=2)
+    assert [step.descriptor.width for step in ConcatTiles.plan(q).steps] == [3 * 72, 5 * 72]
+
+
+def test_tensors_without_elements_are_left_to_others():
+    empty, x = (Layout.of(np.zeros(s, np.float32)) for s in ((0, 4), (3, 4)))
+    assert "elements" in str(ConcatTiles.refusal(pose(DeviceInfo(), ConcatTiles, Concat(0), [empty, x], arity=2)))
+    q = pose(DeviceInfo(), SplitTiles, Split(0, (0, 3)), [x], arity=1)
+    assert "elements" in str(SplitTiles.refusal(q))

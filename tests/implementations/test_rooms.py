@@ -1,0 +1,57 @@
+"""The rooms of implementations: what is in one serves its devices, and is found by what it is called like."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from clgraph.implementations import ROOMS, implementing, tiling
+from clgraph.selector.descriptor import DESCRIPTORS
+from clgraph.selector.implementation import IMPLEMENTATIONS
+from clgraph.selector.library import FAMILIES
+
+HERE = "clgraph.implementations."
+GENERAL = "clgraph.ops."
+
+
+def _room(module: str) -> str:
+    return module.removeprefix(HERE).rpartition(".")[0]
+
+
+def test_every_implementation_is_found_by_its_primitive_and_by_each_kind_of_device_that_it_serves() -> None:
+    own = [i for i in IMPLEMENTATIONS.values() if i.__module__.startswith((HERE, GENERAL))]
+    lost = [
+        f"{i.name} for {device}: {i.__module__}"
+        for i in own
+        for device in (None, *(i.serves.kinds & ROOMS.keys()))
+        if i.__module__ not in set(implementing(i.primitive.kind, device))
+    ]
+    assert lost == []
+    assert len(own) > 100
+
+
+def test_a_room_holds_implementations_for_its_devices_only() -> None:
+    every = {room for rooms in ROOMS.values() for room in rooms}
+    kinds = {room: frozenset(device for device, rooms in ROOMS.items() if room in rooms) for room in every}
+    found = {(_room(i.__module__), i.serves.kinds) for i in IMPLEMENTATIONS.values() if i.__module__.startswith(HERE)}
+    assert found == set(kinds.items())
+
+
+def test_general_implementations_stand_with_their_operators() -> None:
+    kept = [i.name for i in IMPLEMENTATIONS.values() if i.__module__.startswith(GENERAL) and not i.general]
+    assert kept == []
+
+
+def test_tile_functions_and_micro_kernels_are_declared_where_libraries_look_for_them() -> None:
+    homes = {found.__module__ for found in DESCRIPTORS.values() if found.__module__.startswith((HERE, GENERAL))}
+    assert homes <= set(tiling(None))
+
+
+def test_families_of_micro_kernels_come_with_the_tile_functions_that_call_them() -> None:
+    code = (
+        "import clgraph.implementations; from clgraph.selector.library import *; DESCRIPTORS.values();"
+        "print(*FAMILIES._entries)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert {f for d in DESCRIPTORS.values() if d.__module__.startswith(HERE) for f in d.micros} <= set(found)
+    assert set(found) <= set(FAMILIES)

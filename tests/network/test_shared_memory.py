@@ -1,0 +1,125 @@
+"""What the specialisations of a model and its clones share: packed weights, copies of constants, the arena."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+import clgraph
+from clgraph.graph.primitive import Array
+from clgraph.model.specialisations import KEPT_SPECIALISATIONS
+from clgraph.network.loans import LEAST_BYTES
+from clgraph.passes.packed_weights import PackedWeights, Recipe
+from clgraph.runtime import memory
+from clgraph.runtime.memory import Memory
+from tests.support.open_models import convolutions, shapes_of
+
+pytestmark = pytest.mark.opencl
+
+
+@pytest.mark.parametrize("device_class", ["cpu", "gpu"])
+def test_no_constant_is_packed_twice(device: str, device_class: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Recipe] = []
+    remember = PackedWeights.remember
+
+    def noting(self: PackedWeights, recipe: Recipe | None, array: Array, **options: Any) -> Array:
+        assert recipe is not None
+        made.append(recipe)
+        return remember(self, recipe, array, **options)
+
+    monkeypatch.setattr(PackedWeights, "remember", noting)
+    model = clgraph.compile(convolutions(), device=device, config={"device_class": device_class})
+    twin = model.clone()
+    for number, shape in enumerate(shapes_of(0, 3 * KEPT_SPECIALISATIONS)):
+        (model, twin)[number % 2].prepare({"x": shape})
+    assert len(made) >= (8 if device_class == "cpu" else 2)
+    assert len(made) == len(set(made))
+
+
+def test_large_constants_are_copied_to_a_device_once(device: str) -> None:
+    """Without Winograd's weights, which some of the sizes only have."""
+    model = clgraph.compile(convolutions(), device=device, config={"device_class": "gpu", "winograd": False})
+    x = np.random.default_rng(0).standard_normal((1, 3, 9, 8)).astype(np.float32)
+    expected = model.run({"x": x})["y"]
+    twin = model.clone()
+    for shape in shapes_of(1, 4):
+        twin.prepare({"x": shape})
+    np.testing.assert_array_equal(twin.run({"x": x})["y"], expected)
+    copies = twin._specialisations._workspace.constants._copies
+    assert copies is model._specialisations._workspace.constants._copies
+    large = {
+        id(v.constant) for v in model.program.constants if v.constant is not None and v.layout.nbytes >= LEAST_BYTES
+    }
+    assert large
+    assert {number for _, number in copies} == large
+
+
+def test_sizes_in_turn_give_what_models_of_one_size_give(device: str) -> None:
+    source = convolutions()
+    model = clgraph.compile(source, device=device)
+    for batch in (1, 8, 3, 8, 1):
+        x = np.random.default_rng(batch).standard_normal((batch, 3, 20, 30)).astype(np.float32)
+        alone = clgraph.compile(source, device=device, shapes={"x": x.shape})
+        np.testing.assert_array_equal(model.run({"x": x})["y"], alone.run({"x": x})["y"])
+
+
+def test_evicted_specialisations_give_back_their_memory_at_once(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without waiting for Python's collector of cycles; what is alive belongs to the specialisations that are kept."""
+    alive: weakref.WeakSet[Memory] = weakref.WeakSet()
+    allocate = memory.allocate
+
+    def noting(*arguments: Any) -> Memory:
+        made = allocate(*arguments)
+        alive.add(made)
+        return made
+
+    monkeypatch.setattr(memory, "allocate", noting)
+    model = clgraph.compile(convolutions(), device=device)
+    gc.collect()
+    gc.disable()
+    try:
+        counts = []
+        for shape in shapes_of(2, 3 * KEPT_SPECIALISATIONS):
+            x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+            model.run({"x": x})
+            counts.append(len(alive) / len(model._specialisations.kept))
+        each = max(counts[:KEPT_SPECIALISATIONS])
+        assert max(counts) <= each
+        model.close()
+        assert not [m for m in alive if m.nbytes >= LEAST_BYTES]
+    finally:
+        gc.enable()
+
+
+def test_networks_of_one_model_share_their_arena_and_clones_have_one_of_their_own(device: str) -> None:
+    model = clgraph.compile(convolutions(), device=device)
+    model.prepare({"x": (1, 3, 30, 30)})
+    twin = model.clone()
+    model.prepare({"x": (1, 3, 29, 29)})
+
+    def arenas(of: clgraph.Model) -> set[int]:
+        networks = [s.network for s in of._specialisations.kept.values()]
+        return {id(p.banks[0]) for n in networks if n is not None for p in n._places.values()}
+
+    assert len(arenas(model)) == 1
+    assert arenas(model).isdisjoint(arenas(twin))
+
+
+def test_networks_that_share_memory_do_not_run_at_the_same_time(device: str) -> None:
+    model = clgraph.compile(convolutions(), device=device)
+    inputs = [np.random.default_rng(i).standard_normal((1, 3, 40 - i, 40)).astype(np.float32) for i in range(2)]
+    wanted = [model.run({"x": x})["y"] for x in inputs]
+    networks = [s.network for s in model._specialisations.kept.values()]
+
+    def runs_alike(i: int) -> bool:
+        network = networks[i % 2]
+        assert network is not None
+        return all(np.array_equal(network.run({"x": inputs[i % 2]})["y"], wanted[i % 2]) for _ in range(20))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(runs_alike, range(4)))

@@ -1,0 +1,144 @@
+"""The memory passes together: memory_dependencies, oooq_memory_dependencies, plan_memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from clgraph.errors import DeviceMemoryError
+from clgraph.graph.buffer import Buffer
+from clgraph.ops.reshape import Reshape
+from clgraph.passes.base import Context
+from clgraph.passes.memory.plan_memory import PlanMemory, lower_bound
+from clgraph.passes.memory.plan_memory import buffers_of as planned_buffers
+from clgraph.selector.query import DeviceInfo
+from tests.support.fakes import fake_registry
+from tests.support.memory import buffers_of, simulate, violations
+from tests.support.programs import ADD, RELU, Net, compile_all
+from tests.support.random_dags import ORDERED, UNORDERED, check_random, plan, random_program
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_random_graphs_keep_every_value_until_its_last_reader(block: int) -> None:
+    for seed in range(block * 30, block * 30 + 30):
+        check_random(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", range(100))
+def test_ten_thousand_random_graphs(block: int) -> None:
+    with fake_registry():
+        for seed in range(1000 + block * 100, 1100 + block * 100):
+            check_random(seed)
+
+
+def test_the_oracle_finds_a_planner_that_shares_too_much() -> None:
+    """A buffer whose last reader is forgotten must show up in both checks."""
+    found = 0
+    for seed in range(40):
+        program = plan(random_program(seed), ORDERED)
+        for buffer in buffers_of(program):
+            buffer.last = buffer.first
+        PlanMemory().run(program, ORDERED)
+        bad = bool(violations(program, out_of_order=False))
+        if bad:
+            with pytest.raises(AssertionError):
+                simulate(program, list(program))
+        found += bad
+    assert found > 20
+
+
+def test_parallel_branches_share_in_order_and_not_out_of_order() -> None:
+    for context in (ORDERED, UNORDERED):
+        net = Net()
+        x = net.input("x", (1, 16, 8, 8))
+        left = net.conv("l2", net.conv("l1", x, 16, 16), 16, 16)
+        right = net.conv("r2", net.conv("r1", x, 16, 16), 16, 16)
+        net.add("sum", ADD, left, right)
+        program = plan(net.program("sum"), context)
+        first, second = (program[n].output.buffer for n in ("l1", "r1"))
+        assert first.meets(second) == context.out_of_order
+        assert (first in second.conflicts) == context.out_of_order
+
+
+def test_an_in_order_queue_adds_nothing_and_says_so() -> None:
+    program = plan(random_program(3), ORDERED)
+    assert "the queue runs in order" in program.notes["oooq_memory_dependencies"]
+
+
+def test_a_result_takes_over_its_input_only_when_nothing_else_reads_it() -> None:
+    net = Net()
+    h = net.add("h", RELU, net.input("x", (1, 16, 8, 8)))
+    net.add("y", RELU, net.add("a", ADD, net.add("g", RELU, h), h))
+    program = plan(net.program("y"), ORDERED)
+    buffers = {n.name: n.output.buffer for n in program}
+    assert buffers["g"] is not buffers["h"]
+    assert buffers["a"] in (buffers["g"], buffers["h"])
+    assert buffers["y"] is buffers["a"]
+    assert buffers["h"] is not program.inputs[0].buffer
+
+
+def test_inputs_outputs_and_scratch_count() -> None:
+    net = Net()
+    net.conv("y", net.input("x", (1, 16, 8, 8)), 16, 16)
+    program = compile_all(net.program("y"))
+    names = {b.name for b in planned_buffers(program)}
+    assert {"x", "y/scratch0"} <= names
+    arena = program.arenas["null"]
+    assert arena.lower_bound >= 2 * 4096 + 1024
+    assert arena.nbytes == arena.lower_bound
+
+
+def test_a_chain_needs_two_buffers_and_an_output_is_never_reused() -> None:
+    net = Net()
+    h = net.input("x", (1, 16, 8, 8))
+    names = [h := net.conv(f"c{i}", h, 16, 16) for i in range(9)]
+    program = plan(net.program(names[-1]), Context(denied=frozenset({"convolution.blocked"})))
+    assert program.arenas["null"].nbytes == 2 * 4096
+    net = Net()
+    h = net.input("x", (1, 16, 8, 8))
+    names = [h := net.conv(f"c{i}", h, 16, 16) for i in range(9)]
+    program = plan(net.program(*names), Context(denied=frozenset({"convolution.blocked"})))
+    assert len({n.output.buffer.offset for n in program}) == 9
+
+
+def test_no_buffer_crosses_a_bank() -> None:
+    context = Context(devices={"null": DeviceInfo(max_alloc=10_000)})
+    program = plan(random_program(8), context)
+    assert program.arenas["null"].nbytes > 0
+    for buffer in buffers_of(program):
+        bank = 10_000 // 64 * 64
+        assert buffer.offset // bank == (buffer.offset + buffer.nbytes - 1) // bank
+    with pytest.raises(DeviceMemoryError, match="at most 64 at once"):
+        plan(random_program(8), Context(devices={"null": DeviceInfo(max_alloc=100)}))
+
+
+def test_the_lower_bound_is_the_most_bytes_alive() -> None:
+    buffers = [Buffer("a", 100, first=0, last=2), Buffer("b", 64, first=1, last=1), Buffer("c", 1, first=2, last=5)]
+    assert lower_bound(buffers) == 128 + 64
+    random_ = np.random.default_rng(0)
+    for _ in range(50):
+        starts = random_.integers(0, 20, 12)
+        rows = zip(starts, *random_.integers(0, 500, (2, 12)), strict=True)
+        made = [Buffer("x", int(n), first=int(s), last=int(s + d)) for s, n, d in rows]
+        alive = [sum(-(-b.nbytes // 64) * 64 for b in made if b.first <= t <= b.last) for t in range(600)]
+        assert lower_bound(made) == max(alive)
+
+
+def test_an_input_that_is_also_read_through_a_view_is_not_taken_over() -> None:
+    for view in (True, False):
+        net = Net()
+        h = net.add("h", RELU, net.input("x", (1, 4, 4, 4)))
+        other = net.add("view", Reshape((4, 4, 4)), h) if view else net.add("other", RELU, "x")
+        net.add("z", ADD, h, other)
+        program = plan(net.program("z"), ORDERED)
+        assert (program["h"].output.buffer is program["z"].output.buffer) == (not view)
+
+
+def test_out_of_order_a_chain_needs_two_buffers_too() -> None:
+    net = Net()
+    h = net.input("x", (1, 16, 8, 8))
+    for i in range(9):
+        h = net.conv(f"c{i}", h, 16, 16)
+    program = plan(net.program(h), Context(out_of_order=True, denied=frozenset({"convolution.blocked"})))
+    assert program.arenas["null"].nbytes == 2 * 4096

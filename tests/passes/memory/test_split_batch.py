@@ -1,0 +1,193 @@
+"""A batch in parts: the results of the parts, one behind the other, are those of the whole."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from clgraph.core.dtype import DType
+from clgraph.graph.program import Program
+from clgraph.graph.topology import Topology
+from clgraph.ops.activation import Activation
+from clgraph.ops.concat import Concat
+from clgraph.ops.convolution import Convolution
+from clgraph.ops.cumulative_sum import CumulativeSum
+from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.gather import Gather
+from clgraph.ops.layer_normalization import LayerNormalization
+from clgraph.ops.matmul import MatMul
+from clgraph.ops.pad import Pad
+from clgraph.ops.pooling import Pooling
+from clgraph.ops.reduce import Reduce
+from clgraph.ops.reorder import Reorder
+from clgraph.ops.reshape import Reshape
+from clgraph.ops.slice import Slice
+from clgraph.ops.softmax import Softmax
+from clgraph.ops.split import Split
+from clgraph.ops.transpose import Transpose
+from clgraph.ops.where import Where
+from clgraph.passes.memory.split_batch import in_parts, part_of
+from clgraph.passes.reference import random_feeds, run_reference
+from clgraph.selector.query import DeviceInfo
+from clgraph.selector.tuning import Tuning
+
+CPU = DeviceInfo(features=frozenset({"host_memory"}))
+SLOW = replace(CPU, bytes_per_second=1e6, tuning=Tuning(replace(CPU.costs, cache_bytes=3e4)))
+"""What leaves the cache is slow: 131 KB of activations in all at 4 x 2 x 2 x 256, 1 MB of weights."""
+
+
+def one(primitive, *shapes, inputs=1) -> Program:
+    """Return a program of one node; the first *inputs* of *shapes* are inputs, the others constants."""
+    topology, rng = Topology(), np.random.default_rng(0)
+    names = [topology.input(f"x{i}", s) for i, s in enumerate(shapes[:inputs])]
+    names += [
+        topology.constant(f"c{i}", rng.standard_normal(s).astype(np.float32)) for i, s in enumerate(shapes[inputs:])
+    ]
+    topology.output(topology.add("y", primitive, *names))
+    return topology.build()
+
+
+def check(program: Program, parts: int) -> None:
+    """Assert that the parts' results are the whole's."""
+    part = part_of(program, parts)
+    assert part is not None
+    assert part.parts == parts
+    feeds = random_feeds(program)
+    cut = {
+        v.name: len(w.layout.shape) > 0 and v.layout.shape != w.layout.shape
+        for v, w in zip(part.inputs, program.inputs, strict=True)
+    }
+    split = {n: np.split(a, parts) if cut[n] else [a] * parts for n, a in feeds.items()}
+    found = [run_reference(part, {n: a[i] for n, a in split.items()}) for i in range(parts)]
+    for name, wanted in run_reference(program, feeds).items():
+        np.testing.assert_allclose(np.concatenate([f[name] for f in found]), wanted, rtol=1e-6, atol=1e-6)
+
+
+KEPT = {
+    "convolution": (Convolution(), (6, 4, 5, 5), (8, 4, 3, 3), (8,)),
+    "pooling": (Pooling("max", (2, 2)), (6, 4, 6, 6)),
+    "activation": (Activation("relu"), (6, 4)),
+    "another type": (Reorder(DType.F16), (6, 4)),
+    "broadcast constant": (Eltwise("add"), (6, 4), (4,)),
+    "row for all": (Eltwise("sub"), (6, 4), (1, 4)),
+    "softmax": (Softmax((1,)), (6, 4)),
+    "reduce": (Reduce("sum", (1, 2), keepdims=False), (6, 4, 3)),
+    "concat": (Concat(1), (6, 4), (6, 5)),
+    "split": (Split(1, (1, 3)), (6, 4)),
+    "slice": (Slice((1,), (3,), (1,), (1,)), (6, 4)),
+    "pad": (Pad(((1, 2),), axes=(1,)), (6, 4)),
+    "transpose": (Transpose((0, 2, 1)), (6, 4, 3)),
+    "reshape": (Reshape((6, 12)), (6, 4, 3)),
+    "reshape into rows": (Reshape((24, 3)), (6, 4, 3)),
+    "look-up": (Gather(1), (6, 4), (2,)),
+    "rows times matrix": (MatMul(), (6, 4), (4, 5)),
+    "rows, transposed matrix, bias": (MatMul(transpose_b=True), (6, 4), (5, 4), (5,)),
+    "matrices": (MatMul(), (6, 4, 3), (6, 3, 5)),
+    "matrices times one": (MatMul(transpose_a=True), (6, 4, 3), (4, 5)),
+    "layer normalization": (LayerNormalization(), (6, 4), (4,)),
+    "choice": (Where(), (6, 1), (6, 4), (6, 4)),
+}
+TWO_INPUTS = {"concat", "matrices"}
+
+
+@pytest.mark.parametrize("what", KEPT)
+@pytest.mark.parametrize("parts", [2, 3, 6])
+def test_parts_of_what_keeps_entries_apart_make_up_the_whole(what, parts) -> None:
+    primitive, *shapes = KEPT[what]
+    if what == "choice":
+        topology = Topology()
+        flag = topology.input("flag", shapes[0], np.bool_)
+        topology.output(
+            topology.add("y", primitive, flag, *(topology.input(f"x{i}", s) for i, s in enumerate(shapes[1:])))
+        )
+        check(topology.build(), parts)
+        return
+    if what == "look-up":
+        topology = Topology()
+        index = topology.constant("index", np.array([3, 1], np.int64))
+        topology.output(topology.add("y", primitive, topology.input("x", shapes[0]), index))
+        check(topology.build(), parts)
+        return
+    check(one(primitive, *shapes, inputs=2 if what in TWO_INPUTS else 1), parts)
+
+
+MIXED = {
+    "softmax over the batch": (Softmax((0,)), (6, 4)),
+    "sum over the batch": (Reduce("sum", (0,)), (6, 4)),
+    "sum of everything": (Reduce("sum", keepdims=False), (6, 4)),
+    "concat along the batch": (Concat(0), (6, 4), (6, 4)),
+    "split along the batch": (Split(0, (3, 3)), (6, 4)),
+    "some of the batch": (Slice((0,), (3,), (1,), (0,)), (6, 4)),
+    "the batch backwards": (Slice((5,), (-7,), (-1,), (0,)), (6, 4)),
+    "pads around the batch": (Pad(((1, 1),), axes=(0,)), (6, 4)),
+    "shifted batch": (Pad(((1, -1),), axes=(0,)), (6, 4)),
+    "transposed batch": (Transpose((1, 0)), (6, 6)),
+    "scan over the batch": (CumulativeSum(0), (6, 4)),
+    "entries of a constant's own": (Eltwise("add"), (6, 4), (6, 4)),
+    "both as matrices": (MatMul(), (6, 6), (6, 4)),
+    "columns": (MatMul(transpose_a=True), (6, 4), (6, 5)),
+    "bias for every row": (MatMul(), (6, 4), (4, 5), (6, 5)),
+    "flattened away": (Reshape((3, 8)), (6, 4)),
+}
+
+
+@pytest.mark.parametrize("what", MIXED)
+def test_what_mixes_entries_is_not_cut(what) -> None:
+    primitive, *shapes = MIXED[what]
+    inputs = 2 if what in ("concat along the batch", "both as matrices") else 1
+    assert part_of(one(primitive, *shapes, inputs=inputs), 6) is None
+
+
+def test_an_input_with_another_first_axis_is_the_same_for_all_parts() -> None:
+    check(one(Eltwise("mul"), (6, 4), (1, 4), inputs=2), 3)
+
+
+def test_results_that_no_input_reaches_are_not_cut() -> None:
+    topology = Topology()
+    x, c = topology.input("x", (6, 4)), topology.constant("c", np.ones((6, 4), np.float32))
+    topology.output(topology.add("y", Activation("relu"), x))
+    topology.output("c")
+    assert c == "c"
+    assert part_of(topology.build(), 2) is None
+
+
+def convolutions(batch: int, side: int, channels: int) -> Program:
+    topology, rng = Topology(), np.random.default_rng(0)
+    x = topology.input("x", (batch, channels, side, side))
+    for i in range(4):
+        w = topology.constant(f"w{i}", rng.standard_normal((channels, channels, 1, 1)).astype(np.float32))
+        x = topology.add(f"conv{i}", Convolution(), x, w)
+    topology.output(x)
+    return topology.build()
+
+
+def test_large_batches_are_cut_so_that_activations_stay_in_the_cache() -> None:
+    program = in_parts(convolutions(32, 56, 128), CPU)
+    assert program.parts > 1
+    moved = 2 * program.inputs[0].layout.nbytes
+    assert moved <= CPU.costs.cache_bytes
+    assert f"in {program.parts} parts of {32 // program.parts}" in program.notes["batch"]
+    assert "x" + str(program.parts) in str(program).splitlines()[0]
+
+
+def test_weights_that_stay_in_the_cache_cost_nothing_again() -> None:
+    roomy = replace(SLOW, tuning=Tuning(replace(CPU.costs, cache_bytes=3e4 + 1e6)))
+    assert in_parts(convolutions(512, 2, 256), roomy).parts > 1
+
+
+@pytest.mark.parametrize(
+    ("batch", "side", "channels", "device"),
+    [
+        (1, 56, 128, CPU),
+        (32, 7, 32, CPU),
+        (4, 2, 256, SLOW),
+        (32, 56, 128, replace(CPU, kind="gpu")),
+        (32, 56, 128, replace(CPU, features=frozenset())),
+    ],
+    ids=["one image", "small", "heavy weights", "gpu", "memory of its own"],
+)
+def test_other_batches_stay_whole(batch, side, channels, device) -> None:
+    program = convolutions(batch, side, channels)
+    assert in_parts(program, device) is program

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from clgraph.core.dtype import DType
+from clgraph.ops.activation import Activation
+from clgraph.ops.dynamic_quantize import DynamicQuantize
+from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.integer_matmul import IntegerMatMul
+from clgraph.ops.pooling import Pooling
+from clgraph.ops.quantize import Dequantize, Quantize
+from clgraph.ops.reorder import Reorder
+from clgraph.ops.transpose import Transpose
+from clgraph.passes.quantization.prepare_quantization import PrepareQuantization
+from tests.support.programs import RELU, Net, run
+
+SCALE = 0.05
+MAXIMUM = Pooling("max", (2, 2), (2, 2), (1, 1), ((0, 0), (0, 0)))
+
+
+class Quantised(Net):
+    """A net with groups of Quantize and Dequantize."""
+
+    def __init__(self, dtype: DType = DType.U8, zero: int = 100) -> None:
+        super().__init__()
+        self.dtype = dtype
+        self.number("scale", SCALE)
+        self.constant("zero", np.array(zero, dtype.numpy))
+        self.input("x", (1, 3, 4, 4))
+
+    def quantize(self, name: str, x: str, scale: str = "scale", zero: str = "zero") -> str:
+        return self.add(name, Quantize(0, dtype=self.dtype), x, scale, zero)
+
+    def dequantize(self, name: str, x: str, scale: str = "scale", zero: str = "zero") -> str:
+        return self.add(name, Dequantize(0), x, scale, zero)
+
+    def made(self, *outputs: str) -> list[str]:
+        program = run(self.program(*outputs), PrepareQuantization())
+        self.notes = program.notes.get("prepare_quantization", "")
+        return [n.primitive.kind for n in program]
+
+
+@pytest.mark.parametrize(("dtype", "zero", "low"), [(DType.U8, 100, -100.0), (DType.I8, 3, -131.0)])
+def test_a_group_of_8_bits_becomes_one_activation(dtype: DType, zero: int, low: float) -> None:
+    net = Quantised(dtype, zero)
+    net.dequantize("d", net.quantize("q", net.add("r", RELU, "x")))
+    program = run(net.program("d"), PrepareQuantization())
+    assert [n.primitive for n in program] == [RELU, Activation("fake_quantize", float(np.float32(SCALE)), low)]
+    assert program.notes["prepare_quantization"].startswith("1 quantize")
+
+
+def test_every_reader_of_the_integers_reads_the_one_activation() -> None:
+    net = Quantised()
+    net.quantize("q", "x")
+    for name in "ab":
+        net.add(f"r{name}", RELU, net.dequantize(name, "q"))
+    net.dequantize("c", "q")
+    assert net.made("ra", "rb", "c") == ["activation", "activation", "activation"]
+
+
+def test_integers_that_are_read_with_several_scales_are_rounded_once_and_scaled() -> None:
+    net = Quantised()
+    net.number("one", 1.0)
+    net.quantize("q", "x", "one")
+    net.dequantize("whole", "q", "one")
+    net.dequantize("scaled", "q")
+    program = run(net.program("whole", "scaled"), PrepareQuantization())
+    scale = float(np.float32(SCALE))
+    assert [n.primitive for n in program] == [
+        Activation("fake_quantize", 1.0, -100.0),
+        Activation("linear", scale),
+    ]
+    assert [n.name for n in program] == ["whole", "scaled"]
+
+
+@pytest.mark.parametrize("mover", [MAXIMUM, Transpose((0, 2, 3, 1))])
+def test_what_hands_on_integers_hands_on_floats(mover) -> None:
+    net = Quantised()
+    net.dequantize("d", net.add("moved", mover, net.quantize("q", "x")))
+    assert net.made("d") == ["activation", mover.kind]
+
+
+@pytest.mark.parametrize("k", [40, 600])
+def test_dynamically_quantised_products_are_floats_from_end_to_end(k: int) -> None:
+    net = Net()
+    rng = np.random.default_rng(k)
+    net.add("q", DynamicQuantize(), net.input("x", (3, k)), outputs=("q", "s", "z"))
+    net.constant(
+        "w", rng.integers(-255 if k > 40 else -90, 128, (k, 5)).astype(np.int16).clip(-128, 127).astype(np.int8)
+    )
+    net.constant("w_zero", np.array(100 if k > 40 else 0, np.int8))
+    net.add("f", Reorder(DType.F32), net.add("y", IntegerMatMul(), "q", "w", "z", "w_zero"))
+    net.add("scaled", Eltwise("mul"), "f", "s")
+    before = net.program("scaled")
+    assert {"quantize", "dequantize"} <= {n.primitive.kind for n in before}
+    program = run(before, PrepareQuantization())
+    kinds = {n.primitive.kind for n in program}
+    assert kinds <= {"matmul", "eltwise", "activation", "reduce", "slice"}, kinds
+    assert ("slice" in kinds) == (k > 40)
+
+
+def _output(net: Quantised) -> list[str]:
+    return [net.dequantize("d", net.quantize("q", "x")), "q"]
+
+
+def _sixteen(net: Quantised) -> list[str]:
+    net.constant("wide", np.array(5, np.int16))
+    net.add("q", Quantize(0, dtype=DType.I16), "x", "scale", "wide")
+    return [net.dequantize("d", "q", zero="wide")]
+
+
+def _other_scale(net: Quantised) -> list[str]:
+    return [net.dequantize("d", net.quantize("q", "x"), net.number("other", 0.5))]
+
+
+def _along_an_axis(net: Quantised) -> list[str]:
+    net.constant("scales", np.array([1, 2, 3], np.float32))
+    net.constant("zeros", np.array([1, 2, 3], np.uint8))
+    net.add("q", Quantize(1), "x", "scales", "zeros")
+    return [net.add("d", Dequantize(1), "q", "scales", "zeros")]
+
+
+def _computed(net: Quantised) -> list[str]:
+    net.input("now", ())
+    return [net.dequantize("d", net.quantize("q", "x", "now"), "now")]
+
+
+def _summed(net: Quantised) -> list[str]:
+    average = Pooling("average", (2, 2), (2, 2), (1, 1), ((0, 0), (0, 0)))
+    net.add("floats", average, net.dequantize("d", net.quantize("q", "x")))
+    return ["floats", net.add("whole", RELU, "q")]
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (_output, "q makes integers: q is an output of the graph"),
+        (_sixteen, "no 8 bits"),
+        (_other_scale, "another scale"),
+        (_along_an_axis, "not one number each"),
+        (_computed, "known and finite"),
+        (_summed, r"whole \(activation\) reads them"),
+    ],
+)
+def test_integers_that_are_needed_stay_and_a_note_says_why(make, reason: str) -> None:
+    net = Quantised()
+    assert "quantize" in net.made(*make(net))
+    assert re.search(reason, net.notes), net.notes

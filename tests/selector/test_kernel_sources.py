@@ -1,0 +1,126 @@
+"""Rules for the kernel files: each compiles alone, says what it is, and is used."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+import clgraph.implementations  # noqa: F401
+from clgraph.selector.descriptor import DESCRIPTORS
+from clgraph.selector.library import EXECUTOR, FAMILIES, tile_text
+from clgraph.selector.sources import includes, kernel_files, kernel_text
+from tests.support.ptx.compiler import to_amdgcn, to_ptx, why_not
+
+FOLDER = Path(__file__).parents[2] / "cl_kernels"
+FILES = [name for folder, name in kernel_files() if folder == FOLDER]
+HEADERS = sorted(p.relative_to(FOLDER).as_posix() for p in FOLDER.rglob("*.clh"))
+TILES = {name for name in FILES if PurePosixPath(name).stem in DESCRIPTORS}
+MICROS = {m.file for family in FAMILIES.values() for instances in family.instances.values() for m in instances}
+
+
+def read(name: str) -> str:
+    return (FOLDER / name).read_text(encoding="utf-8")
+
+
+def kernels(text: str) -> list[str]:
+    return re.findall(r"__kernel\b[^;{]*?\bvoid\s+(\w+)\s*\(", text)
+
+
+def deepest_conditional(text: str) -> int:
+    """Return how deep #if stands in #if, without the defaults of macros (an #ifndef with nothing but its #define)."""
+    text = re.sub(r"#\s*ifndef (\w+)\n(?:\s*#\s*define \1\b.*\n)(?:\s*#\s*define .*\n)*#\s*endif", "", text)
+    depth = deepest = 0
+    for line in text.splitlines():
+        if re.match(r"\s*#\s*if", line):
+            depth += 1
+            deepest = max(deepest, depth)
+        elif re.match(r"\s*#\s*endif", line):
+            depth -= 1
+    return deepest
+
+
+@pytest.mark.parametrize("name", [*FILES, *HEADERS])
+def test_built_in_functions_of_compilers_stand_behind_a_feature(name):
+    """``__has_builtin`` says what the front end takes, not what a driver makes code of."""
+    inside, lines = [], re.sub(r"//.*", "", read(name)).splitlines()
+    for line in lines:
+        if match := re.match(r"\s*#\s*(if|endif)(.*)", line):
+            inside = inside[:-1] if match[1] == "endif" else [*inside, match[2]]
+        elif "__builtin_" in line and name != "include/amd_matrix.clh":
+            assert any(condition.startswith("def CLGRAPH_") for condition in inside), line
+    assert "__has_builtin" not in "\n".join(lines)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_compiles_alone_with_its_defaults(name, engine):
+    stem = PurePosixPath(name).stem
+    text = tile_text(stem, engine.info.simd) if name in TILES else kernel_text(name)
+    if name in TILES | MICROS and engine.info.kind != "cpu":
+        pytest.skip("written for CPUs")
+    if "ptx.clh" in includes(name) and "nvidia_ptx" not in engine.info.features:
+        if reason := why_not():
+            pytest.skip(reason)
+        assert "mma.sync" in to_ptx(text, "sm_80")
+        return
+    if "amd_matrix.clh" in includes(name) and "amd_matrix" not in engine.info.features:
+        if reason := why_not():
+            pytest.skip(reason)
+        assert "v_wmma_f32_16x16x16_f16" in to_amdgcn(text, "gfx1100")
+        return
+    if "intel_matrix.clh" in includes(name) and "intel_dpas" not in engine.info.features:
+        pytest.skip("needs Intel's compiler: tests/implementations/matrix_units/test_intel_compiler.py")
+    if name.endswith("_vnni.cl") and "vnni" not in engine.info.features:
+        pytest.skip("inline assembly of AVX-512 VNNI")
+    engine.build(text, name)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_holds_one_kernel_or_function_of_its_own_name(name):
+    stem, text = PurePosixPath(name).stem, read(name)
+    if name in TILES | MICROS:
+        result = "void" if name in TILES else "(void|int)"
+        assert re.search(rf"\bstatic {result} {stem}\(", text), f"{name} has no function {stem}"
+        assert kernels(text) in ([], [f"{stem}_alone"])
+    else:
+        assert kernels(text) == [stem]
+
+
+@pytest.mark.parametrize("name", [*FILES, *HEADERS])
+def test_a_file_begins_with_what_it_is(name):
+    first = read(name).splitlines()[0]
+    assert first.startswith("// ")
+    assert len(first) > 20
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_general_kernel_states_grid_and_error(name):
+    if name.endswith(("_ref.cl", "_tiled.cl")):
+        header = "".join(line for line in read(name).splitlines() if line.startswith("//"))
+        assert "Grid: " in header
+        assert "table: " in header or "table as of" in header
+
+
+@pytest.mark.parametrize("name", [*FILES, *HEADERS])
+def test_conditionals_are_not_nested(name):
+    assert deepest_conditional(read(name)) <= 1
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_is_used(name):
+    sources = "".join(p.read_text(encoding="utf-8") for p in (FOLDER.parent / "clgraph").rglob("*.py"))
+    named = name.removesuffix(".cl")
+    stem = PurePosixPath(name).stem
+    assert name in TILES | MICROS | {EXECUTOR} or f'"{named}' in sources or f'"{stem}"' in sources, (
+        f"no implementation, library or family names {name}"
+    )
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_a_header_is_included(name):
+    texts = [read(other) for other in (*FILES, *HEADERS) if other != name]
+    sources = "".join(p.read_text(encoding="utf-8") for p in (FOLDER.parent / "clgraph").rglob("*.py"))
+    include = PurePosixPath(name).name
+    assert any(f'#include "{include}"' in text for text in texts) or f'"{include}"' in sources

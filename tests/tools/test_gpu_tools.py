@@ -1,0 +1,91 @@
+"""What measures on a GPU, without one: nothing here says how fast anything is."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import tools.benchmark.probing as probing
+from clgraph.implementations.matrix_units.nvidia.tiles import TILES
+from clgraph.runtime.device import find_device, with_class
+from clgraph.runtime.engine import Engine
+from tools.benchmark.dry import dry, dry_markdown, dry_probe
+from tools.benchmark.found import Found
+from tools.benchmark.on_gpu import TORCH, Case, Timed, cases, gpu_markdown, measure_case, product_of
+from tools.gpu_compilers.profiles import PROFILES
+
+
+@pytest.mark.opencl
+def test_matrix_units_are_asked_how_they_round(nvidia_engine):
+    # The emulator truncates.
+    assert probing.ask("rounding", nvidia_engine, quick=True) == ["truncates: 1.0"]
+
+
+@pytest.mark.opencl
+def test_every_tile_is_asked_for_its_rate_and_error(nvidia_engine, monkeypatch):
+    few = [t for t in TILES if t.rows * t.columns == 64 * 64]
+    monkeypatch.setattr(probing, "SIZES", (128,))
+    monkeypatch.setattr(probing, "TILES", few)
+    answers = probing.ask("tiles", nvidia_engine, quick=True)
+    assert [a.split()[0] for a in answers] == [t.unit for t in few]
+    # Results of halves are rounded to 2^-11; other sums of 128 products to 128 * 2^-24 at the most.
+    bounds = [2.0**-11 if ".f16." in a else 2.0**-16 for a in answers]
+    assert all(float(a.rpartition(" ")[2]) < bound for a, bound in zip(answers, bounds, strict=True))
+
+
+@pytest.mark.opencl
+def test_a_device_without_matrix_units_says_what_it_was_not_asked():
+    engine = Engine(with_class(find_device("pocl"), "gpu"))
+    assert probing.ask("tiles", engine, quick=True) == ["not asked: the device has no nvidia_ptx, sm80"]
+    assert probing.ask("local", engine, quick=True) == ["32 KiB: right", "48 KiB: right"]
+    assert len(probing.ask("launch", engine, quick=True)) == 6
+
+
+def test_a_dry_run_measures_nothing_and_says_so():
+    planned = dry(Case("gemm_64", "tf32x3", 2.0 * 64**3), "h200")
+    assert planned.launches == {"matmul.nvidia_tf32x3": 1}
+    assert planned.refused == ()
+    table = dry_markdown([planned], "h200")
+    assert "Nothing was run or measured" in table
+    assert " ms" not in table
+    assert dry_markdown([replace(planned, refused=("a kernel: an error",))], "h200").endswith("a kernel: an error")
+
+
+@pytest.mark.skipif(PROFILES["h200"].why_not() is not None, reason=str(PROFILES["h200"].why_not()))
+def test_a_dry_probe_says_what_the_assembler_says():
+    answers = dry_probe("local", "h200")
+    assert "48 KiB" in answers[2]
+    assert "49152 bytes of local memory" in answers[2]
+    assert "64 KiB" in answers[3]
+    assert "too much shared data" in answers[3]
+    assert "registers" in dry_probe("rounding", "h200")[0]
+
+
+def test_what_is_measured_on_a_gpu_is_kept_as_data():
+    timed = Timed(Case("gemm_64", "f16", 2.0), {"clgraph": 1e-3}, {"clgraph": 1e-4}, {"eager": "no torch"})
+    assert Found.from_data(json.loads(json.dumps(Found(gpu=[timed]).to_data()))).gpu == [timed]
+
+
+def test_a_case_is_asked_for_by_its_title_or_a_part():
+    assert [c.title for c in cases(False, "gemm_4096 f16")] == ["gemm_4096 f16"]
+    assert {c.precision for c in cases(False, "gemm_4096 f")} == {"f32", "f16", "f16x3"}
+
+
+@pytest.mark.opencl
+def test_times_stand_beside_errors_and_what_is_missing():
+    timed = measure_case(Case("gemm_64", "f32", 2.0 * 64**3), "pocl", 1, "cpu")
+    assert timed.seconds["clgraph"] > 0
+    assert timed.errors["clgraph"] < 64 * 2.0**-24 * 10
+    assert set(timed.seconds) | set(timed.missing) == {"clgraph", *TORCH}
+    table = gpu_markdown([Timed(timed.case, {"clgraph": 1e-3}, {"clgraph": 1e-7}, {"eager": "no torch"})])
+    assert "1.000 ms, 0.0 TFLOP/s, error 1.0e-07" in table
+    assert "no torch" in table
+
+
+def test_what_is_measured_are_the_networks_and_the_products():
+    names = {c.name for c in cases(quick=False)}
+    assert {"resnet50@64x3x224x224", "bert_base_32x128", "gemm_4096", "gemm_8192"} <= names
+    model, feeds = product_of(8, np.dtype(np.float32))
+    assert np.asarray(feeds["x"]).shape == (8, 8)
+    assert [n.op_type for n in model.graph.node] == ["MatMul"]
