@@ -26,7 +26,7 @@ extensions = [
     "extensions.listings",
     "extensions.pictures",
 ]
-exclude_patterns = ["extensions", "static"]
+exclude_patterns = ["benchmarks/*", "extensions", "static"]
 nitpicky = True
 nitpick_ignore_regex = [
     # Types of signatures that are no public names of clgraph, or another package's.

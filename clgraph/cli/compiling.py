@@ -93,14 +93,14 @@ def _load_saved(options: ModelOptions) -> Model:
 
 def load_topology(options: ModelOptions) -> tuple[Topology, Settings]:
     """Return the model uncompiled, and the options to compile it with. Raises like :func:`load`."""
-    from clgraph.frontend.onnx_loader import load_model
+    from clgraph.frontend.onnx_loader import load_onnx
 
     where = options.where
     settings = options_of(where.device, where.threads, where.cache_dir, options.config)
     load_extensions(settings)
     if is_saved(options.model):
         return read_topology(Contents(options.model)), settings
-    return load_model(options.model), settings
+    return load_onnx(options.model), settings
 
 
 def compiled(options: ModelOptions) -> Model:

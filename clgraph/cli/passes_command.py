@@ -52,8 +52,8 @@ def _check(kind: str) -> None:
     home = inspect.getmodule(PRIMITIVES[kind])
     say(f"{kind}: {summary(PRIMITIVES[kind])} ({home.__name__ if home else 'unknown module'})")
     say()
-    rows = [(f"{i:02}", p.name, p.treats(kind)) for i, p in enumerate(default_pipeline())]
-    rows += [("", f"{t.name}: {p.run.name}", p.run.treats(kind)) for t in TARGETS.values() for p in t.passes]
+    rows = [(f"{i:02}", p.name, p.describe(kind)) for i, p in enumerate(default_pipeline())]
+    rows += [("", f"{t.name}: {p.run.name}", p.run.describe(kind)) for t in TARGETS.values() for p in t.passes]
     table(("number", "pass", f"how it treats {kind}"), rows)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from clgraph.core.collection import without_collection
 from clgraph.core.mapped import files_of
 from clgraph.engines.opening import device_infos, imagined, open_engines, placement_of
-from clgraph.engines.option_checks import ANNOTATIONS, WISHES, note, note_idle
+from clgraph.engines.option_checks import ANNOTATIONS, PREFERENCES, note, note_idle
 from clgraph.errors import ModelError, OptionError
 from clgraph.graph.faults import faults
 from clgraph.graph.primitive import Array
@@ -62,7 +62,7 @@ def compile_source(
 
 
 @dataclass(frozen=True)
-class Runner:
+class ProgramRunner:
     """Runs planned programs on engines, under options.
 
     Attributes:
@@ -113,7 +113,7 @@ class Compiler:
     options: Settings
     observers: Sequence[Observer] = ()
     engines: dict[str, Engine | HostEngine] = field(init=False)
-    runner: Runner | None = field(init=False)
+    runner: ProgramRunner | None = field(init=False)
     context: Context = field(init=False)
     _made: int = field(default=0, init=False)
 
@@ -133,7 +133,7 @@ class Compiler:
             raise OptionError("the device null has one placement only; place a model on devices that there are")
         check_names(default_pipeline(), options.disable_passes, options.stop_after)
         self.engines = open_engines(options)
-        self.runner = runner = Runner(self.engines, options) if runs else None
+        self.runner = runner = ProgramRunner(self.engines, options) if runs else None
         self.context = Context(
             devices=_allowed(device_infos(self.engines, options) or {"null": imagined(options)}, options),
             **(placement_of(options) if runs else {}),
@@ -178,14 +178,14 @@ class Compiler:
             raise OptionError(f"no node of the compiled program is called {lost[0]!r}, so that no kernel can be forced")
         network = None if self.runner is None else self.runner.network(program, workspace)
         note_idle(program, options, self.context.devices.values(), self.engines)
-        self._note_wishes(program, topology, lost)
+        self._note_preferences(program, topology, lost)
         for file in files:
             file.check()
         self._made += 1
         records = tuple(PassRecord(*row) for row in clock.rows)
         return Specialisation(program, network, records, self.context.devices, options)
 
-    def _note_wishes(self, program: Program, topology: Topology, lost: Collection[str]) -> None:
+    def _note_preferences(self, program: Program, topology: Topology, lost: Collection[str]) -> None:
         """Leave in the notes which of the user's pairs and the model's annotations did nothing; *lost* are no nodes."""
         rules, devices = self.options.placement, [info.name for info in self.context.devices.values()]
         forced = [
@@ -193,7 +193,7 @@ class Compiler:
         ]
         behind = "does nothing: patterns before it fit all that it fits"
         lines = [line for name, line in forced if name in lost]
-        note(program, WISHES, lines + [f"placement={p}={to} {behind}" for p, to in idle_rules(topology, rules)])
+        note(program, PREFERENCES, lines + [f"placement={p}={to} {behind}" for p, to in idle_rules(topology, rules)])
         unplaced = "does nothing: it names no device, and no pattern of placement fits it"
         note(program, ANNOTATIONS, [f"annotation {a!r} {unplaced}" for a in idle_annotations(topology, rules, devices)])
 
@@ -223,9 +223,9 @@ class Compiler:
 def read_source(source: Source | Topology, outputs: Sequence[str] | None, shapes: OpenShapes | None) -> Topology:
     """Return the topology of *source* with these *outputs* and *shapes*; raises what ``clgraph.compile`` does."""
     if not isinstance(source, Topology):
-        from clgraph.frontend.onnx_loader import load_model
+        from clgraph.frontend.onnx_loader import load_onnx
 
-        source = load_model(source)
+        source = load_onnx(source)
     if outputs is not None:
         source = _narrow(source, outputs)
     if not source.outputs:
@@ -236,7 +236,7 @@ def read_source(source: Source | Topology, outputs: Sequence[str] | None, shapes
 def staged_model(topology: Topology, compiler: Compiler) -> StagedModel:
     """Return the model of a topology whose shapes depend on data, or that holds control flow."""
     from clgraph.model.stages.model import StagedModel
-    from clgraph.model.stages.wishes import Wishes
+    from clgraph.model.stages.preferences import Preferences
 
     strict, dry = compiler.options.strict, compiler.context.execute is None
     if (folder := compiler.options.dump_graphs) is not None:
@@ -246,8 +246,10 @@ def staged_model(topology: Topology, compiler: Compiler) -> StagedModel:
             (folder / "stages.txt").write_text(f"{text}\n", encoding="utf-8")
         except OSError as error:
             raise OptionError(f"the stages cannot be written to {folder}: {error}") from error
-    wishes = Wishes(compiler.context.placement, compiler.context.fallback)
-    model = StagedModel(topology, compiler.context.default, compiler.specialise, strict=strict, dry=dry, wishes=wishes)
+    preferences = Preferences(compiler.context.placement, compiler.context.fallback)
+    model = StagedModel(
+        topology, compiler.context.default, compiler.specialise, strict=strict, dry=dry, preferences=preferences
+    )
     model.prepare_fixed()
     return model
 

@@ -111,12 +111,14 @@ class Loader:
     def _staged(self, topology: Topology) -> Model:
         """Return a model whose stages are compiled for what its runs bring."""
         from clgraph.model.stages.model import StagedModel
-        from clgraph.model.stages.wishes import Wishes
+        from clgraph.model.stages.preferences import Preferences
 
         device, dry = next(iter(self.devices.values())), not self._engines
         given = {} if dry else placement_of(self._options)
-        wishes = Wishes(given.get("placement", ()), given.get("fallback", ()))
-        model = StagedModel(topology, device, self.specialise, strict=self._options.strict, dry=dry, wishes=wishes)
+        preferences = Preferences(given.get("placement", ()), given.get("fallback", ()))
+        model = StagedModel(
+            topology, device, self.specialise, strict=self._options.strict, dry=dry, preferences=preferences
+        )
         model.prepare_fixed()
         return model
 

@@ -75,7 +75,7 @@ class Cached:
         It serves files that have been left alone for a while, on one device, where nothing but clgraph itself decides
         what is computed and nothing is to be seen or checked on the way.
         """
-        if not options.model_cache or not isinstance(source, str | os.PathLike) or Registry.has_strangers:
+        if not options.model_cache or not isinstance(source, str | os.PathLike) or Registry.has_third_party:
             return None
         if options.placement or options.placement_fallback or options.poison or options.verify_passes:
             return None
@@ -138,7 +138,7 @@ class Cached:
                 content = self.cache.learn(self.path, self.stamp)
                 constants = (v.constant for s in made.values() for v in s.program.constants)
                 size = sum(array.nbytes for array in constants if array is not None)
-                if content is None or size > self.cache.limit or Registry.has_strangers:
+                if content is None or size > self.cache.limit or Registry.has_third_party:
                     return
                 entry = self.cache.entry(self.stamp, content, self.key)
                 save_model(topology, made, entry, kept_for=kept_for(content, self.key))

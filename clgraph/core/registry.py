@@ -35,9 +35,9 @@ class Registry(Generic[K, V]):
 
     _all: ClassVar[list[Registry[Any, Any]]] = []
     _importing: ClassVar[threading.RLock] = threading.RLock()
-    has_strangers: ClassVar[bool] = False
+    has_third_party: ClassVar[bool] = False
     """Whether anything outside clgraph has registered something in this process: what is compiled may depend on it."""
-    strangers: ClassVar[set[str]] = set()
+    third_party: ClassVar[set[str]] = set()
     """The packages that have, or modules outside any: a fault may be theirs."""
 
     def __init__(
@@ -82,8 +82,8 @@ class Registry(Generic[K, V]):
         self._entries[key] = entry
         home: str = getattr(entry, "__module__", "")
         if (package := home.partition(".")[0]) != __name__.partition(".")[0]:
-            Registry.has_strangers = True
-            Registry.strangers.add(package)
+            Registry.has_third_party = True
+            Registry.third_party.add(package)
         return entry
 
     def registers(self, key: K) -> Callable[[E], E]:

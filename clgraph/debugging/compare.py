@@ -182,7 +182,7 @@ def compare_compiled(
     tolerance = tolerance_of(made.options) if tolerance is None else tolerance
     if made.network is None:
         raise OptionError(f"device {made.options.device!r} runs nothing: there is nothing to compare")
-    if source.parts > 1:
+    if source.batch_slices > 1:
         raise OptionError("a batch that is computed in parts cannot be compared: CLGRAPH_SPLIT_BATCH=0 keeps it whole")
     before = run_reference(source, feeds, exact=True)
     watcher = _Watcher(made.program, feeds)

@@ -26,7 +26,7 @@ from clgraph.graph.serial import Json, decode, well_formed
 from clgraph.graph.topology import Topology
 from clgraph.model.model import Model
 from clgraph.model.specialisations import PassRecord, Shapes, Specialisation, Values
-from clgraph.network.parts import whole_shape
+from clgraph.network.batch_slices import whole_shape
 from clgraph.network.workspace import Workspace
 from clgraph.ops import primitive_of
 from clgraph.passes.base import Context, PassManager
@@ -197,7 +197,7 @@ def _read(state: Json, folder: Path) -> Program:
         node.scratch = tuple(buffers[i] for i in scratch)
         nodes.append(node)
     program = Program([values[i] for i in state["inputs"]], [(n, values[i]) for n, i in state["outputs"]], nodes)
-    program.stage, program.parts = Stage[state["stage"]], state["parts"]
+    program.stage, program.batch_slices = Stage[state["stage"]], state["parts"]
     program.arenas = {placement: Arena(*sizes) for placement, sizes in state["arenas"].items()}
     program.notes = dict(state["notes"])
     return program

@@ -26,7 +26,7 @@ from clgraph.settings import PRODUCT_PRECISIONS, Settings, settings, variable_of
 
 NOTE = "options"
 """The note of a program that says which options did nothing."""
-WISHES = "wishes"
+PREFERENCES = "preferences"
 """That which says which pairs of ``placement`` and ``force_kernels`` did nothing: by the model, not the program."""
 ANNOTATIONS = "annotations"
 """That which says which annotations of the model did nothing."""
@@ -123,8 +123,12 @@ def idle_notes(made: Iterable[Compiled]) -> tuple[str, ...]:
     made = list(made)
     if not made:
         return ()
-    notes = [{name: s.program.notes.get(name, "").splitlines() for name in (NOTE, WISHES, ANNOTATIONS)} for s in made]
-    everywhere = [line for name in (NOTE, WISHES) for line in notes[0][name] if all(line in n[name] for n in notes)]
+    notes = [
+        {name: s.program.notes.get(name, "").splitlines() for name in (NOTE, PREFERENCES, ANNOTATIONS)} for s in made
+    ]
+    everywhere = [
+        line for name in (NOTE, PREFERENCES) for line in notes[0][name] if all(line in n[name] for n in notes)
+    ]
     anywhere = dict.fromkeys(line for n in notes for line in n[ANNOTATIONS])
     return (*log_level_note(made[0].options), *everywhere, *anywhere)
 

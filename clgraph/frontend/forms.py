@@ -36,7 +36,7 @@ class Place:
     """An input or output of an operator.
 
     Attributes:
-        letter: Places of one letter are of one type.
+        letter: BufferTable of one letter are of one type.
         shared: Whether the place has one type; those of a variadic place may differ.
     """
 
@@ -57,7 +57,7 @@ class Form:
     """What ONNX says a node of one operator and version looks like.
 
     Attributes:
-        inputs, outputs: Places; the last stands for all further ones.
+        inputs, outputs: BufferTable; the last stands for all further ones.
         input_counts, output_counts: Fewest and most.
         attributes: Type codes.
         required: Names of the attributes that a node must have.

@@ -29,7 +29,7 @@ _SHOWN = 3
 
 
 @faults("reading the model")
-def load_model(source: Source) -> Topology:
+def load_onnx(source: Source) -> Topology:
     """Read an ONNX model.
 
     Args:

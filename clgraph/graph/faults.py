@@ -75,7 +75,7 @@ def _is_node(found: object) -> TypeGuard[Node]:
 def _whose(error: BaseException) -> str:
     """Return the package whose code raised *error*: clgraph's, or of those that have registered something."""
     packages = [str(frame.f_globals.get("__name__", "")).partition(".")[0] for frame in _frames(error)]
-    known = [package for package in packages if package == _OWN or package in Registry.strangers]
+    known = [package for package in packages if package == _OWN or package in Registry.third_party]
     return known[-1] if known else _OWN
 
 

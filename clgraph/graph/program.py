@@ -164,8 +164,8 @@ class Program:
     buffers their conflicts, so that memory is given back without a search for cyclic garbage.
 
     Attributes:
-        parts: How many equal parts of its inputs along the first axis a run computes one after another; the inputs and
-            outputs are those of one part. Inputs whose size does not change with them are the same for all.
+        batch_slices: How many equal parts of its inputs along the first axis a run computes one after another; the
+            inputs and outputs are those of one part. Inputs whose size does not change with them are the same for all.
     """
 
     def __init__(self, inputs: Iterable[Value], outputs: Iterable[tuple[str, Value]], nodes: Iterable[Node]) -> None:
@@ -174,7 +174,7 @@ class Program:
         self.inputs = list(inputs)
         self.outputs = list(outputs)
         self.stage = Stage.BUILT
-        self.parts = 1
+        self.batch_slices = 1
         self.arenas: dict[str, Arena] = {}
         self.notes: dict[str, str] = {}
         self._names: dict[str, int] = {v.name: 1 for v in self.inputs}

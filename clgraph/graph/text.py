@@ -12,7 +12,9 @@ from clgraph.graph.topology import Topology
 
 def print_program(program: Program) -> str:
     """Return the program, one line an input, constant, node and output, in execution order."""
-    lines = [f"program {program.stage.name.lower()}" + (f" x{program.parts}" if program.parts > 1 else "")]
+    lines = [
+        f"program {program.stage.name.lower()}" + (f" x{program.batch_slices}" if program.batch_slices > 1 else "")
+    ]
     lines += [f"  input {_value(v)}" for v in program.inputs]
     lines += [f"  const {_value(v)}" for v in program.constants]
     lines += [f"  {print_node(node)}" for node in program]
@@ -51,7 +53,7 @@ def program_json(program: Program) -> dict[str, Any]:
     """Return the program as plain data for a ``.json`` dump."""
     return {
         "stage": program.stage.name.lower(),
-        "parts": program.parts,
+        "parts": program.batch_slices,
         "inputs": [_value_json(v) for v in program.inputs],
         "constants": [_value_json(v) for v in program.constants],
         "nodes": [_node_json(node) for node in program],

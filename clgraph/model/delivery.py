@@ -10,7 +10,7 @@ import numpy as np
 from clgraph.errors import DeviceMemoryError, InputError
 from clgraph.graph.primitive import Array
 from clgraph.model.tensor import Tensor, host_array, new_tensor
-from clgraph.network.parts import whole_shape
+from clgraph.network.batch_slices import whole_shape
 from clgraph.runtime.memory import Memory
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from clgraph.graph.topology import Dimension, Signature, Topology, by_name
 from clgraph.model.delivery import Outputs, as_arrays, names, run_network
 from clgraph.model.run_queue import RunQueue
 from clgraph.model.specialisations import Key, PassRecord, Shapes, Specialisation, Specialisations, Specialise, Values
-from clgraph.network.parts import whole_shape
+from clgraph.network.batch_slices import whole_shape
 from clgraph.runtime.process import check_process
 from clgraph.selector.query import DeviceInfo
 

@@ -9,9 +9,9 @@ import numpy as np
 from clgraph.errors import InputError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Value
+from clgraph.network.borrowed_buffers import BorrowedBuffer
+from clgraph.network.buffer_table import BufferTable
 from clgraph.network.host import Host
-from clgraph.network.loans import Loan
-from clgraph.network.places import Places
 from clgraph.network.tensors import constant_array, empty
 from clgraph.network.tiles import TileExecutor
 from clgraph.runtime.memory import Memory
@@ -27,15 +27,17 @@ class Feed:
         how: What became of it in the latest run.
     """
 
-    def __init__(self, value: Value, places: Mapping[str, Places], host: Host, loan: Loan | None) -> None:
-        """Read into the memory of *value*, or where the caller has it by *loan*."""
+    def __init__(
+        self, value: Value, places: Mapping[str, BufferTable], host: Host, borrowed: BorrowedBuffer | None
+    ) -> None:
+        """Read into the memory of *value*, or where the caller has it by *borrowed*."""
         self.name, self.shape, self.dtype = value.name, value.layout.shape, value.layout.dtype.numpy
         self.how = "not read"
-        self._value, self._host, self._loan = value, host, loan
+        self._value, self._host, self._borrowed = value, host, borrowed
         self._unread = value.buffer is None
         self._places = None if value.buffer is None else places.get(value.buffer.placement)
         view = None if self._unread or self._places is None else self._places.view(value)
-        self._view = None if loan is not None else view
+        self._view = None if borrowed is not None else view
 
     def checked(self, given: object) -> Held:
         """Return *given* C-contiguous; raises ``InputError`` where it is not what the program reads."""
@@ -54,8 +56,8 @@ class Feed:
             return
         if isinstance(held, Memory):
             self._copy_on_device(held)
-        elif self._loan is not None:
-            self.how = "read where it lies" if self._loan.take(held) else "copied: its address is no multiple of 4"
+        elif self._borrowed is not None:
+            self.how = "read where it lies" if self._borrowed.take(held) else "copied: its address is no multiple of 4"
         elif self._view is not None:
             self.how = "copied"
             np.copyto(self._view, held)
@@ -80,8 +82,8 @@ class Feed:
 
     def release(self) -> None:
         """Forget the caller's array."""
-        if self._loan is not None:
-            self._loan.give_back()
+        if self._borrowed is not None:
+            self._borrowed.give_back()
 
 
 class Result:
@@ -91,11 +93,13 @@ class Result:
         how: What became of it in the latest run.
     """
 
-    def __init__(self, name: str, value: Value, places: Mapping[str, Places], host: Host, loan: Loan | None) -> None:
-        """Read the memory of *value*; with *loan*, kernels may write it where the caller wants it."""
+    def __init__(
+        self, name: str, value: Value, places: Mapping[str, BufferTable], host: Host, borrowed: BorrowedBuffer | None
+    ) -> None:
+        """Read the memory of *value*; with *borrowed*, kernels may write it where the caller wants it."""
         self.name, self.shape, self.dtype = name, value.layout.shape, value.layout.dtype.numpy
         self.how = "not asked for"
-        self._value, self._host, self._loan = value, host, loan
+        self._value, self._host, self._borrowed = value, host, borrowed
         on_host = value.buffer is None or value.constant is not None
         self._places = None if on_host or value.buffer is None else places.get(value.buffer.placement)
         self._view = None if self._places is None else self._places.view(value)
@@ -107,7 +111,10 @@ class Result:
         self._target = empty(self.shape, self.dtype) if target is None else target
         apart = isinstance(self._target, np.ndarray) and (target is None or not _touches(self._target, read))
         self._lent = (
-            self._loan is not None and apart and isinstance(self._target, np.ndarray) and self._loan.take(self._target)
+            self._borrowed is not None
+            and apart
+            and isinstance(self._target, np.ndarray)
+            and self._borrowed.take(self._target)
         )
 
     def end(self) -> Held:
@@ -144,8 +151,8 @@ class Result:
     def release(self) -> None:
         """Forget the caller's array."""
         self._target, self._lent = None, False
-        if self._loan is not None:
-            self._loan.give_back()
+        if self._borrowed is not None:
+            self._borrowed.give_back()
 
     def _on_host(self) -> Array:
         return constant_array(self._value) if self._value.constant is not None else self._host.get(self._value)
@@ -162,11 +169,13 @@ class Result:
         places.engine.stream.finish()
 
 
-def loan_of(value: Value, places: Mapping[str, Places], executors: Iterable[TileExecutor]) -> Loan | None:
-    """Return the loan of an input or result that its program reads or writes where the caller has it."""
+def loan_of(
+    value: Value, places: Mapping[str, BufferTable], executors: Iterable[TileExecutor]
+) -> BorrowedBuffer | None:
+    """Return the borrowed of an input or result that its program reads or writes where the caller has it."""
     for there in places.values():
-        if value in there.loans:
-            return Loan(value, there, [e for e in executors if e.engine is there.engine])
+        if value in there.borrowed:
+            return BorrowedBuffer(value, there, [e for e in executors if e.engine is there.engine])
     return None
 
 

@@ -11,7 +11,7 @@ from clgraph.core.strides import same_places
 from clgraph.errors import ProgramError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Node, Value
-from clgraph.network.places import Places
+from clgraph.network.buffer_table import BufferTable
 from clgraph.network.tensors import constant_array, covers_span, gather, scatter
 
 
@@ -23,7 +23,7 @@ class Host:
         places: The devices beside it.
     """
 
-    def __init__(self, places: Mapping[str, Places]) -> None:
+    def __init__(self, places: Mapping[str, BufferTable]) -> None:
         """Work beside the devices of *places*."""
         self.places = places
         self._in_flight: list[Array] = []
@@ -70,12 +70,12 @@ class Host:
         self._in_flight.clear()
         self.arrays.clear()
 
-    def _home(self, value: Value) -> Places | None:
+    def _home(self, value: Value) -> BufferTable | None:
         if value.buffer is None:
             raise ProgramError(f"{value.name} has no place in memory")
         return self.places.get(value.buffer.placement)
 
-    def _send(self, places: Places, value: Value, memory: Array) -> None:
+    def _send(self, places: BufferTable, value: Value, memory: Array) -> None:
         self._in_flight.append(memory)
         places.write(value, memory)
 

@@ -16,10 +16,10 @@ from clgraph.graph.faults import faults
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program, Stage
 from clgraph.graph.subgraph import subgraphs
+from clgraph.network.batch_slices import feeds_of_parts, in_turn
 from clgraph.network.boundary import Feed, Held, Result, loan_of
+from clgraph.network.buffer_table import BufferTable
 from clgraph.network.host import Host
-from clgraph.network.parts import feeds_of_parts, in_turn
-from clgraph.network.places import Places
 from clgraph.network.steps import Command, Segment, commands, join, ordered_steps, recorded_steps
 from clgraph.network.tiles import TileExecutor
 from clgraph.network.workspace import Workspace
@@ -84,9 +84,9 @@ class Network:
         used = {*program.arenas, *(n.placement for n in program)}
         self._engines = {p: e.beside() for p, e in engines.items() if isinstance(e, Engine) and p in used}
         self._failures = next((e.failures for e in self._engines.values()), ())
-        known: dict[str, Places] = {} if like is None else like._places
-        self._places: dict[str, Places] = {
-            p: Places.of(program, p, e, lends=not poison, like=known.get(p), workspace=workspace)
+        known: dict[str, BufferTable] = {} if like is None else like._places
+        self._places: dict[str, BufferTable] = {
+            p: BufferTable.of(program, p, e, lends=not poison, like=known.get(p), workspace=workspace)
             for p, e in self._engines.items()
         }
         self._host = Host(self._places)
@@ -139,7 +139,7 @@ class Network:
             DeviceMemoryError: There is no memory left for a copy or a result.
         """
         with GATE, self._lock:
-            if self.program.parts == 1:
+            if self.program.batch_slices == 1:
                 return self._run(feeds, self._steps, targets)
             return in_turn(self.program, feeds, targets, lambda given, to: self._run(given, self._steps, to))
 
@@ -217,7 +217,7 @@ class Network:
         """
         from clgraph.network.watch import watched_steps
 
-        if (parts := self.program.parts) > 1:
+        if (parts := self.program.batch_slices) > 1:
             raise InputError(f"the batch is computed in {parts} parts; compile with split_batch=0 to watch its nodes")
         streams = {placement: engine.stream for placement, engine in self._engines.items()}
         with GATE, self._lock:
@@ -304,7 +304,7 @@ class Network:
     def _recording(self) -> set[str]:
         """Return the placements whose launches are recorded; notes why others' are not."""
         reasons = {
-            p: "its kernels use the caller's arrays" if self._places[p].loans else e.stream.records
+            p: "its kernels use the caller's arrays" if self._places[p].borrowed else e.stream.records
             for p, e in self._engines.items()
         }
         for placement, why in reasons.items():

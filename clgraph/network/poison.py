@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from clgraph.graph.buffer import Buffer
 from clgraph.graph.program import Node, Program
-from clgraph.network.places import UNIT, Places
+from clgraph.network.buffer_table import UNIT, BufferTable
 from clgraph.network.steps import Command, Segment
 from clgraph.network.watch import alone, commands_by_node
 from clgraph.passes.memory.plan_memory import buffers_of
@@ -20,7 +20,7 @@ NAN = 0xFF
 def poisoned_steps(
     program: Program,
     found: Sequence[Command],
-    places: Mapping[str, Places],
+    places: Mapping[str, BufferTable],
     streams: Mapping[str, Stream],
     order: Sequence[Node] | None = None,
 ) -> list[Step]:
@@ -76,7 +76,7 @@ def lives_in(program: Program, order: Sequence[Node]) -> dict[Buffer, tuple[int,
     return lives
 
 
-def _outside_inputs(program: Program, places: Mapping[str, Places]) -> list[tuple[str, int, int]]:
+def _outside_inputs(program: Program, places: Mapping[str, BufferTable]) -> list[tuple[str, int, int]]:
     """Return (placement, offset, bytes) of all of every arena that no input lies in."""
     gaps: list[tuple[str, int, int]] = []
     for placement in places:
@@ -89,11 +89,11 @@ def _outside_inputs(program: Program, places: Mapping[str, Places]) -> list[tupl
     return gaps
 
 
-def _emptying(places: Mapping[str, Places], buffer: Buffer) -> Step | None:
+def _emptying(places: Mapping[str, BufferTable], buffer: Buffer) -> Step | None:
     return _filling(places, buffer.placement, buffer.offset or 0, -(-buffer.nbytes // UNIT) * UNIT)
 
 
-def _filling(places: Mapping[str, Places], placement: str, offset: int, nbytes: int) -> Step | None:
+def _filling(places: Mapping[str, BufferTable], placement: str, offset: int, nbytes: int) -> Step | None:
     if placement not in places or nbytes <= 0:
         return None
     return _then(lambda: places[placement].fill(offset, nbytes, NAN))

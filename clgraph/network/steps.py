@@ -14,8 +14,8 @@ import numpy as np
 from clgraph.core.frozen import frozen
 from clgraph.errors import ProgramError
 from clgraph.graph.program import Node, Program, Value
+from clgraph.network.buffer_table import BufferTable, within_32_bits
 from clgraph.network.host import Host
-from clgraph.network.places import Places, within_32_bits
 from clgraph.network.tiles import TileExecutor, TileTable
 from clgraph.passes.selection import choice_of
 from clgraph.runtime.engine import BoundKernel, KernelArgument
@@ -146,7 +146,7 @@ def ordered_steps(found: Sequence[Command], streams: Mapping[str, Stream]) -> li
 
 
 def commands(
-    program: Program, places: Mapping[str, Places], host: Host, library: Callable[[str, int], Library] = compose
+    program: Program, places: Mapping[str, BufferTable], host: Host, library: Callable[[str, int], Library] = compose
 ) -> list[Command]:
     """Bind every node of *program* in order; *library* finds libraries by name and SIMD width.
 
@@ -165,7 +165,7 @@ class _Binder:
     def __init__(
         self,
         program: Program,
-        places: Mapping[str, Places],
+        places: Mapping[str, BufferTable],
         host: Host,
         library: Callable[[str, int], Library],
     ) -> None:
@@ -188,7 +188,7 @@ class _Binder:
                 makers = frozenset({self._add(node, step, self._places[placement], placement, makers)})
         self._makers |= dict.fromkeys(node.outputs, makers)
 
-    def _add(self, node: Node, step: Step, places: Places, placement: str, after: frozenset[int]) -> int:
+    def _add(self, node: Node, step: Step, places: BufferTable, placement: str, after: frozenset[int]) -> int:
         number = len(self.found)
         if isinstance(step, Carry):
             carry = functools.partial(self._host.carry, node.inputs[0], node.output)
@@ -222,7 +222,7 @@ def _idle(step: Step) -> bool:
 
 
 def tile_tables(
-    program: Program, places: Mapping[str, Places], library: Callable[[str, int], Library] = compose
+    program: Program, places: Mapping[str, BufferTable], library: Callable[[str, int], Library] = compose
 ) -> dict[tuple[str, str], TileTable]:
     """Return the tile steps of each device, by placement and library."""
     tables: dict[tuple[str, str], TileTable] = {}
@@ -242,7 +242,7 @@ def launch_text(step: Launch) -> str:
     return f"{step.jit}{kernel_text(step.source)}"
 
 
-def _bind(node: Node, step: Launch, places: Places) -> BoundKernel:
+def _bind(node: Node, step: Launch, places: BufferTable) -> BoundKernel:
     args: list[KernelArgument] = []
     with within_32_bits(node):
         for argument in step.args:
@@ -251,7 +251,7 @@ def _bind(node: Node, step: Launch, places: Places) -> BoundKernel:
     return places.engine.kernel(launch_text(step), step.entry, args, what=what)
 
 
-def _arguments(node: Node, argument: Argument, places: Places) -> list[KernelArgument]:
+def _arguments(node: Node, argument: Argument, places: BufferTable) -> list[KernelArgument]:
     if isinstance(argument, str):
         bank, offset = (0, -1) if argument == "null" else places.role(node, argument)
         return [places.banks[bank], np.int64(offset)]

@@ -10,7 +10,7 @@ import numpy as np
 from clgraph.errors import DeviceMemoryError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Node
-from clgraph.network.places import Places, within_32_bits
+from clgraph.network.buffer_table import BufferTable, within_32_bits
 from clgraph.runtime.engine import BoundKernel, Engine
 from clgraph.runtime.executor import FIRST_BANK, RECORD, SPINS, TIMES, arguments, counter_count
 from clgraph.runtime.memory import Memory
@@ -30,7 +30,7 @@ class TileTable:
         self.steps.append((node, tile))
         return len(self.steps) - 1
 
-    def to_bytes(self, places: Places) -> bytes:
+    def to_bytes(self, places: BufferTable) -> bytes:
         """Return the table with every pointer resolved."""
         start = struct.calcsize(RECORD) * len(self.steps)
         records, blobs = bytearray(), bytearray()
@@ -54,7 +54,7 @@ class TileExecutor:
         table, engine: What it runs, and where.
     """
 
-    def __init__(self, table: TileTable, places: Places) -> None:
+    def __init__(self, table: TileTable, places: BufferTable) -> None:
         """Copy the table, allocate counters and the workers' scratch.
 
         Raises:
@@ -82,7 +82,7 @@ class TileExecutor:
         self._kernels: dict[tuple[int, int, bool], BoundKernel] = {}
         self._users = {
             bank: [i for i, (node, _) in enumerate(table.steps) if value in (*node.inputs, *node.outputs)]
-            for value, bank in places.loans.items()
+            for value, bank in places.borrowed.items()
         }
 
     def bind(

@@ -1,4 +1,4 @@
-"""Places of a transformed image's pixels: ONNX's AffineGrid."""
+"""BufferTable of a transformed image's pixels: ONNX's AffineGrid."""
 
 from __future__ import annotations
 

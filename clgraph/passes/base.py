@@ -94,11 +94,11 @@ class Pass(ABC):
         required: A required pass cannot be disabled; with ``stop_after`` it still runs.
         rounds: Whether results may change as much as storing values with fewer digits changes them.
         needs, reaches: Stages of the program before and after.
-        knows: Kinds of operators that the pass has rules for, with what it does about them.
+        handles: Kinds of operators that the pass has rules for, with what it does about them.
     """
 
     name: ClassVar[str]
-    knows: ClassVar[Mapping[str, str]] = {}
+    handles: ClassVar[Mapping[str, str]] = {}
     required: ClassVar[bool] = False
     rounds: ClassVar[bool] = False
     needs: ClassVar[Stage] = Stage.BUILT
@@ -108,9 +108,9 @@ class Pass(ABC):
     def run(self, program: Program, context: Context) -> int:
         """Edit *program* and return how many changes were made."""
 
-    def treats(self, kind: str) -> str:
+    def describe(self, kind: str) -> str:
         """Say how the pass treats operators of *kind*, for who adds one: what it knows of it, else what it asks it."""
-        return self.knows.get(kind, "as any node: opaque")
+        return self.handles.get(kind, "as any node: opaque")
 
 
 class Observer(Protocol):

@@ -105,11 +105,11 @@ def _as_wished(implementation: type[Implementation[Any]], q: Query[Any]) -> Iter
     if serves.problem_refusal(q) is not None:
         return
     for formats in implementation.formats(q):
-        posed = with_formats(q, formats.inputs, formats.outputs)
-        if serves.layout_refusal(posed) is None:
-            posed = with_halos(posed, implementation.halo(posed))
-            if implementation.further_refusal(posed) is None:
-                yield posed
+        laid_out = with_formats(q, formats.inputs, formats.outputs)
+        if serves.layout_refusal(laid_out) is None:
+            laid_out = with_halos(laid_out, implementation.halo(laid_out))
+            if implementation.further_refusal(laid_out) is None:
+                yield laid_out
 
 
 @frozen
@@ -140,11 +140,11 @@ def plain_query(q: Query[Any]) -> Query[Any]:
 def with_formats(q: Query[Any], inputs: Sequence[Format | None], outputs: Sequence[Format]) -> Query[Any]:
     """Return *q* with other formats; ``None`` and constants stay."""
     formats = (*inputs, *(None for _ in q.inputs[len(inputs) :]))
-    posed = tuple(
+    laid_out = tuple(
         x if f is None or i in q.constant or f == x.format else x.with_format(f)
         for i, (x, f) in enumerate(zip(q.inputs, formats, strict=True))
     )
-    return q.with_layouts(posed, tuple(x.with_format(f) for x, f in zip(q.outputs, outputs, strict=True)))
+    return q.with_layouts(laid_out, tuple(x.with_format(f) for x, f in zip(q.outputs, outputs, strict=True)))
 
 
 def with_halos(q: Query[Any], halos: Mapping[int, Halo]) -> Query[Any]:
@@ -166,11 +166,11 @@ def _proposals(
     for candidate in among:
         if candidate.name in denied or (forced is not None and candidate.name != forced):
             continue
-        for posed in _as_wished(candidate, q):
-            measured = posed.measured.get(candidate.name)
-            seconds = candidate.estimate(posed) if measured is None else measured
+        for laid_out in _as_wished(candidate, q):
+            measured = laid_out.measured.get(candidate.name)
+            seconds = candidate.estimate(laid_out) if measured is None else measured
             if not math.isinf(seconds):
-                found.append(Proposal(candidate, posed, seconds, measured is not None))
+                found.append(Proposal(candidate, laid_out, seconds, measured is not None))
     special = {p.query for p in found if not p.implementation.general}
     kept = [p for p in found if not p.implementation.general or p.tuned or p.query not in special]
     return tuple(sorted(kept, key=lambda p: (p.seconds, p.implementation.name)))
@@ -182,8 +182,8 @@ def refusals_of(context: Context, q: Query[Any]) -> str:
     for candidate in IMPLEMENTATIONS.of(q.primitive.kind):
         if candidate.general:
             continue
-        posed = [with_formats(plain_query(q), f.inputs, f.outputs) for f in candidate.formats(q)] or [q]
-        reason = "denied by an option" if candidate.name in context.denied else candidate.refusal(posed[0])
+        laid_out = [with_formats(plain_query(q), f.inputs, f.outputs) for f in candidate.formats(q)] or [q]
+        reason = "denied by an option" if candidate.name in context.denied else candidate.refusal(laid_out[0])
         reasons.append(f"{candidate.name} {reason}")
     return "; ".join(reasons)
 

@@ -73,7 +73,7 @@ def encode_program(program: Program, add: Callable[[Array], Json]) -> Json:
         "inputs": [values[v] for v in program.inputs],
         "outputs": [[name, values[v]] for name, v in program.outputs],
         "arenas": {placement: list(astuple(arena)) for placement, arena in program.arenas.items()},
-        "parts": program.parts,
+        "parts": program.batch_slices,
         "notes": dict(program.notes),
     }
 
@@ -98,7 +98,10 @@ def decode_program(
             [values[i] for i in data["inputs"]], [(name, values[i]) for name, i in data["outputs"]], nodes
         )
         program.arenas = {placement: Arena(*sizes) for placement, sizes in data["arenas"].items()}
-        program.parts, program.notes = int(data["parts"]), {name: str(note) for name, note in data["notes"].items()}
+        program.batch_slices, program.notes = (
+            int(data["parts"]),
+            {name: str(note) for name, note in data["notes"].items()},
+        )
     program.stage = Stage.PLANNED
     return program
 

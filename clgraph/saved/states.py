@@ -34,7 +34,7 @@ class StateWriter:
         buffers = {buffer: number for number, buffer in enumerate(held)}
         return {
             "stage": program.stage.name,
-            "parts": program.parts,
+            "parts": program.batch_slices,
             "values": [
                 [
                     v.name,
@@ -90,9 +90,9 @@ def _node(node: Node, values: Mapping[Value, int], buffers: Mapping[Buffer, int]
         node.placement,
         node.partitioned_by,
         [buffers[b] for b in node.scratch],
-        None if choice is None else [choice.name, encode(choice.seconds), choice.because, _is_wish(choice)],
+        None if choice is None else [choice.name, encode(choice.seconds), choice.because, _would_share(choice)],
     ]
 
 
-def _is_wish(choice: Choice) -> bool:
+def _would_share(choice: Choice) -> bool:
     return choice.implementation is WouldShare

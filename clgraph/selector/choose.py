@@ -56,7 +56,7 @@ class Choice:
         """Return the steps of the chosen implementation for the query's layouts."""
         return _plan(self.implementation, self.query)
 
-    def posed(self, q: Query[Any]) -> Choice:
+    def with_query(self, q: Query[Any]) -> Choice:
         """Return the same choice for the same problem on layouts that have changed since."""
         return self if q == self.query else replace(self, query=q)
 

@@ -124,7 +124,7 @@ class Implementation(ABC, Generic[P]):
 
     @classmethod
     def formats(cls, q: Query[P]) -> tuple[Formats, ...]:
-        """Return the memory formats it would like for *q* (posed on plain layouts), best first; plain by default."""
+        """Return the memory formats it would like for *q* (laid_out on plain layouts), best first; plain by default."""
         plain = tuple(Format.plain(x.rank) for x in q.inputs)
         return (Formats(plain, tuple(Format.plain(x.rank) for x in q.outputs)),)
 
@@ -181,7 +181,7 @@ class Implementation(ABC, Generic[P]):
         """Return the steps for *q*, whose layouts are final and whose weights have the formats asked for."""
 
 
-def says(implementation: type[Implementation[Any]], name: str) -> bool:
+def overrides(implementation: type[Implementation[Any]], name: str) -> bool:
     """Whether *implementation* answers *name* (``formats``, ``halo``, ``weights`` …) itself, not by the default."""
     own, default = getattr(implementation, name), getattr(Implementation, name)
     return bool(own.__func__ is not default.__func__)

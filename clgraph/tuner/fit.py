@@ -57,8 +57,8 @@ def _ratio(model: CostModel, s: Sample) -> float:
 
 def estimate_by(model: CostModel, s: Sample) -> float:
     """Return the seconds that *model* gives for the problem of a sample, with the workers it was measured with."""
-    posed = replace(s.query, device=replace(s.query.device, tuning=Tuning(model)))
-    return IMPLEMENTATIONS[s.implementation].predicted(posed)
+    laid_out = replace(s.query, device=replace(s.query.device, tuning=Tuning(model)))
+    return IMPLEMENTATIONS[s.implementation].predicted(laid_out)
 
 
 def _moved(s: Sample) -> float:

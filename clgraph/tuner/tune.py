@@ -105,16 +105,16 @@ def tune(
         raise OptionError(f"nothing can be tuned on {options.device!r}: no OpenCL kernels run there")
     path, identity = tuning_path(engine.device, options), tuning_identity(engine.device)
     known = tuning_of(engine.device, options) or Tuning()
-    posed: dict[str, Query[Any]] = {}
+    laid_out: dict[str, Query[Any]] = {}
     for topology, given in _topologies(model, shapes):
-        posed |= {problem_key(q): q for q in problems(topology.build(given), compiler.context)}
+        laid_out |= {problem_key(q): q for q in problems(topology.build(given), compiler.context)}
     bench = Bench(compiler.context, lambda program: Network(program, compiler.engines, options.executor))
     samples: list[Sample] = []
-    finished = _measure(bench, list(posed.values()), samples, time.monotonic() + seconds, progress)
+    finished = _measure(bench, list(laid_out.values()), samples, time.monotonic() + seconds, progress)
     tuning = _joined(engine, known, samples)
     if samples:
         write_tuning(path, identity, tuning)
-    return Report(path, tuning, _rows(tuning, samples), len(posed), finished)
+    return Report(path, tuning, _rows(tuning, samples), len(laid_out), finished)
 
 
 def _topologies(model: Source | Topology | None, shapes: Shapes | None) -> Iterable[tuple[Topology, Shapes]]:
@@ -122,21 +122,21 @@ def _topologies(model: Source | Topology | None, shapes: Shapes | None) -> Itera
         return [(topology, {}) for topology in standard()]
     if isinstance(model, Topology):
         return [(model, shapes or {})]
-    from clgraph.frontend.onnx_loader import load_model
+    from clgraph.frontend.onnx_loader import load_onnx
 
-    return [(load_model(model), shapes or {})]
+    return [(load_onnx(model), shapes or {})]
 
 
 def _measure(
     bench: Bench,
-    posed: Sequence[Query[Any]],
+    laid_out: Sequence[Query[Any]],
     samples: list[Sample],
     end: float,
     progress: Callable[[Progress], None] | None,
 ) -> bool:
     """Measure problem by problem into *samples*, one that is broken off not; return whether all were."""
     try:
-        for done, q in enumerate(posed):
+        for done, q in enumerate(laid_out):
             offered = bench.candidates(q)
             arrays, expected = bench.expected(q)
             found = []
@@ -144,7 +144,7 @@ def _measure(
                 if time.monotonic() > end:
                     return False
                 if progress is not None:
-                    progress(Progress(done, len(posed), f"{proposal.implementation.name}: {q.primitive.kind}"))
+                    progress(Progress(done, len(laid_out), f"{proposal.implementation.name}: {q.primitive.kind}"))
                 found.append(bench.measure(proposal, arrays, expected))
             samples += found
     except KeyboardInterrupt:

@@ -25,7 +25,7 @@ def at_once(monkeypatch):
     """Files settle soon, models are written at once, and what other tests registered is none of these."""
     monkeypatch.setattr(store, "SETTLED_SECONDS", WAIT / 2)
     monkeypatch.setattr(cached._Later, "start", cached._Later.finish)
-    monkeypatch.setattr(Registry, "has_strangers", False)
+    monkeypatch.setattr(Registry, "has_third_party", False)
 
 
 def write(path, weight, *, height=None):
@@ -176,7 +176,7 @@ def test_only_files_are_kept(compiled, file, source, tmp_path):
 @pytest.mark.opencl
 def test_nothing_is_taken_where_others_have_registered_something(compiled, file, monkeypatch):
     compiled(file)
-    monkeypatch.setattr(Registry, "has_strangers", True)
+    monkeypatch.setattr(Registry, "has_third_party", True)
     assert not hit(compiled(file))
 
 
@@ -184,9 +184,9 @@ def test_what_others_register_is_noticed(monkeypatch):
     table = Registry("thing")
     try:
         table.register("ours", Stamp)
-        assert not Registry.has_strangers
+        assert not Registry.has_third_party
         table.register("theirs", onnx.ModelProto)
-        assert Registry.has_strangers
+        assert Registry.has_third_party
     finally:
         Registry._all.remove(table)
 

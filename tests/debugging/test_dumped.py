@@ -93,7 +93,7 @@ def test_a_batch_that_is_computed_in_parts_still_is(tmp_path: Path, monkeypatch)
         want = clgraph.compile(net, device="pocl:0", config=config).run(feeds)
     for name in ("built", "21_add_required_reorders"):
         again = clgraph.load_dump(tmp_path / f"{name}.json")
-        assert (again.program.parts, again.inputs[0].shape) == (3, (6, 3, 9, 9))
+        assert (again.program.batch_slices, again.inputs[0].shape) == (3, (6, 3, 9, 9))
         np.testing.assert_array_equal(again.run(feeds)["relu"], want["relu"])
 
 

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper, parser
 import clgraph
 from clgraph.errors import ClgraphError, DeviceMemoryError, ModelError, ShapeError, UnsupportedError
 from clgraph.frontend.inline import MOST_NODES
-from clgraph.frontend.onnx_loader import load_model
+from clgraph.frontend.onnx_loader import load_onnx
 from tests.support.models import image, small_model
 
 HEADER = '<ir_version: 10, opset_import: ["": 18]>\n'
@@ -244,7 +244,7 @@ def test_kernel_shapes_that_contradict_the_weights_are_refused() -> None:
         weights = numpy_helper.from_array(np.ones((1, 1, 3, 3), np.float32), "w")
         graph = helper.make_graph([node], "g", [x], [helper.make_empty_tensor_value_info("y")], [weights])
         with pytest.raises(ShapeError, match=r"'n'.*kernel_shape is \[5, 3\]"):
-            load_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]))
+            load_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]))
 
 
 FUNCTIONS = """<ir_version: 10, opset_import: ["": 18, "local": 1]>
@@ -299,7 +299,7 @@ def test_functions_that_break_their_calls_are_one_model_error(
     model = parser.parse_model(FUNCTIONS)
     change(model)
     with pytest.raises(ModelError, match=match):
-        load_model(model)
+        load_onnx(model)
 
 
 def test_names_in_bodies_that_are_no_text_are_a_model_error() -> None:
@@ -308,7 +308,7 @@ def test_names_in_bodies_that_are_no_text_are_a_model_error() -> None:
         "else_branch = e () => (float[2] b) { b = Neg(x) }> }"
     )
     with pytest.raises(ModelError, match="no UTF-8 text"):
-        load_model(model.SerializeToString().replace(b"Relu", b"R\xff\xfeu"))
+        load_onnx(model.SerializeToString().replace(b"Relu", b"R\xff\xfeu"))
 
 
 @pytest.mark.parametrize("version", [0, -1, 2**40])
@@ -317,21 +317,21 @@ def test_versions_that_there_cannot_be_are_a_model_error(version: int, domain: s
     model = small_model()
     model.opset_import.append(helper.make_opsetid(domain, version))
     with pytest.raises(ModelError, match=f"version {version} of an operator set"):
-        load_model(model)
+        load_onnx(model)
 
 
 def test_constant_of_a_strange_domain_is_an_operator_that_is_not_there() -> None:
     model = parse("g (float[2] x) => (float[2] y) { c = Constant <value = float[2] {1.0, 2.0}> () y = Add(x, c) }")
     model.graph.node[0].domain = "x"
     with pytest.raises(UnsupportedError, match=r"x\.Constant"):
-        load_model(model)
+        load_onnx(model)
 
 
 def test_operators_with_strange_names_are_one_line() -> None:
     model = small_model()
     model.graph.node[0].op_type = "Con\nv"
     with pytest.raises(UnsupportedError, match=r"'Con\\nv' \(1\)"):
-        load_model(model)
+        load_onnx(model)
 
 
 def test_a_program_that_begins_with_a_node_without_inputs_is_compiled() -> None:
@@ -344,7 +344,7 @@ def test_many_nodes_in_reverse_order_are_sorted() -> None:
     nodes = [helper.make_node("Relu", [a], [b], b) for a, b in pairwise(names)]
     values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [2]) for n in (names[0], names[-1])]
     graph = helper.make_graph(nodes[::-1], "g", values[:1], values[1:])
-    layers = load_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])).layers
+    layers = load_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])).layers
     assert [layer.name for layer in layers] == names[1:]
 
 

@@ -178,7 +178,7 @@ def check_families(engine: Engine, case: str) -> None:
             seed=len(name),
             constant=constant,
             dtype=options.get("dtype", DType.F32),
-            posed=options.get("posed"),
+            laid_out=options.get("posed"),
         )
 
 

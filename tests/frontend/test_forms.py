@@ -10,7 +10,7 @@ from onnx import TensorProto, defs, helper, parser
 from clgraph.errors import ModelError
 from clgraph.frontend import attribute_rules
 from clgraph.frontend.checking import check_onnx
-from clgraph.frontend.onnx_loader import load_model
+from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.graph.primitive import IMPORTERS
 
 INF, NAN = float("inf"), float("nan")
@@ -52,7 +52,7 @@ BAD = {
 def test_a_node_that_its_schema_does_not_allow_is_one_error_that_names_it(case: str) -> None:
     model, match = BAD[case]
     with pytest.raises(ModelError, match=match) as caught:
-        load_model(model)
+        load_onnx(model)
     assert str(caught.value).startswith("node 'n' (")
     assert "\n" not in str(caught.value)
     (problem,) = check_onnx(model).problems
@@ -63,23 +63,23 @@ def test_an_attribute_that_is_there_twice_or_stands_for_another_is_refused() -> 
     model = one("LeakyRelu", F32, alpha=0.5)
     model.graph.node[0].attribute.append(helper.make_attribute("alpha", 0.25))
     with pytest.raises(ModelError, match="attribute 'alpha' more than once"):
-        load_model(model)
+        load_onnx(model)
     model = one("LeakyRelu", F32, alpha=0.5)
     model.graph.node[0].attribute[0].ref_attr_name = "slope"
     with pytest.raises(ModelError, match="stands for 'slope' of a function"):
-        load_model(model)
+        load_onnx(model)
 
 
 def test_what_is_infinite_on_purpose_and_private_attributes_are_read() -> None:
-    load_model(one("Clip", F32, opset=6, min=-INF, max=INF))
-    load_model(one("Relu", F32, __note="mine"))
+    load_onnx(one("Clip", F32, opset=6, min=-INF, max=INF))
+    load_onnx(one("Relu", F32, __note="mine"))
 
 
 def test_types_are_followed_through_nodes() -> None:
     text = """<ir_version: 10, opset_import: ["": 18]>
     g (float[2] x, float[2] z) => (float[2] y) { a = Shape(x) [low] b = Less(x, z) [n] y = Add(a, b) }"""
     with pytest.raises(ModelError, match=r"'n' \(Add\) input 1 \('b'\) is a tensor\(bool\)"):
-        load_model(parser.parse_model(text))
+        load_onnx(parser.parse_model(text))
 
 
 def test_types_are_followed_into_bodies() -> None:
@@ -89,7 +89,7 @@ def test_types_are_followed_into_bodies() -> None:
                   else_branch = e () => (float[2] b) { b = Relu(x) }>
     }"""
     with pytest.raises(ModelError, match=r"'n' \(Add\) inputs 0 and 1 want to be of one type"):
-        load_model(parser.parse_model(text))
+        load_onnx(parser.parse_model(text))
 
 
 def test_every_rule_is_about_an_attribute_that_an_operator_has() -> None:
@@ -120,4 +120,4 @@ def test_constants_bind_types_too() -> None:
     model.graph.node[0].input.append("w")
     model.graph.initializer.append(onnx.numpy_helper.from_array(np.int32([1]), "w"))
     with pytest.raises(ModelError, match="want to be of one type"):
-        load_model(model)
+        load_onnx(model)

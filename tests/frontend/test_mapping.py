@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from clgraph.errors import ModelError
 from clgraph.frontend.mapping import outline
-from clgraph.frontend.onnx_loader import load_model
+from clgraph.frontend.onnx_loader import load_onnx
 
 RNG = np.random.default_rng(4)
 
@@ -42,7 +42,7 @@ def written(tmp_path: Path) -> tuple[onnx.ModelProto, Path]:
 
 def test_the_constants_of_a_file_are_those_of_its_bytes(written: tuple[onnx.ModelProto, Path]) -> None:
     _, path = written
-    from_file, from_bytes = load_model(path), load_model(path.read_bytes())
+    from_file, from_bytes = load_onnx(path), load_onnx(path.read_bytes())
     assert list(from_file.constants) == list(from_bytes.constants) == ["großes w", "last", "small", "typed"]
     for name, array in from_bytes.constants.items():
         np.testing.assert_array_equal(from_file.constants[name], array)
@@ -67,7 +67,7 @@ def test_large_constants_that_nodes_hold_stay_in_the_file_too(tmp_path: Path) ->
     data, mapped = outline(path)
     assert list(mapped) == ["w"]
     assert len(data) < big.nbytes < path.stat().st_size
-    np.testing.assert_array_equal(load_model(path).constants["w"], big)
+    np.testing.assert_array_equal(load_onnx(path).constants["w"], big)
     nodes[0].domain = "elsewhere"
     graph = helper.make_graph(nodes, "g", info[:1], info[1:])
     onnx.save(helper.make_model(graph), path)
@@ -97,7 +97,7 @@ def test_a_cut_file_is_refused_as_before(written: tuple[onnx.ModelProto, Path], 
     _, path = written
     path.write_bytes(path.read_bytes()[:-cut])
     with pytest.raises(ModelError, match="does not parse"):
-        load_model(path)
+        load_onnx(path)
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff" * 40, b"\x0f\x00", b"not a model"])
@@ -114,4 +114,4 @@ def test_data_of_another_size_than_the_shape_says_is_refused(tmp_path: Path) -> 
     path = tmp_path / "m.onnx"
     path.write_bytes(model(tensor).SerializeToString())
     with pytest.raises(ModelError, match=r"8192 bytes of data; f32 of shape \[64, 64\] takes 16384"):
-        load_model(path)
+        load_onnx(path)

@@ -12,7 +12,7 @@ from onnx.external_data_helper import convert_model_to_external_data
 from clgraph.core.dtype import DType
 from clgraph.core.mapped import files_of
 from clgraph.errors import ClgraphError, ModelError, UnsupportedError
-from clgraph.frontend.onnx_loader import load_model
+from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.graph.primitive import IMPORTERS
 from clgraph.graph.topology import Signature
 from clgraph.ops.activation import Activation
@@ -31,7 +31,7 @@ def chain() -> onnx.ModelProto:
 
 
 def test_nodes_become_layers_with_their_names_as_provenance() -> None:
-    topology = load_model(chain())
+    topology = load_onnx(chain())
     assert [(x.name, str(x.primitive), x.inputs, x.outputs, x.origin) for x in topology.layers] == [
         ("first", "activation(function=relu)", ("x",), ("t",), ("first",)),
         ("second", "activation(function=sigmoid)", ("t",), ("y",), ("second",)),
@@ -45,17 +45,17 @@ def test_paths_bytes_and_protos_give_the_same_topology(tmp_path: Path) -> None:
     model = chain()
     path = tmp_path / "model.onnx"
     onnx.save(model, path)
-    loaded = [load_model(source).layers for source in (path, str(path), path.read_bytes(), model)]
+    loaded = [load_onnx(source).layers for source in (path, str(path), path.read_bytes(), model)]
     assert all(layers == loaded[0] for layers in loaded)
 
 
 def test_unnamed_nodes_are_called_after_operator_and_position() -> None:
-    topology = load_model(parse("g (float[2] x) => (float[2] y) { t = Relu(x) y = Relu(t) }"))
+    topology = load_onnx(parse("g (float[2] x) => (float[2] y) { t = Relu(x) y = Relu(t) }"))
     assert [layer.name for layer in topology.layers] == ["Relu_0", "Relu_1"]
 
 
 def test_nodes_of_one_name_are_told_apart() -> None:
-    topology = load_model(parse("g (float[2] x) => (float[2] y) { [n] t = Relu(x) [n] y = Relu(t) }"))
+    topology = load_onnx(parse("g (float[2] x) => (float[2] y) { [n] t = Relu(x) [n] y = Relu(t) }"))
     assert [layer.name for layer in topology.layers] == ["n", "n_2"]
 
 
@@ -64,7 +64,7 @@ def test_weird_names_are_kept() -> None:
     nodes = [helper.make_node("Relu", [a], [b], b) for a, b in pairwise(names)]
     values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [2]) for n in (names[0], names[-1])]
     model = helper.make_model(helper.make_graph(nodes, "", values[:1], values[1:]))
-    topology = load_model(model)
+    topology = load_onnx(model)
     assert [layer.outputs[0] for layer in topology.layers] == names[1:]
     assert topology.build().outputs[0][0] == names[-1]
 
@@ -73,19 +73,19 @@ def test_annotations_are_read_from_the_metadata_of_nodes() -> None:
     model = chain()
     model.graph.node[1].metadata_props.add(key="layer_ann", value="block0")
     model.graph.node[1].metadata_props.add(key="other", value="x")
-    assert [layer.annotation for layer in load_model(model).layers] == [None, "block0"]
+    assert [layer.annotation for layer in load_onnx(model).layers] == [None, "block0"]
 
 
 def test_metadata_of_the_author_is_kept() -> None:
     model = chain()
     model.metadata_props.add(key="character", value="a\nb")
-    assert load_model(model).metadata == {"character": "a\nb"}
+    assert load_onnx(model).metadata == {"character": "a\nb"}
 
 
 def test_an_initializer_that_is_also_an_input_is_a_constant() -> None:
     model = parse("g (float[2] x, float[2] w) => (float[2] y) { y = Add(x, w) }")
     model.graph.initializer.append(numpy_helper.from_array(np.float32([1, 2]), "w"))
-    topology = load_model(model)
+    topology = load_onnx(model)
     assert list(topology.inputs) == ["x"]
     assert topology.constants["w"].tolist() == [1, 2]
 
@@ -93,7 +93,7 @@ def test_an_initializer_that_is_also_an_input_is_a_constant() -> None:
 def test_raw_data_is_not_copied_out_of_its_bytes() -> None:
     model = parse("g (float[2] x) => (float[2] y) { y = Add(x, w) }")
     model.graph.initializer.append(numpy_helper.from_array(np.float32([1, 2]), "w"))
-    weights = load_model(model).constants["w"]
+    weights = load_onnx(model).constants["w"]
     assert not weights.flags.owndata
     assert not weights.flags.writeable
 
@@ -110,13 +110,13 @@ def test_every_element_type_is_read_from_raw_data_and_from_typed_fields(dtype: D
         model.graph.output[0].name = "w"
         model.graph.output[0].type.tensor_type.elem_type = tensor.data_type
         model.graph.initializer.append(tensor)
-        found = load_model(model).constants["w"]
+        found = load_onnx(model).constants["w"]
         assert found.dtype == dtype.numpy
         assert np.array_equal(found, array)
 
 
 def test_constant_nodes_are_constants() -> None:
-    topology = load_model(
+    topology = load_onnx(
         parse(
             """g (float[2] x) => (float[2] y) {
               a = Constant <value = float[2] {1.0, 2.0}> ()
@@ -137,7 +137,7 @@ def test_nodes_in_any_order_are_sorted() -> None:
     nodes = list(model.graph.node)[::-1]
     del model.graph.node[:]
     model.graph.node.extend(nodes)
-    assert [layer.name for layer in load_model(model).layers] == ["first", "second"]
+    assert [layer.name for layer in load_onnx(model).layers] == ["first", "second"]
 
 
 def test_functions_are_expanded_with_names_and_annotations() -> None:
@@ -151,7 +151,7 @@ def test_functions_are_expanded_with_names_and_annotations() -> None:
         '<ir_version: 10, opset_import: ["": 18, "local": 1]>\n',
     )
     model.graph.node[1].metadata_props.add(key="layer_ann", value="late")
-    layers = load_model(model).layers
+    layers = load_onnx(model).layers
     assert [x.origin for x in layers] == [("one/inner",), ("one/Sigmoid_1",), ("two/inner",), ("two/Sigmoid_1",)]
     assert [x.annotation for x in layers] == [None, None, "late", "late"]
 
@@ -159,7 +159,7 @@ def test_functions_are_expanded_with_names_and_annotations() -> None:
 def test_outputs_that_are_inputs_or_constants_are_kept() -> None:
     model = parse("g (float[2] x) => (float[2] x, float[2] w) { y = Relu(x) }")
     model.graph.initializer.append(numpy_helper.from_array(np.float32([1, 2]), "w"))
-    program = load_model(model).build()
+    program = load_onnx(model).build()
     assert [name for name, _ in program.outputs] == ["x", "w"]
 
 
@@ -167,13 +167,13 @@ def test_dimensions_may_be_named_unknown_or_negative() -> None:
     model = parse('g (float["?",3,"?"] x) => (float[] y) { y = Relu(x) }')
     model.graph.input[0].type.tensor_type.shape.dim[2].Clear()
     model.graph.input[0].type.tensor_type.shape.dim.add(dim_value=-1)
-    assert load_model(model).inputs["x"].shape == ("?", 3, None, None)
+    assert load_onnx(model).inputs["x"].shape == ("?", 3, None, None)
 
 
 def test_an_input_without_a_shape_takes_any() -> None:
     model = chain()
     model.graph.input[0].type.tensor_type.ClearField("shape")
-    topology = load_model(model)
+    topology = load_onnx(model)
     assert topology.inputs["x"].shape is None
     assert topology.build({"x": (2, 3, 4)}).outputs[0][1].layout.shape == (2, 3, 4)
 
@@ -184,20 +184,20 @@ def test_all_unknown_operators_are_listed_at_once() -> None:
         '<ir_version: 10, opset_import: ["": 18, "other": 3]>\n',
     )
     with pytest.raises(UnsupportedError, match=r"Foo \(2\), other\.Bar \(1\)"):
-        load_model(model)
+        load_onnx(model)
 
 
 def test_an_unread_schema_version_is_refused_with_those_that_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(IMPORTERS._entries, ("", "Sigmoid", 13))
     with pytest.raises(UnsupportedError, match=r"Sigmoid-13 \(read are the versions 1, 6\) \(1\)"):
-        load_model(chain())
+        load_onnx(chain())
 
 
 def test_a_newer_operator_set_than_onnx_knows_is_refused() -> None:
     model = chain()
     model.opset_import[0].version = 999
     with pytest.raises(UnsupportedError, match=r"operator set 999.*install a newer onnx"):
-        load_model(model)
+        load_onnx(model)
 
 
 def test_every_refusing_importer_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,7 +206,7 @@ def test_every_refusing_importer_is_reported(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setitem(IMPORTERS._entries, ("", "Relu", 14), refuse)
     with pytest.raises(UnsupportedError, match=r"'a' \(Relu\): alpha is odd; node 'b' \(Relu\): alpha is odd"):
-        load_model(parse("g (float[2] x) => (float[2] y) { [a] t = Relu(x) [b] y = Relu(t) }"))
+        load_onnx(parse("g (float[2] x) => (float[2] y) { [a] t = Relu(x) [b] y = Relu(t) }"))
 
 
 def _bad_files(folder: Path) -> dict[str, tuple[Path, str]]:
@@ -232,7 +232,7 @@ def _bad_files(folder: Path) -> dict[str, tuple[Path, str]]:
 def test_a_bad_file_is_one_model_error_in_one_line(case: str, tmp_path: Path) -> None:
     path, match = _bad_files(tmp_path)[case]
     with pytest.raises(ModelError, match=match) as caught:
-        load_model(path)
+        load_onnx(path)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -243,13 +243,13 @@ def test_a_file_cut_anywhere_never_raises_anything_else(tmp_path: Path) -> None:
     data = model.SerializeToString()
     for size in range(len(data)):
         with pytest.raises(ClgraphError):
-            load_model(data[:size])
+            load_onnx(data[:size])
 
 
 def test_names_that_are_no_text_are_a_model_error() -> None:
     data = chain().SerializeToString().replace(b"first", b"\xff\xfe\xfd..")
     with pytest.raises(ModelError, match="no UTF-8 text"):
-        load_model(data)
+        load_onnx(data)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -262,7 +262,7 @@ def test_a_damaged_file_never_raises_anything_but_a_clgraph_error(seed: int) -> 
         for at in random.integers(0, len(data), random.integers(1, 4)):
             damaged[at] = random.integers(0, 256)
         try:
-            topology = load_model(bytes(damaged))
+            topology = load_onnx(bytes(damaged))
             topology.build(dict.fromkeys(topology.inputs, (1, 3, 10, 10)))
         except ClgraphError:
             refused += 1
@@ -284,7 +284,7 @@ BROKEN = {
 def test_a_broken_graph_is_one_model_error(case: str) -> None:
     text, match = BROKEN[case]
     with pytest.raises(ModelError, match=match):
-        load_model(parse(text))
+        load_onnx(parse(text))
 
 
 def test_a_node_that_breaks_its_schema_is_one_model_error() -> None:
@@ -295,16 +295,16 @@ def test_a_node_that_breaks_its_schema_is_one_model_error() -> None:
         ("[n] y = LeakyRelu <alpha = 1> (x)", r"'n' \(LeakyRelu\) attribute 'alpha' has type 2, not FLOAT"),
     ):
         with pytest.raises(ModelError, match=match):
-            load_model(parse(f"g (float[2] x) => (float[2] y) {{ {text} }}"))
+            load_onnx(parse(f"g (float[2] x) => (float[2] y) {{ {text} }}"))
 
 
 def test_a_model_without_a_graph_or_an_operator_set_is_an_error() -> None:
     with pytest.raises(ModelError, match="has no graph"):
-        load_model(onnx.ModelProto(ir_version=8))
+        load_onnx(onnx.ModelProto(ir_version=8))
     model = chain()
     del model.opset_import[:]
     with pytest.raises(ModelError, match="operator set"):
-        load_model(model)
+        load_onnx(model)
 
 
 def test_inputs_that_are_no_tensors_or_hold_strange_types_are_refused() -> None:
@@ -316,7 +316,7 @@ def test_inputs_that_are_no_tensors_or_hold_strange_types_are_refused() -> None:
         model = chain()
         model.graph.input[0].CopyFrom(info)
         with pytest.raises(UnsupportedError, match=match):
-            load_model(model)
+            load_onnx(model)
 
 
 def _with_weights(**fields: object) -> onnx.ModelProto:
@@ -336,7 +336,7 @@ def _with_weights(**fields: object) -> onnx.ModelProto:
 )
 def test_damaged_weights_are_model_errors_that_name_them(fields: dict[str, object], match: str) -> None:
     with pytest.raises(ModelError, match=match) as caught:
-        load_model(_with_weights(**fields))
+        load_onnx(_with_weights(**fields))
     assert "'w'" in str(caught.value)
 
 
@@ -351,7 +351,7 @@ def _external(tmp_path: Path) -> Path:
 
 
 def test_external_data_is_mapped_from_the_models_folder(tmp_path: Path) -> None:
-    weights = load_model(_external(tmp_path)).constants["w"]
+    weights = load_onnx(_external(tmp_path)).constants["w"]
     assert np.array_equal(weights, np.arange(400, dtype=np.float32))
     assert len(files_of([weights])) == 1
 
@@ -365,13 +365,13 @@ def test_external_data_outside_the_folder_is_refused(location: str, tmp_path: Pa
     model.graph.initializer[0].external_data[0].value = location
     path.write_bytes(model.SerializeToString())
     with pytest.raises(ModelError, match="'w'"):
-        load_model(path)
+        load_onnx(path)
 
 
 def test_external_data_that_is_cut_or_without_a_folder_is_refused(tmp_path: Path) -> None:
     path = _external(tmp_path)
     with pytest.raises(ModelError, match="give the model's path"):
-        load_model(path.read_bytes())
+        load_onnx(path.read_bytes())
     (path.parent / "weights.bin").write_bytes(bytes(100))
     with pytest.raises(ModelError, match="which has 100"):
-        load_model(path)
+        load_onnx(path)

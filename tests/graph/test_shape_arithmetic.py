@@ -11,7 +11,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from clgraph.frontend.onnx_loader import load_model
+from clgraph.frontend.onnx_loader import load_onnx
 
 F32, F64, I32, I64, BOOL = (getattr(TensorProto, n) for n in ("FLOAT", "DOUBLE", "INT32", "INT64", "BOOL"))
 OPSET = 18
@@ -302,7 +302,7 @@ STEPS: dict[str, Callable[[Graph], Any]] = {
 def check(g: Graph) -> None:
     model = g.model()
     wanted = dict(zip(g.values, session(model).run(None, {"x": np.zeros(g.x, np.float32)}), strict=True))
-    program = load_model(model).build({"x": tuple(int(d) for d in g.x)})
+    program = load_onnx(model).build({"x": tuple(int(d) for d in g.x)})
     assert [str(node) for node in program] == []
     for name, value in program.outputs:
         assert value.constant is not None

@@ -14,7 +14,7 @@ from onnx import helper
 
 import clgraph
 from clgraph.errors import InputError, ShapeError, UnknownValueError, UnsupportedError
-from clgraph.frontend.onnx_loader import load_model
+from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.graph.topology import VALUE_ELEMENTS
 from tests.support.graphs import FLOAT, INT
 from tests.support.open_models import open_model, reshaping
@@ -114,7 +114,7 @@ def test_a_large_tensor_does_not_decide_sizes() -> None:
         constants={"one": np.array([1]), "one_f": np.array([1], np.float32)},
     )
     with pytest.raises(UnsupportedError, match="must be known") as caught:
-        load_model(source).build()
+        load_onnx(source).build()
     assert isinstance(caught.value, UnknownValueError)
     assert caught.value.inputs == ()
 

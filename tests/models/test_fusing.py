@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clgraph.frontend.onnx_loader import load_model
+from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, PassManager
 from clgraph.passes.pipeline import default_pipeline
@@ -13,7 +13,7 @@ from tests.support.models import light_model, light_names
 
 @pytest.mark.parametrize("name", light_names())
 def test_no_elementwise_node_and_at_most_one_reorder_are_left(name: str) -> None:
-    program = load_model(light_model(name)).build({})
+    program = load_onnx(light_model(name)).build({})
     passes = default_pipeline()
     last = next(i for i, p in enumerate(passes) if p.name == "add_required_reorders")
     PassManager(passes[: last + 1]).run(program, Context())

@@ -10,7 +10,7 @@ import pytest
 import clgraph
 from clgraph.debugging.compare import compare
 from clgraph.engines.opening import options_of
-from clgraph.frontend.onnx_loader import load_model
+from clgraph.frontend.onnx_loader import load_onnx
 from tests.support.matrix import load, model_names
 from tests.support.poisoned import any_order, run_in_order, same_bits
 from tests.support.zoo import ZOO, zoo_names
@@ -65,7 +65,7 @@ def test_other_families_give_the_same_bits_on_poisoned_memory_and_agree_with_the
     shapes = {n: a.shape for n, a in feeds.items()}
     wanted = clgraph.compile(model, device, shapes=shapes, config={"executor": "stream"}).run(feeds)
     assert same_bits(clgraph.compile(model, device, shapes=shapes, config={"poison": True}).run(feeds), wanted)
-    found = compare(load_model(model), feeds, options_of(device))
+    found = compare(load_onnx(model), feeds, options_of(device))
     assert found.agrees, found.verdict()
 
 

@@ -17,8 +17,8 @@ import clgraph
 from clgraph.graph.buffer import Buffer
 from clgraph.graph.program import Node, Program, Value
 from clgraph.model.specialisations import KEPT_SPECIALISATIONS
+from clgraph.network.buffer_table import BufferTable
 from clgraph.network.network import Network
-from clgraph.network.places import Places
 from tests.support.models import image, small_model
 
 pytestmark = pytest.mark.opencl
@@ -108,7 +108,7 @@ def test_memory_stays_flat_over_a_thousand_sizes(fetched: Callable[[str], Path],
 def test_no_more_is_alive_than_belongs_to_the_specialisations_that_are_kept(device: str) -> None:
     """Without a search for cyclic garbage."""
     model = clgraph.compile(small_model(size="n"), device)
-    made: list[weakref.ref[Program] | weakref.ref[Network] | weakref.ref[Places]] = []
+    made: list[weakref.ref[Program] | weakref.ref[Network] | weakref.ref[BufferTable]] = []
     nodes = []
     gc.collect()
     gc.disable()
@@ -122,7 +122,7 @@ def test_no_more_is_alive_than_belongs_to_the_specialisations_that_are_kept(devi
         gc.enable()
     del network
     alive = Counter(type(o) for ref in made if (o := ref()) is not None)
-    assert alive == dict.fromkeys((Program, Network, Places), KEPT_SPECIALISATIONS)
+    assert alive == dict.fromkeys((Program, Network, BufferTable), KEPT_SPECIALISATIONS)
     assert nodes[-1] <= 2 * nodes[KEPT_SPECIALISATIONS]
 
 

@@ -7,7 +7,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import DeviceMemoryError
 from clgraph.graph.program import Program, Value
-from clgraph.network.places import Places
+from clgraph.network.buffer_table import BufferTable
 from clgraph.network.steps import steps_of
 from clgraph.network.tiles import TileExecutor, TileTable
 from clgraph.selector.library import compose
@@ -26,7 +26,7 @@ def chained(engine):
         nodes.append(linked(value, Scale(-1.0, 1 + i % 2), f"n{i}"))
         value = nodes[-1].output
     program = planned(Program([x], [("y", value)], nodes), engine.info, [ScaleTile] * 40)
-    places = Places.of(program, engine.info.name, engine)
+    places = BufferTable.of(program, engine.info.name, engine)
     table = TileTable(compose("test", engine.info.simd))
     for node in program:
         for step in steps_of(node):
@@ -88,7 +88,7 @@ def test_a_step_gets_no_more_workers_than_tickets_and_runs_again_and_again(engin
     x = Value("x", Layout(DType.F32, (1,)))
     node = linked(x, Scale(2.0, 1), "n")
     program = planned(Program([x], [("y", node.output)], [node]), engine.info, [ScaleTile])
-    places = Places.of(program, engine.info.name, engine)
+    places = BufferTable.of(program, engine.info.name, engine)
     table = TileTable(compose("test", engine.info.simd))
     table.add(node, steps_of(node)[0])
     kernel, grid, group = TileExecutor(table, places).bind(0, 1)
@@ -104,7 +104,7 @@ def test_the_descriptor_has_the_pointers_resolved_to_bank_and_offset(engine):
     k = Value("k", Layout(DType.F32, (5,)), constant=np.ones(5, np.float32))
     node = linked(x, Scale(1.0, 1), "n", k)
     program = planned(Program([x], [("y", node.output)], [node]), engine.info, [ScaleTile])
-    places = Places.of(program, engine.info.name, engine)
+    places = BufferTable.of(program, engine.info.name, engine)
     table = TileTable(compose("test", engine.info.simd))
     table.add(node, steps_of(node)[0])
     content = table.to_bytes(places)

@@ -97,10 +97,10 @@ def test_masked_keys_count_nothing(engine):
     bias[1] = np.finfo(np.float32).min
     size = natural_size(Attention(1.0), q, k[..., :40], v[:, :40]) + np.abs(v).max() * 1000
     check_tiles(engine, AttentionRows, Attention(1.0), [q, k, v, bias], 1, size=size)
-    posed = pose(engine.info, AttentionRows, Attention(1.0), [Layout.of(a) for a in (q, k, v, bias)], arity=4)
+    laid_out = pose(engine.info, AttentionRows, Attention(1.0), [Layout.of(a) for a in (q, k, v, bias)], arity=4)
     other = v.copy()
     other[0, 40:] = 1e6
-    seen, hidden = (run_tiles(engine, AttentionRows, posed, [q, k, values, bias]) for values in (v, other))
+    seen, hidden = (run_tiles(engine, AttentionRows, laid_out, [q, k, values, bias]) for values in (v, other))
     assert np.array_equal(seen[0], hidden[0])
 
 

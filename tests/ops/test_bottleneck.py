@@ -136,7 +136,7 @@ def test_any_number_of_workers_makes_the_same_bits(engine, case):
         np.testing.assert_array_equal(found[0], other)
 
 
-def posed(primitive, shapes, constant=None, **changes):
+def query_on(primitive, shapes, constant=None, **changes):
     layouts = [Layout(DType.F32, s) for s in shapes]
     constant = tuple(range(1, len(shapes))) if constant is None else constant
     q = pose(DeviceInfo(), BottleneckFsv16, primitive, layouts, arity=len(layouts), constant=constant)
@@ -145,15 +145,15 @@ def posed(primitive, shapes, constant=None, **changes):
 
 def test_what_tiles_do_not_serve_is_refused_with_the_reason():
     primitive, shapes = made(16, 32, 16, (9, 9))
-    assert BottleneckFsv16.refusal(posed(primitive, shapes)) is None
+    assert BottleneckFsv16.refusal(query_on(primitive, shapes)) is None
     spread = replace(primitive, depthwise=replace(primitive.depthwise, dilations=(2, 2), pads=((2, 2), (2, 2))))
-    assert "without dilation" in str(BottleneckFsv16.refusal(posed(spread, shapes)))
-    assert "constant weights" in str(BottleneckFsv16.refusal(posed(primitive, shapes, constant=(1, 2))))
+    assert "without dilation" in str(BottleneckFsv16.refusal(query_on(spread, shapes)))
+    assert "constant weights" in str(BottleneckFsv16.refusal(query_on(primitive, shapes, constant=(1, 2))))
     wide, shapes = made(16, 4096, 16, (2, 999))
-    assert "bytes between the convolutions" in str(BottleneckFsv16.refusal(posed(wide, shapes)))
+    assert "bytes between the convolutions" in str(BottleneckFsv16.refusal(query_on(wide, shapes)))
     alone, shapes = made(16, 32, 0, (9, 9))
     listed = replace(alone, filtered=(RELU6,))
-    assert "as a fused operation" in str(BottleneckFsv16.refusal(posed(listed, shapes)))
+    assert "as a fused operation" in str(BottleneckFsv16.refusal(query_on(listed, shapes)))
 
 
 @pytest.mark.parametrize("simd", [16, 8])
@@ -165,7 +165,7 @@ def test_scratch_fits_the_second_level_cache_for_real_layers(simd, workers):
         (96, 576, 96, (14, 14)),
         (0, 32, 16, (112, 112)),
     ):
-        q = posed(*made(*case))
+        q = query_on(*made(*case))
         (tile,) = BottleneckFsv16.plan(replace(q, device=DeviceInfo(simd=simd, workers=workers))).steps
         assert tile.scratch <= 640 * 1024
         assert tile.tickets >= min(workers, case[3][0] // case[5] if len(case) > 5 else case[3][0])

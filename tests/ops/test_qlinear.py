@@ -5,7 +5,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import clgraph
-from clgraph.frontend.onnx_loader import load_model
+from clgraph.frontend.onnx_loader import load_onnx
 from tests.support.onnx_case import agree, one_node, onnxruntime_outputs, reference_outputs
 
 F, U = np.float32, np.uint8
@@ -70,7 +70,7 @@ def test_products_with_scales_in_float16_are_those_of_the_standards_reference(rn
     inputs = [a, scales[0], np.int8(-14), b, scales[1], np.int8(-13), scales[2], np.int8(-9)]
     model, feeds = one_node("QLinearMatMul", inputs, opset=21, constant=range(3, 8))
     (want,) = ReferenceEvaluator(model).run(None, feeds)
-    (got,) = reference_outputs(load_model(model).build(), feeds)
+    (got,) = reference_outputs(load_onnx(model).build(), feeds)
     assert len(np.unique(want)) > 8
     np.testing.assert_array_equal(got, want)
 

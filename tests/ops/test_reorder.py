@@ -67,5 +67,5 @@ def test_the_memory_is_that_of_the_format_with_zeros_in_halo_and_tail_lanes(halo
 def test_every_implementation_keeps_the_values_between_any_two_formats(target, source, engine):
     halo = ((0, 0), (0, 0), (1, 2), (3, 0))
     for before, after in (((), halo), (halo, ())):
-        posed = [Layout(DType.F32, (3, 19, 5, 6), source, before)]
-        check_op(engine, Reorder(DType.F32, target, after), posed[0].shape, posed=posed, families=["normal"])
+        laid_out = [Layout(DType.F32, (3, 19, 5, 6), source, before)]
+        check_op(engine, Reorder(DType.F32, target, after), laid_out[0].shape, laid_out=laid_out, families=["normal"])

@@ -5,7 +5,7 @@ import pytest
 
 from clgraph.core.dtype import DType
 from clgraph.errors import ShapeError, UnsupportedError
-from clgraph.frontend.onnx_loader import load_model
+from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.ops.reshape import Reshape
 from tests.support.check_op import check_op
 from tests.support.onnx_case import agree, one_node
@@ -52,13 +52,13 @@ def test_flatten_agrees_with_onnxruntime(axis, opset, rng):
 def test_a_shape_that_only_a_run_knows_is_refused_by_name():
     model, _ = one_node("Reshape", [np.zeros((2, 3), np.float32), ints(6)], opset=13)
     with pytest.raises(UnsupportedError, match=r"'node'.*input 1 \(shape\) must be known"):
-        load_model(model).build()
+        load_onnx(model).build()
 
 
 def test_refuses_a_shape_of_another_count():
     model, _ = one_node("Reshape", [np.zeros((2, 3), np.float32), ints(4, -1)], opset=13, constant=(1,))
     with pytest.raises(ShapeError, match="6 elements"):
-        load_model(model).build()
+        load_onnx(model).build()
 
 
 TYPES = [DType.F32, DType.F16, DType.F64, DType.I64, DType.I32, DType.U8, DType.BOOL]

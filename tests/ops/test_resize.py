@@ -5,7 +5,7 @@ import onnx.reference
 import pytest
 
 from clgraph.core.dtype import DType
-from clgraph.frontend.onnx_loader import load_model
+from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.ops.resize import Resize
 from tests.support.check_op import check_op
 from tests.support.onnx_case import agree, one_node, reference_outputs
@@ -70,7 +70,7 @@ def test_old_resize_and_upsample_agree_with_onnxruntime(mode, x):
 def test_antialias_averages_over_all_pixels_of_a_smaller_result(mode, x):
     """ONNX Runtime rounds its weights in another way; ONNX's own reference is the oracle."""
     model, feeds = one_node("Resize", [x, None, DOWN], opset=18, constant=(2,), mode=mode, antialias=1)
-    (got,) = reference_outputs(load_model(model).build(), feeds)
+    (got,) = reference_outputs(load_onnx(model).build(), feeds)
     (want,) = onnx.reference.ReferenceEvaluator(model).run(None, feeds)
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
 

@@ -8,7 +8,7 @@ import clgraph
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import OptionError
-from clgraph.implementations.cpu.cost import Split, row_strips, split, step_seconds, worker_flops
+from clgraph.implementations.cpu.cost import TicketRanges, row_strips, split, step_seconds, worker_flops
 from clgraph.ops.activation import Activation
 from clgraph.selector.choose import candidates
 from clgraph.selector.costs import CLASSES, CostModel, class_of, shipped
@@ -98,17 +98,17 @@ def test_a_scale_multiplies_what_lies_beyond_the_begin_of_a_step():
     scaled = replace(plain, tuning=Tuning(replace(plain.costs, scales={"activation.rows": 3.0})))
     begin = plain.costs.step_seconds
     assert one.estimate(q) == one.cost(q)
-    posed = replace(q, device=scaled)
-    assert one.estimate(posed) - begin == pytest.approx(3 * (one.cost(posed) - begin))
+    laid_out = replace(q, device=scaled)
+    assert one.estimate(laid_out) - begin == pytest.approx(3 * (one.cost(laid_out) - begin))
 
 
 def test_each_worker_has_a_strip_of_a_map_that_is_worth_sharing():
     device = DeviceInfo(simd=16, workers=2)
     second = device.costs.ticket_low * 2
-    assert row_strips(28, second / 28, 1, 1.0, device) == Split(2, 14)
-    assert row_strips(7, second / 7, 1, 1.0, device) == Split(2, 4)
+    assert row_strips(28, second / 28, 1, 1.0, device) == TicketRanges(2, 14)
+    assert row_strips(7, second / 7, 1, 1.0, device) == TicketRanges(2, 4)
     # Too little work, and fewer than two rows for each worker.
-    assert row_strips(28, second / 29, 1, 1.0, device) == Split(1, 28)
-    assert row_strips(3, second, 1, 4 * second, device) == Split(1, 3)
+    assert row_strips(28, second / 29, 1, 1.0, device) == TicketRanges(1, 28)
+    assert row_strips(3, second, 1, 4 * second, device) == TicketRanges(1, 3)
     # Strips that are short enough for another reason stay.
-    assert row_strips(28, second, 4, 4 * second, device) == split(28, second, 4 * second, 1) == Split(7, 4)
+    assert row_strips(28, second, 4, 4 * second, device) == split(28, second, 4 * second, 1) == TicketRanges(7, 4)

@@ -63,7 +63,7 @@ def check_op(
     draw: Mapping[int, Callable[[np.random.Generator, tuple[int, ...]], Array]] | None = None,
     families: Sequence[str] = tuple(FAMILIES),
     only: Sequence[str] | None = None,
-    posed: Sequence[Layout] | None = None,
+    laid_out: Sequence[Layout] | None = None,
     seed: int = 0,
 ) -> dict[str, float]:
     """Run every implementation that serves the problem on every input family; return the worst error of each in units.
@@ -78,7 +78,7 @@ def check_op(
         fused: Post-operations: primitive, shapes of its other inputs, slot of the running value.
         draw: How to draw an input instead of by family.
         only: Names of implementations to run; all by default.
-        posed: Layouts of the inputs to run on, instead of every one that an implementation proposes.
+        laid_out: Layouts of the inputs to run on, instead of every one that an implementation proposes.
 
     Raises:
         AssertionError: No implementation serves the problem, or one is off.
@@ -97,7 +97,7 @@ def check_op(
         want = node.reference(*exact)
         size = None if scale is None else scale(*exact)
         limit = ulps(*exact) if callable(ulps) else ulps
-        for proposal in _serving(engine, bound, arrays, len(shapes), constant, fused, only, posed):
+        for proposal in _serving(engine, bound, arrays, len(shapes), constant, fused, only, laid_out):
             name = proposal.implementation.name
             got = run(engine, proposal, bound, arrays, len(shapes), constant, fused)
             what = f"{name}, {family}, {proposal.query}"
@@ -184,7 +184,7 @@ def _program(
     arity: int,
     constant: Sequence[int],
     fused: Any,
-    posed: Query[Any] | None = None,
+    laid_out: Query[Any] | None = None,
 ) -> tuple[Program, Node]:
     """Return a program of one node, and of reorders in front of it where *posed* wants other layouts."""
     values = [Value(f"x{i}", Layout.of(a), constant=a if i in constant else None) for i, a in enumerate(arrays)]
@@ -197,12 +197,12 @@ def _program(
         outputs[0].layout = replace(outputs[0].layout, dtype=made.dtype)
         place += len(shapes)
     moved, reorders = list(values), []
-    for i, layout in enumerate(posed.inputs if posed else ()):
+    for i, layout in enumerate(laid_out.inputs if laid_out else ()):
         if values[i].constant is None and layout != values[i].layout:
             moved[i] = Value(f"moved{i}", layout)
             change = Reorder(layout.dtype, layout.format, layout.halo)
             reorders.append(Node(f"move{i}", change, (values[i],), (moved[i],), 1, origin=("node",)))
-    for value, layout in zip(outputs, posed.outputs if posed else (), strict=False):
+    for value, layout in zip(outputs, laid_out.outputs if laid_out else (), strict=False):
         value.layout = layout
     node = Node("node", primitive, tuple(moved), outputs, arity, fused=tuple(steps), origin=("node",))
     inputs = [v for i, v in enumerate(values) if i not in constant]
@@ -217,14 +217,14 @@ def _serving(
     constant: Sequence[int],
     fused: Any,
     only: Sequence[str] | None,
-    posed: Sequence[Layout] | None,
+    laid_out: Sequence[Layout] | None,
 ) -> list[Proposal]:
     program, node = _program(primitive, arrays, arity, constant, fused)
     context = Context(devices={engine.info.name: engine.info})
     Partition().run(program, context)
     names = [c.name for c in candidates(query_of(node, engine.info)) if only is None or c.name in only]
-    if posed is not None:
-        query = query_of(node, engine.info).with_layouts(tuple(posed), primitive.infer(posed[:arity]))
+    if laid_out is not None:
+        query = query_of(node, engine.info).with_layouts(tuple(laid_out), primitive.infer(laid_out[:arity]))
         able = [c for c in candidates(query) if c.name in names and c.refusal(query) is None]
         return [Proposal(c, query, 0.0) for c in able if not missing_halo(c, query)]
     found: list[Proposal] = []

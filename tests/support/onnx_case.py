@@ -11,7 +11,7 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 import clgraph.implementations  # noqa: F401
-from clgraph.frontend.onnx_loader import load_model
+from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.graph.program import Program
 
 IR_VERSION = {7: 3, 8: 3, 9: 4, 10: 5, 11: 6, 12: 7, 13: 7, 14: 7, 15: 8, 16: 8, 17: 8, 18: 8, 19: 9, 20: 9, 21: 10}
@@ -86,7 +86,7 @@ def agree(
 ) -> Program:
     """Assert that import and references give what ONNX Runtime gives; return the program."""
     model, feeds = one_node(op_type, inputs, opset=opset, **more)
-    program = load_model(model).build()
+    program = load_onnx(model).build()
     got, want = reference_outputs(program, feeds), onnxruntime_outputs(model, feeds)
     for mine, theirs in zip(got, want, strict=True):
         assert mine.shape == theirs.shape, f"{op_type}-{opset}: shape {mine.shape}, ONNX Runtime says {theirs.shape}"

@@ -17,7 +17,7 @@ import clgraph.implementations  # noqa: F401
 from clgraph.core.layout import Halo, Layout, pack, unpack
 from clgraph.graph.primitive import Primitive
 from clgraph.graph.program import Fused
-from clgraph.network.places import Places
+from clgraph.network.buffer_table import BufferTable
 from clgraph.network.tiles import TileExecutor, TileTable
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
@@ -75,7 +75,7 @@ def _with_weights(implementation: AnyImplementation, q: Query[Any]) -> Query[Any
 
 
 @dataclass
-class _OneBank(Places):
+class _OneBank(BufferTable):
     """One bank with every tensor of a test at an offset."""
 
     offsets: Mapping[str, int] = field(default_factory=dict)
@@ -159,17 +159,17 @@ def check_tiles(
     arity: int | None = None,
     size: Array | None = None,
     misalign: int = 0,
-    **posed: Any,
+    **laid_out: Any,
 ) -> None:
     """Assert that the result is within *roundings* * 2^-24 * (*size* + its own) of the float64 reference.
 
     Args:
         size: The natural size of the rounding errors before fused operations; |result| when not given.
-        posed: What :func:`pose` takes.
+        laid_out: What :func:`pose` takes.
     """
     arity = len(arrays) if arity is None else arity
     layouts = [Layout.of(a) for a in arrays]
-    q = pose(engine.info, implementation, primitive, layouts, arity=arity, packed=False, **posed)
+    q = pose(engine.info, implementation, primitive, layouts, arity=arity, packed=False, **laid_out)
     given = list(arrays)
     for slot, asked in implementation.weights(q).items():
         if isinstance(asked, Primitive):

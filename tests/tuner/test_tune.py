@@ -112,8 +112,8 @@ def test_wrong_results_are_never_timed_and_never_chosen(tmp_path, fake_clock, de
     assert node.implementation != "convolution.fsv16"
     kept = json.loads((tmp_path / "t.json").read_text())["times"]
     assert kept[problem_key(wrong.query)]["convolution.fsv16"] is None
-    posed = replace(wrong.query, device=replace(wrong.query.device, tuning=report.tuning))
-    assert choose(posed).refusals["convolution.fsv16"] == "gave wrong results when it was tuned"
+    laid_out = replace(wrong.query, device=replace(wrong.query.device, tuning=report.tuning))
+    assert choose(laid_out).refusals["convolution.fsv16"] == "gave wrong results when it was tuned"
 
 
 def test_products_of_integers_are_measured_and_may_round_to_either_neighbour(gpu_engine):

@@ -21,7 +21,7 @@ from clgraph.implementations.matrix_units.nvidia.matmul import (
     MatMulNvidiaF32,
     MatMulNvidiaTf32x3,
 )
-from clgraph.implementations.matrix_units.nvidia.tiles import F16, TILES, Tile, Tiling
+from clgraph.implementations.matrix_units.nvidia.tiles import F16, TILES, PtxTile, Tiling
 from clgraph.ops.matmul import MatMul
 from clgraph.runtime import binaries
 from clgraph.runtime.engine import Engine
@@ -185,7 +185,7 @@ def tiles(engine: Engine, quick: bool) -> list[str]:
     return found
 
 
-def tile_plan(tile: Tile, size: int, info: DeviceInfo) -> tuple[DType, Plan]:
+def tile_plan(tile: PtxTile, size: int, info: DeviceInfo) -> tuple[DType, Plan]:
     """Return the type of the elements, and what the implementation plans for y = a b, with b's terms side by side."""
     dtype, shape = DType.F16 if tile.product == F16 else DType.F32, (size, size)
     layouts = (Layout(dtype, shape), Layout(dtype, shape, Format((1, 0))))
@@ -193,7 +193,7 @@ def tile_plan(tile: Tile, size: int, info: DeviceInfo) -> tuple[DType, Plan]:
     return dtype, _PRODUCTS[tile.product].plan_in(query, Tiling(tile, 1, 0.0))
 
 
-def _tile(engine: Engine, tile: Tile, a: Any, b: Any, runs: int) -> str:
+def _tile(engine: Engine, tile: PtxTile, a: Any, b: Any, runs: int) -> str:
     """Time a tile."""
     size = len(a)
     dtype, plan = tile_plan(tile, size, engine.info)

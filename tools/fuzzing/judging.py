@@ -24,7 +24,7 @@ from clgraph.errors import (
     ShapeError,
     UnsupportedError,
 )
-from clgraph.frontend.onnx_loader import load_model
+from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.graph.topology import Signature
 from tests.support.rounding import bounds, unfolded
 from tools.fuzzing.reduction import with_outputs
@@ -86,7 +86,7 @@ def judge(
     """
     try:
         if level == "load":
-            topology = load_model(data)
+            topology = load_onnx(data)
             topology.build({s.name: a.shape for s, a in _inputs(topology.inputs.values(), feeds)})
             return Outcome("accepted")
         return _run(data, feeds, level, device, say, valid)
@@ -127,7 +127,7 @@ def _allowed(data: bytes, feeds: Mapping[str, Array]) -> Allowed:
     for output in model.graph.output:
         part, given = with_outputs(model, [output.name], feeds)
         try:
-            found |= bounds(unfolded(load_model(part)), given)
+            found |= bounds(unfolded(load_onnx(part)), given)
         except ClgraphError:  # shapes that depend on data, or control flow: such a part is no single program
             continue
     return found

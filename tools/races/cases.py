@@ -236,7 +236,7 @@ def _quantised() -> list[Case]:
 
 def _picking() -> list[Case]:
     shape = (4, 5, 6)
-    # Places that repeat would be added up in any order, and race with one another where they replace.
+    # BufferTable that repeat would be added up in any order, and race with one another where they replace.
     once: Mapping[int, Draw] = {1: lambda rng, s: np.stack([rng.permutation(4)[: s[0]], rng.permutation(5)[: s[0]]], 1)}
     each: Mapping[int, Draw] = {1: lambda rng, s: np.argsort(rng.random(shape), axis=0)[: s[0]]}
     return [

@@ -29,7 +29,7 @@ COARSE = 2.0**14
 """Units of 2^-24 that a result may be off by, of the largest number in the problem, squared."""
 
 
-def posed(case: Case, device: DeviceInfo) -> tuple[Node, Query[Any]]:
+def query_of_case(case: Case, device: DeviceInfo) -> tuple[Node, Query[Any]]:
     """Return the node of *case*, and the problem that it poses on plain layouts."""
     count = len(case.shapes)
     shapes = [*case.shapes, *(shape for _, others, _ in case.fused for shape in others)]
@@ -51,7 +51,7 @@ def posed(case: Case, device: DeviceInfo) -> tuple[Node, Query[Any]]:
 def served(device: DeviceInfo) -> Iterator[tuple[Case, set[str]]]:
     """Yield each case with the names of the implementations that serve it on *device*, in formats that they like."""
     for case in cases():
-        node, query = posed(case, device)
+        node, query = query_of_case(case, device)
         there = {device.name: device}
         names = {c.name for c in candidates(query)}
         yield case, {n for n in names if proposals(Context(devices=there, forced={node.name: n}), node, query)}
@@ -64,7 +64,7 @@ def run(engine: Engine, case: Case, name: str) -> None:
         AssertionError: A result is far from the reference's.
     """
     if not case.shapes:
-        _, query = posed(case, engine.info)
+        _, query = query_of_case(case, engine.info)
         (found,) = run_raw(engine, IMPLEMENTATIONS[name], query, [])
         np.testing.assert_array_equal(found.reshape(query.outputs[0].shape), case.primitive.reference()[0])
         return

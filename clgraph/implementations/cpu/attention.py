@@ -8,7 +8,7 @@ from clgraph.core.frozen import frozen
 from clgraph.implementations.cpu.blocks import half_cycles
 from clgraph.implementations.cpu.convolution import TILE
 from clgraph.implementations.cpu.copies import Axis, broadcast_pitches, merge
-from clgraph.implementations.cpu.cost import Split, split, step_seconds, ticket_seconds, worker_flops
+from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import LANES, post_refusal
 from clgraph.implementations.cpu.matmul import GROUP, widest_instance
 from clgraph.ops.attention import Attention
@@ -103,14 +103,14 @@ def _row_seconds(q: Query[Attention]) -> float:
     return product + -(-keys // LANES) * q.device.costs.unit("softmax.vector")
 
 
-def _tickets(q: Query[Attention], batch: int) -> Split:
+def _tickets(q: Query[Attention], batch: int) -> TicketRanges:
     rows = q.primitive.sizes(q.own)[0]
     each, row = widest_instance(q.device).rows, _row_seconds(q)
     most = MOST_ROWS // each
     wanted = ticket_seconds(row * rows * batch, q.device)
     found = split(-(-rows // each), row * each, wanted, 1)
     runs = max(1, min(found.each, most)) * each
-    return Split(-(-rows // runs), runs)
+    return TicketRanges(-(-rows // runs), runs)
 
 
 def _scratch(q: Query[Attention], ticket_rows: int) -> int:
@@ -142,7 +142,7 @@ class AttentionRows(Implementation[Attention]):
         batch, rows = _batch(q), q.primitive.sizes(q.own)[0]
         count = 1 if isinstance(batch, str) else batch.count
         traffic = sum(x.nbytes for x in (*q.own, q.outputs[0]))
-        return step_seconds(q.device, _row_seconds(q) * rows * count, traffic, _tickets(q, count).parts * count)
+        return step_seconds(q.device, _row_seconds(q) * rows * count, traffic, _tickets(q, count).count * count)
 
     @classmethod
     def plan(cls, q: Query[Attention]) -> Plan:
@@ -174,7 +174,7 @@ class AttentionRows(Implementation[Attention]):
             width=width,
             by_key=int(q.primitive.by_key),
             ticket_rows=tickets.each,
-            spans=tickets.parts,
+            spans=tickets.count,
             nb=widest.nb,
             widest=widest.rows,
             first_id=widest.first_id,
@@ -184,4 +184,4 @@ class AttentionRows(Implementation[Attention]):
         pitches = [(n, 0, row, LANES * last, last) for n, row, last in batch.operands]
         post = post_steps(q, lambda layout: pitches.pop(0))
         scratch = _scratch(q, tickets.each)
-        return Plan((Tile("attention_rows", desc, tickets.parts * batch.count, scratch=scratch, post=post),))
+        return Plan((Tile("attention_rows", desc, tickets.count * batch.count, scratch=scratch, post=post),))

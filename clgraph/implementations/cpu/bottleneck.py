@@ -170,7 +170,7 @@ class BottleneckFsv16(Implementation[Bottleneck]):
     def cost(cls, q: Query[Bottleneck]) -> float:
         w, batch = walk_of(q), q.outputs[0].shape[0]
         traffic = sum(x.nbytes for x in (*q.inputs, *q.outputs))
-        return step_seconds(q.device, work_seconds(q, w) * batch, traffic, w.strips.parts * w.tiers.parts * batch)
+        return step_seconds(q.device, work_seconds(q, w) * batch, traffic, w.strips.count * w.tiers.count * batch)
 
     @classmethod
     def plan(cls, q: Query[Bottleneck]) -> Plan:
@@ -244,9 +244,9 @@ class BottleneckFsv16(Implementation[Bottleneck]):
             d_posts=len(filtered.steps),
             groups=w.groups,
             group_blocks=w.group,
-            strips=w.strips.parts,
+            strips=w.strips.count,
             strip_rows=w.strips.each,
-            tiers=w.tiers.parts,
+            tiers=w.tiers.count,
             tier_groups=w.tiers.each,
             out_n=y.n,
             out_c=y.c,
@@ -269,5 +269,5 @@ class BottleneckFsv16(Implementation[Bottleneck]):
             low=registers.low,
             high=registers.high,
         )
-        tickets = w.strips.parts * w.tiers.parts * y.batch
+        tickets = w.strips.count * w.tiers.count * y.batch
         return Plan((Tile("bottleneck_fsv16", desc, tickets, w.scratch, (*expanded.steps, *filtered.steps, *posts)),))

@@ -11,7 +11,7 @@ from clgraph.core.frozen import frozen
 from clgraph.graph.program import Fused
 from clgraph.implementations.cpu.blocks import BLOCKED, Block, blocks_of
 from clgraph.implementations.cpu.convolution_depthwise import tap_seconds
-from clgraph.implementations.cpu.cost import Split, worker_flops
+from clgraph.implementations.cpu.cost import TicketRanges, worker_flops
 from clgraph.implementations.cpu.geometry import LANES, blocked_posts, in_registers
 from clgraph.ops.activation import Activation
 from clgraph.ops.bottleneck import Bottleneck, part
@@ -61,8 +61,8 @@ class Walk:
     expand: Block | None
     project: Block | None
     group: int
-    strips: Split
-    tiers: Split
+    strips: TicketRanges
+    tiers: TicketRanges
     ring_rows: int
 
     @property
@@ -103,7 +103,7 @@ def _row_seconds(q: Query[Bottleneck], w: Walk) -> tuple[float, float]:
 def work_seconds(q: Query[Bottleneck], w: Walk) -> float:
     """Return one worker's time for one image: rows under two strips' windows are computed twice, others moved."""
     expanded, rest = _row_seconds(q, w)
-    strips, last = w.strips.parts, w.height - (w.strips.parts - 1) * w.strips.each
+    strips, last = w.strips.count, w.height - (w.strips.count - 1) * w.strips.each
     under = (strips - 1) * w.under(w.strips.each) + w.under(last) - sum(q.primitive.depthwise.pads[0])
     again, more = max(0, w.kernel[0] - w.stride[0]), max(0, under - q.inputs[0].shape[2])
     moved = again / (w.ring_rows - again) * under if w.ring_rows < w.under(w.strips.each) else 0.0
@@ -127,7 +127,7 @@ def walk_of(q: Query[Bottleneck]) -> Walk:
         project = min(blocks_of(simd, BLOCKED, 1, y[3], -(-y[1] // LANES), hidden), key=lambda b: b.cost)
     group, tickets = expand.nb if expand else 1, 2 * q.device.workers
     tiers = _cut(-(-blocks // group), 1 if p.projects else 2 * tickets)
-    parts = -(-tickets // y[0]) if p.projects else -(-2 * tickets // (y[0] * tiers.parts))
+    parts = -(-tickets // y[0]) if p.projects else -(-2 * tickets // (y[0] * tiers.count))
     strips = _cut(y[2], parts)
     while p.projects and strips.each > 1 and strips.each * y[3] * blocks * LANES * 4 > ROWS_BYTES:
         parts += q.device.workers
@@ -150,7 +150,7 @@ def walk_of(q: Query[Bottleneck]) -> Walk:
     return replace(w, ring_rows=min(w.ring_rows, w.under(strips.each)))
 
 
-def _cut(count: int, parts: int) -> Split:
+def _cut(count: int, parts: int) -> TicketRanges:
     """Cut *count* into about *parts* runs."""
     each = -(-count // max(1, min(count, parts)))
-    return Split(-(-count // each), each)
+    return TicketRanges(-(-count // each), each)

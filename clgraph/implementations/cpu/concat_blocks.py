@@ -108,7 +108,7 @@ def _part(device: DeviceInfo, slot: int, x: Planes, y: Planes, start: int, post:
         closes=int(end == y.channels or end % LANES == 0),
         piece=PIECE,
         row_pieces=row_pieces,
-        strips=strips.parts,
+        strips=strips.count,
         strip_pieces=strips.each,
     )
-    return Tile("concat_fsv16", desc, y.batch * blocks * strips.parts, scratch=PIECE * 2 * LANES * 4, post=post)
+    return Tile("concat_fsv16", desc, y.batch * blocks * strips.count, scratch=PIECE * 2 * LANES * 4, post=post)

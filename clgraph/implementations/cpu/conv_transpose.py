@@ -9,7 +9,7 @@ from clgraph.core.format import Format
 from clgraph.core.layout import Halo
 from clgraph.implementations.cpu.blocks import BLOCKED, Block, best_block, ids
 from clgraph.implementations.cpu.convolution import TILE, square, wanted_formats, weights_refusal
-from clgraph.implementations.cpu.cost import Split, split, step_seconds, ticket_seconds, worker_flops
+from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import (
     LANES,
     InPlanes,
@@ -86,7 +86,7 @@ def _row_seconds(q: Query[ConvTranspose], block: Block) -> float:
     return block.cost / groups * taps * 2 * LANES / worker_flops(q.device)
 
 
-def _strips(q: Query[ConvTranspose], block: Block) -> Split:
+def _strips(q: Query[ConvTranspose], block: Block) -> TicketRanges:
     n, c, *spatial = q.outputs[0].shape
     rows, row = (spatial[0] if len(spatial) == 2 else 1), _row_seconds(q, block)
     work = row * rows * n * -(-c // LANES) / block.nb
@@ -131,7 +131,7 @@ class ConvTransposeFsv16(Implementation[ConvTranspose]):
         rows = spatial[0] if len(spatial) == 2 else 1
         traffic = sum(x.nbytes for x in (*q.inputs, *q.outputs))
         work = _row_seconds(q, block) * rows * groups
-        return step_seconds(q.device, work, traffic, _strips(q, block).parts * groups)
+        return step_seconds(q.device, work, traffic, _strips(q, block).count * groups)
 
     @classmethod
     def plan(cls, q: Query[ConvTranspose]) -> Plan:
@@ -160,11 +160,11 @@ class ConvTransposeFsv16(Implementation[ConvTranspose]):
             nb=block.nb,
             groups=y.blocks // block.nb,
             lanes=y.lanes,
-            strips=strips.parts,
+            strips=strips.count,
             strip_rows=strips.each,
             widest=block.chunk_width or -(-phase // block.chunks),
             weight_tap=-(-w[0] // LANES) * LANES * LANES * block.nb,
         )
         scratch = 4 * block.nb * phase * LANES
-        tickets = y.batch * (y.blocks // block.nb) * strips.parts
+        tickets = y.batch * (y.blocks // block.nb) * strips.count
         return Plan((Tile("conv_transpose_fsv16", desc, tickets, scratch=scratch, post=blocked_posts(q)),))

@@ -12,7 +12,7 @@ from clgraph.core.format import Format, feature_blocked
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Halo, Layout
 from clgraph.implementations.cpu.blocks import BLOCKED, Block, blocks_of, ids
-from clgraph.implementations.cpu.cost import Split, split, step_seconds, ticket_seconds, worker_flops
+from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import (
     LANES,
     InPlanes,
@@ -148,17 +148,17 @@ def _flat(q: Query[Convolution], x: Planes, y: Planes) -> bool:
 
 
 @frozen
-class Shape:
+class ConvolutionSizes:
     """Sizes of one problem in the driver's terms; ``width`` of a flat one is that of the whole plane.
 
     Attributes:
-        parts: Groups of the convolution, of ``channels`` and ``blocks`` each.
+        convolution_groups: Groups of the convolution, of ``channels`` and ``blocks`` each.
     """
 
     x: Planes
     y: Planes
     flat: bool
-    parts: int
+    convolution_groups: int
     channels: int
     blocks: int
     kernel: tuple[int, int]
@@ -183,7 +183,7 @@ class Shape:
     @property
     def groups(self) -> int:
         """Groups of output blocks, of which the last may have fewer."""
-        return -(-self.blocks // self.block.nb) * self.parts
+        return -(-self.blocks // self.block.nb) * self.convolution_groups
 
     @property
     def group_bytes(self) -> int:
@@ -191,7 +191,7 @@ class Shape:
         return -(-self.channels // LANES) * LANES * prod(self.kernel) * self.block.nb * LANES * 4
 
 
-def _shape(q: Query[Convolution]) -> Shape:
+def _shape(q: Query[Convolution]) -> ConvolutionSizes:
     x, y = planes(q.inputs[0]), planes(q.outputs[0])
     w, groups = q.inputs[1].shape, q.primitive.groups
     flat = _flat(q, x, y)
@@ -200,30 +200,36 @@ def _shape(q: Query[Convolution]) -> Shape:
     width = y.height * y.width if flat else y.width
     found = blocks_of(q.device.simd, BLOCKED, stride[1], width, blocks, w[1] * prod(w[2:]), whole=groups > 1)
     block = min(found, key=lambda b: b.cost * _reached(q, b.nb))
-    return Shape(x, y, flat, groups, w[1], blocks, square(w[2:]), stride, block)
+    return ConvolutionSizes(x, y, flat, groups, w[1], blocks, square(w[2:]), stride, block)
 
 
 @frozen
-class Tickets:
+class ConvolutionTickets:
     """Which chunks and groups a ticket takes, and whether it fetches weights ahead."""
 
-    chunks: Split
-    groups: Split
+    chunks: TicketRanges
+    groups: TicketRanges
     channel_major: bool
     lines: int
 
     @property
     def count(self) -> int:
-        """Tickets of one image."""
-        return self.chunks.parts * self.groups.parts
+        """ConvolutionTickets of one image."""
+        return self.chunks.count * self.groups.count
 
 
-def _seconds(q: Query[Convolution], s: Shape) -> float:
+def _seconds(q: Query[Convolution], s: ConvolutionSizes) -> float:
     """Return one worker's time for one row and every output block of one convolution group.
 
     What the block costs holds for runs of 16 input channels; shorter ones, as of a picture, begin more often.
     """
-    begun = RUN_HALF_CYCLES * (-(-s.channels // LANES) / s.channels - 1 / LANES) * s.block.chunks * s.groups / s.parts
+    begun = (
+        RUN_HALF_CYCLES
+        * (-(-s.channels // LANES) / s.channels - 1 / LANES)
+        * s.block.chunks
+        * s.groups
+        / s.convolution_groups
+    )
     return (s.block.cost + begun) * s.taps * _reached(q, s.block.nb) * 2 * LANES / worker_flops(q.device)
 
 
@@ -237,7 +243,7 @@ def _reached(q: Query[Convolution], nb: int) -> float:
     return sum(met) / (bands * len(met))
 
 
-def _tickets(q: Query[Convolution], s: Shape) -> Tickets:
+def _tickets(q: Query[Convolution], s: ConvolutionSizes) -> ConvolutionTickets:
     """Cut the work: by output channels where the weights outweigh the pixels, else by pixels.
 
     Small maps have weights that come from memory once: a ticket takes all pixels of an output group and fetches the
@@ -252,10 +258,10 @@ def _tickets(q: Query[Convolution], s: Shape) -> Tickets:
     if total_groups >= 4 * device.workers and s.group_bytes * total_groups > 2 * 4 * LANES * s.x.blocks * pixels:
         groups = split(total_groups, chunk * chunks, wanted, device.workers)
         lines = -(-LANES * s.block.nb // chunks) if s.group_bytes * total_groups > 1 << 20 else 0
-        return Tickets(Split(1, chunks), groups, True, lines)
+        return ConvolutionTickets(TicketRanges(1, chunks), groups, True, lines)
     runs = split(chunks, chunk, wanted, device.workers)
     groups = split(total_groups, chunk * runs.each, wanted, 1)
-    return Tickets(runs, groups, False, 0)
+    return ConvolutionTickets(runs, groups, False, 0)
 
 
 @implements(Convolution, name="convolution.fsv16", serves=replace(TILE, meets=frozenset({APART})))
@@ -357,7 +363,7 @@ class ConvFsv16(Implementation[Convolution]):
             chunk_width=s.block.chunk_width,
             ticket_chunks=t.chunks.each,
             ticket_groups=t.groups.each,
-            spans=t.chunks.parts,
+            spans=t.chunks.count,
             batch_tickets=t.count,
             channel_major=int(t.channel_major),
             lines=t.lines,

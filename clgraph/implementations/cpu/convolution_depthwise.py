@@ -8,7 +8,7 @@ from math import prod
 from clgraph.core.format import Format
 from clgraph.core.layout import Halo
 from clgraph.implementations.cpu.convolution import TILE, square, wanted_formats, weights_refusal, window_halo
-from clgraph.implementations.cpu.cost import Split, row_strips, step_seconds, ticket_seconds
+from clgraph.implementations.cpu.cost import TicketRanges, row_strips, step_seconds, ticket_seconds
 from clgraph.implementations.cpu.geometry import (
     LANES,
     InPlanes,
@@ -92,7 +92,7 @@ def _row_seconds(q: Query[Convolution]) -> float:
     return q.outputs[0].shape[-1] * tap_seconds(q.device, prod(q.inputs[1].shape[2:]))
 
 
-def _strips(q: Query[Convolution]) -> Split:
+def _strips(q: Query[Convolution]) -> TicketRanges:
     n, c, *spatial = q.outputs[0].shape
     rows, row = (spatial[0] if len(spatial) == 2 else 1), _row_seconds(q)
     work = row * rows * n * -(-c // LANES)
@@ -136,7 +136,7 @@ class DepthwiseFsv16(Implementation[Convolution]):
         blocks = n * -(-c // LANES)
         work = _row_seconds(q) * blocks * prod(spatial[:-1])
         traffic = q.inputs[0].nbytes + q.outputs[0].nbytes
-        return step_seconds(q.device, work, traffic, _strips(q).parts * blocks)
+        return step_seconds(q.device, work, traffic, _strips(q).count * blocks)
 
     @classmethod
     def plan(cls, q: Query[Convolution]) -> Plan:
@@ -165,10 +165,10 @@ class DepthwiseFsv16(Implementation[Convolution]):
             id=MICROS.id(q.device.simd, _micro(q)),
             blocks=y.blocks,
             lanes=y.lanes,
-            strips=strips.parts,
+            strips=strips.count,
             strip_rows=strips.each,
             low=bounds[0],
             high=bounds[1],
         )
-        tickets = y.batch * y.blocks * strips.parts
+        tickets = y.batch * y.blocks * strips.count
         return Plan((Tile("depthwise_fsv16", desc, tickets, post=blocked_posts(q, taken)),))

@@ -8,7 +8,7 @@ from math import prod
 from clgraph.core.format import Format, feature_blocked
 from clgraph.implementations.cpu.blocks import PLANAR, Block, best_block, ids
 from clgraph.implementations.cpu.convolution import TILE, operand_proposals, square, weights_refusal
-from clgraph.implementations.cpu.cost import Split, split, step_seconds, ticket_seconds, worker_flops
+from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import (
     LANES,
     InPlanes,
@@ -84,7 +84,7 @@ def _work(q: Query[Convolution]) -> float:
     return (_block(q).cost + 4) * taps * 2 * LANES / worker_flops(q.device)
 
 
-def _strips(q: Query[Convolution]) -> Split:
+def _strips(q: Query[Convolution]) -> TicketRanges:
     out = q.outputs[0].shape
     rows, row = (out[2] if len(out) == 4 else 1), _work(q)
     return split(rows, row, ticket_seconds(row * rows * out[0], q.device), q.device.workers)
@@ -125,7 +125,7 @@ class ConvPlanar(Implementation[Convolution]):
         rows = q.outputs[0].shape[2] if q.outputs[0].rank == 4 else 1
         batch = out.batch if out else q.outputs[0].shape[0]
         traffic = sum(x.nbytes for x in (*q.inputs, *q.outputs))
-        return step_seconds(q.device, _work(q) * rows * batch, traffic, _strips(q).parts * batch)
+        return step_seconds(q.device, _work(q) * rows * batch, traffic, _strips(q).count * batch)
 
     @classmethod
     def plan(cls, q: Query[Convolution]) -> Plan:
@@ -156,7 +156,7 @@ class ConvPlanar(Implementation[Convolution]):
             pad_top=pad_top,
             pad_left=pad_left,
             strip_rows=strips.each,
-            strips=strips.parts,
+            strips=strips.count,
             stage_pitch=_stage_pitch(q),
             dilation_y=dilation[0],
             dilation_x=dilation[1],
@@ -177,5 +177,5 @@ class ConvPlanar(Implementation[Convolution]):
             high=bounds[1],
         )
         scratch = 4 * w[1] * rows * _stage_pitch(q)
-        tickets = strips.parts * y.batch
+        tickets = strips.count * y.batch
         return Plan((Tile("conv_planar", desc, tickets, scratch=scratch, post=blocked_posts(q, taken)),))

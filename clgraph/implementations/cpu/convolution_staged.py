@@ -10,7 +10,7 @@ from clgraph.core.format import Format
 from clgraph.core.frozen import frozen
 from clgraph.implementations.cpu.blocks import BLOCKED, Block, blocks_of, ids
 from clgraph.implementations.cpu.convolution import TILE, square, weights_refusal
-from clgraph.implementations.cpu.cost import Split, split, step_seconds, ticket_seconds, worker_flops
+from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import (
     LANES,
     InPlanes,
@@ -116,8 +116,8 @@ class Strips:
     step: tuple[int, int]
     pads: tuple[int, int]
     block: Block
-    rows: Split
-    chunks: Split
+    rows: TicketRanges
+    chunks: TicketRanges
 
     def staged(self, rows: int, pixels: int) -> int:
         """Return the vectors of one channel block under so many output rows of so many pixels."""
@@ -130,7 +130,7 @@ class Strips:
     @property
     def most_pixels(self) -> int:
         """Pixels of the widest ticket."""
-        if self.chunks.parts == 1:
+        if self.chunks.count == 1:
             return self.width
         even = -(-self.width * self.chunks.each // self.block.chunks) + 1
         return min(self.width, self.chunks.each * self.block.chunk_width or even)
@@ -144,7 +144,7 @@ class Strips:
     def vectors(self) -> int:
         """Vectors staged for one image in all, those under the windows of two tickets twice."""
         each = self.staged(self.rows.each, self.most_pixels)
-        return self.rows.parts * self.chunks.parts * each * self.blocks
+        return self.rows.count * self.chunks.count * each * self.blocks
 
 
 def _flat(q: Query[Convolution], x: Planes, y: Planes) -> bool:
@@ -179,7 +179,7 @@ def _strips(q: Query[Convolution]) -> Strips:
     pads = tuple(before for before, _ in p.pads)
     found = blocks_of(q.device.simd, BLOCKED, step[1], width, y.blocks, w[1] * prod(w[2:]))
     block = min(found, key=lambda b: b.cost)
-    one = Split(1, 1)
+    one = TicketRanges(1, 1)
     s = Strips(
         height=height,
         width=width,
@@ -190,27 +190,27 @@ def _strips(q: Query[Convolution]) -> Strips:
         step=step,
         pads=(pads[0], pads[1]) if len(pads) == 2 else (0, pads[0]),
         block=block,
-        rows=Split(height, 1),
+        rows=TicketRanges(height, 1),
         chunks=one,
     )
     row, workers = _row_seconds(q, s), q.device.workers
     wanted = 2 * ticket_seconds(row * height * y.batch, q.device)
     if height > 1 and s.scratch <= STAGED_BYTES:
         rows = split(height, row, wanted, workers).each
-        while rows > 1 and replace(s, rows=Split(1, rows)).scratch > STAGED_BYTES:
+        while rows > 1 and replace(s, rows=TicketRanges(1, rows)).scratch > STAGED_BYTES:
             rows -= 1
-        return replace(s, rows=Split(-(-height // rows), rows))
+        return replace(s, rows=TicketRanges(-(-height // rows), rows))
     each = split(block.chunks, row / block.chunks, wanted, workers).each
-    while each > 1 and replace(s, chunks=Split(2, each)).scratch > STAGED_BYTES:
+    while each > 1 and replace(s, chunks=TicketRanges(2, each)).scratch > STAGED_BYTES:
         each -= 1
-    return replace(s, chunks=Split(-(-block.chunks // each), each))
+    return replace(s, chunks=TicketRanges(-(-block.chunks // each), each))
 
 
 def _lines(q: Query[Convolution], s: Strips) -> int:
     """Return the lines of the next group's weights that a chunk fetches of each block: none that stay in a cache."""
     w = q.inputs[1].shape
     nbytes = 4 * -(-w[0] // LANES) * LANES * -(-w[1] // LANES) * LANES * prod(s.kernel)
-    chunks = s.rows.each * (s.chunks.each if s.chunks.parts > 1 else s.block.chunks)
+    chunks = s.rows.each * (s.chunks.each if s.chunks.count > 1 else s.block.chunks)
     return -(-LANES * s.block.nb // chunks) if nbytes > KEPT_BYTES else 0
 
 
@@ -255,7 +255,7 @@ class ConvStaged(Implementation[Convolution]):
         s, batch = _strips(q), q.outputs[0].shape[0]
         traffic = sum(x.nbytes for x in (*q.inputs, *q.outputs))
         return step_seconds(
-            q.device, _row_seconds(q, s) * s.height * batch, traffic, s.rows.parts * s.chunks.parts * batch
+            q.device, _row_seconds(q, s) * s.height * batch, traffic, s.rows.count * s.chunks.count * batch
         )
 
     @classmethod
@@ -264,7 +264,7 @@ class ConvStaged(Implementation[Convolution]):
         before = staging(q, s.take[1])
         table = ids(q.device.simd, BLOCKED, s.block.stride, s.block.nb)
         res, res_n, res_c, res_y = residual_ref(q, registers)
-        channels, tickets = q.inputs[1].shape[1], s.rows.parts * s.chunks.parts
+        channels, tickets = q.inputs[1].shape[1], s.rows.count * s.chunks.count
         lines, steps = _lines(q, s), -(-channels // LANES) * prod(s.kernel)
         flat = s.height != y.height or s.width != y.width
         desc = ConvStagedDesc(
@@ -293,9 +293,9 @@ class ConvStaged(Implementation[Convolution]):
             kernel_y=s.kernel[0],
             kernel_x=s.kernel[1],
             strip_rows=s.rows.each,
-            strip_chunks=s.chunks.each if s.chunks.parts > 1 else s.block.chunks,
+            strip_chunks=s.chunks.each if s.chunks.count > 1 else s.block.chunks,
             strips=tickets,
-            row_strips=s.chunks.parts,
+            row_strips=s.chunks.count,
             **out_planes(y),
             res_n=res_n,
             res_c=res_c,

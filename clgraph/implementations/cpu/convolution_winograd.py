@@ -11,7 +11,7 @@ from clgraph.core.layout import Halo
 from clgraph.graph.primitive import Primitive
 from clgraph.implementations.cpu.blocks import BLOCKED, ids, row_cost, widths
 from clgraph.implementations.cpu.convolution import TILE, wanted_formats, weights_refusal
-from clgraph.implementations.cpu.cost import Split, split, step_seconds, ticket_seconds, worker_flops
+from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import (
     LANES,
     InPlanes,
@@ -201,7 +201,7 @@ def _form(
 
 
 @frozen
-class Shape:
+class WinogradSizes:
     """Sizes of one problem: planes of input and result, tiles of an image and their rows."""
 
     x: Planes
@@ -216,12 +216,12 @@ class Shape:
         return self.y.batch * self.tiles_y * self.tiles_x
 
 
-def _shape(q: Query[Convolution]) -> Shape:
+def _shape(q: Query[Convolution]) -> WinogradSizes:
     x, y = planes(q.inputs[0]), planes(q.outputs[0])
     rows, columns = -(-y.height // EDGE), -(-y.width // EDGE)
     moved = q.inputs[0].nbytes + q.outputs[0].nbytes
     form = best_form(q.device, x.channels, y.channels, y.batch * rows * columns, moved)
-    return Shape(x, y, rows, columns, form)
+    return WinogradSizes(x, y, rows, columns, form)
 
 
 def tile_halo(q: Query[Convolution]) -> Halo:
@@ -351,13 +351,13 @@ class ConvWinograd(Implementation[Convolution]):
             block_tiles=form.size,
             blocks=x.blocks,
             ticket_blocks=runs.each,
-            runs=runs.parts,
+            runs=runs.count,
         )
-        transform = Tile("winograd_input_fsv16", first, form.blocks * runs.parts)
+        transform = Tile("winograd_input_fsv16", first, form.blocks * runs.count)
         return Plan((transform, products), (4 * v_block * form.blocks,))
 
 
-def _runs(device: DeviceInfo, planes_in: int, form: Form) -> Split:
+def _runs(device: DeviceInfo, planes_in: int, form: Form) -> TicketRanges:
     """Cut the channel blocks of a block of tiles into tickets."""
     one = form.size * device.costs.unit("winograd.input")
     return split(planes_in, one, ticket_seconds(one * planes_in * form.blocks, device), 1)

@@ -84,10 +84,10 @@ def copy_fsv16(q: Query[Any], slot: int, post: tuple[PostStep, ...]) -> Tile:
         lanes=y.lanes,
         piece=PIECE,
         row_pieces=row_pieces,
-        strips=strips.parts,
+        strips=strips.count,
         strip_pieces=strips.each,
     )
-    return Tile("copy_fsv16", desc, y.batch * y.blocks * strips.parts, post=post)
+    return Tile("copy_fsv16", desc, y.batch * y.blocks * strips.count, post=post)
 
 
 @frozen
@@ -188,7 +188,7 @@ def rows_tile(
         pieces=pieces,
         ticket_pieces=tickets.each,
     )
-    return Tile("copy_rows", desc, tickets.parts, post=post)
+    return Tile("copy_rows", desc, tickets.count, post=post)
 
 
 LINE_BYTES = 64

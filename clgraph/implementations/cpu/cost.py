@@ -18,23 +18,23 @@ def ticket_seconds(work: float, device: DeviceInfo) -> float:
 
 
 @frozen
-class Split:
-    """*count* pieces cut into *parts* runs of *each* (the last may be shorter)."""
+class TicketRanges:
+    """Pieces cut into *count* runs of *each* (the last may be shorter)."""
 
-    parts: int
+    count: int
     each: int
 
 
-def split(count: int, piece_seconds: float, seconds: float, workers: int) -> Split:
+def split(count: int, piece_seconds: float, seconds: float, workers: int) -> TicketRanges:
     """Cut *count* equal pieces into runs of about *seconds*; few runs are made a multiple of the workers."""
     parts = max(1, min(count, round(count * piece_seconds / max(seconds, 1e-12))))
     if workers < parts < 5 * workers or (count >= workers and parts < workers):
         parts = min(count, -(-parts // workers) * workers)
     each = max(1, -(-count // parts))
-    return Split(-(-count // each), each)
+    return TicketRanges(-(-count // each), each)
 
 
-def row_strips(rows: int, row_seconds: float, planes: int, seconds: float, device: DeviceInfo) -> Split:
+def row_strips(rows: int, row_seconds: float, planes: int, seconds: float, device: DeviceInfo) -> TicketRanges:
     """Cut the rows of each of *planes* planes into strips of about *seconds*, tickets going strip by strip.
 
     Where a map is worth sharing there is a strip for each worker: then each computes the same part in every step, and
@@ -43,7 +43,7 @@ def row_strips(rows: int, row_seconds: float, planes: int, seconds: float, devic
     found = split(rows, row_seconds, seconds, 1)
     shared = rows >= 2 * device.workers and rows * row_seconds * planes >= device.workers * device.costs.ticket_low
     each = -(-rows // device.workers) if shared else rows
-    return found if found.each <= each else Split(-(-rows // each), each)
+    return found if found.each <= each else TicketRanges(-(-rows // each), each)
 
 
 def step_seconds(device: DeviceInfo, work: float, moved: float, tickets: int, weights: float = 0.0) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from clgraph.core.dtype import DType
-from clgraph.implementations.cpu.cost import Split, split, step_seconds, ticket_seconds
+from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds
 from clgraph.implementations.cpu.geometry import LANES
 from clgraph.ops.cumulative_sum import CumulativeSum
 from clgraph.selector.descriptor import Descriptor, Int, Pointer, Ref, descriptor
@@ -35,7 +35,7 @@ def _sizes(q: Query[CumulativeSum]) -> tuple[int, int, int]:
     return prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
 
 
-def _work(q: Query[CumulativeSum]) -> tuple[int, float, Split]:
+def _work(q: Query[CumulativeSum]) -> tuple[int, float, TicketRanges]:
     """Return vectors of the tensor's columns, one worker's seconds for one, and how they are cut into tickets."""
     images, count, inner = _sizes(q)
     vectors, each = images * -(-inner // LANES), count * q.device.costs.unit("copy.vector")
@@ -63,7 +63,7 @@ class CumulativeSumPlanes(Implementation[CumulativeSum]):
     @classmethod
     def cost(cls, q: Query[CumulativeSum]) -> float:
         vectors, each, tickets = _work(q)
-        return step_seconds(q.device, vectors * each, 2 * q.inputs[0].nbytes, tickets.parts)
+        return step_seconds(q.device, vectors * each, 2 * q.inputs[0].nbytes, tickets.count)
 
     @classmethod
     def plan(cls, q: Query[CumulativeSum]) -> Plan:
@@ -79,4 +79,4 @@ class CumulativeSumPlanes(Implementation[CumulativeSum]):
             exclusive=int(q.primitive.exclusive),
             reverse=int(q.primitive.reverse),
         )
-        return Plan((Tile("cumulative_sum_planes", desc, tickets.parts),))
+        return Plan((Tile("cumulative_sum_planes", desc, tickets.count),))

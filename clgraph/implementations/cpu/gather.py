@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from clgraph.core.dtype import DType
-from clgraph.implementations.cpu.cost import Split, split, step_seconds, ticket_seconds
+from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds
 from clgraph.ops.gather import Gather
 from clgraph.selector.descriptor import Descriptor, Int, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Implementation, Serves, implements
@@ -42,7 +42,7 @@ def _row_seconds(q: Query[Gather]) -> float:
     return unit("gather.row") + -(-_row_bytes(q) // 64) * unit("copy.vector")
 
 
-def _tickets(q: Query[Gather]) -> Split:
+def _tickets(q: Query[Gather]) -> TicketRanges:
     rows, each = prod(q.inputs[0].shape[: q.primitive.axis]) * q.inputs[1].count, _row_seconds(q)
     return split(rows, each, ticket_seconds(rows * each, q.device), q.device.workers)
 
@@ -63,7 +63,7 @@ class GatherRows(Implementation[Gather]):
     def cost(cls, q: Query[Gather]) -> float:
         tickets = _tickets(q)
         return step_seconds(
-            q.device, tickets.parts * tickets.each * _row_seconds(q), q.outputs[0].nbytes, tickets.parts
+            q.device, tickets.count * tickets.each * _row_seconds(q), q.outputs[0].nbytes, tickets.count
         )
 
     @classmethod
@@ -80,4 +80,4 @@ class GatherRows(Implementation[Gather]):
             wide=int(indices.dtype == DType.I64),
             ticket_rows=tickets.each,
         )
-        return Plan((Tile("gather_rows", desc, tickets.parts),))
+        return Plan((Tile("gather_rows", desc, tickets.count),))

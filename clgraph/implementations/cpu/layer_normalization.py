@@ -7,7 +7,7 @@ from math import prod
 
 from clgraph.implementations.cpu.convolution import TILE
 from clgraph.implementations.cpu.copies import Rows, as_rows, row_pitches
-from clgraph.implementations.cpu.cost import Split, split, step_seconds, ticket_seconds
+from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds
 from clgraph.implementations.cpu.geometry import LANES, post_refusal
 from clgraph.ops.layer_normalization import LayerNormalization
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Pointer, Ref, descriptor
@@ -42,7 +42,7 @@ def _vector_seconds(q: Query[LayerNormalization]) -> float:
     return q.device.costs.unit("layer_normalization.vector")
 
 
-def _tickets(q: Query[LayerNormalization]) -> Split:
+def _tickets(q: Query[LayerNormalization]) -> TicketRanges:
     width = _width(q)
     count, row = q.inputs[0].count // max(1, width), (-(-width // LANES) + 4) * _vector_seconds(q)
     return split(count, row, ticket_seconds(row * count, q.device), q.device.workers)
@@ -81,7 +81,7 @@ class NormalizeRows(Implementation[LayerNormalization]):
     @classmethod
     def cost(cls, q: Query[LayerNormalization]) -> float:
         vectors = q.inputs[0].count // _width(q) * (-(-_width(q) // LANES) + 4)
-        return step_seconds(q.device, vectors * _vector_seconds(q), 2 * q.inputs[0].nbytes, _tickets(q).parts)
+        return step_seconds(q.device, vectors * _vector_seconds(q), 2 * q.inputs[0].nbytes, _tickets(q).count)
 
     @classmethod
     def plan(cls, q: Query[LayerNormalization]) -> Plan:
@@ -102,4 +102,4 @@ class NormalizeRows(Implementation[LayerNormalization]):
         )
         pitches = [row_pitches(rows, i) for i in range(len(q.post_slots))]
         post = post_steps(q, lambda layout: pitches.pop(0))
-        return Plan((Tile("normalize_rows", desc, tickets.parts, post=post),))
+        return Plan((Tile("normalize_rows", desc, tickets.count, post=post),))

@@ -97,12 +97,12 @@ class LrnFsv16(Implementation[Lrn]):
             lanes=y.lanes,
             piece=PIECE,
             row_pieces=row_pieces,
-            strips=strips.parts,
+            strips=strips.count,
             strip_pieces=strips.each,
             roots=int(p.beta == 0.75),
             alpha=p.alpha / p.size,
             beta=p.beta,
             bias=p.bias,
         )
-        tickets = y.batch * y.blocks * strips.parts
+        tickets = y.batch * y.blocks * strips.count
         return Plan((Tile("lrn_fsv16", desc, tickets, scratch=PIECE * 3 * LANES * 4, post=post),))

@@ -11,7 +11,7 @@ from clgraph.errors import UnsupportedError
 from clgraph.implementations.cpu.blocks import half_cycles
 from clgraph.implementations.cpu.convolution import TILE
 from clgraph.implementations.cpu.copies import Axis, broadcast_pitches, merge
-from clgraph.implementations.cpu.cost import Split, split, step_seconds, ticket_seconds, worker_flops
+from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import LANES
 from clgraph.ops.matmul import MatMul
 from clgraph.selector.descriptor import Descriptor, Int, Long, Pointer, PostStep, Ref, descriptor
@@ -156,11 +156,11 @@ def _packed_format(q: Query[MatMul]) -> Format:
 
 
 @frozen
-class Tickets:
+class MatMulTickets:
     """Runs of rows and of column groups."""
 
-    rows: Split
-    groups: Split
+    rows: TicketRanges
+    groups: TicketRanges
 
 
 def _row_seconds(q: Query[MatMul], p: Problem) -> float:
@@ -170,15 +170,15 @@ def _row_seconds(q: Query[MatMul], p: Problem) -> float:
     return p.depth * half_cycles(nb, count) / count * (GROUP // LANES // nb) * 2 * LANES / worker_flops(q.device)
 
 
-def _tickets(q: Query[MatMul], p: Problem) -> Tickets:
+def _tickets(q: Query[MatMul], p: Problem) -> MatMulTickets:
     groups, row = -(-p.columns // GROUP), _row_seconds(q, p)
     wanted = ticket_seconds(row * p.rows.size * groups * p.batch.size, q.device)
     most = _SHAPES[16 if q.device.simd >= 16 else 8][1]
     if groups >= 4 * q.device.workers or row * p.rows.size <= wanted:
-        return Tickets(Split(1, p.rows.size), split(groups, row * p.rows.size, wanted, q.device.workers))
+        return MatMulTickets(TicketRanges(1, p.rows.size), split(groups, row * p.rows.size, wanted, q.device.workers))
     runs = split(-(-p.rows.size // most), row * most, wanted, q.device.workers)
     rows = runs.each * most
-    return Tickets(Split(-(-p.rows.size // rows), rows), Split(groups, 1))
+    return MatMulTickets(TicketRanges(-(-p.rows.size // rows), rows), TicketRanges(groups, 1))
 
 
 @implements(MatMul, name="matmul.rows", serves=replace(TILE, halos=False))
@@ -215,7 +215,7 @@ class MatMulRows(Implementation[MatMul]):
         t = _tickets(q, p)
         work = _row_seconds(q, p) * p.rows.size * -(-p.columns // GROUP) * p.batch.size
         traffic = q.inputs[0].nbytes + q.outputs[0].nbytes
-        tickets = t.rows.parts * t.groups.parts * p.batch.size
+        tickets = t.rows.count * t.groups.count * p.batch.size
         return step_seconds(q.device, work, traffic, tickets, weights=q.inputs[1].nbytes)
 
     @classmethod
@@ -244,9 +244,9 @@ class MatMulRows(Implementation[MatMul]):
             depth=p.depth,
             groups=-(-p.columns // GROUP),
             ticket_groups=t.groups.each,
-            tiers=t.groups.parts,
+            tiers=t.groups.count,
             ticket_rows=t.rows.each,
-            spans=t.rows.parts,
+            spans=t.rows.count,
             nb=nb,
             widest=most,
             first_id=MICROS.id(simd, Micro.of(_FILE, NB=nb, UR=1)),
@@ -255,7 +255,7 @@ class MatMulRows(Implementation[MatMul]):
         )
         staged = not packed and (p.columns % GROUP or p.b_column != 1)
         scratch = -(-p.depth // LANES) * LANES * GROUP * 4 if staged else 0
-        tickets = t.rows.parts * t.groups.parts * p.batch.size
+        tickets = t.rows.count * t.groups.count * p.batch.size
         return Plan((Tile("matmul_rows", desc, tickets, scratch=scratch, post=_posts(q, p)),))
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import prod
 
 from clgraph.implementations.cpu.convolution import TILE, square
-from clgraph.implementations.cpu.cost import Split, row_strips, step_seconds, ticket_seconds
+from clgraph.implementations.cpu.cost import TicketRanges, row_strips, step_seconds, ticket_seconds
 from clgraph.implementations.cpu.geometry import (
     LANES,
     InPlanes,
@@ -66,7 +66,7 @@ def _row_seconds(q: Query[Pooling]) -> float:
     return pooled + staged * unit("staging.vector") * (1 + len(staging(q).rest))
 
 
-def _strips(q: Query[Pooling]) -> Split:
+def _strips(q: Query[Pooling]) -> TicketRanges:
     n, c, *spatial = q.outputs[0].shape
     rows, row = (spatial[0] if len(spatial) == 2 else 1), _row_seconds(q)
     planes_of = n * -(-c // 16)
@@ -93,7 +93,7 @@ class PoolFsv16(Implementation[Pooling]):
         n, c, *spatial = q.outputs[0].shape
         rows = n * -(-c // 16) * prod(spatial[:-1])
         traffic = sum(x.nbytes for x in (*q.inputs, *q.outputs))
-        return step_seconds(q.device, _row_seconds(q) * rows, traffic, _strips(q).parts * n * -(-c // 16))
+        return step_seconds(q.device, _row_seconds(q) * rows, traffic, _strips(q).count * n * -(-c // 16))
 
     @classmethod
     def plan(cls, q: Query[Pooling]) -> Plan:
@@ -118,11 +118,11 @@ class PoolFsv16(Implementation[Pooling]):
             padded=int(p.count_include_pad),
             blocks=y.blocks,
             lanes=y.lanes,
-            strips=strips.parts,
+            strips=strips.count,
             strip_rows=strips.each,
             staged=int(bool(q.pre)),
             **before.fields,
         )
         scratch = kernel[0] * x.width * LANES * 4 if q.pre else 0
         post = (*before.rest, *blocked_posts(q))
-        return Plan((Tile("pool_fsv16", desc, y.batch * y.blocks * strips.parts, scratch=scratch, post=post),))
+        return Plan((Tile("pool_fsv16", desc, y.batch * y.blocks * strips.count, scratch=scratch, post=post),))

@@ -7,7 +7,7 @@ from math import prod
 
 from clgraph.core.format import Format, feature_blocked
 from clgraph.implementations.cpu.convolution import TILE
-from clgraph.implementations.cpu.cost import Split, split, step_seconds, ticket_seconds
+from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds
 from clgraph.implementations.cpu.geometry import (
     LANES,
     InPlanes,
@@ -55,7 +55,7 @@ def _pixel_seconds(q: Query[Reduce]) -> float:
     return unit("reduce.pixel") + (unit("staging.vector") * (1 + len(staging(q).rest)) if q.pre else 0.0)
 
 
-def _tickets(q: Query[Reduce]) -> Split:
+def _tickets(q: Query[Reduce]) -> TicketRanges:
     n, c, *spatial = q.inputs[0].shape
     block = prod(spatial) * _pixel_seconds(q)
     return split(-(-c // LANES), block, ticket_seconds(block * n * -(-c // LANES), q.device), q.device.workers)
@@ -93,7 +93,7 @@ class ReduceSpatialFsv16(Implementation[Reduce]):
     def cost(cls, q: Query[Reduce]) -> float:
         n, c, *spatial = q.inputs[0].shape
         work = n * -(-c // LANES) * prod(spatial) * _pixel_seconds(q)
-        return step_seconds(q.device, work, q.inputs[0].nbytes, _tickets(q).parts * n)
+        return step_seconds(q.device, work, q.inputs[0].nbytes, _tickets(q).count * n)
 
     @classmethod
     def plan(cls, q: Query[Reduce]) -> Plan:
@@ -112,7 +112,7 @@ class ReduceSpatialFsv16(Implementation[Reduce]):
             blocks=x.blocks,
             lanes=x.lanes,
             ticket_blocks=t.each,
-            tickets=t.parts,
+            tickets=t.count,
             maximum=int(function == "max"),
             whole=int(blocked is not None),
             top=top,
@@ -125,4 +125,4 @@ class ReduceSpatialFsv16(Implementation[Reduce]):
         )
         scratch = x.width * LANES * 4 if q.pre else 0
         post = (*before.rest, *blocked_posts(q))
-        return Plan((Tile("reduce_spatial_fsv16", desc, t.parts * x.batch, scratch=scratch, post=post),))
+        return Plan((Tile("reduce_spatial_fsv16", desc, t.count * x.batch, scratch=scratch, post=post),))

@@ -9,7 +9,7 @@ from typing import Any
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.implementations.cpu.copies import copy_fsv16
-from clgraph.implementations.cpu.cost import Split, split, step_seconds, ticket_seconds
+from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds
 from clgraph.implementations.cpu.geometry import (
     LANES,
     InPlanes,
@@ -107,7 +107,7 @@ def _plain_refusal(layout: Layout, what: str) -> str | None:
     return None
 
 
-def _strips(q: Query[Any], blocks: int, height: int, width: int) -> Split:
+def _strips(q: Query[Any], blocks: int, height: int, width: int) -> TicketRanges:
     row = width * LANES * 8 * q.device.costs.unit("move.byte")
     wanted = ticket_seconds(row * height * blocks, q.device)
     return split(height, row, max(wanted, row * height * blocks / (16 * q.device.workers)), 1)
@@ -118,7 +118,7 @@ class _Mover(Implementation[Reorder]):
 
     @classmethod
     def formats(cls, q: Query[Reorder]) -> tuple[Formats, ...]:
-        """Return the formats the query has: a reorder is posed on the layouts it goes between."""
+        """Return the formats the query has: a reorder is laid_out on the layouts it goes between."""
         return (Formats(tuple(x.format for x in q.inputs), tuple(y.format for y in q.outputs)),)
 
     @classmethod
@@ -147,7 +147,7 @@ def _geometry(q: Query[Any], x: Planes, y: Planes, flat: bool) -> dict[str, int]
         "width": width,
         "blocks": y.blocks,
         "lanes": y.lanes,
-        "strips": strips.parts,
+        "strips": strips.count,
         "strip_rows": strips.each,
     }
 
@@ -249,7 +249,7 @@ class PackBlocks(_Mover):
             positions=positions,
             ticket_positions=tickets.each,
         )
-        return Plan((Tile("pack_blocks", desc, tickets.parts),))
+        return Plan((Tile("pack_blocks", desc, tickets.count),))
 
 
 def _four(values: tuple[int, ...], rest: int) -> tuple[int, int, int, int]:

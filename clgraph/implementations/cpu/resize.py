@@ -8,7 +8,7 @@ import numpy as np
 
 from clgraph.core.frozen import frozen
 from clgraph.implementations.cpu.convolution import TILE
-from clgraph.implementations.cpu.cost import Split, row_strips, step_seconds, ticket_seconds
+from clgraph.implementations.cpu.cost import TicketRanges, row_strips, step_seconds, ticket_seconds
 from clgraph.implementations.cpu.geometry import (
     LANES,
     InPlanes,
@@ -100,7 +100,7 @@ def _pixel_seconds(q: Query[Resize]) -> float:
     return q.device.costs.unit(f"resize.{q.primitive.mode}")
 
 
-def _strips(q: Query[Resize]) -> Split:
+def _strips(q: Query[Resize]) -> TicketRanges:
     n, c, *spatial = q.outputs[0].shape
     rows, row = (spatial[0] if len(spatial) == 2 else 1), spatial[-1] * _pixel_seconds(q)
     work = row * rows * n * -(-c // LANES)
@@ -132,7 +132,7 @@ class ResizeFsv16(Implementation[Resize]):
         n, c, *spatial = q.outputs[0].shape
         pixels = n * -(-c // LANES) * spatial[0] * (spatial[1] if len(spatial) == 2 else 1)
         traffic = q.inputs[0].nbytes + q.outputs[0].nbytes
-        tickets = _strips(q).parts * n * -(-c // LANES)
+        tickets = _strips(q).count * n * -(-c // LANES)
         staged = q.inputs[0].nbytes / 4 / LANES if q.pre else 0.0
         vector = q.device.costs.unit("staging.vector") * (1 + len(staging(q).rest))
         work = pixels * _pixel_seconds(q) + 2 * staged * vector
@@ -157,7 +157,7 @@ class ResizeFsv16(Implementation[Resize]):
             rule=RULES[p.nearest],
             blocks=y.blocks,
             lanes=y.lanes,
-            strips=strips.parts,
+            strips=strips.count,
             strip_rows=strips.each,
             middle=middle(p),
             factor_y=rows.factor,
@@ -170,7 +170,7 @@ class ResizeFsv16(Implementation[Resize]):
             stage_at=stage_at,
             **before.fields,
         )
-        tickets = y.batch * y.blocks * strips.parts
+        tickets = y.batch * y.blocks * strips.count
         scratch = stage_at + 2 * x.width * LANES * 4 if q.pre else 12 * y.width
         post = (*before.rest, *blocked_posts(q))
         return Plan((Tile("resize_fsv16", desc, tickets, scratch=scratch, post=post),))

@@ -7,7 +7,7 @@ from math import prod
 
 from clgraph.implementations.cpu.convolution import TILE
 from clgraph.implementations.cpu.copies import Rows, as_rows, row_pitches
-from clgraph.implementations.cpu.cost import Split, split, step_seconds, ticket_seconds
+from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds
 from clgraph.implementations.cpu.geometry import LANES, post_refusal
 from clgraph.ops.softmax import Softmax
 from clgraph.selector.descriptor import Descriptor, Int, Long, Pointer, Ref, descriptor
@@ -43,7 +43,7 @@ def _vector_seconds(q: Query[Softmax]) -> float:
     return q.device.costs.unit("softmax.vector")
 
 
-def _tickets(q: Query[Softmax]) -> Split:
+def _tickets(q: Query[Softmax]) -> TicketRanges:
     width = _width(q)
     count, row = q.inputs[0].count // max(1, width), (-(-width // LANES) + 4) * _vector_seconds(q)
     return split(count, row, ticket_seconds(row * count, q.device), q.device.workers)
@@ -79,7 +79,7 @@ class SoftmaxRows(Implementation[Softmax]):
     @classmethod
     def cost(cls, q: Query[Softmax]) -> float:
         vectors = q.inputs[0].count // _width(q) * (-(-_width(q) // LANES) + 4)
-        return step_seconds(q.device, vectors * _vector_seconds(q), 2 * q.inputs[0].nbytes, _tickets(q).parts)
+        return step_seconds(q.device, vectors * _vector_seconds(q), 2 * q.inputs[0].nbytes, _tickets(q).count)
 
     @classmethod
     def plan(cls, q: Query[Softmax]) -> Plan:
@@ -101,7 +101,7 @@ class SoftmaxRows(Implementation[Softmax]):
         )
         pitches = [row_pitches(rows, i) for i in range(len(q.post_slots))]
         post = post_steps(q, lambda layout: pitches.pop(0))
-        return Plan((Tile("softmax_rows", desc, tickets.parts, post=post),))
+        return Plan((Tile("softmax_rows", desc, tickets.count, post=post),))
 
 
 @descriptor("softmax_planes")
@@ -124,7 +124,7 @@ def _planes(q: Query[Softmax]) -> tuple[int, int, int]:
     return prod(shape[: axes[0]]), prod(shape[axes[0] : axes[-1] + 1]), prod(shape[axes[-1] + 1 :])
 
 
-def _plane_tickets(q: Query[Softmax]) -> Split:
+def _plane_tickets(q: Query[Softmax]) -> TicketRanges:
     images, count, inner = _planes(q)
     vectors, each = images * -(-inner // LANES), count * _vector_seconds(q)
     return split(vectors, each, ticket_seconds(vectors * each, q.device), q.device.workers)
@@ -153,7 +153,7 @@ class SoftmaxPlanes(Implementation[Softmax]):
     def cost(cls, q: Query[Softmax]) -> float:
         images, count, inner = _planes(q)
         work = images * -(-inner // LANES) * count * _vector_seconds(q)
-        return step_seconds(q.device, work, 2 * q.inputs[0].nbytes, _plane_tickets(q).parts)
+        return step_seconds(q.device, work, 2 * q.inputs[0].nbytes, _plane_tickets(q).count)
 
     @classmethod
     def plan(cls, q: Query[Softmax]) -> Plan:
@@ -168,4 +168,4 @@ class SoftmaxPlanes(Implementation[Softmax]):
             ticket_vectors=tickets.each,
             logarithm=int(q.primitive.log),
         )
-        return Plan((Tile("softmax_planes", desc, tickets.parts),))
+        return Plan((Tile("softmax_planes", desc, tickets.count),))

@@ -133,4 +133,4 @@ def _turned(q: Query[Transpose], turn: Turn, index: int) -> Tile:
         strips_total=total,
         ticket_strips=tickets.each,
     )
-    return Tile("transpose_planes", desc, tickets.parts)
+    return Tile("transpose_planes", desc, tickets.count)

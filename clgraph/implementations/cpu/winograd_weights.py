@@ -65,7 +65,7 @@ class PackWinograd(Implementation[WinogradWeights]):
             channels=w.shape[1],
             padded=padded,
             vectors=lanes // LANES,
-            runs=runs.parts,
+            runs=runs.count,
             ticket_channels=runs.each,
         )
-        return Plan((Tile("pack_winograd", desc, groups * runs.parts),))
+        return Plan((Tile("pack_winograd", desc, groups * runs.count),))

@@ -10,7 +10,7 @@ from math import prod
 from clgraph.core.format import Format
 from clgraph.core.layout import Layout
 from clgraph.graph.primitive import Primitive
-from clgraph.implementations.gpu.local_tiles import DIRECT, SIDE, Tile, best_tile, direct_refusal, tile_refusal
+from clgraph.implementations.gpu.local_tiles import DIRECT, SIDE, LocalTile, best_tile, direct_refusal, tile_refusal
 from clgraph.implementations.gpu.vectors import (
     LANES,
     VECTORS,
@@ -146,7 +146,7 @@ class ConvolutionGpuDepthwise(ConvolutionVectors):
         return Plan((launch("convolution/depthwise_gpu_vectors", jit, prod(dims), *arguments),))
 
 
-def _tile(q: Query[Convolution]) -> Tile:
+def _tile(q: Query[Convolution]) -> LocalTile:
     (y,), w, groups = q.outputs, q.own[1], q.primitive.groups
     pixels = y.shape[0] * prod(y.shape[2:])
     return best_tile(q.device, pixels, w.shape[0] // groups, prod(w.shape[1:]), groups)

@@ -19,7 +19,7 @@ DIRECT = 4
 
 
 @frozen
-class Tile:
+class LocalTile:
     """What a group of work-items makes: ``64 rows x 64 columns`` results.
 
     Attributes:
@@ -56,7 +56,7 @@ def direct_refusal(device: DeviceInfo) -> str | None:
     return "is for devices whose local memory is ordinary memory, or whose groups are too small for tiles"
 
 
-def best_tile(device: DeviceInfo, rows: int, columns: int, k: int, count: int) -> Tile:
+def best_tile(device: DeviceInfo, rows: int, columns: int, k: int, count: int) -> LocalTile:
     """Return the tile that makes *count* products of *rows* x *columns* results and *k* terms soonest.
 
     Whole tiles are computed, as many at once as the device has compute units.
@@ -69,7 +69,7 @@ def best_tile(device: DeviceInfo, rows: int, columns: int, k: int, count: int) -
             continue
         tiles = -(-rows // (64 * r)) * -(-columns // (64 * c)) * count
         work = 2.0 * 64 * r * 64 * c * -(-k // STEP) * STEP
-        found.append(Tile(r, c, -(-tiles // units) * work * units / (device.flops * efficiency * slower)))
+        found.append(LocalTile(r, c, -(-tiles // units) * work * units / (device.flops * efficiency * slower)))
     return min(found, key=lambda tile: tile.seconds)
 
 

@@ -7,7 +7,7 @@ from math import prod
 from clgraph.implementations.gpu.local_tiles import (
     DIRECT,
     SIDE,
-    Tile,
+    LocalTile,
     best_tile,
     direct_refusal,
     tile_refusal,
@@ -51,7 +51,7 @@ class MatMulGpuVectors(General[MatMul]):
         return Plan((step,))
 
 
-def _tile(q: Query[MatMul]) -> Tile:
+def _tile(q: Query[MatMul]) -> LocalTile:
     batch, m, k, n = q.primitive.sizes(q.own[0].shape, q.own[1].shape)
     return best_tile(q.device, m, n, k, prod(batch))
 

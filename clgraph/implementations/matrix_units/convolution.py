@@ -13,7 +13,7 @@ from clgraph.core.layout import Layout
 from clgraph.graph.primitive import Primitive
 from clgraph.implementations.gpu.convolution_vectors import convolution_arguments, convolution_rest
 from clgraph.implementations.gpu.vectors import convolved, wide, wide_view
-from clgraph.implementations.matrix_units.units import MULTIPLE, MatrixUnits, Tile
+from clgraph.implementations.matrix_units.units import MULTIPLE, MatrixUnits, UnitTile
 from clgraph.ops.convolution import Convolution
 from clgraph.selector.general import General, table
 from clgraph.selector.implementation import Formats, Serves, roofline
@@ -61,7 +61,7 @@ class ConvolutionOnUnits(General[Convolution]):
         return max(roofline(q, 4.0, 0.6), q.device.launch_seconds + cls._tile(q)[1])
 
     @classmethod
-    def _tile(cls, q: Query[Convolution]) -> tuple[Tile, float]:
+    def _tile(cls, q: Query[Convolution]) -> tuple[UnitTile, float]:
         (y,), w, groups = q.outputs, q.own[1], q.primitive.groups
         pixels = y.shape[0] * prod(y.shape[2:])
         device = q.device if q.device.tuning is None else replace(q.device, tuning=None)

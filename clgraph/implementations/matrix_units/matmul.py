@@ -10,7 +10,7 @@ from typing import ClassVar
 from clgraph.core.format import Format
 from clgraph.graph.primitive import Primitive
 from clgraph.implementations.gpu.vectors import LANES, WIDE_RANK
-from clgraph.implementations.matrix_units.units import MULTIPLE, MatrixUnits, Tile
+from clgraph.implementations.matrix_units.units import MULTIPLE, MatrixUnits, UnitTile
 from clgraph.ops.matmul import MatMul, problem
 from clgraph.selector.general import General, Space, View, post_arguments, space, table
 from clgraph.selector.implementation import roofline
@@ -55,7 +55,7 @@ class MatMulOnUnits(General[MatMul]):
         return max(roofline(q, 4.0, 0.6), q.device.launch_seconds + cls._tile(q)[1])
 
     @classmethod
-    def _tile(cls, q: Query[MatMul]) -> tuple[Tile, float]:
+    def _tile(cls, q: Query[MatMul]) -> tuple[UnitTile, float]:
         batch, m, k, n = q.primitive.sizes(q.own[0].shape, q.own[1].shape)
         device = q.device if q.device.tuning is None else replace(q.device, tuning=None)
         return cls.units.best_tile(device, prod(batch) * m, n, k, 1)

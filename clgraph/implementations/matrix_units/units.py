@@ -35,7 +35,7 @@ class Unit:
 
 
 @frozen
-class Tile:
+class UnitTile:
     """What a group makes.
 
     Attributes:
@@ -71,7 +71,7 @@ class MatrixUnits:
 
     feature: str
     units: tuple[Unit, ...]
-    tiles: Callable[[Unit], tuple[Tile, ...]]
+    tiles: Callable[[Unit], tuple[UnitTile, ...]]
     entry: str
     blocks_weights: bool
 
@@ -96,14 +96,14 @@ class MatrixUnits:
         items, local = min(t.group[0] * t.group[1] for t in found), min(t.local_bytes for t in found)
         return f"wants groups of {items} work-items and {local} bytes of local memory"
 
-    def best_tile(self, device: DeviceInfo, rows: int, columns: int, k: int, count: int) -> tuple[Tile, float]:
+    def best_tile(self, device: DeviceInfo, rows: int, columns: int, k: int, count: int) -> tuple[UnitTile, float]:
         """Return the tile that makes *count* products of *rows* x *columns* results from *k* terms soonest; seconds.
 
         Whole tiles are computed, as many at once as the device has compute units.
         """
         unit, units = self.unit_of(device), max(device.compute_units, 1)
 
-        def seconds(tile: Tile) -> float:
+        def seconds(tile: UnitTile) -> float:
             groups = -(-rows // tile.rows) * -(-columns // tile.columns) * count
             work = 2.0 * tile.rows * tile.columns * k
             return -(-groups // units) * units * work / (device.flops * unit.speed * tile.share)
@@ -111,7 +111,7 @@ class MatrixUnits:
         found = min((t for t in self.tiles(unit) if t.fits(device)), key=seconds)
         return found, seconds(found)
 
-    def launch(self, tile: Tile, rows: int, columns: int, groups: int, args: tuple[Argument, ...]) -> Launch:
+    def launch(self, tile: UnitTile, rows: int, columns: int, groups: int, args: tuple[Argument, ...]) -> Launch:
         """Return the launch that makes *groups* products of *rows* x *columns* results by *tile*."""
         across, down = -(-columns // tile.columns), -(-rows // tile.rows)
         items, sub_groups = tile.group

@@ -19,9 +19,9 @@ from clgraph.model.delivery import Outputs, names, wanted_places
 from clgraph.model.explain import Explanation
 from clgraph.model.model import Model
 from clgraph.model.specialisations import PassRecord, Shapes, Specialise, Values
+from clgraph.model.stages.preferences import NO_PREFERENCES, Preferences
 from clgraph.model.stages.report import describe, explanation
-from clgraph.model.stages.runner import Clock, Recorder, Runner, array_of
-from clgraph.model.stages.wishes import NO_WISHES, Wishes
+from clgraph.model.stages.runner import Clock, Recorder, StageRunner, array_of
 from clgraph.model.tensor import Tensor
 from clgraph.network.profile import Profile
 from clgraph.network.watch import Watcher
@@ -43,25 +43,29 @@ class StagedModel(Model):
         *,
         strict: bool = False,
         dry: bool = False,
-        wishes: Wishes = NO_WISHES,
+        preferences: Preferences = NO_PREFERENCES,
     ) -> None:
         """Cut *topology* into pieces.
 
         Args:
             strict: Compile every piece that can be, and refuse what only the host can compute.
             dry: Nothing can be run.
-            wishes: Where layers are to run.
+            preferences: Where layers are to run.
 
         Raises:
             UnsupportedError: *strict* refuses something, or only the host can compute what is to run elsewhere.
         """
         super().__init__(topology, device, specialise)
         keeps = "host_memory" not in device.features
-        self._runner = Runner(
-            topology, lambda part: Model(part, device, specialise), strict=strict, tensors=keeps, wishes=wishes
+        self._runner = StageRunner(
+            topology,
+            lambda part: Model(part, device, specialise),
+            strict=strict,
+            tensors=keeps,
+            preferences=preferences,
         )
         self._fronts = [m for m in (piece.front() for piece in self._runner.pieces) if m is not None]
-        self._strict, self._dry, self._wishes = strict, dry, wishes
+        self._strict, self._dry, self._wishes = strict, dry, preferences
 
     @property
     def outputs(self) -> tuple[Signature, ...]:
@@ -148,7 +152,9 @@ class StagedModel(Model):
 
     def _of(self, topology: Topology) -> StagedModel:
         specialise = self._specialisations.specialise
-        return StagedModel(topology, self.device, specialise, strict=self._strict, dry=self._dry, wishes=self._wishes)
+        return StagedModel(
+            topology, self.device, specialise, strict=self._strict, dry=self._dry, preferences=self._wishes
+        )
 
     def _prepare_what_is_known(self) -> None:
         self.compile_front()

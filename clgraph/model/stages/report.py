@@ -7,12 +7,12 @@ from collections import Counter
 from clgraph.graph.interpret import ControlFlow
 from clgraph.graph.topology import Layer
 from clgraph.model.explain import Explanation, NodeReport, explain
-from clgraph.model.stages.runner import PieceRunner, Runner
+from clgraph.model.stages.runner import PieceRunner, StageRunner
 
 _KINDS = 6
 
 
-def describe(runner: Runner, indent: str = "") -> tuple[str, ...]:
+def describe(runner: StageRunner, indent: str = "") -> tuple[str, ...]:
     """Return a line a stage, those of the bodies that have been run below theirs."""
     lines = []
     for piece in runner.pieces:
@@ -26,13 +26,13 @@ def describe(runner: Runner, indent: str = "") -> tuple[str, ...]:
     return tuple(lines)
 
 
-def explanation(runner: Runner) -> Explanation:
+def explanation(runner: StageRunner) -> Explanation:
     """Return the nodes of the programs that ran last and the layers that the host computed, in order of the stages."""
     nodes, notes = _explained(runner, "")
     return Explanation(tuple(nodes), {"stages": "\n".join(describe(runner)), **notes})
 
 
-def _explained(runner: Runner, prefix: str) -> tuple[list[NodeReport], dict[str, str]]:
+def _explained(runner: StageRunner, prefix: str) -> tuple[list[NodeReport], dict[str, str]]:
     nodes: list[NodeReport] = []
     notes: dict[str, str] = {}
     for piece in runner.pieces:
@@ -62,7 +62,7 @@ def _where(piece: PieceRunner) -> str:
     return "not run yet"
 
 
-def _run_bodies(piece: PieceRunner) -> list[tuple[str, Runner]]:
+def _run_bodies(piece: PieceRunner) -> list[tuple[str, StageRunner]]:
     found = []
     for layer in piece.piece.topology.layers:
         if isinstance(layer.primitive, ControlFlow):

@@ -20,8 +20,8 @@ from clgraph.errors import UnsupportedError
 from clgraph.graph.interpret import ControlFlow, check_sequences, interpret
 from clgraph.graph.topology import Topology
 from clgraph.model.model import Model
+from clgraph.model.stages.preferences import NO_PREFERENCES, Preferences
 from clgraph.model.stages.split import Piece, split
-from clgraph.model.stages.wishes import NO_WISHES, Wishes
 from clgraph.model.tensor import Tensor
 from clgraph.network.profile import NodeTime
 from clgraph.network.watch import Watcher
@@ -52,7 +52,7 @@ class Recorder:
     calls: list[tuple[Model, Mapping[str, Any]]] = field(default_factory=list)
 
 
-Observer = Clock | Recorder | Watcher
+StageObserver = Clock | Recorder | Watcher
 """Who is told of the nodes of a run."""
 
 
@@ -65,7 +65,7 @@ class PieceRunner:
     """
 
     def __init__(
-        self, piece: Piece, make: MakeModel, *, always: bool, strict: bool, tensors: bool, wishes: Wishes
+        self, piece: Piece, make: MakeModel, *, always: bool, strict: bool, tensors: bool, preferences: Preferences
     ) -> None:
         """Take a piece.
 
@@ -73,14 +73,14 @@ class PieceRunner:
             always: Compile it, whatever its size.
             strict: Refuse what the host would have to compute.
             tensors: Leave results of the device there.
-            wishes: Where its layers are to run; a piece with a device among them is always compiled.
+            preferences: Where its layers are to run; a piece with a device among them is always compiled.
         """
-        wishes.check(piece)
+        preferences.check(piece)
         self.piece = piece
-        self._make, self._tensors, self._wishes = make, tensors, wishes
-        self._always = always or strict or (piece.compilable and wishes.name_device(piece))
+        self._make, self._tensors, self._wishes = make, tensors, preferences
+        self._always = always or strict or (piece.compilable and preferences.name_device(piece))
         self._models: dict[tuple[DType, ...], Model] = {}
-        self._bodies: dict[int, Runner] = {}
+        self._bodies: dict[int, StageRunner] = {}
         self._most = float("inf")
         self._strict = strict
         self.latest: Model | None = None
@@ -99,11 +99,11 @@ class PieceRunner:
         return (*self._models.values(), *inner)
 
     @property
-    def bodies(self) -> Mapping[int, Runner]:
+    def bodies(self) -> Mapping[int, StageRunner]:
         """What has run the bodies of control flow in the piece, by the identity of the topology."""
         return self._bodies
 
-    def run(self, arrays: Mapping[str, Any], watch: Observer | None = None) -> dict[str, Any]:
+    def run(self, arrays: Mapping[str, Any], watch: StageObserver | None = None) -> dict[str, Any]:
         """Return what the piece makes of *arrays*."""
         feeds = {name: arrays[name] for name in self.piece.topology.inputs}
         if not self.piece.compilable:
@@ -116,7 +116,7 @@ class PieceRunner:
                 self._most = size
         return self._on_device(feeds, watch)
 
-    def _on_host(self, feeds: Mapping[str, Any], watch: Observer | None) -> dict[str, Any]:
+    def _on_host(self, feeds: Mapping[str, Any], watch: StageObserver | None) -> dict[str, Any]:
         start = time.perf_counter()
         self.operations = 0.0
 
@@ -133,14 +133,14 @@ class PieceRunner:
             watch.commands.append(_host_time(self.piece, start - watch.begin, end - start, self.operations))
         return results
 
-    def _run_body(self, body: Topology, feeds: Mapping[str, Any], watch: Observer | None = None) -> dict[str, Any]:
+    def _run_body(self, body: Topology, feeds: Mapping[str, Any], watch: StageObserver | None = None) -> dict[str, Any]:
         if id(body) not in self._bodies:
-            self._bodies[id(body)] = Runner(
+            self._bodies[id(body)] = StageRunner(
                 body,
                 self._make,
                 strict=self._strict,
                 tensors=self._tensors,
-                wishes=self._wishes,
+                preferences=self._wishes,
                 whole=False,
                 label=f"{self.piece.topology.label}_{self._role(body)}_",
             )
@@ -156,7 +156,7 @@ class PieceRunner:
                         return re.sub(r"[^\w.-]+", "_", f"{layer.name}_{role}")
         return "body"
 
-    def _on_device(self, feeds: Mapping[str, Any], watch: Observer | None) -> dict[str, Any]:
+    def _on_device(self, feeds: Mapping[str, Any], watch: StageObserver | None) -> dict[str, Any]:
         self.on_host = False
         self._refuse_sequences(feeds)
         model = self.latest = self._model(tuple(DType.of(a.dtype) for a in feeds.values()))
@@ -195,7 +195,7 @@ class PieceRunner:
         return self._models[dtypes]
 
 
-class Runner:
+class StageRunner:
     """A topology cut into pieces, and what each piece has been compiled to.
 
     Attributes:
@@ -209,7 +209,7 @@ class Runner:
         *,
         strict: bool,
         tensors: bool,
-        wishes: Wishes = NO_WISHES,
+        preferences: Preferences = NO_PREFERENCES,
         whole: bool = True,
         label: str = "",
     ) -> None:
@@ -219,7 +219,7 @@ class Runner:
             make: Makes an ordinary model of a piece.
             strict: Refuse what the host would have to compute.
             tensors: Leave what compiled pieces make on the device.
-            wishes: Where layers are to run.
+            preferences: Where layers are to run.
             whole: It is a model, not a body: what reads its inputs alone is compiled, whatever its size.
             label: What dumps call a body.
         """
@@ -231,19 +231,19 @@ class Runner:
                 always=whole and piece.compilable and set(piece.topology.inputs) <= set(topology.inputs),
                 strict=strict,
                 tensors=tensors,
-                wishes=wishes,
+                preferences=preferences,
             )
             for piece in split(topology, body=not whole, label=label)
         )
 
-    def run(self, feeds: Mapping[str, Any], watch: Observer | None = None) -> dict[str, Any]:
+    def run(self, feeds: Mapping[str, Any], watch: StageObserver | None = None) -> dict[str, Any]:
         """Return the outputs by name; they may be memory of *feeds*, or of one another."""
         values: dict[str, Any] = {**self.topology.constants, **feeds}
         for piece in self.pieces:
             values.update(piece.run(values, watch))
         return {name: values[source] for name, source in self.topology.outputs}
 
-    def run_whole(self, feeds: Mapping[str, Any], watch: Observer | None = None) -> dict[str, Any]:
+    def run_whole(self, feeds: Mapping[str, Any], watch: StageObserver | None = None) -> dict[str, Any]:
         """Return the outputs by name, each in memory of its own."""
         results = self.run(feeds, watch)
         if sequences := [name for name, value in results.items() if isinstance(value, list | tuple)]:
@@ -256,7 +256,7 @@ class Runner:
             seen.add(id(results[name]))
         return results
 
-    def take_over(self, other: Runner) -> None:
+    def take_over(self, other: StageRunner) -> None:
         """Clone what *other* has compiled of the same topology."""
         for mine, theirs in zip(self.pieces, other.pieces, strict=True):
             mine.take_over(theirs)

@@ -54,7 +54,7 @@ class ComputeConstants(Pass):
             done += len(batch)
         return done
 
-    def treats(self, kind: str) -> str:
+    def describe(self, kind: str) -> str:
         return "runs once, on the device, where everything it reads is constant"
 
     def _computed(self, batch: Sequence[Node], wanted: Sequence[Value], context: Context) -> list[Array]:

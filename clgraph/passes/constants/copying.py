@@ -40,7 +40,7 @@ def copy_program(program: Program) -> Program:
     copier = Copier()
     inputs, nodes = [copier.value(v) for v in program.inputs], [copier.node(n) for n in program]
     result = Program(inputs, [(name, copier.value(v)) for name, v in program.outputs], nodes)
-    result.stage, result.parts = program.stage, program.parts
+    result.stage, result.batch_slices = program.stage, program.batch_slices
     result.arenas, result.notes = dict(program.arenas), dict(program.notes)
     for old, new in copier.buffers.items():
         new.conflicts = {copier.buffers[b]: None for b in old.conflicts if b in copier.buffers}

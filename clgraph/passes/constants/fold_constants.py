@@ -40,7 +40,7 @@ class FoldConstants(Pass):
                 folded += 1
         return folded
 
-    def treats(self, kind: str) -> str:
+    def describe(self, kind: str) -> str:
         return "computed once, by its reference, where everything it reads is constant"
 
     def _is_cheap(self, node: Node) -> bool:

@@ -70,7 +70,7 @@ class PropagateConstants(Pass):
             program.erase(node)
         return len(constant_nodes) + share_equal_constants(program)
 
-    def treats(self, kind: str) -> str:
+    def describe(self, kind: str) -> str:
         return "runs once, on the device, where everything it reads is constant"
 
 

@@ -37,7 +37,7 @@ class AddRequiredReorders(Pass):
                 program.outputs = [(n, made if v is value else v) for n, v in program.outputs]
         return len(program) - before
 
-    def treats(self, kind: str) -> str:
+    def describe(self, kind: str) -> str:
         return "gets reorders around it where no implementation serves its layouts"
 
 

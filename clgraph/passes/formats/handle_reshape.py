@@ -19,7 +19,7 @@ class HandleReshape(Pass):
     """
 
     name: ClassVar[str] = "handle_reshape"
-    knows: ClassVar[Mapping[str, str]] = {
+    handles: ClassVar[Mapping[str, str]] = {
         "reshape": "disappears where it only reinterprets, or meets another one",
     }
     needs: ClassVar[Stage] = Stage.PLACED

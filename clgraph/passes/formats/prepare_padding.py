@@ -12,7 +12,7 @@ from clgraph.passes.base import Context, Pass
 from clgraph.passes.memory.sharing import WouldShare, joins
 from clgraph.passes.selection import covers, widest, with_halos
 from clgraph.selector.choose import Choice
-from clgraph.selector.implementation import IMPLEMENTATIONS, says
+from clgraph.selector.implementation import IMPLEMENTATIONS, overrides
 from clgraph.selector.query import Query
 
 
@@ -45,9 +45,9 @@ class PreparePadding(Pass):
                 changes += _copy(program, value, wanted)
         return changes
 
-    def treats(self, kind: str) -> str:
+    def describe(self, kind: str) -> str:
         own = IMPLEMENTATIONS.of(kind)
-        asks = any(says(i, "halo") for i in own)
+        asks = any(overrides(i, "halo") for i in own)
         writes = any(i.serves.halos for i in own)
         told = "asks for zeros around its inputs" if asks else "asks for no halo"
         return f"{told}; {'writes' if writes else 'does not write'} one around its result"
@@ -59,7 +59,7 @@ def _wanted(context: Context, value: Value) -> dict[tuple[Node, int], Halo]:
     for node, slot in value.uses:
         if node.choice is None:
             node.choice = _provisional(context, node)
-        if not isinstance(node.choice, Choice) or not says(node.choice.implementation, "halo"):
+        if not isinstance(node.choice, Choice) or not overrides(node.choice.implementation, "halo"):
             continue
         implementation, q = node.choice.implementation, context.query(node)
         halo = implementation.halo(q).get(slot) if implementation.serves.refusal(q) is None else None
@@ -88,12 +88,12 @@ def _can_hold(program: Program, context: Context, value: Value, layout: Layout) 
                 return False
     q = context.query(producer)
     outputs = tuple(layout if v is value else x for v, x in zip(producer.outputs, q.outputs, strict=True))
-    posed = [(producer, q.with_layouts(q.inputs, outputs))]
+    laid_out = [(producer, q.with_layouts(q.inputs, outputs))]
     for node in value.readers:
         q = context.query(node)
         inputs = tuple(layout if v is value else x for v, x in zip(node.inputs, q.inputs, strict=True))
-        posed.append((node, q.with_layouts(inputs, q.outputs)))
-    return all(_serves(context, node, q) for node, q in posed)
+        laid_out.append((node, q.with_layouts(inputs, q.outputs)))
+    return all(_serves(context, node, q) for node, q in laid_out)
 
 
 def _serves(context: Context, node: Node, q: Query[Any]) -> bool:

@@ -29,7 +29,7 @@ class RemoveRedundantReorders(Pass):
     """
 
     name: ClassVar[str] = "remove_redundant_reorders"
-    knows: ClassVar[Mapping[str, str]] = {
+    handles: ClassVar[Mapping[str, str]] = {
         "reorder": "is what it removes",
     }
     needs: ClassVar[Stage] = Stage.PLACED

@@ -19,7 +19,7 @@ from clgraph.passes.rewriting import apart, mover
 from clgraph.passes.selection import Proposal, proposals
 from clgraph.passes.targets.target import targets_of
 from clgraph.selector.choose import Choice, choose
-from clgraph.selector.implementation import IMPLEMENTATIONS, says
+from clgraph.selector.implementation import IMPLEMENTATIONS, overrides
 from clgraph.selector.query import DeviceInfo, Query
 
 
@@ -51,8 +51,8 @@ class ReorderInputs(Pass):
         program.notes[self.name] = f"{time}; reorders: {len(inserted)}, writing {moved} bytes"
         return len(inserted)
 
-    def treats(self, kind: str) -> str:
-        own = [i for i in IMPLEMENTATIONS.of(kind) if says(i, "formats")]
+    def describe(self, kind: str) -> str:
+        own = [i for i in IMPLEMENTATIONS.of(kind) if overrides(i, "formats")]
         return "gets one of the formats that its implementations propose" if own else "stays in plain formats"
 
 

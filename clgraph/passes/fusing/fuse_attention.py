@@ -25,7 +25,7 @@ class FuseAttention(Pass):
     """
 
     name: ClassVar[str] = "fuse_attention"
-    knows: ClassVar[Mapping[str, str]] = {
+    handles: ClassVar[Mapping[str, str]] = {
         "matmul": "part of attention",
         "softmax": "part of attention",
         "eltwise": "part of attention",

@@ -41,7 +41,7 @@ class FuseSiblings(Pass):
     """
 
     name: ClassVar[str] = "fuse_siblings"
-    knows: ClassVar[Mapping[str, str]] = {
+    handles: ClassVar[Mapping[str, str]] = {
         "convolution": "one node of several that read the same tensor",
         "matmul": "one node of several that read the same tensor",
     }

@@ -83,7 +83,7 @@ class PreparePrimitiveFusing(Pass):
             program.notes[self.name] = "\n".join(dict.fromkeys(table))
         return fused
 
-    def treats(self, kind: str) -> str:
+    def describe(self, kind: str) -> str:
         fuses = any(i.serves.fuses for i in IMPLEMENTATIONS.of(kind))
         takes = "takes post-operations that its implementations list" if fuses else "takes no post-operations"
         if not PRIMITIVES[kind].elementwise:

@@ -29,7 +29,7 @@ class CompileGraph(Pass):
             q, old = context.query(node), node.choice
             if isinstance(old, Choice):
                 if node.in_place:
-                    node.choice = old.posed(q)
+                    node.choice = old.with_query(q)
                     continue
                 if old.query == q and not missing_halo(old.implementation, q):
                     continue
@@ -38,6 +38,6 @@ class CompileGraph(Pass):
             node.choice = chosen
         return changes
 
-    def treats(self, kind: str) -> str:
+    def describe(self, kind: str) -> str:
         names = [i.name for i in IMPLEMENTATIONS.of(kind)]
         return f"gets one of {', '.join(names)}" if names else "has no implementation: it runs on the host"

@@ -10,7 +10,7 @@ from clgraph.graph.program import Node, Program, Stage, Value
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.selection import choice_of, select
-from clgraph.selector.implementation import IMPLEMENTATIONS, says
+from clgraph.selector.implementation import IMPLEMENTATIONS, overrides
 
 
 class PostOptimizeWeights(Pass):
@@ -45,9 +45,9 @@ class PostOptimizeWeights(Pass):
                 if isinstance(wanted, Primitive):
                     primitive = choice.implementation.transformed(choice.query)
             node.primitive = primitive
-            node.choice = choice.posed(context.query(node))
+            node.choice = choice.with_query(context.query(node))
         return changes
 
-    def treats(self, kind: str) -> str:
-        asks = any(says(i, "weights") for i in IMPLEMENTATIONS.of(kind))
+    def describe(self, kind: str) -> str:
+        asks = any(overrides(i, "weights") for i in IMPLEMENTATIONS.of(kind))
         return "its constants are packed as its implementations ask" if asks else "asks for no packed weights"

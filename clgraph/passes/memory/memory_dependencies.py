@@ -12,7 +12,7 @@ from clgraph.ops.transfer import Transfer
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.memory.liveness import Liveness, Touch
 from clgraph.passes.selection import choice_of
-from clgraph.selector.implementation import IMPLEMENTATIONS, says
+from clgraph.selector.implementation import IMPLEMENTATIONS, overrides
 
 
 class MemoryDependencies(Pass):
@@ -46,8 +46,8 @@ class MemoryDependencies(Pass):
             buffer.conflicts = {}
         return _overlaps(liveness.touches)
 
-    def treats(self, kind: str) -> str:
-        over = any(says(i, "overwrites") for i in IMPLEMENTATIONS.of(kind))
+    def describe(self, kind: str) -> str:
+        over = any(overrides(i, "overwrites") for i in IMPLEMENTATIONS.of(kind))
         return "may write over an input that nothing else reads" if over else "gets memory of its own for its results"
 
 

@@ -43,7 +43,7 @@ class PrepareBufferFusing(Pass):
     """
 
     name: ClassVar[str] = "prepare_buffer_fusing"
-    knows: ClassVar[Mapping[str, str]] = {
+    handles: ClassVar[Mapping[str, str]] = {
         "concat": "its parts lie in its result",
         "slice": "lies in what it cuts",
         "split": "lies in what it cuts",

@@ -96,7 +96,7 @@ def part_of(program: Program, parts: int) -> Program | None:
     if not all(v in made and v.layout.shape != made[v].layout.shape for _, v in program.outputs):
         return None
     part = Program([made[v] for v in program.inputs], [(name, made[v]) for name, v in program.outputs], nodes)
-    part.parts = parts
+    part.batch_slices = parts
     part.notes["batch"] = f"computed in {parts} parts of {entries // parts}, one after another"
     return part
 

@@ -37,7 +37,7 @@ class Decompose(Pass):
     """
 
     name: ClassVar[str] = "decompose"
-    knows: ClassVar[Mapping[str, str]] = {
+    handles: ClassVar[Mapping[str, str]] = {
         "batch_normalization": "becomes a product and a sum of constants where its statistics are constant",
         "eltwise": "a scalar constant becomes an activation's parameter",
         "shuffle": "channels to pixels: a transpose between reshapes",

@@ -28,7 +28,7 @@ class FusePatterns(Pass):
     """
 
     name: ClassVar[str] = "fuse_patterns"
-    knows: ClassVar[Mapping[str, str]] = {
+    handles: ClassVar[Mapping[str, str]] = {
         "eltwise": "part of gelu, swish, hard-swish, layer normalization",
         "activation": "part of gelu, swish, hard-swish, layer normalization",
         "reduce": "part of layer normalization",

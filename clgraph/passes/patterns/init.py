@@ -31,5 +31,5 @@ class Init(Pass):
             program.erase(node)
         return len(dead)
 
-    def treats(self, kind: str) -> str:
+    def describe(self, kind: str) -> str:
         return "dropped where its results reach no output"

@@ -50,7 +50,7 @@ class TransposeOptimization(Pass):
         program.notes[self.name] = f"{what.format(*before)}; now {what.format(*after)}"
         return changes + before[0] - after[0] + _simplify(program)
 
-    def treats(self, kind: str) -> str:
+    def describe(self, kind: str) -> str:
         if kind == Transpose.kind:
             return "is what it removes"
         if PRIMITIVES[kind].permuted is Primitive.permuted:

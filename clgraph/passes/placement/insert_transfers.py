@@ -43,7 +43,7 @@ class InsertTransfers(Pass):
             program.notes[self.name] = f"{inserted} transfers: {cuts}"
         return inserted
 
-    def treats(self, kind: str) -> str:
+    def describe(self, kind: str) -> str:
         return "reads through a transfer what another device makes"
 
 

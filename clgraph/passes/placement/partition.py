@@ -59,7 +59,7 @@ class Partition(Pass):
             program.notes[self.name] = "\n".join(moved)
         return changes
 
-    def treats(self, kind: str) -> str:
+    def describe(self, kind: str) -> str:
         where = sorted({k for i in IMPLEMENTATIONS.of(kind) for k in i.serves.kinds})
         return f"goes to devices that an implementation serves ({', '.join(where) or 'none'}), else to the host"
 

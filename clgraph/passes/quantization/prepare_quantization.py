@@ -38,7 +38,7 @@ class PrepareQuantization(Pass):
     """
 
     name: ClassVar[str] = "prepare_quantization"
-    knows: ClassVar[Mapping[str, str]] = {
+    handles: ClassVar[Mapping[str, str]] = {
         "quantize": "becomes an activation, with the dequantize behind it",
         "dequantize": "becomes an activation, with the quantize in front of it",
         "reshape": "a dequantize moves in front of it",

@@ -26,7 +26,7 @@ class UseIntegers(Pass):
     """
 
     name: ClassVar[str] = "use_integers"
-    knows: ClassVar[Mapping[str, str]] = {
+    handles: ClassVar[Mapping[str, str]] = {
         "convolution": "may become quantized_convolution",
         "matmul": "may become quantized_matmul",
         "eltwise": "a sum reads bytes",

@@ -156,5 +156,5 @@ class TargetPhase(Pass):
             raise ProgramError(f"target pass {what} failed: {type(error).__name__}: {error}") from error
         return changes
 
-    def treats(self, kind: str) -> str:
+    def describe(self, kind: str) -> str:
         return "as the passes do that targets add here"

@@ -8,7 +8,7 @@ import pytest
 
 from clgraph.core.dtype import DType
 from clgraph.implementations.gpu.vectors import vector_jit
-from clgraph.implementations.matrix_units.nvidia.tiles import F16, TILES, Tile
+from clgraph.implementations.matrix_units.nvidia.tiles import F16, TILES, PtxTile
 from clgraph.selector.jit import Jit
 from clgraph.selector.sources import kernel_files, kernel_text
 from tests.support.ptx.compiler import why_not
@@ -26,7 +26,7 @@ HOT = [t for t in TILES if t.product == F16 or t.unit == "nvidia.f32.128x128"]
 """Tiles of what networks mostly compute."""
 
 
-def tile_text(tile: Tile, source: str, rank: int) -> Text:
+def tile_text(tile: PtxTile, source: str, rank: int) -> Text:
     jit = tile.jit(DType.F16 if tile.product == F16 else DType.F32, rank)
     return Text(source, jit, f"{jit}{kernel_text(source)}", (tile.items, 1, 1))
 

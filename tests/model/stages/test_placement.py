@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import clgraph
 from clgraph.errors import OptionError, UnsupportedError
-from clgraph.frontend.onnx_loader import load_model
+from clgraph.frontend.onnx_loader import load_onnx
 
 pytestmark = pytest.mark.opencl
 
@@ -76,7 +76,7 @@ def test_patterns_fit_what_is_in_bodies(pattern, moved, known) -> None:
 
 
 def test_a_body_is_annotated_like_its_node_unless_it_says_otherwise() -> None:
-    body = next(x.primitive for x in load_model(_conditional(known=False)).layers if x.primitive.kind == "if_else")
+    body = next(x.primitive for x in load_onnx(_conditional(known=False)).layers if x.primitive.kind == "if_else")
     annotations = {name: [x.annotation for x in b.layers] for name, b in body.bodies().items()}
     assert annotations == {"then": ["inner", "outer"], "else": ["outer", "outer"]}
 

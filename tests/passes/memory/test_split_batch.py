@@ -53,7 +53,7 @@ def check(program: Program, parts: int) -> None:
     """Assert that the parts' results are the whole's."""
     part = part_of(program, parts)
     assert part is not None
-    assert part.parts == parts
+    assert part.batch_slices == parts
     feeds = random_feeds(program)
     cut = {
         v.name: len(w.layout.shape) > 0 and v.layout.shape != w.layout.shape
@@ -165,16 +165,16 @@ def convolutions(batch: int, side: int, channels: int) -> Program:
 
 def test_large_batches_are_cut_so_that_activations_stay_in_the_cache() -> None:
     program = in_parts(convolutions(32, 56, 128), CPU)
-    assert program.parts > 1
+    assert program.batch_slices > 1
     moved = 2 * program.inputs[0].layout.nbytes
     assert moved <= CPU.costs.cache_bytes
-    assert f"in {program.parts} parts of {32 // program.parts}" in program.notes["batch"]
-    assert "x" + str(program.parts) in str(program).splitlines()[0]
+    assert f"in {program.batch_slices} parts of {32 // program.batch_slices}" in program.notes["batch"]
+    assert "x" + str(program.batch_slices) in str(program).splitlines()[0]
 
 
 def test_weights_that_stay_in_the_cache_cost_nothing_again() -> None:
     roomy = replace(SLOW, tuning=Tuning(replace(CPU.costs, cache_bytes=3e4 + 1e6)))
-    assert in_parts(convolutions(512, 2, 256), roomy).parts > 1
+    assert in_parts(convolutions(512, 2, 256), roomy).batch_slices > 1
 
 
 @pytest.mark.parametrize(

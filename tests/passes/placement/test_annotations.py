@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clgraph.frontend.onnx_loader import load_model
+from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.graph.program import Program, Stage
 from clgraph.graph.topology import Topology
 from clgraph.passes.base import Context, PassManager
@@ -99,6 +99,6 @@ def test_nets_with_explicit_transposes_and_quantized_groups_keep_their_annotatio
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("build", [lambda: mobilenet_v3_small(64), lambda: encoder(Encoder(2, 32, 2, 64), 1, 8)])
 def test_exported_models_keep_their_annotations_through_every_fusion(build, seed, retire) -> None:
-    watcher = _check(_annotated(load_model(build()), _some_hints(seed)), retire=retire)
+    watcher = _check(_annotated(load_onnx(build()), _some_hints(seed)), retire=retire)
     assert watcher.seen
     assert bool(watcher.merged) == retire

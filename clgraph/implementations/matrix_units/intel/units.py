@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from clgraph.implementations.matrix_units.units import MatrixUnits, Tile, Unit
+from clgraph.implementations.matrix_units.units import MatrixUnits, Unit, UnitTile
 
 
-def _tiles(unit: Unit) -> tuple[Tile, ...]:
+def _tiles(unit: Unit) -> tuple[UnitTile, ...]:
     lanes = unit.lanes
     return tuple(
-        Tile(
+        UnitTile(
             32 * rows,
             lanes * columns,
             (lanes, 4),

@@ -111,7 +111,7 @@ class _Nvidia(General[Convolution]):
     @classmethod
     def plan(cls, q: Query[Convolution]) -> Plan:
         (y,), w, f, tiling = q.outputs, q.own[1], q.primitive, cls._tiling(q)
-        tile, parts, outputs = tiling.tile, tiling.parts, w.shape[0] // q.primitive.groups
+        tile, parts, outputs = tiling.tile, tiling.split_k, w.shape[0] // q.primitive.groups
         height, width = wide(y.shape[2:], 1)
         pixels = y.shape[0] * height * width
         view = wide_view(y, y.shape)

@@ -93,7 +93,7 @@ class MatMulNvidia(General[MatMul]):
     def plan_in(cls, q: Query[MatMul], tiling: Tiling) -> Plan:
         """Return the steps by a given tile and number of parts."""
         (y,), p = q.outputs, problem(q)
-        tile, parts, last = tiling.tile, tiling.parts, len(p.dims) - 1
+        tile, parts, last = tiling.tile, tiling.split_k, len(p.dims) - 1
         s = space(p.dims, [p.y, p.a, p.b, p.bias, *p.posts], [range(last - 1), [last - 1], [last]])
         batch, m, n = s.counts
         by_row = cls.product == F16 and _by_row(p)

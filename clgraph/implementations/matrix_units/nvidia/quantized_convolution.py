@@ -46,7 +46,7 @@ class QuantizedConvolutionNvidia(ByteProducts):
     @classmethod
     def plan(cls, q: Query[QuantizedConvolution]) -> Plan:
         (y,), w, f, tiling = q.outputs, q.own[1], q.primitive, cls._tiling(q)
-        tile, parts, outputs = tiling.tile, tiling.parts, w.shape[0] // q.primitive.groups
+        tile, parts, outputs = tiling.tile, tiling.split_k, w.shape[0] // q.primitive.groups
         height, width = wide(y.shape[2:], 1)
         pixels = y.shape[0] * height * width
         jit, numbers, posts = rounded_jit(q, WIDE_RANK), byte_table(q), byte_posts(q)

@@ -29,7 +29,7 @@ _ALONE = 1.5
 
 
 @frozen
-class Tile:
+class PtxTile:
     """What a group of work-items makes; the parameters of ``nvidia_tile.clh``."""
 
     product: str
@@ -90,36 +90,36 @@ class Tile:
 
 
 TILES = (
-    Tile(F16, (2, 2), (64, 64), 4, 3),
-    Tile(F16, (4, 1), (64, 64), 4, 2),
-    Tile(F16, (2, 2), (64, 32), 4, 4),
-    Tile(F16, (2, 2), (32, 32), 8, 3),
-    Tile(F16, (2, 2), (16, 32), 8, 3),
-    Tile(TF32X3, (2, 2), (64, 32), 4, 3),
-    Tile(TF32X3, (2, 2), (32, 32), 8, 3),
-    Tile(F16X3, (2, 2), (64, 32), 4, 3),
-    Tile(F16X3, (2, 2), (32, 32), 8, 3),
-    Tile(F32, (4, 2), (32, 64), 4, 2),
-    Tile(F32, (4, 2), (32, 32), 4, 3),
-    Tile(F32, (4, 2), (16, 32), 4, 3),
+    PtxTile(F16, (2, 2), (64, 64), 4, 3),
+    PtxTile(F16, (4, 1), (64, 64), 4, 2),
+    PtxTile(F16, (2, 2), (64, 32), 4, 4),
+    PtxTile(F16, (2, 2), (32, 32), 8, 3),
+    PtxTile(F16, (2, 2), (16, 32), 8, 3),
+    PtxTile(TF32X3, (2, 2), (64, 32), 4, 3),
+    PtxTile(TF32X3, (2, 2), (32, 32), 8, 3),
+    PtxTile(F16X3, (2, 2), (64, 32), 4, 3),
+    PtxTile(F16X3, (2, 2), (32, 32), 8, 3),
+    PtxTile(F32, (4, 2), (32, 64), 4, 2),
+    PtxTile(F32, (4, 2), (32, 32), 4, 3),
+    PtxTile(F32, (4, 2), (16, 32), 4, 3),
 )
 """All of floats; each needs at most the 48 KiB of local memory that every NVIDIA GPU gives a group."""
 BYTE_TILES = (
-    Tile(S8, (2, 2), (64, 64), 4, 3),
-    Tile(S8, (4, 1), (64, 64), 4, 2),
-    Tile(S8, (2, 2), (64, 32), 4, 4),
-    Tile(S8, (2, 2), (32, 32), 8, 3),
-    Tile(S8, (2, 2), (16, 32), 8, 3),
+    PtxTile(S8, (2, 2), (64, 64), 4, 3),
+    PtxTile(S8, (4, 1), (64, 64), 4, 2),
+    PtxTile(S8, (2, 2), (64, 32), 4, 4),
+    PtxTile(S8, (2, 2), (32, 32), 8, 3),
+    PtxTile(S8, (2, 2), (16, 32), 8, 3),
 )
 """The same of 8-bit integers."""
 
 
 @frozen
 class Tiling:
-    """A tile, the parts that k is computed in, and the estimate without the first launch."""
+    """A tile, the number of parts that k is computed in, and the estimate without the first launch."""
 
-    tile: Tile
-    parts: int
+    tile: PtxTile
+    split_k: int
     seconds: float
 
 
@@ -128,7 +128,7 @@ def chunk(product: str) -> int:
     return {F16: 8, S8: 16}.get(product, 4)
 
 
-def tiles_for(device: DeviceInfo, product: str) -> tuple[Tile, ...]:
+def tiles_for(device: DeviceInfo, product: str) -> tuple[PtxTile, ...]:
     """Return the tiles of *product* that *device* has room for."""
     return tuple(
         t
@@ -168,7 +168,7 @@ def best_tiling(device: DeviceInfo, product: str, rows: int, columns: int, k: in
     return min(tilings, key=lambda t: t.seconds)
 
 
-def _step_seconds(device: DeviceInfo, tile: Tile) -> float:
+def _step_seconds(device: DeviceInfo, tile: PtxTile) -> float:
     found = device.costs.units.get(tile.unit)
     return shipped("nvidia").units[tile.unit] if found is None else found
 

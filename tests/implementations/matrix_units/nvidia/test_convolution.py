@@ -9,7 +9,7 @@ import clgraph.implementations.matrix_units.nvidia.convolution as module
 from clgraph.core.dtype import DType
 from clgraph.core.format import channels_last
 from clgraph.core.layout import Layout
-from clgraph.implementations.matrix_units.nvidia.tiles import F16, TF32X3, TILES, Tile, Tiling, best_tiling
+from clgraph.implementations.matrix_units.nvidia.tiles import F16, TF32X3, TILES, PtxTile, Tiling, best_tiling
 from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
@@ -198,18 +198,18 @@ def test_large_problems_are_worth_finding_what_to_scale_halves_by():
 
 def test_tiles_follow_the_problem():
     large = best_tiling(H200, F16, 64 * 28 * 28, 512, 1152, 1)
-    assert (large.tile.rows, large.tile.columns, large.parts) == (128, 128, 1)
+    assert (large.tile.rows, large.tile.columns, large.split_k) == (128, 128, 1)
     assert best_tiling(H200, F16, 64 * 56 * 56, 64, 576, 1).tile.columns == 64
     small = best_tiling(H200, F16, 49, 512, 4608, 1)
-    assert small.parts > 1
+    assert small.split_k > 1
     assert small.tile.rows < 128
-    assert best_tiling(H200, TF32X3, 49, 512, 64, 1).parts == 1
+    assert best_tiling(H200, TF32X3, 49, 512, 64, 1).split_k == 1
     # The sums of two parts must lie in one allocation.
-    assert best_tiling(replace(H200, max_alloc=2 * 49 * 512 * 4 - 1), F16, 49, 512, 4608, 1).parts == 1
+    assert best_tiling(replace(H200, max_alloc=2 * 49 * 512 * 4 - 1), F16, 49, 512, 4608, 1).split_k == 1
 
 
 @pytest.mark.parametrize("tile", TILES, ids=lambda t: t.unit)
-def test_every_tile_fits_into_the_local_memory_of_every_gpu(tile: Tile):
+def test_every_tile_fits_into_the_local_memory_of_every_gpu(tile: PtxTile):
     assert tile.local_bytes <= 48 << 10
     # A work-item copies a chunk of whole rows, and rows repeat their exchange after eight of them.
     stride = tile.items // tile.chunks

@@ -9,7 +9,7 @@ import clgraph.implementations.matrix_units.nvidia.quantized_convolution as modu
 from clgraph.core.dtype import DType
 from clgraph.core.format import channels_last
 from clgraph.core.layout import Layout
-from clgraph.implementations.matrix_units.nvidia.tiles import BYTE_TILES, S8, Tile, Tiling, best_tiling
+from clgraph.implementations.matrix_units.nvidia.tiles import BYTE_TILES, S8, PtxTile, Tiling, best_tiling
 from clgraph.ops.static_quantize import StaticQuantize
 from clgraph.selector import choose
 from clgraph.selector.query import PTX, DeviceInfo, Query
@@ -119,7 +119,7 @@ def test_planted_faults_are_found(fault, nvidia_engine, tiled, monkeypatch):
 
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 @pytest.mark.parametrize("tile", BYTE_TILES, ids=lambda t: t.unit)
-def test_sums_stay_in_registers_where_clang_makes_ptx_of_them(tile: Tile):
+def test_sums_stay_in_registers_where_clang_makes_ptx_of_them(tile: PtxTile):
     x, w, primitive = CASES["pointwise"]
     q = _query(x, w, primitive)
     (step, *_) = module.QuantizedConvolutionNvidia.plan(q).steps
@@ -153,12 +153,12 @@ def test_other_devices_and_channels_are_refused_with_what_is_missing():
 
 def test_tiles_follow_the_problem():
     large = best_tiling(H200, S8, 64 * 28 * 28, 512, 1152, 1)
-    assert (large.tile.rows, large.tile.columns, large.parts) == (128, 128, 1)
-    assert best_tiling(H200, S8, 49, 512, 4608, 1).parts > 1
+    assert (large.tile.rows, large.tile.columns, large.split_k) == (128, 128, 1)
+    assert best_tiling(H200, S8, 49, 512, 4608, 1).split_k > 1
 
 
 @pytest.mark.parametrize("tile", BYTE_TILES, ids=lambda t: t.unit)
-def test_every_tile_fits_into_the_local_memory_of_every_gpu(tile: Tile):
+def test_every_tile_fits_into_the_local_memory_of_every_gpu(tile: PtxTile):
     assert tile.local_bytes <= 48 << 10
     stride = tile.items // tile.chunks
     assert tile.rows % stride == tile.columns % stride == stride % 8 == 0

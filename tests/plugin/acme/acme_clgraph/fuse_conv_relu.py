@@ -35,7 +35,7 @@ class FuseConvRelu(Pass):
                 fused += 1
         return fused
 
-    def treats(self, kind: str) -> str:
+    def describe(self, kind: str) -> str:
         ours = {Convolution.kind: "is fused with the relu behind it", Activation.kind: "a relu goes into a convolution"}
         return ours.get(kind, "as any node: opaque")
 

@@ -21,7 +21,7 @@ RunPart = Callable[[Mapping[str, Held], Mapping[str, Held | None]], Mapping[str,
 def whole_shape(program: Program, value: Value) -> Shape:
     """Return the shape of an output of *program*, all parts together."""
     shape = value.layout.shape
-    return (shape[0] * program.parts, *shape[1:]) if program.parts > 1 else shape
+    return (shape[0] * program.batch_slices, *shape[1:]) if program.batch_slices > 1 else shape
 
 
 def feeds_of_parts(program: Program, feeds: Mapping[str, Held]) -> Iterator[dict[str, Held]]:
@@ -33,16 +33,18 @@ def feeds_of_parts(program: Program, feeds: Mapping[str, Held]) -> Iterator[dict
     sizes: dict[str, int] = {}
     for value in program.inputs:
         given, shape = feeds.get(value.name), value.layout.shape
-        if given is None or program.parts == 1:
+        if given is None or program.batch_slices == 1:
             continue
         if not isinstance(given, np.ndarray):
-            raise InputError(f"input {value.name!r}, computed in {program.parts} parts, wants an array of the host")
-        if shape and given.shape == (shape[0] * program.parts, *shape[1:]):
+            raise InputError(
+                f"input {value.name!r}, computed in {program.batch_slices} parts, wants an array of the host"
+            )
+        if shape and given.shape == (shape[0] * program.batch_slices, *shape[1:]):
             sizes[value.name] = shape[0]
         elif given.shape != shape:
             found = list(given.shape)
-            raise InputError(f"input {value.name!r} wants {program.parts} parts of {list(shape)}, not {found}")
-    for part in range(program.parts):
+            raise InputError(f"input {value.name!r} wants {program.batch_slices} parts of {list(shape)}, not {found}")
+    for part in range(program.batch_slices):
         yield {name: _part(given, part, sizes[name]) if name in sizes else given for name, given in feeds.items()}
 
 
@@ -69,13 +71,13 @@ def in_turn(
             continue
         target, shape = None if targets is None else targets[name], whole_shape(program, value)
         if target is not None and (not isinstance(target, np.ndarray) or target.shape != shape):
-            raise InputError(f"output {name!r}, computed in {program.parts} parts, wants an array {list(shape)}")
+            raise InputError(f"output {name!r}, computed in {program.batch_slices} parts, wants an array {list(shape)}")
         # Written part by part, a target that is also read would change the feeds of later parts.
         if target is not None and any(np.may_share_memory(target, x) for x in feeds.values() if _is_array(x)):
             copied[name], target = target, None
         whole[name] = empty(shape, value.layout.dtype.numpy) if target is None else target
     for part, given in enumerate(feeds_of_parts(program, feeds)):
-        places = {name: _part(array, part, len(array) // program.parts) for name, array in whole.items()}
+        places = {name: _part(array, part, len(array) // program.batch_slices) for name, array in whole.items()}
         for name, found in run(given, places).items():
             if found is not places[name]:
                 np.copyto(places[name], found)

@@ -17,7 +17,7 @@ from clgraph.selector.query import DeviceInfo
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from clgraph.network.places import Places
+    from clgraph.network.buffer_table import BufferTable
     from clgraph.network.tiles import TileExecutor
 
 LEAST_BYTES = 1 << 15
@@ -99,12 +99,12 @@ def _bytes_behind(array: Array) -> int:
     return root.ctypes.data + root.nbytes - array.ctypes.data - array.nbytes if root.flags.c_contiguous else 0
 
 
-class Loan:
+class BorrowedBuffer:
     """One such input or result: its bank stands for the caller's array during a run."""
 
-    def __init__(self, value: Value, places: Places, executors: Iterable[TileExecutor]) -> None:
-        """Take a value of ``places.loans`` and what runs the steps that use it."""
-        self._places, self._bank, self._executors = places, places.loans[value], tuple(executors)
+    def __init__(self, value: Value, places: BufferTable, executors: Iterable[TileExecutor]) -> None:
+        """Take a value of ``places.borrowed`` and what runs the steps that use it."""
+        self._places, self._bank, self._executors = places, places.borrowed[value], tuple(executors)
         self._own = places.banks[self._bank]
         self._view = places.view(value)
         self._writes = value.producer is not None

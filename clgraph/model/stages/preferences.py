@@ -13,7 +13,7 @@ HOST = "host"
 
 
 @frozen
-class Wishes:
+class Preferences:
     """The (pattern, placement) pairs of ``placement``, and ``placement_fallback``, with devices by their placements."""
 
     patterns: tuple[tuple[str, str], ...] = ()
@@ -44,5 +44,5 @@ class Wishes:
         return None if found is None or found[1] == HOST else found
 
 
-NO_WISHES = Wishes()
+NO_PREFERENCES = Preferences()
 """Everything may run anywhere."""

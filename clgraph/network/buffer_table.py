@@ -12,7 +12,7 @@ import numpy as np
 from clgraph.errors import ProgramError, UnsupportedError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Node, Program, Value
-from clgraph.network.loans import LEAST_BYTES, readable_in_place, stays, writable_in_place
+from clgraph.network.borrowed_buffers import LEAST_BYTES, readable_in_place, stays, writable_in_place
 from clgraph.network.workspace import Constants, Workspace
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.memory import Memory
@@ -39,21 +39,21 @@ def within_32_bits(node: Node) -> Iterator[None]:
 
 
 @dataclass
-class Places:
+class BufferTable:
     """The banks of one placement: the arena, cut at the device's largest allocation, then constants.
 
     Attributes:
         banks: What a bank number means.
         fixed: (bank, offset) of constants.
-        loans: Inputs that are read, and results that are written, where the caller has them, with the bank that stands
-            for the array.
+        borrowed: Inputs that are read, and results that are written, where the caller has them, with the bank that
+            stands for the array.
     """
 
     engine: Engine
     banks: list[Memory]
     arena_bank: int
     fixed: dict[Value, tuple[int, int]] = field(default_factory=dict)
-    loans: dict[Value, int] = field(default_factory=dict)
+    borrowed: dict[Value, int] = field(default_factory=dict)
     _left: list[Array] = field(default_factory=list)
     _shared: list[Memory] = field(default_factory=list)
     _tables: dict[tuple[int, ...], Memory] = field(default_factory=dict)
@@ -65,14 +65,14 @@ class Places:
         engine: Engine,
         *,
         lends: bool = True,
-        like: Places | None = None,
+        like: BufferTable | None = None,
         workspace: Workspace | None = None,
-    ) -> Places:
+    ) -> BufferTable:
         """Allocate the memory of *placement* and copy the constants that its nodes read.
 
         Args:
             lends: Let results be written where the caller wants them; else all lie in the arena.
-            like: Places of the same program, whose constants are used instead of copies.
+            like: BufferTable of the same program, whose constants are used instead of copies.
             workspace: Where to share memory with other programs.
 
         Raises:
@@ -83,7 +83,7 @@ class Places:
         size = engine.info.max_alloc // UNIT * UNIT
         parts = [min(size, total - start) for start in range(0, max(total, 1), size)]
         workspace = workspace or Workspace()
-        places = Places(engine, workspace.arenas(placement, engine, parts), size)
+        places = BufferTable(engine, workspace.arenas(placement, engine, parts), size)
         if like is None:
             nodes = [n for n in program if n.placement == placement]
             constants = dict.fromkeys(v for n in nodes for v in n.inputs if v.constant is not None)
@@ -98,12 +98,12 @@ class Places:
             places.banks += like._shared
             places._shared, places._left, places._tables = like._shared, like._left, like._tables
         for value in readable_in_place(program, placement, engine.info)[: BANKS - len(places.banks)]:
-            places.loans[value] = len(places.banks)
+            places.borrowed[value] = len(places.banks)
             places.banks.append(engine.allocate(value.layout.nbytes, f"input {value.name!r}"))
         for value in writable_in_place(program, placement, engine.info)[: BANKS - len(places.banks)] if lends else ():
             view = places.view(value)
             assert view is not None
-            places.loans[value] = len(places.banks)
+            places.borrowed[value] = len(places.banks)
             places.banks.append(engine.lend(view, writable=True))
         return places
 
@@ -111,8 +111,8 @@ class Places:
         """Return the bank of *value* and the byte offset of its memory in it."""
         if value in self.fixed:
             return self.fixed[value]
-        if value in self.loans:
-            return self.loans[value], 0
+        if value in self.borrowed:
+            return self.borrowed[value], 0
         if value.buffer is None or value.buffer.offset is None:
             raise ProgramError(f"{value.name} has no place in memory")
         return self._in_arena(value.buffer.offset + value.offset)

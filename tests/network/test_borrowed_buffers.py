@@ -44,7 +44,7 @@ def lent(request, device, engine):
     if "host_memory" not in engine.info.features:
         pytest.skip("the device copies")
     model, network = compiled(device, request.param)
-    assert [v.name for v in network._places[engine.info.name].loans][:1] == ["x"]
+    assert [v.name for v in network._places[engine.info.name].borrowed][:1] == ["x"]
     return model
 
 
@@ -89,7 +89,7 @@ def test_each_run_reads_the_array_it_is_given_and_keeps_none(lent):
 
 def test_a_lent_input_gives_what_a_copied_one_gives(device, lent):
     copied, network = compiled(device, "stream", second_reader=True)
-    assert "x" not in [v.name for places in network._places.values() for v in places.loans]
+    assert "x" not in [v.name for places in network._places.values() for v in places.borrowed]
     x = RNG.standard_normal(SHAPE).astype(np.float32)
     results = copied.run({"x": x})
     np.testing.assert_array_equal(results["z"], np.maximum(x, 0))

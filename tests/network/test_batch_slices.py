@@ -44,7 +44,7 @@ def feeds():
 
 
 def test_the_results_are_those_of_the_whole_batch(model, whole, feeds) -> None:
-    assert (model.program.parts, whole.program.parts) == (3, 1)
+    assert (model.program.batch_slices, whole.program.batch_slices) == (3, 1)
     assert model.outputs == whole.outputs
     wanted = whole.run(feeds)
     for found in (
@@ -76,7 +76,7 @@ def test_a_profile_is_about_all_parts(model, whole, feeds) -> None:
 def test_a_saved_model_knows_its_parts(model, whole, feeds, device, tmp_path) -> None:
     model.save(tmp_path / "model.clg")
     loaded = clgraph.load(tmp_path / "model.clg", device)
-    assert loaded.program.parts == 3
+    assert loaded.program.batch_slices == 3
     assert "as saved" in loaded.notes[0]
     np.testing.assert_array_equal(loaded.run(feeds)["mean"], whole.run(feeds)["mean"])
 
@@ -94,4 +94,4 @@ def test_what_does_not_fit_is_an_input_error(model, feeds) -> None:
 def test_the_option_leaves_batches_whole(device) -> None:
     net = Net()
     net.output(net.add("relu", RELU, net.input("x", (64, 64, 56, 56))))
-    assert clgraph.compile(net, device, config={"split_batch": False}).program.parts == 1
+    assert clgraph.compile(net, device, config={"split_batch": False}).program.batch_slices == 1
