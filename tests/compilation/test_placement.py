@@ -193,7 +193,7 @@ def test_the_parts_of_a_split_model_are_created_once_for_each_shape() -> None:
 def test_two_pocl_devices_compute_what_one_does(tmp_path) -> None:
     script = (
         "import json, sys, numpy as np, clgraph\n"
-        "from tests.test_placement import _branches, _feed\n"
+        "from tests.compilation.test_placement import _branches, _feed\n"
         "one = clgraph.compile(_branches(), device='pocl:0')\n"
         "two = clgraph.compile(_branches(), device='pocl:0', placement={'left*': 'pocl:1'})\n"
         "same = bool((one.run(_feed())['y'] == two.run(_feed())['y']).all())\n"

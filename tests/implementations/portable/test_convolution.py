@@ -100,14 +100,14 @@ def test_residual_and_activation_are_fused(case, name, dtype, gpu_engine):
 def test_every_tile_size_gives_the_sums(units, gpu_engine, monkeypatch):
     """Few units want large tiles, many small ones; each shape of tile is made, not each chosen."""
     import clgraph.implementations.gpu.convolution_vectors as module
-    from clgraph.implementations.gpu.local_tiles import Tile
+    from clgraph.implementations.gpu.local_tiles import LocalTile
     from clgraph.selector import choose
 
     x, w, primitive = CASES["large"]
     for rows in (1, 2):
         for columns in (1, 2):
             choose._plan.cache_clear()
-            tile = Tile(rows, columns, 1e-6 * units)
+            tile = LocalTile(rows, columns, 1e-6 * units)
             monkeypatch.setattr(module, "_tile", lambda q, tile=tile: tile)
             check_op(gpu_engine, primitive, x, w, ulps=33, scale=_scale_of(primitive), constant=(1,), only=[TILED])
     choose._plan.cache_clear()
