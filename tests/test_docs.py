@@ -63,6 +63,37 @@ def test_the_wrong_kernel_of_the_page_on_debugging_is_found_as_it_says(
     assert shown.splitlines()[-1] == done.stdout.splitlines()[-1]
 
 
+def _too_long(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a page over 120 characters, but for those that Markdown cannot break.
+
+    These are: what a program printed (a block of ``text``), a row of a table of four or more columns (a narrower table
+    can be a list), and a line that is one word, such as an address.
+    """
+    printed = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.lstrip().startswith("```"):
+            printed = line.strip() == "```text"
+        row = line.startswith("|") and len(re.findall(r"(?<!\\)\|", line)) > 4
+        word = len(line.lstrip(" -*").split()) == 1
+        if len(line) > 120 and not (printed or row or word):
+            yield number, line
+
+
+WRITTEN = [p for p in (*PAGES, ROOT / "CHANGELOG.md") if DOCS / "benchmarks" not in p.parents]
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_lines_of_a_page_have_at_most_120_characters(page: Path) -> None:
+    assert list(_too_long(page.read_text(encoding="utf-8"))) == []
+
+
+def test_a_line_is_too_long_where_markdown_can_break_it() -> None:
+    words = "word " * 30
+    narrow, wide = f"| {words}| b |", f"| {words}| b | c | d |"
+    text = "\n".join([words, "```text", words, "```", "```sh", words, "```", narrow, wide, "- https://" + "a" * 130])
+    assert [number for number, _ in _too_long(text)] == [1, 6, 8]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
@@ -88,7 +119,7 @@ def _commands(page: Path) -> Iterator[list[str]]:
     text = page.read_text(encoding="utf-8")
     given = "\n".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL) + re.findall(r"\n\n((?:    .*\n)+)", text))
     given += "\n".join(re.findall(r"^\$ (.*)", text, re.MULTILINE))
-    for line in given.replace("&&", "\n").splitlines():
+    for line in given.replace("\\\n", " ").replace("&&", "\n").splitlines():
         if found := re.match(r"\s*(?:[A-Z_]+=\S+ +)*clgraph (.*)", line):
             yield shlex.split(re.split(r" >>? ", found[1])[0], comments=True)
 
