@@ -145,7 +145,8 @@ def _ours() -> set[str]:
     parts = ("clgraph", "cl_kernels", "tests", "tools", "docs")
     files = [p.relative_to(ROOT).as_posix() for part in parts for p in (ROOT / part).rglob("*") if p.is_file()]
     short = [name.partition("/")[2] for name in files if name.startswith(("clgraph/", "cl_kernels/"))]
-    return {*files, *short}
+    added = [re.sub(r"^docs/examples/new_\w+/", "", name) for name in files if name.startswith("docs/examples/new_")]
+    return {*files, *short, *added}
 
 
 OURS = _ours()
