@@ -199,6 +199,29 @@ def test_the_architecture_lists_the_layers_that_are_checked() -> None:
     assert shown == [name for layer in layers for name in re.findall(r"clgraph\.(\w+)", layer)]
 
 
+def _terms() -> list[tuple[str, str]]:
+    """Return the terms of the glossary, each with the class or option in its brackets, ``""`` where there is none."""
+    page = (DOCS / "glossary.md").read_text(encoding="utf-8")
+    return re.findall(r"^\* \*\*([^*]+)\*\*(?:\s\(`(\w+)`\))?", page, re.MULTILINE)
+
+
+def test_a_term_of_the_glossary_that_names_a_class_or_an_option_names_one_that_is_there() -> None:
+    code = "\n".join(p.read_text(encoding="utf-8") for p in (ROOT / "clgraph").rglob("*.py"))
+    found = re.findall(r"^(?:class (\w+)\b|([A-Z]\w+) = )", code, re.MULTILINE)
+    classes = {a or b for a, b in found}
+    options = {variable.removeprefix("CLGRAPH_").lower() for variable, _, _ in option_table()}
+    named = [name for _, name in _terms() if name]
+    assert [name for name in named if name not in classes | options] == []
+    assert len(named) > 40
+
+
+def test_the_glossary_gives_a_term_one_meaning() -> None:
+    terms = [term for term, _ in _terms()]
+    assert sorted(set(terms)) == sorted(terms)
+    page = (DOCS / "glossary.md").read_text(encoding="utf-8")
+    assert len(terms) == page.count("\n* ")
+
+
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     if importlib.util.find_spec("sphinx") is None or importlib.util.find_spec("furo") is None:
         pytest.skip("the extra 'docs' is not installed")
