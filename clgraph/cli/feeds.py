@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 import click
 import numpy as np
 
-from clgraph.cli.options import refuse_idle, taking
+from clgraph.cli.options import taking
+from clgraph.cli.picture_options import PICTURE_OPTIONS, PictureOptions, picture_options
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Shape
 from clgraph.errors import InputError
@@ -20,28 +21,12 @@ from clgraph.graph.topology import Topology
 F = TypeVar("F", bound=Callable[..., Any])
 
 _ARRAYS = (".npy", ".npz")
-LAYOUTS = ("nchw", "nhwc", "chw", "hwc", "nhw", "hw")
 
 _HELP = "Array (.npy, .npz) or picture of an input; the name may be left out where there is one input, or in an .npz."
 _OPTIONS = (
     click.option("--input", "inputs", multiple=True, metavar="[NAME=]FILE", help=_HELP),
-    click.option("--layout", type=click.Choice(LAYOUTS), help="Axes of inputs that pictures are for; else guessed."),
-    click.option(
-        "--channels", type=click.Choice(["rgb", "bgr"]), default="rgb", show_default=True, help="Their order."
-    ),
-    click.option("--mean", metavar="R,G,B", help="Taken off the pictures' values of 0 to 255.  [default: 0]"),
-    click.option("--scale", metavar="R,G,B", help="Divides them then.  [default: 255; 1 for integers]"),
+    *PICTURE_OPTIONS,
 )
-
-
-@frozen
-class PictureOptions:
-    """How pictures become arrays: (value - mean) / scale, in the order of *channels*; ``None`` is guessed."""
-
-    layout: str | None = None
-    channels: str = "rgb"
-    mean: tuple[float, ...] | None = None
-    scale: tuple[float, ...] | None = None
 
 
 @frozen
@@ -58,13 +43,9 @@ def feed_options(command: F) -> F:
 
 
 def _given(arguments: dict[str, Any]) -> FeedOptions:
-    layout, channels = arguments.pop("layout"), arguments.pop("channels")
-    mean, scale = (_numbers(f"--{name}", arguments.pop(name)) for name in ("mean", "scale"))
     inputs = arguments.pop("inputs")
-    if not any(Path(text).suffix.lower() not in _ARRAYS for text in inputs):
-        for flag in ("layout", "channels", "mean", "scale"):
-            refuse_idle(flag, "where no --input is a picture")
-    return FeedOptions(inputs, PictureOptions(layout, channels, mean, scale))
+    some = any(Path(text).suffix.lower() not in _ARRAYS for text in inputs)
+    return FeedOptions(inputs, picture_options(arguments, some))
 
 
 def read_feeds(
@@ -139,20 +120,6 @@ def _named(loaded: Any, path: Path, topology: Topology) -> dict[str, Array]:
         raise InputError(f"{path} holds {unknown[0]!r}, which is no input; the inputs are {_names(topology)}")
     arrays: dict[str, Array] = loaded
     return arrays
-
-
-def _numbers(option: str, text: str | None) -> tuple[float, ...] | None:
-    if text is None:
-        return None
-    try:
-        numbers = tuple(float(number) for number in text.split(","))
-    except ValueError as error:
-        raise click.UsageError(f"{option} {text!r} is not a number, or one a channel: R,G,B") from error
-    if len(numbers) not in (1, 3) or not np.isfinite(numbers).all():
-        raise click.UsageError(f"{option} {text!r} is not a number, or one a channel: R,G,B")
-    if option == "--scale" and 0 in numbers:
-        raise click.UsageError("--scale divides: it cannot be 0")
-    return numbers
 
 
 def _names(topology: Topology) -> str:

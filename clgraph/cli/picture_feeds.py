@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from clgraph.cli.feeds import PictureOptions
+from clgraph.cli.picture_options import PictureOptions
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Shape
 from clgraph.errors import InputError

@@ -13,7 +13,6 @@ from clgraph.network.borrowed_buffers import BorrowedBuffer
 from clgraph.network.buffer_table import BufferTable
 from clgraph.network.host import Host
 from clgraph.network.tensors import constant_array, empty
-from clgraph.network.tiles import TileExecutor
 from clgraph.runtime.memory import Memory
 
 Held = Array | Memory
@@ -167,16 +166,6 @@ class Result:
             bank, offset = places.at(self._value)
             places.engine.stream.copy(places.banks[bank], target, 0, self._value.layout.nbytes, offset)
         places.engine.stream.finish()
-
-
-def loan_of(
-    value: Value, places: Mapping[str, BufferTable], executors: Iterable[TileExecutor]
-) -> BorrowedBuffer | None:
-    """Return the borrowed of an input or result that its program reads or writes where the caller has it."""
-    for there in places.values():
-        if value in there.borrowed:
-            return BorrowedBuffer(value, there, [e for e in executors if e.engine is there.engine])
-    return None
 
 
 def _touches(array: Array, others: Iterable[Held]) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 from clgraph.errors import ProgramError, UnsupportedError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Node, Program, Value
-from clgraph.network.borrowed_buffers import LEAST_BYTES, readable_in_place, stays, writable_in_place
+from clgraph.network.borrowing import LEAST_BYTES, readable_in_place, stays, writable_in_place
 from clgraph.network.workspace import Constants, Workspace
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.memory import Memory

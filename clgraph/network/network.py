@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from clgraph.core.mapped import files_of
@@ -17,7 +18,8 @@ from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program, Stage
 from clgraph.graph.subgraph import subgraphs
 from clgraph.network.batch_slices import feeds_of_parts, in_turn
-from clgraph.network.boundary import Feed, Held, Result, loan_of
+from clgraph.network.borrowed_buffers import borrowed_buffer
+from clgraph.network.boundary import Feed, Held, Result
 from clgraph.network.buffer_table import BufferTable
 from clgraph.network.host import Host
 from clgraph.network.steps import Command, Segment, commands, join, ordered_steps, recorded_steps
@@ -109,10 +111,11 @@ class Network:
         else:
             self._steps = ordered_steps(self._launches, streams)
         tiles = {c.work.executor for c in self._commands if isinstance(c.work, Segment)}
-        self._feeds = [Feed(v, self._places, self._host, loan_of(v, self._places, tiles)) for v in program.inputs]
+        borrowed = partial(borrowed_buffer, places=self._places, executors=tiles)
+        self._feeds = [Feed(v, self._places, self._host, borrowed(v)) for v in program.inputs]
         self._names = frozenset(v.name for v in program.inputs)
         self._results = [
-            Result(name, v, self._places, self._host, None if v in program.inputs else loan_of(v, self._places, tiles))
+            Result(name, v, self._places, self._host, None if v in program.inputs else borrowed(v))
             for name, v in program.outputs
         ]
         self._files = files_of(v.constant for v in program.constants if v.constant is not None)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.core.registry import Registry
 from clgraph.graph.primitive import Primitive
 from clgraph.graph.program import Fused, Node
+from clgraph.graph.serial import encode
 from clgraph.selector.costs import CostModel, Rates, class_of, rated, shipped
 from clgraph.selector.tuning import Tuning
 
@@ -144,7 +146,7 @@ class Query(Generic[P]):
     def measured(self) -> Mapping[str, float]:
         """Seconds that ``clgraph tune`` measured for the problem, by implementation; mostly none."""
         tuning = self.device.tuning
-        return {} if tuning is None else tuning.times_of(self)
+        return tuning.times.get(problem_key(self), {}) if tuning is not None and tuning.times else {}
 
     def with_layouts(self, inputs: tuple[Layout, ...], outputs: tuple[Layout, ...]) -> Query[P]:
         """Return the same problem on other layouts."""
@@ -162,3 +164,13 @@ def query_of(node: Node, device: DeviceInfo) -> Query[Primitive]:
     inputs = tuple(v.layout for v in node.inputs)
     outputs = tuple(v.layout for v in node.outputs)
     return Query(node.primitive, inputs, outputs, device, node.arity, node.fused, constant)
+
+
+def problem_key(q: Query[Any]) -> str:
+    """Return what identifies a problem in a file: primitive, fused operations, layouts without halos.
+
+    Not the number of workers: it must change no choice, and with it no bit of a result.
+    """
+    layouts = [[str(x.dtype), list(x.shape), str(x.format)] for x in (*q.inputs, *q.outputs)]
+    parts = [encode(q.primitive), encode(q.fused), layouts, q.arity, sorted(q.constant)]
+    return json.dumps(parts, separators=(",", ":"))

@@ -10,16 +10,12 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from clgraph.core.cache_folder import write
 from clgraph.core.frozen import frozen
 from clgraph.errors import OptionError
-from clgraph.graph.serial import encode
 from clgraph.selector.costs import CostModel
-
-if TYPE_CHECKING:
-    from clgraph.selector.query import Query
 
 _log = logging.getLogger(__name__)
 
@@ -27,7 +23,7 @@ FORMAT = 1
 """Of the file; one of another number is not read."""
 
 Times = Mapping[str, Mapping[str, float]]
-"""Seconds by implementation, by problem; infinity for one whose results were wrong."""
+"""Seconds by implementation, by problem (its key); infinity for one whose results were wrong."""
 
 
 @frozen
@@ -50,10 +46,6 @@ class Tuning:
     def __hash__(self) -> int:
         return hash(self.digest)
 
-    def times_of(self, q: Query[Any]) -> Mapping[str, float]:
-        """Return the seconds measured of implementations for *q*; none for a problem that was not tuned."""
-        return self.times.get(problem_key(q), {}) if self.times else {}
-
     def to_data(self) -> dict[str, Any]:
         """Return what a file says of it."""
         times = {
@@ -72,16 +64,6 @@ class Tuning:
             row = _object(found, "the times of a problem")
             times[key] = {name: math.inf if t is None else _seconds(t) for name, t in row.items()}
         return Tuning(model, times)
-
-
-def problem_key(q: Query[Any]) -> str:
-    """Return what identifies a problem in a file: primitive, fused operations, layouts without halos.
-
-    Not the number of workers: it must change no choice, and with it no bit of a result.
-    """
-    layouts = [[str(x.dtype), list(x.shape), str(x.format)] for x in (*q.inputs, *q.outputs)]
-    parts = [encode(q.primitive), encode(q.fused), layouts, q.arity, sorted(q.constant)]
-    return json.dumps(parts, separators=(",", ":"))
 
 
 def read_tuning(

@@ -23,8 +23,7 @@ from clgraph.passes.base import Context, PassManager
 from clgraph.passes.pipeline import default_pipeline
 from clgraph.passes.selection import plain_query
 from clgraph.selector.choose import candidates
-from clgraph.selector.query import Query
-from clgraph.selector.tuning import problem_key
+from clgraph.selector.query import Query, problem_key
 
 _LAST = "prepare_primitive_fusing"
 """The pass behind which a program's nodes are the problems, on plain layouts; formats are chosen next."""

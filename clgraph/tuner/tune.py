@@ -18,8 +18,8 @@ from clgraph.model.specialisations import Shapes
 from clgraph.network.network import Network
 from clgraph.passes.selection import plain_query
 from clgraph.runtime.engine import Engine
-from clgraph.selector.query import Query
-from clgraph.selector.tuning import Tuning, problem_key, write_tuning
+from clgraph.selector.query import Query, problem_key
+from clgraph.selector.tuning import Tuning, write_tuning
 from clgraph.tuner.fit import estimate_by, fit
 from clgraph.tuner.measure import Bench, Sample
 from clgraph.tuner.problems import problems, standard

@@ -11,7 +11,8 @@ import pytest
 from onnx import TensorProto, helper
 from PIL import Image
 
-from clgraph.cli.picture_feeds import PictureOptions, picture_array
+from clgraph.cli.picture_feeds import picture_array
+from clgraph.cli.picture_options import PictureOptions
 from clgraph.cli.picture_results import as_picture
 from clgraph.core.dtype import DType
 from clgraph.errors import InputError

@@ -13,7 +13,7 @@ import pytest
 import clgraph
 from clgraph.graph.primitive import Array
 from clgraph.model.specialisations import KEPT_SPECIALISATIONS
-from clgraph.network.borrowed_buffers import LEAST_BYTES
+from clgraph.network.borrowing import LEAST_BYTES
 from clgraph.passes.packed_weights import PackedWeights, Recipe
 from clgraph.runtime import memory
 from clgraph.runtime.memory import Memory

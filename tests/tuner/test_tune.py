@@ -24,8 +24,8 @@ from clgraph.runtime.device import find_device
 from clgraph.selector.choose import choose
 from clgraph.selector.costs import shipped
 from clgraph.selector.implementation import IMPLEMENTATIONS
-from clgraph.selector.query import Query
-from clgraph.selector.tuning import Tuning, problem_key, read_tuning
+from clgraph.selector.query import Query, problem_key
+from clgraph.selector.tuning import Tuning, read_tuning
 from clgraph.tuner import tune
 from clgraph.tuner.fit import estimate_by, fit
 from clgraph.tuner.measure import Bench, Sample

@@ -1,0 +1,92 @@
+"""Which inputs, results and constants kernels can use where the caller, or the program, has them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from clgraph.graph.primitive import Array
+from clgraph.graph.program import Node, Program, Value
+from clgraph.passes.selection import choice_of
+from clgraph.runtime.memory import ALIGNMENT
+from clgraph.selector.plan import Tile
+from clgraph.selector.query import DeviceInfo
+
+LEAST_BYTES = 1 << 15
+"""Smaller inputs are copied sooner than the driver is told where they are."""
+
+
+def readable_in_place(program: Program, placement: str, info: DeviceInfo) -> list[Value]:
+    """Return the inputs of *program* that its nodes on *placement* can read where the caller has them.
+
+    The device works on the host's memory, the input is no output, and all that reads it are tile functions on
+    *placement* that take any alignment: no node, then, whose result shares its memory.
+    """
+    if "host_memory" not in info.features:
+        return []
+    return [
+        v
+        for v in program.inputs
+        if v.layout.nbytes >= LEAST_BYTES
+        and v.readers
+        and v.buffer is not None
+        and v.buffer.placement == placement
+        and not program.is_output(v)
+        and all(node.placement == placement and _takes_any_alignment(node) for node in v.readers)
+    ]
+
+
+def writable_in_place(program: Program, placement: str, info: DeviceInfo) -> list[Value]:
+    """Return the results of *program* that its nodes on *placement* can write where the caller wants them.
+
+    The device works on the host's memory, the result is one output, no node reads it, nothing shares its memory, it is
+    made by tile functions on *placement*, and it ends with a whole vector.
+    """
+    if "host_memory" not in info.features:
+        return []
+    sharing = Counter(v.buffer for v in program.values if v.buffer is not None)
+    named = Counter(v for _, v in program.outputs)
+    return [
+        v
+        for v in named
+        if v.layout.nbytes >= LEAST_BYTES
+        and v.layout.nbytes % ALIGNMENT == 0
+        and v.producer is not None
+        and not v.readers
+        and named[v] == 1
+        and v.buffer is not None
+        and sharing[v.buffer] == 1
+        and v.buffer.placement == v.producer.placement == placement
+        and _is_tiles(v.producer)
+    ]
+
+
+def _is_tiles(node: Node) -> bool:
+    return not node.in_place and all(isinstance(s, Tile) for s in choice_of(node).plan().steps)
+
+
+def _takes_any_alignment(node: Node) -> bool:
+    if node.in_place:
+        return False
+    return all(isinstance(s, Tile) and type(s.descriptor).any_alignment for s in choice_of(node).plan().steps)
+
+
+def stays(value: Value) -> bool:
+    """Whether kernels can read a constant where it lies: a large read-only array that suits them in address and end."""
+    array = value.constant
+    if array is None or array.nbytes < LEAST_BYTES or array.flags.writeable:
+        return False
+    if not array.flags.c_contiguous or not array.flags.aligned:
+        return False
+    if array.ctypes.data % ALIGNMENT == 0 and _bytes_behind(array) >= ALIGNMENT:
+        return True
+    return value.layout.is_dense_plain and all(s == 0 and _takes_any_alignment(n) for n, s in value.uses)
+
+
+def _bytes_behind(array: Array) -> int:
+    """Return how many bytes behind *array* belong to the array that it is a view of."""
+    root = array
+    while isinstance(root.base, np.ndarray):
+        root = root.base
+    return root.ctypes.data + root.nbytes - array.ctypes.data - array.nbytes if root.flags.c_contiguous else 0
