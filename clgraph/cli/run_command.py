@@ -14,8 +14,8 @@ from clgraph.cli.options import ModelOptions, model_options, refuse_idle
 from clgraph.cli.output import milliseconds, say, working
 from clgraph.cli.results import read_labels, save_folder, save_output, show_largest, show_outputs
 from clgraph.errors import InputError, OptionError
+from clgraph.graph.node import Node
 from clgraph.graph.primitive import Array
-from clgraph.graph.program import Node
 from clgraph.model.model import Model
 
 

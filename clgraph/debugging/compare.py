@@ -12,8 +12,9 @@ from clgraph.core.frozen import frozen
 from clgraph.engines.option_checks import idle_notes
 from clgraph.errors import OptionError
 from clgraph.graph.interpret import interpret
+from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
-from clgraph.graph.program import Node, Program, Value
+from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
 from clgraph.model.specialisations import Specialisation
 from clgraph.model.stages.split import needs_stages

@@ -20,8 +20,9 @@ from clgraph.errors import InternalError, ModelError, ProgramError
 from clgraph.graph.buffer import Arena, Buffer
 from clgraph.graph.check import check
 from clgraph.graph.integers import Integers
+from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
-from clgraph.graph.program import Node, Program, Stage, Value
+from clgraph.graph.program import Program, Stage
 from clgraph.graph.serial import Json, decode, well_formed
 from clgraph.graph.topology import Topology
 from clgraph.model.model import Model

@@ -19,7 +19,8 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, Shape
 from clgraph.core.registry import Registry
 from clgraph.errors import RegistrationError, ShapeError, UnsupportedError
-from clgraph.graph.primitive import Array, OnnxNode, Primitive, onnx, primitive
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.primitive import Array, Primitive, primitive
 from clgraph.graph.refusals import refusals
 from clgraph.selector.implementation import Implementation, Serves, implements
 from clgraph.selector.jit import Jit

@@ -17,7 +17,7 @@ from clgraph.frontend.inline import Label, inline, labels_of
 from clgraph.frontend.onnx_loader import GraphLoader, is_constant
 from clgraph.frontend.schema import Importers, opsets_of
 from clgraph.graph.faults import faults
-from clgraph.graph.primitive import IMPORTERS
+from clgraph.graph.importing import IMPORTERS
 
 
 @frozen

@@ -10,7 +10,7 @@ from onnx import defs
 import clgraph.ops  # noqa: F401  # importing the operators registers their importers
 from clgraph.errors import ModelError, UnsupportedError
 from clgraph.frontend.forms import Form
-from clgraph.graph.primitive import IMPORTERS, Importer
+from clgraph.graph.importing import IMPORTERS, Importer
 
 
 def opsets_of(model: onnx.ModelProto, label: str) -> dict[str, int]:

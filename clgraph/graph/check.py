@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from clgraph.errors import ProgramError
-from clgraph.graph.program import Node, Program, Stage, Value
+from clgraph.graph.node import Node, Value
+from clgraph.graph.program import Program, Stage
 
 
 def check(program: Program) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from clgraph.core.layout import Layout
 from clgraph.graph.interpret import interpret
 from clgraph.graph.primitive import Array, Primitive
-from clgraph.graph.topology import Topology
+from clgraph.graph.topology import Inlinable, Topology
 
 
 class Composition:
@@ -69,7 +69,7 @@ class Composition:
         return self.topology
 
 
-class Composite(Primitive):
+class Composite(Inlinable):
     """Base of primitives that are written in terms of others when shapes are bound, and leave no node of their own."""
 
     __slots__ = ()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from clgraph.graph.program import Node, Program
+from clgraph.graph.node import Node
+from clgraph.graph.program import Program
 
 _COLOURS = {"conv": "#cfe2f3", "reorder": "#f4cccc", "matmul": "#d9ead3", "pool": "#fff2cc", "concat": "#ead1dc"}
 

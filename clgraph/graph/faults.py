@@ -13,7 +13,7 @@ from typing import TypeGuard, TypeVar
 
 from clgraph.core.registry import Registry
 from clgraph.errors import ClgraphError, DeviceMemoryError, InternalError
-from clgraph.graph.program import Node
+from clgraph.graph.node import Node
 from clgraph.graph.refusals import one_line
 
 T = TypeVar("T")

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from clgraph.errors import ProgramError
-
-if TYPE_CHECKING:
-    from clgraph.graph.program import Node
+from clgraph.graph.node import Node
 
 
 def inherited(sources: Sequence[Node]) -> tuple[str | None, str | None, str | None, tuple[str, ...]]:

@@ -13,7 +13,7 @@ from clgraph.errors import DeviceMemoryError, ShapeError, UnsupportedError
 from clgraph.graph.faults import faults
 from clgraph.graph.primitive import Array, DataDependent
 from clgraph.graph.refusals import refusals
-from clgraph.graph.topology import Layer, Topology
+from clgraph.graph.topology import Layer, Topology, inlined
 
 Spend = Callable[[float], None]
 """Told the arithmetic of every layer before it is computed; what it raises ends the run."""
@@ -53,7 +53,7 @@ def _compute(layer: Layer, arguments: list[Any], spend: Spend | None, run: RunBo
             primitive.execute(arguments, run) if isinstance(primitive, ControlFlow) else primitive.reference(*arguments)
         )
     layouts = [Layout.of(a) for a in arguments]
-    if (body := primitive.inline(layouts, arguments)) is not None:
+    if (body := inlined(primitive, layouts, arguments)) is not None:
         feeds = dict(zip(body.inputs, arguments[len(arguments) - len(body.inputs) :], strict=True))
         results = interpret(body, feeds, spend, run)
         return tuple(results[name] for name, _ in body.outputs)
@@ -96,6 +96,10 @@ class ControlFlow(DataDependent):
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         """Compute the outputs, the bodies by references too."""
         return self.execute(inputs, interpret)
+
+    def print_below(self, indent: str) -> list[str]:
+        """Return the bodies, each below the name of its role."""
+        return [line for role, body in self.bodies().items() for line in (f"{indent}{role}:", *body.lines(indent))]
 
     def __str__(self) -> str:
         return f"{self.kind}({', '.join(f'{name}: {len(b.layers)} layers' for name, b in self.bodies().items())})"

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from clgraph.errors import ShapeError
+from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Primitive
-from clgraph.graph.program import Node, Value
 
 MOST_EVALUATED_BYTES = 1 << 30
 """Of a result that is computed on the host while shapes are bound."""

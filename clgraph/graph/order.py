@@ -5,12 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
 
 from clgraph.errors import ProgramError
-
-if TYPE_CHECKING:
-    from clgraph.graph.program import Node
+from clgraph.graph.node import Node
 
 _GAP = 1 << 60
 

@@ -1,4 +1,4 @@
-"""Orders of axes: what a transpose does, and how operators compute on tensors that are held in another order.
+"""Orders of axes: what a transpose does.
 
 A tensor v is *held in the order* p as a tensor h when ``v = transpose(h, p)``: axis i of v is axis ``p[i]`` of h.
 """
@@ -7,31 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeVar
-
-from clgraph.core.frozen import frozen
-
-if TYPE_CHECKING:
-    from clgraph.graph.primitive import Primitive
+from typing import TypeVar
 
 Axes = tuple[int, ...]
 T = TypeVar("T")
-
-
-@frozen
-class Permuted:
-    """How an operator computes the same on tensors that are held in other orders.
-
-    Attributes:
-        primitive: What it is then.
-        inputs: The order each input must be held in; ``None`` for its own, one of more axes than the input has for an
-            input that broadcasts: it gets axes of size 1 in front first.
-        outputs: The order that each result is then held in.
-    """
-
-    primitive: Primitive
-    inputs: tuple[Axes | None, ...]
-    outputs: tuple[Axes, ...]
 
 
 @lru_cache(maxsize=4096)
@@ -65,11 +44,6 @@ def moves_data(shape: Sequence[int], axes: Axes) -> bool:
     """Whether transposing a tensor of *shape* by *axes* does more than move axes of size 1."""
     kept = [axis for axis in axes if shape[axis] != 1]
     return kept != sorted(kept) and 0 not in shape
-
-
-def along(primitive: Primitive, axes: Axes, count: int) -> Permuted:
-    """Return an operator with *count* inputs and one result, all held in the same order."""
-    return Permuted(primitive, (axes,) * count, (axes,))
 
 
 def without(axes: Axes, dropped: Sequence[int]) -> Axes:

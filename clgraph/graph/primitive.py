@@ -1,11 +1,11 @@
-"""What an operator means: attributes, output layouts, reference result, ONNX import. Nothing about devices."""
+"""What an operator means: attributes, output layouts, reference result. Nothing about devices."""
 
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -13,10 +13,7 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.core.registry import Registry
 from clgraph.errors import ShapeError, UnsupportedError
-from clgraph.graph.permute import Axes, Permuted
-
-if TYPE_CHECKING:
-    from clgraph.graph.topology import Topology
+from clgraph.graph.permute import Axes
 
 Array = np.ndarray[tuple[Any, ...], np.dtype[Any]]
 
@@ -43,6 +40,27 @@ class PostOperation:
     name: str
     a: float = 0.0
     b: float = 0.0
+
+
+@frozen
+class Permuted:
+    """How an operator computes the same on tensors that are held in other orders.
+
+    Attributes:
+        primitive: What it is then.
+        inputs: The order each input must be held in; ``None`` for its own, one of more axes than the input has for an
+            input that broadcasts: it gets axes of size 1 in front first.
+        outputs: The order that each result is then held in.
+    """
+
+    primitive: Primitive
+    inputs: tuple[Axes | None, ...]
+    outputs: tuple[Axes, ...]
+
+    @staticmethod
+    def along(primitive: Primitive, axes: Axes, count: int) -> Permuted:
+        """Return an operator with *count* inputs and one result, all held in the same order."""
+        return Permuted(primitive, (axes,) * count, (axes,))
 
 
 class _PrimitiveType(ABCMeta):
@@ -99,13 +117,6 @@ class Primitive(metaclass=_PrimitiveType):
         """Return the inputs whose values must be known when the shapes are bound; ``reads`` names them where it is."""
         return tuple(range(1, 1 + len(getattr(self, "reads", ()))))
 
-    def inline(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Topology | None:
-        """Return the layers that stand for the primitive now that layouts and some values are known; ``None``: itself.
-
-        The inputs of the topology are the primitive's last ones, its outputs the primitive's. Raises as ``bind``.
-        """
-        return None
-
     def evaluate(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> tuple[Array, ...] | None:
         """Return the outputs when they are known and small (at most ``EVALUATED_ELEMENTS``), else ``None``."""
         if (
@@ -137,6 +148,10 @@ class Primitive(metaclass=_PrimitiveType):
     def demands(self) -> frozenset[str]:
         """Return what an implementation of it must say that it meets (``Serves.meets``), in words; mostly nothing."""
         return frozenset()
+
+    def print_below(self, indent: str) -> Sequence[str]:
+        """Return the lines that a topology prints below the primitive, each behind *indent*; mostly none."""
+        return ()
 
     def __str__(self) -> str:
         """Print as ``kind(attribute=value, ...)``, leaving out attributes at their default."""
@@ -183,84 +198,15 @@ def _spell(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-class OnnxNode(Protocol):
-    """What an importer may ask of one ONNX node; keeps the onnx package out of operators."""
-
-    @property
-    def op_type(self) -> str:
-        """The operator."""
-
-    @property
-    def since(self) -> int:
-        """The schema version in force at the model's opset."""
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """Names; ``""`` for an absent optional input. Trailing absent ones are cut."""
-
-    @property
-    def output_count(self) -> int:
-        """How many outputs something reads, those before the last of them counted too."""
-
-    @property
-    def declared_outputs(self) -> int:
-        """How many outputs the node has, read or not."""
-
-    @property
-    def attribute_names(self) -> tuple[str, ...]:
-        """The names of the attributes that the node has."""
-
-    def attribute(self, name: str, default: Any) -> Any:
-        """Return an attribute: int, float, str, tuple of those, or NumPy array for a tensor."""
-
-    def constant(self, slot: int) -> Array | None:
-        """Return the value of an input that is an initializer or Constant node, else ``None``."""
-
-    def emit(self, primitive: Primitive, *inputs: str, outputs: int = 1) -> tuple[str, ...]:
-        """Add a layer of this node's origin and annotation; return the names of its outputs."""
-
-    def bodies(self, *attributes: str) -> tuple[tuple[Topology, ...], tuple[str, ...]]:
-        """Return the graphs that *attributes* hold, and the names that they read of the graph around.
-
-        These are the last inputs of every one of them, in the same order.
-        """
-
-    def literal(self, array: Array) -> str:
-        """Add a constant; return its name."""
-
-    def unsupported(self, why: str) -> Exception:
-        """Return the ``UnsupportedError`` that names this node, to be raised."""
-
-
-Importer = Callable[[OnnxNode], "Primitive | Sequence[str]"]
-"""Returns the primitive that takes the node's present inputs, or the names of layers it emitted, one an output."""
-
 PRIMITIVES: Registry[str, type[Primitive]] = Registry("primitive")
-IMPORTERS: Registry[tuple[str, str, int], Importer] = Registry("ONNX importer", group=lambda key, _: key[1])
 
 P = TypeVar("P", bound=type[Primitive])
-F = TypeVar("F", bound=Importer)
 
 
 def primitive(cls: P) -> P:
     """Class decorator: make the descriptor known under its ``kind``."""
     PRIMITIVES.register(cls.kind, cls)
     return cls
-
-
-def onnx(op_type: str, *, since: Sequence[int], domain: str = "") -> Callable[[F], F]:
-    """Decorator for the function that imports one ONNX operator.
-
-    Args:
-        since: The schema versions the function understands; a model that needs another is refused by name.
-    """
-
-    def record(function: F) -> F:
-        for version in since:
-            IMPORTERS.register((domain, op_type, version), function)
-        return function
-
-    return record
 
 
 def broadcasts_to(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:

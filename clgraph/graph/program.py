@@ -1,21 +1,18 @@
-"""The graph being compiled: nodes, the values between them, and the four edits that passes may make."""
+"""The graph being compiled, and the four edits that passes may make."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Literal, Protocol
+from typing import Literal
 
-from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ProgramError
-from clgraph.graph.buffer import Arena, Buffer
+from clgraph.graph.buffer import Arena
 from clgraph.graph.inheritance import inherited
-from clgraph.graph.integers import Integers
+from clgraph.graph.node import Fused, Node, Value, print_node, print_value
 from clgraph.graph.order import Order, topological
 from clgraph.graph.primitive import Array, Primitive
-from clgraph.graph.refusals import refusals
 
 
 class Stage(IntEnum):
@@ -31,127 +28,6 @@ class Stage(IntEnum):
     """Every node has an implementation that serves its layouts."""
     PLANNED = 4
     """Every value has a place in memory."""
-
-
-@dataclass(eq=False, slots=True)
-class Value:
-    """One tensor: made by ``producer`` (``None``: a graph input or a constant) and read by ``uses``.
-
-    Attributes:
-        constant: The data, in the memory order of ``layout`` when the layout is not plain.
-        integers: The 8-bit integers that the constant was made of, where fold_constants did so.
-        buffer: Physical memory, once planned; ``offset`` bytes into it.
-    """
-
-    name: str
-    layout: Layout
-    producer: Node | None = None
-    constant: Array | None = None
-    integers: Integers | None = None
-    uses: dict[tuple[Node, int], None] = field(default_factory=dict)
-    buffer: Buffer | None = None
-    offset: int = 0
-
-    @property
-    def readers(self) -> tuple[Node, ...]:
-        """The nodes that read the value, each once, in order of their uses."""
-        return tuple(dict.fromkeys(node for node, _ in self.uses))
-
-    def __repr__(self) -> str:
-        return f"<{self.name} {self.layout}>"
-
-
-@frozen
-class Fused:
-    """A primitive applied inside another node, to its result (``post``) or to its first input (``pre``).
-
-    Attributes:
-        operands: Slots of ``Node.inputs`` that hold the primitive's other inputs, in order.
-        slot: Which input of the primitive the running value is.
-    """
-
-    primitive: Primitive
-    operands: tuple[int, ...] = ()
-    slot: int = 0
-    where: Literal["post", "pre"] = "post"
-
-    def apply(self, running: Array, inputs: Sequence[Array]) -> Array:
-        """Compute the primitive's reference on the running value and the node's inputs."""
-        others = [inputs[i] for i in self.operands]
-        (result,) = self.primitive.reference(*others[: self.slot], running, *others[self.slot :])
-        return result
-
-
-class Chosen(Protocol):
-    """What the graph knows of a chosen implementation: it prints, and all else is the selector's to interpret."""
-
-    @property
-    def in_place(self) -> bool:
-        """Whether nothing runs, because the results lie in the memory of the inputs."""
-        ...
-
-    def __str__(self) -> str: ...
-
-
-@dataclass(eq=False, slots=True)
-class Node:
-    """One operator application. Edges change only through the verbs of :class:`Program`.
-
-    Attributes:
-        inputs: The primitive's own inputs, then the operands of fused operations.
-        arity: How many of ``inputs`` are the primitive's own.
-        choice: The selected implementation; provisional before compile_graph.
-        origin: Names of the ONNX nodes it stems from.
-        annotation: The layering hint of the model (``layer_ann``), until partition has consumed it.
-        placement: The device it runs on, from partition on; ``partitioned_by``, the annotations it had then, as text.
-        scratch: Memory that its plan needs beside inputs and outputs, once planned.
-    """
-
-    name: str
-    primitive: Primitive
-    inputs: tuple[Value, ...]
-    outputs: tuple[Value, ...]
-    arity: int
-    fused: tuple[Fused, ...] = ()
-    choice: Chosen | None = None
-    origin: tuple[str, ...] = ()
-    annotation: str | None = None
-    placement: str | None = None
-    partitioned_by: str | None = None
-    scratch: tuple[Buffer, ...] = ()
-
-    @property
-    def output(self) -> Value:
-        """The first output."""
-        return self.outputs[0]
-
-    @property
-    def in_place(self) -> bool:
-        """Whether it runs nothing, because its results lie in the memory of its inputs."""
-        return self.choice is not None and self.choice.in_place
-
-    def reference(self, *inputs: Array) -> tuple[Array, ...]:
-        """Compute the outputs with NumPy, fused operations included. *inputs* match ``self.inputs``.
-
-        Raises:
-            ShapeError: What the inputs hold makes no sense to the operator.
-        """
-        with refusals(f"node {self.name!r} ({self.primitive})"):
-            return self._computed(inputs)
-
-    def _computed(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
-        own = list(inputs[: self.arity])
-        for step in self.fused:
-            if step.where == "pre":
-                own[0] = step.apply(own[0], inputs)
-        results = list(self.primitive.reference(*own))
-        for step in self.fused:
-            if step.where == "post":
-                results[0] = step.apply(results[0], inputs)
-        return tuple(results)
-
-    def __repr__(self) -> str:
-        return f"<{self.name}: {self.primitive}>"
 
 
 class Program:
@@ -386,9 +262,13 @@ class Program:
         self._order.remove(node)
 
     def __str__(self) -> str:
-        from clgraph.graph.text import print_program
-
-        return print_program(self)
+        """Print one line an input, constant, node and output, in execution order: what dumps hold and tests compare."""
+        lines = [f"program {self.stage.name.lower()}" + (f" x{self.batch_slices}" if self.batch_slices > 1 else "")]
+        lines += [f"  input {print_value(v)}" for v in self.inputs]
+        lines += [f"  const {print_value(v)}" for v in self.constants]
+        lines += [f"  {print_node(node)}" for node in self]
+        lines += [f"  output {name}" + (f" = {v.name}" if v.name != name else "") for name, v in self.outputs]
+        return "\n".join(lines)
 
 
 def _part(node: Node) -> None:

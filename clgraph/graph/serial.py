@@ -16,8 +16,8 @@ from clgraph.core.dtype import DType
 from clgraph.core.format import Format
 from clgraph.core.layout import Layout
 from clgraph.errors import ModelError, UnsupportedError
+from clgraph.graph.node import Fused
 from clgraph.graph.primitive import Primitive
-from clgraph.graph.program import Fused
 from clgraph.graph.typed import check_fields, fits
 
 Json = Any

@@ -7,7 +7,8 @@ from dataclasses import fields
 from itertools import groupby
 
 from clgraph.core.frozen import frozen
-from clgraph.graph.program import Node, Program
+from clgraph.graph.node import Node
+from clgraph.graph.program import Program
 
 
 @frozen

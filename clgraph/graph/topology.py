@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -23,8 +24,9 @@ from clgraph.errors import (
 )
 from clgraph.graph.faults import faults
 from clgraph.graph.known_values import check_evaluated, make_known
+from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array, Primitive
-from clgraph.graph.program import Node, Program, Value
+from clgraph.graph.program import Program
 from clgraph.graph.refusals import refusals
 
 S = TypeVar("S")
@@ -232,9 +234,19 @@ class Topology:
         return Program(inputs, [(name, made[source]) for name, source in self.outputs], nodes)
 
     def __str__(self) -> str:
-        from clgraph.graph.text import print_topology
+        """Print one line an input, constant, layer and output, the bodies of a layer below it."""
+        return "\n".join(["topology", *self.lines()])
 
-        return print_topology(self)
+    def lines(self, indent: str = "") -> list[str]:
+        """Return the lines that it prints as, each behind *indent*."""
+        lines = [f"{indent}  input {signature}" for signature in self.inputs.values()]
+        lines += [f"{indent}  const {name} {Layout.of(array)}" for name, array in self.constants.items()]
+        for layer in self.layers:
+            made = f"{', '.join(layer.outputs)} = {layer.primitive}({', '.join(layer.inputs)})"
+            lines.append(f"{indent}  {made}" + (f' "{layer.annotation}"' if layer.annotation is not None else ""))
+            lines += layer.primitive.print_below(f"{indent}    ")
+        lines += [f"{indent}  output {name}" + (f" = {v}" if v != name else "") for name, v in self.outputs]
+        return lines
 
     def _check_names(self, given: Iterable[str]) -> None:
         if unknown := sorted(set(given) - set(self.inputs)):
@@ -246,6 +258,24 @@ class Topology:
         self._made.add(name)
 
 
+class Inlinable(Primitive):
+    """Base of primitives that layers may stand for once layouts and some values are known."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def inline(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Topology | None:
+        """Return the layers that stand for the primitive now; ``None``: itself.
+
+        The inputs of the topology are the primitive's last ones, its outputs the primitive's. Raises as ``bind``.
+        """
+
+
+def inlined(primitive: Primitive, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Topology | None:
+    """Return the layers that stand for *primitive* on these inputs; ``None``: itself."""
+    return primitive.inline(inputs, values) if isinstance(primitive, Inlinable) else None
+
+
 def _bind(layer: Layer, values: dict[str, Value], nodes: list[Node]) -> None:
     """Enter the layer's results into *values* and its node into *nodes*, unless the results are known already."""
     sources = [values[n] for n in layer.inputs]
@@ -253,7 +283,7 @@ def _bind(layer: Layer, values: dict[str, Value], nodes: list[Node]) -> None:
         make_known(sources, nodes)
     layouts, constants = [v.layout for v in sources], [v.constant for v in sources]
     try:
-        if (body := layer.primitive.inline(layouts, constants)) is not None:
+        if (body := inlined(layer.primitive, layouts, constants)) is not None:
             _inline(layer, body, values, nodes)
             return
         bound = layer.primitive.bind(layouts, constants)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Generic, TypeVar
 
 from clgraph.errors import UnsupportedError
-from clgraph.graph.program import Node, Program
+from clgraph.graph.node import Node
+from clgraph.graph.program import Program
 
 R = TypeVar("R")
 

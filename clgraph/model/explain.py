@@ -10,7 +10,8 @@ from difflib import get_close_matches
 from clgraph.core.frozen import frozen
 from clgraph.errors import OptionError
 from clgraph.graph.buffer import Buffer
-from clgraph.graph.program import Node, Program, Value
+from clgraph.graph.node import Node, Value
+from clgraph.graph.program import Program
 from clgraph.graph.subgraph import Subgraph, subgraphs
 from clgraph.network.profile import Profile
 from clgraph.selector.choose import Choice

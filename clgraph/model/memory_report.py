@@ -6,7 +6,8 @@ from html import escape
 from zlib import crc32
 
 from clgraph.core.frozen import frozen
-from clgraph.graph.program import Program, Value
+from clgraph.graph.node import Value
+from clgraph.graph.program import Program
 from clgraph.passes.memory.plan_memory import buffers_of
 
 _WIDTH, _HEIGHT, _MARGIN = 900.0, 420.0, 48.0

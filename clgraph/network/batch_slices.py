@@ -9,8 +9,9 @@ import numpy as np
 
 from clgraph.core.layout import Shape
 from clgraph.errors import InputError
+from clgraph.graph.node import Value
 from clgraph.graph.primitive import Array
-from clgraph.graph.program import Program, Value
+from clgraph.graph.program import Program
 from clgraph.network.boundary import Held
 from clgraph.network.tensors import empty
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from clgraph.graph.node import Value
 from clgraph.graph.primitive import Array
-from clgraph.graph.program import Value
 from clgraph.network.buffer_table import BufferTable
 from clgraph.network.tiles import TileExecutor
 from clgraph.runtime.memory import ALIGNMENT, Memory

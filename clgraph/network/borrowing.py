@@ -6,8 +6,9 @@ from collections import Counter
 
 import numpy as np
 
+from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
-from clgraph.graph.program import Node, Program, Value
+from clgraph.graph.program import Program
 from clgraph.passes.selection import choice_of
 from clgraph.runtime.memory import ALIGNMENT
 from clgraph.selector.plan import Tile

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from clgraph.errors import InputError
+from clgraph.graph.node import Value
 from clgraph.graph.primitive import Array
-from clgraph.graph.program import Value
 from clgraph.network.borrowed_buffers import BorrowedBuffer
 from clgraph.network.buffer_table import BufferTable
 from clgraph.network.host import Host

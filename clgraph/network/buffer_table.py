@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from clgraph.errors import ProgramError, UnsupportedError
+from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
-from clgraph.graph.program import Node, Program, Value
+from clgraph.graph.program import Program
 from clgraph.network.borrowing import LEAST_BYTES, readable_in_place, stays, writable_in_place
 from clgraph.network.workspace import Constants, Workspace
 from clgraph.runtime.engine import Engine

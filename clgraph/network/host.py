@@ -9,8 +9,8 @@ import numpy as np
 from clgraph.core.layout import Layout
 from clgraph.core.strides import same_places
 from clgraph.errors import ProgramError
+from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
-from clgraph.graph.program import Node, Value
 from clgraph.network.buffer_table import BufferTable
 from clgraph.network.tensors import constant_array, covers_span, gather, scatter
 

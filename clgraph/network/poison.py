@@ -6,7 +6,8 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 
 from clgraph.graph.buffer import Buffer
-from clgraph.graph.program import Node, Program
+from clgraph.graph.node import Node
+from clgraph.graph.program import Program
 from clgraph.network.buffer_table import UNIT, BufferTable
 from clgraph.network.steps import Command, Segment
 from clgraph.network.watch import alone, commands_by_node

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from clgraph.core.frozen import frozen
+from clgraph.graph.node import Node
 from clgraph.graph.primitive import Array
-from clgraph.graph.program import Node
 from clgraph.ops.transfer import Transfer
 from clgraph.selector.choose import Choice
 from clgraph.selector.query import DeviceInfo

@@ -13,7 +13,8 @@ import numpy as np
 
 from clgraph.core.frozen import frozen
 from clgraph.errors import ProgramError
-from clgraph.graph.program import Node, Program, Value
+from clgraph.graph.node import Node, Value
+from clgraph.graph.program import Program
 from clgraph.network.buffer_table import BufferTable, within_32_bits
 from clgraph.network.host import Host
 from clgraph.network.tiles import TileExecutor, TileTable

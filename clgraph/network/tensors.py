@@ -9,8 +9,8 @@ import numpy as np
 
 from clgraph.core.layout import Layout
 from clgraph.errors import DeviceMemoryError, ProgramError
+from clgraph.graph.node import Value
 from clgraph.graph.primitive import Array
-from clgraph.graph.program import Value
 from clgraph.runtime.memory import aligned
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from clgraph.errors import DeviceMemoryError
+from clgraph.graph.node import Node
 from clgraph.graph.primitive import Array
-from clgraph.graph.program import Node
 from clgraph.network.buffer_table import BufferTable, within_32_bits
 from clgraph.runtime.engine import BoundKernel, Engine
 from clgraph.runtime.executor import FIRST_BANK, RECORD, SPINS, TIMES, arguments, counter_count

@@ -6,8 +6,9 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from clgraph.graph.node import Node
 from clgraph.graph.primitive import Array
-from clgraph.graph.program import Node, Program
+from clgraph.graph.program import Program
 from clgraph.network.host import Host
 from clgraph.network.steps import Command
 from clgraph.runtime.stream import Step, Stream

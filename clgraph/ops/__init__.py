@@ -8,7 +8,8 @@ import pkgutil
 from collections.abc import Iterable, Mapping
 
 from clgraph.errors import UnsupportedError
-from clgraph.graph.primitive import IMPORTERS, PRIMITIVES, Primitive
+from clgraph.graph.importing import IMPORTERS
+from clgraph.graph.primitive import PRIMITIVES, Primitive
 from clgraph.ops import index
 
 

@@ -12,8 +12,9 @@ from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
-from clgraph.graph.permute import Axes, Permuted, along
-from clgraph.graph.primitive import Array, OnnxNode, PostOperation, Primitive, onnx, primitive
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.permute import Axes
+from clgraph.graph.primitive import Array, Permuted, PostOperation, Primitive, primitive
 from clgraph.selector.general import (
     FLOATS,
     INTEGERS,
@@ -115,7 +116,7 @@ class Activation(Primitive):
         return None if self.function == "not" else PostOperation(self.function, self.alpha, self.beta)
 
     def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
-        return along(self, axes, len(inputs))
+        return Permuted.along(self, axes, len(inputs))
 
 
 def _held(parameter: float, dtype: np.dtype[Any]) -> float:

@@ -11,7 +11,8 @@ from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import known_ints
 from clgraph.graph.composite import Composite, Composition
-from clgraph.graph.primitive import Array, OnnxNode, Primitive, onnx, primitive
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.primitive import Array, Primitive, primitive
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.transpose import Transpose

@@ -13,8 +13,9 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import positive_axis
-from clgraph.graph.permute import Axes, Permuted, without
-from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.permute import Axes, without
+from clgraph.graph.primitive import Array, Bound, Permuted, Primitive, primitive
 from clgraph.ops.reduce import reduced_shape
 from clgraph.selector.general import FLOATS, INTEGERS, General, View, float_jit, launch, space, table
 from clgraph.selector.implementation import Serves, implements

@@ -12,7 +12,8 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.composite import Composite, Composition
-from clgraph.graph.primitive import Array, OnnxNode, Primitive, broadcast, onnx, primitive
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.primitive import Array, Primitive, broadcast, primitive
 from clgraph.ops.eltwise import Eltwise
 
 

@@ -10,8 +10,8 @@ from typing import ClassVar
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
+from clgraph.graph.node import Fused
 from clgraph.graph.primitive import Array, Primitive, primitive
-from clgraph.graph.program import Fused
 from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution, convolution_launch, convolution_table
 from clgraph.selector.general import FLOATS, General

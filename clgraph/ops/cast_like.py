@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from clgraph.core.frozen import frozen
 from clgraph.graph.composite import Composite, Composition
-from clgraph.graph.primitive import OnnxNode, Primitive, onnx, primitive
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.primitive import Primitive, primitive
 from clgraph.ops.reorder import Reorder
 
 

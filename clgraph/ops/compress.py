@@ -9,7 +9,8 @@ import numpy as np
 from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import positive_axis
-from clgraph.graph.primitive import Array, DataDependent, OnnxNode, Primitive, onnx, primitive
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.primitive import Array, DataDependent, Primitive, primitive
 
 
 @primitive

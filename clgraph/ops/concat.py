@@ -12,8 +12,9 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import positive_axis
-from clgraph.graph.permute import Axes, Permuted, along
-from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.permute import Axes
+from clgraph.graph.primitive import Array, Bound, Permuted, Primitive, primitive
 from clgraph.selector.general import General, View, move
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
@@ -50,7 +51,7 @@ class Concat(Primitive):
         return (np.concatenate(inputs, self.axis),)
 
     def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
-        return along(Concat(axes[self.axis]), axes, len(inputs))
+        return Permuted.along(Concat(axes[self.axis]), axes, len(inputs))
 
 
 @onnx("Concat", since=(4, 11, 13))

@@ -14,7 +14,8 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, Shape
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import Pads, check_kernel_shape, pairs, window_pads
-from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.primitive import Array, Bound, Primitive, primitive
 from clgraph.ops.convolution import convolution_launch, convolution_table
 from clgraph.selector.general import FLOATS, General
 from clgraph.selector.implementation import Serves, implements

@@ -10,7 +10,8 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import known_ints, positive_axis
-from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive
+from clgraph.graph.importing import OnnxNode
+from clgraph.graph.primitive import Array, Bound, Primitive
 
 
 @frozen

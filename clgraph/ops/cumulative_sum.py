@@ -10,8 +10,9 @@ import numpy as np
 
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
-from clgraph.graph.permute import Axes, Permuted, along
-from clgraph.graph.primitive import Array, OnnxNode, Primitive, onnx, primitive
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.permute import Axes
+from clgraph.graph.primitive import Array, Permuted, Primitive, primitive
 from clgraph.ops.cumulative import Cumulative
 from clgraph.selector.general import FLOATS, INTEGERS, General, View, float_jit, launch, space, table
 from clgraph.selector.implementation import Serves, implements
@@ -36,7 +37,7 @@ class CumulativeSum(Cumulative):
         return (np.ascontiguousarray(np.flip(total, axis) if self.reverse else total).astype(x.dtype),)
 
     def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
-        return along(replace(self, axis=axes[self.axis or 0]), axes, 1)
+        return Permuted.along(replace(self, axis=axes[self.axis or 0]), axes, 1)
 
 
 @onnx("CumSum", since=(11, 14))

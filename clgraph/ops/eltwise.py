@@ -12,8 +12,9 @@ from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
-from clgraph.graph.permute import Axes, Permuted, along
-from clgraph.graph.primitive import Array, OnnxNode, PostOperation, Primitive, broadcast, onnx, primitive
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.permute import Axes
+from clgraph.graph.primitive import Array, Permuted, PostOperation, Primitive, broadcast, primitive
 from clgraph.ops.activation import Activation
 from clgraph.selector.general import (
     FLOATS,
@@ -133,7 +134,7 @@ class Eltwise(Primitive):
         return PostOperation(_REVERSED.get(self.function, self.function) if slot else self.function)
 
     def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
-        return along(self, axes, len(inputs))
+        return Permuted.along(self, axes, len(inputs))
 
 
 _BINARY = {

@@ -13,8 +13,9 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import ints, read_values
-from clgraph.graph.permute import Axes, Permuted, along, held
-from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, broadcast, onnx, primitive
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.permute import Axes, held
+from clgraph.graph.primitive import Array, Bound, Permuted, Primitive, broadcast, primitive
 from clgraph.selector.general import General, View, move
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
@@ -55,7 +56,7 @@ class Expand(Primitive):
     def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
         if len(axes) != len(self.shape):
             return None
-        return along(Expand(held(self.shape, axes)), axes, 1)
+        return Permuted.along(Expand(held(self.shape, axes)), axes, 1)
 
 
 @primitive
@@ -86,7 +87,7 @@ class Repeat(Primitive):
         return (np.tile(inputs[0], self.repeats),)
 
     def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
-        return along(Repeat(held(self.repeats, axes)), axes, 1)
+        return Permuted.along(Repeat(held(self.repeats, axes)), axes, 1)
 
 
 @onnx("Expand", since=(8, 13))

@@ -11,7 +11,8 @@ import numpy as np
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
-from clgraph.graph.primitive import Array, OnnxNode, Primitive, onnx, primitive
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.primitive import Array, Primitive, primitive
 from clgraph.selector.general import FLOATS, General, View, float_jit, launch, space, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan

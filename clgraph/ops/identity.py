@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clgraph.core.dtype import DType
-from clgraph.graph.primitive import OnnxNode, onnx
+from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.ops.fill import Fill
 from clgraph.ops.shape import ShapeOf
 

@@ -11,14 +11,15 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import known
+from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.interpret import ControlFlow, RunBody
-from clgraph.graph.primitive import Array, OnnxNode, onnx, primitive
-from clgraph.graph.topology import Topology
+from clgraph.graph.primitive import Array, primitive
+from clgraph.graph.topology import Inlinable, Topology
 
 
 @primitive
 @frozen
-class IfElse(ControlFlow):
+class IfElse(ControlFlow, Inlinable):
     """The outputs of *then* where input 0, one bool, is true, else those of *other*; leaves no node where it is known.
 
     The further inputs are those of both bodies.

@@ -14,8 +14,9 @@ from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import Pads
 from clgraph.graph.composite import Composition
-from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
-from clgraph.graph.topology import Topology
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.primitive import Array, Bound, primitive
+from clgraph.graph.topology import Inlinable, Topology
 from clgraph.ops.convolution import Convolution, convolution_table, import_conv
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.integer_matmul import BYTES, as_floats, exact_parts, with_zeros
@@ -30,7 +31,7 @@ from clgraph.selector.query import Query
 
 @primitive
 @frozen
-class IntegerConvolution(Primitive):
+class IntegerConvolution(Inlinable):
     """The convolution of ``x - x_zero`` with ``w - w_zero``, 8-bit integers, in int32, exactly; pads are zeros of that.
 
     Inputs: x ``[N, C, *spatial]``, w ``[O, C / groups, *kernel]``, x_zero (one number), w_zero (one number or ``[O]``).

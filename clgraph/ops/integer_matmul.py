@@ -14,8 +14,9 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.composite import Composition
-from clgraph.graph.primitive import Array, OnnxNode, Primitive, broadcast, onnx, primitive
-from clgraph.graph.topology import Topology
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.primitive import Array, broadcast, primitive
+from clgraph.graph.topology import Inlinable, Topology
 from clgraph.ops.cast_like import CastLike
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul, problem
@@ -37,7 +38,7 @@ PARTS = 4
 
 @primitive
 @frozen
-class IntegerMatMul(Primitive):
+class IntegerMatMul(Inlinable):
     """``y = (a - a_zero) @ (b - b_zero)`` of 8-bit integers in int32, exactly.
 
     Inputs: a ``[..., M, K]``, b ``[..., K, N]``, a_zero (one number, ``[M]`` or ``[..., M, 1]``), b_zero (one number,

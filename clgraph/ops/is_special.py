@@ -10,7 +10,8 @@ import numpy as np
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.graph.composite import Composite, Composition
-from clgraph.graph.primitive import OnnxNode, Primitive, onnx, primitive
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.primitive import Primitive, primitive
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.fill import Fill

@@ -15,7 +15,8 @@ from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import positive_axis
 from clgraph.graph.composite import Composite, Composition
-from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, broadcast, onnx, primitive
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.primitive import Array, Bound, Primitive, broadcast, primitive
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.reduce import Reduce

@@ -11,7 +11,8 @@ import numpy as np
 from clgraph.core.frozen import frozen
 from clgraph.graph.attributes import Pads, check_pads, pairs, positive_axis, window_pads
 from clgraph.graph.composite import Composite, Composition
-from clgraph.graph.primitive import OnnxNode, Primitive, onnx, primitive
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.primitive import Primitive, primitive
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.pad import Pad

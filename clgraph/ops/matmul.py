@@ -11,7 +11,8 @@ import numpy as np
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, Shape
 from clgraph.errors import ShapeError
-from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, broadcast, broadcasts_to, onnx, primitive
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.primitive import Array, Bound, Primitive, broadcast, broadcasts_to, primitive
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.selector.general import FLOATS, General, View, float_jit, launch, post_arguments, post_views, space, table

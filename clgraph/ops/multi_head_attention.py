@@ -13,7 +13,8 @@ from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
 from clgraph.graph.composite import Composite, Composition
-from clgraph.graph.primitive import Array, OnnxNode, onnx, primitive
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.primitive import Array, primitive
 from clgraph.ops.activation import Activation
 from clgraph.ops.concat import Concat
 from clgraph.ops.eltwise import Eltwise

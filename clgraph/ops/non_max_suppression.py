@@ -9,7 +9,8 @@ import numpy as np
 
 from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
-from clgraph.graph.primitive import Array, DataDependent, OnnxNode, onnx, primitive
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.primitive import Array, DataDependent, primitive
 
 BLOCK = 256
 """Candidates that are compared with one another at once."""

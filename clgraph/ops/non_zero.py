@@ -7,7 +7,8 @@ from typing import ClassVar
 import numpy as np
 
 from clgraph.core.frozen import frozen
-from clgraph.graph.primitive import Array, DataDependent, OnnxNode, Primitive, onnx, primitive
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.primitive import Array, DataDependent, Primitive, primitive
 
 
 @primitive

@@ -11,7 +11,8 @@ from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.graph.attributes import known_ints, positive_axis
 from clgraph.graph.composite import Composite, Composition
-from clgraph.graph.primitive import OnnxNode, Primitive, onnx, primitive
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.primitive import Primitive, primitive
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Reshape

@@ -12,8 +12,9 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import Pads, ints, pairs, positive_axis, present, read_values
-from clgraph.graph.permute import Axes, Permuted, along, held
-from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.permute import Axes, held
+from clgraph.graph.primitive import Array, Bound, Permuted, Primitive, primitive
 from clgraph.selector.general import General, View, bits_jit, launch, table, value_words
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
@@ -77,7 +78,7 @@ class Pad(Primitive):
         return (np.pad(x[kept], grown, mode=_NUMPY[self.mode]) if x.ndim else x,)
 
     def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
-        return along(Pad(held(self.pads, axes), self.mode, self.value), axes, 1)
+        return Permuted.along(Pad(held(self.pads, axes), self.mode, self.value), axes, 1)
 
 
 @onnx("Pad", since=(2, 11, 13, 18, 19, 21, 23, 24, 25))

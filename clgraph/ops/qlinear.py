@@ -17,7 +17,8 @@ from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import Pads
 from clgraph.graph.composite import Composite, Composition
-from clgraph.graph.primitive import OnnxNode, Primitive, onnx, primitive
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.primitive import Primitive, primitive
 from clgraph.ops.activation import Activation
 from clgraph.ops.concat import Concat
 from clgraph.ops.convolution import Convolution, import_conv

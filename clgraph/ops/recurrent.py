@@ -8,7 +8,8 @@ from typing import ClassVar
 from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
 from clgraph.graph.composite import Composite, Composition
-from clgraph.graph.primitive import OnnxNode, onnx, primitive
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.primitive import primitive
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.recurrent_steps import ACTIVATIONS, GATES, Activation, RecurrentSteps
 from clgraph.ops.reshape import Reshape

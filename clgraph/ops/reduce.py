@@ -14,8 +14,9 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, Shape
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import ints, positive_axes, present, read_values
-from clgraph.graph.permute import Axes, Permuted, without
-from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.permute import Axes, without
+from clgraph.graph.primitive import Array, Bound, Permuted, Primitive, primitive
 from clgraph.ops.fill import Fill
 from clgraph.selector.general import (
     FLOATS,

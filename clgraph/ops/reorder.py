@@ -9,8 +9,9 @@ from clgraph.core.dtype import DType
 from clgraph.core.format import Format
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Halo, Layout
-from clgraph.graph.permute import Axes, Permuted, along
-from clgraph.graph.primitive import Array, OnnxNode, Primitive, onnx, primitive
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.permute import Axes
+from clgraph.graph.primitive import Array, Permuted, Primitive, primitive
 from clgraph.selector.general import General, launch, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.jit import Jit
@@ -41,7 +42,7 @@ class Reorder(Primitive):
         return (inputs[0].astype(self.dtype.numpy),)
 
     def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
-        return along(self, axes, 1) if self.format is None and not self.halo else None
+        return Permuted.along(self, axes, 1) if self.format is None and not self.halo else None
 
 
 @onnx("Cast", since=(6, 9, 13, 19, 21, 23, 24, 25, 28))

@@ -14,8 +14,9 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import ints, positive_axis, present, read_values
-from clgraph.graph.permute import Axes, Permuted, along, held
-from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.permute import Axes, held
+from clgraph.graph.primitive import Array, Bound, Permuted, Primitive, primitive
 from clgraph.selector.general import FLOATS, General, View, bits, float_jit, launch, post_arguments, post_views, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan, Table
@@ -123,7 +124,7 @@ class Resize(Primitive):
 
     def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
         turned = replace(self, shape=held(self.shape or (), axes), scales=held(self.scales, axes))
-        return along(turned, axes, 1)
+        return Permuted.along(turned, axes, 1)
 
 
 def _weighted(x: Array, taps: Taps) -> Array:

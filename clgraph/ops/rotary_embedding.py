@@ -8,7 +8,8 @@ from typing import ClassVar
 from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
 from clgraph.graph.composite import Composite, Composition
-from clgraph.graph.primitive import OnnxNode, Primitive, onnx, primitive
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.primitive import Primitive, primitive
 from clgraph.ops.concat import Concat
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.gather import Gather

@@ -11,8 +11,9 @@ from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import positive_axis
 from clgraph.graph.gathered import Gathered
+from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.interpret import ControlFlow, RunBody
-from clgraph.graph.primitive import Array, OnnxNode, onnx, primitive
+from clgraph.graph.primitive import Array, primitive
 from clgraph.graph.topology import Topology
 
 

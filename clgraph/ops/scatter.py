@@ -12,7 +12,8 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import positive_axis
-from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.primitive import Array, Bound, Primitive, primitive
 from clgraph.selector.general import FLOATS, General, View, bits_jit, float_jit, launch, move, space, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.jit import Jit

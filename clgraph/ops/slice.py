@@ -12,8 +12,9 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, Shape
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import ints, positive_axis, present, read_values
-from clgraph.graph.permute import Axes, Permuted, along, held
-from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.permute import Axes, held
+from clgraph.graph.primitive import Array, Bound, Permuted, Primitive, primitive
 from clgraph.selector.general import General, View, move
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
@@ -77,7 +78,7 @@ class Slice(Primitive):
         return (np.ascontiguousarray(inputs[0][window]).reshape(self.sizes),)
 
     def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
-        return along(Slice(held(self.starts, axes), held(self.ends, axes), held(self.steps, axes)), axes, 1)
+        return Permuted.along(Slice(held(self.starts, axes), held(self.ends, axes), held(self.steps, axes)), axes, 1)
 
 
 @onnx("Slice", since=(1, 10, 11, 13))

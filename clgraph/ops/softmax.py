@@ -11,8 +11,9 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import positive_axes, positive_axis
-from clgraph.graph.permute import Axes, Permuted, along
-from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.permute import Axes
+from clgraph.graph.primitive import Array, Bound, Permuted, Primitive, primitive
 from clgraph.selector.general import FLOATS, General, View, float_jit, launch, post_arguments, post_views, space, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
@@ -64,7 +65,7 @@ class Softmax(Primitive):
         return 20.0 * outputs[0].count
 
     def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
-        return along(Softmax(tuple(sorted(axes[a] for a in self.axes)), self.log), axes, 1)
+        return Permuted.along(Softmax(tuple(sorted(axes[a] for a in self.axes)), self.log), axes, 1)
 
 
 @onnx("Softmax", since=(1, 11, 13))

@@ -13,7 +13,8 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import known, known_ints, positive_axis
-from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.primitive import Array, Bound, Primitive, primitive
 
 
 def _complex(x: Array) -> Array:

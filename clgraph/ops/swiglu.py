@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clgraph.graph.primitive import OnnxNode, onnx
+from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 

@@ -10,7 +10,8 @@ from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import positive_axis
 from clgraph.graph.gathered import Gathered
-from clgraph.graph.primitive import Array, DataDependent, OnnxNode, Primitive, onnx, primitive
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.primitive import Array, DataDependent, Primitive, primitive
 
 Tensors = tuple[Array, ...]
 """A sequence as a value of a run."""

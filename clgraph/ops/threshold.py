@@ -9,7 +9,8 @@ import numpy as np
 
 from clgraph.core.frozen import frozen
 from clgraph.graph.composite import Composite, Composition
-from clgraph.graph.primitive import OnnxNode, Primitive, onnx, primitive
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.primitive import Primitive, primitive
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.where import Where
 

@@ -11,7 +11,8 @@ from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
-from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.primitive import Array, Bound, Primitive, primitive
 from clgraph.selector.general import General, View, move
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan

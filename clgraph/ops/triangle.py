@@ -13,7 +13,8 @@ from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import known_ints
 from clgraph.graph.composite import Composite, Composition
-from clgraph.graph.primitive import Array, OnnxNode, Primitive, onnx, primitive
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.primitive import Array, Primitive, primitive
 from clgraph.ops.where import Where
 
 

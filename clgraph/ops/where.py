@@ -11,8 +11,9 @@ from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
-from clgraph.graph.permute import Axes, Permuted, along
-from clgraph.graph.primitive import Array, OnnxNode, Primitive, broadcast, onnx, primitive
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.permute import Axes
+from clgraph.graph.primitive import Array, Permuted, Primitive, broadcast, primitive
 from clgraph.selector.general import General, View, bits_jit, launch, space, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
@@ -39,7 +40,7 @@ class Where(Primitive):
         return (np.where(*inputs),)
 
     def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
-        return along(self, axes, len(inputs))
+        return Permuted.along(self, axes, len(inputs))
 
 
 @onnx("Where", since=(9, 16))

@@ -12,8 +12,9 @@ from typing import Any, ClassVar, Protocol, TypeGuard
 
 from clgraph.errors import ClgraphError, OptionError, ProgramError
 from clgraph.graph.faults import faults, innermost
+from clgraph.graph.node import Node
 from clgraph.graph.primitive import Array
-from clgraph.graph.program import Node, Program, Stage
+from clgraph.graph.program import Program, Stage
 from clgraph.passes.packed_weights import PackedWeights
 from clgraph.selector.choose import Choice, choose
 from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation

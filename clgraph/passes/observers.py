@@ -14,9 +14,9 @@ import numpy as np
 from clgraph.errors import OptionError, ProgramError
 from clgraph.graph.check import check
 from clgraph.graph.dot import print_dot
+from clgraph.graph.outline import outline
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program, Stage
-from clgraph.graph.text import print_program, program_json
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.constants.copying import copy_program
 from clgraph.passes.pipeline import required_pipeline
@@ -68,9 +68,9 @@ class Dump(Watcher):
             raise OptionError(f"the programs cannot be written to {self.folder}: {error}") from error
 
     def _write_files(self, name: str, program: Program, number: int) -> None:
-        (self.folder / f"{name}.txt").write_text(f"{print_program(program)}\n", encoding="utf-8")
+        (self.folder / f"{name}.txt").write_text(f"{program}\n", encoding="utf-8")
         (self.folder / f"{name}.dot").write_text(f"{print_dot(program)}\n", encoding="utf-8")
-        found = {"pass": number, **program_json(program)}
+        found = {"pass": number, **outline(program)}
         if self._state is not None:
             found["state"] = self._state(program)
         data = json.dumps(found, indent=1)
@@ -124,7 +124,7 @@ class VerifyNumbers(Watcher):
         """
         assert self._expected is not None
         assert self._feeds is not None
-        state = print_program(program), [v.constant for v in program.constants]
+        state = str(program), [v.constant for v in program.constants]
         if state[0] == self._verified[0] and all(map(operator.is_, state[1], self._verified[1])):
             return
         if pass_.rounds and changes:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Primitive
-from clgraph.graph.program import Node, Program, Value
+from clgraph.graph.program import Program
 from clgraph.ops.transfer import Transfer
 
 

@@ -14,8 +14,8 @@ from clgraph.core.format import Format
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Halo, Layout
 from clgraph.errors import UnsupportedError
+from clgraph.graph.node import Node
 from clgraph.graph.primitive import Primitive
-from clgraph.graph.program import Node
 from clgraph.passes.base import Context
 from clgraph.selector.choose import Choice, candidates, choose
 from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation, Serves

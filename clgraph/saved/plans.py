@@ -8,7 +8,7 @@ import struct
 from typing import Any, ClassVar
 
 from clgraph.errors import ModelError
-from clgraph.graph.program import Node
+from clgraph.graph.node import Node
 from clgraph.graph.serial import Json, PrimitiveOf, decode, encode, text_of, well_formed
 from clgraph.selector.choose import Choice, HostReference
 from clgraph.selector.descriptor import NULL, Descriptor, PostStep, Ref, Resolve

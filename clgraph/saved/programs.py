@@ -9,8 +9,9 @@ from typing import Any
 from clgraph.core.layout import Layout
 from clgraph.errors import ModelError, ProgramError
 from clgraph.graph.buffer import Arena, Buffer
+from clgraph.graph.node import Fused, Node, Value
 from clgraph.graph.primitive import Array, Primitive
-from clgraph.graph.program import Fused, Node, Program, Stage, Value
+from clgraph.graph.program import Program, Stage
 from clgraph.graph.serial import Json, PrimitiveOf, decode, decode_text, encode, text_of, well_formed
 from clgraph.graph.typed import fits
 from clgraph.saved.plans import Recorded, encode_choice

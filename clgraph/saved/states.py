@@ -12,8 +12,9 @@ import numpy as np
 from clgraph.core.files import output
 from clgraph.graph.buffer import Buffer
 from clgraph.graph.integers import Integers
+from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
-from clgraph.graph.program import Node, Program, Value
+from clgraph.graph.program import Program
 from clgraph.graph.serial import Json, encode
 from clgraph.passes.memory.sharing import WouldShare
 from clgraph.selector.choose import Choice

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from clgraph.core.layout import Layout
-from clgraph.graph.program import Fused
+from clgraph.graph.node import Fused
 from clgraph.selector.descriptor import NULL, PostStep, Ref
 from clgraph.selector.query import Query
 from clgraph.selector.sources import kernel_text

@@ -11,8 +11,8 @@ from typing import Any, Generic, TypeVar
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.core.registry import Registry
+from clgraph.graph.node import Fused, Node
 from clgraph.graph.primitive import Primitive
-from clgraph.graph.program import Fused, Node
 from clgraph.graph.serial import encode
 from clgraph.selector.costs import CostModel, Rates, class_of, rated, shipped
 from clgraph.selector.tuning import Tuning

@@ -14,8 +14,9 @@ from clgraph.core.collection import without_collection
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ClgraphError
+from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
-from clgraph.graph.program import Node, Program, Value
+from clgraph.graph.program import Program
 from clgraph.network.network import Network
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, PassManager

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from html import escape
 
 from clgraph.core.layout import Layout
-from clgraph.graph.program import Node, Program
+from clgraph.graph.node import Node
+from clgraph.graph.program import Program
 
 _ROW, _ARCS, _WIDTH = 24, 56, 760
 _COLUMNS = {"node": _ARCS, "result": 226, "kernel": 432, "weights": 560, "place": 694}

@@ -10,7 +10,8 @@ from sphinx.util.docutils import SphinxDirective
 
 import clgraph.ops  # noqa: F401  # fills the registries
 from clgraph.cli.passes_command import summary
-from clgraph.graph.primitive import IMPORTERS, PRIMITIVES
+from clgraph.graph.importing import IMPORTERS
+from clgraph.graph.primitive import PRIMITIVES
 from clgraph.passes.pipeline import default_pipeline
 from clgraph.selector.implementation import IMPLEMENTATIONS
 from clgraph.settings import option_table

@@ -14,7 +14,6 @@ from sphinx.util.docutils import SphinxDirective
 
 from clgraph.compilation.compiler import Compiler
 from clgraph.graph.program import Program
-from clgraph.graph.text import print_program
 from clgraph.model.memory_report import memory_report
 from clgraph.passes.base import Pass
 from clgraph.passes.observers import Watcher
@@ -45,12 +44,12 @@ class Recorder(Watcher):
     def before(self, number: int, pass_: Pass, program: Program) -> None:
         """Keep what the first pass is given."""
         if not self.steps:
-            self.steps.append(Step(-1, "built", "", rows_of(program), print_program(program), ""))
+            self.steps.append(Step(-1, "built", "", rows_of(program), str(program), ""))
 
     def after(self, number: int, pass_: Pass, program: Program, changes: int, seconds: float) -> None:
         """Keep what the pass has made."""
         doc, note = inspect.getdoc(type(pass_)) or "", program.notes.get(pass_.name, "")
-        self.steps.append(Step(number, pass_.name, doc, rows_of(program), print_program(program), note))
+        self.steps.append(Step(number, pass_.name, doc, rows_of(program), str(program), note))
 
 
 @functools.cache

@@ -14,7 +14,7 @@ from onnx import AttributeProto, defs, helper, numpy_helper
 import clgraph
 import clgraph.ops
 from clgraph.errors import ClgraphError, InternalError
-from clgraph.graph.primitive import IMPORTERS
+from clgraph.graph.importing import IMPORTERS
 
 LEAST, MOST = -(2**63), 2**63 - 1
 

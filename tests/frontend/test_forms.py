@@ -11,7 +11,7 @@ from clgraph.errors import ModelError
 from clgraph.frontend import attribute_rules
 from clgraph.frontend.checking import check_onnx
 from clgraph.frontend.onnx_loader import load_onnx
-from clgraph.graph.primitive import IMPORTERS
+from clgraph.graph.importing import IMPORTERS
 
 INF, NAN = float("inf"), float("nan")
 

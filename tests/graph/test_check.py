@@ -12,7 +12,8 @@ from clgraph.core.layout import Layout
 from clgraph.errors import ProgramError
 from clgraph.graph.buffer import Buffer
 from clgraph.graph.check import check
-from clgraph.graph.program import Node, Program, Stage, Value
+from clgraph.graph.node import Node, Value
+from clgraph.graph.program import Program, Stage
 from clgraph.ops.activation import Activation
 from clgraph.ops.reshape import Reshape
 

@@ -10,8 +10,8 @@ from clgraph.core.dtype import DType
 from clgraph.core.format import Format, feature_blocked
 from clgraph.core.layout import Layout
 from clgraph.errors import ModelError, UnsupportedError
+from clgraph.graph.node import Fused
 from clgraph.graph.primitive import PRIMITIVES
-from clgraph.graph.program import Fused
 from clgraph.graph.serial import decode, encode
 from clgraph.ops import primitive_of
 from clgraph.ops.activation import Activation

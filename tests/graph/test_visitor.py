@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from clgraph.errors import UnsupportedError
-from clgraph.graph.program import Node
+from clgraph.graph.node import Node
 from clgraph.graph.visitor import Visitor
 from tests.support.programs import RELU, Net
 

@@ -15,7 +15,8 @@ import pytest
 
 import clgraph
 from clgraph.graph.buffer import Buffer
-from clgraph.graph.program import Node, Program, Value
+from clgraph.graph.node import Node, Value
+from clgraph.graph.program import Program
 from clgraph.model.specialisations import KEPT_SPECIALISATIONS
 from clgraph.network.buffer_table import BufferTable
 from clgraph.network.network import Network

@@ -9,8 +9,8 @@ import pytest
 from onnx import TensorProto
 
 import clgraph
+from clgraph.graph.node import Node
 from clgraph.graph.primitive import Primitive
-from clgraph.graph.program import Node
 from clgraph.ops.bottleneck import Bottleneck
 from tests.support.oracle import expected, worst_error
 from tests.support.zoo import ZOO, zoo_names

@@ -8,7 +8,8 @@ import pytest
 import clgraph
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
-from clgraph.graph.program import Program, Value
+from clgraph.graph.node import Value
+from clgraph.graph.program import Program
 from clgraph.network.network import Network
 from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution

@@ -9,7 +9,8 @@ from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import DeviceMemoryError, InputError, ProgramError, ShapeError
 from clgraph.graph.buffer import Arena
-from clgraph.graph.program import Program, Stage, Value
+from clgraph.graph.node import Value
+from clgraph.graph.program import Program, Stage
 from clgraph.network.network import Network
 from clgraph.ops.transfer import Transfer, TransferHost
 from clgraph.runtime.engine import Engine

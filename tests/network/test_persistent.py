@@ -9,7 +9,8 @@ import pytest
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import DeviceError, KernelBuildError
-from clgraph.graph.program import Program, Value
+from clgraph.graph.node import Value
+from clgraph.graph.program import Program
 from clgraph.network import tiles
 from clgraph.network.network import Network
 from clgraph.network.profile import step_times

@@ -10,7 +10,8 @@ import pytest
 import clgraph
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
-from clgraph.graph.program import Program, Stage, Value
+from clgraph.graph.node import Value
+from clgraph.graph.program import Program, Stage
 from clgraph.network.network import Network
 from clgraph.network.poison import NAN, lives_in, planned_lives, poisoned_steps
 from clgraph.passes.base import Context

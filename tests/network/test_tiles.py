@@ -6,7 +6,8 @@ import pytest
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import DeviceMemoryError
-from clgraph.graph.program import Program, Value
+from clgraph.graph.node import Value
+from clgraph.graph.program import Program
 from clgraph.network.buffer_table import BufferTable
 from clgraph.network.steps import steps_of
 from clgraph.network.tiles import TileExecutor, TileTable

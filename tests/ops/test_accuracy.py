@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from clgraph.core.layout import Layout
+from clgraph.graph.node import Fused
 from clgraph.graph.primitive import Primitive
-from clgraph.graph.program import Fused
 from clgraph.implementations.cpu.attention import AttentionRows
 from clgraph.implementations.cpu.bottleneck import BottleneckFsv16
 from clgraph.implementations.cpu.conv_transpose import ConvTransposeFsv16

@@ -8,7 +8,7 @@ import onnx
 import pytest
 
 import clgraph.implementations  # noqa: F401
-from clgraph.graph.primitive import IMPORTERS
+from clgraph.graph.importing import IMPORTERS
 
 OLDEST, NEWEST = 7, 28
 """Opsets that the front end reads."""

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from clgraph.core.registry import Registry
-from clgraph.graph.primitive import IMPORTERS, PRIMITIVES
+from clgraph.graph.importing import IMPORTERS
+from clgraph.graph.primitive import PRIMITIVES
 from clgraph.ops import index
 
 HERE = "clgraph.ops."

@@ -10,8 +10,8 @@ from clgraph.core.dtype import DType
 from clgraph.core.format import feature_blocked
 from clgraph.core.layout import Layout
 from clgraph.errors import OptionError, UnsupportedError
+from clgraph.graph.node import Fused
 from clgraph.graph.primitive import Array, Primitive
-from clgraph.graph.program import Fused
 from clgraph.ops.activation import Activation
 from clgraph.selector.choose import candidates, choose
 from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation, Serves, implements

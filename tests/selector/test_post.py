@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from clgraph.core.layout import Layout
-from clgraph.graph.program import Fused
+from clgraph.graph.node import Fused
 from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
 from clgraph.selector.post import post_codes, post_steps

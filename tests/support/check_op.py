@@ -17,8 +17,9 @@ import clgraph.implementations  # noqa: F401
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.graph.check import check
+from clgraph.graph.node import Fused, Node, Value
 from clgraph.graph.primitive import Primitive
-from clgraph.graph.program import Fused, Node, Program, Value
+from clgraph.graph.program import Program
 from clgraph.network.network import Network
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, PassManager

@@ -17,7 +17,8 @@ from clgraph.demo.fetch import MODELS, fetch_model
 from clgraph.demo.pictures import draw_text
 from clgraph.demo.recognition import prepare
 from clgraph.errors import ClgraphError
-from clgraph.graph.program import Node, Program
+from clgraph.graph.node import Node
+from clgraph.graph.program import Program
 from clgraph.model.model import Model
 from clgraph.passes.pipeline import default_pipeline
 from tests.support.models import image, light_model, light_names

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from clgraph.graph.buffer import Buffer
-from clgraph.graph.program import Node, Program, Value
+from clgraph.graph.node import Node, Value
+from clgraph.graph.program import Program
 
 
 def buffers_of(program: Program) -> dict[Buffer, list[Value]]:

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from clgraph.graph.program import Node, Program
+from clgraph.graph.node import Node
+from clgraph.graph.program import Program
 from clgraph.model.model import Model
 from clgraph.network.network import Network
 from clgraph.network.poison import poisoned_steps

@@ -20,8 +20,9 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
+from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import DataDependent, Primitive
-from clgraph.graph.program import Node, Program, Value
+from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
 from clgraph.ops.activation import Activation
 from clgraph.ops.concat import Concat

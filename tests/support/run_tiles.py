@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 import clgraph.implementations  # noqa: F401
 from clgraph.core.layout import Halo, Layout, pack, unpack
+from clgraph.graph.node import Fused
 from clgraph.graph.primitive import Primitive
-from clgraph.graph.program import Fused
 from clgraph.network.buffer_table import BufferTable
 from clgraph.network.tiles import TileExecutor, TileTable
 from clgraph.ops.activation import Activation

@@ -12,8 +12,9 @@ import numpy as np
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.graph.buffer import Arena, Buffer
+from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array, Primitive
-from clgraph.graph.program import Node, Program, Stage, Value
+from clgraph.graph.program import Program, Stage
 from clgraph.selector.choose import Choice, HostReference
 from clgraph.selector.descriptor import Descriptor, Float, Int, Pointer, PostStep, Ref, descriptor
 from clgraph.selector.implementation import Implementation, Serves

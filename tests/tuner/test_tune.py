@@ -11,7 +11,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.engines import opening
 from clgraph.errors import OptionError
-from clgraph.graph.program import Fused
+from clgraph.graph.node import Fused
 from clgraph.graph.topology import Topology
 from clgraph.network.network import Network
 from clgraph.ops.activation import Activation

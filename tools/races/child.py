@@ -13,7 +13,7 @@ import numpy as np
 import clgraph.implementations  # noqa: F401
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
-from clgraph.graph.program import Fused, Node, Value
+from clgraph.graph.node import Fused, Node, Value
 from clgraph.implementations.portable.matmul import EMULATED_LOCAL
 from clgraph.passes.base import Context
 from clgraph.passes.selection import proposals

@@ -8,7 +8,7 @@ from functools import lru_cache
 from math import prod
 
 from clgraph.core.frozen import frozen
-from clgraph.graph.program import Fused
+from clgraph.graph.node import Fused
 from clgraph.implementations.cpu.blocks import BLOCKED, Block, blocks_of
 from clgraph.implementations.cpu.convolution_depthwise import tap_seconds
 from clgraph.implementations.cpu.cost import TicketRanges, worker_flops

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from clgraph.errors import UnsupportedError
+from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
-from clgraph.graph.program import Node, Program, Value
+from clgraph.graph.program import Program
 from clgraph.passes.base import Context, Pass, PassManager
 from clgraph.passes.constants.copying import Copier
 from clgraph.passes.constants.propagate_constants import batches, leaving

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from clgraph.graph.buffer import Buffer
-from clgraph.graph.program import Node, Program, Value
+from clgraph.graph.node import Node, Value
+from clgraph.graph.program import Program
 
 
 @dataclass(slots=True)

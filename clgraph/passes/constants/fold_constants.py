@@ -7,8 +7,9 @@ from typing import ClassVar
 
 from clgraph.core.layout import Layout
 from clgraph.graph.integers import Integers
+from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
-from clgraph.graph.program import Node, Program, Value
+from clgraph.graph.program import Program
 from clgraph.ops.quantize import Dequantize
 from clgraph.passes.base import Context, Pass
 

@@ -12,8 +12,9 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, pack, unpack
 from clgraph.graph.buffer import Buffer
 from clgraph.graph.check import check
+from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array, Primitive
-from clgraph.graph.program import Node, Program, Stage, Value
+from clgraph.graph.program import Program, Stage
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.constants.copying import Copier
 from clgraph.passes.kernels.build_kernels import BuildKernels

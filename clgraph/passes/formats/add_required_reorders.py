@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from clgraph.core.layout import Layout
 from clgraph.errors import UnsupportedError
-from clgraph.graph.program import Node, Program, Stage, Value
+from clgraph.graph.node import Node, Value
+from clgraph.graph.program import Program, Stage
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.rewriting import apart, mover

@@ -12,8 +12,9 @@ import numpy as np
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import OptionError
+from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array, Primitive
-from clgraph.graph.program import Node, Program, Stage, Value
+from clgraph.graph.program import Program, Stage
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.selection import servable

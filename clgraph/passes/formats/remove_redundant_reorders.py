@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from clgraph.core.layout import Layout
-from clgraph.graph.program import Node, Program, Stage, Value
+from clgraph.graph.node import Node, Value
+from clgraph.graph.program import Program, Stage
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.rewriting import apart, bypass

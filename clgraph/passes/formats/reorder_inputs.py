@@ -10,7 +10,8 @@ import numpy as np
 
 from clgraph.core.format import Format
 from clgraph.errors import UnsupportedError
-from clgraph.graph.program import Node, Program, Stage, Value
+from clgraph.graph.node import Node, Value
+from clgraph.graph.program import Program, Stage
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.formats.format_search import Factor, Solution, factor_of, minimise

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from clgraph.core.frozen import frozen
-from clgraph.graph.program import Fused, Node, Program, Value
+from clgraph.graph.node import Fused, Node, Value
+from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
 from clgraph.ops.bottleneck import POINT, Bottleneck
 from clgraph.ops.convolution import Convolution

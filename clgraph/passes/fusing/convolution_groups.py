@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from clgraph.graph.node import Node
 from clgraph.graph.primitive import Array
-from clgraph.graph.program import Node, Program
+from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.reshape import Reshape

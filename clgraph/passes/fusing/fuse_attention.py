@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from clgraph.errors import UnsupportedError
-from clgraph.graph.program import Node, Program, Stage, Value
+from clgraph.graph.node import Node, Value
+from clgraph.graph.program import Program, Stage
 from clgraph.ops.attention import Attention
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul

@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
-from clgraph.graph.program import Node, Program, Stage, Value
+from clgraph.graph.program import Program, Stage
 from clgraph.ops.concat import Concat
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.matmul import MatMul

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from clgraph.graph.program import Fused, Node, Program
+from clgraph.graph.node import Fused, Node
+from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
 from clgraph.passes.base import Context
 from clgraph.passes.rewriting import apart, read_outside

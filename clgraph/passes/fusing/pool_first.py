@@ -5,7 +5,8 @@ from __future__ import annotations
 from math import prod
 
 from clgraph.core.layout import Layout
-from clgraph.graph.program import Node, Program
+from clgraph.graph.node import Node
+from clgraph.graph.program import Program
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.pooling import Pooling
 from clgraph.passes.rewriting import apart, read_outside

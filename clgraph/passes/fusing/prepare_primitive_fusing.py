@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
+from clgraph.graph.node import Fused, Node, Value
 from clgraph.graph.primitive import PRIMITIVES
-from clgraph.graph.program import Fused, Node, Program, Stage, Value
+from clgraph.graph.program import Program, Stage
 from clgraph.ops.activation import Activation
 from clgraph.ops.concat import Concat
 from clgraph.ops.matmul import MatMul

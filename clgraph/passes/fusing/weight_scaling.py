@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clgraph.core.frozen import frozen
+from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
-from clgraph.graph.program import Node, Program, Value
+from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise

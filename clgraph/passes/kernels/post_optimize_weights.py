@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from clgraph.core.format import Format
+from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Primitive
-from clgraph.graph.program import Node, Program, Stage, Value
+from clgraph.graph.program import Program, Stage
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.selection import choice_of, select

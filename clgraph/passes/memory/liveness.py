@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from clgraph.graph.buffer import Buffer
-from clgraph.graph.program import Node, Program, Value
+from clgraph.graph.node import Node, Value
+from clgraph.graph.program import Program
 
 
 @dataclass(slots=True)

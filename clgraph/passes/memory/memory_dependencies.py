@@ -7,7 +7,8 @@ from heapq import heappop, heappush
 from typing import ClassVar
 
 from clgraph.graph.buffer import Buffer
-from clgraph.graph.program import Node, Program, Stage, Value
+from clgraph.graph.node import Node, Value
+from clgraph.graph.program import Program, Stage
 from clgraph.ops.transfer import Transfer
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.memory.liveness import Liveness, Touch

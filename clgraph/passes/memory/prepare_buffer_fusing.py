@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 from clgraph.core.layout import Layout
 from clgraph.core.strides import reshaped_pitches, same_places
 from clgraph.graph.buffer import Buffer
-from clgraph.graph.program import Node, Program, Stage, Value
+from clgraph.graph.node import Node, Value
+from clgraph.graph.program import Program, Stage
 from clgraph.ops.concat import Concat
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Reshape

@@ -6,7 +6,8 @@ from typing import Any
 
 from clgraph.core.format import Format, channels_last, feature_blocked
 from clgraph.core.layout import Layout
-from clgraph.graph.program import Node, Program
+from clgraph.graph.node import Node
+from clgraph.graph.program import Program
 from clgraph.ops.concat import Concat
 from clgraph.ops.slice import Slice
 from clgraph.ops.split import Split

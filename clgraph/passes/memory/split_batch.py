@@ -9,8 +9,9 @@ from math import isqrt
 
 from clgraph.core.layout import Layout, Shape
 from clgraph.errors import ShapeError, UnsupportedError
+from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Primitive
-from clgraph.graph.program import Node, Program, Value
+from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
 from clgraph.ops.batch_normalization import BatchNormalization
 from clgraph.ops.concat import Concat

@@ -8,8 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from clgraph.core.layout import Shape
+from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
-from clgraph.graph.program import Node, Program, Value
+from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
 from clgraph.ops.batch_normalization import BatchNormalization
 from clgraph.ops.eltwise import Eltwise

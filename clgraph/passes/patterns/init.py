@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from clgraph.graph.program import Program, Value
+from clgraph.graph.node import Value
+from clgraph.graph.program import Program
 from clgraph.passes.base import Context, Pass
 
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from clgraph.core.frozen import frozen
-from clgraph.graph.program import Node, Value
+from clgraph.graph.node import Node, Value
 from clgraph.ops.activation import Activation
 from clgraph.passes.patterns.patterns import Match, Product, linear_source, polynomial
 

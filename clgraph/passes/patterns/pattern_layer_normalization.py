@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from clgraph.graph.program import Node, Value
+from clgraph.graph.node import Node, Value
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.layer_normalization import LayerNormalization

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 
 from clgraph.core.frozen import frozen
+from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Primitive
-from clgraph.graph.program import Node, Value
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.passes.patterns.decompose import scalar

@@ -6,7 +6,8 @@ from math import prod
 
 import numpy as np
 
-from clgraph.graph.program import Node, Program, Value
+from clgraph.graph.node import Node, Value
+from clgraph.graph.program import Program
 from clgraph.ops.conv_transpose import ConvTranspose
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.reshape import Reshape

@@ -8,9 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from clgraph.graph.permute import Axes, Permuted, between, compose, identity, inverse, moves_data
-from clgraph.graph.primitive import PRIMITIVES, Primitive
-from clgraph.graph.program import Node, Program, Value
+from clgraph.graph.node import Node, Value
+from clgraph.graph.permute import Axes, between, compose, identity, inverse, moves_data
+from clgraph.graph.primitive import PRIMITIVES, Permuted, Primitive
+from clgraph.graph.program import Program
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.transpose import Transpose

@@ -14,8 +14,10 @@ import numpy as np
 
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
-from clgraph.graph.permute import Axes, Permuted, between, compose, held, identity, inverse, moves_data
-from clgraph.graph.program import Node, Program, Value
+from clgraph.graph.node import Node, Value
+from clgraph.graph.permute import Axes, between, compose, held, identity, inverse, moves_data
+from clgraph.graph.primitive import Permuted
+from clgraph.graph.program import Program
 from clgraph.ops.transpose import Transpose
 from clgraph.passes.formats.format_search import Factor, factor_of, minimise
 from clgraph.passes.rewriting import apart

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import ClassVar
 
-from clgraph.graph.program import Node, Program, Stage, Value
+from clgraph.graph.node import Node, Value
+from clgraph.graph.program import Program, Stage
 from clgraph.ops.transfer import Transfer
 from clgraph.passes.base import Context, Pass
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from clgraph.errors import UnsupportedError
 from clgraph.graph.interpret import ControlFlow
-from clgraph.graph.program import Node, Program, Stage
+from clgraph.graph.node import Node
+from clgraph.graph.program import Program, Stage
 from clgraph.graph.topology import Layer, Topology
 from clgraph.ops.transfer import transfer_seconds
 from clgraph.passes.base import Context, Pass

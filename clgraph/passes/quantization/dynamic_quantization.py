@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Primitive
-from clgraph.graph.program import Node, Program, Value
+from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise

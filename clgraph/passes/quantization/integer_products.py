@@ -10,8 +10,9 @@ from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.graph.integers import Integers
+from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array, Primitive
-from clgraph.graph.program import Node, Program, Value
+from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.matmul import MatMul

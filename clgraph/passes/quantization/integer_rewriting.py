@@ -9,8 +9,9 @@ import numpy as np
 
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
+from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Primitive
-from clgraph.graph.program import Node, Program, Value
+from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.quantize import Dequantize

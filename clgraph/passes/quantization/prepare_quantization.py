@@ -8,7 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from clgraph.core.dtype import DType
-from clgraph.graph.program import Node, Program, Value
+from clgraph.graph.node import Node, Value
+from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
 from clgraph.ops.pooling import Pooling
 from clgraph.ops.quantize import Dequantize, Quantize

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from clgraph.core.layout import Layout
-from clgraph.graph.program import Fused
+from clgraph.graph.node import Fused
 from clgraph.implementations.cpu.convolution_staged import ConvStaged
 from clgraph.implementations.cpu.pooling import PoolFsv16
 from clgraph.implementations.cpu.reduce import ReduceSpatialFsv16

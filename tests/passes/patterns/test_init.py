@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from clgraph.errors import ProgramError
-from clgraph.graph.program import Node, Program
+from clgraph.graph.node import Node
+from clgraph.graph.program import Program
 from clgraph.passes.patterns.init import Init
 from tests.support.programs import ADD, RELU, Net, lines, run
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from acme_clgraph.conv_relu import ConvRelu
-from clgraph.graph.program import Node, Program, Stage
+from clgraph.graph.node import Node
+from clgraph.graph.program import Program, Stage
 from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
 from clgraph.passes.base import Context, Pass

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from clgraph.graph.program import Node, Program, Stage
+from clgraph.graph.node import Node
+from clgraph.graph.program import Program, Stage
 from clgraph.graph.visitor import Visitor
 from clgraph.passes.base import Context, Pass
 

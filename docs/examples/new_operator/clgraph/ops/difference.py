@@ -11,8 +11,10 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import positive_axis
-from clgraph.graph.permute import Axes, Permuted, along
-from clgraph.graph.primitive import Array, Bound, OnnxNode, Primitive, onnx, primitive
+from clgraph.graph.permute import Axes
+from clgraph.graph.primitive import Permuted
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.primitive import Array, Bound, Primitive, primitive
 from clgraph.selector.general import FLOATS, General, View, float_jit, launch, post_arguments, post_views, space, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
@@ -47,7 +49,7 @@ class Difference(Primitive):
         return (np.diff(x, axis=self.axis, prepend=0).astype(x.dtype),)
 
     def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
-        return along(Difference(axes[self.axis]), axes, 1)
+        return Permuted.along(Difference(axes[self.axis]), axes, 1)
 
 
 @onnx("Difference", since=(1,), domain="com.acme")

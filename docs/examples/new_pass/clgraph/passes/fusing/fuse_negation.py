@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from clgraph.graph.program import Node, Program
+from clgraph.graph.node import Node
+from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.passes.base import Context, Pass

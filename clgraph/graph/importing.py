@@ -1,0 +1,82 @@
+"""What reads an operator out of an ONNX file: importers, and what they may ask of a node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+from clgraph.core.registry import Registry
+from clgraph.graph.primitive import Array, Primitive
+from clgraph.graph.topology import Topology
+
+
+class OnnxNode(Protocol):
+    """What an importer may ask of one ONNX node; keeps the onnx package out of operators."""
+
+    @property
+    def op_type(self) -> str:
+        """The operator."""
+
+    @property
+    def since(self) -> int:
+        """The schema version in force at the model's opset."""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names; ``""`` for an absent optional input. Trailing absent ones are cut."""
+
+    @property
+    def output_count(self) -> int:
+        """How many outputs something reads, those before the last of them counted too."""
+
+    @property
+    def declared_outputs(self) -> int:
+        """How many outputs the node has, read or not."""
+
+    @property
+    def attribute_names(self) -> tuple[str, ...]:
+        """The names of the attributes that the node has."""
+
+    def attribute(self, name: str, default: Any) -> Any:
+        """Return an attribute: int, float, str, tuple of those, or NumPy array for a tensor."""
+
+    def constant(self, slot: int) -> Array | None:
+        """Return the value of an input that is an initializer or Constant node, else ``None``."""
+
+    def emit(self, primitive: Primitive, *inputs: str, outputs: int = 1) -> tuple[str, ...]:
+        """Add a layer of this node's origin and annotation; return the names of its outputs."""
+
+    def bodies(self, *attributes: str) -> tuple[tuple[Topology, ...], tuple[str, ...]]:
+        """Return the graphs that *attributes* hold, and the names that they read of the graph around.
+
+        These are the last inputs of every one of them, in the same order.
+        """
+
+    def literal(self, array: Array) -> str:
+        """Add a constant; return its name."""
+
+    def unsupported(self, why: str) -> Exception:
+        """Return the ``UnsupportedError`` that names this node, to be raised."""
+
+
+Importer = Callable[[OnnxNode], Primitive | Sequence[str]]
+"""Returns the primitive that takes the node's present inputs, or the names of layers it emitted, one an output."""
+
+IMPORTERS: Registry[tuple[str, str, int], Importer] = Registry("ONNX importer", group=lambda key, _: key[1])
+
+F = TypeVar("F", bound=Importer)
+
+
+def onnx(op_type: str, *, since: Sequence[int], domain: str = "") -> Callable[[F], F]:
+    """Decorator for the function that imports one ONNX operator.
+
+    Args:
+        since: The schema versions the function understands; a model that needs another is refused by name.
+    """
+
+    def record(function: F) -> F:
+        for version in since:
+            IMPORTERS.register((domain, op_type, version), function)
+        return function
+
+    return record
