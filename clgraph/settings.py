@@ -206,7 +206,7 @@ class Settings:
     split_batch: bool = field(
         default=True,
         metadata=_about(
-            _boolean, "Compute large batches in parts, so that what nodes hand on stays in the CPU's cache."
+            _boolean, "Compute large batches in slices, so that what nodes hand on stays in the CPU's cache."
         ),
     )
     out_of_order: bool = field(

@@ -30,7 +30,7 @@ CASES = {
     "new_pass": (
         "adding_a_pass.md",
         ("tests/passes/fusing/test_fuse_negation.py", "tests/passes/test_pipeline.py"),
-        "negation or file_of_its_name",
+        "negation or file_of_its_name or is_in_the_list",
     ),
 }
 """By example: its page, the test files that are run, and which tests of them."""

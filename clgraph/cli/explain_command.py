@@ -7,7 +7,7 @@ import click
 from clgraph.cli.compiling import compiled, random_feeds
 from clgraph.cli.options import ModelOptions, model_options
 from clgraph.cli.output import say, table, working
-from clgraph.model.explain import Explanation
+from clgraph.model.explain import FUSING, Explanation
 
 
 @click.command(name="explain")
@@ -69,7 +69,7 @@ def command(options: ModelOptions, node: str | None, as_json: bool, measure: boo
             table(("fusing", "", "into", "why not"), [(f.node, f.outcome, f.into, f.reason) for f in rows])
         say()
         for name, note in report.notes.items():
-            if name != "prepare_primitive_fusing":
+            if name not in FUSING:
                 say(f"{name}: {note}")
 
 

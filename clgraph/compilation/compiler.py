@@ -24,7 +24,6 @@ from clgraph.network.network import Network
 from clgraph.network.steps import texts
 from clgraph.network.workspace import Workspace
 from clgraph.passes.base import Context, Observer, PassManager, check_names
-from clgraph.passes.memory.split_batch import in_parts
 from clgraph.passes.observers import Dump, Time, Verify, VerifyNumbers
 from clgraph.passes.pipeline import default_pipeline
 from clgraph.passes.placement.partition import idle_annotations, idle_rules, unused_patterns
@@ -138,6 +137,7 @@ class Compiler:
             devices=_allowed(device_infos(self.engines, options) or {"null": imagined(options)}, options),
             **(placement_of(options) if runs else {}),
             out_of_order=options.out_of_order,
+            split_batch=options.split_batch,
             precision=options.precision,
             keep_f32=options.keep_f32,
             forced=dict(options.force_kernels),
@@ -161,8 +161,6 @@ class Compiler:
         for file in files:
             file.check()
         program = topology.build(shapes, values)
-        if self.options.split_batch:
-            program = in_parts(program, self.context.default)
         self.context.packed.register(topology.constants.values())
         self.context.packed.keeps_steps = not all(s.is_fixed for s in topology.inputs.values())
         clock = Time()

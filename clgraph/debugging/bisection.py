@@ -85,7 +85,7 @@ def bisect(
     search.note("as it is", comparison.verdict())
     if comparison.agrees:
         return Finding(comparison, log=tuple(search.log))
-    rewrite = search.rewrite() if comparison.changed else None
+    rewrite = search.rewrite() if comparison.changed or comparison.mixed else None
     first = comparison.first
     if rewrite is not None and first is None:
         return Finding(comparison, rewrite, log=tuple(search.log))
@@ -125,7 +125,7 @@ class _Search:
         """Return the first pass after which the references give something else."""
         watcher = _ReferenceWatcher(self.feeds, self._reference, self.tolerance)
         try:
-            Compiler(self.options.with_(verify_passes=False, split_batch=False), observers=[watcher]).specialise(
+            Compiler(self.options.with_(verify_passes=False), observers=[watcher]).specialise(
                 self.topology, self._shapes
             )
         except ClgraphError as error:
@@ -158,7 +158,7 @@ class _Search:
     def right(self, what: str, **changes: Any) -> bool:
         """Whether the device is right under other options."""
         try:
-            made = Compiler(self.options.with_(split_batch=False, **changes)).specialise(self.topology, self._shapes)
+            made = Compiler(self.options.with_(**changes)).specialise(self.topology, self._shapes)
             assert made.network is not None
             results = made.network.run(dict(self.feeds))
         except UnsupportedError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -61,12 +61,14 @@ class OutputError:
         device: The result of a plain run against the expected one.
         passes: The references of the compiled program against those of the program before the first pass.
         together: The result of a plain run against that of the run node by node.
+        sliced: The result of a run that computes the batch in slices against that of one that does not.
     """
 
     name: str
     device: float
     passes: float
     together: float = 0.0
+    sliced: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -101,9 +103,14 @@ class Comparison:
         return any(not o.together <= self.tolerance * _SINGLE for o in self.outputs)
 
     @property
+    def mixed(self) -> bool:
+        """Whether the batch computed in slices gives something else than the whole batch."""
+        return any(not o.sliced <= self.tolerance for o in self.outputs)
+
+    @property
     def agrees(self) -> bool:
         """Whether every output is as expected and no node is wrong."""
-        wrong = self.first is not None or self.changed or self.torn
+        wrong = self.first is not None or self.changed or self.torn or self.mixed
         return not wrong and all(o.device <= self.tolerance for o in self.outputs)
 
     def verdict(self) -> str:
@@ -124,6 +131,12 @@ class Comparison:
             found.append(
                 f"a plain run gives another output {worst.name!r} than the nodes one by one, by {worst.together:.2g} "
                 "of its scale: the executor is wrong"
+            )
+        if self.mixed:
+            worst = max(self.outputs, key=lambda o: o.sliced)
+            found.append(
+                f"output {worst.name!r} of the batch in slices is off by {worst.sliced:.2g} of its scale from that of "
+                "the whole batch"
             )
         if not found and not self.agrees:
             worst = max(self.outputs, key=lambda o: o.device)
@@ -150,6 +163,8 @@ def compare(
 ) -> Comparison:
     """Run *topology* on the device of *options* node by node and compare each with its reference in float64.
 
+    A batch that is computed in slices is compared whole, and its slices with the whole.
+
     Args:
         feeds: One array an input.
         tolerance: Error that counts as none, as a share of a result's largest value; by the precision when not given.
@@ -163,8 +178,17 @@ def compare(
     if needs_stages(topology):
         return _compare_stages(topology, feeds, options, tolerance, expected, against)
     shapes = {name: array.shape for name, array in feeds.items()}
-    made = Compiler(options.with_(split_batch=False)).specialise(topology, shapes)
-    return compare_compiled(made, topology.build(shapes), feeds, tolerance, expected, against)
+    made = sliced = Compiler(options).specialise(topology, shapes)
+    if sliced.program.batch_slices > 1:
+        made = Compiler(options.with_(split_batch=False)).specialise(topology, shapes)
+    found = compare_compiled(made, topology.build(shapes), feeds, tolerance, expected, against)
+    if made is sliced:
+        return found
+    assert made.network is not None
+    assert sliced.network is not None
+    whole, slices = made.network.run(feeds), sliced.network.run(feeds)
+    outputs = [replace(o, sliced=relative_error(slices[o.name], whole[o.name])) for o in found.outputs]
+    return replace(found, outputs=tuple(outputs))
 
 
 def compare_compiled(
@@ -183,8 +207,8 @@ def compare_compiled(
     tolerance = tolerance_of(made.options) if tolerance is None else tolerance
     if made.network is None:
         raise OptionError(f"device {made.options.device!r} runs nothing: there is nothing to compare")
-    if source.batch_slices > 1:
-        raise OptionError("a batch that is computed in parts cannot be compared: CLGRAPH_SPLIT_BATCH=0 keeps it whole")
+    if made.program.batch_slices > 1:
+        raise OptionError("a batch that is computed in slices cannot be compared: CLGRAPH_SPLIT_BATCH=0 keeps it whole")
     before = run_reference(source, feeds, exact=True)
     watcher = _Watcher(made.program, feeds)
     alone = made.network.watch(feeds, watcher)
@@ -218,7 +242,8 @@ def _compare_stages(
     wanted = interpret(topology, feeds) if expected is None else expected
     passes = max((o.passes for stage in found for o in stage.outputs), default=0.0)
     together = max((o.together for stage in found for o in stage.outputs), default=0.0)
-    outputs = [OutputError(n, relative_error(a, wanted[n]), passes, together) for n, a in results.items()]
+    sliced = max((o.sliced for stage in found for o in stage.outputs), default=0.0)
+    outputs = [OutputError(n, relative_error(a, wanted[n]), passes, together, sliced) for n, a in results.items()]
     nodes = tuple(node for stage in found for node in stage.nodes)
     return Comparison(tolerance, against, nodes, tuple(outputs), model.unused)
 

@@ -17,6 +17,7 @@ from clgraph.compilation.compiler import Compiler
 from clgraph.core.layout import Layout
 from clgraph.engines.opening import load_extensions, options_of
 from clgraph.errors import InternalError, ModelError, ProgramError
+from clgraph.graph.batch_slices import whole_shape
 from clgraph.graph.buffer import Arena, Buffer
 from clgraph.graph.check import check
 from clgraph.graph.integers import Integers
@@ -27,7 +28,6 @@ from clgraph.graph.serial import Json, decode, well_formed
 from clgraph.graph.topology import Topology
 from clgraph.model.model import Model
 from clgraph.model.specialisations import PassRecord, Shapes, Specialisation, Values
-from clgraph.network.batch_slices import whole_shape
 from clgraph.network.workspace import Workspace
 from clgraph.ops import primitive_of
 from clgraph.passes.base import Context, PassManager
@@ -60,11 +60,8 @@ class DumpedProgram:
     def topology(self) -> Topology:
         """Its inputs and outputs, with nothing between."""
         topology = Topology()
-        inputs = self.program.inputs
-        for value in inputs:
-            cut = value.layout.shape[:1] == inputs[0].layout.shape[:1]
-            shape = whole_shape(self.program, value) if cut else value.layout.shape
-            topology.input(value.name, shape, value.layout.dtype)
+        for value in self.program.inputs:
+            topology.input(value.name, whole_shape(self.program, value), value.layout.dtype)
         topology.outputs = [(name, value.name) for name, value in self.program.outputs]
         return topology
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from clgraph.errors import DeviceMemoryError, InputError
+from clgraph.graph.batch_slices import whole_shape
 from clgraph.graph.primitive import Array
 from clgraph.model.tensor import Tensor, host_array, new_tensor
-from clgraph.network.batch_slices import whole_shape
 from clgraph.runtime.memory import Memory
 
 if TYPE_CHECKING:

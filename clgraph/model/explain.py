@@ -39,9 +39,13 @@ class BufferUse:
         return f"{self.value}: {self.nbytes} bytes in {self.buffer} {at}{shared}"
 
 
+FUSING = ("fold_into_weights", "prepare_primitive_fusing", "fuse_pre_operations")
+"""The passes whose notes say what was fused into what."""
+
+
 @frozen
 class Fusion:
-    """What prepare_primitive_fusing did with one elementwise node, or why it did not.
+    """What a pass of :data:`FUSING` did with one elementwise node, or why it did not.
 
     Attributes:
         outcome: ``behind``, ``in front of``, ``into the weights and bias of``, or the first two with ``not``.
@@ -130,7 +134,7 @@ class Explanation:
     @property
     def fusions(self) -> tuple[Fusion, ...]:
         """What was fused into what, and what was not and why."""
-        notes = self.notes.get("prepare_primitive_fusing", "").splitlines()
+        notes = [line for name in FUSING for line in self.notes.get(name, "").splitlines()]
         return tuple(f for f in map(_fusion, notes) if f is not None)
 
     def __getitem__(self, name: str) -> NodeReport:

@@ -12,13 +12,13 @@ import numpy as np
 
 from clgraph.engines.option_checks import idle_notes
 from clgraph.errors import ClosedError, InputError, UnknownValueError
+from clgraph.graph.batch_slices import whole_shape
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Dimension, Signature, Topology, by_name
 from clgraph.model.delivery import Outputs, as_arrays, names, run_network
 from clgraph.model.run_queue import RunQueue
 from clgraph.model.specialisations import Key, PassRecord, Shapes, Specialisation, Specialisations, Specialise, Values
-from clgraph.network.batch_slices import whole_shape
 from clgraph.runtime.process import check_process
 from clgraph.selector.query import DeviceInfo
 

@@ -7,9 +7,8 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from clgraph.core.layout import Shape
 from clgraph.errors import InputError
-from clgraph.graph.node import Value
+from clgraph.graph.batch_slices import slices_of, whole_shape
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.network.boundary import Held
@@ -19,19 +18,12 @@ RunPart = Callable[[Mapping[str, Held], Mapping[str, Held | None]], Mapping[str,
 """Runs one part: feeds by name, then the arrays that are to hold the results by name."""
 
 
-def whole_shape(program: Program, value: Value) -> Shape:
-    """Return the shape of an output of *program*, all parts together."""
-    shape = value.layout.shape
-    return (shape[0] * program.batch_slices, *shape[1:]) if program.batch_slices > 1 else shape
-
-
 def feeds_of_parts(program: Program, feeds: Mapping[str, Held]) -> Iterator[dict[str, Held]]:
     """Yield the feeds of each part: its entries of those that are cut, without a copy, and the others.
 
     Raises:
         InputError: A feed is no array, or has another shape than the parts make up.
     """
-    sizes: dict[str, int] = {}
     for value in program.inputs:
         given, shape = feeds.get(value.name), value.layout.shape
         if given is None or program.batch_slices == 1:
@@ -40,13 +32,10 @@ def feeds_of_parts(program: Program, feeds: Mapping[str, Held]) -> Iterator[dict
             raise InputError(
                 f"input {value.name!r}, computed in {program.batch_slices} parts, wants an array of the host"
             )
-        if shape and given.shape == (shape[0] * program.batch_slices, *shape[1:]):
-            sizes[value.name] = shape[0]
-        elif given.shape != shape:
+        if given.shape != whole_shape(program, value):
             found = list(given.shape)
             raise InputError(f"input {value.name!r} wants {program.batch_slices} parts of {list(shape)}, not {found}")
-    for part in range(program.batch_slices):
-        yield {name: _part(given, part, sizes[name]) if name in sizes else given for name, given in feeds.items()}
+    yield from slices_of(program, feeds)
 
 
 def _part(array: Any, part: int, size: int) -> Array:

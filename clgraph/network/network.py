@@ -150,8 +150,10 @@ class Network:
     def run_once(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Return the results of the only run: read-only, and where possible the network's memory itself.
 
-        The feeds are those of one part, where the program has several. Raises as :meth:`run`.
+        Raises as :meth:`run`.
         """
+        if self.program.batch_slices > 1:
+            return self.run(feeds)
         with GATE, self._lock:
             results = self._run(feeds, self._steps, keep=False)
         for array in results.values():

@@ -30,7 +30,7 @@ class Bottleneck(Primitive):
     """``project(filtered(depthwise(expanded(expand(x)))))``, the first or the last convolution left out or not.
 
     Inputs: x ``[N, C, H, W]``; weights and bias of each convolution that there is, in their order: ``[M, C, 1, 1]`` and
-    ``[M]``, ``[M, 1, *kernel]`` and ``[M]``, ``[O, M, 1, 1]`` and ``[O]``. Made by prepare_primitive_fusing; no model
+    ``[M]``, ``[M, 1, *kernel]`` and ``[M]``, ``[O, M, 1, 1]`` and ``[O]``. Made by fuse_bottlenecks; no model
     spells it.
 
     Attributes:

@@ -46,6 +46,7 @@ class Context:
         op_types: The ONNX operator type of every node of the model, by name.
         out_of_order: Whether the queue may run independent nodes at the same time.
         forced: Implementation by node name; ``denied``: implementations that must not be chosen.
+        split_batch: Whether a batch may be computed in slices.
         precision: Of what operators read and write: ``f32`` (``tf32x3``, ``f16x3`` too), ``f16`` or ``auto``;
             ``keep_f32``: patterns of the names of nodes that stay float32.
         packed: What passes have computed of the model's constants, for its other programs to share.
@@ -60,6 +61,7 @@ class Context:
     out_of_order: bool = False
     forced: Mapping[str, str] = field(default_factory=dict)
     denied: frozenset[str] = frozenset()
+    split_batch: bool = True
     precision: str = "f32"
     keep_f32: frozenset[str] = frozenset()
     packed: PackedWeights = field(default_factory=PackedWeights, compare=False)

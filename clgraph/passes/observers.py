@@ -168,7 +168,6 @@ class VerifyNumbers(Watcher):
         assert self.context.execute is not None
         assert self._feeds is not None
         copy = copy_program(program)
-        copy.batch_slices = 1
         for step in required_pipeline():
             if step.needs >= Stage.SELECTED:
                 step.run(copy, self.context)

@@ -12,9 +12,17 @@ from clgraph.passes.formats.handle_reshape import HandleReshape
 from clgraph.passes.formats.prepare_padding import PreparePadding
 from clgraph.passes.formats.remove_redundant_reorders import RemoveRedundantReorders
 from clgraph.passes.formats.reorder_inputs import ReorderInputs
+from clgraph.passes.fusing.absorb_channel_shuffles import AbsorbChannelShuffles
+from clgraph.passes.fusing.fold_into_weights import FoldIntoWeights
 from clgraph.passes.fusing.fuse_attention import FuseAttention
+from clgraph.passes.fusing.fuse_bottlenecks import FuseBottlenecks
+from clgraph.passes.fusing.fuse_pre_operations import FusePreOperations
 from clgraph.passes.fusing.fuse_siblings import FuseSiblings
+from clgraph.passes.fusing.hoist_activations import HoistActivations
+from clgraph.passes.fusing.hoist_pooling import HoistPooling
+from clgraph.passes.fusing.merge_groups import MergeGroups
 from clgraph.passes.fusing.prepare_primitive_fusing import PreparePrimitiveFusing
+from clgraph.passes.fusing.sink_scales import SinkScales
 from clgraph.passes.kernels.build_kernels import BuildKernels
 from clgraph.passes.kernels.compile_graph import CompileGraph
 from clgraph.passes.kernels.post_optimize_weights import PostOptimizeWeights
@@ -22,6 +30,7 @@ from clgraph.passes.memory.memory_dependencies import MemoryDependencies
 from clgraph.passes.memory.oooq_memory_dependencies import OooqMemoryDependencies
 from clgraph.passes.memory.plan_memory import PlanMemory
 from clgraph.passes.memory.prepare_buffer_fusing import PrepareBufferFusing
+from clgraph.passes.memory.split_batch import SplitBatch
 from clgraph.passes.patterns.decompose import Decompose
 from clgraph.passes.patterns.fuse_patterns import FusePatterns
 from clgraph.passes.patterns.init import Init
@@ -43,6 +52,7 @@ def default_pipeline() -> tuple[Pass, ...]:
     """Return every pass, in the order in which they run."""
     return (
         Init(),  # what reaches no output costs every later pass
+        SplitBatch(),  # every later pass, its costs and its formats see the sizes of one slice
         FoldConstants(),  # patterns and decompositions look at constants
         ComputeConstants(required_pipeline),  # the large ones; formats and fusions ask for constants
         Decompose(),  # patterns are written for few spellings
@@ -56,7 +66,15 @@ def default_pipeline() -> tuple[Pass, ...]:
         InsertTransfers(),  # every later pass sees copies between devices as nodes, and no edge that crosses
         TargetTensorSelection(),  # operators as the model spells them, each on its device, nothing fused
         FuseAttention(),  # asks each node's device; what stands between the products must not be fused yet
+        SinkScales(),  # what ends up behind a product can be folded or fused
+        HoistPooling(),  # past scales, which are folded once they stand behind what they scale
+        FoldIntoWeights(),  # before anything is fused into convolutions, and before groups make their weights larger
+        AbsorbChannelShuffles(),  # before groups are merged with bands, which fix the order of their channels
+        MergeGroups(),  # what is fused next is asked of the convolutions as they will be
+        HoistActivations(),  # so that what makes the inputs of a concat can take them
+        FuseBottlenecks(),  # takes the activations between its convolutions, which must not be fused yet
         PreparePrimitiveFusing(),  # fewer nodes for the choice of formats; needs to know each node's device
+        FusePreOperations(),  # what has found no producer
         FuseSiblings(),  # what is fused behind siblings must be alike; formats are chosen for what is left
         ReorderInputs(),  # formats of what is left, and the reorders between them
         HandleReshape(),  # reshapes that met when other nodes between them went

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from clgraph.graph.batch_slices import slices_of, whole_shape
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
@@ -17,10 +18,15 @@ def run_reference(program: Program, feeds: Mapping[str, Array], *, exact: bool =
     """Return the outputs by name.
 
     Args:
-        feeds: Logical arrays by input name; inputs that nothing reads may be missing.
+        feeds: Logical arrays by input name, of the whole batch; inputs that nothing reads may be missing.
         exact: Compute everything that is floating-point in float64, so that what two equivalent programs differ by is
             the rounding of their constants alone.
     """
+    found = [_run(program, given, exact) for given in slices_of(program, feeds)]
+    return found[0] if len(found) == 1 else {name: np.concatenate([f[name] for f in found]) for name in found[0]}
+
+
+def _run(program: Program, feeds: Mapping[str, Array], exact: bool) -> dict[str, Array]:
     values: dict[Value, Array] = {v: _widen(feeds[v.name], exact) for v in program.inputs if v.name in feeds}
     last: dict[Value, Node] = {v: node for node in program for v in node.inputs}
     kept = {v for _, v in program.outputs}
@@ -39,7 +45,7 @@ def random_feeds(program: Program, seed: int = 0) -> dict[str, Array]:
     generator = np.random.default_rng(seed)
     feeds: dict[str, Array] = {}
     for value in program.inputs:
-        dtype, shape = value.layout.dtype.numpy, value.layout.shape
+        dtype, shape = value.layout.dtype.numpy, whole_shape(program, value)
         if value.layout.dtype.floating:
             feeds[value.name] = generator.standard_normal(shape).astype(dtype)
         else:

@@ -20,12 +20,13 @@ from clgraph.ops.reduce import Reduce
 from clgraph.ops.softmax import Softmax
 from clgraph.ops.transpose import Transpose
 from clgraph.passes.base import Context, PassManager
+from clgraph.passes.fusing.fuse_pre_operations import FusePreOperations
 from clgraph.passes.pipeline import default_pipeline
 from clgraph.passes.selection import plain_query
 from clgraph.selector.choose import candidates
 from clgraph.selector.query import Query, problem_key
 
-_LAST = "prepare_primitive_fusing"
+_LAST = FusePreOperations.name
 """The pass behind which a program's nodes are the problems, on plain layouts; formats are chosen next."""
 
 

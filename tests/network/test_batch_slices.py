@@ -6,12 +6,16 @@ import numpy as np
 import pytest
 
 import clgraph
-import clgraph.compilation.compiler
+from clgraph.debugging.bisection import bisect
+from clgraph.debugging.compare import compare
+from clgraph.engines.opening import options_of
 from clgraph.errors import InputError
+from clgraph.network import batch_slices as network_slices
 from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.reduce import Reduce
-from clgraph.passes.memory.split_batch import part_of
+from clgraph.ops.softmax import Softmax
+from clgraph.passes.memory import split_batch
 from tests.support.programs import RELU, Net
 
 pytestmark = pytest.mark.opencl
@@ -34,7 +38,7 @@ def whole(device):
 @pytest.fixture
 def model(device, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(clgraph.compilation.compiler, "in_parts", lambda program, _: part_of(program, 3) or program)
+        patch.setattr(split_batch, "best_slices", lambda *_: 3)
         return clgraph.compile(network(), device)
 
 
@@ -95,3 +99,37 @@ def test_the_option_leaves_batches_whole(device) -> None:
     net = Net()
     net.output(net.add("relu", RELU, net.input("x", (64, 64, 56, 56))))
     assert clgraph.compile(net, device, config={"split_batch": False}).program.batch_slices == 1
+
+
+def test_the_pass_can_be_left_out_and_its_note_is_explained(device, monkeypatch, whole, feeds) -> None:
+    monkeypatch.setattr(split_batch, "best_slices", lambda *_: 3)
+    model = clgraph.compile(network(), device, config={"verify_passes": True, "model_cache": 0})
+    assert model.program.batch_slices == 3
+    assert model.explain().notes["split_batch"] == "computed in 3 slices of 2, one after another"
+    np.testing.assert_array_equal(model.run(feeds)["mean"], whole.run(feeds)["mean"])
+    left = clgraph.compile(network(), device, config={"disable_passes": ["split_batch"], "model_cache": 0})
+    assert left.program.batch_slices == 1
+
+
+def test_slices_that_mix_entries_are_found_by_comparison_and_bisection(device, monkeypatch, feeds) -> None:
+    net = Net()
+    net.output(net.add("y", Softmax((0,)), net.add("relu", RELU, net.input("x", (6, 3, 9, 9)))))
+    options = options_of(device)
+    assert compare(net, feeds, options).agrees
+    monkeypatch.setattr(split_batch, "best_slices", lambda *_: 3)
+    assert compare(net, feeds, options).agrees
+    monkeypatch.setattr(split_batch, "_apart", lambda *_: True)
+    assert "'y' of the batch in slices is off by" in compare(net, feeds, options).verdict()
+    found = bisect(net, feeds, options)
+    assert found.rewrite == "split_batch"
+    assert str(found) == "pass 'split_batch' changes what the model computes"
+
+
+def test_slices_that_a_run_puts_together_wrongly_are_the_pass_s_fault(device, monkeypatch, feeds) -> None:
+    """The program is right and a run of it wrong: every optional pass is left out, and it is the only one to blame."""
+    monkeypatch.setattr(split_batch, "best_slices", lambda *_: 3)
+    monkeypatch.setattr(network_slices, "_part", lambda array, part, size: array[(2 - part) * size : (3 - part) * size])
+    net = Net()
+    net.output(net.add("relu", RELU, net.input("x", (6, 3, 9, 9))))
+    found = bisect(net, feeds, options_of(device))
+    assert (found.rewrite, found.pass_) == (None, "split_batch")

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import re
+import sys
+from pathlib import Path
 
 import pytest
 
+import clgraph.passes.pipeline
 from clgraph.errors import OptionError, ProgramError, UnsupportedError
 from clgraph.graph.check import check
 from clgraph.graph.program import Stage
@@ -18,57 +21,36 @@ from clgraph.passes.targets.target_passes import TARGET_PASSES
 from tests.passes.test_observers import Wrong
 from tests.support.programs import ADD, MUL, RELU, Net, compile_all
 
-NAMES = [
-    "init",
-    "fold_constants",
-    "compute_constants",
-    "decompose",
-    "fuse_patterns",
-    "transpose_optimization",
-    "prepare_quantization",
-    "partition",
-    "use_integers",
-    "convert_precision",
-    "remove_layering_annotations",
-    "insert_transfers",
-    "target_tensor_selection",
-    "fuse_attention",
-    "prepare_primitive_fusing",
-    "fuse_siblings",
-    "reorder_inputs",
-    "handle_reshape",
-    "prepare_padding",
-    "remove_redundant_reorders",
-    "prepare_buffer_fusing",
-    "add_required_reorders",
-    "confirm_placement",
-    "target_passes",
-    "compile_graph",
-    "post_optimize_weights",
-    "propagate_constants",
-    "target_scheduling",
-    "memory_dependencies",
-    "oooq_memory_dependencies",
-    "target_memory_allocation",
-    "plan_memory",
-    "target_code_emission",
-    "build_kernels",
+NAMES = [p.name for p in default_pipeline()]
+OPTIONAL = [p.name for p in default_pipeline() if not p.required]
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "passes.md"
+BEFORE = [
+    ("init", "split_batch", "a node that reaches no output may not keep the batch whole"),
+    ("split_batch", "fold_constants", "what is folded of a slice need not be folded of the whole"),
+    ("decompose", "fuse_patterns", "patterns are written for the few operators that it leaves"),
+    ("fuse_patterns", "transpose_optimization", "transposes would sink into what patterns spell"),
+    ("transpose_optimization", "prepare_quantization", "a transpose between two of a group keeps them apart"),
+    ("prepare_quantization", "use_integers", "it leaves the floats on steps of 8 bits that integers are taken from"),
+    ("use_integers", "convert_precision", "weights in float16 do not know their integers"),
+    ("partition", "insert_transfers", "nodes have to have their devices"),
+    ("fuse_attention", "prepare_primitive_fusing", "what stands between its products must not be fused into them"),
+    ("sink_scales", "fold_into_weights", "a factor behind a product becomes part of its weights"),
+    ("hoist_pooling", "fold_into_weights", "scales behind the pooling end in the weights with those in front of it"),
+    ("fold_into_weights", "absorb_channel_shuffles", "a scale between a convolution and its shuffle keeps them apart"),
+    ("absorb_channel_shuffles", "merge_groups", "merged groups with bands keep the order of their channels"),
+    ("merge_groups", "prepare_primitive_fusing", "convolutions into which something is fused keep their weights"),
+    ("hoist_activations", "prepare_primitive_fusing", "what makes the inputs of a concat takes the activation"),
+    ("fuse_bottlenecks", "prepare_primitive_fusing", "it takes activations between convolutions as nodes of their own"),
+    ("prepare_primitive_fusing", "fuse_pre_operations", "behind a producer an operation costs no kernel a feature"),
+    ("prepare_primitive_fusing", "fuse_siblings", "siblings are alike in what is fused behind them"),
+    ("fuse_siblings", "reorder_inputs", "formats are chosen for what is left"),
+    ("prepare_padding", "remove_redundant_reorders", "a producer may write a halo itself"),
+    ("remove_redundant_reorders", "prepare_buffer_fusing", "no layout of a shared buffer may change afterwards"),
+    ("confirm_placement", "compile_graph", "nodes that have come since partition have to be served where they are"),
+    ("post_optimize_weights", "propagate_constants", "the reorders of constants run once"),
+    ("propagate_constants", "memory_dependencies", "no node comes or goes any more"),
 ]
-REQUIRED = [
-    "init",
-    "fold_constants",
-    "partition",
-    "insert_transfers",
-    "add_required_reorders",
-    "compile_graph",
-    "post_optimize_weights",
-    "propagate_constants",
-    "memory_dependencies",
-    "oooq_memory_dependencies",
-    "plan_memory",
-    "build_kernels",
-]
-OPTIONAL = [n for n in NAMES if n not in REQUIRED]
+"""Which pass stands before which, and what would be wrong otherwise."""
 
 
 def _net() -> Net:
@@ -108,21 +90,73 @@ def _same(program, expected) -> None:
         assert abs(found[name] - array).max() <= 64 * 2.0**-24 * abs(array).max()
 
 
-def test_the_passes_are_those_of_the_design() -> None:
-    assert [p.name for p in default_pipeline()] == NAMES
-    assert [p.name for p in required_pipeline()] == REQUIRED
-
-
-def test_each_pass_has_a_file_of_its_name_and_a_docstring() -> None:
+def test_each_pass_has_a_docstring_and_a_file_of_its_name() -> None:
+    assert len(set(NAMES)) == len(NAMES)
     for p in default_pipeline():
         assert re.fullmatch(rf"clgraph\.passes\.[a-z]+\.{p.name}", type(p).__module__)
         assert type(p).__doc__
+        assert sys.modules[type(p).__module__].__doc__
+
+
+def test_each_pass_of_the_package_is_in_the_list() -> None:
+    folder = Path(clgraph.passes.pipeline.__file__).parent
+    named = {
+        m[1] for f in folder.rglob("*.py") for m in re.finditer(r'  name: ClassVar\[str\] = "(\w+)"', f.read_text())
+    }
+    assert named == set(NAMES)
+
+
+@pytest.mark.parametrize(("first", "second", "reason"), BEFORE, ids=lambda x: x.replace(" ", "_"))
+def test_a_pass_stands_before_those_that_need_it_there(first: str, second: str, reason: str) -> None:
+    assert NAMES.index(first) < NAMES.index(second), f"{first} stands before {second}: {reason}"
+
+
+def test_a_pass_stands_behind_the_one_that_reaches_the_stage_it_needs() -> None:
+    PassManager(default_pipeline())
+    with pytest.raises(ProgramError, match="compile_graph needs a FORMATTED program but stands where it is BUILT"):
+        PassManager([p for p in default_pipeline() if p.name in ("init", "compile_graph")])
+
+
+def _answers() -> dict[str, list[str]]:
+    """Return what the page names for each of clDNN's passes, in clDNN's order."""
+    return {name: re.findall(r"`(\w+)`", ours) for name, ours, _ in _rows()}
+
+
+def _rows() -> list[tuple[str, str, str]]:
+    """Return the table on clDNN's passes: its name, ours, and how or why not."""
+    table = PAGE.read_text(encoding="utf-8").partition("## clDNN's passes")[2]
+    return re.findall(r"^\| `(\w+)` \| \w+ \| ([^|]*) \| ([^|]*) \|$", table, re.MULTILINE)
+
+
+def test_each_pass_of_cldnn_is_answered_by_passes_that_are_there_or_by_a_reason() -> None:
+    answers = _answers()
+    seed = "prepare_primitive_fusing reorder_inputs remove_redundant_reorders prepare_buffer_fusing compile_graph"
+    seed += " add_required_reorders add_onednn_optimization_attributes propagate_constants oooq_memory_dependencies"
+    assert {"graph_initializations", *seed.split()} <= answers.keys()
+    assert {name for names in answers.values() for name in names} <= set(NAMES)
+    assert all(why for _, _, why in _rows())
+    assert all(ours or column == "none" for (_, column, _), ours in zip(_rows(), answers.values(), strict=True))
+
+
+def test_passes_that_have_the_names_of_cldnn_s_come_in_its_order_and_answer_it() -> None:
+    answers = _answers()
+    shared = [name for name in answers if name in NAMES]
+    assert shared == [name for name in NAMES if name in answers]
+    assert all(name in answers[name] for name in shared)
+    assert len(shared) > 10
 
 
 @pytest.mark.parametrize("name", OPTIONAL)
 def test_without_any_optional_pass_the_results_are_the_same(name: str, expected) -> None:
     program = compile_all(_net().program("flat", "right"), disabled=frozenset({name}), observers=[Verify()])
     assert program.stage == Stage.PLANNED
+    _same(program, expected)
+
+
+def test_with_the_required_passes_alone_the_results_are_the_same(expected) -> None:
+    program = compile_all(_net().program("flat", "right"), disabled=frozenset(OPTIONAL), observers=[Verify()])
+    assert program.stage == Stage.PLANNED
+    assert [p.name for p in required_pipeline()] == [name for name in NAMES if name not in OPTIONAL]
     _same(program, expected)
 
 

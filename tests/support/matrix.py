@@ -19,6 +19,7 @@ from clgraph.demo.recognition import prepare
 from clgraph.errors import ClgraphError
 from clgraph.graph.node import Node
 from clgraph.graph.program import Program
+from clgraph.model.explain import FUSING
 from clgraph.model.model import Model
 from clgraph.passes.pipeline import default_pipeline
 from tests.support.models import image, light_model, light_names
@@ -174,7 +175,7 @@ def _ratio(model: Model, other: Any, feeds: dict[str, Array], rounds: int) -> fl
 
 
 def _alone(program: Program, node: Node) -> str:
-    notes = program.notes.get("prepare_primitive_fusing", "").splitlines()
+    notes = [line for name in FUSING for line in program.notes.get(name, "").splitlines()]
     reasons = [n.partition(": ")[2] for n in notes if n.startswith(f"{node.name}: not ")]
     if not reasons:
         producers = [v.producer.primitive.kind if v.producer else "an input" for v in node.inputs[: node.arity]]

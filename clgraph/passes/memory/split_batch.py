@@ -1,16 +1,17 @@
-"""Programs whose batch is computed in parts, one after another, so that what nodes hand on stays in the cache."""
+"""Compute a large batch in slices, one after another. clDNN has no such pass."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import singledispatch
 from math import isqrt
+from typing import ClassVar
 
 from clgraph.core.layout import Layout, Shape
 from clgraph.errors import ShapeError, UnsupportedError
 from clgraph.graph.node import Node, Value
-from clgraph.graph.primitive import Primitive
+from clgraph.graph.primitive import PRIMITIVES, Primitive
 from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
 from clgraph.ops.batch_normalization import BatchNormalization
@@ -33,38 +34,61 @@ from clgraph.ops.softmax import Softmax
 from clgraph.ops.split import Split
 from clgraph.ops.transpose import Transpose
 from clgraph.ops.where import Where
+from clgraph.passes.base import Context, Pass
 from clgraph.selector.query import DeviceInfo
 
-PART_SECONDS = 2.0e-4
-"""What each part has to save: starting and ending a run twice over."""
+SLICE_SECONDS = 2.0e-4
+"""What each slice has to save: starting and ending a run twice over."""
 
 
-def in_parts(program: Program, device: DeviceInfo) -> Program:
-    """Return *program* for one of the equal parts of the batch that should be fastest, or as it is.
+class SplitBatch(Pass):
+    """Compute one of equal slices of the batch, so that what nodes hand on stays in the cache; a run computes them all.
+
+    Every input with as many entries as the first one is cut along its first axis; the others are the same for all
+    slices. Only a program all of whose results are known to be computed for each entry apart is cut, on a CPU that
+    works on the host's memory. The layouts of all values become those of one slice; ``Program.batch_slices`` counts
+    the slices. Counts them, where there are several.
+    """
+
+    name: ClassVar[str] = "split_batch"
+
+    def run(self, program: Program, context: Context) -> int:
+        slices = best_slices(program, context.default) if context.split_batch and program.batch_slices == 1 else 1
+        found = slice_of(program, slices) if slices > 1 else None
+        if found is None:
+            return 0
+        entries = program.inputs[0].layout.shape[0]
+        found.apply(program)
+        program.notes[self.name] = f"computed in {slices} slices of {entries // slices}, one after another"
+        return slices
+
+    def describe(self, kind: str) -> str:
+        keeps = _apart.dispatch(PRIMITIVES[kind]) is not _apart.dispatch(object)
+        return "may keep the entries of a batch apart" if keeps else "keeps a batch whole: it may mix its entries"
+
+
+def best_slices(program: Program, device: DeviceInfo) -> int:
+    """Return in how many equal slices the batch should be computed fastest on *device*; 1 leaves it whole.
 
     Where the batch is large, what a node makes has left the cache when the next one reads it; where it is small, all
-    weights are read again for few inputs. Bytes that come from memory for the one and the other decide. Only a
-    program BUILT and not yet changed, on a CPU that works on the host's memory, all of whose results are known to be
-    computed for each entry of the inputs' first axis apart, is cut.
+    weights are read again for few inputs. Bytes that come from memory for the one and the other decide.
     """
     if device.kind != "cpu" or "host_memory" not in device.features or not program.inputs:
-        return program
+        return 1
     first = program.inputs[0].layout.shape
     sizes = _divisors(first[0])[1:] if first else []
-    if not sizes or part_of(program, sizes[-1]) is None:
-        return program
+    if not sizes or slice_of(program, sizes[-1]) is None:
+        return 1
     weights = sum(v.layout.nbytes for v in program.constants)
     moved = [_moved(node) / first[0] for node in program]
 
-    def seconds(parts: int) -> float:
-        entries = first[0] // parts
+    def seconds(slices: int) -> float:
+        entries = first[0] // slices
         spilt = first[0] * sum(each for each in moved if each * entries > device.costs.cache_bytes)
-        again = (parts - 1) * (weights if weights > device.costs.cache_bytes else 0)
-        return (spilt + again) / device.bytes_per_second + (parts - 1) * PART_SECONDS
+        again = (slices - 1) * (weights if weights > device.costs.cache_bytes else 0)
+        return (spilt + again) / device.bytes_per_second + (slices - 1) * SLICE_SECONDS
 
-    parts = min((1, *sizes), key=seconds)
-    part = part_of(program, parts) if parts > 1 else None
-    return program if part is None else part
+    return min((1, *sizes), key=seconds)
 
 
 def _divisors(number: int) -> list[int]:
@@ -73,67 +97,75 @@ def _divisors(number: int) -> list[int]:
     return sorted({*small, *(number // n for n in small)})
 
 
-def part_of(program: Program, parts: int) -> Program | None:
-    """Return *program* for one of so many equal parts of its inputs along the first axis.
+@dataclass
+class BatchSlice:
+    """What changes in a program when it computes one of so many slices of its inputs.
 
-    ``None`` where some result is not known to be the parts' results one behind the other. Inputs whose first axis is
-    not that of the first input are the same for all parts.
+    Attributes:
+        layouts: Of the values that a node makes or that are cut, and ``primitives``: what nodes compute then.
     """
-    entries = program.inputs[0].layout.shape[0]
-    made: dict[Value, Value] = {}
+
+    slices: int
+    layouts: dict[Value, Layout] = field(default_factory=dict)
+    primitives: dict[Node, Primitive] = field(default_factory=dict)
+
+    def is_cut(self, value: Value) -> bool:
+        """Whether *value* has fewer entries in a slice."""
+        return value in self.layouts and self.layouts[value].shape != value.layout.shape
+
+    def apply(self, program: Program) -> None:
+        """Make *program*, which this was found for, that of a slice."""
+        for value, layout in self.layouts.items():
+            value.layout = layout
+        for node, primitive in self.primitives.items():
+            node.primitive = primitive
+        program.batch_slices = self.slices
+
+
+def slice_of(program: Program, slices: int) -> BatchSlice | None:
+    """Return what *program* is for one of so many equal slices of its inputs along the first axis.
+
+    ``None`` where some result is not known to be the slices' results one behind the other, or where an input that is
+    the same for all slices would have as many entries as a slice.
+    """
+    entries, found = program.inputs[0].layout.shape[0], BatchSlice(slices)
     for value in program.inputs:
-        shape = value.layout.shape
-        cut = bool(shape) and shape[0] == entries
-        made[value] = Value(value.name, _cut(value.layout, parts) if cut else value.layout)
-    nodes = []
-    for node in program:
-        try:
-            copy = _copied(node, made, parts)
-        except (ShapeError, UnsupportedError):
+        first = value.layout.shape[:1]
+        if first == (entries,):
+            found.layouts[value] = value.layout.with_shape(_divided(value.layout.shape, slices))
+        elif first == (entries // slices,):
             return None
-        if copy is None:
-            return None
-        nodes.append(copy)
-    if not all(v in made and v.layout.shape != made[v].layout.shape for _, v in program.outputs):
+    try:
+        sliced = all(_enter(node, found) for node in program)
+    except (ShapeError, UnsupportedError):
         return None
-    part = Program([made[v] for v in program.inputs], [(name, made[v]) for name, v in program.outputs], nodes)
-    part.batch_slices = parts
-    part.notes["batch"] = f"computed in {parts} parts of {entries // parts}, one after another"
-    return part
+    return found if sliced and all(found.is_cut(v) for _, v in program.outputs) else None
 
 
-def _copied(node: Node, made: dict[Value, Value], parts: int) -> Node | None:
-    """Return *node* on the values of a part, and enter its own; ``None`` where it does not keep the parts apart."""
-    inputs = tuple(made.setdefault(v, v) for v in node.inputs)
-    cut = [
-        new is not old and new.layout.shape != old.layout.shape for new, old in zip(inputs, node.inputs, strict=True)
-    ]
-    primitive = node.primitive
+def _enter(node: Node, found: BatchSlice) -> bool:
+    """Enter what *node* computes in a slice, and the layouts it makes; say whether it keeps the slices apart."""
+    inputs = [found.layouts.get(v, v.layout) for v in node.inputs]
+    cut, primitive = [found.is_cut(v) for v in node.inputs], node.primitive
     if any(cut):
         if not _apart(primitive, [v.layout.shape for v in node.inputs], node.output.layout.shape, cut):
-            return None
+            return False
         if isinstance(primitive, Reshape):
-            primitive = replace(primitive, shape=_divided(primitive.shape, parts))
+            primitive = replace(primitive, shape=_divided(primitive.shape, found.slices))
         elif isinstance(primitive, Slice):
-            primitive = replace(primitive, ends=_divided(primitive.ends, parts))
-    layouts = primitive.infer([v.layout for v in inputs])
-    for old, layout in zip(node.outputs, layouts, strict=True):
-        wanted = _divided(old.layout.shape, parts) if any(cut) else old.layout.shape
-        if layout.shape != wanted:
-            return None
-        made[old] = Value(old.name, layout)
-    outputs = tuple(made[v] for v in node.outputs)
-    return Node(node.name, primitive, inputs, outputs, node.arity, origin=node.origin, annotation=node.annotation)
+            primitive = replace(primitive, ends=_divided(primitive.ends, found.slices))
+    if primitive is not node.primitive:
+        found.primitives[node] = primitive
+    for value, layout in zip(node.outputs, primitive.infer(inputs), strict=True):
+        if layout.shape != (_divided(value.layout.shape, found.slices) if any(cut) else value.layout.shape):
+            return False
+        found.layouts[value] = layout
+    return True
 
 
-def _cut(layout: Layout, parts: int) -> Layout:
-    return layout.with_shape(_divided(layout.shape, parts))
-
-
-def _divided(shape: Shape, parts: int) -> Shape:
-    if not shape or shape[0] % parts:
-        raise ShapeError(f"{list(shape)} is not cut into {parts}")
-    return (shape[0] // parts, *shape[1:])
+def _divided(shape: Shape, slices: int) -> Shape:
+    if not shape or shape[0] % slices:
+        raise ShapeError(f"{list(shape)} is not cut into {slices}")
+    return (shape[0] // slices, *shape[1:])
 
 
 def _moved(node: Node) -> float:

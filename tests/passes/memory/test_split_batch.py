@@ -1,4 +1,4 @@
-"""A batch in parts: the results of the parts, one behind the other, are those of the whole."""
+"""A batch in slices: the results of the slices, one behind the other, are those of the whole."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from clgraph.core.dtype import DType
+from clgraph.errors import ProgramError
+from clgraph.graph.check import check
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
 from clgraph.ops.activation import Activation
@@ -28,10 +30,15 @@ from clgraph.ops.softmax import Softmax
 from clgraph.ops.split import Split
 from clgraph.ops.transpose import Transpose
 from clgraph.ops.where import Where
-from clgraph.passes.memory.split_batch import in_parts, part_of
+from clgraph.passes.base import Context, PassManager
+from clgraph.passes.memory import split_batch
+from clgraph.passes.memory.split_batch import SplitBatch, best_slices, slice_of
+from clgraph.passes.observers import Verify, VerifyNumbers
 from clgraph.passes.reference import random_feeds, run_reference
 from clgraph.selector.query import DeviceInfo
 from clgraph.selector.tuning import Tuning
+from tests.passes.test_observers import Wrong
+from tests.support.programs import MUL, RELU, Net, compile_all
 
 CPU = DeviceInfo(features=frozenset({"host_memory"}))
 SLOW = replace(CPU, bytes_per_second=1e6, tuning=Tuning(replace(CPU.costs, cache_bytes=3e4)))
@@ -49,20 +56,26 @@ def one(primitive, *shapes, inputs=1) -> Program:
     return topology.build()
 
 
-def check(program: Program, parts: int) -> None:
-    """Assert that the parts' results are the whole's."""
-    part = part_of(program, parts)
-    assert part is not None
-    assert part.batch_slices == parts
+def assert_sliced(program: Program, slices: int) -> None:
+    """Assert that the slices' results are the whole's."""
     feeds = random_feeds(program)
-    cut = {
-        v.name: len(w.layout.shape) > 0 and v.layout.shape != w.layout.shape
-        for v, w in zip(part.inputs, program.inputs, strict=True)
-    }
-    split = {n: np.split(a, parts) if cut[n] else [a] * parts for n, a in feeds.items()}
-    found = [run_reference(part, {n: a[i] for n, a in split.items()}) for i in range(parts)]
-    for name, wanted in run_reference(program, feeds).items():
-        np.testing.assert_allclose(np.concatenate([f[name] for f in found]), wanted, rtol=1e-6, atol=1e-6)
+    whole = run_reference(program, feeds)
+    entries = program.inputs[0].layout.shape[0]
+    cut = {v.name for v in program.inputs if v.layout.shape[:1] == (entries,)}
+    found = slice_of(program, slices)
+    assert found is not None
+    found.apply(program)
+    check(program)
+    assert program.batch_slices == slices
+    assert random_feeds(program).keys() == feeds.keys()
+    split = {n: np.split(a, slices) if n in cut else [a] * slices for n, a in feeds.items()}
+    program.batch_slices = 1
+    each = [run_reference(program, {n: a[i] for n, a in split.items()}) for i in range(slices)]
+    program.batch_slices = slices
+    together = run_reference(program, feeds)
+    for name, wanted in whole.items():
+        np.testing.assert_allclose(np.concatenate([f[name] for f in each]), wanted, rtol=1e-6, atol=1e-6)
+        np.testing.assert_array_equal(together[name], np.concatenate([f[name] for f in each]))
 
 
 KEPT = {
@@ -93,8 +106,8 @@ TWO_INPUTS = {"concat", "matrices"}
 
 
 @pytest.mark.parametrize("what", KEPT)
-@pytest.mark.parametrize("parts", [2, 3, 6])
-def test_parts_of_what_keeps_entries_apart_make_up_the_whole(what, parts) -> None:
+@pytest.mark.parametrize("slices", [2, 3, 6])
+def test_slices_of_what_keeps_entries_apart_make_up_the_whole(what, slices) -> None:
     primitive, *shapes = KEPT[what]
     if what == "choice":
         topology = Topology()
@@ -102,15 +115,15 @@ def test_parts_of_what_keeps_entries_apart_make_up_the_whole(what, parts) -> Non
         topology.output(
             topology.add("y", primitive, flag, *(topology.input(f"x{i}", s) for i, s in enumerate(shapes[1:])))
         )
-        check(topology.build(), parts)
+        assert_sliced(topology.build(), slices)
         return
     if what == "look-up":
         topology = Topology()
         index = topology.constant("index", np.array([3, 1], np.int64))
         topology.output(topology.add("y", primitive, topology.input("x", shapes[0]), index))
-        check(topology.build(), parts)
+        assert_sliced(topology.build(), slices)
         return
-    check(one(primitive, *shapes, inputs=2 if what in TWO_INPUTS else 1), parts)
+    assert_sliced(one(primitive, *shapes, inputs=2 if what in TWO_INPUTS else 1), slices)
 
 
 MIXED = {
@@ -137,11 +150,18 @@ MIXED = {
 def test_what_mixes_entries_is_not_cut(what) -> None:
     primitive, *shapes = MIXED[what]
     inputs = 2 if what in ("concat along the batch", "both as matrices") else 1
-    assert part_of(one(primitive, *shapes, inputs=inputs), 6) is None
+    assert slice_of(one(primitive, *shapes, inputs=inputs), 6) is None
 
 
-def test_an_input_with_another_first_axis_is_the_same_for_all_parts() -> None:
-    check(one(Eltwise("mul"), (6, 4), (1, 4), inputs=2), 3)
+def test_an_input_with_another_first_axis_is_the_same_for_all_slices() -> None:
+    assert_sliced(one(Eltwise("mul"), (6, 4), (1, 4), inputs=2), 3)
+
+
+def test_an_input_that_is_whole_is_not_taken_for_a_slice() -> None:
+    topology = Topology()
+    topology.output(topology.add("y", MatMul(), topology.input("x", (6, 2)), topology.input("w", (2, 5))))
+    assert slice_of(topology.build(), 3) is None
+    assert_sliced(topology.build(), 2)
 
 
 def test_results_that_no_input_reaches_are_not_cut() -> None:
@@ -150,7 +170,7 @@ def test_results_that_no_input_reaches_are_not_cut() -> None:
     topology.output(topology.add("y", Activation("relu"), x))
     topology.output("c")
     assert c == "c"
-    assert part_of(topology.build(), 2) is None
+    assert slice_of(topology.build(), 2) is None
 
 
 def convolutions(batch: int, side: int, channels: int) -> Program:
@@ -164,17 +184,18 @@ def convolutions(batch: int, side: int, channels: int) -> Program:
 
 
 def test_large_batches_are_cut_so_that_activations_stay_in_the_cache() -> None:
-    program = in_parts(convolutions(32, 56, 128), CPU)
-    assert program.batch_slices > 1
+    program = convolutions(32, 56, 128)
+    assert SplitBatch().run(program, Context({"null": CPU})) == program.batch_slices > 1
+    check(program)
     moved = 2 * program.inputs[0].layout.nbytes
     assert moved <= CPU.costs.cache_bytes
-    assert f"in {program.batch_slices} parts of {32 // program.batch_slices}" in program.notes["batch"]
+    assert f"in {program.batch_slices} slices of {32 // program.batch_slices}" in program.notes["split_batch"]
     assert "x" + str(program.batch_slices) in str(program).splitlines()[0]
 
 
 def test_weights_that_stay_in_the_cache_cost_nothing_again() -> None:
     roomy = replace(SLOW, tuning=Tuning(replace(CPU.costs, cache_bytes=3e4 + 1e6)))
-    assert in_parts(convolutions(512, 2, 256), roomy).batch_slices > 1
+    assert best_slices(convolutions(512, 2, 256), roomy) > 1
 
 
 @pytest.mark.parametrize(
@@ -190,4 +211,66 @@ def test_weights_that_stay_in_the_cache_cost_nothing_again() -> None:
 )
 def test_other_batches_stay_whole(batch, side, channels, device) -> None:
     program = convolutions(batch, side, channels)
-    assert in_parts(program, device) is program
+    before = str(program)
+    assert SplitBatch().run(program, Context({"null": device})) == 0
+    assert str(program) == before
+    assert "split_batch" not in program.notes
+
+
+def test_the_option_leaves_a_batch_whole() -> None:
+    assert SplitBatch().run(convolutions(32, 56, 128), Context({"null": CPU}, split_batch=False)) == 0
+
+
+@pytest.fixture
+def three(monkeypatch):
+    """Let every batch be cut into three."""
+    monkeypatch.setattr(split_batch, "best_slices", lambda program, device: 3)
+
+
+def test_the_text_before_and_after(three) -> None:
+    net = Net()
+    x = net.add("rows", Reshape((24, 3)), net.input("x", (6, 4, 3)))
+    program = net.program(net.add("y", MatMul(), x, net.data("w", 3, 5)))
+    assert str(program).splitlines() == [
+        "program built",
+        "  input x f32:bfx:6x4x3",
+        "  const w f32:bf:3x5",
+        "  rows f32:bf:24x3 = reshape(shape=24x3)(x)",
+        "  y f32:bf:24x5 = matmul(rows, w)",
+        "  output y",
+    ]
+    PassManager([SplitBatch()], [Verify(), VerifyNumbers(Context())]).run(program, Context())
+    assert str(program).splitlines() == [
+        "program built x3",
+        "  input x f32:bfx:2x4x3",
+        "  const w f32:bf:3x5",
+        "  rows f32:bf:8x3 = reshape(shape=8x3)(x)",
+        "  y f32:bf:8x5 = matmul(rows, w)",
+        "  output y",
+    ]
+    assert program.notes["split_batch"] == "computed in 3 slices of 2, one after another"
+
+
+def test_numbers_are_verified_over_all_slices_and_after_every_later_pass(three, monkeypatch) -> None:
+    net = Net()
+    x = net.conv("conv", net.input("x", (6, 16, 8, 8)), 16, 16, kernel=3)
+    program = net.program(net.add("y", RELU, net.add("scaled", MUL, x, net.data("s", 16, 1, 1))))
+    compile_all(program, observers=[Verify(), VerifyNumbers(Context())])
+    assert program.batch_slices == 3
+    net = Net()
+    net.add("y", Softmax((0,)), net.input("x", (6, 4)))
+    monkeypatch.setattr(split_batch, "_apart", lambda *_: True)
+    with pytest.raises(ProgramError, match=r"pass \d\d split_batch changes output 'y'"):
+        compile_all(net.program("y"), observers=[VerifyNumbers(Context())])
+
+
+def test_a_pass_that_changes_one_slice_only_is_named(three) -> None:
+    """A result that is right for the first slice of random feeds may be wrong for the others."""
+    net = Net()
+    net.conv("conv", net.input("x", (6, 16, 8, 8)), 16, 16)
+    program = net.program(net.add("y", RELU, "conv"))
+    feeds = random_feeds(program)
+    feeds["x"][:2] = 0
+    manager = PassManager([SplitBatch(), Wrong()], [VerifyNumbers(Context(), feeds)])
+    with pytest.raises(ProgramError, match="wrong changes output 'y'"):
+        manager.run(program, Context())

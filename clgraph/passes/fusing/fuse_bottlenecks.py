@@ -1,20 +1,20 @@
-"""A depthwise convolution and the 1x1 convolutions around it as one node."""
+"""Make one node of a depthwise convolution and the 1x1 convolutions around it. clDNN has no such pass."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from clgraph.core.frozen import frozen
 from clgraph.graph.node import Fused, Node, Value
-from clgraph.graph.program import Program
+from clgraph.graph.program import Program, Stage
 from clgraph.ops.activation import Activation
 from clgraph.ops.bottleneck import POINT, Bottleneck
 from clgraph.ops.convolution import Convolution
-from clgraph.passes.base import Context
+from clgraph.passes.base import Context, Pass
 from clgraph.passes.fusing.weight_scaling import constant_of, has_plain_weights
 from clgraph.passes.rewriting import apart, read_outside, substitute
 from clgraph.passes.selection import proposals
@@ -25,6 +25,31 @@ OWN_CACHE = 1 << 19
 
 MARGIN = 0.08
 """The part of the time that must be saved: estimates are no better than that."""
+
+
+class FuseBottlenecks(Pass):
+    """Let a depthwise convolution do the work of the 1x1 convolutions around it.
+
+    What lies between them then never leaves a core's cache. One of the two may be missing: where a gate stands between,
+    or nothing expands. Done where one node is estimated faster than the convolutions apart, on a device with more than
+    the general implementation of it. Counts the bottlenecks.
+    """
+
+    name: ClassVar[str] = "fuse_bottlenecks"
+    handles: ClassVar[Mapping[str, str]] = {
+        "activation": "between the convolutions of a bottleneck: becomes a part of it",
+        "convolution": "a depthwise one and the 1x1 ones around it become one node, where that is faster",
+    }
+    needs: ClassVar[Stage] = Stage.PLACED
+
+    def run(self, program: Program, context: Context) -> int:
+        notes, fused = list[str](), 0
+        for node in program:
+            if node in program and _is_depthwise(node):
+                fused += _fuse(program, context, node, notes)
+        if notes:
+            program.notes[self.name] = "\n".join(notes)
+        return fused
 
 
 @frozen
@@ -57,34 +82,24 @@ class _Chain:
         return Bottleneck(convolution, expanded, filtered, self.expand is not None, self.project is not None)
 
 
-def fuse_bottleneck(program: Program, context: Context, node: Node, table: list[str]) -> Node:
-    """Let *node*, if it is a depthwise convolution, do the work of the 1x1 convolutions around it, or note why not.
-
-    One of them may be missing: where a gate stands between, or nothing expands. Done where one node is estimated faster
-    than the convolutions apart, on a device with more than the general implementation of it.
-
-    Returns:
-        The node that is there now.
-    """
-    if not _is_depthwise(node):
-        return node
+def _fuse(program: Program, context: Context, node: Node, notes: list[str]) -> bool:
+    """Let *node*, a depthwise convolution, do the work of the 1x1 convolutions around it, or note why not."""
     best: tuple[float, _Chain] | None = None
-    reasons: list[str] = []
     for chain in _chains(node):
         reason, gain = _gain(program, context, chain)
         if reason is not None:
-            reasons.append(f"{', '.join(n.name for n in chain.nodes)}: no bottleneck: {reason}")
+            notes.append(f"{', '.join(n.name for n in chain.nodes)}: no bottleneck: {reason}")
         elif best is None or gain > best[0]:
             best = gain, chain
-    table += reasons
     if best is None:
-        return node
+        return False
     chain = best[1]
     inputs = [chain.nodes[0].inputs[0]]
     for convolution, _ in chain.convolutions:
         inputs += [convolution.inputs[1], _bias(program, convolution)]
-    table.append(f"{', '.join(n.name for n in chain.nodes)}: a bottleneck")
-    return substitute(program, chain.nodes, chain.primitive, inputs, named=node)
+    notes.append(f"{', '.join(n.name for n in chain.nodes)}: a bottleneck")
+    substitute(program, chain.nodes, chain.primitive, inputs, named=node)
+    return True
 
 
 def _is_depthwise(node: Node) -> bool:

@@ -8,10 +8,11 @@ from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.transpose import Transpose
-from clgraph.passes.fusing.convolution_groups import spread_weights
+from clgraph.passes.fusing.absorb_channel_shuffles import AbsorbChannelShuffles
+from clgraph.passes.fusing.merge_groups import MergeGroups
 from clgraph.passes.fusing.prepare_primitive_fusing import PreparePrimitiveFusing
 from clgraph.passes.reference import random_feeds, run_reference
-from tests.support.programs import RELU, Net, run
+from tests.support.programs import RELU, Net, lines, run
 
 
 def grouped(net: Net, name: str, x: str, channels: int, out: int, groups: int, kernel: int = 1, **more) -> str:
@@ -26,7 +27,7 @@ def shuffle(net: Net, x: str, groups: int, channels: int, side: int = 6, **more)
 
 
 def fused(net: Net, *outputs: str):
-    return run(net.program(*outputs), PreparePrimitiveFusing())
+    return run(net.program(*outputs), AbsorbChannelShuffles(), MergeGroups(), PreparePrimitiveFusing())
 
 
 @pytest.fixture(autouse=True)
@@ -36,51 +37,30 @@ def fakes():
 
 
 def notes(program) -> str:
-    return program.notes.get("prepare_primitive_fusing", "")
+    return program.notes.get("absorb_channel_shuffles", "")
 
 
-@pytest.mark.parametrize(
-    ("channels", "out", "groups"),
-    [(24, 24, 3), (64, 128, 8), (48, 48, 6), (40, 40, 5), (64, 64, 16), (80, 40, 10), (136, 136, 4), (256, 256, 64)],
-)
-def test_groups_become_one_with_bands_or_fewer_of_whole_blocks(channels, out, groups) -> None:
+def test_the_text_before_and_after() -> None:
     net = Net()
-    grouped(net, "conv", net.input("x", (1, channels, 6, 6)), channels, out, groups)
-    program = fused(net, "conv")
-    (node,) = program
-    left = node.primitive.groups
-    assert node.name == "conv"
-    assert left < groups
-    assert left == 1 or (channels // left % 16, out // left % 16) == (0, 0)
-    assert node.primitive.bands == (groups if left == 1 else 1)
-    weights, own = node.inputs[1].constant, net.constants["conv_w"]
-    assert weights.shape == (out, channels // left, 1, 1)
-    assert np.count_nonzero(weights) == np.count_nonzero(own)
-    assert node.primitive.apart
-    assert np.count_nonzero(np.signbit(weights) & (weights == 0)) == weights.size - own.size
-    assert f"conv: {groups} groups become {left}, of whole blocks" in notes(program)
+    program = net.program(shuffle(net, grouped(net, "conv", net.input("x", (1, 24, 6, 6)), 24, 24, 1), 4, 24))
+    pads = "strides=1x1, dilations=1x1, pads=((0, 0), (0, 0))"
+    assert lines(program) == [
+        f"conv f32:bfyx:1x24x6x6 = convolution({pads})(x, conv_w, conv_b)",
+        "split f32:bfzyx:1x4x6x6x6 = reshape(shape=1x4x6x6x6)(conv)",
+        "turned f32:bfzyx:1x6x4x6x6 = transpose(axes=0x2x1x3x4)(split)",
+        "joined f32:bfyx:1x24x6x6 = reshape(shape=1x24x6x6)(turned)",
+    ]
+    (line,) = lines(run(program, AbsorbChannelShuffles()))
+    assert line == f"joined f32:bfyx:1x24x6x6 = convolution({pads})(x, conv/weights, conv/bias) @null"
 
 
-def test_groups_of_whole_blocks_stay() -> None:
+@pytest.mark.parametrize("merged", [False, True])
+def test_without_merge_groups_the_groups_in_front_of_a_shuffle_are_merged_for_it(merged: bool) -> None:
     net = Net()
-    grouped(net, "conv", net.input("x", (1, 64, 6, 6)), 64, 128, 4)
-    (node,) = fused(net, "conv")
-    assert (node.primitive.groups, node.primitive.bands) == (4, 1)
-
-
-def test_each_channel_alone_stays_alone() -> None:
-    net = Net()
-    grouped(net, "conv", net.input("x", (1, 24, 6, 6)), 24, 24, 24, kernel=3)
-    (node,) = fused(net, "conv")
-    assert node.primitive.groups == 24
-
-
-def test_weights_that_are_no_constants_stay_in_their_groups() -> None:
-    net = Net()
-    p = Convolution((1, 1), (1, 1), ((0, 0), (0, 0)), 3)
-    net.add("conv", p, net.input("x", (1, 24, 6, 6)), net.input("w", (24, 8, 1, 1)))
-    (node,) = fused(net, "conv")
-    assert node.primitive.groups == 3
+    conv = grouped(net, "conv", net.input("x", (1, 24, 6, 6)), 24, 40, 4)
+    passes = (AbsorbChannelShuffles(), MergeGroups()) if merged else (AbsorbChannelShuffles(),)
+    (node,) = run(net.program(shuffle(net, conv, 4, 40)), *passes)
+    assert (node.primitive.groups, node.primitive.bands, node.primitive.apart) == (1, 1, True)
 
 
 @pytest.mark.parametrize("groups", [1, 4])
@@ -110,7 +90,7 @@ def test_a_channel_shuffle_becomes_the_order_in_which_the_next_groups_read(group
     before = net.program(grouped(net, "last", x, 264, 48, last))
     feeds = random_feeds(before)
     wanted = run_reference(before, feeds)["last"]
-    program = run(before, PreparePrimitiveFusing())
+    program = run(before, AbsorbChannelShuffles(), MergeGroups(), PreparePrimitiveFusing())
     assert [n.name for n in program] == ["first", *(f"depthwise{i}" for i in range(depthwise)), "last"]
     made = list(program)[-1].primitive
     assert (made.groups, made.bands, made.shuffled) == (1, last, ranges)
@@ -162,10 +142,3 @@ def test_different_annotations_keep_the_shuffle() -> None:
     split = net.add("split", Reshape((1, 6, 4, 6, 6)), conv, annotation="b")
     net.add("joined", Reshape((1, 24, 6, 6)), net.add("turned", Transpose((0, 2, 1, 3, 4)), split))
     assert len(fused(net, "joined")) == 4
-
-
-def test_a_zero_of_a_group_is_there_whatever_its_sign() -> None:
-    own = np.full((24, 8, 1, 1), -0.0, np.float32)
-    weights = spread_weights(own, 3, 3, 1)
-    assert not np.signbit(weights[:8, :8]).any()
-    assert np.signbit(weights[:8, 8:]).all()
