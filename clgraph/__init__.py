@@ -1,4 +1,4 @@
-"""clgraph: a graph compiler and runtime that takes an ONNX model and runs it on any OpenCL device.
+"""clgraph: a graph compiler and runtime that runs ONNX models on any OpenCL device.
 
 Public names are imported on first use, so that ``import clgraph`` costs nothing.
 """

@@ -1,4 +1,4 @@
-"""What ``clgraph bench`` prints."""
+"""The printed and JSON reports of ``clgraph bench``."""
 
 from __future__ import annotations
 

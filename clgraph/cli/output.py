@@ -1,4 +1,4 @@
-"""What commands print: tables and progress on a terminal, plain aligned text elsewhere."""
+"""Output of commands: tables and progress on a terminal, plain aligned text elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A picture as the array that an input wants."""
+"""Conversion of a picture to the array that an input expects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model made, shown and written: figures, the largest values with their labels, arrays and pictures."""
+"""Results of a run, printed and written: statistics, the largest values with their labels, arrays and pictures."""
 
 from __future__ import annotations
 

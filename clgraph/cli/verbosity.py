@@ -1,4 +1,4 @@
-"""How much commands say: ``-v``, ``-vv`` and ``-q``, before the command's name or behind it."""
+"""Verbosity of commands: ``-v``, ``-vv`` and ``-q``, before the command's name or behind it."""
 
 from __future__ import annotations
 

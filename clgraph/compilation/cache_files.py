@@ -1,8 +1,8 @@
-"""The model cache on disk: which content a file has, and what is kept of compiled models, within a limit.
+"""The model cache on disk: digests of model files by their state, and saved models, within a size limit.
 
 Below the folder, ``stamps/<state of a file>`` names the state and the digest of the content that a file in that state
-has; ``<size>-<digest>.clg`` is a saved model without its topology's layers, which says what it was kept for, and the
-``.used`` beside it has the time of its last use. A state is inode, size and times; it stands for the content only if
+has; ``<size>-<digest>.clg`` is a saved model without its topology's layers, which records what it was kept for, and the
+``.used`` beside it has the time of its last use. A state is inode, size and times; it identifies the content only if
 the file had not been changed just before, because times are coarse.
 """
 

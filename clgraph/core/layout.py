@@ -1,4 +1,4 @@
-"""What a tensor is without its data: element type, logical shape, memory format, halo and pitches."""
+"""Layout of a tensor: element type, logical shape, memory format, halo and pitches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether two layouts put the same elements at the same places, and other views of the same places."""
+"""Comparison of layouts by element addresses, and views of the same memory with other shapes."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Which pass, node or kernel makes a result wrong: comparisons with the references, bisection, dumped programs."""
+"""Localisation of wrong results: comparison with references, bisection of passes and kernels, dumped programs."""

@@ -13,7 +13,7 @@ from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
 from clgraph.passes.base import Pass
-from clgraph.passes.observers import Watcher
+from clgraph.passes.observers import PassObserver
 from clgraph.passes.pipeline import default_pipeline
 from clgraph.passes.reference import run_reference
 from clgraph.settings import Settings
@@ -171,7 +171,7 @@ class _Search:
 
 
 @dataclass
-class _ReferenceWatcher(Watcher):
+class _ReferenceWatcher(PassObserver):
     """Runs the references after every pass that changed something."""
 
     feeds: Mapping[str, Array]

@@ -1,1 +1,1 @@
-"""What ``clgraph demo`` shows: reading text from pictures, as a Python API of its own."""
+"""The application behind ``clgraph demo``: reading text from pictures, with a Python API of its own."""

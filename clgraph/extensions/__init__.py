@@ -1,1 +1,1 @@
-"""What users add: operators by a decorator."""
+"""User extensions: custom operators by a decorator."""

@@ -1,4 +1,4 @@
-"""Which values the attributes of ONNX's operators may have: what their documentation says beside their types.
+"""Valid values of ONNX attributes: the constraints of the operators' documentation beyond types.
 
 Schemas of the onnx package know names and types of attributes, not that a stride of 0 or a ``ceil_mode`` of 7 means
 nothing. The rules go by the attribute's name where that means the same everywhere, else by operator and name.

@@ -1,4 +1,4 @@
-"""What ONNX's schemas say a node looks like: how many inputs and outputs, which element types, which attributes."""
+"""Signatures of ONNX operators by schema: numbers of inputs and outputs, element types, attributes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an importer sees of one ONNX node, and what it makes of it."""
+"""The importers' view of an ONNX node, and the layers that they emit for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which version of an operator a model means, and who imports it."""
+"""Resolution of an operator's schema version from the model's opset, and of its importer."""
 
 from __future__ import annotations
 

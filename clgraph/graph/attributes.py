@@ -1,4 +1,4 @@
-"""What ``bind`` and ``infer`` of many primitives need: known value inputs, axes, and sliding windows."""
+"""Helpers of ``bind`` and ``infer`` shared by primitives: known value inputs, axes, sliding windows."""
 
 from __future__ import annotations
 

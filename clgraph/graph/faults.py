@@ -1,4 +1,4 @@
-"""What code raises that nobody meant to raise, as one error that says where, whose fault it is, and what gets round it.
+"""Conversion of unintended exceptions to one ``InternalError`` that names the place, the culprit and a work-around.
 
 It is used at the few places that everything goes through: reading a model and each node's importer, the rules of each
 layer, each pass, a compilation, a run. Whatever is wrong with a model or an option has an error of its own before that.

@@ -1,4 +1,4 @@
-"""What a node that stands for others inherits from them."""
+"""Inheritance of annotation, placement and origin by a node that replaces others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Orders of execution: a sequence of nodes that knows where each one stands, and sorting."""
+"""Execution order: a sequence of nodes with positions by bisection, and topological sorting."""
 
 from __future__ import annotations
 

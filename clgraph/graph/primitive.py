@@ -1,4 +1,4 @@
-"""What an operator means: attributes, output layouts, reference result. Nothing about devices."""
+"""Primitives: attributes, output layouts, reference result. Independent of devices."""
 
 from __future__ import annotations
 

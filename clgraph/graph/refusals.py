@@ -1,4 +1,4 @@
-"""What Python and NumPy say of shapes and values that an operator does not fit, as errors of clgraph."""
+"""Conversion of Python's and NumPy's errors about shapes and values to errors of clgraph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user writes or a front end reads: named primitives and edges, shapes possibly open."""
+"""Topologies, written by a user or a front end: named primitives and edges, with shapes possibly open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a value is of a declared type: what a file says that a field holds is looked at before it is believed."""
+"""Run-time check of a value against a declared type, for values read from files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run is given and what it leaves: feeds of any kind, results in new arrays, the caller's, or tensors."""
+"""Feeds and results of a run: feeds of any kind, results in new arrays, the caller's, or tensors."""
 
 from __future__ import annotations
 

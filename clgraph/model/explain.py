@@ -1,4 +1,4 @@
-"""What was decided about every node of a program and why, as values, text and JSON."""
+"""Explanation of a program: the decisions about every node and their reasons, as values, text and JSON."""
 
 from __future__ import annotations
 

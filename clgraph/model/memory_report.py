@@ -1,4 +1,4 @@
-"""What the memory of a compiled program is used for: figures, a table, and a picture of the arenas over time."""
+"""Memory usage of a compiled program: figures, a table, and a picture of the arenas over time."""
 
 from __future__ import annotations
 

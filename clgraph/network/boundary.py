@@ -1,4 +1,4 @@
-"""How the inputs of a run reach a network and its results leave it: where they lie, or by a copy."""
+"""Inputs and results of a network: bound in place, or copied."""
 
 from __future__ import annotations
 

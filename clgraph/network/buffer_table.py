@@ -1,4 +1,4 @@
-"""Where every tensor of a planned program lies: banks of device memory, and the bytes to copy there once."""
+"""Addresses of every tensor of a planned program: bank and offset, and the constants to upload once."""
 
 from __future__ import annotations
 

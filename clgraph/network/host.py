@@ -1,4 +1,4 @@
-"""What the host does in a network: running references, and carrying values between devices."""
+"""Host nodes of a network: running references, and copying values between devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the time of a run goes: seconds, bytes and arithmetic of every command."""
+"""Profile of a run: seconds, bytes and arithmetic of every command."""
 
 from __future__ import annotations
 

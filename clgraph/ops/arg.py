@@ -1,4 +1,4 @@
-"""Where the largest or smallest element along an axis stands."""
+"""Index of the largest or smallest element along an axis: ONNX's ArgMax and ArgMin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An image read at any places: ONNX's GridSample."""
+"""Sampling of an image at given coordinates: ONNX's GridSample."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where numbers are not finite: ONNX's IsNaN and IsInf."""
+"""Test of numbers for NaN and infinity: ONNX's IsNaN and IsInf."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Maxima of windows with the places that they stand at, and back: ONNX's MaxPool with Indices and MaxUnpool."""
+"""Max pooling with the indices of the maxima, and its inverse: ONNX's MaxPool with Indices and MaxUnpool."""
 
 from __future__ import annotations
 

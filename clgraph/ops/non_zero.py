@@ -1,4 +1,4 @@
-"""The places of what is not zero: ONNX's NonZero."""
+"""Indices of the elements that are not zero: ONNX's NonZero."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may watch the passes: checks, dumps, times, and the comparison of results before and after each one."""
+"""Observers of passes: checks, dumps, timing, and comparison of results before and after each pass."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from clgraph.passes.pipeline import required_pipeline
 from clgraph.passes.reference import random_feeds, run_reference
 
 
-class Watcher:
+class PassObserver:
     """An observer that does nothing; the base of those that need only one of the two calls."""
 
     def before(self, number: int, pass_: Pass, program: Program) -> None:
@@ -33,7 +33,7 @@ class Watcher:
         """Do nothing."""
 
 
-class Verify(Watcher):
+class Verify(PassObserver):
     """Checks every invariant after each pass; a broken one is a ``ProgramError`` that names the pass."""
 
     def after(self, number: int, pass_: Pass, program: Program, changes: int, seconds: float) -> None:
@@ -44,7 +44,7 @@ class Verify(Watcher):
             raise ProgramError(f"after pass {number:02} {pass_.name}: {error}") from error
 
 
-class Dump(Watcher):
+class Dump(PassObserver):
     """Writes ``NN_name.txt``, ``.dot`` and ``.json`` into a folder after each pass, and ``built`` before the first."""
 
     def __init__(self, folder: Path, state: Callable[[Program], Any] | None = None) -> None:
@@ -78,7 +78,7 @@ class Dump(Watcher):
 
 
 @dataclass
-class Time(Watcher):
+class Time(PassObserver):
     """Keeps (number, name, changes, seconds) of each pass."""
 
     rows: list[tuple[int, str, int, float]] = field(default_factory=list)
@@ -88,7 +88,7 @@ class Time(Watcher):
         self.rows.append((number, pass_.name, changes, seconds))
 
 
-class VerifyNumbers(Watcher):
+class VerifyNumbers(PassObserver):
     """Compares the results before and after each pass and names the first pass that changes them.
 
     Until compile_graph the references compute both in float64; from compile_graph on the device computes a copy of the

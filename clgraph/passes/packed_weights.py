@@ -1,4 +1,4 @@
-"""What passes computed of a model's constants, shared by its specialisations and clones: above all packed weights."""
+"""Transformed constants, above all packed weights, shared by a model's specialisations and clones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rewriting passes share: which nodes may become one, and which run once; putting one in the place of several."""
+"""Helpers of rewriting passes: conditions for merging nodes, constant subgraphs, substitution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs in the canary's process: ``python -m clgraph.runtime.canary_child``, work on stdin, a verdict on stdout.
+"""Entry point of the canary's process: ``python -m clgraph.runtime.canary_child``, work on stdin, verdict on stdout.
 
 Values first: kernels with everything that compilers get wrong when they take a CPU for another one. Then rates: what a
 worker multiplies and what workers read a second, each the best of some runs.

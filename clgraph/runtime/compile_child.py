@@ -1,4 +1,4 @@
-"""What runs in the process that compiles a library: ``python -m clgraph.runtime.compile_child``, the work on stdin.
+"""Entry point of the process that compiles a library: ``python -m clgraph.runtime.compile_child``, work on stdin.
 
 The library is compiled and runs the steps of the executor's test one by one, which makes its code, before its binary is
 written to the file that the work names.

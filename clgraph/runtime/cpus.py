@@ -1,4 +1,4 @@
-"""How many CPU cores the process may use at once."""
+"""Number of CPU cores available to the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which library an OpenCL platform is: its file and SHA-256, which a version number does not tell."""
+"""Identity of an OpenCL platform's library: its file and SHA-256, more precise than a version number."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Instruction sets of CPUs: one record decides everything that depends on what a CPU can execute.
 
 A record names the CPU that LLVM compiles for, PoCL's built-in library, the floats in a vector of the kernels, and
-features that kernels may ask for. It is chosen by the CPU's flags, never by the name that LLVM or a driver reports for
+features that kernels may need. It is chosen by the CPU's flags, never by the name that LLVM or a driver reports for
 the CPU: that name may be of an older CPU with fewer instructions, or with more. Whether the driver computes rightly
 with a record is decided by running it (:mod:`clgraph.runtime.canary`).
 """

@@ -1,9 +1,9 @@
 """PoCL 3.0 of the wheel, made to compile for an instruction set: its CPU's name and its built-in library.
 
-PoCL asks LLVM 14 for the host CPU's name, and takes the built-in library that CPUID allows. The two need not agree: a
+PoCL queries LLVM 14 for the host CPU's name, and selects the built-in library by CPUID. The two need not agree: a
 CPU newer than LLVM gets the name of one with fewer instructions, or ``generic``, for which every build fails. Code then
-passes vectors in other places than the library expects. So both are set to what one record of
-:mod:`clgraph.runtime.instruction_sets` says. The name is a ``char*`` in PoCL's device struct, which is pointed
+passes vectors in other places than the library expects. So both are set from one record of
+:mod:`clgraph.runtime.instruction_sets`. The name is a ``char*`` in PoCL's device struct, which is pointed
 elsewhere; that is done only for the one binary whose struct is known, and only where the pointer points at what PoCL
 itself reports. PoCL is loaded through a folder of links in which every built-in library is the record's.
 """
@@ -30,7 +30,7 @@ _KEPT: dict[int, ctypes.Array[ctypes.c_char]] = {}
 """The C strings that patched structs point at, by address of the struct: they must live as long as the process."""
 
 
-class Memory(Protocol):
+class AddressSpace(Protocol):
     """The process's memory, read and written without the risk of a fault."""
 
     def read(self, address: int, count: int) -> bytes:
@@ -61,7 +61,7 @@ def reported_cpu(version: str) -> str:
     return version.rpartition("-linux-gnu-")[2]
 
 
-def patch(memory: Memory, struct_address: int, reported: str, cpu: str) -> None:
+def patch(memory: AddressSpace, struct_address: int, reported: str, cpu: str) -> None:
     """Point the CPU name of the device struct at *cpu*, an LLVM name.
 
     Args:

@@ -1,4 +1,4 @@
-"""What this process uses OpenCL with: the options its drivers are loaded with, and the process that may use them."""
+"""OpenCL state of the process: the options its drivers are loaded with, and the process that may use them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a compiled program depends on beside the model: it is run as it is only where all of this is the same."""
+"""Fingerprint of all that a compiled program depends on beside the model; it is reused only where that is equal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topologies as JSON and back; what is read finds its layers and constants when somebody asks for them."""
+"""Topologies as JSON and back; layers and constants of a file are looked up lazily."""
 
 from __future__ import annotations
 

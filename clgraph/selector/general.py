@@ -1,7 +1,7 @@
-"""What general implementations share: views of tensors, their tables, the run-time list of post-operations.
+"""Base of general implementations: views of tensors, their tables, the run-time list of post-operations.
 
 A general kernel serves every shape of one element type with few kernel texts: it counts coordinates over ``RANK`` axes,
-and a view per tensor (an origin and a pitch an axis, in a run-time table) says where they lie. Transposing, slicing,
+and a view per tensor (an origin and a pitch an axis, in a run-time table) gives their addresses. Transposing, slicing,
 broadcasting and halos are views. Axes that lie behind one another in every view are merged first, so that most problems
 have one or two.
 """

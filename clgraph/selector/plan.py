@@ -1,4 +1,4 @@
-"""What an implementation answers: the steps that compute one node."""
+"""Plans: the steps that compute one node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an implementation is chosen for: a primitive with its layouts, fused operations and device, as one value."""
+"""Queries: a primitive with its layouts, fused operations and device, as one value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where kernel files are found: the project's folder, then the folders that plugins add."""
+"""Lookup of kernel files: the project's folder, then the folders that plugins add."""
 
 from __future__ import annotations
 

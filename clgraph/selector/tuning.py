@@ -1,4 +1,4 @@
-"""What was measured on one device: a fitted cost model, and the times of implementations by problem; kept in a file."""
+"""Tuning results of one device: a fitted cost model, and the times of implementations by problem; kept in a file."""
 
 from __future__ import annotations
 

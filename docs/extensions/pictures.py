@@ -16,7 +16,7 @@ from clgraph.compilation.compiler import Compiler
 from clgraph.graph.program import Program
 from clgraph.model.memory_report import memory_report
 from clgraph.passes.base import Pass
-from clgraph.passes.observers import Watcher
+from clgraph.passes.observers import PassObserver
 from clgraph.settings import Settings
 from extensions.drawing import Row, draw, gone, rows_of
 from extensions.example import SHAPES, example
@@ -36,7 +36,7 @@ class Step:
 
 
 @dataclass
-class Recorder(Watcher):
+class Recorder(PassObserver):
     """Keeps the program as it is before the first pass and after each."""
 
     steps: list[Step] = field(default_factory=list)

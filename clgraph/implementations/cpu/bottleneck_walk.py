@@ -1,4 +1,4 @@
-"""How tickets of a bottleneck walk down its rows, and how long that takes."""
+"""Row schedule of a bottleneck's tickets, and its estimated time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tile implementations share in choosing ticket sizes and estimating time, by the device's cost model."""
+"""Ticket sizes and time estimates of tile implementations, by the device's cost model."""
 
 from __future__ import annotations
 

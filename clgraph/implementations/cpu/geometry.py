@@ -1,4 +1,4 @@
-"""How blocked tensors lie in memory, as tile functions see them: planes of 16-channel pixels with a halo."""
+"""Memory geometry of blocked tensors for tile functions: planes of 16-channel pixels with a halo."""
 
 from __future__ import annotations
 

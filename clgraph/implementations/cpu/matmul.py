@@ -1,4 +1,4 @@
-"""Products of plain matrices on CPU devices: constant right sides packed beforehand, others read where they lie."""
+"""Products of plain matrices on CPU devices: constant right sides packed beforehand, others read in place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of plain tensors copied to other places: concatenation, slices and splits on CPU devices."""
+"""Copies of rows between plain tensors: concatenation, slices and splits on CPU devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transposes of plain tensors on CPU devices: rows copied to other places, or planes turned."""
+"""Transposes of plain tensors on CPU devices: rows copied whole, or planes transposed."""
 
 from __future__ import annotations
 

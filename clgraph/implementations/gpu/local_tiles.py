@@ -1,4 +1,4 @@
-"""Tiles of matrix products in local memory: which size suits a problem and a device, and how long it takes."""
+"""Tile sizes of matrix products in local memory: their choice by problem and device, and estimated time."""
 
 from __future__ import annotations
 

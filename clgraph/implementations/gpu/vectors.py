@@ -1,4 +1,4 @@
-"""What GPU kernels share that read and write vectors of 4 or 8 elements: formats, views, limits.
+"""Vector access of GPU kernels, 4 or 8 elements at once: formats, views, limits.
 
 Vectors lie along the channels of byxf and b_fs_yx_fsv4, which one kernel serves with other pitches, and along the last
 axis of a plain tensor.

@@ -1,4 +1,4 @@
-"""Matrix units that a kernel of a vendor uses: which a device has, the tiles of the kernel, and how long it takes."""
+"""Matrix units by vendor: which one a device has, the tiles of its kernel, and estimated time."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from clgraph.model.model import Model
 from clgraph.model.specialisations import PassRecord, Shapes, Specialise, Values
 from clgraph.model.stages.preferences import NO_PREFERENCES, Preferences
 from clgraph.model.stages.report import describe, explanation
-from clgraph.model.stages.runner import Clock, Recorder, StageRunner, array_of
+from clgraph.model.stages.runner import Recorder, StageClock, StageRunner, array_of
 from clgraph.model.tensor import Tensor
 from clgraph.network.profile import Profile
 from clgraph.network.watch import Watcher
@@ -169,7 +169,7 @@ class StagedModel(Model):
     def profile(self, feeds: Mapping[str, Any]) -> Profile:
         """Run once with the clock on each node and on each stage that the host computes; raises as :meth:`run`."""
         arrays = self._host_arrays(feeds)
-        clock = Clock(time.perf_counter())
+        clock = StageClock(time.perf_counter())
         self._run(arrays, clock)
         return Profile(tuple(clock.commands), time.perf_counter() - clock.begin)
 
@@ -189,7 +189,9 @@ class StagedModel(Model):
         with self._lock:
             return explanation(self._runner)
 
-    def _run(self, arrays: Mapping[str, Array | Tensor], watch: Clock | Recorder | Watcher | None) -> dict[str, Any]:
+    def _run(
+        self, arrays: Mapping[str, Array | Tensor], watch: StageClock | Recorder | Watcher | None
+    ) -> dict[str, Any]:
         if self._dry:
             raise InputError(f"the model was compiled for {self.device.name!r}, which runs nothing: it is a dry run")
         shapes = {name: a.shape for name, a in arrays.items()}

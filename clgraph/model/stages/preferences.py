@@ -1,4 +1,4 @@
-"""What a user's placement says about stages: which to compile whatever their size, and what cannot go there."""
+"""Placement preferences of stages: those compiled whatever their size, and patterns that a stage cannot meet."""
 
 from __future__ import annotations
 

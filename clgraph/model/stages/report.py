@@ -1,4 +1,4 @@
-"""What the stages of a model are and what ran them, in words and as an explanation."""
+"""Report of a model's stages and of the way each was last run, as text and as an explanation."""
 
 from __future__ import annotations
 

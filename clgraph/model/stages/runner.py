@@ -38,7 +38,7 @@ class _TooMuch(BaseException):
 
 
 @dataclass(eq=False)
-class Clock:
+class StageClock:
     """What a profiled run has found so far: the commands of each piece, each from the run's begin."""
 
     begin: float
@@ -52,7 +52,7 @@ class Recorder:
     calls: list[tuple[Model, Mapping[str, Any]]] = field(default_factory=list)
 
 
-StageObserver = Clock | Recorder | Watcher
+StageObserver = StageClock | Recorder | Watcher
 """Who is told of the nodes of a run."""
 
 
@@ -128,7 +128,7 @@ class PieceRunner:
         arrays = {name: array_of(a) for name, a in feeds.items()}
         results = interpret(self.piece.topology, arrays, spend, functools.partial(self._run_body, watch=watch))
         self.latest, self.on_host = None, True
-        if isinstance(watch, Clock) and (self.piece.compilable or not self._bodies):
+        if isinstance(watch, StageClock) and (self.piece.compilable or not self._bodies):
             end = time.perf_counter()
             watch.commands.append(_host_time(self.piece, start - watch.begin, end - start, self.operations))
         return results
@@ -160,7 +160,7 @@ class PieceRunner:
         self.on_host = False
         self._refuse_sequences(feeds)
         model = self.latest = self._model(tuple(DType.of(a.dtype) for a in feeds.values()))
-        if isinstance(watch, Clock):
+        if isinstance(watch, StageClock):
             start = time.perf_counter() - watch.begin
             watch.commands += [replace(c, start=c.start + start) for c in model.profile(feeds).commands]
         elif isinstance(watch, Recorder):

@@ -1,4 +1,4 @@
-"""Compute the large constant parts of the graph on the device, before anything is decided that asks for constants."""
+"""Compute large constant subgraphs on the device, before passes test for constants."""
 
 from __future__ import annotations
 

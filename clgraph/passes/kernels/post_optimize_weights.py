@@ -1,4 +1,4 @@
-"""Give kernels their constants in the form they ask for. Answers clDNN's post_optimize_weights."""
+"""Insert the reorders and transforms of constants that kernels declare. Answers clDNN's post_optimize_weights."""
 
 from __future__ import annotations
 

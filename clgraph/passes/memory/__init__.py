@@ -1,1 +1,1 @@
-"""Which values share memory, and what has to wait for what."""
+"""Passes of memory: sharing of buffers, liveness, placement in arenas."""

@@ -1,4 +1,4 @@
-"""Which buffers may not share memory when nodes run in order. Answers basic_ and skipped_branch_memory_dependencies."""
+"""Memory dependencies of an in-order run. Answers clDNN's basic_ and skipped_branch_memory_dependencies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which further buffers may not share memory when independent nodes run at once. Answers oooq_memory_dependencies."""
+"""Further memory dependencies of an out-of-order queue. Answers clDNN's oooq_memory_dependencies."""
 
 from __future__ import annotations
 

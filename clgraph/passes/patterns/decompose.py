@@ -1,4 +1,4 @@
-"""Spell operators with the few that later passes know. clDNN does this outside the graph compiler."""
+"""Rewrite operators to the few spellings that later passes have rules for. clDNN does this outside its compiler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In which order of its axes each tensor is best held: the choice behind transpose_optimization.
+"""Search for the axis order in which to hold each tensor: the choice behind transpose_optimization.
 
 Only what explicit transposes can reach through operators that can be permuted takes part. An explicit transpose costs
 nothing by itself: it says that its result is its input, held in another order. What costs is a tensor that is made in

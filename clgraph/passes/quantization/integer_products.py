@@ -1,4 +1,4 @@
-"""Which convolutions and matrix products of quantised values integers can make, and from what."""
+"""Eligibility of quantised convolutions and matrix products for integer kernels, and their integer operands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which products of a program are computed from integers, by one joint choice, and the program with them."""
+"""Joint choice of the products that are computed from integers, and the rewriting of the program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a package from outside adds for devices of its own kind, and the phases of compilation that it may hook."""
+"""Targets: what third-party packages add for their devices, and the compilation phases they hook into."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.graph.program import Program, Stage
 from clgraph.graph.topology import Topology
 from clgraph.passes.base import Context, PassManager
-from clgraph.passes.observers import Verify, Watcher
+from clgraph.passes.observers import PassObserver, Verify
 from clgraph.passes.pipeline import default_pipeline
 from clgraph.selector.query import DeviceInfo
 from tests.support.channels_last import random_net
@@ -25,7 +25,7 @@ DEVICES = {d.name: d for d in (DeviceInfo("here"), DeviceInfo("there"))}
 RULES = (("body", "there"), ("head*", "here"))
 
 
-class Annotations(Watcher):
+class Annotations(PassObserver):
     """Compares every node after every pass with what the layers it stems from were annotated with."""
 
     def __init__(self, topology: Topology) -> None:
