@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
+from clgraph.core.layout import Layout
 from clgraph.graph.buffer import Buffer
 from clgraph.graph.node import Node, Value
 from clgraph.graph.program import Program
@@ -75,9 +78,13 @@ def _ancestors(node: Node) -> set[Node]:
 
 def element_bytes(value: Value, *, whole: bool = False) -> np.ndarray:
     """Return the byte address, in its arena, of every logical element; of halo and tail lanes too when *whole*."""
-    layout = value.layout
     assert value.buffer is not None
-    start = (value.buffer.offset or 0) + value.offset
+    return (value.buffer.offset or 0) + value.offset + _distances(value.layout, whole)
+
+
+@functools.lru_cache(maxsize=256)
+def _distances(layout: Layout, whole: bool) -> np.ndarray:
+    """Return the distance in bytes of every element from the start of its value."""
     shape = layout.extents if whole else layout.shape
     index = np.indices(shape).reshape(layout.rank, -1)
     at = np.zeros(index.shape[1], np.int64)
@@ -85,7 +92,7 @@ def element_bytes(value: Value, *, whole: bool = False) -> np.ndarray:
         i = index[axis] + (0 if whole else layout.halos[axis][0])
         block = layout.format.block(axis)
         at += (i // block) * layout.all_pitches[axis] + (i % block) * layout.inner_pitches[axis]
-    return start + at.reshape(shape) * layout.dtype.itemsize
+    return at.reshape(shape) * layout.dtype.itemsize
 
 
 ZERO, SPOILT = -1, -2

@@ -7,6 +7,7 @@ from random import Random
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clgraph.errors import DeviceMemoryError
 from clgraph.graph.buffer import Arena, Buffer
@@ -24,6 +25,9 @@ _ORDERS: tuple[Callable[[Buffer], tuple[int, ...]], ...] = (
 
 _MOVES, _PLACED = 64, 1 << 14
 """How many changes of the order are tried when no order reaches the lower bound; how many buffers they may place."""
+
+Conflicts = dict[Buffer, tuple[int, NDArray[np.bool_] | None]]
+"""The number of each buffer and, where it has conflicts, a flag by number."""
 
 
 class PlanMemory(Pass):
@@ -91,9 +95,10 @@ def _pack(buffers: list[Buffer], bank: int) -> Arena:
         if b.nbytes > bank:
             raise DeviceMemoryError(f"{b.name} takes {b.nbytes} bytes; the device allocates at most {bank} at once")
     least, best, end = lower_bound(buffers), dict[Buffer, int](), -1
+    conflicts = _conflicts(buffers)
     order = buffers
     for tried in (sorted(buffers, key=key) for key in _ORDERS):
-        offsets = _place(tried, bank)
+        offsets = _place(tried, bank, conflicts)
         if end < 0 or _end(offsets) < end:
             order, best, end = tried, offsets, _end(offsets)
         if end <= least:
@@ -102,7 +107,7 @@ def _pack(buffers: list[Buffer], bank: int) -> Arena:
     for _ in range(min(_MOVES, _PLACED // len(buffers)) if end > least else 0):
         tried = list(order)
         tried.insert(pick.randrange(len(tried)), tried.pop(pick.randrange(len(tried))))
-        offsets = _place(tried, bank)
+        offsets = _place(tried, bank, conflicts)
         if _end(offsets) <= end:
             order, best, end = tried, offsets, _end(offsets)
         if end <= least:
@@ -116,30 +121,48 @@ def _end(offsets: dict[Buffer, int]) -> int:
     return max((o + _units(b.nbytes) for b, o in offsets.items()), default=0)
 
 
-def _place(buffers: list[Buffer], bank: int) -> dict[Buffer, int]:
+def _place(buffers: list[Buffer], bank: int, conflicts: Conflicts) -> dict[Buffer, int]:
     """Return the lowest free offset for each buffer, in the given order."""
     offsets: dict[Buffer, int] = {}
-    number = {b: i for i, b in enumerate(buffers)}
     # A column for each buffer that has a place, in the order of their starts.
     first, last, start, stop, which = placed = np.empty((5, len(buffers)), np.int64)
+    behind = np.zeros(len(buffers) + 1, np.int64)
     for count, b in enumerate(buffers):
         met = (first[:count] <= b.last) & (last[:count] >= b.first)
-        if b.conflicts:
-            met |= np.isin(which[:count], [number[c] for c in b.conflicts if c in number])
+        number, others = conflicts[b]
+        if others is not None:
+            met |= others[which[:count]]
         size = _units(b.nbytes)
-        behind = np.maximum.accumulate(np.append(0, stop[:count][met]))
-        free = _within_bank(behind, size, bank)
-        fits = free[:-1] + size <= start[:count][met]
+        ends, starts = stop[:count][met], start[:count][met]
+        before = behind[: ends.size + 1]
+        np.maximum.accumulate(ends, out=before[1:])
+        free = _within_bank(before, size, bank)
+        fits = free[:-1] + size <= starts
         at = int(free[fits.argmax() if fits.any() else -1])
         offsets[b] = at
         here = start[:count].searchsorted(at)
         placed[:, here + 1 : count + 1] = placed[:, here:count]
-        placed[:, here] = b.first, b.last, at, at + size, count
+        placed[:, here] = b.first, b.last, at, at + size, number
     return offsets
 
 
+def _conflicts(buffers: list[Buffer]) -> Conflicts:
+    """Return the number of each buffer and, where it has conflicts, which numbers those have."""
+    number = {b: i for i, b in enumerate(buffers)}
+    found: Conflicts = {}
+    for b, i in number.items():
+        others = None
+        if b.conflicts:
+            others = np.zeros(len(buffers), np.bool_)
+            others[[number[c] for c in b.conflicts if c in number]] = True
+        found[b] = i, others
+    return found
+
+
 def _within_bank(at: Array, size: int, bank: int) -> Array:
-    """Return *at*, or the next multiple of *bank* where *size* bytes from there would cross it."""
+    """Return *at*, ascending, or the next multiple of *bank* where *size* bytes from there would cross it."""
+    if at[-1] + size <= bank:
+        return at
     return np.where(at // bank == (at + max(size, 1) - 1) // bank, at, -(-at // bank) * bank)
 
 
