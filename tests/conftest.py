@@ -41,6 +41,13 @@ DEVICES = [d.strip() for d in os.environ.get("CLGRAPH_TEST_DEVICES", "pocl").spl
 """Names as ``clgraph.runtime.device.find_device`` takes them."""
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Leave slow tests out of selections by marks that do not name them, such as ``-m "not opencl"``."""
+    marks = config.option.markexpr
+    if marks and "slow" not in marks:
+        config.option.markexpr = f"({marks}) and not slow"
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     """Random numbers, the same in every run of a test."""

@@ -2,11 +2,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from clgraph.errors import OptionError
 from clgraph.settings import Settings, option_table, settings
+from tests.conftest import pytest_configure
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -82,6 +84,17 @@ def test_what_the_shell_sets_reaches_no_test(tmp_path):
     ]
     done = subprocess.run(command, cwd=ROOT, env=os.environ | shell, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [("not opencl", "(not opencl) and not slow"), ("opencl or slow", "opencl or slow"), ("slow", "slow"), ("", "")],
+)
+def test_slow_tests_run_where_the_selection_names_them_or_nothing(given, meant):
+    config = SimpleNamespace(option=SimpleNamespace(markexpr=given))
+    for _ in range(2):  # a worker is given what its controller has made
+        pytest_configure(config)
+    assert config.option.markexpr == meant
 
 
 def test_none_leaves_an_option_and_an_unknown_one_is_refused():
