@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from math import prod
 
 import numpy as np
@@ -18,7 +19,7 @@ from clgraph.passes.selection import choice_of
 from clgraph.selector.plan import Launch
 from clgraph.selector.query import DeviceInfo
 from tests.support.models import light_model, light_names
-from tests.support.zoo import ZOO
+from tests.support.zoo import ZOO, Made
 
 
 def gpu(vendor: str, group: int, local: int, alloc: int, features: str, units: int, flops: float) -> DeviceInfo:
@@ -53,9 +54,15 @@ PROFILES = {
 NAMES = ["resnet50", "shufflenet", "small_mobilenet_v3", "small_yolov8", "small_encoder"]
 
 
+@functools.lru_cache(maxsize=1)
+def made(name: str) -> Made:
+    """Return a model, one for all profiles."""
+    return (light_model(name), {}) if name in light_names() else ZOO[name].make()
+
+
 def planned(name: str, profile: DeviceInfo, precision: str, monkeypatch: pytest.MonkeyPatch) -> Program:
     monkeypatch.setattr(compiler, "imagined", lambda options: profile)
-    model, feeds = (light_model(name), {}) if name in light_names() else ZOO[name].make()
+    model, feeds = made(name)
     shapes = {n: a.shape for n, a in feeds.items()}
     return clgraph.compile(model, "null", shapes=shapes, config={"precision": precision, "strict": True}).program
 

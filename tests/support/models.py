@@ -40,13 +40,12 @@ def light_model(name: str, seed: int = 0, *, logits: bool = True) -> onnx.ModelP
     kept = [t for t in graph.initializer if t.name in read and t.name not in wanted]
     inputs = [v for v in graph.input if v.name not in shapes and v.name not in floats]
     roles = _roles(graph)
-    weights = [
-        numpy_helper.from_array(_weights(random, *roles.get(weight, ("", 0)), shape), weight)
-        for weight, shape in wanted.items()
-    ]
     model.ir_version = 8
     del graph.initializer[:], graph.node[:], graph.input[:]
-    graph.initializer.extend([*kept, *weights])
+    graph.initializer.extend(kept)
+    for weight, shape in wanted.items():  # one at a time: some have a hundred million elements
+        tensor = graph.initializer.add(name=weight, data_type=TensorProto.FLOAT, dims=shape)
+        tensor.raw_data = _weights(random, *roles.get(weight, ("", 0)), shape).tobytes()
     graph.node.extend(nodes)
     graph.input.extend(inputs)
     softmax = next((n for n in reversed(nodes) if n.op_type == "Softmax"), None)
@@ -119,15 +118,17 @@ def _roles(graph: onnx.GraphProto) -> dict[str, tuple[str, int]]:
 def _weights(random: np.random.Generator, op_type: str, slot: int, shape: tuple[int, ...]) -> NDArray[np.float32]:
     match op_type, slot:
         case ("BatchNormalization" | "residual", 4):
-            values = random.uniform(0.5, 1.5, shape)
+            return random.uniform(0.5, 1.5, shape).astype(np.float32)
         case ("BatchNormalization", 1) | ("Mul", _):
-            values = random.uniform(0.8, 1.2, shape)
+            return random.uniform(0.8, 1.2, shape).astype(np.float32)
         case ("residual", 1) if len(shape) == 1:
-            values = random.uniform(0.2, 0.5, shape)
+            return random.uniform(0.2, 0.5, shape).astype(np.float32)
         case _ if len(shape) < 2:
-            values = random.normal(0, 0.1, shape)
+            deviation = 0.1
         case "Gemm", _:
-            values = random.normal(0, math.sqrt(1 / shape[-1]), shape)
+            deviation = math.sqrt(1 / shape[-1])
         case _:
-            values = random.normal(0, math.sqrt(2 / math.prod(shape[1:])), shape)
-    return values.astype(np.float32)
+            deviation = math.sqrt(2 / math.prod(shape[1:]))
+    values = random.standard_normal(shape, np.float32)
+    values *= np.float32(deviation)
+    return values
