@@ -46,7 +46,7 @@ class UnknownValueError(UnsupportedError):
 
 
 class InputError(ClgraphError, ValueError):
-    """A feed of ``run`` is missing, unknown, or has another shape or type than the model wants."""
+    """A feed of ``run`` is missing, unknown, or has another shape or type than the model expects."""
 
 
 class ClosedError(ClgraphError, ValueError):

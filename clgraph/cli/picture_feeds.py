@@ -19,7 +19,7 @@ from clgraph.graph.topology import Signature
 def picture_array(
     picture: Image.Image, signature: Signature, shape: Shape | None, options: PictureOptions
 ) -> tuple[Array, str]:
-    """Return *picture* as the array that an input wants, and in words how.
+    """Return *picture* as the array that an input expects, and in words how.
 
     It is scaled to the input's size, and repeated for a batch.
 

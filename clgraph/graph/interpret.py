@@ -65,7 +65,7 @@ def _compute(layer: Layer, arguments: list[Any], spend: Spend | None, run: RunBo
 
 
 def check_sequences(layer: Layer, arguments: Sequence[Any]) -> None:
-    """Raise ``ShapeError`` where an argument is a sequence of tensors and *layer* wants a tensor, or the other way."""
+    """Raise ``ShapeError`` where an argument is a sequence of tensors and *layer* expects a tensor, or vice versa."""
     primitive = layer.primitive
     if isinstance(primitive, ControlFlow):
         return

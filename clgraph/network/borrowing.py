@@ -39,7 +39,7 @@ def readable_in_place(program: Program, placement: str, info: DeviceInfo) -> lis
 
 
 def writable_in_place(program: Program, placement: str, info: DeviceInfo) -> list[Value]:
-    """Return the results of *program* that its nodes on *placement* can write where the caller wants them.
+    """Return the results of *program* that its nodes on *placement* can write to the caller's arrays.
 
     The device works on the host's memory, the result is one output, no node reads it, nothing shares its memory, it is
     made by tile functions on *placement*, and it ends with a whole vector.

@@ -95,7 +95,7 @@ class Result:
     def __init__(
         self, name: str, value: Value, places: Mapping[str, BufferTable], host: Host, borrowed: BorrowedBuffer | None
     ) -> None:
-        """Read the memory of *value*; with *borrowed*, kernels may write it where the caller wants it."""
+        """Read the memory of *value*; with *borrowed*, kernels may write it to the caller's array."""
         self.name, self.shape, self.dtype = name, value.layout.shape, value.layout.dtype.numpy
         self.how = "not asked for"
         self._value, self._host, self._borrowed = value, host, borrowed

@@ -72,7 +72,7 @@ class BufferTable:
         """Allocate the memory of *placement* and copy the constants that its nodes read.
 
         Args:
-            lends: Let results be written where the caller wants them; else all lie in the arena.
+            lends: Let results be written to the caller's arrays; else all lie in the arena.
             like: BufferTable of the same program, whose constants are used instead of copies.
             workspace: Where to share memory with other programs.
 

@@ -136,7 +136,7 @@ class Network:
                 returned, or with ``None`` in a new array. They overlap neither each other nor a constant.
 
         Raises:
-            InputError: A feed is missing, unknown, or has another shape or element type than the program wants.
+            InputError: A feed is missing, unknown, or has another shape or element type than the program expects.
             ModelError: The file that constants lie in was cut or written to.
             DeviceError: A device failed, or the process was forked since the network was made.
             DeviceMemoryError: There is no memory left for a copy or a result.

@@ -141,7 +141,7 @@ class Problem:
 
 
 def problem(q: Query[MatMul]) -> Problem:
-    """Return the product that *q* poses; vectors get an axis of size 1."""
+    """Return the matrix product of the query *q*; vectors get an axis of size 1."""
     (y,), a, b = q.outputs, q.own[0], q.own[1]
     batch, m, k, n = q.primitive.sizes(a.shape, b.shape)
     vector_a, vector_b = a.rank == 1, b.rank == 1

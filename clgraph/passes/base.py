@@ -70,7 +70,7 @@ class Context:
 
     @property
     def default(self) -> DeviceInfo:
-        """The device that nodes without a wish run on."""
+        """The device of nodes without a placement preference."""
         return next(iter(self.devices.values()))
 
     def device(self, node: Node) -> DeviceInfo:
@@ -78,7 +78,7 @@ class Context:
         return self.default if node.placement is None else self.devices[node.placement]
 
     def query(self, node: Node) -> Query[Any]:
-        """Return the problem that *node* poses on its device."""
+        """Return the query of *node* on its device."""
         return query_of(node, self.device(node))
 
     def choose(self, node: Node, query: Query[Any] | None = None) -> Choice:
@@ -112,7 +112,7 @@ class Pass(ABC):
         """Edit *program* and return how many changes were made."""
 
     def describe(self, kind: str) -> str:
-        """Say how the pass treats operators of *kind*, for who adds one: what it knows of it, else what it asks it."""
+        """Describe how the pass handles operators of *kind*: its rules for it, else the properties it depends on."""
         return self.handles.get(kind, "as any node: opaque")
 
 

@@ -95,11 +95,11 @@ def estimate(context: Context, node: Node, q: Query[Any]) -> float | None:
 
 
 def still_serves(implementation: type[Implementation[Any]], q: Query[Any]) -> bool:
-    """Whether the implementation serves *q*, given on plain layouts, in formats and with halos of its own wish."""
-    return next(_as_wished(implementation, plain_query(q)), None) is not None
+    """Whether the implementation serves *q*, given on plain layouts, in the formats and halos it prefers."""
+    return next(_as_preferred(implementation, plain_query(q)), None) is not None
 
 
-def _as_wished(implementation: type[Implementation[Any]], q: Query[Any]) -> Iterator[Query[Any]]:
+def _as_preferred(implementation: type[Implementation[Any]], q: Query[Any]) -> Iterator[Query[Any]]:
     """Yield *q*, which is on plain layouts, in the formats and with the halos that the implementation serves it in."""
     serves = implementation.serves
     if serves.problem_refusal(q) is not None:
@@ -166,7 +166,7 @@ def _proposals(
     for candidate in among:
         if candidate.name in denied or (forced is not None and candidate.name != forced):
             continue
-        for laid_out in _as_wished(candidate, q):
+        for laid_out in _as_preferred(candidate, q):
             measured = laid_out.measured.get(candidate.name)
             seconds = candidate.estimate(laid_out) if measured is None else measured
             if not math.isinf(seconds):
@@ -177,7 +177,7 @@ def _proposals(
 
 
 def refusals_of(context: Context, q: Query[Any]) -> str:
-    """Say why no special implementation serves *q*, in formats and with halos of its own wish."""
+    """Say why no special implementation serves *q*, in formats and with the halos it prefers."""
     reasons: list[str] = []
     for candidate in IMPLEMENTATIONS.of(q.primitive.kind):
         if candidate.general:

@@ -1,6 +1,6 @@
 """The end of the interpreter waits for threads that are inside a driver, and lets none in afterwards.
 
-Python ends daemon threads where they next want its lock. One that comes back from pyopencl's C++ then is unwound
+Python ends daemon threads where they next acquire its lock. One that comes back from pyopencl's C++ then is unwound
 through frames that allow no exception, and the process aborts (CPython before 3.14).
 """
 

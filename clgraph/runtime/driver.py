@@ -129,7 +129,7 @@ def _devices_of(platform: Any) -> list[Any]:
 
 
 def kind(handle: Any) -> Literal["cpu", "gpu"]:
-    """Return the class of kernels that a ``pyopencl.Device`` wants."""
+    """Return the class of kernels that suits a ``pyopencl.Device``."""
     return "cpu" if handle.type & load().device_type.CPU else "gpu"
 
 

@@ -93,7 +93,7 @@ def candidates(q: Query[Any]) -> tuple[type[Implementation[Any]], ...]:
 def choose(q: Query[Any], *, forced: str | None = None, denied: frozenset[str] = frozenset()) -> Choice:
     """Pick the implementation for *q*: forced by name, else the fastest measured or estimated.
 
-    What was tuned counts by its measurement, other special ones by their estimate, general ones only in want of both.
+    What was tuned counts by its measurement, other special ones by their estimate, general ones only without both.
 
     A pure function of its arguments, memoised.
 

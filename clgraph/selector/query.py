@@ -159,7 +159,7 @@ class Query(Generic[P]):
 
 
 def query_of(node: Node, device: DeviceInfo) -> Query[Primitive]:
-    """Return the problem that *node* poses to *device*."""
+    """Return the query of *node* on *device*."""
     constant = frozenset(i for i, v in enumerate(node.inputs) if v.constant is not None)
     inputs = tuple(v.layout for v in node.inputs)
     outputs = tuple(v.layout for v in node.outputs)

@@ -86,7 +86,7 @@ class Bench:
     def candidates(self, q: Query[Any]) -> list[Proposal]:
         """Return what implementations propose for *q*, cheapest first.
 
-        General ones count only in want of others, and what is estimated at many times the cheapest is left out: it
+        General ones count only without others, and what is estimated at many times the cheapest is left out: it
         would take most of the time.
         """
         offered = proposals(replace(self.context, forced={}), _node(q), q)
@@ -135,7 +135,7 @@ class Bench:
 
 
 def _node(q: Query[Any]) -> Node:
-    """Return a node that poses *q*, on values without data."""
+    """Return a node with the query *q*, on values without data."""
     inputs = tuple(
         Value(f"in{i}", x, constant=np.empty(0) if i in q.constant else None) for i, x in enumerate(q.inputs)
     )
@@ -144,7 +144,7 @@ def _node(q: Query[Any]) -> Node:
 
 
 def _program(q: Query[Any], arrays: Sequence[Array]) -> tuple[Program, list[str]]:
-    """Return copies of the node that poses *q*, each with constants of its own, behind reorders; and their names."""
+    """Return copies of the node with the query *q*, each with its own constants, behind reorders; and their names."""
     plain = [Layout(x.dtype, x.shape) for x in q.inputs]
     moving = [i for i in range(len(arrays)) if i not in q.constant]
     inputs = {i: Value(f"in{i}", plain[i]) for i in moving}

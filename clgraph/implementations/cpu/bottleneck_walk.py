@@ -115,7 +115,7 @@ def work_seconds(q: Query[Bottleneck], w: Walk) -> float:
 
 @lru_cache(maxsize=256)
 def walk_of(q: Query[Bottleneck]) -> Walk:
-    """Return how *q* is computed: as many strips as the workers want, and as make the filtered rows fit a cache."""
+    """Return how *q* is computed: as many strips as the workers need, and as make the filtered rows fit a cache."""
     p, x, y = q.primitive, q.inputs[0].shape, q.outputs[0].shape
     middle = part(q, int(p.expands)).inputs[1].shape
     stride, kernel, hidden = p.depthwise.strides, middle[2:], middle[0]

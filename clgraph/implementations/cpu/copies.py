@@ -147,7 +147,7 @@ def as_rows(q: Query[Any], slot: int, operands: Sequence[int], within: int = 0) 
 
 
 def row_pitches(rows: Rows, operand: int) -> tuple[int, int, int, int, int]:
-    """Return what a post-operation step wants of operand number *operand*; x counts vectors of 16 floats."""
+    """Return the fields of a post-operation step for operand number *operand*; x counts vectors of 16 floats."""
     n, y, last = (axis.pitches[2 + operand] for axis in (rows.images, rows.rows, rows.width))
     return n, 0, y, LANES * last, last
 

@@ -23,7 +23,7 @@ class Unit:
     Attributes:
         feature: Of a device that has it, beside that of the vendor; none: all others have it.
         words: Words of two halves that a lane has of a row, where that differs.
-        terms: The multiple of terms that it wants.
+        terms: The multiple of terms that it requires.
         speed: Of its products, in peaks of float32. An estimate.
     """
 

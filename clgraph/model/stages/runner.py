@@ -170,7 +170,7 @@ class PieceRunner:
         return model.run(feeds, tensors=self._tensors)
 
     def _refuse_sequences(self, feeds: Mapping[str, Any]) -> None:
-        """Raise ``ShapeError`` where a sequence comes for a compiled layer: all of them want tensors."""
+        """Raise ``ShapeError`` where a sequence comes for a compiled layer: all of them take tensors only."""
         if any(isinstance(value, list | tuple) for value in feeds.values()):
             for layer in self.piece.topology.layers:
                 check_sequences(layer, [feeds.get(name) for name in layer.inputs])

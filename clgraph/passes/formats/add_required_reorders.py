@@ -61,7 +61,7 @@ def _serve(program: Program, context: Context, node: Node) -> None:
 
 
 def _serves(have: Layout, want: Layout) -> bool:
-    """Whether a tensor that lies as *have* can be read where *want* was asked for."""
+    """Whether a tensor that lies as *have* can be read where *want* is required."""
     return have.format == want.format and all(
         h[0] >= w[0] and h[1] >= w[1] for h, w in zip(have.halos, want.halos, strict=True)
     )

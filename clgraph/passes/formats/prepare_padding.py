@@ -21,7 +21,7 @@ class PreparePadding(Pass):
     """Give each value the widest halo that its readers' provisional choices read.
 
     The producer then writes the zeros, every run, when its implementation serves halos and every other reader can read
-    the wider tensor; otherwise a reorder copies the tensor into a halo for the readers that want one. Graph inputs,
+    the wider tensor; otherwise a reorder copies the tensor into a halo for the readers that need one. Graph inputs,
     whose memory the caller fills, and graph outputs, which are dense, always take the reorder. (Explicit padding with
     zeros has become pads of convolutions in fuse_patterns.) Counts the values with a halo and the reorders.
     """
@@ -55,7 +55,7 @@ class PreparePadding(Pass):
 
 
 def _wanted(context: Context, value: Value) -> dict[tuple[Node, int], Halo]:
-    """Return the halos that readers want and *value* does not have, by use."""
+    """Return the halos that readers need and *value* does not have, by use."""
     found: dict[tuple[Node, int], Halo] = {}
     for node, slot in value.uses:
         if node.choice is None:

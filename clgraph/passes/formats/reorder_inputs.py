@@ -28,7 +28,7 @@ class ReorderInputs(Pass):
     """Pose every node in the formats its implementations propose, minimise the estimated time, insert the reorders.
 
     The time of a program is that of its nodes in their formats plus that of the reorders between them; a reorder is
-    paid once for all readers that want the same format. The minimum is exact on chains, trees and other narrow graphs
+    paid once for all readers that prefer the same format. The minimum is exact on chains, trees and other narrow graphs
     (see ``format_search``). Graph inputs come and graph outputs leave in plain formats; constants keep theirs until
     post_optimize_weights. Each node keeps the implementation it was costed with as its provisional choice, which
     prepare_padding asks for halos. ``Program.notes`` has the estimate. Counts the reorders inserted.
@@ -85,8 +85,8 @@ class _Problem:
                 self._add_value(value, sizes, factors, start)
         return minimise(sizes, factors, start)
 
-    def wants(self, node: Node, slot: int) -> list[Format]:
-        """Return the format that each option of *node* wants of input *slot*."""
+    def preferences(self, node: Node, slot: int) -> list[Format]:
+        """Return the format that each option of *node* prefers for input *slot*."""
         if node not in self.options:
             return [Format.plain(node.inputs[slot].layout.rank)]
         return [p.query.inputs[slot].format for p in self.options[node]]
@@ -113,7 +113,7 @@ class _Problem:
     def _add_value(self, value: Value, sizes: list[int], factors: list[Factor], start: list[int]) -> None:
         """Add the cost of the reorders behind *value*."""
         made, readers = self.makes(value), list(value.uses)
-        needs = [(self.index.get(n), self.wants(n, slot)) for n, slot in readers]
+        needs = [(self.index.get(n), self.preferences(n, slot)) for n, slot in readers]
         if self.program.is_output(value):
             needs.append((None, [Format.plain(value.layout.rank)]))
         formats = list(dict.fromkeys((*made, *(f for _, wanted in needs for f in wanted))))
@@ -140,8 +140,8 @@ class _Problem:
 def _desired(node: Node, device: DeviceInfo, offered: list[Proposal]) -> list[Proposal]:
     """Return the proposals in the formats that the target of the device would like; all where none is."""
     for target in targets_of([device]):
-        wish = target.desired(node.primitive.kind, node.output.layout.rank)
-        liked = [p for p in offered if wish is not None and p.query.outputs[0].format == wish]
+        preferred = target.desired(node.primitive.kind, node.output.layout.rank)
+        liked = [p for p in offered if preferred is not None and p.query.outputs[0].format == preferred]
         offered = liked or offered
     return offered
 
@@ -169,8 +169,8 @@ def _insert_reorders(program: Program, problem: _Problem, solution: Solution) ->
             continue
         groups: dict[tuple[Format, str | None, str | None], list[tuple[Node, int]]] = {}
         for node, slot in value.uses:
-            wants = problem.wants(node, slot)
-            wanted = wants[solution.values[problem.index[node]]] if node in problem.index else wants[0]
+            preferences = problem.preferences(node, slot)
+            wanted = preferences[solution.values[problem.index[node]]] if node in problem.index else preferences[0]
             if wanted != value.layout.format:
                 where = mover(value, node)
                 groups.setdefault((wanted, where.placement, where.annotation), []).append((node, slot))

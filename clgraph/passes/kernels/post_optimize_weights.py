@@ -15,7 +15,7 @@ from clgraph.selector.implementation import IMPLEMENTATIONS, overrides
 
 
 class PostOptimizeWeights(Pass):
-    """Insert a reorder behind every constant that an implementation wants in another format, or what else it asks for.
+    """Insert a reorder behind every constant that an implementation declares in another format, or a transform.
 
     Readers that ask for the same of the same constant share one node, except across placements and different
     annotations. A node whose constant has been transformed becomes the primitive that reads the result.

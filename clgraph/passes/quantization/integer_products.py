@@ -62,7 +62,7 @@ class IntegerProduct:
     bias: Array
 
     def query(self, context: Context, dtype: DType = DType.F32) -> Query[Primitive]:
-        """Return the problem that it poses on the device of its node, with a result in *dtype*."""
+        """Return its query on the device of its node, with a result in *dtype*."""
         outputs = self.scale.size
         parameters = (Layout(t, (outputs,)) for t in (DType.I32, DType.F32, DType.F32))
         inputs = (Layout(DType.I8, self.x.layout.shape), Layout.of(self.weights), *parameters)

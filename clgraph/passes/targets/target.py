@@ -56,7 +56,7 @@ class Target:
         name: Of the target, in dumps and messages.
         matches: Which devices are its own, by their profile.
         passes: What it hooks into the phases; run when a program has nodes on such a device.
-        layouts: By kind of primitive, ``*`` for all others: the format that it wants of results wherever an
+        layouts: By kind of primitive, ``*`` for all others: the preferred format of results wherever an
             implementation proposes it.
         profile: Changes the profile of its devices: features that its implementations ask for, figures for costs.
         devices: Devices that no driver knows. They run nodes by their references.
@@ -73,7 +73,7 @@ class Target:
         """Return the passes of *phase* in the order in which they run.
 
         Raises:
-            RegistrationError: A pass wants to run behind one that is not there, or two behind each other.
+            RegistrationError: A pass is declared to run behind one that is not there, or two behind each other.
         """
         waiting = [p for p in self.passes if p.phase is phase]
         order: list[TargetPass] = []
@@ -88,9 +88,9 @@ class Target:
         return [p.run for p in order]
 
     def desired(self, kind: str, rank: int) -> Format | None:
-        """Return the format that results of primitives of *kind* should have; ``None`` for no wish."""
-        wish = self.layouts.get(kind, self.layouts.get("*"))
-        return None if wish is None else wish(rank)
+        """Return the format that results of primitives of *kind* should have; ``None`` for no preference."""
+        preferred = self.layouts.get(kind, self.layouts.get("*"))
+        return None if preferred is None else preferred(rank)
 
 
 TARGETS: Registry[str, Target] = Registry("target")
@@ -152,7 +152,7 @@ class TargetPhase(Pass):
             check(program)
         except ClgraphError as error:
             raise type(error)(f"target pass {what}: {error}") from error
-        except Exception as error:  # a stranger's pass may raise anything; whose it was must be said
+        except Exception as error:  # a third-party pass may raise anything; the error must name it
             raise ProgramError(f"target pass {what} failed: {type(error).__name__}: {error}") from error
         return changes
 

@@ -11,10 +11,9 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import positive_axis
-from clgraph.graph.permute import Axes
-from clgraph.graph.primitive import Permuted
 from clgraph.graph.importing import OnnxNode, onnx
-from clgraph.graph.primitive import Array, Bound, Primitive, primitive
+from clgraph.graph.permute import Axes
+from clgraph.graph.primitive import Array, Bound, Permuted, Primitive, primitive
 from clgraph.selector.general import FLOATS, General, View, float_jit, launch, post_arguments, post_views, space, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
