@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -213,9 +214,10 @@ class Compiler:
     def _dump(self, folder: Path) -> Dump:
         if not self.options.dump_data:
             return Dump(folder)
-        from clgraph.saved.states import StateWriter
+        from clgraph.saved.constant_files import ConstantFiles
+        from clgraph.saved.programs import encode_program
 
-        return Dump(folder, StateWriter(folder))
+        return Dump(folder, partial(encode_program, add=ConstantFiles(folder).add))
 
 
 def read_source(source: Source | Topology, outputs: Sequence[str] | None, shapes: OpenShapes | None) -> Topology:

@@ -47,7 +47,7 @@ def save_model(
     programs = []
     for key, s in made.items():
         libraries |= _libraries(s.program, s.devices)
-        program = encode_program(s.program, blobs.add)
+        program = encode_program(s.program, blobs.add, steps=True)
         programs.append(
             {
                 "shapes": [list(shape) for shape in key.shapes],

@@ -1,4 +1,4 @@
-"""Plans and choices as JSON and back. What is read names its implementation and holds its steps, ready to be bound."""
+"""Choices and plans as JSON and back: with their steps, ready to be bound, or without, for the passes to go on with."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from clgraph.errors import ModelError
 from clgraph.graph.node import Node
 from clgraph.graph.serial import Json, PrimitiveOf, decode, encode, text_of, well_formed
+from clgraph.passes.selection import InPlace
 from clgraph.selector.choose import Choice, HostReference
 from clgraph.selector.descriptor import NULL, Descriptor, PostStep, Ref, Resolve
 from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation
@@ -18,6 +19,10 @@ from clgraph.selector.plan import Argument, Carry, Launch, Plan, Step, Table, Ti
 from clgraph.selector.query import DeviceInfo, Query
 
 _POINTER = struct.Struct("<q")
+_PROVISIONAL = "in_place?"
+"""What a choice is called in a file that has the name of ``InPlace``, and may become it."""
+_WITHOUT_STEPS = 6
+"""Entries of a choice as JSON that has none."""
 
 
 class Packed(Descriptor):
@@ -51,7 +56,10 @@ def _packed(function: str, library: str, any_alignment: bool) -> type[Packed]:
 
 
 class Recorded(Choice):
-    """A choice out of a file: name and steps are there, implementation and query are looked up when asked for."""
+    """A choice out of a file with its steps: implementation and query are looked up when asked for.
+
+    It is the last word on its node: it cannot become the choice for another query.
+    """
 
     __slots__ = ("_device", "_name", "_node", "_of", "_plan", "_query")
     _device: DeviceInfo
@@ -66,10 +74,7 @@ class Recorded(Choice):
     def __init__(self, node: Node, device: DeviceInfo, data: Json, primitive_of: PrimitiveOf) -> None:
         """Read what :func:`encode_choice` wrote about *node*, which runs on *device*."""
         name, seconds, because, refusals, slower, query, steps, scratch = data
-        costs = {other: _number(cost) for other, cost in slower.items()}
-        if not all(isinstance(why, str) for why in refusals.values()):
-            raise ModelError(f"a saved choice is damaged: of {node.name!r} a refusal is no text")
-        found = (_number(seconds), str(because), dict(refusals), costs)
+        found = _reasons(node, seconds, because, refusals, slower)
         for field, value in zip(self.FIELDS, found, strict=True):
             object.__setattr__(self, field, value)
         plan = Plan(tuple(_decode_step(step) for step in steps), tuple(scratch))
@@ -85,46 +90,68 @@ class Recorded(Choice):
     @property
     def in_place(self) -> bool:
         """Whether nothing runs; the name says so."""
-        from clgraph.passes.selection import InPlace
-
         return self._name == InPlace.name
 
     @property
     def implementation(self) -> type[Implementation[Any]]:
         """The implementation of that name; ``KeyError`` where it is gone."""
-        from clgraph.passes.selection import InPlace
-
-        return {InPlace.name: InPlace, HostReference.name: HostReference}.get(self._name) or IMPLEMENTATIONS[self._name]
+        return _implementation(self._name)
 
     @property
     def query(self) -> Query[Any]:
         """The problem that it was chosen for."""
-        with well_formed("a saved query"):
-            primitive, inputs, outputs, arity, fused, constant = (decode(x, self._of) for x in json.loads(self._query))
-            return Query(primitive or self._node.primitive, inputs, outputs, self._device, arity, fused, constant)
+        return _read_query(self._query, self._node, self._device, self._of)
 
     def plan(self) -> Plan:
         """Return the steps as they were saved."""
         return self._plan
 
 
-def encode_choice(node: Node, choice: Choice) -> Json:
-    """Return *choice* of *node* with its steps."""
-    plan, q = choice.plan(), choice.query
+def encode_choice(node: Node, choice: Choice, *, steps: bool) -> Json:
+    """Return *choice* of *node*, with its steps or without."""
+    q = choice.query
     primitive = None if q.primitive == node.primitive else q.primitive
     query = [encode(x) for x in (primitive, q.inputs, q.outputs, q.arity, q.fused, q.constant)]
-    steps = [_encode_step(step) for step in plan.steps]
     slower, refusals = {name: encode(cost) for name, cost in choice.slower.items()}, dict(choice.refusals)
-    return [
-        choice.name,
-        encode(choice.seconds),
-        choice.because,
-        refusals,
-        slower,
-        text_of(query),
-        steps,
-        list(plan.scratch),
-    ]
+    name = _PROVISIONAL if choice.name == InPlace.name and not choice.in_place else choice.name
+    found = [name, encode(choice.seconds), choice.because, refusals, slower, text_of(query)]
+    if not steps:
+        return found
+    plan = choice.plan()
+    return [*found, [_encode_step(step) for step in plan.steps], list(plan.scratch)]
+
+
+def decode_choice(node: Node, device: DeviceInfo, data: Json, primitive_of: PrimitiveOf) -> Choice:
+    """Return what :func:`encode_choice` wrote about *node*, which runs on *device*; without steps, one for passes."""
+    if len(data) > _WITHOUT_STEPS:
+        return Recorded(node, device, data, primitive_of)
+    name, seconds, because, refusals, slower, query = data
+    implementation, q = _implementation(name), _read_query(query, node, device, primitive_of)
+    return Choice(q, implementation, *_reasons(node, seconds, because, refusals, slower))
+
+
+def _implementation(name: str) -> type[Implementation[Any]]:
+    if name == _PROVISIONAL:
+        # Of programs that are not planned yet: to run one out of a file nobody needs it, nor the operators it knows.
+        from clgraph.passes.memory.sharing import WouldShare
+
+        return WouldShare
+    return {InPlace.name: InPlace, HostReference.name: HostReference}.get(name) or IMPLEMENTATIONS[name]
+
+
+def _read_query(text: str, node: Node, device: DeviceInfo, primitive_of: PrimitiveOf) -> Query[Any]:
+    with well_formed("a saved query"):
+        primitive, inputs, outputs, arity, fused, constant = (decode(x, primitive_of) for x in json.loads(text))
+        return Query(primitive or node.primitive, inputs, outputs, device, arity, fused, constant)
+
+
+def _reasons(
+    node: Node, seconds: Json, because: Json, refusals: Json, slower: Json
+) -> tuple[float, str, dict[str, str], dict[str, float]]:
+    if not all(isinstance(why, str) for why in refusals.values()):
+        raise ModelError(f"a saved choice is damaged: of {node.name!r} a refusal is no text")
+    costs = {other: _number(cost) for other, cost in slower.items()}
+    return _number(seconds), str(because), dict(refusals), costs
 
 
 def libraries_of(choice: Choice) -> set[str]:

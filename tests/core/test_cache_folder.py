@@ -232,7 +232,7 @@ ELSEWHERE = {
     "cli/bench_command.py": "a report, where the user says",
     "network/profile.py": "a trace, where the user says",
     "passes/observers.py": "dumps, where the user says",
-    "saved/states.py": "dumps, where the user says",
+    "saved/constant_files.py": "dumps, where the user says",
     "compilation/compiler.py": "dumps, where the user says",
     "runtime/pocl.py": "the process's own memory",
     "runtime/compile_child.py": "a file for its parent, in a folder made for that",

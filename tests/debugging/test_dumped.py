@@ -13,9 +13,13 @@ import pytest
 import clgraph
 from clgraph.debugging.dumped import read_dump
 from clgraph.errors import ClgraphError, ModelError
+from clgraph.graph.program import Stage
+from clgraph.ops.concat import Concat
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.quantize import Dequantize
 from clgraph.passes.memory import split_batch
+from clgraph.passes.memory.sharing import WouldShare
+from clgraph.selector.choose import Choice
 from tests.support.models import image, small_model
 from tests.support.programs import RELU, Net
 from tests.support.zoo_text import Encoder, encoder, tokens
@@ -125,3 +129,36 @@ def test_a_constant_whose_writing_was_broken_off_is_written_whole_the_next_time(
     clgraph.compile(small_model(), device="null", config=options)
     with clgraph.load_dump(sorted((tmp_path / "dumps").glob("00_*.json"))[0]) as model:
         assert model.inputs
+
+
+def test_a_choice_comes_back_as_it_was_made_with_its_reasons(dumped) -> None:
+    folder, model, _ = dumped
+    program = read_dump(next(folder.glob("*_compile_graph.json"))).program
+    made = {node.name: node.choice for node in model.program}
+    assert program.stage is Stage.SELECTED
+    for node in program:
+        assert type(node.choice) is Choice
+        if node.name in made:
+            want = made[node.name]
+            assert (node.choice.implementation, node.choice.because) == (want.implementation, want.because)
+            assert (node.choice.refusals, node.choice.slower) == (want.refusals, want.slower)
+
+
+def test_a_node_that_may_come_to_run_nothing_does_so_after_reading_too(tmp_path: Path) -> None:
+    net = Net()
+    x = net.input("x", (1, 16, 8, 8))
+    parts = [net.conv(f"conv{i}", x, 16, 16, 1) for i in range(2)]
+    net.output(net.conv("last", net.add("join", Concat(1), *parts), 32, 16, 1))
+    clgraph.compile(net, device="pocl:0", config={"dump_graphs": tmp_path, "dump_data": True})
+    program = read_dump(next(tmp_path.glob("*_reorder_inputs.json"))).program
+    choice = next(node.choice for node in program if node.name == "join")
+    assert isinstance(choice, Choice)
+    assert choice.implementation is WouldShare
+
+
+def test_a_dump_of_another_format_is_refused_in_a_sentence(dumped, tmp_path: Path) -> None:
+    data = json.loads((dumped[0] / "built.json").read_text())
+    del data["state"]["format"]
+    (tmp_path / "old.json").write_text(json.dumps(data))
+    with pytest.raises(ModelError, match=r"a program of format 1 cannot be read, this clgraph reads \d+: save or dump"):
+        clgraph.load_dump(tmp_path / "old.json")
