@@ -7,6 +7,9 @@ from clgraph.selector.implementation import IMPLEMENTATIONS
 from tests.support.programs import RELU, Net, compile_all, run_until
 
 
+FUSING = ("prepare_primitive_fusing", "fuse_pre_operations")
+
+
 def _padded(program) -> dict[str, tuple]:
     return {v.name: v.layout.halo for v in program.values if v.layout.halo}
 
@@ -62,7 +65,7 @@ def test_a_reader_that_takes_no_halo_gets_the_tensor_without_one() -> None:
     h = net.conv("a", net.input("x", (1, 16, 12, 12)), 16, 16)
     net.conv("b", h, 16, 16, kernel=3)
     net.conv("c", net.add("relu", RELU, h), 16, 16)
-    program = run_until(net.program("b", "c"), PreparePadding.name, disabled=["prepare_primitive_fusing"])
+    program = run_until(net.program("b", "c"), PreparePadding.name, disabled=FUSING)
     assert not program["a"].output.layout.halo
     assert [n.inputs[0].layout.halo for n in program if n.name in ("b", "c")] == [_halo(1, 1), ()]
 
