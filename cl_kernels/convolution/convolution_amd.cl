@@ -17,6 +17,7 @@
   #define EACH 4
 #endif
 #include "matrix_convolution.clh"
+#include "pixel_window.clh"
 #include "amd_matrix.clh"
 
 #define ITEMS (LANES * WAVES * WAVES)
@@ -50,13 +51,8 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void convolution_amd
   const int first = id / CHUNKS, chunk = id % CHUNKS;
   int top[LOADS], left[LOADS], base[LOADS];
 #pragma unroll
-  for (int i = 0; i < LOADS; i++) {
-    const int p = p0 + first + i * (ITEMS / CHUNKS), n = p / (height * width), at = p % (height * width);
-    top[i] = at / width * rest[8] - rest[10];
-    left[i] = at % width * rest[9] - rest[11];
-    base[i] = n * x[1] + top[i] * x[2] + left[i] * x[3];
-    top[i] = p < pixels ? top[i] : -0x40000000;
-  }
+  for (int i = 0; i < LOADS; i++)
+    pixel_window(p0 + first + i * (ITEMS / CHUNKS), pixels, x, rest, top + i, left + i, base + i);
   int unit = chunk, tap = unit / blocks, block = unit % blocks;
   const int more_taps = CHUNKS / blocks, more_blocks = CHUNKS % blocks;
   uint4 next_rows[LOADS], next_columns[LOADS];

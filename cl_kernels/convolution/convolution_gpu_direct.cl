@@ -6,6 +6,7 @@
 // Error: k * 2^-24 * sum |x w|, accumulated in float in the order of taps and channels, plus the post-operations'.
 #define RANK 5
 #include "vectors.clh"
+#include "pixel_window.clh"
 
 #define PIXELS 4
 
@@ -25,11 +26,7 @@ __kernel void convolution_gpu_direct(const int n, TENSOR(in0), TENSOR(in1), TENS
   int top[PIXELS], left[PIXELS], base[PIXELS];
   float4 sums[PIXELS];
   for (int i = 0; i < PIXELS; i++) {
-    const int p = p0 + i, at = p % (height * width);
-    top[i] = at / width * rest[8] - rest[10];
-    left[i] = at % width * rest[9] - rest[11];
-    base[i] = p / (height * width) * x[1] + top[i] * x[2] + left[i] * x[3];
-    top[i] = p < pixels ? top[i] : -0x40000000;
+    pixel_window(p0 + i, pixels, x, rest, top + i, left + i, base + i);
     sums[i] = (float4)(0.0f);
   }
   for (int tap = 0; tap < rest[2]; tap++) {

@@ -10,6 +10,7 @@
 // Error: k * 2^-24 * sum |x w|, accumulated in float in the order of k, plus the post-operations'.
 #define RANK 5
 #include "vectors.clh"
+#include "pixel_window.clh"
 #include "gemm_tile.clh"
 
 __kernel __attribute__((reqd_work_group_size(16, 16, 1))) void convolution_gpu_vectors(
@@ -30,13 +31,7 @@ __kernel __attribute__((reqd_work_group_size(16, 16, 1))) void convolution_gpu_v
 
   // The pixels that this work-item loads: where their windows start.
   int top[ROWS], left[ROWS], base[ROWS];
-  for (int r = 0; r < ROWS; r++) {
-    const int p = p0 + local_id / 4 + 64 * r, n = p / (height * width), at = p % (height * width);
-    top[r] = at / width * rest[8] - rest[10];
-    left[r] = at % width * rest[9] - rest[11];
-    base[r] = n * x[1] + top[r] * x[2] + left[r] * x[3];
-    top[r] = p < pixels ? top[r] : -0x40000000;
-  }
+  for (int r = 0; r < ROWS; r++) pixel_window(p0 + local_id / 4 + 64 * r, pixels, x, rest, top + r, left + r, base + r);
   // Tap and block of channels of the vector of k that it loads next.
   int tap = local_id % 4 / blocks, block = local_id % 4 % blocks;
   const int more_taps = 4 / blocks, more_blocks = 4 % blocks;

@@ -20,6 +20,7 @@
   #define SUB_GROUP_COUNT 4
 #endif
 #include "matrix_convolution.clh"
+#include "pixel_window.clh"
 #include "intel_matrix.clh"
 
 // No branch: the loads of all rows are under way at once.
@@ -44,13 +45,7 @@ __kernel SUB_GROUPS __attribute__((reqd_work_group_size(LANES, SUB_GROUP_COUNT, 
   // Lane i has pixel i of each eight: where its window starts.
   int top[ROWS], left[ROWS], base[ROWS];
 #pragma unroll
-  for (int r = 0; r < ROWS; r++) {
-    const int p = p0 + 8 * r + lane % 8, n = p / (height * width), at = p % (height * width);
-    top[r] = at / width * rest[8] - rest[10];
-    left[r] = at % width * rest[9] - rest[11];
-    base[r] = n * x[1] + top[r] * x[2] + left[r] * x[3];
-    top[r] = p < pixels ? top[r] : -0x40000000;
-  }
+  for (int r = 0; r < ROWS; r++) pixel_window(p0 + 8 * r + lane % 8, pixels, x, rest, top + r, left + r, base + r);
   float8 sums[ROWS * COLUMNS];
 #pragma unroll
   for (int i = 0; i < ROWS * COLUMNS; i++) sums[i] = (float8)(0.0f);

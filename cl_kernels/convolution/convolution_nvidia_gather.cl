@@ -13,8 +13,6 @@
 #include "ptx.clh"
 #include "nvidia_convolution.clh"
 
-#define NOWHERE (-0x40000000)
-
 #if PRODUCT == PRODUCT_F16
   #define WORD ushort
 #else
@@ -31,36 +29,22 @@ __kernel __attribute__((reqd_work_group_size(TILE_ITEMS, 1, 1))) void convolutio
   __local __attribute__((aligned(128))) char memory[TILE_LOCAL];
   __global const int* x = table + VIEW;
   __global const int* rest = x + VIEW;
-  const int outputs = rest[1], height = rest[4], width = rest[5], count = rest[0] * rest[2];
-  const int units = (count + CHUNK - 1) / CHUNK, pixels = rest[3] * height * width;
+  const int outputs = rest[1], count = rest[0] * rest[2], units = (count + CHUNK - 1) / CHUNK;
+  const int pixels = rest[3] * rest[4] * rest[5];
   const int id = get_local_id(0), warp = id / 32, lane = id % 32, group = get_group_id(2);
-  int tile_m, tile_n;
-  tile_numbers(get_group_id(0), (pixels + TILE_ROWS - 1) / TILE_ROWS, (outputs + TILE_COLUMNS - 1) / TILE_COLUMNS, &tile_m,
-               &tile_n);
-  const int p0 = tile_m * TILE_ROWS, o0 = tile_n * TILE_COLUMNS;
+  const int2 start = tile_start(pixels, outputs), steps = tile_steps(units);
+  const int p0 = start.x, o0 = start.y;
 
-  // The steps of this part, and what this work-item copies: chunk `id % CHUNKS` of every TILE_STRIDE-th row.
-  const int steps_of_all = (units + CHUNKS - 1) / CHUNKS, part = get_group_id(1), parts_count = get_num_groups(1);
-  const int first = (int)((long)steps_of_all * part / parts_count);
-  const int steps = (int)((long)steps_of_all * (part + 1) / parts_count) - first;
+  // What this work-item copies: chunk `id % CHUNKS` of every TILE_STRIDE-th row.
   const int row = id / CHUNKS, chunk = id % CHUNKS, place = PLACE(row, chunk);
   // In registers: copies name memory, so that the compiler would read tables again in each step.
   const int rows_of_x = rest[6], columns_of_x = rest[7], weights_step = TILE_STRIDE * count;
   __global const WORD* source = BASE_OF(const WORD, in0) + x[0] + group * rest[14];
   __global const WORD* weights = BASE_OF(const WORD, in1) + ((long)group * outputs + o0 + row) * count;
   int top[ROWS_EACH], left[ROWS_EACH], base[ROWS_EACH];
-#pragma unroll
-  for (int i = 0; i < ROWS_EACH; i++) {
-    const int p = p0 + row + i * TILE_STRIDE, n = p / (height * width), at = p % (height * width);
-    top[i] = at / width * rest[8] - rest[10];
-    left[i] = at % width * rest[9] - rest[11];
-    base[i] = n * x[1] + top[i] * x[2] + left[i] * x[3];
-    top[i] = p < pixels ? top[i] : NOWHERE;
-  }
-  uint there = 0;
-#pragma unroll
-  for (int i = 0; i < COLUMNS_EACH; i++) there |= (o0 + row + i * TILE_STRIDE < outputs) << i;
-  int unit = first * CHUNKS + chunk;
+  tile_windows(p0 + row, pixels, x, rest, top, left, base);
+  const uint there = tile_there(o0 + row, outputs, COLUMNS_EACH);
+  int unit = steps.x * CHUNKS + chunk;
 
 #define TILE_LOAD(stage)                                                                                            \
   do {                                                                                                              \
@@ -90,7 +74,6 @@ __kernel __attribute__((reqd_work_group_size(TILE_ITEMS, 1, 1))) void convolutio
 
   tile_sums sums;
   tile_clear(sums);
-  TILE_PIPELINE(sums, memory, steps, warp, lane);
-
-  convolution_write(sums, memory, p0, o0, part, table, PASS(in2), PASS(out0), PASS(parts), PASS_POSTS);
+  TILE_PIPELINE(sums, memory, steps.y, warp, lane);
+  CONVOLUTION_WRITE(sums, memory);
 }

@@ -5,6 +5,7 @@
 // table: dims (the last in vectors), views of y and of the bias, parts, elements of one part, whether there is a bias.
 // Error: parts * 2^-24 * sum |part|, plus the post-operations'.
 #include "vectors.clh"
+#include "parts.clh"
 
 __kernel void matmul_gpu_sum(const int count, TENSOR(parts), TENSOR(in2), TENSOR(out0), __global const int* table,
                              POST_PARAMETERS) {
@@ -16,9 +17,7 @@ __kernel void matmul_gpu_sum(const int count, TENSOR(parts), TENSOR(in2), TENSOR
   int at[RANK];
   coordinates(id, table, 0, RANK, at);
   at[RANK - 1] *= 4;
-  __global const float4* from = BASE_OF(const float4, parts) + id;
-  float4 sum = (float4)(0.0f);
-  for (int part = 0; part < rest[0]; part++) sum += from[(long)part * (rest[1] / 4)];
+  float4 sum = sum_of_parts(BASE_OF(const float4, parts), id, rest);
   if (rest[2]) sum += vector_operand(BASE_OF(const T, in2), element(bias, at), bias[RANK]);
   STORE4(BASE_OF(T, out0), element(y, at), POST_ALL(sum, at));
 }

@@ -27,22 +27,18 @@ __kernel __attribute__((reqd_work_group_size(TILE_ITEMS, 1, 1))) void matmul_nvi
   __global const int* rest = bias + VIEW;
   const int rows = table[RANK - 2], columns = table[RANK - 1], units = rest[0] / CHUNK, pitch = rest[1];
   const int id = get_local_id(0), warp = id / 32, lane = id % 32;
-  int tile_m, tile_n, at[RANK];
-  tile_numbers(get_group_id(0), (rows + TILE_ROWS - 1) / TILE_ROWS, (columns + TILE_COLUMNS - 1) / TILE_COLUMNS, &tile_m,
-               &tile_n);
-  const int m0 = tile_m * TILE_ROWS, n0 = tile_n * TILE_COLUMNS;
+  const int2 start = tile_start(rows, columns), steps = tile_steps(units);
+  const int m0 = start.x, n0 = start.y;
+  int at[RANK];
   coordinates(get_group_id(2), table, 0, RANK - 2, at);
   at[RANK - 2] = at[RANK - 1] = 0;
   __global const T* left = BASE_OF(const T, in0) + element(a, at);
   __global const T* right = BASE_OF(const T, in1) + element(b, at);
 
-  // The steps of this part, and what this work-item copies: chunk `id % CHUNKS` of every TILE_STRIDE-th row.
-  const int steps_of_all = (units + CHUNKS - 1) / CHUNKS, part = get_group_id(1), parts_count = get_num_groups(1);
-  const int first = (int)((long)steps_of_all * part / parts_count);
-  const int steps = (int)((long)steps_of_all * (part + 1) / parts_count) - first;
+  // What this work-item copies: chunk `id % CHUNKS` of every TILE_STRIDE-th row.
   const int row = id / CHUNKS, chunk = id % CHUNKS, place = PLACE(row, chunk);
   const int by_row = id / ROW_CHUNKS, row_chunk = id % ROW_CHUNKS, by_row_place = BY_ROW_PLACE(by_row, row_chunk);
-  int unit = first * CHUNKS + chunk, k = first * STEP + by_row;
+  int unit = steps.x * CHUNKS + chunk, k = steps.x * STEP + by_row;
 
   // Distances in chunks, and which rows there are: in registers, because reading instructions name memory, so that the compiler
   // would read tables again in each step.
@@ -53,11 +49,7 @@ __kernel __attribute__((reqd_work_group_size(TILE_ITEMS, 1, 1))) void matmul_nvi
       (__global const uint4*)right + (B_BY_ROW ? (long)k * (pitch / CHUNK) + n0 / CHUNK + row_chunk
                                                : (long)(n0 + row) * (b[RANK] / CHUNK) + unit);
   const int by_row_there = n0 + row_chunk * 8 < columns;
-  uint a_rows = 0, b_rows = 0;
-#pragma unroll
-  for (int i = 0; i < ROWS_EACH; i++) a_rows |= (m0 + row + i * TILE_STRIDE < rows) << i;
-#pragma unroll
-  for (int i = 0; i < COLUMNS_EACH; i++) b_rows |= (n0 + row + i * TILE_STRIDE < columns) << i;
+  const uint a_rows = tile_there(m0 + row, rows, ROWS_EACH), b_rows = tile_there(n0 + row, columns, COLUMNS_EACH);
 
 #define LOAD_B(address)                                                                                            \
   _Pragma("unroll") for (int i = 0; i < COLUMNS_EACH; i++)                                                         \
@@ -88,29 +80,23 @@ __kernel __attribute__((reqd_work_group_size(TILE_ITEMS, 1, 1))) void matmul_nvi
   tile_sums sums;
   tile_clear(sums);
   TILE_SCALES(largest, lane)
-  TILE_PIPELINE(sums, memory, steps, warp, lane);
+  TILE_PIPELINE(sums, memory, steps.y, warp, lane);
 
-  __local float* slab = (__local float*)memory;
-#pragma unroll 1
-  for (int i = 0; i < TILE_SLABS; i++) {
-    tile_lay_down(sums, slab, warp, lane);
-    barrier(CLK_LOCAL_MEM_FENCE);
-#pragma unroll 1
-    for (int v = id; v < SLAB_ROWS * TILE_COLUMNS / 4; v += TILE_ITEMS) {
-      const int s = v / (TILE_COLUMNS / 4), n = n0 + v % (TILE_COLUMNS / 4) * 4;
-      const int m = m0 + s / 16 * WARP_ROWS + 16 * i + s % 16;
-      if (m >= rows || n >= columns) continue;
-      float4 sum = *(__local const float4*)(slab + s * TILE_PITCH + v % (TILE_COLUMNS / 4) * 4);
-      if (PARTS) {
-        const long matrix = (long)part * get_num_groups(2) + get_group_id(2);
-        *(BASE_OF(float4, parts) + ((matrix * rows + m) * columns + n) / 4) = sum;
-        continue;
-      }
-      at[RANK - 2] = m;
-      at[RANK - 1] = n;
-      if (rest[2]) sum += vector_operand(BASE_OF(const T, in2), element(bias, at), bias[RANK]);
-      STORE4(BASE_OF(T, out0), element(y, at), POST_ALL(sum, at));
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-  }
+#define RESULT(sum, row, column)                                                                        \
+  do {                                                                                                  \
+    const int m = m0 + row, n = n0 + column;                                                            \
+    if (m < rows && n < columns) {                                                                      \
+      if (PARTS) {                                                                                      \
+        const long matrix = (long)get_group_id(1) * get_num_groups(2) + get_group_id(2);                \
+        *(BASE_OF(float4, parts) + ((matrix * rows + m) * columns + n) / 4) = sum;                      \
+      } else {                                                                                          \
+        at[RANK - 2] = m;                                                                               \
+        at[RANK - 1] = n;                                                                               \
+        float4 whole = sum;                                                                             \
+        if (rest[2]) whole += vector_operand(BASE_OF(const T, in2), element(bias, at), bias[RANK]);     \
+        STORE4(BASE_OF(T, out0), element(y, at), POST_ALL(whole, at));                                  \
+      }                                                                                                 \
+    }                                                                                                   \
+  } while (0)
+  TILE_RESULTS(sums, memory, RESULT);
 }

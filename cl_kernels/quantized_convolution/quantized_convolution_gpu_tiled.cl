@@ -16,6 +16,7 @@
   #define INT_DOT 0
 #endif
 #include "quantized_end.clh"
+#include "pixel_window.clh"
 
 #define STEP 16
 #define SIDE 64
@@ -49,13 +50,7 @@ __kernel __attribute__((reqd_work_group_size(16, 16, 1))) void quantized_convolu
 
   // This work-item loads word tx of every 16th row and column from ty on.
   int top[4], left[4], base[4];
-  for (int i = 0; i < 4; i++) {
-    const int p = p0 + ty + 16 * i, n = p / (height * width), at = p % (height * width);
-    top[i] = at / width * rest[8] - rest[10];
-    left[i] = at % width * rest[9] - rest[11];
-    base[i] = n * x[1] + top[i] * x[2] + left[i] * x[3];
-    top[i] = p < pixels ? top[i] : -0x40000000;
-  }
+  for (int i = 0; i < 4; i++) pixel_window(p0 + ty + 16 * i, pixels, x, rest, top + i, left + i, base + i);
   int tap = tx / blocks, block = tx % blocks;
   const int more_taps = STEP / blocks, more_blocks = STEP % blocks;
 
@@ -92,8 +87,6 @@ __kernel __attribute__((reqd_work_group_size(16, 16, 1))) void quantized_convolu
     const int p = p0 + 4 * ty + i;
     if (p >= pixels) continue;
     const int at[RANK] = {p / (height * width), p / width % height, p % width, channel / 4, 0};
-    const float4 v = quantized_scaled(sums[i], BASE_OF(const int, in2), BASE_OF(const float, in3),
-                                      BASE_OF(const float, in4), channel);
-    STORE_OUT4(BASE_OF(OUT, out0), element(y, at), POST_ALL(v, at));
+    STORE_SCALED(y, sums[i], at, channel);
   }
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from itertools import product
 from math import prod
 
 from clgraph.core.format import Format
@@ -23,10 +22,17 @@ from clgraph.implementations.gpu.vectors import (
     wide,
     wide_view,
 )
-from clgraph.ops.convolution import Convolution, bias_numbers
-from clgraph.selector.general import General, launch, post_arguments, table
+from clgraph.implementations.gpu.windows import (
+    bias_of,
+    convolution_arguments,
+    implicit_sizes,
+    window_numbers,
+    window_steps,
+)
+from clgraph.ops.convolution import Convolution
+from clgraph.selector.general import General, launch, table
 from clgraph.selector.implementation import Formats, implements, roofline
-from clgraph.selector.plan import Argument, Launch, Plan, Table
+from clgraph.selector.plan import Launch, Plan
 from clgraph.selector.query import Query
 
 
@@ -78,17 +84,13 @@ class ConvolutionGpuVectors(ConvolutionVectors):
 
     @classmethod
     def plan(cls, q: Query[Convolution]) -> Plan:
-        (y,), w, f, tile = q.outputs, q.own[1], q.primitive, _tile(q)
-        outputs, (height, width) = w.shape[0] // f.groups, wide(y.shape[2:], 1)
-        sizes = [w.shape[1], outputs, prod(w.shape[2:]), y.shape[0], height, width]
+        sizes, tile = implicit_sizes(q), _tile(q)
         rows, columns = tile.sizes
-        pixels = y.shape[0] * height * width
-        grid = (-(-outputs // columns) * SIDE, -(-pixels // rows) * SIDE, f.groups)
-        numbers = table(wide_view(y, y.shape), wide_view(q.own[0], q.own[0].shape), sizes, *convolution_rest(q))
+        grid = (-(-sizes.columns // columns) * SIDE, -(-sizes.rows // rows) * SIDE, sizes.count)
+        arguments = convolution_arguments(q, table(*window_numbers(q), bias_of(q)))
         entry = "convolution_gpu_vectors"
-        jit = tile.jit(vector_jit(y.dtype, WIDE_RANK))
-        step = Launch(f"convolution/{entry}.cl", entry, jit, grid, (SIDE, SIDE, 1), convolution_arguments(q, numbers))
-        return Plan((step,))
+        jit = tile.jit(vector_jit(q.outputs[0].dtype, WIDE_RANK))
+        return Plan((Launch(f"convolution/{entry}.cl", entry, jit, grid, (SIDE, SIDE, 1), arguments),))
 
 
 @implements(Convolution, name="convolution.gpu_direct", serves=VECTORS)
@@ -107,14 +109,11 @@ class ConvolutionGpuDirect(ConvolutionVectors):
 
     @classmethod
     def plan(cls, q: Query[Convolution]) -> Plan:
-        (y,), w, f = q.outputs, q.own[1], q.primitive
-        outputs, (height, width) = w.shape[0] // f.groups, wide(y.shape[2:], 1)
-        sizes = [w.shape[1], outputs, prod(w.shape[2:]), y.shape[0], height, width]
-        views = (wide_view(y, y.shape), wide_view(q.own[0], q.own[0].shape))
-        numbers = table(*views, sizes, *convolution_rest(q), f.groups)
-        count = w.shape[0] // LANES * -(-y.shape[0] * height * width // DIRECT)
-        jit = vector_jit(y.dtype, WIDE_RANK)
-        return Plan((launch("convolution/convolution_gpu_direct", jit, count, *convolution_arguments(q, numbers)),))
+        sizes = implicit_sizes(q)
+        arguments = convolution_arguments(q, table(*window_numbers(q), bias_of(q), sizes.count))
+        count = sizes.columns // LANES * sizes.count * -(-sizes.rows // DIRECT)
+        jit = vector_jit(q.outputs[0].dtype, WIDE_RANK)
+        return Plan((launch("convolution/convolution_gpu_direct", jit, count, *arguments),))
 
 
 @implements(Convolution, name="convolution.gpu_depthwise", serves=VECTORS)
@@ -139,7 +138,8 @@ class ConvolutionGpuDepthwise(ConvolutionVectors):
             wide_view(y, y.shape, lanes),
             wide_view(x, x.shape, lanes),
             [y.shape[1], prod(w.shape[2:])],
-            *convolution_rest(q),
+            *window_steps(q),
+            bias_of(q),
         )
         jit = vector_jit(y.dtype, WIDE_RANK, lanes)
         arguments = convolution_arguments(q, numbers, lanes)
@@ -147,27 +147,4 @@ class ConvolutionGpuDepthwise(ConvolutionVectors):
 
 
 def _tile(q: Query[Convolution]) -> LocalTile:
-    (y,), w, groups = q.outputs, q.own[1], q.primitive.groups
-    pixels = y.shape[0] * prod(y.shape[2:])
-    return best_tile(q.device, pixels, w.shape[0] // groups, prod(w.shape[1:]), groups)
-
-
-def convolution_rest(q: Query[Convolution]) -> list[tuple[int, ...]]:
-    """Return height and width of x, strides, pads before, offset and pitch of the bias."""
-    f = q.primitive
-    before = tuple(b for b, _ in f.pads)
-    bias = bias_numbers(q.own[2] if q.arity > 2 else None)
-    return [wide(q.own[0].shape[2:], 1), wide(f.strides, 1), wide(before, 0), bias]
-
-
-def convolution_arguments(q: Query[Convolution], numbers: Table, lanes: int = LANES) -> tuple[Argument, ...]:
-    """Return the tensors, the tables and the post-operations of a kernel that counts blocks of *lanes* channels."""
-    (y,), x, f = q.outputs, wide_view(q.own[0], q.own[0].shape), q.primitive
-    taps: list[int] = []
-    for tap in product(*map(range, q.own[1].shape[2:])):
-        down, right = wide(tuple(k * d for k, d in zip(tap, f.dilations, strict=True)), 0)
-        taps += [down * x.pitches[1] + right * x.pitches[2], down, right]
-    operands = (q.inputs[p.operands[0]] for p in q.post if p.operands)
-    views = [wide_view(operand, y.shape, lanes) for operand in operands]
-    bias = "in2" if q.arity > 2 else "null"
-    return ("in0", "in1", bias, "out0", numbers, Table(tuple(taps)), *post_arguments(q, views, WIDE_RANK))
+    return best_tile(q.device, implicit_sizes(q))

@@ -13,11 +13,12 @@ from clgraph.core.layout import Layout
 from clgraph.graph.primitive import Primitive
 from clgraph.implementations.gpu.convolution_vectors import ConvolutionVectors
 from clgraph.implementations.gpu.vectors import LANES, VECTORS, WIDE_RANK, vector_jit, wide_view
-from clgraph.ops.convolution import Convolution, bias_numbers
+from clgraph.implementations.gpu.windows import bias_of, wide_posts
+from clgraph.ops.convolution import Convolution
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.winograd_convolution import WinogradConvolution
 from clgraph.ops.winograd_weights import POSITIONS, WinogradWeights
-from clgraph.selector.general import launch, post_arguments, table
+from clgraph.selector.general import launch, table
 from clgraph.selector.implementation import IMPLEMENTATIONS, ORDERED_F32, WINOGRAD, Implementation, implements
 from clgraph.selector.plan import Launch, Plan
 from clgraph.selector.query import Query
@@ -91,13 +92,8 @@ class ConvolutionGpuWinograd(ConvolutionVectors):
         into = launch("convolution/winograd_input_gpu_vectors", jit, prod(dims), "in0", "scratch0", numbers)
         made = _cheapest(product).plan(product)
         dims = (*tiles, outputs // LANES, 1)
-        bias = bias_numbers(q.own[2] if q.arity > 2 else None)
-        numbers = table(dims, wide_view(y, y.shape), y.shape[2:], count * outputs, bias)
-        operands = [wide_view(q.inputs[p.operands[0]], y.shape) for p in q.post if p.operands]
-        arguments = (
-            *("scratch1", "in2" if q.arity > 2 else "null", "out0", numbers),
-            *post_arguments(q, operands, WIDE_RANK),
-        )
+        numbers = table(dims, wide_view(y, y.shape), y.shape[2:], count * outputs, bias_of(q))
+        arguments = ("scratch1", "in2" if q.arity > 2 else "null", "out0", numbers, *wide_posts(q))
         back = launch("convolution/winograd_output_gpu_vectors", jit, prod(dims), *arguments)
         scratch = (product.own[0].nbytes, product.outputs[0].nbytes, *made.scratch)
         return Plan((into, *(_renamed(step) for step in made.steps if isinstance(step, Launch)), back), scratch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from clgraph.core.frozen import frozen
+from clgraph.implementations.gpu.products import ProductSizes
 from clgraph.implementations.portable.matmul import EMULATED_LOCAL, EMULATED_SHARE
 from clgraph.selector.jit import Jit
 from clgraph.selector.query import DeviceInfo
@@ -56,8 +57,8 @@ def direct_refusal(device: DeviceInfo) -> str | None:
     return "is for devices whose local memory is ordinary memory, or whose groups are too small for tiles"
 
 
-def best_tile(device: DeviceInfo, rows: int, columns: int, k: int, count: int) -> LocalTile:
-    """Return the tile that makes *count* products of *rows* x *columns* results and *k* terms soonest.
+def best_tile(device: DeviceInfo, sizes: ProductSizes) -> LocalTile:
+    """Return the tile that makes products of *sizes* soonest.
 
     Whole tiles are computed, as many at once as the device has compute units.
     """
@@ -67,8 +68,8 @@ def best_tile(device: DeviceInfo, rows: int, columns: int, k: int, count: int) -
     for (r, c), efficiency in _EFFICIENCY.items():
         if _local_bytes(r, c) > device.local_bytes and (r, c) != (1, 1):
             continue
-        tiles = -(-rows // (64 * r)) * -(-columns // (64 * c)) * count
-        work = 2.0 * 64 * r * 64 * c * -(-k // STEP) * STEP
+        tiles = -(-sizes.rows // (64 * r)) * -(-sizes.columns // (64 * c)) * sizes.count
+        work = 2.0 * 64 * r * 64 * c * -(-sizes.terms // STEP) * STEP
         found.append(LocalTile(r, c, -(-tiles // units) * work * units / (device.flops * efficiency * slower)))
     return min(found, key=lambda tile: tile.seconds)
 

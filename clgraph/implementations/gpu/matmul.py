@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from clgraph.implementations.gpu.local_tiles import (
     DIRECT,
     SIDE,
@@ -12,11 +10,13 @@ from clgraph.implementations.gpu.local_tiles import (
     direct_refusal,
     tile_refusal,
 )
+from clgraph.implementations.gpu.products import CountedProduct, counted_product, product_sizes
 from clgraph.implementations.gpu.vectors import LANES, vector_jit
 from clgraph.ops.matmul import MatMul, problem
-from clgraph.selector.general import FLOATS, General, launch, post_arguments, space, table
+from clgraph.selector.general import FLOATS, General, launch
 from clgraph.selector.implementation import ORDERED_F32, Serves, implements, roofline
-from clgraph.selector.plan import Launch, Plan
+from clgraph.selector.jit import Jit
+from clgraph.selector.plan import Argument, Launch, Plan
 from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import Query
 
@@ -37,23 +37,23 @@ class MatMulGpuVectors(General[MatMul]):
 
     @classmethod
     def plan(cls, q: Query[MatMul]) -> Plan:
-        p, tile = problem(q), _tile(q)
-        last = len(p.dims) - 1
-        s = space(p.dims, [p.y, p.a, p.b, p.bias, *p.posts], [range(last - 1), [last - 1], [last]])
-        batch, m, n = s.counts
-        numbers = table(s.dims, *s.views[:4], [p.k, p.b_pitch, int(q.arity > 2)])
-        rows, columns = tile.sizes
+        c, tile = counted_product(q), _tile(q)
+        (batch, m, n), (rows, columns) = c.space.counts, tile.sizes
         grid = (-(-n // columns) * SIDE, -(-m // rows) * SIDE, batch)
-        jit = tile.jit(vector_jit(q.outputs[0].dtype, len(s.dims))).define(B_BY_ROW=p.b.pitches[-1] == 1)
-        posts = post_arguments(q, s.views[4:], len(s.dims))
-        arguments = ("in0", "in1", "in2" if q.arity > 2 else "null", "out0", numbers, *posts)
-        step = Launch("matmul/matmul_gpu_vectors.cl", "matmul_gpu_vectors", jit, grid, (SIDE, SIDE, 1), arguments)
-        return Plan((step,))
+        entry, jit = "matmul_gpu_vectors", tile.jit(_jit(q, c))
+        return Plan((Launch(f"matmul/{entry}.cl", entry, jit, grid, (SIDE, SIDE, 1), _arguments(c)),))
 
 
 def _tile(q: Query[MatMul]) -> LocalTile:
-    batch, m, k, n = q.primitive.sizes(q.own[0].shape, q.own[1].shape)
-    return best_tile(q.device, m, n, k, prod(batch))
+    return best_tile(q.device, product_sizes(q))
+
+
+def _jit(q: Query[MatMul], c: CountedProduct) -> Jit:
+    return vector_jit(q.outputs[0].dtype, len(c.space.dims)).define(B_BY_ROW=c.problem.b.pitches[-1] == 1)
+
+
+def _arguments(c: CountedProduct) -> tuple[Argument, ...]:
+    return ("in0", "in1", c.bias, "out0", c.table, *c.posts)
 
 
 def vector_limits(q: Query[MatMul]) -> str | None:
@@ -83,12 +83,7 @@ class MatMulGpuDirect(General[MatMul]):
 
     @classmethod
     def plan(cls, q: Query[MatMul]) -> Plan:
-        p = problem(q)
-        last = len(p.dims) - 1
-        s = space(p.dims, [p.y, p.a, p.b, p.bias, *p.posts], [range(last - 1), [last - 1], [last]])
-        batch, m, n = s.counts
-        numbers = table(s.dims, *s.views[:4], [p.k, p.b_pitch, int(q.arity > 2)])
-        jit = vector_jit(q.outputs[0].dtype, len(s.dims)).define(B_BY_ROW=p.b.pitches[-1] == 1)
-        posts = post_arguments(q, s.views[4:], len(s.dims))
-        arguments = ("in0", "in1", "in2" if q.arity > 2 else "null", "out0", numbers, *posts)
-        return Plan((launch("matmul/matmul_gpu_direct", jit, batch * -(-m // DIRECT) * (n // LANES), *arguments),))
+        c = counted_product(q)
+        batch, m, n = c.space.counts
+        count = batch * -(-m // DIRECT) * (n // LANES)
+        return Plan((launch("matmul/matmul_gpu_direct", _jit(q, c), count, *_arguments(c)),))

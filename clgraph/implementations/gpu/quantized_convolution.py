@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import product
 from math import prod
 from typing import ClassVar
 
@@ -18,15 +17,14 @@ from clgraph.implementations.gpu.vectors import (
     convolved,
     lies_in_vectors,
     vector_jit,
-    wide,
-    wide_view,
 )
+from clgraph.implementations.gpu.windows import implicit_sizes, tap_table, wide_posts, window_numbers
 from clgraph.ops.quantized_convolution import SERVES, TERMS, QuantizedConvolution, operand_type, rounded_limits
 from clgraph.ops.static_quantize import BYTES
-from clgraph.selector.general import General, post_arguments, table
+from clgraph.selector.general import General, table
 from clgraph.selector.implementation import Formats, implements, roofline
 from clgraph.selector.jit import Jit
-from clgraph.selector.plan import Argument, Launch, Plan, Table
+from clgraph.selector.plan import Launch, Plan
 from clgraph.selector.query import Query
 
 GPU = replace(SERVES, kinds=frozenset({"gpu"}))
@@ -97,54 +95,24 @@ class QuantizedConvolutionGpuTiled(ByteProducts):
 
     @classmethod
     def cost(cls, q: Query[QuantizedConvolution]) -> float:
-        (y,), w, device, groups = q.outputs, q.own[1], q.device, q.primitive.groups
+        device, sizes = q.device, implicit_sizes(q)
         share = _DOT if "int_dot" in device.features else _NO_DOT
         # Whole tiles are computed, as many at once as the device has compute units.
-        tiles = -(-y.shape[0] * prod(y.shape[2:]) // SIDE) * -(-w.shape[0] // groups // SIDE) * groups
-        work = 2.0 * SIDE * SIDE * -(-prod(w.shape[1:]) // SIDE) * SIDE
+        tiles = -(-sizes.rows // SIDE) * -(-sizes.columns // SIDE) * sizes.count
+        work = 2.0 * SIDE * SIDE * -(-sizes.terms // SIDE) * SIDE
         units = max(device.compute_units, 1)
         seconds = -(-tiles // units) * work * units / (device.flops * share)
         return max(roofline(q, share, 0.6), device.launch_seconds + seconds)
 
     @classmethod
     def plan(cls, q: Query[QuantizedConvolution]) -> Plan:
-        (y,), w, f = q.outputs, q.own[1], q.primitive
-        outputs = w.shape[0] // f.groups
-        pixels = y.shape[0] * prod(y.shape[2:])
+        sizes, word = implicit_sizes(q), (q.primitive.zero & 0xFF) * 0x01010101
         jit = rounded_jit(q, WIDE_RANK).define(INT_DOT="int_dot" in q.device.features)
         entry = "quantized_convolution_gpu_tiled"
-        grid = (-(-outputs // SIDE) * 16, -(-pixels // SIDE) * 16, f.groups)
-        numbers = byte_table(q, (f.zero & 0xFF) * 0x01010101)
-        arguments = ("in0", "in1", "in2", "in3", "in4", "out0", numbers, tap_table(q), *byte_posts(q))
+        grid = (-(-sizes.columns // SIDE) * 16, -(-sizes.rows // SIDE) * 16, sizes.count)
+        numbers = table(*window_numbers(q), word - (word >> 31 << 32))
+        arguments = ("in0", "in1", "in2", "in3", "in4", "out0", numbers, tap_table(q), *wide_posts(q))
         return Plan((Launch(f"quantized_convolution/{entry}.cl", entry, jit, grid, (16, 16, 1), arguments),))
-
-
-def byte_table(q: Query[QuantizedConvolution], *more: int) -> Table:
-    """Return the views of y and x, then sizes, strides and pads; *more* 32-bit words behind them."""
-    (y,), x, w, f = q.outputs, q.own[0], q.own[1], q.primitive
-    height, width = wide(y.shape[2:], 1)
-    sizes = [w.shape[1], w.shape[0] // f.groups, prod(w.shape[2:]), y.shape[0], height, width]
-    before = wide(tuple(b for b, _ in f.pads), 0)
-    words = [v - (v >> 31 << 32) for v in more]
-    rest = (wide(x.shape[2:], 1), wide(f.strides, 1), before, words)
-    return table(wide_view(y, y.shape), wide_view(x, x.shape), sizes, *rest)
-
-
-def tap_table(q: Query[QuantizedConvolution]) -> Table:
-    """Return of each tap its offset in x and its place along y and x."""
-    x, f = wide_view(q.own[0], q.own[0].shape), q.primitive
-    taps: list[int] = []
-    for tap in product(*map(range, q.own[1].shape[2:])):
-        down, right = wide(tuple(k * d for k, d in zip(tap, f.dilations, strict=True)), 0)
-        taps += [down * x.pitches[1] + right * x.pitches[2], down, right]
-    return Table(tuple(taps))
-
-
-def byte_posts(q: Query[QuantizedConvolution]) -> tuple[Argument, ...]:
-    """Return the arguments of the post-operations."""
-    (y,) = q.outputs
-    views = [wide_view(q.inputs[p.operands[0]], y.shape) for p in q.post if p.operands]
-    return post_arguments(q, views, WIDE_RANK)
 
 
 def rounded_jit(q: Query[QuantizedConvolution], rank: int) -> Jit:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from math import prod
 from typing import ClassVar
 
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format, channels_last
 from clgraph.core.layout import Layout
 from clgraph.graph.primitive import Primitive
-from clgraph.implementations.gpu.convolution_vectors import convolution_arguments, convolution_rest
-from clgraph.implementations.gpu.vectors import convolved, wide, wide_view
+from clgraph.implementations.gpu.vectors import convolved
+from clgraph.implementations.gpu.windows import bias_of, convolution_arguments, implicit_sizes, window_numbers
 from clgraph.implementations.matrix_units.units import MULTIPLE, MatrixUnits, UnitTile
 from clgraph.ops.convolution import Convolution
 from clgraph.selector.general import General, table
@@ -62,19 +60,12 @@ class ConvolutionOnUnits(General[Convolution]):
 
     @classmethod
     def _tile(cls, q: Query[Convolution]) -> tuple[UnitTile, float]:
-        (y,), w, groups = q.outputs, q.own[1], q.primitive.groups
-        pixels = y.shape[0] * prod(y.shape[2:])
-        device = q.device if q.device.tuning is None else replace(q.device, tuning=None)
-        return cls.units.best_tile(device, pixels, w.shape[0] // groups, prod(w.shape[1:]), groups)
+        return cls.units.best_tile(q.device, implicit_sizes(q))
 
     @classmethod
     def plan(cls, q: Query[Convolution]) -> Plan:
-        (y,), x, w, groups = q.outputs, q.own[0], q.own[1], q.primitive.groups
-        outputs, (height, width) = w.shape[0] // groups, wide(y.shape[2:], 1)
-        sizes = [w.shape[1], outputs, prod(w.shape[2:]), y.shape[0], height, width]
-        numbers = table(wide_view(y, y.shape), wide_view(x, x.shape), sizes, *convolution_rest(q))
-        arguments, pixels = convolution_arguments(q, numbers), y.shape[0] * height * width
-        return Plan((cls.units.launch(cls._tile(q)[0], pixels, outputs, groups, arguments),))
+        arguments = convolution_arguments(q, table(*window_numbers(q), bias_of(q)))
+        return Plan((cls.units.launch(cls._tile(q)[0], implicit_sizes(q), arguments),))
 
 
 def _starts(x: Layout) -> str | None:

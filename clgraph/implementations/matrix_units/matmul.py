@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from math import prod
 from typing import ClassVar
 
 from clgraph.core.format import Format
 from clgraph.graph.primitive import Primitive
+from clgraph.implementations.gpu.products import ProductSizes, product_sizes
 from clgraph.implementations.gpu.vectors import LANES, WIDE_RANK
 from clgraph.implementations.matrix_units.units import MULTIPLE, MatrixUnits, UnitTile
 from clgraph.ops.matmul import MatMul, problem
@@ -56,9 +56,7 @@ class MatMulOnUnits(General[MatMul]):
 
     @classmethod
     def _tile(cls, q: Query[MatMul]) -> tuple[UnitTile, float]:
-        batch, m, k, n = q.primitive.sizes(q.own[0].shape, q.own[1].shape)
-        device = q.device if q.device.tuning is None else replace(q.device, tuning=None)
-        return cls.units.best_tile(device, prod(batch) * m, n, k, 1)
+        return cls.units.best_tile(q.device, _sizes(q))
 
     @classmethod
     def plan(cls, q: Query[MatMul]) -> Plan:
@@ -72,7 +70,13 @@ class MatMulOnUnits(General[MatMul]):
         numbers = table(y, replace(x, pitches=(*x.pitches[:-2], LANES, 1)), sizes, dims[1:], (1, 1), (0, 0), bias)
         found = post_arguments(q, posts, WIDE_RANK)
         arguments = ("in0", "in1", "in2" if q.arity > 2 else "null", "out0", numbers, Table((0, 0, 0)), *found)
-        return Plan((cls.units.launch(cls._tile(q)[0], prod(rows), columns, 1, arguments),))
+        return Plan((cls.units.launch(cls._tile(q)[0], _sizes(q), arguments),))
+
+
+def _sizes(q: Query[MatMul]) -> ProductSizes:
+    """Return the sizes of one product of all rows: the weights are the same for a whole batch."""
+    found = product_sizes(q)
+    return replace(found, rows=found.count * found.rows, count=1)
 
 
 def _space(q: Query[MatMul]) -> Space:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format
 from clgraph.core.frozen import frozen
+from clgraph.implementations.gpu.products import ProductSizes
 from clgraph.implementations.gpu.vectors import WIDE_RANK
 from clgraph.selector.general import float_jit
 from clgraph.selector.plan import Argument, Launch
@@ -96,25 +97,25 @@ class MatrixUnits:
         items, local = min(t.group[0] * t.group[1] for t in found), min(t.local_bytes for t in found)
         return f"wants groups of {items} work-items and {local} bytes of local memory"
 
-    def best_tile(self, device: DeviceInfo, rows: int, columns: int, k: int, count: int) -> tuple[UnitTile, float]:
-        """Return the tile that makes *count* products of *rows* x *columns* results from *k* terms soonest; seconds.
+    def best_tile(self, device: DeviceInfo, sizes: ProductSizes) -> tuple[UnitTile, float]:
+        """Return the tile that makes products of *sizes* soonest; seconds.
 
         Whole tiles are computed, as many at once as the device has compute units.
         """
         unit, units = self.unit_of(device), max(device.compute_units, 1)
 
         def seconds(tile: UnitTile) -> float:
-            groups = -(-rows // tile.rows) * -(-columns // tile.columns) * count
-            work = 2.0 * tile.rows * tile.columns * k
+            groups = -(-sizes.rows // tile.rows) * -(-sizes.columns // tile.columns) * sizes.count
+            work = 2.0 * tile.rows * tile.columns * sizes.terms
             return -(-groups // units) * units * work / (device.flops * unit.speed * tile.share)
 
         found = min((t for t in self.tiles(unit) if t.fits(device)), key=seconds)
         return found, seconds(found)
 
-    def launch(self, tile: UnitTile, rows: int, columns: int, groups: int, args: tuple[Argument, ...]) -> Launch:
-        """Return the launch that makes *groups* products of *rows* x *columns* results by *tile*."""
-        across, down = -(-columns // tile.columns), -(-rows // tile.rows)
+    def launch(self, tile: UnitTile, sizes: ProductSizes, args: tuple[Argument, ...]) -> Launch:
+        """Return the launch that makes products of *sizes* by *tile*."""
+        across, down = -(-sizes.columns // tile.columns), -(-sizes.rows // tile.rows)
         items, sub_groups = tile.group
         jit = float_jit(DType.F16, WIDE_RANK).define(**dict(tile.defines))
-        grid = (across * items, down * sub_groups, groups)
+        grid = (across * items, down * sub_groups, sizes.count)
         return Launch(f"convolution/{self.entry}.cl", self.entry, jit, grid, (items, sub_groups, 1), args)

@@ -8,6 +8,7 @@ import pytest
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.implementations.gpu.local_tiles import best_tile
+from clgraph.implementations.gpu.products import ProductSizes
 from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
@@ -119,7 +120,7 @@ def _scale_of(primitive):
 
 def test_the_tile_fills_the_device():
     gpu = DeviceInfo("gpu:0", "gpu", compute_units=132, flops=6e13, local_bytes=48 << 10)
-    sizes = lambda *a, device=gpu: best_tile(device, *a).sizes  # noqa: E731
+    sizes = lambda *a, device=gpu: best_tile(device, ProductSizes(*a)).sizes  # noqa: E731
     assert sizes(64 * 56 * 56, 256, 576, 1) == (128, 128)
     assert sizes(49, 512, 4608, 1) == (64, 64)
     assert sizes(64 * 56 * 56, 64, 576, 1) == (128, 64)

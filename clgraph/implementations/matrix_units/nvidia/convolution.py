@@ -10,7 +10,6 @@ from typing import ClassVar
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format, channels_last
 from clgraph.graph.primitive import Primitive
-from clgraph.implementations.gpu.convolution_vectors import convolution_arguments, convolution_rest
 from clgraph.implementations.gpu.vectors import (
     LANES,
     WIDE_RANK,
@@ -20,24 +19,13 @@ from clgraph.implementations.gpu.vectors import (
     wide,
     wide_view,
 )
-from clgraph.implementations.matrix_units.nvidia.tiles import (
-    F16,
-    F16X3,
-    F32,
-    LARGEST_BYTES,
-    TF32X3,
-    Tiling,
-    best_tiling,
-    chunk,
-    in_chunks,
-    largest_seconds,
-    largest_step,
-    tile_refusal,
-)
+from clgraph.implementations.gpu.windows import bias_of, implicit_sizes, tap_table, wide_posts, window_numbers
+from clgraph.implementations.matrix_units.nvidia.products import Products, products
+from clgraph.implementations.matrix_units.nvidia.tiles import F16, F16X3, F32, TF32X3, chunk, in_chunks, tile_refusal
 from clgraph.ops.convolution import Convolution
-from clgraph.selector.general import General, View, launch, table
-from clgraph.selector.implementation import Formats, Serves, implements, roofline
-from clgraph.selector.plan import Argument, Launch, Plan, Table
+from clgraph.selector.general import General, View, table
+from clgraph.selector.implementation import Formats, Serves, implements
+from clgraph.selector.plan import Launch, Plan, Table
 from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import PTX, Query
 
@@ -93,58 +81,41 @@ class _Nvidia(General[Convolution]):
 
     @classmethod
     def cost(cls, q: Query[Convolution]) -> float:
-        before = largest_seconds(q.device, q.own[:2]) if cls.product == F16X3 else 0.0
-        return before + max(roofline(q, 4.0, 0.7), q.device.launch_seconds + cls._tiling(q).seconds)
+        return cls.products(q).cost(q, 4.0)
 
     @classmethod
-    def _tiling(cls, q: Query[Convolution]) -> Tiling:
-        (y,), w, groups = q.outputs, q.own[1], q.primitive.groups
-        pixels = y.shape[0] * prod(y.shape[2:])
-        device = q.device if q.device.tuning is None else replace(q.device, tuning=None)
-        return best_tiling(device, cls.product, pixels, w.shape[0] // groups, prod(w.shape[1:]), groups)
+    def products(cls, q: Query[Convolution]) -> Products:
+        """Return the products in the tiles that make them soonest."""
+        return products(q, cls.product, implicit_sizes(q))
 
     @classmethod
-    def terms(cls, q: Query[Convolution], taps: Argument) -> Argument:
+    def terms(cls, q: Query[Convolution], taps: Table) -> Table:
         """Return the table of what k counts: by default the taps."""
         return taps
 
     @classmethod
+    def tensors(cls, made: Products) -> tuple[str, ...]:
+        """Return the roles between the result and the tables."""
+        return (made.parts, made.largest)
+
+    @classmethod
     def plan(cls, q: Query[Convolution]) -> Plan:
-        (y,), w, f, tiling = q.outputs, q.own[1], q.primitive, cls._tiling(q)
-        tile, parts, outputs = tiling.tile, tiling.split_k, w.shape[0] // q.primitive.groups
-        height, width = wide(y.shape[2:], 1)
-        pixels = y.shape[0] * height * width
-        view = wide_view(y, y.shape)
-        sizes = [w.shape[1], outputs, prod(w.shape[2:]), y.shape[0], height, width]
-        source = wide_view(q.own[0], q.own[0].shape)
-        numbers = table(view, source, sizes, *convolution_rest(q), w.shape[1] * source.pitches[-1])
-        *tensors, _, taps = (found := convolution_arguments(q, numbers))[:6]
-        posts = found[6:]
-        tiles = -(-pixels // tile.rows) * -(-outputs // tile.columns)
-        scratch, before = [4 * parts * y.count] if parts > 1 else [], list[Launch]()
-        largest = ("null",) * (cls.entry == _Nvidia.entry)
-        if cls.product == F16X3:
-            largest = (f"scratch{len(scratch)}",)
-            scratch.append(LARGEST_BYTES)
-            before = [largest_step(q.own[:2], *largest)]
-        product = Launch(
-            f"convolution/{cls.entry}.cl",
-            cls.entry,
-            tile.jit(y.dtype, WIDE_RANK).define(PARTS=parts > 1),
-            (tiles * tile.items, parts, f.groups),
-            (tile.items, 1, 1),
-            (*tensors, "scratch0" if parts > 1 else "null", *largest, numbers, cls.terms(q, taps), *posts),
-        )
-        if parts == 1:
-            return Plan((*before, product), tuple(scratch))
-        dims = (y.shape[0], height, width, y.shape[1] // LANES, 1)
-        bias = q.own[2] if q.arity > 2 else None
-        pitch = bias.all_pitches[0] if bias is not None else 0
-        over = View(bias.origin if bias is not None else 0, (0, 0, 0, LANES * pitch, pitch))
-        ends = table(dims, view, over, [parts, y.count, int(bias is not None)])
-        arguments = ("scratch0", tensors[2], "out0", ends, *posts)
-        total = launch("matmul/matmul_gpu_sum", vector_jit(y.dtype, WIDE_RANK), prod(dims), *arguments)
-        return Plan((*before, product, total), tuple(scratch))
+        (y,), made, channels = q.outputs, cls.products(q), q.own[1].shape[1]
+        view, source, *rest = window_numbers(q)
+        assert isinstance(view, View)
+        assert isinstance(source, View)
+        numbers = table(view, source, *rest, bias_of(q), channels * source.pitches[-1])
+        posts, bias = wide_posts(q), "in2" if q.arity > 2 else "null"
+        arguments = ("in0", "in1", bias, "out0", *cls.tensors(made), numbers, cls.terms(q, tap_table(q)), *posts)
+
+        def ending() -> Launch:
+            origin, pitch = bias_of(q)
+            over, biased = View(max(origin, 0), (0, 0, 0, LANES * pitch, pitch)), int(q.arity > 2)
+            dims = (y.shape[0], *wide(y.shape[2:], 1), y.shape[1] // LANES, 1)
+            jit = vector_jit(y.dtype, WIDE_RANK)
+            return made.added("matmul/matmul_gpu_sum", jit, dims, [view, over], [bias, "out0"], posts, biased)
+
+        return made.plan(f"convolution/{cls.entry}", made.tiling.tile.jit(y.dtype, WIDE_RANK), arguments, ending)
 
 
 @implements(Convolution, name="convolution.nvidia_f16", serves=replace(_SERVES, dtypes=frozenset({DType.F16})))
@@ -196,11 +167,14 @@ class _Gather(_Nvidia):
 
     @classmethod
     def cost(cls, q: Query[Convolution]) -> float:
-        return max(roofline(q, 4.0, 0.7), q.device.launch_seconds + _ONE_BY_ONE * cls._tiling(q).seconds)
+        return cls.products(q).cost(q, 4.0, _ONE_BY_ONE)
 
     @classmethod
-    def terms(cls, q: Query[Convolution], taps: Argument) -> Argument:
-        assert isinstance(taps, Table)
+    def tensors(cls, made: Products) -> tuple[str, ...]:
+        return (made.parts,)
+
+    @classmethod
+    def terms(cls, q: Query[Convolution], taps: Table) -> Table:
         channel, values = wide_view(q.own[0], q.own[0].shape).pitches[-1], list[int]()
         for tap in range(len(taps.values) // 3):
             offset, y, x = taps.values[3 * tap : 3 * tap + 3]

@@ -4,29 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from math import prod
 from typing import ClassVar
 
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format
 from clgraph.graph.primitive import Primitive
+from clgraph.implementations.gpu.products import counted_product, product_sizes
 from clgraph.implementations.gpu.vectors import LANES, vector_jit
-from clgraph.implementations.matrix_units.nvidia.tiles import (
-    F16,
-    F16X3,
-    F32,
-    LARGEST_BYTES,
-    TF32X3,
-    Tiling,
-    best_tiling,
-    chunk,
-    largest_seconds,
-    largest_step,
-    tile_refusal,
-)
+from clgraph.implementations.matrix_units.nvidia.products import products
+from clgraph.implementations.matrix_units.nvidia.tiles import F16, F16X3, F32, TF32X3, Tiling, chunk, tile_refusal
 from clgraph.ops.matmul import MatMul, Problem, problem
-from clgraph.selector.general import General, launch, post_arguments, space, table
-from clgraph.selector.implementation import ORDERED_F32, Serves, implements, roofline
+from clgraph.selector.general import General
+from clgraph.selector.implementation import ORDERED_F32, Serves, implements
 from clgraph.selector.plan import Launch, Plan
 from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import PTX, Query
@@ -76,52 +65,28 @@ class MatMulNvidia(General[MatMul]):
 
     @classmethod
     def cost(cls, q: Query[MatMul]) -> float:
-        before = largest_seconds(q.device, q.own[:2]) if cls.product == F16X3 else 0.0
-        return before + max(roofline(q, 4.0, 0.7), q.device.launch_seconds + cls._tiling(q).seconds)
-
-    @classmethod
-    def _tiling(cls, q: Query[MatMul]) -> Tiling:
-        batch, m, k, n = q.primitive.sizes(q.own[0].shape, q.own[1].shape)
-        device = q.device if q.device.tuning is None else replace(q.device, tuning=None)
-        return best_tiling(device, cls.product, m, n, k, prod(batch))
+        return products(q, cls.product, product_sizes(q)).cost(q, 4.0)
 
     @classmethod
     def plan(cls, q: Query[MatMul]) -> Plan:
-        return cls.plan_in(q, cls._tiling(q))
+        return cls.plan_in(q)
 
     @classmethod
-    def plan_in(cls, q: Query[MatMul], tiling: Tiling) -> Plan:
-        """Return the steps by a given tile and number of parts."""
-        (y,), p = q.outputs, problem(q)
-        tile, parts, last = tiling.tile, tiling.split_k, len(p.dims) - 1
-        s = space(p.dims, [p.y, p.a, p.b, p.bias, *p.posts], [range(last - 1), [last - 1], [last]])
-        batch, m, n = s.counts
-        by_row = cls.product == F16 and _by_row(p)
-        has_bias = int(q.arity > 2)
-        numbers = table(s.dims, *s.views[:4], [p.k, p.b_pitch, has_bias])
-        posts = post_arguments(q, s.views[4:], len(s.dims))
-        bias = "in2" if has_bias else "null"
-        entry = "matmul_nvidia"
-        scratch, before, largest = [4 * parts * batch * m * n] if parts > 1 else [], list[Launch](), "null"
-        if cls.product == F16X3:
-            largest = f"scratch{len(scratch)}"
-            scratch.append(LARGEST_BYTES)
-            before = [largest_step(q.own[:2], largest)]
-        product = Launch(
-            f"matmul/{entry}.cl",
-            entry,
-            tile.jit(y.dtype, len(s.dims)).define(PARTS=parts > 1, B_BY_ROW=by_row),
-            (-(-m // tile.rows) * -(-n // tile.columns) * tile.items, parts, batch),
-            (tile.items, 1, 1),
-            ("in0", "in1", bias, "out0", "scratch0" if parts > 1 else "null", largest, numbers, *posts),
-        )
-        if parts == 1:
-            return Plan((*before, product), tuple(scratch))
-        dims = (*s.dims[:-1], n // LANES)
-        ends = table(dims, s.views[0], s.views[3], [parts, batch * m * n, has_bias])
-        jit = vector_jit(y.dtype, len(s.dims))
-        total = launch("matmul/matmul_gpu_sum", jit, prod(dims), "scratch0", bias, "out0", ends, *posts)
-        return Plan((*before, product, total), tuple(scratch))
+    def plan_in(cls, q: Query[MatMul], tiling: Tiling | None = None) -> Plan:
+        """Return the steps by a given tile and number of parts, or by those that are soonest done."""
+        made = products(q, cls.product, product_sizes(q), tiling)
+        c, dtype = counted_product(q), q.outputs[0].dtype
+        s, rank = c.space, len(c.space.dims)
+        by_row = cls.product == F16 and _by_row(c.problem)
+        arguments = ("in0", "in1", c.bias, "out0", made.parts, made.largest, c.table, *c.posts)
+
+        def ending() -> Launch:
+            dims, views, biased = (*s.dims[:-1], s.dims[-1] // LANES), (s.views[0], s.views[3]), int(q.arity > 2)
+            jit = vector_jit(dtype, rank)
+            return made.added("matmul/matmul_gpu_sum", jit, dims, views, [c.bias, "out0"], c.posts, biased)
+
+        jit = made.tiling.tile.jit(dtype, rank).define(B_BY_ROW=by_row)
+        return made.plan("matmul/matmul_nvidia", jit, arguments, ending)
 
 
 def _by_row(p: Problem) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from math import prod
 
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
+from clgraph.implementations.gpu.products import ProductSizes
 from clgraph.implementations.gpu.vectors import LANES, vector_jit
 from clgraph.selector.costs import shipped
 from clgraph.selector.general import View, space
@@ -145,24 +147,30 @@ def tile_refusal(device: DeviceInfo, product: str) -> str | None:
     return f"wants {least} bytes of local memory, the device has {device.local_bytes}"
 
 
-@lru_cache(maxsize=512)
-def best_tiling(device: DeviceInfo, product: str, rows: int, columns: int, k: int, count: int) -> Tiling:
-    """Return the tile and the number of parts that make *count* products of *rows* x *columns* from *k* terms soonest.
+def best_tiling(device: DeviceInfo, product: str, sizes: ProductSizes) -> Tiling:
+    """Return the tile and the number of parts that make products of *sizes* soonest.
 
     The times of steps are those of the cost model; groups are spread evenly over the compute units. Parts are summed by
     a second launch, which reads and writes them once.
     """
-    units, tilings = max(device.compute_units, 1), []
+    # What was tuned decides nothing here, and is no part of what answers are kept by.
+    plain = device if device.tuning is None else replace(device, tuning=None)
+    return _best_tiling(plain, product, sizes)
+
+
+@lru_cache(maxsize=512)
+def _best_tiling(device: DeviceInfo, product: str, sizes: ProductSizes) -> Tiling:
+    units, tilings, results = max(device.compute_units, 1), [], sizes.results
     for tile in tiles_for(device, product):
-        steps = -(-k // tile.step)
-        groups = -(-rows // tile.rows) * -(-columns // tile.columns) * count
+        steps = -(-sizes.terms // tile.step)
+        groups = -(-sizes.rows // tile.rows) * -(-sizes.columns // tile.columns) * sizes.count
         for parts in (1, 2, 4, 8, 16):
-            if parts > 1 and (steps < parts * _LEAST_STEPS or 4 * parts * rows * columns * count > device.max_alloc):
+            if parts > 1 and (steps < parts * _LEAST_STEPS or 4 * parts * results > device.max_alloc):
                 break
             rounds = max(-(-groups * parts // units), _ALONE)
             seconds = rounds * -(-steps // parts) * _step_seconds(device, tile)
             if parts > 1:
-                traffic = 2.0 * parts * rows * columns * count * 4
+                traffic = 2.0 * parts * results * 4
                 seconds += device.launch_seconds + traffic / (device.bytes_per_second * _SUM_BANDWIDTH)
             tilings.append(Tiling(tile, parts, seconds))
     return min(tilings, key=lambda t: t.seconds)

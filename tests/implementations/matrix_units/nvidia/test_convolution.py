@@ -9,6 +9,8 @@ import clgraph.implementations.matrix_units.nvidia.convolution as module
 from clgraph.core.dtype import DType
 from clgraph.core.format import channels_last
 from clgraph.core.layout import Layout
+from clgraph.implementations.gpu.products import ProductSizes
+from clgraph.implementations.matrix_units.nvidia import products
 from clgraph.implementations.matrix_units.nvidia.tiles import F16, TF32X3, TILES, PtxTile, Tiling, best_tiling
 from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
@@ -105,7 +107,7 @@ def test_channels_that_are_no_whole_chunks_are_read_one_by_one(case, name, nvidi
 @pytest.mark.parametrize("tile", TILES, ids=lambda t: t.unit)
 def test_every_tile_makes_the_sums_in_one_part_or_several(tile, parts, nvidia_engine, monkeypatch):
     choose._plan.cache_clear()
-    monkeypatch.setattr(module, "best_tiling", lambda *_: Tiling(tile, parts, 1e-6))
+    monkeypatch.setattr(products, "best_tiling", lambda *_: Tiling(tile, parts, 1e-6))
     name = next(c.name for c in module.__dict__.values() if getattr(c, "product", None) == tile.product)
     # Pixels and outputs beyond a tile, terms that fill no last step; a part is one more sum.
     side = 17 if tile.rows > 128 else 12
@@ -124,8 +126,8 @@ def test_every_tile_makes_the_sums_in_one_part_or_several(tile, parts, nvidia_en
 @pytest.mark.parametrize("parts", [1, 2])
 def test_bias_residual_and_activation_are_applied_in_order(parts, name, nvidia_engine, monkeypatch):
     choose._plan.cache_clear()
-    chosen = best_tiling
-    monkeypatch.setattr(module, "best_tiling", lambda *a: Tiling(chosen(*a).tile, parts, 1e-6))
+    chosen = products.best_tiling
+    monkeypatch.setattr(products, "best_tiling", lambda *a: Tiling(chosen(*a).tile, parts, 1e-6))
     x, w, primitive = CASES["three_by_three"]
     y = primitive.infer([Layout(DType.F32, s) for s in (x, w)])[0].shape
     fused = [(Eltwise("add"), [y], 0), (Activation("relu"), [], 0), (Eltwise("mul"), [(y[1], 1, 1)], 0)]
@@ -197,15 +199,15 @@ def test_large_problems_are_worth_finding_what_to_scale_halves_by():
 
 
 def test_tiles_follow_the_problem():
-    large = best_tiling(H200, F16, 64 * 28 * 28, 512, 1152, 1)
+    large = best_tiling(H200, F16, ProductSizes(64 * 28 * 28, 512, 1152, 1))
     assert (large.tile.rows, large.tile.columns, large.split_k) == (128, 128, 1)
-    assert best_tiling(H200, F16, 64 * 56 * 56, 64, 576, 1).tile.columns == 64
-    small = best_tiling(H200, F16, 49, 512, 4608, 1)
+    assert best_tiling(H200, F16, ProductSizes(64 * 56 * 56, 64, 576, 1)).tile.columns == 64
+    small = best_tiling(H200, F16, ProductSizes(49, 512, 4608, 1))
     assert small.split_k > 1
     assert small.tile.rows < 128
-    assert best_tiling(H200, TF32X3, 49, 512, 64, 1).split_k == 1
+    assert best_tiling(H200, TF32X3, ProductSizes(49, 512, 64, 1)).split_k == 1
     # The sums of two parts must lie in one allocation.
-    assert best_tiling(replace(H200, max_alloc=2 * 49 * 512 * 4 - 1), F16, 49, 512, 4608, 1).split_k == 1
+    assert best_tiling(replace(H200, max_alloc=2 * 49 * 512 * 4 - 1), F16, ProductSizes(49, 512, 4608, 1)).split_k == 1
 
 
 @pytest.mark.parametrize("tile", TILES, ids=lambda t: t.unit)

@@ -6,6 +6,7 @@ import pytest
 import clgraph.implementations.matrix_units.nvidia.matmul as module
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
+from clgraph.implementations.matrix_units.nvidia import products
 from clgraph.implementations.matrix_units.nvidia.tiles import TILES, Tiling, largest_step
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
@@ -72,7 +73,7 @@ def test_constant_floats_are_asked_for_by_column(name, nvidia_engine):
 @pytest.mark.parametrize("tile", TILES, ids=lambda t: t.unit)
 def test_every_tile_makes_the_sums_in_one_part_or_several(tile, parts, nvidia_engine, monkeypatch):
     choose._plan.cache_clear()
-    monkeypatch.setattr(module, "best_tiling", lambda *_: Tiling(tile, parts, 1e-6))
+    monkeypatch.setattr(products, "best_tiling", lambda *_: Tiling(tile, parts, 1e-6))
     name = next(c.name for c in module.__dict__.values() if getattr(c, "product", None) == tile.product)
     by_column = name != F16_NAME
     b = (tile.columns + 8, 136) if by_column else (136, tile.columns + 8)
@@ -89,8 +90,8 @@ def test_every_tile_makes_the_sums_in_one_part_or_several(tile, parts, nvidia_en
 @pytest.mark.parametrize("bias", [(44,), (37, 1), (37, 44)])
 def test_bias_and_fused_operations(bias, parts, nvidia_engine, monkeypatch):
     choose._plan.cache_clear()
-    chosen = module.best_tiling
-    monkeypatch.setattr(module, "best_tiling", lambda *a: Tiling(chosen(*a).tile, parts, 1e-6))
+    chosen = products.best_tiling
+    monkeypatch.setattr(products, "best_tiling", lambda *a: Tiling(chosen(*a).tile, parts, 1e-6))
     fused = [(Activation("relu"), [], 0), (Eltwise("mul"), [(37, 1)], 0), (Eltwise("add"), [(44,)], 1)]
     primitive = MatMul(transpose_b=True)
     scale = lambda a, b, c, m, s: primitive.reference(*map(np.abs, (a, b, c)))[0] * np.abs(m) + np.abs(s)  # noqa: E731

@@ -7,7 +7,7 @@ import pytest
 
 from clgraph.core.dtype import DType
 from clgraph.graph.primitive import Array
-from clgraph.implementations.matrix_units.nvidia import matmul as matmul_nvidia
+from clgraph.implementations.matrix_units.nvidia import products
 from clgraph.implementations.matrix_units.nvidia.tiles import F16, F16X3, F32, TF32X3, TILES, Tiling
 from clgraph.ops.matmul import MatMul
 from clgraph.selector import choose
@@ -175,8 +175,8 @@ FAULTS = {
     "a stage that is filled too early": (r"to = STAGES - 1;", "to = STAGES - 2;"),
     "another exchange of chunks when reading": (r"PLACE\(row, lane >> 4\)", "PLACE(row, 1 - (lane >> 4))"),
     "another order of the rows of b": (r"\(lane & 7\) \+ \(lane >> 4\) \* 8", "(lane & 7) + ((lane >> 3) & 1) * 8"),
-    "no barrier before a slab is read": (r"(tile_lay_down\(sums, slab, warp, lane\);\s*)barrier\(\w+\);", r"\1"),
-    "no barrier before a slab is written": (r"barrier\(CLK_LOCAL_MEM_FENCE\);\s*\}\s*\}\s*$", "} }"),
+    "no barrier before a slab is read": (r"(tile_lay_down\(sums, slab, warp, lane\);[\s\\]*)barrier\(\w+\);", r"\1"),
+    "no barrier before a slab is written": (r"barrier\(CLK_LOCAL_MEM_FENCE\);([\s\\]*\}[\s\\]*\} while \(0\))", r"\1"),
     "no barrier behind the last step": (r"barrier\(CLK_LOCAL_MEM_FENCE\);[\s\\]*\} while \(0\)", "} while (0)"),
     "terms beyond the last are copied": (r"unit < units \? (\w+) : 0", r"\1"),
     "a chunk that is copied to another row": (r"DOWN\(i \* TILE_STRIDE\)", "DOWN(i * (TILE_STRIDE - 1))"),
@@ -198,7 +198,7 @@ def _is_right(engine):
 def test_planted_faults_are_found(fault, nvidia_engine, monkeypatch):
     choose._plan.cache_clear()
     tile = next(t for t in TILES if t.unit == "nvidia.f16.64x64")
-    monkeypatch.setattr(matmul_nvidia, "best_tiling", lambda *_: Tiling(tile, 1, 1e-6))
+    monkeypatch.setattr(products, "best_tiling", lambda *_: Tiling(tile, 1, 1e-6))
     if fault is not None:
         pattern, instead = FAULTS[fault]
         changed = lambda text: re.sub(pattern, instead, text)  # noqa: E731

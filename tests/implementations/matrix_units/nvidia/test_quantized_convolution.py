@@ -9,6 +9,8 @@ import clgraph.implementations.matrix_units.nvidia.quantized_convolution as modu
 from clgraph.core.dtype import DType
 from clgraph.core.format import channels_last
 from clgraph.core.layout import Layout
+from clgraph.implementations.gpu.products import ProductSizes
+from clgraph.implementations.matrix_units.nvidia import products
 from clgraph.implementations.matrix_units.nvidia.tiles import BYTE_TILES, S8, PtxTile, Tiling, best_tiling
 from clgraph.ops.static_quantize import StaticQuantize
 from clgraph.selector import choose
@@ -44,7 +46,7 @@ CASES = {
 def tiled(monkeypatch):
     """Return a function that makes the implementation take a tile and a number of parts."""
     choose._plan.cache_clear()
-    yield lambda tile, parts: monkeypatch.setattr(module, "best_tiling", lambda *_: Tiling(tile, parts, 1e-6))
+    yield lambda tile, parts: monkeypatch.setattr(products, "best_tiling", lambda *_: Tiling(tile, parts, 1e-6))
     choose._plan.cache_clear()
 
 
@@ -152,9 +154,9 @@ def test_other_devices_and_channels_are_refused_with_what_is_missing():
 
 
 def test_tiles_follow_the_problem():
-    large = best_tiling(H200, S8, 64 * 28 * 28, 512, 1152, 1)
+    large = best_tiling(H200, S8, ProductSizes(64 * 28 * 28, 512, 1152, 1))
     assert (large.tile.rows, large.tile.columns, large.split_k) == (128, 128, 1)
-    assert best_tiling(H200, S8, 49, 512, 4608, 1).split_k > 1
+    assert best_tiling(H200, S8, ProductSizes(49, 512, 4608, 1)).split_k > 1
 
 
 @pytest.mark.parametrize("tile", BYTE_TILES, ids=lambda t: t.unit)
