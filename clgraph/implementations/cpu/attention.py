@@ -7,10 +7,10 @@ from dataclasses import replace
 from clgraph.core.frozen import frozen
 from clgraph.implementations.cpu.blocks import half_cycles
 from clgraph.implementations.cpu.convolution import TILE
-from clgraph.implementations.cpu.copies import Axis, broadcast_pitches, merge
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import LANES, post_refusal
 from clgraph.implementations.cpu.matmul import GROUP, widest_instance
+from clgraph.implementations.cpu.rows import Axis, broadcast_pitches, merge
 from clgraph.ops.attention import Attention
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Implementation, implements

@@ -5,7 +5,7 @@ from __future__ import annotations
 from clgraph.core.format import feature_blocked
 from clgraph.implementations.cpu.convolution import TILE, operand_proposals
 from clgraph.implementations.cpu.copies import PIECE
-from clgraph.implementations.cpu.cost import split, step_seconds, ticket_seconds
+from clgraph.implementations.cpu.cost import step_seconds
 from clgraph.implementations.cpu.geometry import (
     LANES,
     InPlanes,
@@ -20,6 +20,7 @@ from clgraph.implementations.cpu.geometry import (
     post_refusal,
     surface,
 )
+from clgraph.implementations.cpu.pieces import pieces
 from clgraph.ops.concat import Concat
 from clgraph.selector.descriptor import Descriptor, Int, Pointer, PostStep, Ref, descriptor
 from clgraph.selector.implementation import Formats, Implementation, implements
@@ -85,14 +86,9 @@ class ConcatFsv16(Implementation[Concat]):
 
 def _part(device: DeviceInfo, slot: int, x: Planes, y: Planes, start: int, post: tuple[PostStep, ...]) -> Tile:
     """Return the tile that copies input *slot* to the channels from *start* on."""
-    rows_alike = all(row == pixel * y.width for _, _, row, pixel, _ in (step.pitches for step in post))
-    flat = x.one_row and y.one_row and not any(y.halo) and rows_alike
-    height, width = (1, y.height * y.width) if flat else (y.height, y.width)
-    row_pieces = -(-width // PIECE)
     first, end = start // LANES, start + x.channels
     blocks = -(-end // LANES) - first
-    one = min(width, PIECE) * device.costs.unit("copy.vector") * (2 + len(post))
-    strips = split(height * row_pieces, one, ticket_seconds(one * row_pieces * height * y.batch * blocks, device), 1)
+    cut = pieces(x, y, post, PIECE, device.costs.unit("copy.vector") * (2 + len(post)), device, blocks)
     out = y.at("out0")
     desc = ConcatFsv16Desc(
         inp=x.at(f"in{slot}"),
@@ -100,15 +96,15 @@ def _part(device: DeviceInfo, slot: int, x: Planes, y: Planes, start: int, post:
         **in_planes(x),
         in_blocks=x.blocks,
         **out_planes(y),
-        **surface(height, width, y.halo),
+        **surface(cut.height, cut.width, y.halo),
         shift=start % LANES,
         first=first,
         blocks=blocks,
         lanes=y.lanes if end == y.channels else LANES,
         closes=int(end == y.channels or end % LANES == 0),
         piece=PIECE,
-        row_pieces=row_pieces,
-        strips=strips.count,
-        strip_pieces=strips.each,
+        row_pieces=cut.row_pieces,
+        strips=cut.strips.count,
+        strip_pieces=cut.strips.each,
     )
-    return Tile("concat_fsv16", desc, y.batch * blocks * strips.count, scratch=PIECE * 2 * LANES * 4, post=post)
+    return Tile("concat_fsv16", desc, y.batch * blocks * cut.strips.count, scratch=PIECE * 2 * LANES * 4, post=post)

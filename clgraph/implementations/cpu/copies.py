@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import Any
 
-from clgraph.core.frozen import frozen
-from clgraph.core.layout import Layout
-from clgraph.implementations.cpu.cost import split, step_seconds, ticket_seconds
+from clgraph.implementations.cpu.cost import runs, step_seconds
 from clgraph.implementations.cpu.geometry import (
     LANES,
     InPlanes,
@@ -19,6 +16,8 @@ from clgraph.implementations.cpu.geometry import (
     planes,
     surface,
 )
+from clgraph.implementations.cpu.pieces import pieces
+from clgraph.implementations.cpu.rows import Axis, Rows, merge
 from clgraph.selector.descriptor import Descriptor, Int, Long, Pointer, PostStep, Ref, descriptor
 from clgraph.selector.plan import Tile
 from clgraph.selector.query import DeviceInfo, Query
@@ -67,89 +66,21 @@ class CopyRowsDesc(Descriptor):
 def copy_fsv16(q: Query[Any], slot: int, post: tuple[PostStep, ...]) -> Tile:
     """Return the tile that copies blocked input *slot* of *q* to its result and applies *post*."""
     x, y = planes(q.inputs[slot]), planes(q.outputs[0])
-    rows_alike = all(row == pixel * y.width for _, _, row, pixel, _ in (step.pitches for step in post))
-    flat = x.one_row and y.one_row and not any(y.halo) and rows_alike
-    height, width = (1, y.height * y.width) if flat else (y.height, y.width)
-    row_pieces = -(-width // PIECE)
-    one = min(width, PIECE) * q.device.costs.unit("copy.vector") * (1 + len(post))
-    wanted = ticket_seconds(one * row_pieces * height * y.batch * y.blocks, q.device)
-    strips = split(height * row_pieces, one, wanted, 1)
+    cut = pieces(x, y, post, PIECE, q.device.costs.unit("copy.vector") * (1 + len(post)), q.device)
     desc = CopyFsv16Desc(
         inp=x.at(f"in{slot}"),
         out=y.at("out0"),
         **in_planes(x),
         **out_planes(y),
-        **surface(height, width, y.halo),
+        **surface(cut.height, cut.width, y.halo),
         blocks=y.blocks,
         lanes=y.lanes,
         piece=PIECE,
-        row_pieces=row_pieces,
-        strips=strips.count,
-        strip_pieces=strips.each,
+        row_pieces=cut.row_pieces,
+        strips=cut.strips.count,
+        strip_pieces=cut.strips.each,
     )
-    return Tile("copy_fsv16", desc, y.batch * y.blocks * strips.count, post=post)
-
-
-@frozen
-class Axis:
-    """One axis of a loop nest: its size and the pitch of every tensor along it."""
-
-    size: int
-    pitches: tuple[int, ...]
-
-
-def merge(axes: Sequence[Axis]) -> list[Axis]:
-    """Return *axes* without those of size 1, neighbours merged where every tensor walks them as one."""
-    merged: list[Axis] = []
-    for axis in axes:
-        if axis.size == 1:
-            continue
-        if merged and all(o == axis.size * i for o, i in zip(merged[-1].pitches, axis.pitches, strict=True)):
-            merged[-1] = Axis(merged[-1].size * axis.size, axis.pitches)
-        else:
-            merged.append(axis)
-    return merged
-
-
-def broadcast_pitches(layout: Layout, rank: int) -> tuple[int, ...]:
-    """Return the pitch along each of the last *rank* axes, 0 where the tensor has none or size 1."""
-    own = tuple(p if s > 1 else 0 for s, p in zip(layout.shape, layout.all_pitches, strict=True))
-    return (*(0,) * (rank - layout.rank), *own)
-
-
-@frozen
-class Rows:
-    """Plain tensors as [images][rows][width]; pitches of the input, the result, then each operand."""
-
-    images: Axis
-    rows: Axis
-    width: Axis
-
-
-def as_rows(q: Query[Any], slot: int, operands: Sequence[int], within: int = 0) -> Rows | str:
-    """Return input *slot*, the result and the *operands* as rows, or why they are none.
-
-    The input and the result lie plain, the elements of a row side by side.
-
-    Args:
-        within: The first axis that a row may hold; those before are rows and images.
-    """
-    x, y = q.inputs[slot], q.outputs[0]
-    tensors = [broadcast_pitches(x, y.rank), y.all_pitches, *(broadcast_pitches(q.inputs[s], y.rank) for s in operands)]
-    nest = [Axis(size, tuple(t[i] for t in tensors)) for i, size in enumerate(y.shape)]
-    axes = [*merge(nest[:within]), *merge(nest[within:])]
-    one = Axis(1, (0,) * len(tensors))
-    width = axes.pop() if axes and axes[-1].pitches[:2] == (1, 1) and prod(y.shape[within:]) > 1 else one
-    if len(axes) > 2:
-        return "walks three axes, and these tensors need more"
-    rows = axes.pop() if axes else one
-    return Rows(axes.pop() if axes else one, rows, width)
-
-
-def row_pitches(rows: Rows, operand: int) -> tuple[int, int, int, int, int]:
-    """Return the fields of a post-operation step for operand number *operand*; x counts vectors of 16 floats."""
-    n, y, last = (axis.pitches[2 + operand] for axis in (rows.images, rows.rows, rows.width))
-    return n, 0, y, LANES * last, last
+    return Tile("copy_fsv16", desc, y.batch * y.blocks * cut.strips.count, post=post)
 
 
 def copy_rows(q: Query[Any], slot: int, rows: Rows, post: tuple[PostStep, ...]) -> Tile:
@@ -168,7 +99,7 @@ def rows_tile(
     pieces = sets.size * rows.images.size * rows.rows.size * row_pieces
     vector = device.costs.unit("copy.vector") * (1 + len(post))
     one = -(-min(width, PIECE * LANES) // LANES) * vector
-    tickets = split(pieces, one, ticket_seconds(one * pieces, device), device.workers)
+    tickets = runs(pieces, one, device)
     desc = CopyRowsDesc(
         inp=inp,
         out=out,

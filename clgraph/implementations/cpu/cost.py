@@ -34,6 +34,11 @@ def split(count: int, piece_seconds: float, seconds: float, workers: int) -> Tic
     return TicketRanges(-(-count // each), each)
 
 
+def runs(count: int, piece_seconds: float, device: DeviceInfo) -> TicketRanges:
+    """Cut the *count* equal pieces that a step is into runs, tickets of a length that suits the whole step."""
+    return split(count, piece_seconds, ticket_seconds(piece_seconds * count, device), device.workers)
+
+
 def row_strips(rows: int, row_seconds: float, planes: int, seconds: float, device: DeviceInfo) -> TicketRanges:
     """Cut the rows of each of *planes* planes into strips of about *seconds*, tickets going strip by strip.
 

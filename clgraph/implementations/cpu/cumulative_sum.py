@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from clgraph.core.dtype import DType
-from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds
-from clgraph.implementations.cpu.geometry import LANES
+from clgraph.implementations.cpu.cost import TicketRanges, runs, step_seconds
+from clgraph.implementations.cpu.rows import Columns
 from clgraph.ops.cumulative_sum import CumulativeSum
 from clgraph.selector.descriptor import Descriptor, Int, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Implementation, Serves, implements
@@ -29,17 +27,16 @@ class CumulativeSumPlanesDesc(Descriptor):
     reverse: Int
 
 
-def _sizes(q: Query[CumulativeSum]) -> tuple[int, int, int]:
-    """Return images, elements of a sum and elements behind them."""
-    shape, axis = q.inputs[0].shape, q.primitive.axis or 0
-    return prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
+def _columns(q: Query[CumulativeSum]) -> Columns:
+    axis = q.primitive.axis or 0
+    return Columns.of(q.inputs[0].shape, axis, axis)
 
 
 def _work(q: Query[CumulativeSum]) -> tuple[int, float, TicketRanges]:
     """Return vectors of the tensor's columns, one worker's seconds for one, and how they are cut into tickets."""
-    images, count, inner = _sizes(q)
-    vectors, each = images * -(-inner // LANES), count * q.device.costs.unit("copy.vector")
-    return vectors, each, split(vectors, each, ticket_seconds(vectors * each, q.device), q.device.workers)
+    columns = _columns(q)
+    vectors, each = columns.images * columns.vectors, columns.count * q.device.costs.unit("copy.vector")
+    return vectors, each, runs(vectors, each, q.device)
 
 
 @implements(
@@ -54,7 +51,7 @@ class CumulativeSumPlanes(Implementation[CumulativeSum]):
     def limits(cls, q: Query[CumulativeSum]) -> str | None:
         if not q.inputs[0].is_dense_plain or not q.outputs[0].is_dense_plain:
             return "serves dense plain tensors"
-        return "serves axes with others behind them" if _sizes(q)[2] == 1 else None
+        return "serves axes with others behind them" if _columns(q).inner == 1 else None
 
     @classmethod
     def overwrites(cls, q: Query[CumulativeSum]) -> frozenset[int]:
@@ -67,14 +64,14 @@ class CumulativeSumPlanes(Implementation[CumulativeSum]):
 
     @classmethod
     def plan(cls, q: Query[CumulativeSum]) -> Plan:
-        (images, count, inner), (_, _, tickets) = _sizes(q), _work(q)
+        columns, (_, _, tickets) = _columns(q), _work(q)
         desc = CumulativeSumPlanesDesc(
             inp=Ref("in0"),
             out=Ref("out0"),
-            images=images,
-            count=count,
-            inner=inner,
-            vectors=-(-inner // LANES),
+            images=columns.images,
+            count=columns.count,
+            inner=columns.inner,
+            vectors=columns.vectors,
             ticket_vectors=tickets.each,
             exclusive=int(q.primitive.exclusive),
             reverse=int(q.primitive.reverse),

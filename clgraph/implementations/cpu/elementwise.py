@@ -6,13 +6,14 @@ from typing import Any
 
 from clgraph.core.format import Format, feature_blocked
 from clgraph.implementations.cpu.convolution import operand_proposals
-from clgraph.implementations.cpu.copies import as_rows, copy_fsv16, copy_rows, row_pitches
+from clgraph.implementations.cpu.copies import copy_fsv16, copy_rows
 from clgraph.implementations.cpu.cost import step_seconds
 from clgraph.implementations.cpu.geometry import LANES, blocked_posts, blocked_refusal, operand_pitches, post_refusal
+from clgraph.implementations.cpu.rows import as_rows, row_pitches, row_posts
 from clgraph.selector.descriptor import NULL, PostStep, Ref
 from clgraph.selector.implementation import Formats, Implementation
 from clgraph.selector.plan import Plan
-from clgraph.selector.post import post_codes, post_steps
+from clgraph.selector.post import post_codes
 from clgraph.selector.query import Query
 
 
@@ -106,13 +107,11 @@ class InRows(_Elementwise):
     @classmethod
     def plan(cls, q: Query[Any]) -> Plan:
         slot = base_slot(q) or 0
-        operands = _operands(q, slot)
-        rows = as_rows(q, slot, operands)
+        rows = as_rows(q, slot, _operands(q, slot))
         if isinstance(rows, str):
             raise TypeError(rows)
-        pitches = [row_pitches(rows, i) for i in range(len(operands))]
-        own = pitches.pop(0) if q.arity == 2 else (0, 0, 0, 0, 0)
-        steps = post_steps(q, lambda layout: pitches.pop(0))
+        own = row_pitches(rows, 0) if q.arity == 2 else (0, 0, 0, 0, 0)
+        steps = row_posts(q, rows, int(q.arity == 2))
         return Plan((copy_rows(q, slot, rows, (_own_step(q, slot, own), *steps)),))
 
 

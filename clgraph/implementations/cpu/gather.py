@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from clgraph.core.dtype import DType
-from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds
+from clgraph.implementations.cpu.cost import TicketRanges, runs, step_seconds
 from clgraph.ops.gather import Gather
 from clgraph.selector.descriptor import Descriptor, Int, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Implementation, Serves, implements
@@ -44,7 +44,7 @@ def _row_seconds(q: Query[Gather]) -> float:
 
 def _tickets(q: Query[Gather]) -> TicketRanges:
     rows, each = prod(q.inputs[0].shape[: q.primitive.axis]) * q.inputs[1].count, _row_seconds(q)
-    return split(rows, each, ticket_seconds(rows * each, q.device), q.device.workers)
+    return runs(rows, each, q.device)
 
 
 @implements(Gather, name="gather.rows", serves=Serves(dtypes=frozenset(DType), mixed=True, kinds=frozenset({"cpu"})))

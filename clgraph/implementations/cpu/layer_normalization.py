@@ -6,14 +6,11 @@ from dataclasses import replace
 from math import prod
 
 from clgraph.implementations.cpu.convolution import TILE
-from clgraph.implementations.cpu.copies import Rows, as_rows, row_pitches
-from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds
-from clgraph.implementations.cpu.geometry import LANES, post_refusal
+from clgraph.implementations.cpu.rows import ByRows, Rows, as_rows
 from clgraph.ops.layer_normalization import LayerNormalization
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Pointer, Ref, descriptor
-from clgraph.selector.implementation import Implementation, implements
+from clgraph.selector.implementation import implements
 from clgraph.selector.plan import Plan, Tile
-from clgraph.selector.post import post_steps
 from clgraph.selector.query import Query
 
 
@@ -33,36 +30,21 @@ class NormalizeRowsDesc(Descriptor):
     epsilon: Float
 
 
-def _width(q: Query[LayerNormalization]) -> int:
-    return prod(q.inputs[0].shape[q.primitive.axis :])
-
-
-def _vector_seconds(q: Query[LayerNormalization]) -> float:
-    """Return the time of mean, variance and scaling of 16 floats."""
-    return q.device.costs.unit("layer_normalization.vector")
-
-
-def _tickets(q: Query[LayerNormalization]) -> TicketRanges:
-    width = _width(q)
-    count, row = q.inputs[0].count // max(1, width), (-(-width // LANES) + 4) * _vector_seconds(q)
-    return split(count, row, ticket_seconds(row * count, q.device), q.device.workers)
-
-
-def _rows(q: Query[LayerNormalization]) -> Rows | str:
-    rows = as_rows(q, 0, q.post_slots, q.primitive.axis)
-    if isinstance(rows, str):
-        return rows
-    if rows.width.size != _width(q) or rows.images.size != 1:
-        return "wants operands that move evenly along rows and their elements"
-    return rows
-
-
 @implements(LayerNormalization, name="layer_normalization.rows", serves=replace(TILE, formats=False, halos=False))
-class NormalizeRows(Implementation[LayerNormalization]):
+class NormalizeRows(ByRows[LayerNormalization]):
     """A row at a time: its mean, its variance, the scaled differences."""
 
     @classmethod
-    def limits(cls, q: Query[LayerNormalization]) -> str | None:
+    def vector_seconds(cls, q: Query[LayerNormalization]) -> float:
+        """Return the time of mean, variance and scaling of 16 floats."""
+        return q.device.costs.unit("layer_normalization.vector")
+
+    @classmethod
+    def width(cls, q: Query[LayerNormalization]) -> int:
+        return prod(q.inputs[0].shape[q.primitive.axis :])
+
+    @classmethod
+    def rows(cls, q: Query[LayerNormalization]) -> Rows | str:
         x, p = q.inputs[0], q.primitive
         if p.channels:
             return "scales elements of a row, not channels"
@@ -71,23 +53,18 @@ class NormalizeRows(Implementation[LayerNormalization]):
         tail = x.shape[p.axis :]
         if any(w.shape[-len(tail) :] != tail or w.count != prod(tail) for w in q.own[1:]):
             return f"wants scale and bias of shape {list(tail)}"
-        rows = _rows(q)
-        return rows if isinstance(rows, str) else post_refusal(q)
+        rows = as_rows(q, 0, q.post_slots, p.axis)
+        if not isinstance(rows, str) and (rows.width.size != cls.width(q) or rows.images.size != 1):
+            return "wants operands that move evenly along rows and their elements"
+        return rows
 
     @classmethod
     def overwrites(cls, q: Query[LayerNormalization]) -> frozenset[int]:
         return frozenset({0})
 
     @classmethod
-    def cost(cls, q: Query[LayerNormalization]) -> float:
-        vectors = q.inputs[0].count // _width(q) * (-(-_width(q) // LANES) + 4)
-        return step_seconds(q.device, vectors * _vector_seconds(q), 2 * q.inputs[0].nbytes, _tickets(q).count)
-
-    @classmethod
     def plan(cls, q: Query[LayerNormalization]) -> Plan:
-        rows, tickets = _rows(q), _tickets(q)
-        if isinstance(rows, str):
-            raise TypeError(rows)
+        rows, tickets, post = cls.planned(q)
         desc = NormalizeRowsDesc(
             inp=Ref("in0"),
             out=Ref("out0"),
@@ -100,6 +77,4 @@ class NormalizeRows(Implementation[LayerNormalization]):
             ticket_rows=tickets.each,
             epsilon=q.primitive.epsilon,
         )
-        pitches = [row_pitches(rows, i) for i in range(len(q.post_slots))]
-        post = post_steps(q, lambda layout: pitches.pop(0))
         return Plan((Tile("normalize_rows", desc, tickets.count, post=post),))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clgraph.implementations.cpu.convolution import TILE, wanted_formats
-from clgraph.implementations.cpu.cost import split, step_seconds, ticket_seconds
+from clgraph.implementations.cpu.cost import step_seconds
 from clgraph.implementations.cpu.geometry import (
     LANES,
     InPlanes,
@@ -17,6 +17,7 @@ from clgraph.implementations.cpu.geometry import (
     post_refusal,
     surface,
 )
+from clgraph.implementations.cpu.pieces import pieces
 from clgraph.ops.lrn import Lrn
 from clgraph.selector.descriptor import Descriptor, Float, Int, Pointer, descriptor
 from clgraph.selector.implementation import Formats, Implementation, implements
@@ -78,31 +79,25 @@ class LrnFsv16(Implementation[Lrn]):
     @classmethod
     def plan(cls, q: Query[Lrn]) -> Plan:
         x, y, p, post = planes(q.inputs[0]), planes(q.outputs[0]), q.primitive, blocked_posts(q)
-        rows_alike = all(row == pixel * y.width for _, _, row, pixel, _ in (step.pitches for step in post))
-        flat = x.one_row and y.one_row and not any(y.halo) and rows_alike
-        height, width = (1, y.height * y.width) if flat else (y.height, y.width)
-        row_pieces = -(-width // PIECE)
-        one = min(width, PIECE) * _vector_seconds(q)
-        wanted = ticket_seconds(one * row_pieces * height * y.batch * y.blocks, q.device)
-        strips = split(height * row_pieces, one, wanted, 1)
+        cut = pieces(x, y, post, PIECE, _vector_seconds(q), q.device)
         desc = LrnFsv16Desc(
             inp=x.at("in0"),
             out=y.at("out0"),
             **in_planes(x),
             **out_planes(y),
-            **surface(height, width, y.halo),
+            **surface(cut.height, cut.width, y.halo),
             before=(p.size - 1) // 2,
             after=p.size // 2,
             blocks=y.blocks,
             lanes=y.lanes,
             piece=PIECE,
-            row_pieces=row_pieces,
-            strips=strips.count,
-            strip_pieces=strips.each,
+            row_pieces=cut.row_pieces,
+            strips=cut.strips.count,
+            strip_pieces=cut.strips.each,
             roots=int(p.beta == 0.75),
             alpha=p.alpha / p.size,
             beta=p.beta,
             bias=p.bias,
         )
-        tickets = y.batch * y.blocks * strips.count
+        tickets = y.batch * y.blocks * cut.strips.count
         return Plan((Tile("lrn_fsv16", desc, tickets, scratch=PIECE * 3 * LANES * 4, post=post),))

@@ -10,9 +10,9 @@ from clgraph.core.frozen import frozen
 from clgraph.errors import UnsupportedError
 from clgraph.implementations.cpu.blocks import half_cycles
 from clgraph.implementations.cpu.convolution import TILE
-from clgraph.implementations.cpu.copies import Axis, broadcast_pitches, merge
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import LANES
+from clgraph.implementations.cpu.rows import Axis, broadcast_pitches, merge
 from clgraph.ops.matmul import MatMul
 from clgraph.selector.descriptor import Descriptor, Int, Long, Pointer, PostStep, Ref, descriptor
 from clgraph.selector.implementation import Implementation, implements

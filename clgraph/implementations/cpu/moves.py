@@ -7,7 +7,8 @@ from typing import Any
 
 from clgraph.core.layout import Layout
 from clgraph.implementations.cpu.convolution import TILE
-from clgraph.implementations.cpu.copies import Axis, copies, rows_step_seconds
+from clgraph.implementations.cpu.copies import copies, rows_step_seconds
+from clgraph.implementations.cpu.rows import Axis
 from clgraph.ops.concat import Concat
 from clgraph.ops.slice import Slice
 from clgraph.selector.descriptor import Ref

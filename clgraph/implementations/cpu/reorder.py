@@ -9,7 +9,7 @@ from typing import Any
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.implementations.cpu.copies import copy_fsv16
-from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds
+from clgraph.implementations.cpu.cost import TicketRanges, runs, split, step_seconds, ticket_seconds
 from clgraph.implementations.cpu.geometry import (
     LANES,
     InPlanes,
@@ -237,7 +237,7 @@ class PackBlocks(_Mover):
         positions = prod(-(-s // b) for s, b in zip(size, block, strict=True))
         volume = prod(block)
         one = volume * 8 * q.device.costs.unit("pack.byte")
-        tickets = split(positions, one, ticket_seconds(one * positions, q.device), q.device.workers)
+        tickets = runs(positions, one, q.device)
         desc = PackBlocksDesc(
             Ref("in0", 4 * x.origin),
             Ref("out0"),

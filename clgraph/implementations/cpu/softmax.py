@@ -6,14 +6,12 @@ from dataclasses import replace
 from math import prod
 
 from clgraph.implementations.cpu.convolution import TILE
-from clgraph.implementations.cpu.copies import Rows, as_rows, row_pitches
-from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds
-from clgraph.implementations.cpu.geometry import LANES, post_refusal
+from clgraph.implementations.cpu.cost import TicketRanges, runs, step_seconds
+from clgraph.implementations.cpu.rows import ByRows, Columns, Rows, as_rows
 from clgraph.ops.softmax import Softmax
 from clgraph.selector.descriptor import Descriptor, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Implementation, implements
 from clgraph.selector.plan import Plan, Tile
-from clgraph.selector.post import post_steps
 from clgraph.selector.query import Query
 
 
@@ -34,58 +32,43 @@ class SoftmaxRowsDesc(Descriptor):
     logarithm: Int
 
 
-def _width(q: Query[Softmax]) -> int:
-    return prod(q.inputs[0].shape[a] for a in q.primitive.axes)
-
-
 def _vector_seconds(q: Query[Softmax]) -> float:
     """Return the time of maximum, exponential, sum and scaling of 16 floats."""
     return q.device.costs.unit("softmax.vector")
 
 
-def _tickets(q: Query[Softmax]) -> TicketRanges:
-    width = _width(q)
-    count, row = q.inputs[0].count // max(1, width), (-(-width // LANES) + 4) * _vector_seconds(q)
-    return split(count, row, ticket_seconds(row * count, q.device), q.device.workers)
-
-
-def whole_rows(q: Query[Softmax]) -> Rows | str:
-    """Return the rows that the softmax runs over, or why they are none."""
-    x, axes = q.inputs[0], q.primitive.axes
-    if not x.is_dense_plain or not q.outputs[0].is_dense_plain:
-        return "serves dense plain tensors"
-    if tuple(sorted(axes)) != tuple(range(x.rank - len(axes), x.rank)):
-        return f"serves the last axes, not {axes} of {x.rank}"
-    # One axis for all that is summed over keeps it from merging with the rows.
-    rows = as_rows(q, 0, q.post_slots, q.inputs[0].rank - len(axes))
-    if not isinstance(rows, str) and rows.width.size != _width(q):
-        return "wants operands that move evenly along the axes summed over"
-    return rows
-
-
 @implements(Softmax, name="softmax.rows", serves=replace(TILE, formats=False, halos=False))
-class SoftmaxRows(Implementation[Softmax]):
+class SoftmaxRows(ByRows[Softmax]):
     """A row at a time: its maximum, its exponentials and their sum, the quotients."""
 
     @classmethod
-    def limits(cls, q: Query[Softmax]) -> str | None:
-        rows = whole_rows(q)
-        return rows if isinstance(rows, str) else post_refusal(q)
+    def vector_seconds(cls, q: Query[Softmax]) -> float:
+        return _vector_seconds(q)
+
+    @classmethod
+    def width(cls, q: Query[Softmax]) -> int:
+        return prod(q.inputs[0].shape[a] for a in q.primitive.axes)
+
+    @classmethod
+    def rows(cls, q: Query[Softmax]) -> Rows | str:
+        x, axes = q.inputs[0], q.primitive.axes
+        if not x.is_dense_plain or not q.outputs[0].is_dense_plain:
+            return "serves dense plain tensors"
+        if tuple(sorted(axes)) != tuple(range(x.rank - len(axes), x.rank)):
+            return f"serves the last axes, not {axes} of {x.rank}"
+        # One axis for all that is summed over keeps it from merging with the rows.
+        rows = as_rows(q, 0, q.post_slots, x.rank - len(axes))
+        if not isinstance(rows, str) and rows.width.size != cls.width(q):
+            return "wants operands that move evenly along the axes summed over"
+        return rows
 
     @classmethod
     def overwrites(cls, q: Query[Softmax]) -> frozenset[int]:
         return frozenset() if q.primitive.log else frozenset({0})
 
     @classmethod
-    def cost(cls, q: Query[Softmax]) -> float:
-        vectors = q.inputs[0].count // _width(q) * (-(-_width(q) // LANES) + 4)
-        return step_seconds(q.device, vectors * _vector_seconds(q), 2 * q.inputs[0].nbytes, _tickets(q).count)
-
-    @classmethod
     def plan(cls, q: Query[Softmax]) -> Plan:
-        rows, tickets = whole_rows(q), _tickets(q)
-        if isinstance(rows, str):
-            raise TypeError(rows)
+        rows, tickets, post = cls.planned(q)
         desc = SoftmaxRowsDesc(
             inp=Ref("in0"),
             out=Ref("out0"),
@@ -99,8 +82,6 @@ class SoftmaxRows(Implementation[Softmax]):
             ticket_rows=tickets.each,
             logarithm=int(q.primitive.log),
         )
-        pitches = [row_pitches(rows, i) for i in range(len(q.post_slots))]
-        post = post_steps(q, lambda layout: pitches.pop(0))
         return Plan((Tile("softmax_rows", desc, tickets.count, post=post),))
 
 
@@ -118,16 +99,16 @@ class SoftmaxPlanesDesc(Descriptor):
     logarithm: Int
 
 
-def _planes(q: Query[Softmax]) -> tuple[int, int, int]:
-    """Return images, elements summed over and elements behind them."""
-    shape, axes = q.inputs[0].shape, sorted(q.primitive.axes)
-    return prod(shape[: axes[0]]), prod(shape[axes[0] : axes[-1] + 1]), prod(shape[axes[-1] + 1 :])
+def _columns(q: Query[Softmax]) -> Columns:
+    axes = sorted(q.primitive.axes)
+    return Columns.of(q.inputs[0].shape, axes[0], axes[-1])
 
 
-def _plane_tickets(q: Query[Softmax]) -> TicketRanges:
-    images, count, inner = _planes(q)
-    vectors, each = images * -(-inner // LANES), count * _vector_seconds(q)
-    return split(vectors, each, ticket_seconds(vectors * each, q.device), q.device.workers)
+def _work(q: Query[Softmax]) -> tuple[int, float, TicketRanges]:
+    """Return vectors of the tensor's columns, one worker's seconds for one, and how they are cut into tickets."""
+    columns = _columns(q)
+    vectors, each = columns.images * columns.vectors, columns.count * _vector_seconds(q)
+    return vectors, each, runs(vectors, each, q.device)
 
 
 @implements(Softmax, name="softmax.planes", serves=replace(TILE, formats=False, halos=False))
@@ -151,20 +132,19 @@ class SoftmaxPlanes(Implementation[Softmax]):
 
     @classmethod
     def cost(cls, q: Query[Softmax]) -> float:
-        images, count, inner = _planes(q)
-        work = images * -(-inner // LANES) * count * _vector_seconds(q)
-        return step_seconds(q.device, work, 2 * q.inputs[0].nbytes, _plane_tickets(q).count)
+        vectors, each, tickets = _work(q)
+        return step_seconds(q.device, vectors * each, 2 * q.inputs[0].nbytes, tickets.count)
 
     @classmethod
     def plan(cls, q: Query[Softmax]) -> Plan:
-        (images, count, inner), tickets = _planes(q), _plane_tickets(q)
+        columns, (_, _, tickets) = _columns(q), _work(q)
         desc = SoftmaxPlanesDesc(
             inp=Ref("in0"),
             out=Ref("out0"),
-            images=images,
-            count=count,
-            inner=inner,
-            vectors=-(-inner // LANES),
+            images=columns.images,
+            count=columns.count,
+            inner=columns.inner,
+            vectors=columns.vectors,
             ticket_vectors=tickets.each,
             logarithm=int(q.primitive.log),
         )

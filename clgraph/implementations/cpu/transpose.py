@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from clgraph.core.frozen import frozen
 from clgraph.implementations.cpu.convolution import TILE
-from clgraph.implementations.cpu.copies import MOST_COPIES, Axis, Rows, copies, copy_rows, merge, row_pitches
-from clgraph.implementations.cpu.cost import split, step_seconds, ticket_seconds
+from clgraph.implementations.cpu.copies import MOST_COPIES, copies, copy_rows
+from clgraph.implementations.cpu.cost import runs, step_seconds
 from clgraph.implementations.cpu.geometry import LANES, post_refusal
+from clgraph.implementations.cpu.rows import Axis, Rows, merge, row_posts
 from clgraph.ops.transpose import Transpose
 from clgraph.selector.descriptor import Descriptor, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Implementation, implements
 from clgraph.selector.plan import Plan, Tile
-from clgraph.selector.post import post_steps
 from clgraph.selector.query import Query
 
 
@@ -102,8 +102,7 @@ class TransposeTiles(Implementation[Transpose]):
     def plan(cls, q: Query[Transpose]) -> Plan:
         problem = _problem(q)
         if isinstance(problem, Rows):
-            pitches = [row_pitches(problem, i) for i in range(sum(len(f.operands) for f in q.post))]
-            return Plan((copy_rows(q, 0, problem, post_steps(q, lambda layout: pitches.pop(0))),))
+            return Plan((copy_rows(q, 0, problem, row_posts(q, problem)),))
         if isinstance(problem, str):
             raise TypeError(problem)
         if isinstance(problem, tuple):
@@ -116,7 +115,7 @@ def _turned(q: Query[Transpose], turn: Turn, index: int) -> Tile:
     strips = -(-turn.columns.size // LANES)
     total = strips * turn.images.size * turn.planes.size
     one = LANES * turn.rows.size * 8 * q.device.costs.unit("move.byte")
-    tickets = split(total, one, ticket_seconds(one * total, q.device), q.device.workers)
+    tickets = runs(total, one, q.device)
     desc = TransposePlanesDesc(
         inp=Ref("in0", 4 * (q.inputs[0].origin + index * turn.sets.pitches[0])),
         out=Ref("out0", 4 * index * turn.sets.pitches[1]),
