@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 from clgraph.core.frozen import frozen
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, weakref_slot=True)
 class Buffer:
     """One piece of device memory that holds one value, or several at offsets (in-place concat, crop, reshape).
 
@@ -16,7 +17,7 @@ class Buffer:
         offset: Bytes from the start of its arena, once planned; a multiple of 64.
         placement: The device whose arena holds it.
         first, last: Positions in the execution order of the first write and the last read.
-        conflicts: What it may not share memory with although their positions do not overlap.
+        conflicts: What it may not share memory with although their positions do not overlap; held weakly, for it is mutual.
     """
 
     name: str
@@ -24,7 +25,7 @@ class Buffer:
     offset: int | None = None
     first: int = 0
     last: int = 0
-    conflicts: dict[Buffer, None] = field(default_factory=dict)
+    conflicts: WeakKeyDictionary[Buffer, None] = field(default_factory=WeakKeyDictionary)
     placement: str = ""
 
     def meets(self, other: Buffer) -> bool:

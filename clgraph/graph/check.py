@@ -34,7 +34,7 @@ def check(program: Program) -> None:
 
 def _check_edges(node: Node, made: set[int]) -> None:
     for slot, value in enumerate(node.inputs):
-        if (node, slot) not in value.uses:
+        if not value.is_read_by(node, slot):
             raise ProgramError(f"{node.name}: input {slot} ({value.name}) does not list it as a reader")
         if value.constant is None and id(value) not in made:
             raise ProgramError(f"{node.name} reads {value.name} before it is made")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
+from weakref import ReferenceType, ref
 
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
@@ -16,7 +17,7 @@ from clgraph.graph.refusals import refusals
 
 @dataclass(eq=False, slots=True)
 class Value:
-    """One tensor: made by ``producer`` (``None``: a graph input or a constant) and read by ``uses``.
+    """One tensor, made by a node (or a graph input, or a constant) and read by others, which it does not keep alive.
 
     Attributes:
         constant: The data, in the memory order of ``layout`` when the layout is not plain.
@@ -26,17 +27,43 @@ class Value:
 
     name: str
     layout: Layout
-    producer: Node | None = None
     constant: Array | None = None
     integers: Integers | None = None
-    uses: dict[tuple[Node, int], None] = field(default_factory=dict)
     buffer: Buffer | None = None
     offset: int = 0
+    _producer: ReferenceType[Node] | None = field(default=None, init=False)
+    _uses: dict[tuple[ReferenceType[Node], int], None] = field(default_factory=dict, init=False)
+
+    @property
+    def producer(self) -> Node | None:
+        """The node that makes it; ``None`` for a graph input or a constant, or where nobody holds that node now."""
+        return None if self._producer is None else self._producer()
+
+    @producer.setter
+    def producer(self, node: Node | None) -> None:
+        self._producer = None if node is None else ref(node)
+
+    @property
+    def uses(self) -> list[tuple[Node, int]]:
+        """The inputs that read it, as (node, slot), in the order in which they were linked."""
+        return [(node, slot) for reader, slot in self._uses if (node := reader()) is not None]
 
     @property
     def readers(self) -> tuple[Node, ...]:
         """The nodes that read the value, each once, in order of their uses."""
         return tuple(dict.fromkeys(node for node, _ in self.uses))
+
+    def is_read_by(self, node: Node, slot: int) -> bool:
+        """Whether input *slot* of *node* is noted to read it."""
+        return (ref(node), slot) in self._uses
+
+    def link(self, node: Node, slot: int) -> None:
+        """Note that input *slot* of *node* reads it."""
+        self._uses[ref(node), slot] = None
+
+    def unlink(self, node: Node, slot: int) -> None:
+        """Forget that input *slot* of *node* reads it, if it does."""
+        self._uses.pop((ref(node), slot), None)
 
     def __repr__(self) -> str:
         return f"<{self.name} {self.layout}>"
@@ -74,7 +101,7 @@ class Chosen(Protocol):
     def __str__(self) -> str: ...
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, weakref_slot=True)
 class Node:
     """One operator application. Edges change only through the verbs of :class:`Program`.
 

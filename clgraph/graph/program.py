@@ -36,8 +36,8 @@ class Program:
     ``insert``, ``rewire``, ``erase`` and ``fuse`` are the only edits. ``insert`` and ``fuse`` inherit annotation,
     placement and provenance from the nodes that the result stands for, and refuse to merge different ones.
 
-    Nodes and values refer to each other as long as the program lives. Then values forget their producer and uses, and
-    buffers their conflicts, so that memory is given back without a search for cyclic garbage.
+    The program holds its nodes, nodes hold their values, and values refer back to nodes weakly: memory is given back
+    with the last reference to the program, without a search for cyclic garbage.
 
     Attributes:
         batch_slices: How many equal parts of its inputs along the first axis a run computes one after another; the
@@ -57,15 +57,6 @@ class Program:
         for node in nodes:
             self._names.setdefault(node.name, 1)
             self._link(node, len(self))
-
-    def __del__(self) -> None:
-        for value in self.values:
-            if value.buffer is not None:
-                value.buffer.conflicts.clear()
-        for node in self._order.nodes:
-            _part(node)
-            for buffer in node.scratch:
-                buffer.conflicts.clear()
 
     def __iter__(self) -> Iterator[Node]:
         """Nodes in execution order, over a snapshot: a pass may edit while it walks. Keeps the program alive."""
@@ -167,8 +158,8 @@ class Program:
         """Make every reader of *old* read *new*; the graph output too, unless only some *uses* are named."""
         for node, slot in tuple(old.uses if uses is None else uses):
             node.inputs = (*node.inputs[:slot], new, *node.inputs[slot + 1 :])
-            del old.uses[node, slot]
-            new.uses[node, slot] = None
+            old.unlink(node, slot)
+            new.link(node, slot)
         for i in self._returned.pop(old, ()) if uses is None else ():
             self._outputs[i] = (self._outputs[i][0], new)
             self._returned.setdefault(new, []).append(i)
@@ -181,7 +172,7 @@ class Program:
         """
         for value in node.outputs:
             if value.uses or self.is_output(value):
-                reader = next(iter(value.uses))[0].name if value.uses else "the graph's output"
+                reader = value.uses[0][0].name if value.uses else "the graph's output"
                 raise ProgramError(f"{node.name} cannot be erased: {value.name} is still read by {reader}")
         self._unlink(node)
 
@@ -253,7 +244,7 @@ class Program:
     def _link(self, node: Node, position: int) -> None:
         self._order.insert(position, node)
         for slot, value in enumerate(node.inputs):
-            value.uses[node, slot] = None
+            value.link(node, slot)
         for value in node.outputs:
             value.producer = node
 
@@ -274,7 +265,7 @@ class Program:
 def _part(node: Node) -> None:
     """Make the values of *node* forget it."""
     for slot, value in enumerate(node.inputs):
-        value.uses.pop((node, slot), None)
+        value.unlink(node, slot)
     for value in node.outputs:
         if value.producer is node:
             value.producer = None

@@ -128,7 +128,7 @@ def decode_program(data: Json, array: Find, devices: Mapping[str, DeviceInfo], p
         if not fits(data["buffers"], _BUFFERS):
             raise ModelError(f"a saved program is damaged: its buffers are not of the form {_BUFFERS}")
         buffers = [
-            Buffer(name, size, at, first, last, {}, where) for name, size, at, first, last, where in data["buffers"]
+            Buffer(name, size, at, first, last, placement=home) for name, size, at, first, last, home in data["buffers"]
         ]
         values = [_decode_value(v, buffers, array, primitive_of) for v in data["values"]]
         nodes = [_decode_node(n, values, buffers, devices, primitive_of) for n in data["nodes"]]

@@ -165,14 +165,14 @@ def test_membership_and_values_follow_the_edits() -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda p: p["b"].inputs[0].uses.clear(), "input 0 .* does not list it as a reader"),
+        (lambda p: p["b"].inputs[0].unlink(p["b"], 0), "input 0 .* does not list it as a reader"),
         (lambda p: setattr(p["b"].output, "producer", p["a"]), "names another producer"),
         (lambda p: setattr(p["b"], "name", "a"), "two nodes are called a"),
         (lambda p: setattr(p["b"], "origin", ()), "lost its provenance"),
         (lambda p: setattr(p["b"].output, "layout", Layout(p["b"].output.layout.dtype, (2, 4))), "but activation"),
         (lambda p: setattr(p, "stage", Stage.PLACED), "no placement at stage PLACED"),
         (lambda p: setattr(p, "outputs", [("z", Value("z", p["a"].output.layout))]), "nothing in the program makes"),
-        (lambda p: p["a"].output.uses.update({(p["c"], 0): None}), "which does not read it"),
+        (lambda p: p["a"].output.link(p["c"], 0), "which does not read it"),
     ],
 )
 def test_check_finds_what_is_broken(spoil, message: str) -> None:
@@ -230,11 +230,21 @@ def test_a_walk_over_a_program_keeps_it_alive() -> None:
     assert [[type(v.producer) for v in node.outputs] for node in _chain()] == 3 * [[Node]]
 
 
+def test_a_node_that_outlives_its_program_keeps_its_values_and_what_links_them_to_it() -> None:
+    program = _chain()
+    b = program["b"]
+    before = b.inputs, b.outputs, str(b)
+    del program
+    assert (b.inputs, b.outputs, str(b)) == before
+    assert (b.inputs[0].readers, b.output.producer) == ((b,), b)
+    assert (b.inputs[0].producer, b.output.readers) == (None, ()), "its neighbours are gone"
+
+
 def test_programs_may_share_constants() -> None:
     """As the one of a part of a batch does with the whole's."""
     value = Value("w", Layout.of(np.ones((1, 4), np.float32)), constant=np.ones((1, 4), np.float32))
     first, second = (Node(name, RELU, (value,), (Value(name, value.layout),), 1, origin=(name,)) for name in "ab")
     kept, dropped = Program([], [("y", first.output)], [first]), Program([], [("y", second.output)], [second])
-    del dropped
+    del dropped, second
     assert value.readers == (first,)
     check(kept)

@@ -28,12 +28,12 @@ class Wrong(Pass):
     def run(self, program: Program, context: Context) -> int:
         node = next(n for n in program if n.primitive.kind == "convolution")
         if self.how == "edges":
-            node.inputs[0].uses.clear()
+            node.inputs[0].unlink(node, 0)
         elif self.how == "order":
             program._order.nodes.reverse()
         else:
             program.rewire(
-                node.inputs[1], replace(node.inputs[1], constant=node.inputs[1].constant * np.float32(1.001), uses={})
+                node.inputs[1], replace(node.inputs[1], constant=node.inputs[1].constant * np.float32(1.001))
             )
         return 1
 

@@ -30,7 +30,7 @@ class WrongPass(Pass):
     def run(self, program: Program, context: Context) -> int:
         node = next(n for n in program if n.primitive.kind == "convolution")
         old = node.inputs[1]
-        program.rewire(old, replace(old, constant=old.constant * np.float32(1.05), uses={}), uses=[(node, 1)])
+        program.rewire(old, replace(old, constant=old.constant * np.float32(1.05)), uses=[(node, 1)])
         return 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from weakref import WeakKeyDictionary
 
 from clgraph.graph.buffer import Buffer
 from clgraph.graph.node import Node, Value
@@ -19,14 +20,14 @@ class Copier:
     def buffer(self, buffer: Buffer) -> Buffer:
         """Return the copy of *buffer*, in conflict with nothing."""
         if buffer not in self.buffers:
-            self.buffers[buffer] = replace(buffer, conflicts={})
+            self.buffers[buffer] = replace(buffer, conflicts=WeakKeyDictionary())
         return self.buffers[buffer]
 
     def value(self, value: Value) -> Value:
         """Return the copy of *value*, which nothing makes or reads as long as no program holds it."""
         if value not in self._values:
             buffer = None if value.buffer is None else self.buffer(value.buffer)
-            self._values[value] = replace(value, producer=None, uses={}, buffer=buffer)
+            self._values[value] = replace(value, buffer=buffer)
         return self._values[value]
 
     def node(self, node: Node) -> Node:
@@ -44,5 +45,5 @@ def copy_program(program: Program) -> Program:
     result.stage, result.batch_slices = program.stage, program.batch_slices
     result.arenas, result.notes = dict(program.arenas), dict(program.notes)
     for old, new in copier.buffers.items():
-        new.conflicts = {copier.buffers[b]: None for b in old.conflicts if b in copier.buffers}
+        new.conflicts.update((copier.buffers[b], None) for b in old.conflicts if b in copier.buffers)
     return result
