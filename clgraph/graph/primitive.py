@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABCMeta, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, ClassVar, TypeVar
@@ -63,14 +63,10 @@ class Permuted:
         return Permuted(primitive, (axes,) * count, (axes,))
 
 
-class _PrimitiveType(ABCMeta):
-    """An abstract class without virtual subclasses, which ``isinstance``, the question of every pass, need not seek."""
-
-    __instancecheck__ = type.__instancecheck__
-
-
-class Primitive(metaclass=_PrimitiveType):
+class Primitive:
     """Base class of operator descriptors. Subclasses are frozen dataclasses whose fields are the attributes.
+
+    Its metaclass is Python's own: a start makes a class of every operator twice, and every pass asks what a node is.
 
     Attributes:
         kind: Name of the operator, the same in files, dumps and options.
@@ -96,10 +92,12 @@ class Primitive(metaclass=_PrimitiveType):
         Raises:
             ShapeError: The inputs do not fit; the caller adds the node's name.
         """
+        raise NotImplementedError(f"{type(self).__name__} does not say what layouts its results have")
 
     @abstractmethod
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         """Compute the outputs with NumPy in the precision of the inputs."""
+        raise NotImplementedError(f"{type(self).__name__} has no reference")
 
     def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
         """Turn inputs that must be known into attributes, and negative axes into positive ones.
