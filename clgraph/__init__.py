@@ -5,7 +5,6 @@ Public names are imported on first use, so that ``import clgraph`` costs nothing
 
 from __future__ import annotations
 
-import gc
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -61,14 +60,7 @@ if not TYPE_CHECKING:  # a checker of types knows the names above, and shall say
         if name not in _HOMES:
             raise AttributeError(f"module 'clgraph' has no attribute {name!r}")
         module, attribute = _HOMES[name]
-        collecting = gc.isenabled()
-        gc.disable()
-        try:
-            value = getattr(import_module(module), attribute)
-            import_module("clgraph.core.collection").call_all_old()
-        finally:
-            if collecting:
-                gc.enable()
+        value = getattr(import_module(module), attribute)
         globals()[name] = value
         return value
 

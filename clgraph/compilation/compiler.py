@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clgraph.core.collection import without_collection
 from clgraph.core.mapped import files_of
 from clgraph.engines.opening import device_infos, imagined, open_engines, placement_of
 from clgraph.engines.option_checks import ANNOTATIONS, PREFERENCES, note, note_idle
@@ -147,7 +146,6 @@ class Compiler:
             build=runner.build if runner else None,
         )
 
-    @without_collection()
     def specialise(
         self, topology: Topology, shapes: Shapes, values: Values | None = None, workspace: Workspace | None = None
     ) -> Specialisation:

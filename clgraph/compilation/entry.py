@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from clgraph.compilation.model_cache import Cached
-from clgraph.core.collection import without_collection
 from clgraph.engines.opening import load_extensions, options_of
 from clgraph.errors import OptionError
 from clgraph.graph.topology import Dimension, Topology, by_name
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from clgraph.model.model import Model
 
 
-@without_collection()
 def compile_model(
     source: Source | Topology,
     device: str | int = "auto",

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from clgraph.core.collection import without_collection
 from clgraph.engines.opening import device_infos, load_extensions, open_engines, options_of, placement_of
 from clgraph.engines.option_checks import note_idle
 from clgraph.errors import ClgraphError, ModelError, UnknownValueError
@@ -35,7 +34,6 @@ from clgraph.settings import Settings
 _log = logging.getLogger(__name__)
 
 
-@without_collection()
 @faults("loading the model")
 def load_model(
     path: str | os.PathLike[str],

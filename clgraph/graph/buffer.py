@@ -17,7 +17,8 @@ class Buffer:
         offset: Bytes from the start of its arena, once planned; a multiple of 64.
         placement: The device whose arena holds it.
         first, last: Positions in the execution order of the first write and the last read.
-        conflicts: What it may not share memory with although their positions do not overlap; held weakly, for it is mutual.
+        conflicts: What it may not share memory with although their positions do not overlap. They name each other,
+            so that they do it weakly.
     """
 
     name: str

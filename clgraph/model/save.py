@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from clgraph.core.collection import without_collection
 from clgraph.graph.program import Program
 from clgraph.graph.serial import Json, text_of
 from clgraph.graph.topology import Topology
@@ -21,7 +20,6 @@ from clgraph.selector.library import Library, compose
 from clgraph.selector.query import DeviceInfo
 
 
-@without_collection()
 def save_model(
     topology: Topology,
     made: Mapping[Key, Specialisation],

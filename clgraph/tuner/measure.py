@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from clgraph.core.collection import without_collection
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ClgraphError
@@ -101,7 +100,6 @@ class Bench:
             results = _node(q).reference(*arrays)
         return arrays, list(results)
 
-    @without_collection()
     def measure(self, proposal: Proposal, arrays: Sequence[Array], expected: Sequence[Array]) -> Sample:
         """Return the sample of one candidate on the *arrays*; *expected* are the reference's results."""
         q, name = proposal.query, proposal.implementation.name
