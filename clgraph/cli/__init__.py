@@ -100,7 +100,8 @@ cli.params.extend(verbosity_options())
 
 def main() -> None:
     """Run the command line, and end the process with its status; one ``error:`` line for what clgraph reports."""
-    # The process ends with the command: to search all of it for cyclic garbage once more would take 0.1 s.
+    # The process ends with the command: not to search all of it for cyclic garbage once more saves a tenth of the
+    # processor time of `clgraph run` with a model out of the model cache (ocr-rec: 574 ms in place of 640).
     atexit.register(gc.freeze)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import functools
 import importlib
-import os
 import runpy
-import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from importlib.machinery import PathFinder
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -172,7 +169,16 @@ def load_module(name: str) -> None:
 
 @functools.cache
 def load_plugins(names: str = "all") -> None:
-    """Import, once, every module declared under the entry-point group ``clgraph.plugins``.
+    """Import, once, what :func:`import_plugins` imports of the installed plugins.
+
+    Raises:
+        OptionError: No plugin has a name that is listed.
+    """
+    import_plugins(names, [] if names == "none" else _installed())
+
+
+def import_plugins(names: str, points: Sequence[EntryPoint]) -> None:
+    """Import the modules of *points*, which are declared under the entry-point group ``clgraph.plugins``.
 
     A plugin that fails is rolled back, kept in ``PLUGIN_FAILURES`` and warned about; the others still load. ``"none"``
     loads nothing, a comma-separated list only those named.
@@ -180,8 +186,9 @@ def load_plugins(names: str = "all") -> None:
     Raises:
         OptionError: No plugin has a name that is listed.
     """
-    wanted = [name.strip() for name in names.split(",") if name.strip() and names not in ("all", "none")]
-    points = _points() if names != "none" and _may_have_plugins() else []
+    if names == "none":
+        return
+    wanted = [name.strip() for name in names.split(",") if name.strip() and names != "all"]
     if unknown := [name for name in wanted if name not in {p.name for p in points}]:
         there = ", ".join(p.name for p in points) or "none"
         raise OptionError(f"plugins={names}: no plugin is called {unknown[0]!r}; there are: {there}")
@@ -198,32 +205,8 @@ def load_plugins(names: str = "all") -> None:
             warnings.warn(f"plugin {PLUGIN_FAILURES[-1]}", stacklevel=2)
 
 
-def _points() -> list[EntryPoint]:
+def _installed() -> list[EntryPoint]:
+    # Imported where a model is compiled: `import clgraph` stays light.
     from importlib.metadata import entry_points
 
     return sorted(entry_points(group=PLUGIN_GROUP), key=lambda e: e.name)
-
-
-def _may_have_plugins() -> bool:
-    """Whether a plugin may be installed: to import ``importlib.metadata``, which says so for sure, takes 13 ms."""
-    if any(hasattr(finder, "find_distributions") for finder in sys.meta_path if finder is not PathFinder):
-        return True
-    for folder in sys.path:
-        try:
-            with os.scandir(folder or ".") as entries:
-                found = [e.path for e in entries if e.name.lower().endswith(("dist-info", "egg-info"))]
-        except FileNotFoundError:
-            continue
-        except OSError:
-            return True
-        if any(_names_plugins(f"{path}/entry_points.txt") for path in found):
-            return True
-    return False
-
-
-def _names_plugins(path: str) -> bool:
-    try:
-        with open(path, "rb") as file:
-            return PLUGIN_GROUP.encode() in file.read()
-    except OSError:
-        return False

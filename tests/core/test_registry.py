@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import importlib.metadata
 import sys
 import threading
 import warnings
@@ -10,8 +9,8 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from clgraph.core import registry
-from clgraph.core.registry import PLUGIN_FAILURES, Registry, load_plugins
-from clgraph.errors import RegistrationError
+from clgraph.core.registry import Registry, import_plugins
+from clgraph.errors import OptionError, RegistrationError
 
 
 @pytest.fixture
@@ -55,52 +54,19 @@ def test_a_plugin_that_fails_is_rolled_back_and_the_others_load(table, monkeypat
                 raise RuntimeError("no such luck")
 
     points = [Point(n, "some.module", registry.PLUGIN_GROUP) for n in ("worse", "bad", "good")]
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: points)
-    monkeypatch.setattr(registry, "_may_have_plugins", lambda: True)
-    load_plugins.cache_clear()
-    try:
-        with pytest.warns(UserWarning, match=r"plugin bad \(some.module\): RuntimeError: no such luck"):
-            load_plugins()
-        assert list(table) == ["good", "worse"]
-        assert "bad" in PLUGIN_FAILURES[-1]
-        load_plugins.cache_clear()
-        table.restore({})
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            load_plugins("good")
-            load_plugins("none")
-        assert list(table) == ["good"]
-    finally:
-        load_plugins.cache_clear()
-        PLUGIN_FAILURES[:] = [f for f in PLUGIN_FAILURES if "no such luck" not in f]
-
-
-@pytest.mark.parametrize("home", ["p-1.0.dist-info", "p.egg-info", "EGG-INFO"])
-def test_a_plugin_on_the_path_is_looked_for(tmp_path, monkeypatch, home) -> None:
-    monkeypatch.setattr(sys, "meta_path", [])
-    monkeypatch.setattr(sys, "path", [str(tmp_path / "absent"), str(tmp_path)])
-    declared = tmp_path / home / "entry_points.txt"
-    declared.parent.mkdir()
-    assert not registry._may_have_plugins()
-    declared.write_text("[console_scripts]\np = p:main\n", encoding="utf-8")
-    assert not registry._may_have_plugins()
-    declared.write_text("[clgraph.plugins]\np = p\n", encoding="utf-8")
-    assert registry._may_have_plugins()
-
-
-def test_plugins_may_be_where_only_their_finder_sees_them(tmp_path, monkeypatch) -> None:
-    class Finder:
-        def find_distributions(self, context):
-            return []
-
-    monkeypatch.setattr(sys, "path", [])
-    monkeypatch.setattr(sys, "meta_path", [Finder()])
-    assert registry._may_have_plugins()
-    monkeypatch.setattr(sys, "meta_path", [])
-    archive = tmp_path / "a.zip"
-    archive.touch()
-    monkeypatch.setattr(sys, "path", [str(archive)])
-    assert registry._may_have_plugins()
+    monkeypatch.setattr(registry, "PLUGIN_FAILURES", failures := [])
+    with pytest.warns(UserWarning, match=r"plugin bad \(some.module\): RuntimeError: no such luck"):
+        import_plugins("all", points)
+    assert list(table) == ["good", "worse"]
+    assert failures == ["bad (some.module): RuntimeError: no such luck"]
+    table.restore({})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        import_plugins("good", points)
+        import_plugins("none", points)
+    assert list(table) == ["good"]
+    with pytest.raises(OptionError, match="no plugin is called 'best'; there are: worse, bad, good"):
+        import_plugins("best", points)
 
 
 @pytest.fixture
