@@ -21,7 +21,7 @@ from clgraph.compilation.cache_files import ModelCache, Stamp, kept_for
 from clgraph.compilation.load import Loader, read_topology
 from clgraph.core.cache_folder import cache_folder
 from clgraph.core.mapped import files_of
-from clgraph.core.registry import Registry
+from clgraph.core.registry import third_party
 from clgraph.core.version import __version__
 from clgraph.errors import ClgraphError, ModelError
 from clgraph.graph.topology import Dimension
@@ -75,7 +75,7 @@ class Cached:
         It serves files that have been left alone for a while, on one device, where nothing but clgraph itself decides
         what is computed and nothing is to be seen or checked on the way.
         """
-        if not options.model_cache or not isinstance(source, str | os.PathLike) or Registry.has_third_party:
+        if not options.model_cache or not isinstance(source, str | os.PathLike) or third_party():
             return None
         if options.placement or options.placement_fallback or options.poison or options.verify_passes:
             return None
@@ -138,7 +138,7 @@ class Cached:
                 content = self.cache.learn(self.path, self.stamp)
                 constants = (v.constant for s in made.values() for v in s.program.constants)
                 size = sum(array.nbytes for array in constants if array is not None)
-                if content is None or size > self.cache.limit or Registry.has_third_party:
+                if content is None or size > self.cache.limit or third_party():
                     return
                 entry = self.cache.entry(self.stamp, content, self.key)
                 save_model(topology, made, entry, kept_for=kept_for(content, self.key))

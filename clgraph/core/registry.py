@@ -32,10 +32,6 @@ class Registry(Generic[K, V]):
 
     _all: ClassVar[list[Registry[Any, Any]]] = []
     _importing: ClassVar[threading.RLock] = threading.RLock()
-    has_third_party: ClassVar[bool] = False
-    """Whether anything outside clgraph has registered something in this process: what is compiled may depend on it."""
-    third_party: ClassVar[set[str]] = set()
-    """The packages that have, or modules outside any: a fault may be theirs."""
 
     def __init__(
         self,
@@ -77,10 +73,6 @@ class Registry(Generic[K, V]):
                 f"{self.what} {key!r} is already {_describe(old)}; {_describe(entry)} cannot replace it"
             )
         self._entries[key] = entry
-        home: str = getattr(entry, "__module__", "")
-        if (package := home.partition(".")[0]) != __name__.partition(".")[0]:
-            Registry.has_third_party = True
-            Registry.third_party.add(package)
         return entry
 
     def registers(self, key: K) -> Callable[[E], E]:
@@ -131,6 +123,14 @@ class Registry(Generic[K, V]):
         """Put the table back to a :meth:`snapshot`."""
         self._entries, self._groups = dict(entries), {}
 
+    def third_party(self) -> frozenset[str]:
+        """Return the packages other than clgraph, or modules outside any, whose entries are in the table now.
+
+        The empty name stands for entries that do not tell where they are from, such as texts.
+        """
+        homes: set[str] = {getattr(entry, "__module__", "") for entry in tuple(self._entries.values())}
+        return frozenset(home.partition(".")[0] for home in homes) - {__name__.partition(".")[0]}
+
     def _with(self, key: K) -> dict[K, V]:
         return self._entries if key in self._entries else self._filled(self._group(key, None))
 
@@ -142,6 +142,11 @@ class Registry(Generic[K, V]):
                     importlib.import_module(name)
                 self._found.add((group, room))
         return self._entries
+
+
+def third_party() -> frozenset[str]:
+    """Return the packages whose entries are in any table: what is compiled may depend on them, a fault be theirs."""
+    return frozenset[str]().union(*(registry.third_party() for registry in Registry._all))
 
 
 def _describe(entry: object) -> str:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TypeGuard, TypeVar
 
-from clgraph.core.registry import Registry
+from clgraph.core.registry import third_party
 from clgraph.errors import ClgraphError, DeviceMemoryError, InternalError
 from clgraph.graph.node import Node
 from clgraph.graph.refusals import one_line
@@ -75,7 +75,8 @@ def _is_node(found: object) -> TypeGuard[Node]:
 def _whose(error: BaseException) -> str:
     """Return the package whose code raised *error*: clgraph's, or of those that have registered something."""
     packages = [str(frame.f_globals.get("__name__", "")).partition(".")[0] for frame in _frames(error)]
-    known = [package for package in packages if package == _OWN or package in Registry.third_party]
+    ours_or_theirs = third_party() | {_OWN}
+    known = [package for package in packages if package in ours_or_theirs]
     return known[-1] if known else _OWN
 
 

@@ -12,7 +12,6 @@ import clgraph
 from clgraph.compilation import cache_files as store
 from clgraph.compilation import model_cache as cached
 from clgraph.compilation.cache_files import ModelCache, Stamp
-from clgraph.core.registry import Registry
 from clgraph.errors import ModelError
 
 RNG = np.random.default_rng(8)
@@ -25,7 +24,7 @@ def at_once(monkeypatch):
     """Files settle soon, models are written at once, and what other tests registered is none of these."""
     monkeypatch.setattr(store, "SETTLED_SECONDS", WAIT / 2)
     monkeypatch.setattr(cached._Later, "start", cached._Later.finish)
-    monkeypatch.setattr(Registry, "has_third_party", False)
+    monkeypatch.setattr(cached, "third_party", frozenset)
 
 
 def write(path, weight, *, height=None):
@@ -176,19 +175,8 @@ def test_only_files_are_kept(compiled, file, source, tmp_path):
 @pytest.mark.opencl
 def test_nothing_is_taken_where_others_have_registered_something(compiled, file, monkeypatch):
     compiled(file)
-    monkeypatch.setattr(Registry, "has_third_party", True)
+    monkeypatch.setattr(cached, "third_party", lambda: frozenset({"acme"}))
     assert not hit(compiled(file))
-
-
-def test_what_others_register_is_noticed(monkeypatch):
-    table = Registry("thing")
-    try:
-        table.register("ours", Stamp)
-        assert not Registry.has_third_party
-        table.register("theirs", onnx.ModelProto)
-        assert Registry.has_third_party
-    finally:
-        Registry._all.remove(table)
 
 
 @pytest.mark.opencl

@@ -5,11 +5,12 @@ import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import pytest
 
 from clgraph.core import registry
-from clgraph.core.registry import Registry, import_plugins
+from clgraph.core.registry import Registry, import_plugins, third_party
 from clgraph.errors import OptionError, RegistrationError
 
 
@@ -44,6 +45,17 @@ def test_a_snapshot_restores(table) -> None:
     table.register("b", float)
     table.restore(saved)
     assert list(table) == ["a"]
+
+
+def test_what_others_register_is_noticed_as_long_as_it_is_there(table) -> None:
+    table.register("ours", Registry)
+    saved = table.snapshot()
+    assert not table.third_party()
+    table.register("theirs", EntryPoint)
+    table.register("folder", Path("."))
+    assert table.third_party() == {"importlib", "pathlib"} <= third_party()
+    table.restore(saved)
+    assert not table.third_party()
 
 
 def test_a_plugin_that_fails_is_rolled_back_and_the_others_load(table, monkeypatch) -> None:

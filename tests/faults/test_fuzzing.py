@@ -11,7 +11,7 @@ import onnx
 import onnxruntime
 import pytest
 
-from clgraph.core.registry import Registry
+from clgraph.compilation import model_cache
 from clgraph.errors import ModelError, ProgramError
 from clgraph.frontend import onnx_loader
 from tests.support.models import small_model
@@ -75,7 +75,8 @@ def test_every_step_of_graphs_is_taken_and_comes_out_the_same_again() -> None:
 @pytest.mark.opencl
 @pytest.mark.filterwarnings("ignore")
 def test_damaged_files_of_clgraph_are_one_error_or_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Registry, "has_third_party", False)  # what other tests registered keeps models out of the cache
+    # What other tests registered keeps models out of the cache.
+    monkeypatch.setattr(model_cache, "third_party", frozenset)
     files = Files(tmp_path, "pocl")
     found = [files.judge(np.random.default_rng([3, number])) for number in range(60)]
     assert not [(kind, outcome) for kind, outcome in found if outcome.is_wrong]
