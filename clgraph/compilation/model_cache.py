@@ -207,16 +207,16 @@ def _key(outputs: tuple[str, ...] | None, shapes: OpenShapes, options: Settings)
     values = {f.name: getattr(options, f.name) for f in fields(options) if f.name not in _NOT_IN_KEY}
     spelled = {n: sorted(v) if isinstance(v, frozenset) else str(v) for n, v in values.items()}
     bound = sorted((str(name), [str(size) for size in shape]) for name, shape in shapes.items())
-    return json.dumps([__version__, _code(), outputs, bound, spelled], sort_keys=True)
+    return json.dumps([__version__, _code(kernel_directories()), outputs, bound, spelled], sort_keys=True)
 
 
 @functools.cache
-def _code() -> str:
-    """Return a digest of all code that makes a program of a file: clgraph's, its kernels', the version of onnx."""
+def _code(directories: tuple[Path, ...]) -> str:
+    """Return a digest of all code that makes a program of a file: clgraph's, the kernels', the version of onnx."""
     package = Path(__file__).parents[1]
     with os.scandir(package) as entries:
         parts = sorted(e.path for e in entries if e.is_dir() and e.name not in (*_APART, "__pycache__"))
-    digest = hashlib.sha256(digest_of([*map(Path, parts), *kernel_directories()]).encode())
+    digest = hashlib.sha256(digest_of((*map(Path, parts), *directories)).encode())
     files = sorted(package.glob("*.py"))
     onnx = importlib.util.find_spec("onnx")
     if onnx is not None and onnx.origin is not None:

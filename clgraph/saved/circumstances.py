@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from clgraph.core.version import __version__
@@ -77,15 +77,15 @@ def texts_digest() -> str:
     return hashlib.sha256(texts.encode()).hexdigest()[:12] if texts else ""
 
 
-@functools.cache
 def sources_digest() -> str:
-    """Return a digest of clgraph's modules that compile and run, and of every kernel file."""
+    """Return a digest of clgraph's modules that compile and run, and of every kernel file there is now."""
     package = Path(__file__).parents[1]
-    return digest_of([*(package / part for part in _PARTS), *kernel_directories()])
+    return digest_of((*(package / part for part in _PARTS), *kernel_directories()))
 
 
-def digest_of(folders: Iterable[Path]) -> str:
-    """Return a digest of the modules and kernel files in *folders*."""
+@functools.cache
+def digest_of(folders: tuple[Path, ...]) -> str:
+    """Return a digest of the modules and kernel files in *folders*, read once a process."""
     digest = hashlib.sha256()
     for folder in folders:
         for name in sorted(_files(str(folder), "")):

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from clgraph.compilation import model_cache
 from clgraph.errors import RegistrationError
 from clgraph.ops.activation import FUNCTIONS, Activation
+from clgraph.saved import circumstances
 from clgraph.selector import sources
 from clgraph.selector.post import post_codes
 
@@ -30,6 +32,19 @@ def test_includes_are_expanded_once_with_line_numbers(folder: Path) -> None:
 def test_a_missing_file_names_the_folders(folder: Path) -> None:
     with pytest.raises(RegistrationError, match=str(folder)):
         sources.kernel_text("nowhere.cl")
+
+
+def test_a_folder_of_kernels_that_is_added_later_changes_the_digests_of_what_is_kept(tmp_path: Path) -> None:
+    """Those of saved models and of the model cache."""
+    (tmp_path / "more.cl").write_text("// one more\n")
+    digests = [(circumstances.sources_digest(), model_cache._code(sources.kernel_directories()))]
+    saved = sources.KERNEL_DIRECTORIES.snapshot()
+    sources.add_kernel_directory(tmp_path)
+    try:
+        digests.append((circumstances.sources_digest(), model_cache._code(sources.kernel_directories())))
+    finally:
+        sources.KERNEL_DIRECTORIES.restore(saved)
+    assert all(one != other for one, other in zip(*digests, strict=True))
 
 
 def test_a_plugin_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
