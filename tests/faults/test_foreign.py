@@ -28,7 +28,7 @@ from clgraph.passes.patterns import decompose
 from clgraph.passes.patterns.decompose import Decompose
 from clgraph.selector.choose import Choice
 from tests.support.models import image, small_model
-from tests.support.planted import forget
+from tests.support.planted import own_classes
 
 FOREIGN = [
     IndexError("tuple index out of range"),
@@ -55,11 +55,9 @@ def planted(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, error: BaseE
         assert error is not None
         raise error
 
-    with monkeypatch.context() as patch:
+    with monkeypatch.context() as patch, own_classes():
         patch.setattr(owner, name, None if error is None else fail)
-        forget()
         yield
-    forget()
 
 
 def failing(error: BaseException, kind: str = "convolution") -> Callable[..., int]:

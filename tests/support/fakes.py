@@ -15,8 +15,6 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.transfer import TransferHost
-from clgraph.passes import selection
-from clgraph.selector import choose
 from clgraph.selector.implementation import IMPLEMENTATIONS, Formats, Implementation, Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.post import FUSABLE
@@ -135,20 +133,13 @@ def fake_registry() -> Iterator[None]:
         IMPLEMENTATIONS.register(TransferHost.name, TransferHost)
         moves = Serves(dtypes=ALL, mixed=True, formats=True, halos=True)
         implements(PRIMITIVES["reorder"], name="reorder.any", serves=moves, general=True)(_subclass(Move))
-        _forget()
         yield
     finally:
         IMPLEMENTATIONS.restore(saved)
-        _forget()
 
 
 def _subclass(base: type[Implementation]) -> type[Implementation]:
     return type(base.__name__, (base,), {})
-
-
-def _forget() -> None:
-    for cached in (choose._choose, selection._proposals):
-        cached.cache_clear()
 
 
 def weights(*shape: int, seed: int = 0):

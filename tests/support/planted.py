@@ -11,10 +11,8 @@ import pytest
 
 from clgraph.compilation import compiler
 from clgraph.graph.program import Program, Stage
-from clgraph.passes import selection
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.pipeline import default_pipeline
-from clgraph.selector import choose
 from clgraph.selector.implementation import IMPLEMENTATIONS, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
@@ -62,14 +60,17 @@ def wrong_kernel(base: str = "pooling.fsv16", name: str = "pooling.wrong") -> It
     saved = IMPLEMENTATIONS.snapshot()
     try:
         implements(right.primitive, name=name, serves=right.serves)(Wrong)
-        forget()
         yield
     finally:
         IMPLEMENTATIONS.restore(saved)
-        forget()
 
 
-def forget() -> None:
-    """Forget what was chosen with other implementations registered."""
-    for cached in (choose._choose, choose._plan, selection._proposals):
-        cached.cache_clear()
+@contextmanager
+def own_classes() -> Iterator[None]:
+    """Register a class of its own for every implementation, of which nothing has been chosen or planned yet."""
+    saved = IMPLEMENTATIONS.snapshot()
+    IMPLEMENTATIONS.restore({name: type(found.__name__, (found,), {}) for name, found in saved.items()})
+    try:
+        yield
+    finally:
+        IMPLEMENTATIONS.restore(saved)

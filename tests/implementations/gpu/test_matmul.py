@@ -9,7 +9,6 @@ from clgraph.implementations.gpu.local_tiles import LocalTile
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
-from clgraph.selector import choose
 from tests.support.check_op import check_op
 
 NAME = "matmul.gpu_vectors"
@@ -54,9 +53,8 @@ def test_bias_and_fused_operations(bias, gpu_engine):
 @pytest.mark.opencl
 @pytest.mark.parametrize("by_column", [False, True])
 @pytest.mark.parametrize("sizes", [(1, 2), (2, 1), (2, 2)])
+@pytest.mark.usefixtures("own_classes")
 def test_every_tile_makes_the_sums(sizes, by_column, gpu_engine, monkeypatch):
-    choose._plan.cache_clear()
     monkeypatch.setattr(module, "_tile", lambda q: LocalTile(*sizes, 1e-6))
     primitive, b = MatMul(transpose_b=by_column), (132, 20) if by_column else (20, 132)
     check_op(gpu_engine, primitive, (130, 20), b, ulps=21, scale=_scale(primitive), only=[NAME])
-    choose._plan.cache_clear()

@@ -16,7 +16,6 @@ from clgraph.implementations.matrix_units.units import MatrixUnits
 from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
-from clgraph.selector import choose
 from clgraph.selector.query import DeviceInfo, Query
 from tests.support.check_op import check_op
 from tests.support.ptx.emulator import EmulationError
@@ -61,18 +60,17 @@ def test_the_product_is_within_the_bound_of_its_sum(case, matrix_engine):
 
 @pytest.mark.opencl
 @pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.usefixtures("own_classes")
 def test_every_tile_makes_the_sums(number, matrix_engine, monkeypatch):
     engine, vendor = matrix_engine
     units = UNITS[vendor]
     found = units.tiles(units.unit_of(engine.info))
     if number >= len(found):
         pytest.skip("there are fewer tiles")
-    choose._plan.cache_clear()
     monkeypatch.setattr(MatrixUnits, "best_tile", lambda *_: (found[number], 1e-6))
     # Pixels and outputs beyond a tile; 40 terms a tap would not be whole units of Intel's.
     case = (1, 48, 12, 12), (found[number].columns + 5, 48, 3, 1), _conv((1, 1), (1, 1), ((1, 1), (0, 0)))
     _check(engine, vendor, *case, families=("normal",))
-    choose._plan.cache_clear()
 
 
 @pytest.mark.opencl

@@ -102,16 +102,15 @@ def test_every_tile_size_gives_the_sums(units, gpu_engine, monkeypatch):
     """Few units want large tiles, many small ones; each shape of tile is made, not each chosen."""
     import clgraph.implementations.gpu.convolution_vectors as module
     from clgraph.implementations.gpu.local_tiles import LocalTile
-    from clgraph.selector import choose
+    from tests.support.planted import own_classes
 
     x, w, primitive = CASES["large"]
     for rows in (1, 2):
         for columns in (1, 2):
-            choose._plan.cache_clear()
             tile = LocalTile(rows, columns, 1e-6 * units)
             monkeypatch.setattr(module, "_tile", lambda q, tile=tile: tile)
-            check_op(gpu_engine, primitive, x, w, ulps=33, scale=_scale_of(primitive), constant=(1,), only=[TILED])
-    choose._plan.cache_clear()
+            with own_classes():
+                check_op(gpu_engine, primitive, x, w, ulps=33, scale=_scale_of(primitive), constant=(1,), only=[TILED])
 
 
 def _scale_of(primitive):

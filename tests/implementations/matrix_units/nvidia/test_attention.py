@@ -9,7 +9,6 @@ from clgraph.implementations.matrix_units.nvidia.attention import AttentionNvidi
 from clgraph.ops.activation import Activation
 from clgraph.ops.attention import Attention
 from clgraph.ops.eltwise import Eltwise
-from clgraph.selector import choose
 from clgraph.selector.query import DeviceInfo, Query
 from tests.ops.test_attention import matrices, natural_size
 from tests.support.check_op import check_op, run_raw
@@ -60,14 +59,13 @@ def test_mixtures_are_within_their_bound(case, nvidia_engine, rng):
 
 @pytest.mark.opencl
 @pytest.mark.parametrize("tiles", [1, 2])
+@pytest.mark.usefixtures("own_classes")
 def test_every_number_of_queries_a_warp(tiles, nvidia_engine, rng, monkeypatch):
-    choose._plan.cache_clear()
     monkeypatch.setattr(AttentionNvidia, "_shape", lambda q: next(s for s in SHAPES(q) if s.tiles == tiles))
     primitive = Attention(0.25, True)
     check = {"scale": lambda *a: scale_of(primitive, *a), "families": ["normal"], "only": [NAME]}
     shapes = _shapes(rng, (1, 2), (150, 70, 64, 64), (150, 70))
     check_op(nvidia_engine, primitive, *shapes, ulps=1, dtype=DType.F16, **check)
-    choose._plan.cache_clear()
 
 
 @pytest.mark.opencl

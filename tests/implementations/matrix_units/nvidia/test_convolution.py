@@ -15,7 +15,6 @@ from clgraph.implementations.matrix_units.nvidia.tiles import F16, TF32X3, TILES
 from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
-from clgraph.selector import choose
 from clgraph.selector.query import PTX, DeviceInfo, Query
 from tests.support.check_op import check_op
 
@@ -105,8 +104,8 @@ def test_channels_that_are_no_whole_chunks_are_read_one_by_one(case, name, nvidi
 @pytest.mark.opencl
 @pytest.mark.parametrize("parts", [1, 3])
 @pytest.mark.parametrize("tile", TILES, ids=lambda t: t.unit)
+@pytest.mark.usefixtures("own_classes")
 def test_every_tile_makes_the_sums_in_one_part_or_several(tile, parts, nvidia_engine, monkeypatch):
-    choose._plan.cache_clear()
     monkeypatch.setattr(products, "best_tiling", lambda *_: Tiling(tile, parts, 1e-6))
     name = next(c.name for c in module.__dict__.values() if getattr(c, "product", None) == tile.product)
     # Pixels and outputs beyond a tile, terms that fill no last step; a part is one more sum.
@@ -114,7 +113,6 @@ def test_every_tile_makes_the_sums_in_one_part_or_several(tile, parts, nvidia_en
     case = (1, 40, side, side), (tile.columns + 4, 40, 3, 1), _conv((1, 1), (1, 1), ((1, 1), (0, 0)))
     count = len(nvidia_engine.ran)
     _check(nvidia_engine, name, *case, extra=parts, families=("normal",))
-    choose._plan.cache_clear()
     ran = nvidia_engine.ran[count:]
     assert {grid[1] for _, grid, _ in ran} == {parts}
     # Eight rows' chunks lie in different banks.
@@ -124,8 +122,8 @@ def test_every_tile_makes_the_sums_in_one_part_or_several(tile, parts, nvidia_en
 @pytest.mark.opencl
 @NAMES
 @pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.usefixtures("own_classes")
 def test_bias_residual_and_activation_are_applied_in_order(parts, name, nvidia_engine, monkeypatch):
-    choose._plan.cache_clear()
     chosen = products.best_tiling
     monkeypatch.setattr(products, "best_tiling", lambda *a: Tiling(chosen(*a).tile, parts, 1e-6))
     x, w, primitive = CASES["three_by_three"]
@@ -133,7 +131,6 @@ def test_bias_residual_and_activation_are_applied_in_order(parts, name, nvidia_e
     fused = [(Eltwise("add"), [y], 0), (Activation("relu"), [], 0), (Eltwise("mul"), [(y[1], 1, 1)], 0)]
     scale = lambda x, w, b, r, m: (_scale(primitive, name)(x, w, b) + np.abs(r)) * np.abs(m)  # noqa: E731
     _check(nvidia_engine, name, x, w, primitive, extra=3 + parts, fused=fused, scale=scale)
-    choose._plan.cache_clear()
 
 
 @pytest.mark.opencl

@@ -11,7 +11,6 @@ from clgraph.implementations.matrix_units.nvidia.tiles import TILES, Tiling, lar
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
-from clgraph.selector import choose
 from clgraph.selector.sources import kernel_text
 from tests.support.check_op import check_op
 
@@ -71,15 +70,14 @@ def test_constant_floats_are_asked_for_by_column(name, nvidia_engine):
 @pytest.mark.opencl
 @pytest.mark.parametrize("parts", [1, 3])
 @pytest.mark.parametrize("tile", TILES, ids=lambda t: t.unit)
+@pytest.mark.usefixtures("own_classes")
 def test_every_tile_makes_the_sums_in_one_part_or_several(tile, parts, nvidia_engine, monkeypatch):
-    choose._plan.cache_clear()
     monkeypatch.setattr(products, "best_tiling", lambda *_: Tiling(tile, parts, 1e-6))
     name = next(c.name for c in module.__dict__.values() if getattr(c, "product", None) == tile.product)
     by_column = name != F16_NAME
     b = (tile.columns + 8, 136) if by_column else (136, tile.columns + 8)
     shapes, count = ((tile.rows + 4, 136), b), len(nvidia_engine.ran)
     _check(nvidia_engine, name, MatMul(transpose_b=by_column), *shapes, extra=parts, families=("normal",))
-    choose._plan.cache_clear()
     ran = nvidia_engine.ran[count:]
     assert {grid[1] for _, grid, _ in ran} == {parts}
     assert all(passes in (0.0, 1.0) for _, _, passes in ran)
@@ -88,8 +86,8 @@ def test_every_tile_makes_the_sums_in_one_part_or_several(tile, parts, nvidia_en
 @pytest.mark.opencl
 @pytest.mark.parametrize("parts", [1, 2])
 @pytest.mark.parametrize("bias", [(44,), (37, 1), (37, 44)])
+@pytest.mark.usefixtures("own_classes")
 def test_bias_and_fused_operations(bias, parts, nvidia_engine, monkeypatch):
-    choose._plan.cache_clear()
     chosen = products.best_tiling
     monkeypatch.setattr(products, "best_tiling", lambda *a: Tiling(chosen(*a).tile, parts, 1e-6))
     fused = [(Activation("relu"), [], 0), (Eltwise("mul"), [(37, 1)], 0), (Eltwise("add"), [(44,)], 1)]
@@ -97,7 +95,6 @@ def test_bias_and_fused_operations(bias, parts, nvidia_engine, monkeypatch):
     scale = lambda a, b, c, m, s: primitive.reference(*map(np.abs, (a, b, c)))[0] * np.abs(m) + np.abs(s)  # noqa: E731
     shapes = ((37, 24), (44, 24), bias)
     _check(nvidia_engine, F16_NAME, primitive, *shapes, extra=3 + parts, fused=fused, scale=scale)
-    choose._plan.cache_clear()
 
 
 @pytest.mark.opencl

@@ -10,7 +10,6 @@ from clgraph.graph.primitive import Array
 from clgraph.implementations.matrix_units.nvidia import products
 from clgraph.implementations.matrix_units.nvidia.tiles import F16, F16X3, F32, TF32X3, TILES, Tiling
 from clgraph.ops.matmul import MatMul
-from clgraph.selector import choose
 from clgraph.selector.sources import kernel_text
 from tests.support.check_op import check_op
 from tests.support.ptx.compiler import to_ptx, why_no_machine
@@ -195,8 +194,8 @@ def _is_right(engine):
 
 @pytest.mark.opencl
 @pytest.mark.parametrize("fault", [None, *FAULTS])
+@pytest.mark.usefixtures("own_classes")
 def test_planted_faults_are_found(fault, nvidia_engine, monkeypatch):
-    choose._plan.cache_clear()
     tile = next(t for t in TILES if t.unit == "nvidia.f16.64x64")
     monkeypatch.setattr(products, "best_tiling", lambda *_: Tiling(tile, 1, 1e-6))
     if fault is not None:
@@ -214,7 +213,6 @@ def test_planted_faults_are_found(fault, nvidia_engine, monkeypatch):
         except (EmulationError, AssertionError) as error:
             found.append(error)
             break
-    choose._plan.cache_clear()
     assert bool(found) == (fault is not None)
 
 

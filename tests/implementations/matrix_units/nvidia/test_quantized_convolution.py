@@ -13,7 +13,6 @@ from clgraph.implementations.gpu.products import ProductSizes
 from clgraph.implementations.matrix_units.nvidia import products
 from clgraph.implementations.matrix_units.nvidia.tiles import BYTE_TILES, S8, PtxTile, Tiling, best_tiling
 from clgraph.ops.static_quantize import StaticQuantize
-from clgraph.selector import choose
 from clgraph.selector.query import PTX, DeviceInfo, Query
 from clgraph.selector.sources import kernel_text
 from tests.ops.test_quantized_convolution import DRAWN, ENDS, EXACT, TYPES, check, conv, fused
@@ -43,11 +42,9 @@ CASES = {
 
 
 @pytest.fixture
-def tiled(monkeypatch):
+def tiled(monkeypatch, own_classes):
     """Return a function that makes the implementation take a tile and a number of parts."""
-    choose._plan.cache_clear()
-    yield lambda tile, parts: monkeypatch.setattr(products, "best_tiling", lambda *_: Tiling(tile, parts, 1e-6))
-    choose._plan.cache_clear()
+    return lambda tile, parts: monkeypatch.setattr(products, "best_tiling", lambda *_: Tiling(tile, parts, 1e-6))
 
 
 @pytest.mark.opencl
