@@ -60,9 +60,9 @@ def default_pipeline() -> tuple[Pass, ...]:
         TransposeOptimization(),  # on the fewest nodes; leaves no transpose between quantised groups
         PrepareQuantization(),  # on patterns that nothing stands between any more
         Partition(),  # on a graph whose spelling is settled; capability is asked for whole operators
+        RemoveLayeringAnnotations(),  # placements bind from here on; hints would only forbid fusions
         UseIntegers(),  # asks each node's device; weights in float16 would not know their integers
         ConvertPrecision(),  # asks each node's device; constants were folded in float32
-        RemoveLayeringAnnotations(),  # placements bind from here on; hints would only forbid fusions
         InsertTransfers(),  # every later pass sees copies between devices as nodes, and no edge that crosses
         TargetTensorSelection(),  # operators as the model spells them, each on its device, nothing fused
         FuseAttention(),  # asks each node's device; what stands between the products must not be fused yet
@@ -82,8 +82,8 @@ def default_pipeline() -> tuple[Pass, ...]:
         RemoveRedundantReorders(),  # those of reorder_inputs and of halos that a producer can write itself
         PrepareBufferFusing(),  # every format, halo and reorder is known; none may change afterwards
         AddRequiredReorders(),  # whatever the optional passes left without an implementation
-        ConfirmPlacement(),  # nodes have come since partition
         TargetPasses(),  # a target's own rewrites see the graph as it will be compiled
+        ConfirmPlacement(),  # nodes have come since partition, a target's too; none comes for a device any more
         CompileGraph(),  # layouts are final
         PostOptimizeWeights(),  # only chosen kernels ask for weights
         PropagateConstants(),  # the reorders of constants just inserted run once

@@ -68,6 +68,11 @@ def missing_halo(implementation: type[Implementation[Any]], q: Query[Any]) -> di
     return {slot: halo for slot, halo in implementation.halo(q).items() if not covers(q.inputs[slot], halo)}
 
 
+def stands(choice: Choice, q: Query[Any]) -> bool:
+    """Whether *choice* is one for the problem *q*, whose inputs have the zeros around them that it reads."""
+    return choice.query == q and not missing_halo(choice.implementation, q)
+
+
 def select(context: Context, node: Node, query: Query[Any] | None = None) -> Choice:
     """Choose among the implementations whose halos the layouts already have.
 

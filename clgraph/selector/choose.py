@@ -83,10 +83,29 @@ class HostReference(Implementation[Any]):
         return Plan(())
 
 
+class HostMove(HostReference):
+    """The reference of what moves data alone: a value on the host has no layout, so that any will do.
+
+    Only where no device lays the data out: it goes element by element, dearer than any device's reorder.
+    """
+
+    name = "host.move"
+    serves = replace(HostReference.serves, formats=True, halos=True)
+
+    @classmethod
+    def cost(cls, q: Query[Any]) -> float:
+        """Return more seconds than a reorder on the device and a plain copy take."""
+        return 1e-4 + q.outputs[0].nbytes / 1e8
+
+
+_MOVES = frozenset({"reorder", "transfer"})
+
+
 def candidates(q: Query[Any]) -> tuple[type[Implementation[Any]], ...]:
     """Return the implementations of the query's primitive for its kind of device; on the host, the reference."""
     if q.device.kind == "host":
-        return (HostReference,)
+        plain = q.primitive.kind not in _MOVES or all(x.is_dense_plain for x in (*q.inputs, *q.outputs))
+        return (HostReference,) if plain else (HostMove,)
     return IMPLEMENTATIONS.of(q.primitive.kind, q.device.kind)
 
 

@@ -51,13 +51,15 @@ class _Claimed(Implementation):
 
 
 @contextmanager
-def fake_target(claims: Sequence[str], passes: tuple[TargetPass, ...] = ()) -> Iterator[DeviceInfo]:
-    """Register the target and its device ``fake:0``, which claims operators of the kinds *claims*."""
+def fake_target(
+    claims: Sequence[str], passes: tuple[TargetPass, ...] = (), *, moves: Sequence[str] = ("reorder", "transfer")
+) -> Iterator[DeviceInfo]:
+    """Register the target and its device ``fake:0``, which claims operators of the kinds *claims* and *moves*."""
     saved = [(registry, registry.snapshot()) for registry in Registry._all]
     info = DeviceInfo(NAME, KIND)
     try:
         serves = Serves(dtypes=frozenset(DType), mixed=True, kinds=frozenset({KIND}), formats=True, halos=True)
-        for kind in {*claims, "reorder", "transfer"}:
+        for kind in {*claims, *moves}:
             implements(PRIMITIVES[kind], name=f"{kind}.fake", serves=serves)(type("Claimed", (_Claimed,), {}))
         register(
             Target(

@@ -10,6 +10,7 @@ from clgraph.errors import RegistrationError, UnsupportedError
 from clgraph.ops.activation import Activation
 from clgraph.ops.concat import Concat
 from clgraph.ops.convolution import Convolution
+from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.pooling import Pooling
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.reorder import Reorder
@@ -133,3 +134,42 @@ def test_passes_that_cannot_be_ordered_are_refused_at_once() -> None:
     ):
         pass
     assert Target("t", lambda d: True).at(Phase.LAYOUT) == []
+
+
+@pytest.mark.opencl
+def test_reorders_that_the_target_does_not_take_go_to_the_next_device_visibly(want) -> None:
+    with fake_target(CLAIMS, moves=("transfer",)):
+        model = clgraph.compile(_net(), device="pocl:0", placement={"early": NAME})
+        assert {n.placement for n in model.program if isinstance(n.primitive, Reorder)} == {"pocl:0"}
+        assert "runs on pocl:0: nothing serves reorder" in model.program.notes["confirm_placement"]
+        assert "runs on pocl:0: nothing serves reorder" in str(model.explain())
+        np.testing.assert_allclose(model.run(_feed())["y"], want, rtol=0, atol=72 * 2.0**-20)
+
+
+class _Spelled(Pass):
+    """Spell a softmax that no device took as operators that the target takes."""
+
+    name = "spelled"
+
+    def run(self, program, context) -> int:
+        found = [n for n in program if isinstance(n.primitive, Softmax)]
+        for node in found:
+            axes = node.primitive.axes
+            most = program.insert(Reduce("max", axes, keepdims=True), node.inputs, sources=[node], before=node)
+            less = program.insert(Eltwise("sub"), [*node.inputs, most.output], sources=[node], before=node)
+            exp = program.insert(Activation("exp"), [less.output], sources=[node], before=node)
+            total = program.insert(Reduce("sum", axes, keepdims=True), [exp.output], sources=[node], before=node)
+            made = program.insert(Eltwise("div"), [exp.output, total.output], sources=[node], before=node)
+            program.rewire(node.output, made.output)
+            program.erase(node)
+        return len(found)
+
+
+@pytest.mark.parametrize("phase", [Phase.TENSOR_SELECTION, Phase.LAYOUT])
+def test_what_a_pass_of_the_target_makes_of_nodes_on_the_host_is_claimed_by_the_target(phase: Phase, want) -> None:
+    with fake_target(CLAIMS, (TargetPass(phase, _Spelled()),)):
+        model = clgraph.compile(_net(), device=NAME)
+        assert {n.placement for n in model.program} == {NAME}
+        assert f"runs on {NAME}: {NAME} takes it as it has become" in model.program.notes["confirm_placement"]
+        # An exponential, a sum of 4 and a quotient beside the sums of 72 products of the net.
+        np.testing.assert_allclose(model.run(_feed())["y"], want, rtol=0, atol=80 * 2.0**-24)

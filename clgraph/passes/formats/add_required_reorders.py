@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import ClassVar
 
@@ -18,8 +19,8 @@ from clgraph.passes.selection import proposals, select
 class AddRequiredReorders(Pass):
     """Insert reorders around every node that nothing serves in its present layouts, and make graph outputs plain.
 
-    The proposal that is cheapest together with its reorders is taken. When there is none, the error of the choice
-    lists who refused and why. After this pass every node has a choice.
+    The proposal that is cheapest together with its reorders is taken. After this pass every node has a choice, but
+    those that their device refuses in any layout: confirm_placement looks for another one.
     """
 
     name: ClassVar[str] = "add_required_reorders"
@@ -31,7 +32,8 @@ class AddRequiredReorders(Pass):
         before = len(program)
         for node in program:
             if not node.in_place:
-                _serve(program, context, node)
+                with suppress(UnsupportedError):
+                    serve(program, context, node)
         for value in dict.fromkeys(v for _, v in program.outputs):
             if value.producer is not None and not value.layout.is_dense_plain:
                 made = _reorder(program, context, value, value.layout.plain(), value.producer)
@@ -42,7 +44,13 @@ class AddRequiredReorders(Pass):
         return "gets reorders around it where no implementation serves its layouts"
 
 
-def _serve(program: Program, context: Context, node: Node) -> None:
+def serve(program: Program, context: Context, node: Node) -> None:
+    """Choose for *node* as its layouts are, else with reorders around it.
+
+    Raises:
+        UnsupportedError: Its device serves it in no layouts; names the node and lists who refused and why.
+    """
+    node.choice = None
     try:
         node.choice = select(context, node)
     except UnsupportedError:
@@ -56,7 +64,7 @@ def _serve(program: Program, context: Context, node: Node) -> None:
                 program.rewire(value, made, uses=((node, slot),))
         for value, layout in zip(node.outputs, best.query.outputs, strict=True):
             if value.layout.format != layout.format:
-                _convert_result(program, context, node, value, layout)
+                convert_result(program, context, node, value, layout)
         node.choice = select(context, node)
 
 
@@ -87,11 +95,12 @@ def _reorder(
         if alike and early and apart((reader, source)) is None:
             return reader.output
     made = program.insert(Reorder(layout.dtype, layout.format, layout.halo), [value], sources=[source], before=before)
-    made.choice = select(context, made)
+    with suppress(UnsupportedError):
+        made.choice = select(context, made)
     return made.output
 
 
-def _convert_result(program: Program, context: Context, node: Node, value: Value, layout: Layout) -> None:
+def convert_result(program: Program, context: Context, node: Node, value: Value, layout: Layout) -> None:
     """Let *node* write *layout* and give the readers what they had: layout, place in a shared buffer, output name."""
     old, buffer, offset = value.layout, value.buffer, value.offset
     readers = value.readers
@@ -103,4 +112,5 @@ def _convert_result(program: Program, context: Context, node: Node, value: Value
     program.rewire(value, made.output, uses=[use for use in value.uses if use[0] is not made])
     program.outputs = [(n, made.output if v is value else v) for n, v in program.outputs]
     made.output.layout, made.output.buffer, made.output.offset = old, buffer, offset
-    made.choice = select(context, made)
+    with suppress(UnsupportedError):
+        made.choice = select(context, made)

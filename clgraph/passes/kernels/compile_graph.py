@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from clgraph.graph.program import Program, Stage
 from clgraph.passes.base import Context, Pass
-from clgraph.passes.selection import missing_halo, select
+from clgraph.passes.selection import select, stands
 from clgraph.selector.choose import Choice
 from clgraph.selector.implementation import IMPLEMENTATIONS
 
@@ -31,7 +31,7 @@ class CompileGraph(Pass):
                 if node.in_place:
                     node.choice = old.with_query(q)
                     continue
-                if old.query == q and not missing_halo(old.implementation, q):
+                if stands(old, q):
                     continue
             chosen = select(context, node, q)
             changes += not isinstance(old, Choice) or old.implementation is not chosen.implementation

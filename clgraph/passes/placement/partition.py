@@ -14,7 +14,8 @@ from clgraph.graph.interpret import ControlFlow
 from clgraph.graph.node import Node
 from clgraph.graph.program import Program, Stage
 from clgraph.graph.topology import Layer, Topology
-from clgraph.ops.transfer import transfer_seconds
+from clgraph.ops.reorder import Reorder
+from clgraph.ops.transfer import Transfer, transfer_seconds
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.formats.format_search import Factor, minimise
 from clgraph.passes.selection import proposals, servable
@@ -41,22 +42,12 @@ class Partition(Pass):
     reaches: ClassVar[Stage | None] = Stage.PLACED
 
     def run(self, program: Program, context: Context) -> int:
-        places = {node: _places(context, node) for node in program}
-        if nowhere := {node: found for node, found in places.items() if not found.able}:
-            tried = ", ".join(dict.fromkeys(p for found in nowhere.values() for p in found.reasons))
-            listed = "\n".join(_refused(node, found) for node, found in nowhere.items())
-            what = f"{len(nowhere)} of {len(program)} nodes have no implementation on {tried}"
-            raise UnsupportedError(f"{what}:\n{listed}")
+        places = {node: places_of(context, node) for node in program}
         changes = 0
-        for node, placement in _cheapest(program, context, places).items():
+        for node, placement in cheapest(program, context, places).items():
             changes += node.placement != placement
             node.placement = placement
-        moved = [
-            f"{node.name} runs on {node.placement}: {'; '.join(found.reasons.values())}"
-            for node, found in places.items()
-            if found.reasons
-        ]
-        if moved:
+        if moved := [line_of(node, found) for node, found in places.items() if found.reasons]:
             program.notes[self.name] = "\n".join(moved)
         return changes
 
@@ -66,7 +57,7 @@ class Partition(Pass):
 
 
 @dataclass(slots=True)
-class _Places:
+class Places:
     """Where a node may run.
 
     Attributes:
@@ -80,18 +71,27 @@ class _Places:
     pattern: str | None = None
 
 
-def _places(context: Context, node: Node) -> _Places:
-    pattern, wanted = first_fitting(context.placement, node, context.op_types) or (None, None)
-    if node.placement in context.devices:
+def places_of(context: Context, node: Node, refused: Mapping[str, str] | None = None) -> Places:
+    """Return where *node* may run: where it is placed already, else by the rules of :class:`Partition`.
+
+    Args:
+        refused: Placements known not to serve it, with the reason. What moves data for its neighbours goes by no
+            pattern then: the user placed them, not how they are laid out.
+    """
+    moves = refused is not None and moves_data(node)
+    rules = () if moves else context.placement
+    pattern, wanted = first_fitting(rules, node, context.op_types) or (None, None)
+    if node.placement in context.devices and refused is None:
         groups: list[Sequence[str]] = [(node.placement,)] if node.placement else []
     elif wanted is not None:
         groups = [(wanted,), *((p,) for p in context.fallback)]
     else:
-        hinted = named_by(node.annotation or "", context.devices)
+        hints = (named_by(hint, context.devices) for hint in hints_of(node))
+        hinted = next((name for name in hints if name is not None), None)
         free = context.free or tuple(p for p, d in context.devices.items() if d.kind != "host")[:1]
         others = [p for p, d in context.devices.items() if d.kind == "host" or not context.placement]
         groups = [*([(hinted,)] if hinted else []), free, *((p,) for p in others if p not in free)]
-    found = _Places(pattern=pattern)
+    found = Places(reasons=dict(refused or {}), pattern=pattern)
     for group in groups:
         for placement in group:
             if placement in found.reasons:
@@ -104,6 +104,20 @@ def _places(context: Context, node: Node) -> _Places:
         if found.able:
             break
     return found
+
+
+def moves_data(node: Node) -> bool:
+    """Whether *node* computes nothing: it carries a value to another device, or into another format."""
+    if isinstance(node.primitive, Reorder):
+        return not node.fused and node.inputs[0].layout.dtype == node.output.layout.dtype
+    return isinstance(node.primitive, Transfer)
+
+
+def hints_of(of: Node | Layer) -> tuple[str, ...]:
+    """Return the annotations of *of*: of a node that is placed, those that it was placed by."""
+    if of.annotation is not None:
+        return (of.annotation,)
+    return tuple(of.partitioned_by.split(", ")) if isinstance(of, Node) and of.partitioned_by else ()
 
 
 def first_fitting(
@@ -148,17 +162,31 @@ def _with_bodies(topology: Topology) -> Iterator[Layer]:
 
 def _names_fit(pattern: str, of: Node | Layer, op_types: Mapping[str, str]) -> bool:
     kinds = [of.primitive.kind, *(op_types[o] for o in of.origin if o in op_types)]
-    return any(fnmatchcase(name, pattern) for name in (of.annotation or "", of.name, *of.origin, *kinds))
+    return any(fnmatchcase(name, pattern) for name in (*(hints_of(of) or ("",)), of.name, *of.origin, *kinds))
 
 
-def _refused(node: Node, found: _Places) -> str:
+def line_of(node: Node, found: Places) -> str:
+    """Say where *node* runs and why not elsewhere."""
+    return f"{node.name} runs on {node.placement}: {'; '.join(found.reasons.values())}"
+
+
+def _refused(node: Node, found: Places) -> str:
     reasons = "; ".join(f"{placement}: {reason}" for placement, reason in found.reasons.items())
     mapped = f", placed by {found.pattern!r} (placement_fallback lists where else it may go)" if found.pattern else ""
     return f"node {node.name!r} (from {', '.join(node.origin)}){mapped}: {reasons}"
 
 
-def _cheapest(program: Program, context: Context, places: dict[Node, _Places]) -> dict[Node, str]:
-    """Return the placement of each node that makes nodes and copies between devices cheapest, by estimate."""
+def cheapest(program: Program, context: Context, places: Mapping[Node, Places]) -> dict[Node, str]:
+    """Return the placement of each node that makes nodes and copies between devices cheapest, by estimate.
+
+    Raises:
+        UnsupportedError: Lists the nodes that nothing serves.
+    """
+    if nowhere := {node: found for node, found in places.items() if not found.able}:
+        tried = ", ".join(dict.fromkeys(p for found in nowhere.values() for p in found.reasons))
+        listed = "\n".join(_refused(node, found) for node, found in nowhere.items())
+        what = f"{len(nowhere)} of {len(program)} nodes have no implementation on {tried}"
+        raise UnsupportedError(f"{what}:\n{listed}")
     if all(len(found.able) == 1 for found in places.values()):
         return {node: found.able[0] for node, found in places.items()}
     index = {node: i for i, node in enumerate(places)}

@@ -6,7 +6,6 @@ from clgraph.errors import UnsupportedError
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.softmax import Softmax
 from clgraph.passes.base import Context
-from clgraph.passes.placement.confirm_placement import ConfirmPlacement
 from clgraph.passes.placement.partition import Partition, unused_patterns
 from clgraph.passes.placement.remove_layering_annotations import RemoveLayeringAnnotations
 from clgraph.selector.implementation import Serves, implements
@@ -133,18 +132,3 @@ def test_the_annotation_is_kept_as_the_reason_of_the_placement() -> None:
     program = run(_net("gpu:0").program("y"), Partition(), RemoveLayeringAnnotations(), context=_context(CPU, GPU))
     assert (program["relu"].annotation, program["relu"].partitioned_by) == (None, "gpu:0")
     assert RemoveLayeringAnnotations().run(program, Context()) == 0
-
-
-def test_confirming_reports_every_node_that_cannot_run_where_it_stands() -> None:
-    program = _net().program("y")
-    context = _context(CPU, GPU)
-    Partition().run(program, context)
-    program["relu"].placement = "mars"
-    denied = _context(CPU, GPU, denied=NO_SOFTMAX)
-    with pytest.raises(UnsupportedError, match=r"'relu' is placed on mars(.|\n)*'y'"):
-        ConfirmPlacement().run(program, denied)
-    program["relu"].placement = "gpu:0"
-    with pytest.raises(UnsupportedError, match="'y' reads 'relu' on pocl:0: it is on gpu:0"):
-        ConfirmPlacement().run(program, context)
-    program["relu"].placement = "pocl:0"
-    assert ConfirmPlacement().run(program, context) == 0
