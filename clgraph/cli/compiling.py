@@ -16,6 +16,7 @@ from clgraph.compilation.load import read_topology
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Shape
 from clgraph.engines.opening import load_extensions, options_of
+from clgraph.engines.option_checks import is_about_annotation
 from clgraph.errors import InputError
 from clgraph.graph.primitive import Array
 from clgraph.graph.topology import Signature, Topology
@@ -38,8 +39,9 @@ def load(options: ModelOptions) -> Model:
 
 
 def remarked(model: Model) -> Model:
-    """Return *model*, whose options and annotations that did nothing are shown when the command is over."""
-    click.get_current_context().call_on_close(lambda: remark(model.unused))
+    """Return *model*, whose options that did nothing are shown when the command is over; the log has annotations."""
+    context = click.get_current_context()
+    context.call_on_close(lambda: remark(line for line in model.unused if not is_about_annotation(line)))
     return model
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from clgraph.core.mapped import files_of
 from clgraph.engines.opening import device_infos, imagined, open_engines, placement_of
-from clgraph.engines.option_checks import ANNOTATIONS, PREFERENCES, note, note_idle
+from clgraph.engines.option_checks import ANNOTATIONS, PREFERENCES, annotation_lines, note, note_idle, warn
 from clgraph.errors import ModelError, OptionError
 from clgraph.graph.faults import faults
 from clgraph.graph.primitive import Array
@@ -53,6 +53,8 @@ def compile_source(
     if unused := unused_patterns(topology, [pattern for pattern, _ in options.placement]):
         raise OptionError(f"placement: {unused[0]!r} fits no annotation, node name or operator of the model")
     compiler = Compiler(options)
+    devices = [info.name for info in compiler.context.devices.values()]
+    warn(annotation_lines(idle_annotations(topology, options.placement, devices)))
     if needs_stages(topology):
         return staged_model(topology, compiler)
     model = Model(topology, compiler.context.default, compiler.specialise)
@@ -191,8 +193,7 @@ class Compiler:
         behind = "does nothing: patterns before it fit all that it fits"
         lines = [line for name, line in forced if name in lost]
         note(program, PREFERENCES, lines + [f"placement={p}={to} {behind}" for p, to in idle_rules(topology, rules)])
-        unplaced = "does nothing: it names no device, and no pattern of placement fits it"
-        note(program, ANNOTATIONS, [f"annotation {a!r} {unplaced}" for a in idle_annotations(topology, rules, devices)])
+        note(program, ANNOTATIONS, annotation_lines(idle_annotations(topology, rules, devices)))
 
     def _observers(self, shapes: Shapes, label: str) -> list[Observer]:
         """Return what the options ask for: dumps of the first program in their folder, of others and stages below."""

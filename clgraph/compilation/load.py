@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from clgraph.engines.opening import device_infos, load_extensions, open_engines, options_of, placement_of
-from clgraph.engines.option_checks import note_idle
+from clgraph.engines.option_checks import ANNOTATIONS, note_idle, warn
 from clgraph.errors import ClgraphError, ModelError, UnknownValueError
 from clgraph.graph.faults import faults
 from clgraph.graph.serial import well_formed
@@ -82,6 +82,7 @@ class Loader:
         self.devices = device_infos(self._engines, options) or {"null": DeviceInfo()}
         self._here = circumstances(self.devices, options)
         self._compile: Any = None
+        self._warned: set[str] = set()
         with well_formed(str(contents.path)):
             self._found = [(_key(p), dict(p["circumstances"]), p) for p in contents.header["programs"]]
             self._libraries = {name: _library(x) for name, x in contents.header["libraries"].items()}
@@ -151,7 +152,7 @@ class Loader:
             if saved_for == key:
                 why = differences(saved, self._here) or self._refusal(data)
                 if not why:
-                    return self._rebuild(data, workspace)
+                    return self._warn(self._rebuild(data, workspace))
         level = logging.INFO if "no program" in why else logging.WARNING
         _log.log(level, "%s is compiled anew: %s", self._contents.path, why)
         if self._compile is None:
@@ -160,6 +161,13 @@ class Loader:
             self._compile = Compiler(self._options).specialise
         made: Specialisation = self._compile(topology, shapes, values, workspace)
         made.program.notes["load"] = f"compiled anew: {why}"
+        return self._warn(made)
+
+    def _warn(self, made: Specialisation) -> Specialisation:
+        """Say once a model which of its annotations did nothing."""
+        lines = dict.fromkeys(made.program.notes.get(ANNOTATIONS, "").splitlines())
+        warn(line for line in lines if line not in self._warned)
+        self._warned.update(lines)
         return made
 
     def _refusal(self, data: Any) -> str:

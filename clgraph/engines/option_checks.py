@@ -30,6 +30,9 @@ PREFERENCES = "preferences"
 """That which says which pairs of ``placement`` and ``force_kernels`` did nothing: by the model, not the program."""
 ANNOTATIONS = "annotations"
 """That which says which annotations of the model did nothing."""
+_ANNOTATION = "annotation "
+
+_log = logging.getLogger(__name__)
 
 LOGGING = "it is the command line's; in Python, logging.basicConfig(level='{level}') shows messages"
 
@@ -116,6 +119,23 @@ def note(program: Program, name: str, lines: Iterable[str]) -> None:
     program.notes.pop(name, None)
     if text := "\n".join(lines):
         program.notes[name] = text
+
+
+def annotation_lines(annotations: Iterable[str]) -> list[str]:
+    """Return a line for each of *annotations*, which place nothing."""
+    why = "does nothing: it names no device, and no pattern of placement fits it"
+    return [f"{_ANNOTATION}{name!r} {why}" for name in annotations]
+
+
+def is_about_annotation(line: str) -> bool:
+    """Whether a note is one of :func:`annotation_lines`, which are logged as warnings too, once a model."""
+    return line.startswith(_ANNOTATION)
+
+
+def warn(lines: Iterable[str]) -> None:
+    """Log *lines* as warnings."""
+    for line in lines:
+        _log.warning("%s", line)
 
 
 def idle_notes(made: Iterable[Compiled]) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import click
 import numpy as np
 import onnx
 import pytest
+from click.testing import CliRunner
 from onnx import parser
 
 import clgraph
@@ -202,12 +203,45 @@ def annotated(**names: str) -> onnx.ModelProto:
     return model
 
 
+UNPLACED = "annotation 'encoder' does nothing: it names no device, and no pattern of placement fits it"
+
+
+def _warnings(caplog) -> list[str]:
+    found = [r.getMessage() for r in caplog.records if r.levelname == "WARNING" and "annotation" in r.getMessage()]
+    caplog.clear()
+    return found
+
+
 @pytest.mark.opencl
-def test_an_annotation_that_places_nothing_is_a_note() -> None:
+def test_an_annotation_that_places_nothing_is_said_when_compiling_once_a_model_and_a_note(caplog, tmp_path) -> None:
     model = annotated(first="encoder", second="pocl:0")
-    notes = clgraph.compile(model, device="pocl:0").notes
-    assert notes == ("annotation 'encoder' does nothing: it names no device, and no pattern of placement fits it",)
+    compiled = clgraph.compile(model, device="pocl:0")
+    assert compiled.notes == (UNPLACED,)
+    compiled.run({"x": np.ones((1, 3, 10, 10), np.float32)})
+    assert _warnings(caplog) == [UNPLACED]
     assert clgraph.compile(model, device="pocl:0", placement={"enc*": "pocl:0"}).notes == ()
+    assert _warnings(caplog) == []
+    compiled.save(tmp_path / "m.clg")
+    loaded = clgraph.load(tmp_path / "m.clg", "pocl:0")
+    assert UNPLACED in loaded.notes
+    assert _warnings(caplog) == [UNPLACED]
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("command", ["compile", "run"])
+def test_commands_say_once_which_annotations_place_nothing_and_not_when_they_are_to_be_quiet(command, tmp_path) -> None:
+    onnx.save(annotated(first="encoder"), tmp_path / "m.onnx")
+    given = [
+        command,
+        str(tmp_path / "m.onnx"),
+        "--device",
+        "pocl:0",
+        *(["--random-inputs"] if command == "run" else []),
+    ]
+    done = CliRunner().invoke(cli.cli, given)
+    assert done.exit_code == 0, done.output
+    assert done.stderr.count(UNPLACED) == 1
+    assert UNPLACED not in CliRunner().invoke(cli.cli, ["-q", *given]).stderr
 
 
 @pytest.mark.opencl

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import ClassVar
 
@@ -12,7 +12,7 @@ from clgraph.passes.base import Context, Pass
 from clgraph.passes.formats.add_required_reorders import convert_result, serve
 from clgraph.passes.placement.insert_transfers import carry_again, uncarried
 from clgraph.passes.placement.partition import Places, cheapest, line_of, moves_data, places_of
-from clgraph.passes.selection import select, stands
+from clgraph.passes.selection import select, servable, stands
 from clgraph.selector.choose import Choice
 
 
@@ -22,7 +22,7 @@ class ConfirmPlacement(Pass):
     Between partition and this pass nodes have become other ones: fused, laid out, the target's own. By the rules of
     partition, on the nodes as they are:
 
-    * What its device serves stays, in its layouts or with reorders around it.
+    * What its device serves, in these layouts or others, stays.
     * What its device refuses, or what has none, goes where the user's patterns, then capability and cost say. What only
       moves data for its neighbours (reorders) is bound by no pattern.
     * What is on the host for want of a device, and has become what one takes, is claimed by that.
@@ -36,8 +36,7 @@ class ConfirmPlacement(Pass):
     needs: ClassVar[Stage] = Stage.FORMATTED
 
     def run(self, program: Program, context: Context) -> int:
-        refused = _ask(program, context)
-        _raise({node: why for node, why in refused.items() if node.name in context.forced})
+        refused = {n: why for n in program if (why := _refusal(context, n)) is not None}
         again = {node: places_of(context, node, {node.placement or "nowhere": why}) for node, why in refused.items()}
         again |= {node: found for node in program if node not in again and (found := _claimed(context, node))}
         if not again and not uncarried(program):
@@ -47,7 +46,7 @@ class ConfirmPlacement(Pass):
         for node in again:
             _move(program, context, node, chosen[node])
         carry_again(program)
-        _raise(_ask(program, context))
+        _serve(program, context)
         if again:
             program.notes[self.name] = "\n".join(line_of(node, found) for node, found in again.items())
         return len(again)
@@ -56,32 +55,42 @@ class ConfirmPlacement(Pass):
         return "stays where it is if its device still takes it, else is placed anew"
 
 
-def _raise(refused: Mapping[Node, str]) -> None:
-    if refused:
-        lines = (f"node {n.name!r} (from {', '.join(n.origin)}) on {n.placement}: {why}" for n, why in refused.items())
-        raise UnsupportedError("\n".join(lines))
+def _serve(program: Program, context: Context) -> None:
+    """Put reorders around what the changes of placement have left without a choice that stands."""
+    before, errors = set(program), list[str]()
+
+    def attempt(node: Node, choose: Callable[[Node], object]) -> None:
+        try:
+            if not _stands(context, node):
+                choose(node)
+        except UnsupportedError as error:
+            errors.append(str(error))
+
+    for node in program:
+        attempt(node, partial(serve, program, context))
+    for node in program:
+        if node not in before:
+            attempt(node, partial(select, context))
+    if errors:
+        raise UnsupportedError("\n".join(errors))
 
 
-def _ask(program: Program, context: Context) -> dict[Node, str]:
-    """Return which nodes their devices take in no layouts, with the reason; the others get reorders where they must."""
-    before = set(program)
-    refused = {n: why for n in program if (why := _refusal(context, n, partial(serve, program, context))) is not None}
-    # A reorder that is refused itself has none around it.
-    made = (n for n in program if n not in before)
-    return refused | {n: why for n in made if (why := _refusal(context, n, partial(select, context))) is not None}
+def _stands(context: Context, node: Node) -> bool:
+    return node.in_place or (isinstance(node.choice, Choice) and stands(node.choice, context.query(node)))
 
 
-def _refusal(context: Context, node: Node, attempt: Callable[[Node], object]) -> str | None:
-    """Return why the device of *node* does not take it; ``None`` where its choice stands, or *attempt* makes one."""
+def _refusal(context: Context, node: Node) -> str | None:
+    """Return why the device of *node* takes it in no layouts, ``None`` where it does."""
     if node.placement not in context.devices:
         return f"{node.placement} is no device here"
-    if node.in_place or (isinstance(node.choice, Choice) and stands(node.choice, context.query(node))):
+    if _stands(context, node):
         return None
     try:
-        attempt(node)
-    except UnsupportedError as error:
-        # Without the name of the node, which choosing puts in front.
-        return str(error.__cause__ or error)
+        select(context, node)
+    except UnsupportedError:
+        if node.name in context.forced:
+            raise
+        return servable(context, node, context.query(node))
     return None
 
 

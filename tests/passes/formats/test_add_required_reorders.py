@@ -7,6 +7,7 @@ from clgraph.errors import UnsupportedError
 from clgraph.passes.base import Context
 from clgraph.passes.formats.add_required_reorders import AddRequiredReorders
 from clgraph.passes.pipeline import default_pipeline
+from clgraph.passes.placement.confirm_placement import ConfirmPlacement
 from tests.support.programs import RELU, Net, compile_all, lines, run
 
 
@@ -35,13 +36,15 @@ def test_a_forced_implementation_gets_the_formats_and_the_halo_it_reads() -> Non
     assert program.outputs[0][1].layout.is_dense_plain
 
 
-def test_nothing_that_serves_is_an_error_that_names_node_and_reasons() -> None:
+def test_what_nothing_serves_is_left_to_confirm_placement_whose_error_names_node_and_reasons() -> None:
     context = Context(denied=frozenset({"activation.any", "activation.slow"}))
     program = _net().program("b")
     for node in program:
         node.placement = "null"
+    AddRequiredReorders().run(program, context)
+    assert [n.name for n in program if n.choice is None] == ["relu"]
     with pytest.raises(UnsupportedError, match=r"'relu'(.|\n)*activation.any: denied by an option"):
-        AddRequiredReorders().run(program, context)
+        ConfirmPlacement().run(program, context)
 
 
 def test_the_required_passes_alone_make_a_planned_program() -> None:
