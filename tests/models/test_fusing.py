@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+import clgraph
+from clgraph.errors import UnsupportedError
 from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, PassManager
 from clgraph.passes.pipeline import default_pipeline
 from tests.support.models import light_model, light_names
+from tests.support.zoo_detection import yolov8n
 
 
 @pytest.mark.parametrize("name", light_names())
@@ -21,3 +24,36 @@ def test_no_elementwise_node_and_at_most_one_reorder_are_left(name: str) -> None
     assert not alone, program.notes["prepare_primitive_fusing"]
     moved = [n for n in program if isinstance(n.primitive, Reorder) and not n.in_place]
     assert len(moved) <= 1, [(n.inputs[0].layout, n.output.layout) for n in moved]
+
+
+def _reorders(program) -> list[Reorder]:
+    return [n for n in program if isinstance(n.primitive, Reorder)]
+
+
+def test_shufflenet_on_a_gpu_copies_more_without_remove_redundant_reorders() -> None:
+    """Its last channel shuffle reads the vectors of four channels of a convolution as they are, in a plain view."""
+    moved = {}
+    for disabled in ((), ("remove_redundant_reorders",)):
+        config = {"device_class": "gpu", "disable_passes": list(disabled), "split_batch": 0}
+        found = _reorders(clgraph.compile(light_model("shufflenet"), "null", config=config).program)
+        moved[disabled] = len(found), sum(n.output.layout.nbytes for n in found)
+    (without, more), (with_it, fewer) = moved["remove_redundant_reorders",], moved[()]
+    # One of 272 channels of 7 x 7 floats.
+    assert (without - with_it, more - fewer) == (1, 272 * 7 * 7 * 4)
+
+
+def test_yolov8_on_a_cpu_is_not_served_without_add_required_reorders() -> None:
+    """A split of channels behind a convolution in blocks, one half of which a 3x3 convolution reads with a halo.
+
+    prepare_padding puts the halo around a result of the split, whose kernels write none.
+    """
+    passes = default_pipeline()
+    program = load_onnx(yolov8n(64, 0.125, 5)).build()
+    with pytest.raises(UnsupportedError, match=r"'Split_.*nothing serves split(.|\n)*writes no halo"):
+        PassManager([p for p in passes if p.name != "add_required_reorders"]).run(program, Context())
+    program = load_onnx(yolov8n(64, 0.125, 5)).build()
+    last = next(i for i, p in enumerate(passes) if p.name == "add_required_reorders")
+    PassManager(passes[:last]).run(program, Context())
+    before = len(_reorders(program))
+    passes[last].run(program, Context())
+    assert len(_reorders(program)) > before

@@ -21,6 +21,8 @@ class AddRequiredReorders(Pass):
 
     The proposal that is cheapest together with its reorders is taken. After this pass every node has a choice, but
     those that their device refuses in any layout: confirm_placement looks for another one.
+
+    YOLOv8 on a CPU needs it: one half of a split is read with a halo, which the split's kernels do not write.
     """
 
     name: ClassVar[str] = "add_required_reorders"

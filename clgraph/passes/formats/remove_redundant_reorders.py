@@ -27,6 +27,8 @@ class RemoveRedundantReorders(Pass):
 
     Nodes of different annotations or placements are not merged, and a reorder between a graph input and a graph output
     stays. Counts the reorders that went.
+
+    ShuffleNet on a GPU needs it: without, its last channel shuffle reads a copy of the convolution's result.
     """
 
     name: ClassVar[str] = "remove_redundant_reorders"

@@ -16,6 +16,7 @@ from clgraph.passes.observers import PassObserver, Verify
 from clgraph.passes.pipeline import default_pipeline
 from clgraph.selector.query import DeviceInfo
 from tests.support.channels_last import random_net
+from tests.support.programs import ADD, RELU, Net, compile_all
 from tests.support.random_nets import joined, networks
 from tests.support.zoo_mobile import mobilenet_v3_small
 from tests.support.zoo_text import Encoder, encoder
@@ -102,3 +103,24 @@ def test_exported_models_keep_their_annotations_through_every_fusion(build, seed
     watcher = _check(_annotated(load_onnx(build()), _some_hints(seed)), retire=retire)
     assert watcher.seen
     assert bool(watcher.merged) == retire
+
+
+@pytest.mark.parametrize("retire", [True, False])
+def test_once_nodes_are_placed_on_several_devices_hints_forbid_nothing_there(retire: bool) -> None:
+    """A hint a node, as of a model annotated by operator; three devices, each with nodes that one kernel could run."""
+    devices = {d.name: d for d in (DeviceInfo("here"), DeviceInfo("there"), DeviceInfo("host", "host"))}
+    rules = (("a*", "here"), ("b*", "there"), ("c*", "host"))
+
+    def compiled(*hints: str | None) -> list[tuple]:
+        net = Net()
+        h = net.conv("a1", net.input("x", (1, 16, 8, 8)), 16, 16, 3, annotation=hints[0])
+        h = net.add(
+            "b2", RELU, net.conv("b1", net.add("a2", RELU, h, annotation=hints[1]), 16, 16, annotation=hints[0])
+        )
+        h = net.add("b3", ADD, net.conv("b4", h, 16, 16, annotation=hints[1]), h, annotation=hints[2])
+        net.add("c2", RELU, net.add("c1", RELU, h, annotation=hints[0]), annotation=hints[1])
+        disabled = frozenset() if retire else frozenset({"remove_layering_annotations"})
+        program = compile_all(net.program("c2"), Context(devices=devices, placement=rules), disabled=disabled)
+        return [(n.name, n.placement, n.primitive, n.fused, n.choice.name, n.origin) for n in program]
+
+    assert (compiled("stem", "body", "head") == compiled(None, None, None)) == retire
