@@ -7,7 +7,8 @@ from functools import partial
 from typing import ClassVar
 
 from clgraph.errors import UnsupportedError
-from clgraph.graph.program import Node, Program, Stage
+from clgraph.graph.node import Node
+from clgraph.graph.program import Program, Stage
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.formats.add_required_reorders import convert_result, serve
 from clgraph.passes.placement.insert_transfers import carry_again, uncarried
