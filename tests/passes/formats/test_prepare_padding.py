@@ -6,7 +6,6 @@ from clgraph.passes.formats.prepare_padding import PreparePadding
 from clgraph.selector.implementation import IMPLEMENTATIONS
 from tests.support.programs import RELU, Net, compile_all, run_until
 
-
 FUSING = ("prepare_primitive_fusing", "fuse_pre_operations")
 
 
