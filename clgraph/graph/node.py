@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Literal, Protocol
 from weakref import ReferenceType, ref
 
@@ -13,6 +14,25 @@ from clgraph.graph.buffer import Buffer
 from clgraph.graph.integers import Integers
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.refusals import refusals
+
+
+class Uses(Iterable[tuple["Node", int]]):
+    """The inputs that read a value. A walk may stop early, so that asking about one of many readers costs little."""
+
+    __slots__ = ("_links",)
+
+    def __init__(self, links: Iterable[tuple[ReferenceType[Node], int]]) -> None:
+        """Show what *links* refer to and somebody still holds."""
+        self._links = links
+
+    def __iter__(self) -> Iterator[tuple[Node, int]]:
+        for reader, slot in self._links:
+            node = reader()
+            if node is not None:
+                yield node, slot
+
+    def __bool__(self) -> bool:
+        return next(iter(self), None) is not None
 
 
 @dataclass(eq=False, slots=True)
@@ -44,9 +64,19 @@ class Value:
         self._producer = None if node is None else ref(node)
 
     @property
-    def uses(self) -> list[tuple[Node, int]]:
+    def uses(self) -> Uses:
         """The inputs that read it, as (node, slot), in the order in which they were linked."""
-        return [(node, slot) for reader, slot in self._uses if (node := reader()) is not None]
+        return Uses(self._uses)
+
+    @property
+    def has_one_use(self) -> bool:
+        """Whether exactly one input reads it."""
+        return len(list(islice(self.uses, 2))) == 1
+
+    @property
+    def has_many_uses(self) -> bool:
+        """Whether several inputs read it."""
+        return len(list(islice(self.uses, 2))) > 1
 
     @property
     def readers(self) -> tuple[Node, ...]:

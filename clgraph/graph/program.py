@@ -172,7 +172,7 @@ class Program:
         """
         for value in node.outputs:
             if value.uses or self.is_output(value):
-                reader = value.uses[0][0].name if value.uses else "the graph's output"
+                reader = next(iter(value.uses))[0].name if value.uses else "the graph's output"
                 raise ProgramError(f"{node.name} cannot be erased: {value.name} is still read by {reader}")
         self._unlink(node)
 
@@ -194,7 +194,7 @@ class Program:
         what = f"{peer.name} cannot be fused into {into.name}"
         if not post and (not into.inputs or into.inputs[0] is not inner):
             raise ProgramError(f"{what}: neither reads the other's first result")
-        if len(inner.uses) != 1 or self.is_output(inner) or len((into if post else peer).outputs) > 1:
+        if not inner.has_one_use or self.is_output(inner) or len((into if post else peer).outputs) > 1:
             raise ProgramError(f"{what}: {inner.name} is read elsewhere")
         slot = peer.inputs.index(inner) if post else running
         extra = [v for i, v in enumerate(peer.inputs) if i != slot]

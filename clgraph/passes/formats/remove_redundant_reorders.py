@@ -89,7 +89,7 @@ def _merge_siblings(program: Program, node: Node, source: Value) -> bool:
 def _write_directly(program: Program, context: Context, node: Node, source: Value) -> bool:
     """Let the producer write the layout of the reorder's result."""
     producer, wanted = source.producer, node.output.layout
-    if producer is None or len(source.uses) > 1 or program.is_output(source) or wanted.dtype != source.layout.dtype:
+    if producer is None or source.has_many_uses or program.is_output(source) or wanted.dtype != source.layout.dtype:
         return False
     if apart((producer, node)) is not None:
         return False

@@ -153,7 +153,7 @@ def _shuffle_behind(program: Program, node: Node) -> list[Node]:
 
 def _only_reader(program: Program, node: Node) -> Node | None:
     readers = node.output.readers
-    if len(readers) != 1 or read_outside(program, node.output, readers) is not None or len(node.output.uses) != 1:
+    if len(readers) != 1 or read_outside(program, node.output, readers) is not None or not node.output.has_one_use:
         return None
     return readers[0]
 

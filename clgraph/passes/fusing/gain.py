@@ -21,7 +21,7 @@ def why_apart(program: Program, between: Value, reader: Node, other: Node) -> st
     """Say why *reader* cannot become one node with *other*, which makes the value between them, or return ``None``."""
     if (why := read_outside(program, between, [reader]) or apart([other, reader])) is not None:
         return why
-    if len(between.uses) > 1:
+    if between.has_many_uses:
         return f"{reader.name} reads {between.name} twice"
     fused = len(reader.fused) + len(other.fused) + 1
     return f"the node would have {fused} fused operations, of at most {MOST_FUSED}" if fused > MOST_FUSED else None

@@ -68,7 +68,7 @@ def _why_not(program: Program, context: Context, concat: Node, reader: Node) -> 
         maker = value.producer
         if maker is None or len(maker.outputs) > 1:
             return f"{value.name} is no single result of a node"
-        if len(value.uses) > 1 or read_outside(program, value, [concat]) is not None:
+        if value.has_many_uses or read_outside(program, value, [concat]) is not None:
             return f"{value.name} is read elsewhere, too"
         if (why := apart([maker, reader])) is not None:
             return why

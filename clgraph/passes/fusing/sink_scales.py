@@ -42,7 +42,7 @@ def _sink(program: Program, node: Node) -> list[str]:
         if scale is None or scale.fused or not isinstance(scale.primitive, Activation) or not layout.dtype.floating:
             continue
         linear = scale.primitive.function == "linear" and scale.primitive.beta == 0
-        alone = read_outside(program, value, [node]) is None and len(value.uses) == 1 and node.arity == 2
+        alone = read_outside(program, value, [node]) is None and value.has_one_use and node.arity == 2
         if not linear or not alone or node.fused or apart([scale, node]) is not None:
             continue
         program.rewire(value, scale.inputs[0], uses=[(node, slot)])

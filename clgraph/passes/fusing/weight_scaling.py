@@ -60,7 +60,7 @@ def followers(program: Program, node: Node) -> tuple[list[Node], Scaling]:
     if axis is None or node.fused or not has_plain_weights(node):
         return chain, total
     value = node.output
-    while len(value.uses) == 1 and not program.is_output(value):
+    while value.has_one_use and not program.is_output(value):
         reader, slot = next(iter(value.uses))
         step = _step(reader, slot, total, axis)
         if step is None or not step.finite or apart([node, *chain, reader]) is not None:

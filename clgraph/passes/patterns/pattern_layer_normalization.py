@@ -85,7 +85,7 @@ def _following(nodes: Sequence[Node], function: str, x: Value) -> tuple[Value | 
     """Return the constant of the *function* that alone reads the last of *nodes*, and the nodes with it."""
     last = nodes[-1].output
     reader = next(iter(last.readers), None)
-    if reader is None or len(last.uses) != 1 or reader.fused or reader.primitive != Eltwise(function):
+    if reader is None or not last.has_one_use or reader.fused or reader.primitive != Eltwise(function):
         return None, list(nodes)
     constant = next((v for v in reader.inputs if v.constant is not None), None)
     if constant is None or constant.layout.rank > x.layout.rank or reader.output.layout.shape != x.layout.shape:

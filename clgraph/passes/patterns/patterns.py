@@ -124,7 +124,7 @@ def product(node: Node) -> Product:
         value = rest.pop()
         n = value.producer
         whole = value.layout.shape == node.output.layout.shape
-        inner = n is not None and not n.fused and whole and (n is node or len(value.uses) == 1)
+        inner = n is not None and not n.fused and whole and (n is node or value.has_one_use)
         if (number := scalar(value)) is not None:
             scale *= number
         elif n is not None and inner and isinstance(n.primitive, Eltwise) and n.primitive.function == "mul":

@@ -180,7 +180,7 @@ def _merge(program: Program, node: Node) -> bool:
         return False
     axes = tuple(first.primitive.axes[a] for a in node.primitive.axes)
     inputs, nodes = first.inputs, [first, node]
-    alone = len(first.output.uses) == 1 and not program.is_output(first.output)
+    alone = first.output.has_one_use and not program.is_output(first.output)
     substitute(program, nodes if alone else [node], Transpose(axes), inputs)
     return True
 
@@ -202,7 +202,7 @@ def _into_product(program: Program, node: Node) -> bool:
         flags = (not a, b) if flag == "transpose_a" else (a, not b)
         inputs = list(node.inputs)
         inputs[slot] = made.inputs[0]
-        alone = len(value.uses) == 1 and not program.is_output(value)
+        alone = value.has_one_use and not program.is_output(value)
         substitute(program, [made, node] if alone else [node], MatMul(*flags), inputs, node)
         return True
     return False

@@ -65,12 +65,12 @@ def note_transfers(program: Program) -> None:
 
 def uncarried(program: Program) -> list[str]:
     """Say which nodes read what is on another device than theirs, and transfers what is not where they read."""
+    crossing = [(value, _home(value)) for value in program.values if value.constant is None and value.uses]
     return [
-        f"node {n.name!r} reads {value.name!r} on {_needs(n)}: it is on {_home(value)}"
-        for value in program.values
-        if value.constant is None
+        f"node {n.name!r} reads {value.name!r} on {_needs(n)}: it is on {home}"
+        for value, home in crossing
         for n in value.readers
-        if _needs(n) != _home(value)
+        if _needs(n) != home
     ]
 
 
@@ -83,8 +83,8 @@ def _home(value: Value) -> str:
     """Return where *value*, which has a producer or readers, is: a graph input with its first reader that computes."""
     if value.producer is not None:
         return value.producer.placement or ""
-    computing = (n for n in value.readers if not isinstance(n.primitive, Transfer))
-    return _needs(next(computing, value.readers[0]))
+    computing = (n for n, _ in value.uses if not isinstance(n.primitive, Transfer))
+    return _needs(next(computing, None) or value.readers[0])
 
 
 def _insert(program: Program) -> int:

@@ -190,7 +190,7 @@ class _Rewriting:
         """Return the sum of *value*, or of a multiple of it, with what a product makes: node, operand and factor."""
         p, operand, factor = reader.primitive, value, 1.0
         if isinstance(p, Activation) and p.function == "linear" and p.beta == 0 and p.alpha > 0 and not reader.fused:
-            if len(reader.output.uses) != 1 or self._program.is_output(reader.output):
+            if not reader.output.has_one_use or self._program.is_output(reader.output):
                 return None
             (reader,), operand, factor = reader.output.readers, reader.output, p.alpha
         return (reader, operand, factor) if self._is_sum(reader, operand) else None

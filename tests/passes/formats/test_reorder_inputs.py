@@ -46,7 +46,7 @@ def test_readers_that_want_the_same_share_one_reorder() -> None:
     program = run(net.program("sum", "last"), ReorderInputs())
     reorders = [n for n in program if n.primitive.kind == "reorder"]
     assert [str(r.output.layout.format) for r in reorders] == [BLOCKED, "bfyx"]
-    assert len(reorders[0].output.uses) == 2
+    assert len(list(reorders[0].output.uses)) == 2
     assert str(program["last"].inputs[0].layout.format) == "bfyx"
 
 

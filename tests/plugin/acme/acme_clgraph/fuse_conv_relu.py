@@ -45,7 +45,7 @@ def _relu_behind(program: Program, context: Context, node: Node) -> Node | None:
     p = node.primitive
     if not isinstance(p, Convolution) or node.output.layout.rank != 4 or "acme" not in context.device(node).features:
         return None
-    if node.fused or p.apart or program.is_output(node.output) or len(node.output.uses) != 1:
+    if node.fused or p.apart or program.is_output(node.output) or not node.output.has_one_use:
         return None
     (relu,) = node.output.readers
     is_relu = isinstance(relu.primitive, Activation) and relu.primitive.function == "relu" and not relu.fused
