@@ -145,7 +145,8 @@ def _choose(
     special = [c for c in able if not c.general or c.name in measured]
     ranked = sorted(special, key=lambda c: (seconds[c], c.name)) or [c for c in able if c.general]
     if not ranked:
-        refusals |= {c.name: reason for c in IMPLEMENTATIONS.of(q.primitive.kind) if (reason := c.serves.refusal(q))}
+        others = [c for c in IMPLEMENTATIONS.of(q.primitive.kind) if c not in among]
+        refusals |= {c.name: reason for c in others if (reason := c.serves.refusal(q))}
         reasons = "".join(f"\n  {n}: {r}" for n, r in refusals.items()) or "\n  no implementation is registered"
         raise UnsupportedError(f"nothing serves {q}:{reasons}")
     best = ranked[0]

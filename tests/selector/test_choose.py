@@ -112,6 +112,18 @@ def test_an_unserved_query_lists_every_reason() -> None:
     assert all(name in str(error.value) for name in IMPLEMENTATIONS if name.startswith("choose_probe."))
 
 
+def test_an_unserved_query_keeps_the_reasons_of_those_that_were_asked() -> None:
+    half = Layout(DType.F16, (1, 32, 4, 4))
+    with pytest.raises(UnsupportedError) as error:
+        choose(QUERY.with_layouts((half,), (half,)), denied=frozenset({"choose_probe.fast"}))
+    assert str(error.value).split("\n  ")[1:] == [
+        "choose_probe.fast: denied by an option",
+        "choose_probe.ref: serves f32, not f16",
+        "choose_probe.slow: serves f32, not f16",
+        "choose_probe.gpu: is written for gpu devices, not for a cpu",
+    ]
+
+
 def test_forcing_takes_the_named_one_or_says_why_not() -> None:
     assert str(choose(QUERY, forced="choose_probe.slow")) == "choose_probe.slow (forced)"
     with pytest.raises(UnsupportedError, match="is written for gpu"):
