@@ -46,15 +46,16 @@ def command(options: ModelOptions, node: str | None, as_json: bool, measure: boo
         say(str(report))
     else:
         measured = ("measured",) if measure else ()
+        placed = ("placement", "subgraph") if len(report.subgraphs) > 1 else ("placement",)
         table(
-            ("node", "primitive", "fused", "output", "placement", "implementation", "estimate", *measured, "because"),
+            ("node", "primitive", "fused", "output", *placed, "implementation", "estimate", *measured, "because"),
             [
                 (
                     n.name,
                     n.primitive,
                     " + ".join(n.fused),
                     n.outputs[0][1],
-                    n.placement or "",
+                    *(n.placement or "", n.subgraph or "")[: len(placed)],
                     n.implementation or "",
                     _micro(n.estimate),
                     *((_micro(n.measured),) if measure else ()),
@@ -67,6 +68,10 @@ def command(options: ModelOptions, node: str | None, as_json: bool, measure: boo
             say()
             rows = sorted(report.fusions, key=lambda f: (not f.done, f.node))
             table(("fusing", "", "into", "why not"), [(f.node, f.outcome, f.into, f.reason) for f in rows])
+        if len(report.subgraphs) > 1:
+            say()
+            for subgraph in report.subgraphs:
+                say(str(subgraph))
         say()
         for name, note in report.notes.items():
             if name not in FUSING:

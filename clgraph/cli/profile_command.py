@@ -27,7 +27,8 @@ def command(options: ModelOptions, given: FeedOptions, seed: int, trace: Path | 
     pieces of work of a tile function; idle is the time that a worker spent without one, on average (known of the
     persistent executor). GFLOP/s and GB/s are of the node's arithmetic and its inputs and outputs. The roofline is what
     the device's peak rates (`clgraph devices -v`: estimates) allow for the slower of the two; data that is still in a
-    cache may beat it. A transfer carries a value from one device to another; its size is what goes over.
+    cache may beat it. A transfer carries a value from one device to another; its size is what goes over. On several
+    devices, a subgraph is what one of them was bound and given as one.
 
     \b
     Examples:
@@ -43,11 +44,13 @@ def command(options: ModelOptions, given: FeedOptions, seed: int, trace: Path | 
         profile = model.profile(feeds)
     ranked = sorted(profile.commands, key=lambda c: -c.seconds)
     far_off = profile.far_off()
+    parts = len(profile.subgraphs) > 1
     table(
         (
             "node",
             "kernel",
             "placement",
+            *(("subgraph",) if parts else ()),
             "us",
             "estimate",
             "%",
@@ -62,6 +65,7 @@ def command(options: ModelOptions, given: FeedOptions, seed: int, trace: Path | 
                 c.node,
                 c.what,
                 " to ".join(c.route or (c.placement,)),
+                *((c.subgraph,) if parts else ()),
                 f"{c.seconds * 1e6:.1f}",
                 "" if c.estimate is None else f"{'! ' * (c.node in far_off)}{c.estimate * 1e6:.1f}",
                 f"{100 * c.seconds / profile.seconds:.1f}",
@@ -102,7 +106,21 @@ def command(options: ModelOptions, given: FeedOptions, seed: int, trace: Path | 
         say()
     table(("input or output", "copies"), list(profile.copies.items()))
     say()
-    table(("subgraph", "nodes", "created", "runs"), [(s.id, s.nodes, s.created, s.runs) for s in profile.subgraphs])
+    seconds = profile.by_subgraph()
+    table(
+        ("subgraph", "nodes", "us", "%", "created", "runs"),
+        [
+            (
+                s.id,
+                s.nodes,
+                f"{seconds[s.id] * 1e6:.1f}",
+                f"{100 * seconds[s.id] / profile.seconds:.1f}",
+                s.created,
+                s.runs,
+            )
+            for s in profile.subgraphs
+        ],
+    )
     say()
     say(
         f"{profile.seconds * 1e3:.3f} ms in {len(ranked)} commands on {model.device.name}; "

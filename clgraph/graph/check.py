@@ -11,8 +11,8 @@ def check(program: Program) -> None:
     """Raise ``ProgramError`` unless everything that ``program.stage`` promises holds.
 
     Edges symmetric, acyclic and in order, names unique, layouts what the primitives infer, outputs kept, provenance
-    present; from PLACED on placements, from SELECTED on implementations, at PLANNED memory. At any stage, what runs
-    nothing shares one buffer with what it reads: nobody else writes its results.
+    present; from PLACED on placements, from SELECTED on implementations, at PLANNED memory and subgraphs. At any stage,
+    what runs nothing shares one buffer with what it reads: nobody else writes its results.
     """
     made = {id(v) for v in program.inputs}
     names: set[str] = set()
@@ -30,6 +30,17 @@ def check(program: Program) -> None:
         for node, slot in value.uses:
             if node not in program or slot >= len(node.inputs) or node.inputs[slot] is not value:
                 raise ProgramError(f"{value.name} lists {node.name} as a reader, which does not read it")
+    _check_subgraphs(program)
+
+
+def _check_subgraphs(program: Program) -> None:
+    """Check that the subgraphs of a planned *program* hold its nodes, in order and where they are placed."""
+    held = [(node, subgraph.placement) for subgraph in program.subgraphs for node in subgraph.nodes]
+    if program.stage >= Stage.PLANNED and held != [(node, node.placement) for node in program]:
+        listed = ", ".join(s.id for s in program.subgraphs)
+        raise ProgramError(
+            f"the subgraphs {listed} do not hold the program's nodes: it has changed since it was planned"
+        )
 
 
 def _check_edges(node: Node, made: set[int]) -> None:

@@ -9,7 +9,10 @@ _COLOURS = {"conv": "#cfe2f3", "reorder": "#f4cccc", "matmul": "#d9ead3", "pool"
 
 
 def print_dot(program: Program) -> str:
-    """Return the program as a ``digraph``: nodes with layout, hint, placement and implementation, edges with shapes."""
+    """Return the program as a ``digraph``: nodes with layout, hint, placement and implementation, edges with shapes.
+
+    Where a planned program has several subgraphs, each is a cluster.
+    """
     lines = ["digraph program {", '  node [shape=box, style=filled, fillcolor=white, fontname="sans-serif"];']
     ids: dict[int, str] = {}
     for i, value in enumerate(program.inputs):
@@ -22,6 +25,9 @@ def print_dot(program: Program) -> str:
         lines.append(f'  n{i} [label="{_escape(_label(node))}", fillcolor="{_colour(node)}"];')
         edges = [(ids[id(v)], "x".join(map(str, v.layout.shape))) for v in node.inputs if id(v) in ids]
         lines += [f'  {source} -> n{i} [label="{shape}"];' for source, shape in edges]
+    for number, subgraph in enumerate(program.subgraphs if len(program.subgraphs) > 1 else ()):
+        inside = " ".join(f"{ids[id(n.output)]};" for n in subgraph.nodes)
+        lines.append(f'  subgraph cluster_{number} {{ label="{_escape(subgraph.id)}"; {inside} }}')
     for i, (name, value) in enumerate(program.outputs):
         lines.append(f'  o{i} [shape=ellipse, label="{_escape(name)}"];')
         if id(value) in ids:

@@ -6,6 +6,7 @@ from typing import Any
 
 from clgraph.graph.node import Node, Value, print_fused
 from clgraph.graph.program import Program
+from clgraph.graph.subgraph import Subgraph
 
 
 def outline(program: Program) -> dict[str, Any]:
@@ -17,6 +18,7 @@ def outline(program: Program) -> dict[str, Any]:
         "constants": [_value_json(v) for v in program.constants],
         "nodes": [_node_json(node) for node in program],
         "outputs": [{"name": name, "value": v.name} for name, v in program.outputs],
+        "subgraphs": [_subgraph_json(s) for s in program.subgraphs],
         "arenas": {
             name: {"nbytes": a.nbytes, "lower_bound": a.lower_bound, "unshared": a.unshared}
             for name, a in program.arenas.items()
@@ -32,6 +34,16 @@ def _value_json(value: Value) -> dict[str, Any]:
     if value.buffer is not None:
         data |= {"buffer": value.buffer.name, "offset": value.offset, "arena_offset": value.buffer.offset}
     return data
+
+
+def _subgraph_json(subgraph: Subgraph) -> dict[str, Any]:
+    return {
+        "id": subgraph.id,
+        "placement": subgraph.placement,
+        "nodes": [n.name for n in subgraph.nodes],
+        "inputs": [v.name for v in subgraph.inputs],
+        "outputs": [v.name for v in subgraph.outputs],
+    }
 
 
 def _node_json(node: Node) -> dict[str, Any]:

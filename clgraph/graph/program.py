@@ -13,6 +13,7 @@ from clgraph.graph.inheritance import inherited
 from clgraph.graph.node import Fused, Node, Value, print_node, print_value
 from clgraph.graph.order import Order, topological
 from clgraph.graph.primitive import Array, Primitive
+from clgraph.graph.subgraph import Subgraph, cut
 
 
 class Stage(IntEnum):
@@ -27,7 +28,7 @@ class Stage(IntEnum):
     SELECTED = 3
     """Every node has an implementation that serves its layouts."""
     PLANNED = 4
-    """Every value has a place in memory."""
+    """Every value has a place in memory, every node a subgraph."""
 
 
 class Program:
@@ -53,6 +54,7 @@ class Program:
         self.batch_slices = 1
         self.arenas: dict[str, Arena] = {}
         self.notes: dict[str, str] = {}
+        self._subgraphs: tuple[Subgraph, ...] | None = None
         self._names: dict[str, int] = {v.name: 1 for v in self.inputs}
         for node in nodes:
             self._names.setdefault(node.name, 1)
@@ -99,6 +101,18 @@ class Program:
     def constants(self) -> list[Value]:
         """The values that hold data."""
         return [v for v in self.values if v.constant is not None]
+
+    @property
+    def subgraphs(self) -> tuple[Subgraph, ...]:
+        """What is bound and submitted as one, in order of execution: made once, when the program is planned.
+
+        There are none before. Placements, edges and order are final by then, as the plan of the memory is.
+        """
+        if self.stage < Stage.PLANNED:
+            return ()
+        if self._subgraphs is None:
+            self._subgraphs = cut(self._order.nodes, self._returned)
+        return self._subgraphs
 
     def is_output(self, value: Value) -> bool:
         """Whether *value* is a result of the graph."""
@@ -253,11 +267,17 @@ class Program:
         self._order.remove(node)
 
     def __str__(self) -> str:
-        """Print one line an input, constant, node and output, in execution order: what dumps hold and tests compare."""
+        """Print one line an input, constant, node and output, in execution order: what dumps hold and tests compare.
+
+        Where a planned program has several subgraphs, a line stands in front of each.
+        """
         lines = [f"program {self.stage.name.lower()}" + (f" x{self.batch_slices}" if self.batch_slices > 1 else "")]
         lines += [f"  input {print_value(v)}" for v in self.inputs]
         lines += [f"  const {print_value(v)}" for v in self.constants]
-        lines += [f"  {print_node(node)}" for node in self]
+        heads = {s.nodes[0]: f"  subgraph {s.id}" for s in self.subgraphs} if len(self.subgraphs) > 1 else {}
+        for node in self:
+            lines += [heads[node]] if node in heads else []
+            lines.append(f"  {print_node(node)}")
         lines += [f"  output {name}" + (f" = {v.name}" if v.name != name else "") for name, v in self.outputs]
         return "\n".join(lines)
 

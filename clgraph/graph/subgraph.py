@@ -1,65 +1,93 @@
-"""The parts of a placed program: consecutive nodes of one device, with what goes in and out of them."""
+"""Subgraphs: the parts of a placed program, each of which is bound to its device and submitted as one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
-from itertools import groupby
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 
-from clgraph.core.frozen import frozen
-from clgraph.graph.node import Node
-from clgraph.graph.program import Program
+from clgraph.graph.node import Node, Value
 
 
-@frozen
+@dataclass(frozen=True, eq=False, slots=True)
 class Subgraph:
-    """Consecutive nodes on one placement. ONNX Runtime's DNNL provider builds its primitives for such a part at once.
+    """Nodes of one placement that follow each other, behind the transfers that bring there what they read.
+
+    ONNX Runtime's DNNL provider makes the primitives of such a part once, and submits them as one.
 
     Attributes:
         id: Unique in the program: its number and its placement, as in ``1@pocl:0``.
-        nodes: Names of the nodes, in order.
-        inputs, outputs: Names of the values that come from and go to elsewhere, the caller included; no constants.
-        attributes: Every attribute of every node and of what is fused into it, under a name of its own:
-            ``node.attribute``, ``node.fused0.attribute``.
+        nodes: In order of execution.
     """
 
     id: str
     placement: str
-    nodes: tuple[str, ...]
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    attributes: Mapping[str, object]
+    nodes: tuple[Node, ...]
+    _results: Container[Value] = field(repr=False)
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """The values that come from elsewhere, the caller included, each once; no constants."""
+        read = dict.fromkeys(v for n in self.nodes for v in n.inputs if v.constant is None)
+        inside = set(self.nodes)
+        return tuple(v for v in read if v.producer not in inside)
+
+    @property
+    def outputs(self) -> tuple[Value, ...]:
+        """The values that go elsewhere, the caller included."""
+        inside = set(self.nodes)
+        made = (v for n in self.nodes for v in n.outputs)
+        return tuple(v for v in made if v in self._results or any(r not in inside for r, _ in v.uses))
+
+    @property
+    def attributes(self) -> Mapping[str, object]:
+        """Every attribute of every node and of what is fused into it, under a name of its own.
+
+        They are called ``node.attribute`` and ``node.fused0.attribute``.
+        """
+        primitives = [
+            named
+            for n in self.nodes
+            for named in ((n.name, n.primitive), *((f"{n.name}.fused{i}", f.primitive) for i, f in enumerate(n.fused)))
+        ]
+        return {
+            f"{where}.{field.name}": getattr(primitive, field.name)
+            for where, primitive in primitives
+            for field in fields(primitive)  # type: ignore[arg-type]  # every primitive is a dataclass
+        }
 
 
-def subgraphs(program: Program) -> tuple[Subgraph, ...]:
-    """Return the parts of *program*, whose nodes have placements, in order of execution."""
-    parts = [(placement, list(nodes)) for placement, nodes in groupby(program, lambda n: n.placement or "")]
+def cut(nodes: Sequence[Node], results: Container[Value]) -> tuple[Subgraph, ...]:
+    """Cut *nodes*, in order of execution, at each change of placement and in front of the transfers in between.
+
+    Args:
+        results: What the whole returns.
+    """
+    if len({n.placement for n in nodes}) == 1:
+        parts = [list(nodes)]
+    else:
+        parts = []
+        for node in nodes:
+            if not parts or _begins(node, parts[-1][-1]):
+                parts.append([])
+            parts[-1].append(node)
+    placed = [(part[0].placement or "", part) for part in parts]
     return tuple(
-        _subgraph(program, f"{number}@{placement}", placement, nodes) for number, (placement, nodes) in enumerate(parts)
+        Subgraph(f"{number}@{placement}", placement, tuple(part), results)
+        for number, (placement, part) in enumerate(placed)
     )
 
 
-def _subgraph(program: Program, identity: str, placement: str, nodes: Sequence[Node]) -> Subgraph:
-    inside = {id(n) for n in nodes}
-    read = dict.fromkeys(v for n in nodes for v in n.inputs if v.constant is None)
-    made = [v for n in nodes for v in n.outputs]
-    return Subgraph(
-        identity,
-        placement,
-        tuple(n.name for n in nodes),
-        tuple(v.name for v in read if id(v.producer) not in inside),
-        tuple(v.name for v in made if program.is_output(v) or any(id(r) not in inside for r in v.readers)),
-        {name: value for n in nodes for name, value in _attributes(n)},
-    )
+def _begins(node: Node, before: Node) -> bool:
+    return node.placement != before.placement or (_carries(node) and not _carries(before))
 
 
-def _attributes(node: Node) -> list[tuple[str, object]]:
-    primitives = [
-        (node.name, node.primitive),
-        *((f"{node.name}.fused{i}", f.primitive) for i, f in enumerate(node.fused)),
-    ]
-    return [
-        (f"{where}.{field.name}", getattr(primitive, field.name))
-        for where, primitive in primitives
-        for field in fields(primitive)  # type: ignore[arg-type]  # every primitive is a dataclass
-    ]
+def _carries(node: Node) -> bool:
+    """Whether *node* reads what is on another placement, as transfers do."""
+    return any(_home(v) not in (None, node.placement) for v in node.inputs)
+
+
+def _home(value: Value) -> str | None:
+    """Return where *value* is: with what makes it; a graph's input where its memory is, once that is planned."""
+    if value.producer is not None:
+        return value.producer.placement
+    return None if value.buffer is None else value.buffer.placement

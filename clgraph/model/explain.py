@@ -12,7 +12,7 @@ from clgraph.errors import OptionError
 from clgraph.graph.buffer import Buffer
 from clgraph.graph.node import Node, Value
 from clgraph.graph.program import Program
-from clgraph.graph.subgraph import Subgraph, subgraphs
+from clgraph.graph.subgraph import Subgraph
 from clgraph.network.profile import Profile
 from clgraph.selector.choose import Choice
 
@@ -80,6 +80,7 @@ class NodeReport:
             ``chosen_by``.
         steps: Kernels and tile functions, in order.
         buffers: Memory of the results and of scratch.
+        subgraph: The part of a planned program on several devices that it is bound and submitted with.
     """
 
     name: str
@@ -99,6 +100,7 @@ class NodeReport:
     slower: Mapping[str, float] = field(default_factory=dict)
     steps: tuple[str, ...] = ()
     buffers: tuple[BufferUse, ...] = ()
+    subgraph: str | None = None
 
     def __str__(self) -> str:
         """Return a paragraph."""
@@ -107,6 +109,8 @@ class NodeReport:
         if self.annotation is not None:
             lines.append(f"  annotation  {self.annotation}")
         lines.append(f"  placement   {self.placement or 'none yet'}")
+        if self.subgraph is not None:
+            lines.append(f"  subgraph    {self.subgraph}")
         lines += [f"  input       {name} {layout}" for name, layout in self.inputs]
         lines += [f"  output      {name} {layout}" for name, layout in self.outputs]
         if self.implementation is not None:
@@ -124,12 +128,42 @@ class NodeReport:
 
 
 @frozen
+class SubgraphReport:
+    """A part of a planned program that is bound and submitted as one.
+
+    Attributes:
+        nodes: Names of the nodes, in order.
+        inputs, outputs: Names of the values that come from and go to elsewhere, the caller included; no constants.
+        attributes: Those of every node, by ``node.attribute``.
+    """
+
+    id: str
+    placement: str
+    nodes: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, object]
+
+    @staticmethod
+    def of(subgraph: Subgraph) -> SubgraphReport:
+        """Return the report of *subgraph*."""
+        nodes, inputs, outputs = (
+            tuple(x.name for x in found) for found in (subgraph.nodes, subgraph.inputs, subgraph.outputs)
+        )
+        return SubgraphReport(subgraph.id, subgraph.placement, nodes, inputs, outputs, subgraph.attributes)
+
+    def __str__(self) -> str:
+        read, made = (", ".join(names) or "nothing" for names in (self.inputs, self.outputs))
+        return f"subgraph {self.id}: {len(self.nodes)} nodes, reads {read}, makes {made}"
+
+
+@frozen
 class Explanation:
     """A compiled program, node by node, the notes its passes left, and its parts by device."""
 
     nodes: tuple[NodeReport, ...]
     notes: Mapping[str, str] = field(default_factory=dict)
-    subgraphs: tuple[Subgraph, ...] = ()
+    subgraphs: tuple[SubgraphReport, ...] = ()
 
     @property
     def fusions(self) -> tuple[Fusion, ...]:
@@ -170,8 +204,9 @@ class Explanation:
         return json.dumps(data, indent=1, default=str)
 
     def __str__(self) -> str:
+        parts = self.subgraphs if len(self.subgraphs) > 1 else ()
         notes = [f"{name}: {text}" for name, text in self.notes.items()]
-        return "\n".join([*map(str, self.nodes), *notes])
+        return "\n".join([*map(str, self.nodes), *map(str, parts), *notes])
 
 
 def explain(program: Program) -> Explanation:
@@ -183,10 +218,13 @@ def explain(program: Program) -> Explanation:
     costs = {n.choice.query.device.costs for n in program if isinstance(n.choice, Choice)}
     told = ", ".join(sorted(f"{c.name} ({c.origin})" for c in costs))
     notes = dict(program.notes) | ({"costs": f"estimated by {told}"} if told else {})
-    return Explanation(tuple(_report(node, held) for node in program), notes, subgraphs(program))
+    parts = program.subgraphs
+    part_of = {node: s.id for s in parts for node in s.nodes} if len(parts) > 1 else {}
+    nodes = tuple(_report(node, held, part_of.get(node)) for node in program)
+    return Explanation(nodes, notes, tuple(map(SubgraphReport.of, parts)))
 
 
-def _report(node: Node, held: Mapping[Buffer, list[str]]) -> NodeReport:
+def _report(node: Node, held: Mapping[Buffer, list[str]], subgraph: str | None) -> NodeReport:
     report = {
         "name": node.name,
         "primitive": str(node.primitive),
@@ -197,6 +235,7 @@ def _report(node: Node, held: Mapping[Buffer, list[str]]) -> NodeReport:
         "inputs": tuple(map(_value, node.inputs)),
         "outputs": tuple(map(_value, node.outputs)),
         "buffers": _buffers(node, held),
+        "subgraph": subgraph,
     }
     choice = node.choice
     if not isinstance(choice, Choice):

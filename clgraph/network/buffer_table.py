@@ -58,6 +58,7 @@ class BufferTable:
     _left: list[Array] = field(default_factory=list)
     _shared: list[Memory] = field(default_factory=list)
     _tables: dict[tuple[int, ...], Memory] = field(default_factory=dict)
+    _scratch: dict[str, Memory] = field(default_factory=dict)
 
     @staticmethod
     def of(
@@ -142,6 +143,16 @@ class BufferTable:
         if values not in self._tables:
             self._tables[values] = self.engine.upload(np.array(values, np.int32), "a table of sizes")
         return self._tables[values]
+
+    def workers_scratch(self, library: str, nbytes: int) -> Memory:
+        """Return at least *nbytes* of memory for the workers of a table of *library*.
+
+        The tables of one library share it: no two of their steps run at the same time.
+        """
+        held = self._scratch.get(library)
+        if held is None or held.nbytes < nbytes:
+            held = self._scratch[library] = self.engine.allocate(nbytes, "the workers' scratch")
+        return held
 
     def read(self, value: Value) -> Array:
         """Return the flat memory of *value*, after every earlier command is done."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,29 +15,28 @@ from clgraph.errors import DeviceError, DeviceMemoryError, InputError, ProgramEr
 from clgraph.graph.faults import faults
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program, Stage
-from clgraph.graph.subgraph import subgraphs
+from clgraph.graph.subgraph import Subgraph
 from clgraph.network.batch_slices import feeds_of_parts, in_turn
 from clgraph.network.borrowed_buffers import borrowed_buffer
+from clgraph.network.bound_subgraph import BoundSubgraph
 from clgraph.network.boundary import Feed, Held, Result
 from clgraph.network.buffer_table import BufferTable
 from clgraph.network.host import Host
-from clgraph.network.steps import Command, Segment, commands, join, ordered_steps, recorded_steps
-from clgraph.network.tiles import TileExecutor
+from clgraph.network.joining import Joining
+from clgraph.network.steps import Command, Segment
 from clgraph.network.workspace import Workspace
-from clgraph.runtime import executor as executors
 from clgraph.runtime.at_exit import GATE
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.host import HostEngine
 from clgraph.runtime.memory import Memory
+from clgraph.runtime.stream import Step
 from clgraph.selector.library import Library, compose
 
 if TYPE_CHECKING:
-    from clgraph.network.profile import Profile, SubgraphUse
+    from clgraph.network.profile import Profile
     from clgraph.network.watch import Watcher
 
 AnyEngine = Engine | HostEngine
-
-_log = logging.getLogger(__name__)
 
 
 class Network:
@@ -93,24 +91,17 @@ class Network:
         }
         self._host = Host(self._places)
         self._runs, self._created = 0, Counter[str]()
-        self._commands = self._create(library)
-        self._executor, self._reasons = executor, dict[str, str]()
-        self._answers: dict[TileExecutor, str | None] = {}
-        self._launches = join(self._commands, self._joins)
-        self._segments = [c.work for c in self._launches if c.joined and isinstance(c.work, Segment)]
+        self._joining = Joining(executor)
+        self._subgraphs = [self._bind(s, library) for s in program.subgraphs]
         self._note()
-        streams = {p: e.stream for p, e in self._engines.items()}
         if poison:
             from clgraph.network.poison import poisoned_steps
 
+            streams = {p: e.stream for p, e in self._engines.items()}
             self._steps = poisoned_steps(program, self._commands, self._places, streams)
-        elif command_buffers:
-            self._steps, recordings = recorded_steps(self._launches, streams, self._recording())
-            for placement, count in recordings.items():
-                self._add_note(f"{placement}: launches recorded in {count} command buffers")
         else:
-            self._steps = ordered_steps(self._launches, streams)
-        tiles = {c.work.executor for c in self._commands if isinstance(c.work, Segment)}
+            self._steps = self._submissions(self._recording() if command_buffers else set())
+        tiles = [tiles for s in self._subgraphs for tiles in s.executors]
         borrowed = partial(borrowed_buffer, places=self._places, executors=tiles)
         self._feeds = [Feed(v, self._places, self._host, borrowed(v)) for v in program.inputs]
         self._names = frozenset(v.name for v in program.inputs)
@@ -121,10 +112,27 @@ class Network:
         self._files = files_of(v.constant for v in program.constants if v.constant is not None)
         self._boundary: list[Feed | Result] = [*self._feeds, *self._results]
 
-    def _create(self, library: Callable[[str, int], Library]) -> list[Command]:
-        """Make and bind what runs the nodes; ``profile`` says how often that was done."""
-        self._created.update(node.name for node in self.program)
-        return commands(self.program, self._places, self._host, library)
+    def _bind(self, subgraph: Subgraph, library: Callable[[str, int], Library]) -> BoundSubgraph:
+        """Make and bind what runs *subgraph*; ``profile`` says how often that was done."""
+        self._created[subgraph.id] += 1
+        places = self._places.get(subgraph.placement)
+        return BoundSubgraph(subgraph, places, self._host, library, self._joining)
+
+    def _submissions(self, recorded: Container[str]) -> list[Step]:
+        """Return the steps of a run, one a subgraph; launches are recorded on the placements of *recorded*."""
+        alone = len(self._subgraphs) == 1
+        recordings = Counter[str]()
+        for bound in self._subgraphs:
+            placement = bound.subgraph.placement
+            recordings[placement] += bound.prepare(alone=alone, recorded=placement in recorded)
+        for placement, count in recordings.items():
+            if count:
+                self._add_note(f"{placement}: launches recorded in {count} command buffers")
+        return [bound.submit for bound in self._subgraphs]
+
+    @property
+    def _commands(self) -> list[Command]:
+        return [c for s in self._subgraphs for c in s.commands]
 
     @faults("a run of the model")
     def run(self, feeds: Mapping[str, Held], targets: Mapping[str, Held | None] | None = None) -> dict[str, Array]:
@@ -192,27 +200,21 @@ class Network:
             return sum_of([self._profile(given) for given in feeds_of_parts(self.program, feeds)])
 
     def _profile(self, feeds: Mapping[str, Held]) -> Profile:
-        from clgraph.network.profile import Profile
+        from clgraph.network.profile import Profile, SubgraphUse
         from clgraph.network.timing import timed_steps
 
         for engine in self._engines.values():
             engine.check_process()
         streams = {placement: engine.profiling_stream() for placement, engine in self._engines.items()}
-        clock = timed_steps(self._launches, streams, self._finish)
+        clock = timed_steps(self._subgraphs, streams, self._finish)
         # The first run warms up, and tells with the second how long a cycle of the device's counters is.
         self._run(feeds, clock.steps)
         clock.start()
         self._run(feeds, clock.steps)
         total = time.perf_counter() - clock.begin
-        return Profile(tuple(clock.times()), total, self.copies, self._subgraphs())
-
-    def _subgraphs(self) -> tuple[SubgraphUse, ...]:
-        from clgraph.network.profile import SubgraphUse
-
-        return tuple(
-            SubgraphUse(s.id, s.placement, len(s.nodes), max(self._created[n] for n in s.nodes), self._runs)
-            for s in subgraphs(self.program)
-        )
+        parts = [s.subgraph for s in self._subgraphs]
+        used = (SubgraphUse(s.id, s.placement, len(s.nodes), self._created[s.id], self._runs) for s in parts)
+        return Profile(tuple(clock.times()), total, self.copies, tuple(used))
 
     def watch(self, feeds: Mapping[str, Array], watcher: Watcher) -> dict[str, Array]:
         """Run once, node by node, with *watcher* told what each reads and makes. Returns and raises as :meth:`run`.
@@ -232,7 +234,7 @@ class Network:
     def _run(
         self,
         feeds: Mapping[str, Held],
-        steps: Iterable[Callable[[], Any]],
+        steps: Iterable[Step],
         targets: Mapping[str, Held | None] | None = None,
         *,
         keep: bool = True,
@@ -276,31 +278,17 @@ class Network:
             for end in self._boundary:
                 end.release()
 
-    def _joins(self, placement: str, tiles: TileExecutor) -> bool:
-        """Whether consecutive tile steps are run as one launch; notes why not."""
-        if self._executor == "stream":
-            return False
-        if tiles in self._answers:
-            return self._answers[tiles] is None
-        engine, library = self._engines[placement], tiles.table.library
-        why = "its queue runs out of order" if engine.stream.out_of_order else executors.refusal(engine, library)
-        self._answers[tiles] = why
-        if why is not None and placement not in self._reasons:
-            self._reasons[placement] = why
-            if self._executor == "persistent":
-                raise DeviceError(f"{placement} cannot run the persistent executor: {why}; use executor=stream")
-            if engine.info.kind == "cpu" and not engine.stream.out_of_order:
-                _log.warning("%s: tile functions are run one by one: %s", placement, why)
-        return why is None
-
     def _note(self) -> None:
         """Say in the program's notes how tile functions are run."""
         lines = []
+        launched = [c for s in self._subgraphs for c in s.launches]
         for placement in self._places:
-            steps = sum(c.placement == placement and isinstance(c.work, Segment) for c in self._commands)
-            launches = sum(c.placement == placement and isinstance(c.work, Segment) for c in self._launches)
+            steps, launches = (
+                sum(c.placement == placement and isinstance(c.work, Segment) for c in found)
+                for found in (self._commands, launched)
+            )
             if steps:
-                why = self._reasons.get(placement)
+                why = self._joining.reasons.get(placement)
                 because = f"; not joined: {why}" if why else ""
                 lines.append(f"{placement}: {steps} tile steps in {launches} launches{because}")
         if lines:
@@ -325,14 +313,9 @@ class Network:
         notes["executor"] = "\n".join(dict.fromkeys([*notes.get("executor", "").splitlines(), line]))
 
     def _check(self) -> None:
-        """Raise when workers of a segment have waited in vain."""
-        for segment in self._segments:
-            if step := segment.executor.check():
-                node, tile = segment.executor.table.steps[step - 1]
-                raise DeviceError(
-                    f"the workers of {segment.executor.table.library.name!r} waited in vain for node {node.name!r} "
-                    f"({tile.function}); the network can be run again, with executor=stream if it happens again"
-                )
+        """Raise when workers have waited in vain."""
+        for bound in self._subgraphs:
+            bound.check()
 
     def _finish(self) -> None:
         for engine in self._engines.values():

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from clgraph.core.frozen import frozen
-from clgraph.graph.node import Node
 from clgraph.graph.primitive import Array
+from clgraph.network.steps import Command
 from clgraph.ops.transfer import Transfer
 from clgraph.selector.choose import Choice
 from clgraph.selector.query import DeviceInfo
@@ -31,6 +31,7 @@ class NodeTime:
         estimate: Seconds that the whole node, which may be several commands, was estimated to take, where it was.
         tickets: Pieces of work of a tile step; 0 for everything else.
         idle: Seconds that a worker spent in it without a ticket, on average; known of the persistent executor only.
+        subgraph: The part of the program that it was submitted with; empty for what a stage's host does.
     """
 
     node: str
@@ -47,6 +48,7 @@ class NodeTime:
     idle: float = 0.0
     route: tuple[str, str] | None = None
     estimate: float | None = None
+    subgraph: str = ""
 
     def roofline(self, device: DeviceInfo) -> float:
         """Return the seconds that the peak rates of *device* allow: the larger of arithmetic and traffic."""
@@ -100,7 +102,11 @@ class KindTime:
 
 @frozen
 class SubgraphUse:
-    """How often the primitives of a part of the program were made for the present shapes, and how often they ran."""
+    """A part of the program: how often it was bound for the present shapes, which makes its kernels, and how often run.
+
+    Attributes:
+        nodes: How many there are.
+    """
 
     id: str
     placement: str
@@ -113,13 +119,12 @@ class SubgraphUse:
 class Profile:
     """The commands of one run in order, and the seconds of the whole run with its copies in and out.
 
-    ``subgraphs`` says of each part of the program how often its primitives were created and run.
-
     Launches are waited for one by one, so that the total is larger than that of a plain run. Tile steps that run in one
     launch are timed from inside it.
 
     Attributes:
         copies: What became of each input and result, by name: used where it lies, or copied and how.
+        subgraphs: The parts of the program that are bound and submitted as one.
     """
 
     commands: tuple[NodeTime, ...]
@@ -138,6 +143,10 @@ class Profile:
         for c in self.commands:
             found[c.node] = found.get(c.node, 0.0) + c.seconds
         return found
+
+    def by_subgraph(self) -> dict[str, float]:
+        """Return the seconds of each subgraph, in order of execution."""
+        return {s.id: sum(c.seconds for c in self.commands if c.subgraph == s.id) for s in self.subgraphs}
 
     def far_off(self) -> dict[str, float]:
         """Return measured by estimated seconds of the nodes that :func:`is_far_off`, in order of execution."""
@@ -162,7 +171,7 @@ class Profile:
         far_off = self.far_off()
         for c in self.commands:
             args = {"kernel": c.what, "implementation": c.implementation, "bytes": c.nbytes, "flops": c.flops}
-            args |= {"tickets": c.tickets, "idle": c.idle * 1e6}
+            args |= {"tickets": c.tickets, "idle": c.idle * 1e6, "subgraph": c.subgraph}
             if c.estimate is not None:
                 args |= {"estimate": c.estimate * 1e6, "far_off": c.node in far_off}
             time = {"ts": c.start * 1e6, "dur": c.seconds * 1e6}
@@ -205,9 +214,10 @@ def step_times(cycles: Array, seconds_a_cycle: float) -> list[StepTime]:
 
 
 def node_time(
-    node: Node, what: str, placement: str, start: float, seconds: float, tickets: int = 0, idle: float = 0.0
+    command: Command, subgraph: str, start: float, seconds: float, tickets: int = 0, idle: float = 0.0
 ) -> NodeTime:
-    """Return the record of one command of *node*, or of its part of one."""
+    """Return the record of *command*, or of its part of one, in the subgraph of that identity."""
+    node = command.node
     route = (node.primitive.source, node.placement or "") if isinstance(node.primitive, Transfer) else None
     layouts = [v.layout for v in (*node.inputs, *node.outputs)]
     own = [v.layout for v in node.inputs[: node.arity]]
@@ -216,8 +226,8 @@ def node_time(
         node.origin,
         node.primitive.kind,
         getattr(node.choice, "name", "host.reference"),
-        what if route is None else "transfer",
-        placement,
+        command.what if route is None else "transfer",
+        command.placement,
         start,
         seconds,
         sum(x.nbytes for x in layouts),
@@ -226,6 +236,7 @@ def node_time(
         idle,
         route,
         node.choice.expected if isinstance(node.choice, Choice) else None,
+        subgraph,
     )
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections import Counter
-from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -62,6 +60,11 @@ class Command:
     after: tuple[int, ...] = ()
     joined: tuple[Command, ...] = ()
 
+    @property
+    def is_launch(self) -> bool:
+        """Whether it is given to a queue; else the host does it, and it is over when the next command is given."""
+        return isinstance(self.work, tuple | Segment)
+
     def on(self, stream: Stream | None, *, timed: bool = False) -> Enqueue:
         """Return the step that does it, in order, on *stream*; with *timed*, tile steps write their times."""
         if not isinstance(self.work, tuple | Segment):
@@ -72,90 +75,58 @@ class Command:
         return kernel.on(stream, grid, group)
 
 
-def join(found: Sequence[Command], joins: Callable[[str, TileExecutor], bool]) -> list[Command]:
-    """Return the commands of *found* with tile steps of one table that follow each other as one.
+def recorded_steps(found: Sequence[Command], stream: Stream) -> tuple[list[Enqueue], int]:
+    """Return the steps of *found* with launches that follow each other recorded as one, on a queue that runs in order.
 
-    Args:
-        joins: Whether the steps of a placement's table may be joined.
-    """
-    groups: list[list[Command]] = []
-    number_of: list[int] = []
-    for command in found:
-        if groups and _same_table(groups[-1][-1], command, joins):
-            groups[-1].append(command)
-        else:
-            groups.append([command])
-        number_of.append(len(groups) - 1)
-    made = []
-    for number, (first, *others) in enumerate(groups):
-        needs = {number_of[n] for command in (first, *others) for n in command.after}
-        after, work = tuple(sorted(needs - {number})), first.work
-        if others and isinstance(work, Segment) and isinstance(others[-1].work, Segment):
-            work = replace(work, last=others[-1].work.last)
-        made.append(replace(first, work=work, after=after, joined=(first, *others) if others else ()))
-    return made
-
-
-def _same_table(last: Command, command: Command, joins: Callable[[str, TileExecutor], bool]) -> bool:
-    if not isinstance(last.work, Segment) or not isinstance(command.work, Segment):
-        return False
-    executor = command.work.executor
-    return last.work.executor is executor and joins(command.placement, executor)
-
-
-def recorded_steps(
-    found: Sequence[Command], streams: Mapping[str, Stream], records: Container[str]
-) -> tuple[list[Enqueue], Counter[str]]:
-    """Return the steps of *found* with launches that follow each other on placements of *records* recorded as one.
-
-    Also returns how many such recordings each placement has. Their queues run in order.
+    Also returns how many such recordings there are.
     """
     steps: list[Enqueue] = []
-    made: Counter[str] = Counter()
-    for placement, group in itertools.groupby(found, lambda c: c.placement if _launches(c) else "host"):
+    made = 0
+    for launched, group in itertools.groupby(found, lambda c: c.is_launch):
         row = list(group)
-        if placement not in records:
-            steps += ordered_steps(row, streams)
+        if not launched:
+            steps += ordered_steps(row, stream)
             continue
         work = [c.work.bind() if isinstance(c.work, Segment) else c.work for c in row]
         launches = [(kernel.handle, grid, size) for kernel, grid, size in (w for w in work if isinstance(w, tuple))]
-        steps.append(streams[placement].recorded(launches))
-        made[placement] += 1
+        steps.append(stream.recorded(launches))
+        made += 1
     return steps, made
 
 
-def _launches(command: Command) -> bool:
-    return isinstance(command.work, tuple | Segment)
-
-
-def ordered_steps(found: Sequence[Command], streams: Mapping[str, Stream]) -> list[Enqueue]:
+def ordered_steps(found: Sequence[Command], stream: Stream | None) -> list[Enqueue]:
     """Return the steps of *found*: on a queue that runs in order just that, on another each after those it needs."""
     events: list[Any] = [None] * len(found)
-    launched: dict[int, Stream] = {}
     steps: list[Enqueue] = []
     for number, command in enumerate(found):
-        stream = streams.get(command.placement)
         if stream is None or not stream.out_of_order or not isinstance(command.work, tuple | Segment):
             steps.append(command.on(stream))
         else:
             kernel, grid, group = command.work.bind() if isinstance(command.work, Segment) else command.work
-            # What the host does in between is over when the next command is given, and has no event.
-            after = tuple(n for n in command.after if launched.get(n) is stream)
-            launched[number] = stream
+            # What the host does in between has no event.
+            after = tuple(n for n in command.after if found[n].is_launch)
             steps.append(stream.launch_after(kernel.handle, grid, group, events, number, after))
     return steps
 
 
 def commands(
-    program: Program, places: Mapping[str, BufferTable], host: Host, library: Callable[[str, int], Library] = compose
+    nodes: Sequence[Node],
+    places: BufferTable | None,
+    host: Host,
+    library: Callable[[str, int], Library] = compose,
 ) -> list[Command]:
-    """Bind every node of *program* in order; *library* finds libraries by name and SIMD width.
+    """Bind *nodes* in order, to the device of *places* or to the *host* where there is none.
+
+    Args:
+        library: Finds libraries by name and SIMD width.
 
     Raises:
         KernelBuildError, DeviceMemoryError: A kernel does not build, or does not fit.
     """
-    binder = _Binder(program, places, host, library)
-    for node in program:
+    if places is None:
+        return [Command(node, "host", "host", functools.partial(host.run, node)) for node in nodes]
+    binder = _Binder(nodes, places, host, library)
+    for node in nodes:
         binder.bind(node)
     return binder.found
 
@@ -164,49 +135,40 @@ class _Binder:
     """Appends the commands of one node after the other to ``found``."""
 
     def __init__(
-        self,
-        program: Program,
-        places: Mapping[str, BufferTable],
-        host: Host,
-        library: Callable[[str, int], Library],
+        self, nodes: Sequence[Node], places: BufferTable, host: Host, library: Callable[[str, int], Library]
     ) -> None:
         self.found: list[Command] = []
         self._places, self._host = places, host
-        tables = tile_tables(program, places, library)
-        self._executors = {key: TileExecutor(table, places[key[0]]) for key, table in tables.items()}
+        tables = _tile_tables(nodes, places, library)
+        self._executors = {name: TileExecutor(table, places) for name, table in tables.items()}
         self._done = dict.fromkeys(tables, 0)
-        self._latest: dict[tuple[str, str], int] = {}
+        self._latest: dict[str, int] = {}
         self._makers: dict[Value, frozenset[int]] = {}
 
     def bind(self, node: Node) -> None:
         makers = frozenset[int]().union(*(self._makers.get(v, ()) for v in node.inputs))
-        placement = node.placement or ""
-        if placement not in self._places:
-            self.found.append(Command(node, "host", "host", functools.partial(self._host.run, node)))
-        else:
-            for step in steps_of(node):
-                # What a step waits for need not be waited for again behind it.
-                makers = frozenset({self._add(node, step, self._places[placement], placement, makers)})
+        for step in steps_of(node):
+            # What a step waits for need not be waited for again behind it.
+            makers = frozenset({self._add(node, step, makers)})
         self._makers |= dict.fromkeys(node.outputs, makers)
 
-    def _add(self, node: Node, step: Step, places: BufferTable, placement: str, after: frozenset[int]) -> int:
-        number = len(self.found)
+    def _add(self, node: Node, step: Step, after: frozenset[int]) -> int:
+        number, placement = len(self.found), node.placement or ""
         if isinstance(step, Carry):
             carry = functools.partial(self._host.carry, node.inputs[0], node.output)
             self.found.append(Command(node, "transfer", "host", carry, tuple(sorted(after))))
             return number
         if isinstance(step, Launch):
-            work = (_bind(node, step, places), step.grid, step.group)
+            work = (_bind(node, step, self._places), step.grid, step.group)
             self.found.append(Command(node, step.entry, placement, work, tuple(sorted(after))))
             return number
-        key = (placement, step.library)
         # The steps of a table share counters and the workers' scratch.
-        if key in self._latest:
-            after |= {self._latest[key]}
-        self._latest[key] = number
-        first = self._done[key]
-        self._done[key] += 1
-        tile = Segment(self._executors[key], first, first + 1)
+        if step.library in self._latest:
+            after |= {self._latest[step.library]}
+        self._latest[step.library] = number
+        first = self._done[step.library]
+        self._done[step.library] += 1
+        tile = Segment(self._executors[step.library], first, first + 1)
         self.found.append(Command(node, step.function, placement, tile, tuple(sorted(after))))
         return number
 
@@ -222,19 +184,17 @@ def _idle(step: Step) -> bool:
     return not (step.tickets if isinstance(step, Tile) else all(step.grid) if isinstance(step, Launch) else True)
 
 
-def tile_tables(
-    program: Program, places: Mapping[str, BufferTable], library: Callable[[str, int], Library] = compose
-) -> dict[tuple[str, str], TileTable]:
-    """Return the tile steps of each device, by placement and library."""
-    tables: dict[tuple[str, str], TileTable] = {}
-    for node in program:
-        placement = node.placement or ""
-        for step in steps_of(node) if placement in places else ():
+def _tile_tables(
+    nodes: Sequence[Node], places: BufferTable, library: Callable[[str, int], Library]
+) -> dict[str, TileTable]:
+    """Return the tile steps of *nodes*, by library."""
+    tables: dict[str, TileTable] = {}
+    for node in nodes:
+        for step in steps_of(node):
             if isinstance(step, Tile):
-                key = (placement, step.library)
-                if key not in tables:
-                    tables[key] = TileTable(library(step.library, places[placement].engine.info.simd))
-                tables[key].add(node, step)
+                if step.library not in tables:
+                    tables[step.library] = TileTable(library(step.library, places.engine.info.simd))
+                tables[step.library].add(node, step)
     return tables
 
 

@@ -20,7 +20,7 @@ from clgraph.selector.plan import Tile
 
 @dataclass
 class TileTable:
-    """The tile steps of one placement and library, in order."""
+    """The tile steps of one subgraph and library, in order."""
 
     library: Library
     steps: list[tuple[Node, Tile]] = field(default_factory=list)
@@ -55,7 +55,7 @@ class TileExecutor:
     """
 
     def __init__(self, table: TileTable, places: BufferTable) -> None:
-        """Copy the table, allocate counters and the workers' scratch.
+        """Copy the table, allocate counters and, as far as other tables have none to share, the workers' scratch.
 
         Raises:
             DeviceMemoryError: The memory is cut into more banks than a library can address.
@@ -76,7 +76,7 @@ class TileExecutor:
         self._error = engine.upload(np.zeros(1, np.int32), "the error word of tiles")
         shared = self._error.array
         self._word = np.zeros(1, np.int32) if shared is None else shared[:4].view(np.int32)
-        self._scratch = engine.allocate(self._scratch_bytes * self.workers, "the workers' scratch")
+        self._scratch = places.workers_scratch(table.library.name, self._scratch_bytes * self.workers)
         self._banks = places.banks
         self._times: Memory | None = None
         self._kernels: dict[tuple[int, int, bool], BoundKernel] = {}

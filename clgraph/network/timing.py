@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from clgraph.graph.primitive import Array
+from clgraph.network.bound_subgraph import BoundSubgraph
 from clgraph.network.profile import NodeTime, device_seconds, node_time, step_times
 from clgraph.network.steps import Command, Segment
 from clgraph.runtime.stream import Step, Stream
@@ -17,9 +18,13 @@ _PAUSE = 5e-3
 
 @dataclass
 class Clock:
-    """Steps that time themselves, and what the last run of each took."""
+    """Steps that time themselves, and what the last run of each took.
 
-    commands: Sequence[Command]
+    Attributes:
+        commands: What the steps do, with the identity of its subgraph.
+    """
+
+    commands: Sequence[tuple[str, Command]]
     steps: list[Step] = field(default_factory=list)
     begin: float = 0.0
     _found: dict[int, tuple[float, float]] = field(default_factory=dict)
@@ -43,18 +48,18 @@ class Clock:
         """Return the record of every command of the last run, and of each tile step inside a launch."""
         found = []
         for number, (start, seconds) in self._found.items():
-            command = self.commands[number]
+            subgraph, command = self.commands[number]
             if number not in self._cycles:
                 work = command.work
                 tickets = work.executor.table.steps[work.first][1].tickets if isinstance(work, Segment) else 0
-                found.append(node_time(command.node, command.what, command.placement, start, seconds, tickets))
+                found.append(node_time(command, subgraph, start, seconds, tickets))
                 continue
             (t0, before), (t1, cycles) = self._cycles[number][-2:]
             passed = int(cycles[0, :, 0].min()) - int(before[0, :, 0].min())
             inside = step_times(cycles, (t1 - t0) * 1e-9 / passed)
             for one, part in zip(command.joined, inside, strict=True):
                 at = start + part.start
-                found.append(node_time(one.node, one.what, one.placement, at, part.seconds, part.tickets, part.idle))
+                found.append(node_time(one, subgraph, at, part.seconds, part.tickets, part.idle))
         return found
 
 
@@ -65,9 +70,9 @@ def _timed_parts(command: Command) -> tuple[Command, ...]:
     return command.joined or (command,) if apart else (command,)
 
 
-def timed_steps(commands: Sequence[Command], streams: Mapping[str, Stream], finish: Callable[[], None]) -> Clock:
-    """Return a clock whose steps run *commands* on *streams*, each after *finish*."""
-    clock = Clock([part for command in commands for part in _timed_parts(command)])
+def timed_steps(subgraphs: Sequence[BoundSubgraph], streams: Mapping[str, Stream], finish: Callable[[], None]) -> Clock:
+    """Return a clock whose steps run the launches of *subgraphs* on *streams*, each after *finish*."""
+    clock = Clock([(s.subgraph.id, part) for s in subgraphs for c in s.launches for part in _timed_parts(c)])
 
     def timed(number: int, command: Command) -> Step:
         stream, work = streams.get(command.placement), command.work
@@ -90,5 +95,5 @@ def timed_steps(commands: Sequence[Command], streams: Mapping[str, Stream], fini
 
         return call
 
-    clock.steps = [timed(number, command) for number, command in enumerate(clock.commands)]
+    clock.steps = [timed(number, command) for number, (_, command) in enumerate(clock.commands)]
     return clock

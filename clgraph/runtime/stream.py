@@ -101,6 +101,15 @@ class Stream:
         if self.out_of_order:
             self.finish()
 
+    def barrier(self) -> None:
+        """Let everything that follows start when all that was given before is done."""
+        if self.out_of_order:
+            self._cl.enqueue_barrier(self.queue)
+
+    def flush(self) -> None:
+        """Let the device start on what it was given, without waiting for it."""
+        self.queue.flush()
+
     def times(self, event: Any) -> tuple[int, int, int]:
         """Wait for *event* of a profiling stream; return when it was queued, started and ended, in nanoseconds."""
         event.wait()

@@ -225,6 +225,19 @@ def test_profile_shows_what_goes_from_one_device_to_another(clgraph_command: Com
     assert re.search(r"^x +copied$", out, re.MULTILINE)
 
 
+@pytest.mark.parametrize("command", ["profile", "explain"])
+def test_what_is_submitted_as_one_has_a_column_where_a_model_is_on_several_devices(
+    command: str, clgraph_command: Command, model: Path
+) -> None:
+    status, out, _ = clgraph_command(command, model, "--device", "pocl:0", "--placement", "pool=host")
+    assert status == 0
+    assert "subgraph" in out.splitlines()[0].split()
+    assert re.search(r"^pool\b.* 1@host ", out, re.MULTILINE)
+    assert "2@pocl:0" in out
+    _, out, _ = clgraph_command(command, model, "--device", "pocl:0")
+    assert "subgraph" not in out.splitlines()[0].split()
+
+
 def test_v_shows_the_passes_and_vv_the_choices(model: Path) -> None:
     shown = {}
     for flags in ((), ("-v",), ("-vv",)):

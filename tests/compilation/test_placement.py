@@ -190,6 +190,37 @@ def test_the_parts_of_a_split_model_are_created_once_for_each_shape() -> None:
     assert parts[1].attributes["y.axes"] == (1,)
 
 
+def test_where_the_way_goes_back_and_forth_each_part_is_bound_by_itself_also_out_of_a_file(want, tmp_path) -> None:
+    further = {"placement": {"left*": SECOND, "end": "host"}}
+    model = clgraph.compile(_branches(), device=FIRST, **further)
+    explained = model.explain()
+    # The right branch starts before the left one is there, and what reads both waits for the transfer.
+    assert [s.placement for s in explained.subgraphs] == [FIRST, SECOND, FIRST, FIRST, "host"]
+    assert "right1" in "".join(explained.subgraphs[2].nodes)
+    assert [n for n in explained.subgraphs[3].nodes if n.endswith("/transfer")] == [explained.subgraphs[3].nodes[0]]
+    of = {name: s.id for s in explained.subgraphs for name in s.nodes}
+    assert {n.name: n.subgraph for n in explained.nodes} == of
+    assert f"subgraph 1@{SECOND}: {len(explained.subgraphs[1].nodes)} nodes, reads stem" in str(explained)
+    assert f"  subgraph    1@{SECOND}" in str(explained["left1"]).splitlines()
+    assert f"\n  subgraph 1@{SECOND}\n" in str(model.program)
+    model.save(tmp_path / "m.clg")
+    again = clgraph.load(tmp_path / "m.clg", device=FIRST, config=further)
+    for each in (model, again):
+        # The host's softmax sums in another order: 48 numbers of at most 1.
+        np.testing.assert_allclose(each.run(_feed())["y"], want, rtol=0, atol=48 * 2.0**-24)
+        profile = each.profile(_feed())
+        assert [s.id for s in profile.subgraphs] == [s.id for s in explained.subgraphs]
+        assert {c.node: c.subgraph for c in profile.commands}.items() <= of.items()
+    assert [s.id for s in again.program.subgraphs] == [s.id for s in model.program.subgraphs]
+
+
+def test_on_one_device_nothing_is_said_of_subgraphs() -> None:
+    model = clgraph.compile(_branches(), device="pocl:0")
+    (whole,) = model.explain().subgraphs
+    assert whole.nodes == tuple(n.name for n in model.program)
+    assert "subgraph" not in str(model.explain()) + str(model.program)
+
+
 def test_two_pocl_devices_compute_what_one_does(tmp_path) -> None:
     script = (
         "import json, sys, numpy as np, clgraph\n"

@@ -12,9 +12,10 @@ from clgraph.errors import DeviceError, KernelBuildError
 from clgraph.graph.node import Value
 from clgraph.graph.program import Program
 from clgraph.network import tiles
+from clgraph.network.joining import join
 from clgraph.network.network import Network
 from clgraph.network.profile import step_times
-from clgraph.network.steps import Command, Segment, join
+from clgraph.network.steps import Command, Segment
 from clgraph.runtime import executor
 from clgraph.runtime.engine import Engine
 from clgraph.selector.library import compose
@@ -40,7 +41,7 @@ def feed():
 
 
 def launched(network):
-    return [len(c.joined) or 1 for c in network._launches]
+    return [len(c.joined) or 1 for bound in network._subgraphs for c in bound.launches]
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 5])
@@ -86,7 +87,7 @@ def test_only_steps_of_one_table_are_joined_and_what_they_wait_for_is_renumbered
         tile(other, 1, 3),
         tile(other, 2, 1, 4),
     ]
-    joined = join(found, lambda placement, table: True)
+    joined = join(found, lambda table: True)
     assert [(c.what, c.after, len(c.joined)) for c in joined] == [
         ("tile", (), 2),
         ("tile", (0,), 0),
@@ -95,7 +96,7 @@ def test_only_steps_of_one_table_are_joined_and_what_they_wait_for_is_renumbered
     ]
     assert [(c.work.first, c.work.last) for c in joined if c.what == "tile"] == [(0, 2), (0, 1), (1, 3)]
     assert joined[0].joined == tuple(found[:2])
-    apart = join(found, lambda placement, table: False)
+    apart = join(found, lambda table: False)
     assert apart == found
 
 
@@ -114,7 +115,7 @@ def stuck(engine, monkeypatch):
     short = functools.partialmethod(tiles.TileExecutor.bind, spins=10_000)
     monkeypatch.setattr(tiles.TileExecutor, "bind", short)
     network = Network(chain(engine.info, [ScaleTile] * 5), {engine.info.name: engine})
-    (segment,) = network._segments
+    (segment,) = [c.work for c in network._subgraphs[0].launches]
 
     def block():
         """Take all tickets of the first step without running them."""

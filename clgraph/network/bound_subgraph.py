@@ -1,0 +1,84 @@
+"""A subgraph on its device: its kernels are made and bound once, and submitted as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from clgraph.errors import DeviceError
+from clgraph.graph.subgraph import Subgraph
+from clgraph.network.buffer_table import BufferTable
+from clgraph.network.host import Host
+from clgraph.network.joining import Joining, join
+from clgraph.network.steps import Segment, commands, ordered_steps, recorded_steps
+from clgraph.network.tiles import TileExecutor
+from clgraph.runtime.stream import Step
+from clgraph.selector.library import Library
+
+
+class BoundSubgraph:
+    """The commands of one subgraph, on the queue of its device or on the host.
+
+    Attributes:
+        subgraph: What is bound.
+        commands: One for each step of each node, in order.
+        launches: The same, with tile steps that follow each other as one where the device can.
+    """
+
+    def __init__(
+        self,
+        subgraph: Subgraph,
+        places: BufferTable | None,
+        host: Host,
+        library: Callable[[str, int], Library],
+        joining: Joining,
+    ) -> None:
+        """Bind every node to the device of *places*, or to the *host* where there is none.
+
+        Raises:
+            KernelBuildError, DeviceMemoryError: A kernel does not build, or does not fit.
+            DeviceError: The device cannot join tile steps, and is told to.
+        """
+        self.subgraph = subgraph
+        self.commands = commands(subgraph.nodes, places, host, library)
+        self.launches = join(self.commands, lambda tiles: joining.allows(subgraph.placement, tiles))
+        self._joined = [c.work for c in self.launches if c.joined and isinstance(c.work, Segment)]
+        self._stream = None if places is None else places.engine.stream
+        self._steps: list[Step] = []
+
+    @property
+    def executors(self) -> list[TileExecutor]:
+        """What runs its tile steps: one a library."""
+        return list(dict.fromkeys(c.work.executor for c in self.commands if isinstance(c.work, Segment)))
+
+    def prepare(self, *, alone: bool, recorded: bool = False) -> int:
+        """Make what :meth:`submit` does; return how many recordings of launches there are.
+
+        Args:
+            alone: It is the whole program. Else it starts behind all that its device was given before, whatever order
+                the queue runs in, and its device starts at once, while the host goes on to the next.
+            recorded: Record launches that follow each other.
+        """
+        stream, count = self._stream, 0
+        if stream is not None and recorded:
+            self._steps, count = recorded_steps(self.launches, stream)
+        else:
+            self._steps = ordered_steps(self.launches, stream)
+        if stream is not None and not alone:
+            self._steps = [stream.barrier, *self._steps, stream.flush]
+        return count
+
+    def submit(self) -> None:
+        """Give the device everything there is to do."""
+        for step in self._steps:
+            step()
+
+    def check(self) -> None:
+        """Raise ``DeviceError`` when workers of a launch that joins tile steps have waited in vain."""
+        for segment in self._joined:
+            if step := segment.executor.check():
+                table = segment.executor.table
+                node, tile = table.steps[step - 1]
+                raise DeviceError(
+                    f"the workers of {table.library.name!r} waited in vain for node {node.name!r} "
+                    f"({tile.function}); the network can be run again, with executor=stream if it happens again"
+                )
