@@ -9,7 +9,7 @@ from clgraph.errors import DeviceMemoryError
 from clgraph.graph.buffer import Buffer
 from clgraph.ops.reshape import Reshape
 from clgraph.passes.base import Context
-from clgraph.passes.memory.plan_memory import PlanMemory, lower_bound
+from clgraph.passes.memory.plan_memory import PlanMemory, _within_bank, lower_bound
 from clgraph.passes.memory.plan_memory import buffers_of as planned_buffers
 from clgraph.selector.query import DeviceInfo
 from tests.support.fakes import fake_registry
@@ -111,6 +111,29 @@ def test_no_buffer_crosses_a_bank() -> None:
         assert buffer.offset // bank == (buffer.offset + buffer.nbytes - 1) // bank
     with pytest.raises(DeviceMemoryError, match="at most 64 at once"):
         plan(random_program(8), Context(devices={"null": DeviceInfo(max_alloc=100)}))
+
+
+def test_buffers_that_would_cross_a_bank_start_the_next_and_one_that_ends_with_it_stays() -> None:
+    bank = 10_000 // 64 * 64
+    net = Net()
+    # All live from the beginning to the end: two of the first kind and one of the second do not fit one bank.
+    sizes = {"a": 6400, "b": 6400, "c": 6400, "rest": bank - 6400}
+    for name, nbytes in sizes.items():
+        net.add(f"{name}_out", RELU, net.input(name, (1, nbytes // 4)))
+    program = plan(net.program(*(f"{n}_out" for n in sizes)), Context(devices={"null": DeviceInfo(max_alloc=10_000)}))
+    found = {v.name: v.buffer.offset for v in program.inputs if v.buffer is not None}
+    assert sorted(found[n] for n in "abc") == [0, bank, 2 * bank]
+    assert found["rest"] == 6400
+    for buffer in buffers_of(program):
+        assert buffer.offset // bank == (buffer.offset + buffer.nbytes - 1) // bank
+
+
+def test_offsets_are_looked_at_one_by_one_only_where_the_last_leaves_the_first_bank() -> None:
+    at = np.array([0, 64, 128])
+    assert _within_bank(at, 64, 192) is at
+    np.testing.assert_array_equal(_within_bank(at, 128, 192), [0, 64, 192])
+    np.testing.assert_array_equal(_within_bank(np.array([0, 192, 320]), 64, 192), [0, 192, 320])
+    np.testing.assert_array_equal(_within_bank(np.array([64, 320, 384]), 128, 192), [64, 384, 384])
 
 
 def test_the_lower_bound_is_the_most_bytes_alive() -> None:
