@@ -118,7 +118,8 @@ def choose(q: Query[Any], *, forced: str | None = None, denied: frozenset[str] =
 
     Raises:
         OptionError: *forced* names no implementation of the primitive.
-        UnsupportedError: *forced* refuses, or nobody serves *q*; lists every candidate's reason.
+        UnsupportedError: *forced* refuses, or nobody serves *q*; lists every candidate's reason, or where there is no
+            candidate, those of other devices' implementations.
     """
     return _choose(q, forced, denied, candidates(q))
 
@@ -145,8 +146,9 @@ def _choose(
     special = [c for c in able if not c.general or c.name in measured]
     ranked = sorted(special, key=lambda c: (seconds[c], c.name)) or [c for c in able if c.general]
     if not ranked:
-        others = [c for c in IMPLEMENTATIONS.of(q.primitive.kind) if c not in among]
-        refusals |= {c.name: reason for c in others if (reason := c.serves.refusal(q))}
+        if not among:
+            others = IMPLEMENTATIONS.of(q.primitive.kind)
+            refusals |= {c.name: reason for c in others if (reason := c.serves.refusal(q))}
         reasons = "".join(f"\n  {n}: {r}" for n, r in refusals.items()) or "\n  no implementation is registered"
         raise UnsupportedError(f"nothing serves {q}:{reasons}")
     best = ranked[0]
