@@ -48,6 +48,7 @@ def library_of(platform: Any) -> Path | None:
     return None
 
 
+@functools.cache
 def identity_of(platform: Any, stamps: Path) -> str:
     """Return the SHA-256 of a platform's library; an empty text where it cannot be read."""
     library = library_of(platform)
@@ -57,7 +58,6 @@ def identity_of(platform: Any, stamps: Path) -> str:
         return ""
 
 
-@functools.lru_cache(maxsize=64)
 def sha256_of(library: Path, stamps: Path) -> str:
     """Return the SHA-256 of *library*, remembered in the folder *stamps* under its path, size and times of change.
 

@@ -8,7 +8,6 @@ import stat
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,13 +27,6 @@ from clgraph.errors import OptionError
 
 ROOT = Path(__file__).resolve().parents[2]
 NOBODY = 65534
-
-
-@pytest.fixture(autouse=True)
-def _asked_anew() -> Iterator[None]:
-    cache_folder.cache_clear()
-    yield
-    cache_folder.cache_clear()
 
 
 @pytest.fixture
@@ -114,19 +106,20 @@ def test_a_cache_is_made_for_the_user_alone_with_the_folders_above(tmp_path: Pat
 
 
 def test_a_relative_folder_stays_the_same_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    relative = Path(tmp_path.name)
     monkeypatch.chdir(tmp_path)
-    assert cache_folder(Path("cache")) == tmp_path / "cache"
+    assert cache_folder(relative) == tmp_path / relative
+    monkeypatch.chdir("/")
+    assert cache_folder(relative) == tmp_path / relative
 
 
-def test_without_a_temporary_folder_there_is_a_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_temporary_folder_there_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(**_: object) -> str:
         raise FileNotFoundError("No usable temporary directory")
 
     monkeypatch.setattr("tempfile.mkdtemp", refused)
-    (tmp_path / "file").write_text("")
-    temporary_folder.cache_clear()
-    with pytest.raises(OptionError, match="CLGRAPH_CACHE_DIR"):
-        cache_folder(tmp_path / "file")
+    with pytest.raises(OptionError, match=r"No usable temporary directory.*CLGRAPH_CACHE_DIR"):
+        temporary_folder.__wrapped__()
 
 
 def test_only_an_own_file_is_read(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
