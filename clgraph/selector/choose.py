@@ -69,13 +69,23 @@ class HostReference(Implementation[Any]):
 
     primitive = Primitive
     name = "host.reference"
-    serves = Serves(dtypes=frozenset(DType), mixed=True, kinds=frozenset({"host"}), meets=None)
+    serves = Serves(
+        dtypes=frozenset(DType),
+        mixed=True,
+        kinds=frozenset({"host"}),
+        fuses=None,
+        prefuses=None,
+        operands=None,
+        meets=None,
+    )
     general = True
 
     @classmethod
     def limits(cls, q: Query[Any]) -> str | None:
         """Refuse what has no reference."""
-        return None if q.primitive.has_reference else "has no reference"
+        computed = (q.primitive, *(f.primitive for f in q.fused))
+        without = [p.kind for p in computed if not p.has_reference]
+        return f"{', '.join(without)} has no reference" if without else None
 
     @classmethod
     def plan(cls, q: Query[Any]) -> Plan:

@@ -29,8 +29,9 @@ class Serves:
         dtypes: Element types of all tensors; ``mixed`` allows them to differ from one another.
         kinds: Device kinds it is written for (right on others too, if listed).
         formats: Whether non-plain formats are served; which ones, ``limits`` says.
-        fuses: Kinds of primitives it can apply to its result; ``prefuses``, to its first input.
-        operands: How many operands of fused operations it can read.
+        fuses: Kinds of primitives it can apply to its result; ``prefuses``, to its first input; ``None``: all there
+            are.
+        operands: How many operands of fused operations it can read; ``None``: any number.
         features: Device features it needs.
         halos: Whether it writes the halo that its output's layout asks for.
         meets: Which demands of primitives (``Primitive.demands``) it meets; ``None``: all there are.
@@ -40,9 +41,9 @@ class Serves:
     mixed: bool = False
     kinds: frozenset[str] = frozenset({"cpu", "gpu"})
     formats: bool = False
-    fuses: frozenset[str] = frozenset()
-    prefuses: frozenset[str] = frozenset()
-    operands: int = 4
+    fuses: frozenset[str] | None = frozenset()
+    prefuses: frozenset[str] | None = frozenset()
+    operands: int | None = 4
     features: frozenset[str] = frozenset()
     halos: bool = False
     meets: frozenset[str] | None = frozenset()
@@ -66,13 +67,15 @@ class Serves:
             return _types_refusal(self.dtypes, frozenset(dtypes - self.dtypes))
         if not self.mixed and len(dtypes) > 1:
             return "wants one element type for all tensors"
-        if q.fused:
-            if foreign := {f.primitive.kind for f in q.post} - self.fuses:
-                return f"cannot apply {_names(foreign)} to its result"
-            if foreign := {f.primitive.kind for f in q.pre} - self.prefuses:
-                return f"cannot apply {_names(foreign)} to its input"
-            if len(q.inputs) - q.arity > self.operands:
-                return f"reads at most {self.operands} operands of fused operations, not {len(q.inputs) - q.arity}"
+        return self._fused_refusal(q) if q.fused else None
+
+    def _fused_refusal(self, q: Query[Any]) -> str | None:
+        if self.fuses is not None and (foreign := {f.primitive.kind for f in q.post} - self.fuses):
+            return f"cannot apply {_names(foreign)} to its result"
+        if self.prefuses is not None and (foreign := {f.primitive.kind for f in q.pre} - self.prefuses):
+            return f"cannot apply {_names(foreign)} to its input"
+        if self.operands is not None and len(q.inputs) - q.arity > self.operands:
+            return f"reads at most {self.operands} operands of fused operations, not {len(q.inputs) - q.arity}"
         return None
 
     def layout_refusal(self, q: Query[Any]) -> str | None:

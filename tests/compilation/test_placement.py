@@ -154,6 +154,18 @@ def test_what_is_refused_names_operator_and_reason_unless_a_fallback_is_given(wa
     assert "end runs on host" in model.program.notes["partition"]
 
 
+def test_weights_that_their_device_does_not_transform_are_computed_by_the_reference_and_the_model_says_so(want) -> None:
+    denied = {"deny_kernels": ["winograd_weights.pack", "winograd_weights.ref"]}
+    model = clgraph.compile(_branches(), device="pocl:0", config=denied)
+    assert {n.placement for n in model.program} == {"pocl:0"}
+    assert "winograd" in model.program["stem"].choice.name
+    assert (
+        "stem/winograd_weights is computed on the host: nothing serves" in model.program.notes["post_optimize_weights"]
+    )
+    # Transformed weights round at most once more than the device's: sums of 9 * 48 products in each of four layers.
+    np.testing.assert_allclose(model.run(_feed())["y"], want, rtol=0, atol=4 * 9 * 48 * 2.0**-24)
+
+
 def test_a_pattern_that_fits_nothing_and_a_part_that_there_is_not_are_errors() -> None:
     with pytest.raises(OptionError, match="'heda' fits no annotation"):
         clgraph.compile(_branches(), placement={"heda": "host"})

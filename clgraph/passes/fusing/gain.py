@@ -36,6 +36,8 @@ class Gain:
 
     def refusal(self, into: Node, apart_query: Query[Any], peer: Node, fused: Query[Any]) -> str | None:
         """Say why *fused* is no gain: nobody serves it, or the two nodes apart are faster. ``None`` when it is one."""
+        if fused.device.kind == "host":
+            return "the host computes one operation after the other"
         alone = () if into in self.best else proposals(self.context, into, apart_query)
         if alone:
             self.best[into] = alone[0].implementation

@@ -21,7 +21,7 @@ from clgraph.passes.placement.confirm_placement import ConfirmPlacement
 from clgraph.passes.placement.insert_transfers import uncarried
 from clgraph.selector.implementation import IMPLEMENTATIONS
 from clgraph.selector.query import DeviceInfo
-from tests.support.programs import RELU, Net, run_until
+from tests.support.programs import ADD, RELU, Net, run_until
 from tests.support.random_nets import joined, networks
 
 CPU, GPU, HOST = DeviceInfo("pocl:0"), DeviceInfo("gpu:0", "gpu"), DeviceInfo("host", "host")
@@ -34,6 +34,13 @@ def _net() -> Net:
     net = Net()
     h = net.add("relu", RELU, net.input("x", (1, 8)), annotation="stem")
     net.add("y", Reduce("sum", (1,)), net.add("soft", Softmax((1,)), h))
+    return net
+
+
+def _fusible() -> Net:
+    net = Net()
+    soft = net.add("soft", Softmax((1,)), net.input("x", (1, 8)))
+    net.add("y", RELU, net.add("sum", ADD, soft, "x"))
     return net
 
 
@@ -82,6 +89,24 @@ def test_what_its_device_refuses_by_now_goes_to_the_next_that_takes_it_between_t
     ]
     assert program.notes["confirm_placement"].startswith("soft runs on host: nothing serves softmax")
     assert program.notes["insert_transfers"] == "2 transfers: pocl:0 to host 32 bytes, host to pocl:0 32 bytes"
+
+
+def test_the_host_takes_what_was_fused_for_a_device_that_refuses_it_by_now() -> None:
+    program = run_until(_fusible().program("y"), "target_passes", _context(CPU, HOST))
+    (node,) = program
+    assert [f.primitive.kind for f in node.fused] == ["eltwise", "activation"]
+    node.choice = None
+    _rest(program, _context(CPU, HOST, denied=NO_SOFTMAX))
+    assert node.placement == "host"
+    assert str(node.choice) == "host.reference (general)"
+    assert program.notes["confirm_placement"].startswith("soft runs on host: nothing serves softmax(axes=1) + elt")
+
+
+def test_on_the_host_nothing_is_fused() -> None:
+    program = run_until(_fusible().program("y"), "fuse_pre_operations", _context(HOST))
+    assert [n.name for n in program] == ["soft", "sum", "y"]
+    said = "sum: not behind soft: the host computes one operation after the other"
+    assert said in program.notes["prepare_primitive_fusing"]
 
 
 def test_what_only_stood_on_the_host_for_want_of_a_device_is_claimed_by_the_one_that_takes_it_now() -> None:
@@ -194,8 +219,7 @@ def test_random_nets_run_on_when_devices_refuse_kernels_behind_the_formats(net, 
     program, context, pick = _random(net, seed)
     for node in program:
         node.choice = node.choice if node.in_place else None
-    # The host computes nodes as the model spells them, none with others fused into them.
-    kinds = {n.primitive.kind for n in program} - {n.primitive.kind for n in program if n.fused}
+    kinds = {n.primitive.kind for n in program}
     denied = {i.name for kind in sorted(kinds - MOVES) if pick.random() < 0.5 for i in IMPLEMENTATIONS.of(kind)}
     _rest(program, replace(context, denied=frozenset(denied)))
     assert uncarried(program) == []
