@@ -12,7 +12,7 @@ from clgraph.cli.compiling import load
 from clgraph.cli.options import ModelOptions, model_options
 from clgraph.cli.output import say, table, working
 from clgraph.errors import ModelError, ShapeError, UnsupportedError
-from clgraph.frontend.checking import Problem, check_onnx
+from clgraph.frontend.checking import Diagnostic, check_onnx
 from clgraph.model.explain import Explanation
 from clgraph.saved.container import is_dump, is_saved
 
@@ -41,7 +41,7 @@ class _Report:
 
     model: str
     operators: Mapping[str, int] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[Diagnostic] = field(default_factory=list)
     device: str | None = None
     nodes: int = 0
     host: list[_OnHost] = field(default_factory=list)
@@ -91,7 +91,7 @@ def _compile(options: ModelOptions, report: _Report) -> None:
             explanation = model.explain()
     except (ShapeError, UnsupportedError, ModelError) as error:
         report.problems += [
-            Problem("", "", line, "shapes, operators or a device that fit") for line in str(error).splitlines()
+            Diagnostic("", "", line, "shapes, operators or a device that fit") for line in str(error).splitlines()
         ]
         return
     report.device, report.nodes = model.device.name, len(explanation.nodes)

@@ -238,9 +238,9 @@ class _Kernel(Implementation[Any]):
     @classmethod
     def limits(cls, q: Query[Any]) -> str | None:
         if not all(x.is_dense_plain for x in (*q.inputs, *q.outputs)):
-            return "wants dense tensors in plain formats"
+            return "requires dense tensors in plain formats"
         needed, there = sum(cls._local_bytes(q)), q.device.local_bytes
-        return f"wants {needed} bytes of local memory, the device has {there}" if needed > there else None
+        return f"requires {needed} bytes of local memory, the device has {there}" if needed > there else None
 
     @classmethod
     def _local_bytes(cls, q: Query[Any]) -> tuple[int, ...]:

@@ -21,7 +21,7 @@ from clgraph.graph.importing import IMPORTERS
 
 
 @frozen
-class Problem:
+class Diagnostic:
     """One thing that keeps a model from being run.
 
     Attributes:
@@ -46,7 +46,7 @@ class Findings:
     """
 
     operators: dict[str, int]
-    problems: tuple[Problem, ...]
+    problems: tuple[Diagnostic, ...]
 
 
 @faults("reading the model")
@@ -70,23 +70,23 @@ def check_onnx(source: Source) -> Findings:
 Pairs = Iterable[tuple[onnx.NodeProto, Label]]
 
 
-def _problems(loader: GraphLoader, importers: Importers, pairs: Pairs, everything: Pairs) -> Iterator[Problem]:
+def _problems(loader: GraphLoader, importers: Importers, pairs: Pairs, everything: Pairs) -> Iterator[Diagnostic]:
     graph = loader.graph
     try:
         loader.check_names()
     except ClgraphError as error:
-        yield Problem("", "", str(error), "a well-formed graph")
+        yield Diagnostic("", "", str(error), "a well-formed graph")
     for value, role in [*((v, "input") for v in graph.input), *((v, "output") for v in graph.output)]:
         if value.name not in loader.tensors:
             try:
                 loader.signature(value, role)
             except ClgraphError as error:
-                yield Problem("", "", str(error), "tensors of numbers or truth values")
+                yield Diagnostic("", "", str(error), "tensors of numbers or truth values")
     unknown = set()
     for node, label in everything:
         if not is_constant(node) and importers.get(node.op_type, node.domain) is None:
             unknown.add(id(node))
-            yield Problem(label.name, _describe(importers, node), *_unknown(importers, node))
+            yield Diagnostic(label.name, _describe(importers, node), *_unknown(importers, node))
     for node, label in pairs:
         if id(node) in unknown or any(id(inner) in unknown for inner, _ in _with_bodies([(node, label)])):
             continue
@@ -97,7 +97,7 @@ def _problems(loader: GraphLoader, importers: Importers, pairs: Pairs, everythin
                 loader.import_node(node, label.name, label.annotation, set(node.output))
         except ClgraphError as error:
             what = str(error).removeprefix(f"node {label.name!r} ({node.op_type})").removeprefix(":").strip()
-            yield Problem(label.name, _describe(importers, node), what, _needed(error))
+            yield Diagnostic(label.name, _describe(importers, node), what, _needed(error))
 
 
 def _needed(error: ClgraphError) -> str:

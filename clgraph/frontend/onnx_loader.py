@@ -16,10 +16,10 @@ from onnx import helper
 
 from clgraph.errors import ClgraphError, InternalError, ModelError, UnsupportedError
 from clgraph.frontend.files import Source, map_model
-from clgraph.frontend.forms import spelled
 from clgraph.frontend.inline import Label, inline, labels_of
 from clgraph.frontend.nodes import ModelNode, attribute_value
 from clgraph.frontend.schema import Importers, opsets_of
+from clgraph.frontend.signatures import spelled
 from clgraph.frontend.weights import dtype_of, read_tensor
 from clgraph.graph.faults import faults
 from clgraph.graph.primitive import Array
@@ -137,10 +137,10 @@ class GraphLoader:
         assert importer is not None
         assert since is not None
         inputs = _cut([self._resolve(n) for n in proto.input])
-        if (form := self.importers.form(proto.op_type, proto.domain)) is not None:
-            if (problem := form.problem(proto, inputs, self._type_of)) is not None:
+        if (signature := self.importers.signature(proto.op_type, proto.domain)) is not None:
+            if (problem := signature.problem(proto, inputs, self._type_of)) is not None:
                 raise ModelError(f"node {name!r} ({proto.op_type}) {problem}")
-            self.types.update(form.output_types(proto, inputs, self._type_of))
+            self.types.update(signature.output_types(proto, inputs, self._type_of))
         node = ModelNode(
             proto,
             name,

@@ -9,7 +9,7 @@ from onnx import defs
 
 import clgraph.ops  # noqa: F401  # importing the operators registers their importers
 from clgraph.errors import ModelError, UnsupportedError
-from clgraph.frontend.forms import Form
+from clgraph.frontend.signatures import Signature
 from clgraph.graph.importing import IMPORTERS, Importer
 
 
@@ -40,7 +40,7 @@ class Importers:
         """Remember the operator sets."""
         self._opsets = opsets
         self._versions: dict[tuple[str, str], int | None] = {}
-        self._forms: dict[tuple[str, str], Form] = {}
+        self._signatures: dict[tuple[str, str], Signature] = {}
 
     def version(self, op_type: str, domain: str) -> int | None:
         """Return the schema version in force, ``None`` where neither onnx nor a plugin knows the operator."""
@@ -54,10 +54,10 @@ class Importers:
         version = self.version(op_type, domain)
         return None if version is None else IMPORTERS.get((_domain(domain), op_type, version))
 
-    def form(self, op_type: str, domain: str) -> Form | None:
+    def signature(self, op_type: str, domain: str) -> Signature | None:
         """Return what onnx says of the operator in the version in force, ``None`` where it does not know it."""
         self.version(op_type, domain)
-        return self._forms.get((_domain(domain), op_type))
+        return self._signatures.get((_domain(domain), op_type))
 
     def describe(self, op_type: str, domain: str) -> str:
         """Return how to call an operator that has no importer, with the versions that have one."""
@@ -78,7 +78,7 @@ class Importers:
         except defs.SchemaError:
             known = [v for d, o, v in IMPORTERS if (d, o) == (domain, op_type) and v <= opset]
             return max(known, default=None)
-        self._forms[domain, op_type] = Form.of(schema)
+        self._signatures[domain, op_type] = Signature.of(schema)
         return int(schema.since_version)
 
 

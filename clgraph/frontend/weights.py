@@ -101,7 +101,7 @@ def _external(tensor: onnx.TensorProto, what: str, folder: Path | None, wanted: 
     except (OSError, ValueError) as error:
         raise ModelError(f"{what} lies in {path}, which cannot be read: {error}") from error
     if offset < 0 or length < 0 or offset + length > size:
-        raise ModelError(f"{what} wants bytes {offset} to {offset + length} of {path}, which has {size}")
+        raise ModelError(f"{what} requires bytes {offset} to {offset + length} of {path}, which has {size}")
     if length == 0:
         return np.empty(0, np.uint8)
     try:

@@ -74,7 +74,7 @@ def check_sequences(layer: Layer, arguments: Sequence[Any]) -> None:
         if isinstance(argument, list | tuple) != (slot in wanted):
             found, want = ("a tensor", "a sequence") if slot in wanted else ("a sequence", "a tensor")
             source = f"input {slot} ({layer.inputs[slot]!r})"
-            raise ShapeError(f"node {layer.name!r}: {source} is {found}, and {primitive.kind} wants {want}")
+            raise ShapeError(f"node {layer.name!r}: {source} is {found}, and {primitive.kind} requires {want}")
 
 
 class ControlFlow(DataDependent):

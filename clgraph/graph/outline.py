@@ -13,7 +13,7 @@ def outline(program: Program) -> dict[str, Any]:
     """Return names, layouts, places, primitives and decisions of *program*."""
     return {
         "stage": program.stage.name.lower(),
-        "parts": program.batch_slices,
+        "batch_slices": program.batch_slices,
         "inputs": [_value_json(v) for v in program.inputs],
         "constants": [_value_json(v) for v in program.constants],
         "nodes": [_node_json(node) for node in program],

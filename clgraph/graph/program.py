@@ -41,7 +41,7 @@ class Program:
     with the last reference to the program, without a search for cyclic garbage.
 
     Attributes:
-        batch_slices: How many equal parts of its inputs along the first axis a run computes one after another; the
+        batch_slices: How many equal slices of its inputs along the first axis a run computes one after another; the
             inputs and outputs are those of one part. Inputs whose size does not change with them are the same for all.
     """
 

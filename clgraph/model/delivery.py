@@ -41,7 +41,7 @@ def as_arrays(
         if array.dtype != dtype:
             if dtype is None or array.dtype.newbyteorder("=") != dtype or isinstance(array, Tensor):
                 asked = "an undeclared type" if dtype is None else dtype.name
-                raise InputError(f"input {name!r} is {array.dtype}; the model wants {asked}")
+                raise InputError(f"input {name!r} is {array.dtype}; the model requires {asked}")
             array = _native(array, dtype, name)
         arrays[name] = array
     if len(feeds) != len(arrays):

@@ -159,7 +159,7 @@ class SubgraphReport:
 
 @frozen
 class Explanation:
-    """A compiled program, node by node, the notes its passes left, and its parts by device."""
+    """A compiled program, node by node, the notes its passes left, and its subgraphs."""
 
     nodes: tuple[NodeReport, ...]
     notes: Mapping[str, str] = field(default_factory=dict)
@@ -204,9 +204,9 @@ class Explanation:
         return json.dumps(data, indent=1, default=str)
 
     def __str__(self) -> str:
-        parts = self.subgraphs if len(self.subgraphs) > 1 else ()
+        subgraphs = self.subgraphs if len(self.subgraphs) > 1 else ()
         notes = [f"{name}: {text}" for name, text in self.notes.items()]
-        return "\n".join([*map(str, self.nodes), *map(str, parts), *notes])
+        return "\n".join([*map(str, self.nodes), *map(str, subgraphs), *notes])
 
 
 def explain(program: Program) -> Explanation:
@@ -218,10 +218,10 @@ def explain(program: Program) -> Explanation:
     costs = {n.choice.query.device.costs for n in program if isinstance(n.choice, Choice)}
     told = ", ".join(sorted(f"{c.name} ({c.origin})" for c in costs))
     notes = dict(program.notes) | ({"costs": f"estimated by {told}"} if told else {})
-    parts = program.subgraphs
-    part_of = {node: s.id for s in parts for node in s.nodes} if len(parts) > 1 else {}
-    nodes = tuple(_report(node, held, part_of.get(node)) for node in program)
-    return Explanation(nodes, notes, tuple(map(SubgraphReport.of, parts)))
+    several = len(program.subgraphs) > 1
+    subgraph_of = {node: s.id for s in program.subgraphs for node in s.nodes} if several else {}
+    nodes = tuple(_report(node, held, subgraph_of.get(node)) for node in program)
+    return Explanation(nodes, notes, tuple(map(SubgraphReport.of, program.subgraphs)))
 
 
 def _report(node: Node, held: Mapping[Buffer, list[str]], subgraph: str | None) -> NodeReport:

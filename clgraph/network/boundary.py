@@ -46,7 +46,7 @@ class Feed:
             raise InputError(f"input {self.name!r} is a {type(given).__name__}, not a NumPy array")
         if given.shape != self.shape or given.dtype != self.dtype:
             found = f"{given.dtype} {list(given.shape)}"
-            raise InputError(f"input {self.name!r} wants {self.dtype} {list(self.shape)}, not {found}")
+            raise InputError(f"input {self.name!r} requires {self.dtype} {list(self.shape)}, not {found}")
         return given if given.flags.c_contiguous else np.ascontiguousarray(given)
 
     def write(self, held: Held) -> None:

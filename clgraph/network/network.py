@@ -16,7 +16,7 @@ from clgraph.graph.faults import faults
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program, Stage
 from clgraph.graph.subgraph import Subgraph
-from clgraph.network.batch_slices import feeds_of_parts, in_turn
+from clgraph.network.batch_slices import feeds_of_slices, in_turn
 from clgraph.network.borrowed_buffers import borrowed_buffer
 from clgraph.network.bound_subgraph import BoundSubgraph
 from clgraph.network.boundary import Feed, Held, Result
@@ -193,11 +193,11 @@ class Network:
 
     @faults("a profiled run of the model")
     def profile(self, feeds: Mapping[str, Array]) -> Profile:
-        """Run once with the clock on every command, whose time is that in all parts. Raises as :meth:`run`."""
+        """Run once with the clock on every command, whose time is that in all batch slices. Raises as :meth:`run`."""
         from clgraph.network.profile import sum_of
 
         with GATE, self._lock:
-            return sum_of([self._profile(given) for given in feeds_of_parts(self.program, feeds)])
+            return sum_of([self._profile(given) for given in feeds_of_slices(self.program, feeds)])
 
     def _profile(self, feeds: Mapping[str, Held]) -> Profile:
         from clgraph.network.profile import Profile, SubgraphUse
@@ -220,12 +220,12 @@ class Network:
         """Run once, node by node, with *watcher* told what each reads and makes. Returns and raises as :meth:`run`.
 
         Raises:
-            InputError: The batch is computed in parts.
+            InputError: The batch is computed in slices.
         """
         from clgraph.network.watch import watched_steps
 
-        if (parts := self.program.batch_slices) > 1:
-            raise InputError(f"the batch is computed in {parts} parts; compile with split_batch=0 to watch its nodes")
+        if (slices := self.program.batch_slices) > 1:
+            raise InputError(f"the batch is computed in {slices} slices; compile with split_batch=0 to watch its nodes")
         streams = {placement: engine.stream for placement, engine in self._engines.items()}
         with GATE, self._lock:
             steps = watched_steps(self.program, self._commands, self._host, streams, watcher)

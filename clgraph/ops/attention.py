@@ -54,7 +54,7 @@ class Attention(Primitive):
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         q, k, v = inputs[:3]
         if min(x.rank for x in (q, k, v)) < 2 or not q.dtype.floating or len({q.dtype, k.dtype, v.dtype}) > 1:
-            raise ShapeError(f"attention wants matrices of one floating type, not {q}, {k} and {v}")
+            raise ShapeError(f"attention requires matrices of one floating type, not {q}, {k} and {v}")
         m, n, d, e = self.sizes(inputs)
         if k.shape != (*q.shape[:-2], *((n, d) if self.by_key else (d, n))) or v.shape[:-2] != q.shape[:-2]:
             raise ShapeError(f"keys {k} and values {v} do not fit queries {q}")

@@ -29,7 +29,7 @@ class BitShift(Primitive):
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         a, b = inputs
         if a.dtype != b.dtype or a.dtype.floating:
-            raise ShapeError(f"a shift wants integers of one type, not {a.dtype} and {b.dtype}")
+            raise ShapeError(f"a shift requires integers of one type, not {a.dtype} and {b.dtype}")
         return (a.with_shape(broadcast(a.shape, b.shape)),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:

@@ -63,7 +63,7 @@ class Bottleneck(Primitive):
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         if len(inputs) != 1 + 2 * len(self.parts):
-            raise ShapeError(f"{self.kind} wants x, then weights and bias of {len(self.parts)} convolutions")
+            raise ShapeError(f"{self.kind} requires x, then weights and bias of {len(self.parts)} convolutions")
         return (self.layouts(inputs)[-1],)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:

@@ -46,7 +46,7 @@ class Col2Im(Primitive):
         given = {"block": block, "strides": self.strides, "dilations": self.dilations, "pads": self.pads}
         if wrong := [name for name, v in given.items() if (v or name == "block") and len(v) != len(image)]:
             raise ShapeError(
-                f"{wrong[0]} {list(given[wrong[0]])} wants one entry for each axis of the image {list(image)}"
+                f"{wrong[0]} {list(given[wrong[0]])} requires one entry for each axis of the image {list(image)}"
             )
         rest = {"strides": self.strides or ones, "dilations": self.dilations or ones}
         return Bound(

@@ -87,7 +87,7 @@ class ConvTranspose(Primitive):
             raise ShapeError(f"weights {list(w.shape)} in {self.groups} groups do not fit x {list(x.shape)}")
         channels = w.shape[1] * self.groups
         if len(inputs) > 2 and inputs[2].shape != (channels,):
-            raise ShapeError(f"the bias wants shape {[channels]}, not {list(inputs[2].shape)}")
+            raise ShapeError(f"the bias requires shape {[channels]}, not {list(inputs[2].shape)}")
         sizes = self.sizes(x.shape[2:], w.shape[2:])
         if min(sizes) < 1:
             raise ShapeError(f"pads {self.pads} leave nothing of the result")

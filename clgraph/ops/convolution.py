@@ -68,11 +68,11 @@ class Convolution(Primitive):
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         x, w = inputs[:2]
         if x.rank < 3 or x.rank != w.rank:
-            raise ShapeError(f"a convolution wants x[N,C,...] and w[O,C/groups,...], not ranks {x.rank} and {w.rank}")
+            raise ShapeError(f"convolution requires x[N,C,...] and w[O,C/groups,...], not ranks {x.rank} and {w.rank}")
         if w.shape[1] * self.groups != x.shape[1] or w.shape[0] % self.groups:
             raise ShapeError(f"weights {list(w.shape)} in {self.groups} groups do not fit {x.shape[1]} channels")
         if len(inputs) > 2 and inputs[2].shape != (w.shape[0],):
-            raise ShapeError(f"the bias wants shape {[w.shape[0]]}, not {list(inputs[2].shape)}")
+            raise ShapeError(f"the bias requires shape {[w.shape[0]]}, not {list(inputs[2].shape)}")
         sizes = window_sizes(x.shape[2:], w.shape[2:], self.strides, self.dilations, self.pads)
         return (x.with_shape((x.shape[0], w.shape[0], *sizes)),)
 

@@ -56,7 +56,7 @@ class Einsum(Composite):
         left, arrow, right = self.equation.replace(" ", "").partition("->")
         terms = left.split(",")
         if len(terms) != len(ranks):
-            raise ShapeError(f"{self.equation!r} wants {len(terms)} inputs, not {len(ranks)}")
+            raise ShapeError(f"{self.equation!r} requires {len(terms)} inputs, not {len(ranks)}")
         free = [x for x in _LETTERS if x not in left]
         hidden = [rank - len(t.replace("...", "")) if "..." in t else 0 for t, rank in zip(terms, ranks, strict=True)]
         wide = "".join(free[: max(hidden, default=0)])

@@ -112,7 +112,7 @@ class Eltwise(Primitive):
             raise ShapeError(f"{self.function!r} is none of {', '.join((*ARITHMETIC, *COMPARISONS))}")
         a, b = inputs
         if a.dtype != b.dtype and self.function != "pow":
-            raise ShapeError(f"{self.function} wants one element type, not {a.dtype} and {b.dtype}")
+            raise ShapeError(f"{self.function} requires one element type, not {a.dtype} and {b.dtype}")
         try:
             shape = broadcast(a.shape, b.shape)
         except ValueError as error:

@@ -39,7 +39,7 @@ class Gather(Primitive):
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         x, indices = inputs
         if indices.dtype not in (DType.I32, DType.I64) or not x.rank:
-            raise ShapeError(f"gather wants x of rank 1 or more and i32 or i64 indices, not {x} and {indices.dtype}")
+            raise ShapeError(f"gather requires x of rank 1 or more and i32 or i64 indices, not {x} and {indices.dtype}")
         axis = positive_axis(self.axis, x.rank)
         return (x.with_shape((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])),)
 

@@ -67,7 +67,7 @@ class IntegerConvolution(Inlinable):
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         x, w, x_zero, w_zero = inputs
         if x.dtype not in BYTES or w.dtype not in BYTES:
-            raise ShapeError(f"a convolution of integers wants u8 and i8, not {x.dtype} and {w.dtype}")
+            raise ShapeError(f"a convolution of integers requires u8 and i8, not {x.dtype} and {w.dtype}")
         if x_zero.count != 1 or (w_zero.count != 1 and w_zero.shape != w.shape[:1]):
             raise ShapeError(f"the zero points {x_zero} and {w_zero} do not fit {x} and {w}")
         return (replace(self.window.infer([x, w])[0], dtype=DType.I32),)

@@ -19,7 +19,7 @@ from clgraph.graph.primitive import Array, broadcast, primitive
 from clgraph.graph.topology import Inlinable, Topology
 from clgraph.ops.cast_like import CastLike
 from clgraph.ops.eltwise import Eltwise
-from clgraph.ops.matmul import MatMul, problem
+from clgraph.ops.matmul import MatMul, matrix_product
 from clgraph.ops.quantize import Dequantize
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.slice import Slice
@@ -50,7 +50,7 @@ class IntegerMatMul(Inlinable):
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         a, b, *zeros = inputs
         if a.dtype not in BYTES or b.dtype not in BYTES:
-            raise ShapeError(f"a product of integers wants u8 and i8, not {a.dtype} and {b.dtype}")
+            raise ShapeError(f"a product of integers requires u8 and i8, not {a.dtype} and {b.dtype}")
         (y,) = MatMul().infer([a, b])
         for x, zero, axis in ((a, zeros[0], -2), (b, zeros[1], -1)):
             wide = _shape_of_zero(zero.shape, axis)
@@ -137,7 +137,7 @@ class IntegerMatMulRef(General[IntegerMatMul]):
 
     @classmethod
     def plan(cls, q: Query[IntegerMatMul]) -> Plan:
-        p = problem(replace(q, primitive=MatMul(), inputs=q.inputs[:2], arity=2))  # type: ignore[arg-type]
+        p = matrix_product(replace(q, primitive=MatMul(), inputs=q.inputs[:2], arity=2))  # type: ignore[arg-type]
         zeros = [_view(zero, p.dims, axis) for zero, axis in ((q.own[2], -2), (q.own[3], -1))]
         s = space(p.dims, [p.y, p.a, p.b, *zeros])
         numbers = table(s.dims, *s.views, [p.k, p.a_pitch, p.b_pitch])

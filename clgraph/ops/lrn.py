@@ -36,7 +36,7 @@ class Lrn(Primitive):
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         if inputs[0].rank < 2 or self.size < 1:
-            raise ShapeError(f"{self} wants x[N,C,...], not {inputs[0]}")
+            raise ShapeError(f"{self} requires x[N,C,...], not {inputs[0]}")
         return (inputs[0].plain(),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:

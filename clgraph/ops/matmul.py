@@ -42,13 +42,13 @@ class MatMul(Primitive):
 
     def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
         if self.matrices and any(x.rank != 2 for x in inputs[:2]):
-            raise ShapeError(f"Gemm wants two matrices, not {list(inputs[0].shape)} and {list(inputs[1].shape)}")
+            raise ShapeError(f"Gemm requires two matrices, not {list(inputs[0].shape)} and {list(inputs[1].shape)}")
         return Bound(replace(self, matrices=False), tuple(range(len(inputs))))
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         a, b = inputs[:2]
         if not a.rank or not b.rank:
-            raise ShapeError("a matrix product wants at least one axis, not a scalar")
+            raise ShapeError("a matrix product requires at least one axis, not a scalar")
         batch, m, _, n = self.sizes(a.shape, b.shape)
         shape = (*batch, *((m,) if a.rank > 1 else ()), *((n,) if b.rank > 1 else ()))
         if len(inputs) > 2 and not broadcasts_to(inputs[2].shape, shape):
@@ -112,7 +112,7 @@ class MatMulRef(General[MatMul]):
 
     @classmethod
     def plan(cls, q: Query[MatMul]) -> Plan:
-        p = problem(q)
+        p = matrix_product(q)
         s = space(p.dims, [p.y, p.a, p.b, p.bias, *p.posts])
         numbers = table(s.dims, *s.views[:4], [p.k, p.a_pitch, p.b_pitch, int(q.arity > 2)])
         bias = "in2" if q.arity > 2 else "null"
@@ -122,7 +122,7 @@ class MatMulRef(General[MatMul]):
 
 
 @frozen
-class Problem:
+class MatrixProduct:
     """A matrix product as views on (batch…, M, N), with the pitches of a and b along K.
 
     Attributes:
@@ -140,7 +140,7 @@ class Problem:
     posts: tuple[View, ...]
 
 
-def problem(q: Query[MatMul]) -> Problem:
+def matrix_product(q: Query[MatMul]) -> MatrixProduct:
     """Return the matrix product of the query *q*; vectors get an axis of size 1."""
     (y,), a, b = q.outputs, q.own[0], q.own[1]
     batch, m, k, n = q.primitive.sizes(a.shape, b.shape)
@@ -159,7 +159,7 @@ def problem(q: Query[MatMul]) -> Problem:
     k_b, n_b = (-1, -2) if q.primitive.transpose_b and not vector_b else (-2, -1)
     outer_a, outer_b = (_broadcast(x, p, batch) for x, p in ((a, pitches_a), (b, pitches_b)))
     bias = View.of(q.own[2], y.shape) if q.arity > 2 else View(0, (0,) * y.rank)
-    return Problem(
+    return MatrixProduct(
         (*batch, m, n),
         k,
         wide(View.of(y)),

@@ -62,7 +62,7 @@ class Pooling(Primitive):
         if self.function not in ("max", "average"):
             raise ShapeError(f"{self.function!r} is neither max nor average")
         if x.rank != len(self.kernel) + 2:
-            raise ShapeError(f"a window {self.kernel} wants x[N,C,...] of rank {len(self.kernel) + 2}, not {x.rank}")
+            raise ShapeError(f"a window {self.kernel} requires x[N,C,...] of rank {len(self.kernel) + 2}, not {x.rank}")
         check_pads(self.pads, self.kernel, self.dilations)
         return (x.with_shape((*x.shape[:2], *self.sizes(x.shape[2:]))),)
 

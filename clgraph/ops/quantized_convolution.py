@@ -81,7 +81,7 @@ def check_types(inputs: Sequence[Layout], outputs: int, dtype: DType) -> None:
     types = tuple(v.dtype for v in inputs)
     if types != (DType.I8, DType.I8, DType.I32, DType.F32, DType.F32) or dtype not in FLOATS:
         found = ", ".join(map(str, types))
-        raise ShapeError(f"wants i8, i8, i32, f32, f32 to make f32 or f16 of, not {found} to make {dtype} of")
+        raise ShapeError(f"requires i8, i8, i32, f32, f32 to make f32 or f16 of, not {found} to make {dtype} of")
     if odd := [v for v in inputs[2:] if v.shape != (outputs,)]:
         raise ShapeError(f"start, scale and bias want shape {[outputs]}, not {list(odd[0].shape)}")
 
@@ -103,7 +103,7 @@ def rounded_limits(q: Query[Any]) -> str | None:
     if len(operands) > 1:
         return f"reads operands of one type, not of {' and '.join(sorted(map(str, operands)))}"
     if any(not x.is_dense_plain for x in q.own[2:]):
-        return "wants start, scale and bias side by side"
+        return "requires start, scale and bias side by side"
     return None
 
 

@@ -49,7 +49,7 @@ class QuantizedMatMul(Primitive):
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         a, b = inputs[:2]
         if a.rank < 2 or b.rank != 2:
-            raise ShapeError(f"wants matrices and one matrix, not {list(a.shape)} and {list(b.shape)}")
+            raise ShapeError(f"requires matrices and one matrix, not {list(a.shape)} and {list(b.shape)}")
         n, k = b.shape if self.transpose_b else b.shape[::-1]
         if a.shape[-1] != k:
             raise ShapeError(f"{list(a.shape)} has {a.shape[-1]} columns, {list(b.shape)} {k} rows")
@@ -102,7 +102,7 @@ class QuantizedMatMulRef(General[QuantizedMatMul]):
     @classmethod
     def further_limits(cls, q: Query[QuantizedMatMul]) -> str | None:
         if any(not x.format.is_plain for x in (*q.inputs, *q.outputs)):
-            return "wants plain formats"
+            return "requires plain formats"
         return QuantizedConvolutionRef.further_limits(as_convolution(q))
 
     @classmethod

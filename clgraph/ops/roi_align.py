@@ -173,8 +173,8 @@ class RoiAlignRef(General[RoiAlign]):
         if images.dtype != DType.I64 or regions.dtype == DType.I64:
             return "reads the regions' images as int64"
         if any(v.dtype != x.dtype for v in (*q.inputs[q.arity :], *q.outputs)):
-            return "wants result and operands of the type of x"
-        return None if q.own[0].count else "wants an image with pixels"
+            return "requires result and operands of the type of x"
+        return None if q.own[0].count else "requires an image with pixels"
 
     @classmethod
     def plan(cls, q: Query[RoiAlign]) -> Plan:
@@ -198,7 +198,7 @@ class MaxRoiPoolRef(General[MaxRoiPool]):
 
     @classmethod
     def further_limits(cls, q: Query[MaxRoiPool]) -> str | None:
-        return None if q.own[0].count else "wants an image with pixels"
+        return None if q.own[0].count else "requires an image with pixels"
 
     @classmethod
     def plan(cls, q: Query[MaxRoiPool]) -> Plan:

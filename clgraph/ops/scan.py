@@ -97,7 +97,7 @@ def import_scan(node: OnnxNode) -> Sequence[str]:
     def each(name: str, count: int) -> tuple[int, ...]:
         found = tuple(node.attribute(name, ())) or (0,) * count
         if len(found) != count:
-            raise ShapeError(f"{name} {list(found)} wants one entry for each of {count}")
+            raise ShapeError(f"{name} {list(found)} requires one entry for each of {count}")
         return found
 
     directions = "directions" if batched else "scan_input_directions"

@@ -47,7 +47,7 @@ class Softmax(Primitive):
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         (x,) = inputs
         if not x.dtype.floating:
-            raise ShapeError(f"softmax wants a floating type, not {x.dtype}")
+            raise ShapeError(f"softmax requires a floating type, not {x.dtype}")
         positive_axes(self.axes, x.rank)
         return (x.plain(),)
 

@@ -38,7 +38,7 @@ class Shuffle(Primitive):
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         (x,) = inputs
         if x.rank != 4:
-            raise ShapeError(f"{self} wants x[N,C,H,W], not rank {x.rank}")
+            raise ShapeError(f"{self} requires x[N,C,H,W], not rank {x.rank}")
         (n, c, h, w), s = x.shape, self.size
         if s < 1:
             raise ShapeError(f"blocks of {s} are none")

@@ -106,7 +106,7 @@ class ShortTimeFourierTransform(Primitive):
         elif window is not None:
             length = inputs[window].shape[0]
         else:
-            raise ShapeError("a transform of frames wants a window or a frame_length")
+            raise ShapeError("a transform of frames requires a window or a frame_length")
         kept = (0,) if window is None else (0, window)
         return Bound(ShortTimeFourierTransform(self.onesided, (), step, length), kept)
 

@@ -79,7 +79,7 @@ class DequantizeAdd(Primitive):
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         v, q = inputs
         if not v.dtype.floating or q.dtype not in BYTES or not broadcasts_to(q.shape, v.shape):
-            raise ShapeError(f"wants floats and 8-bit integers that broadcast to them, not {v} and {q}")
+            raise ShapeError(f"requires floats and 8-bit integers that broadcast to them, not {v} and {q}")
         return (v.plain(),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:

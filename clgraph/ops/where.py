@@ -30,7 +30,7 @@ class Where(Primitive):
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         condition, a, b = inputs
         if condition.dtype != DType.BOOL or a.dtype != b.dtype:
-            raise ShapeError(f"where wants a bool and two of one type, not {condition.dtype}, {a.dtype}, {b.dtype}")
+            raise ShapeError(f"where requires a bool and two of one type, not {condition.dtype}, {a.dtype}, {b.dtype}")
         try:
             return (a.with_shape(broadcast(condition.shape, a.shape, b.shape)),)
         except ValueError as error:

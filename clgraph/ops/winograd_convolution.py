@@ -43,7 +43,7 @@ class WinogradConvolution(Primitive):
         if u.rank != 3:
             wanted = (-(-self.outputs // lanes), POSITIONS, -(-x.shape[1] // LANES) * LANES, lanes)
         if u.shape != wanted or x.rank != 4:
-            raise ShapeError(f"transformed weights {list(u.shape)} do not fit {list(x.shape)}, which wants {wanted}")
+            raise ShapeError(f"transformed weights {list(u.shape)} do not fit {list(x.shape)}, which requires {wanted}")
         sizes = window_sizes(x.shape[2:], (3, 3), _ONES, _ONES, self.pads)
         return (x.with_shape((x.shape[0], self.outputs, *sizes)),)
 

@@ -53,7 +53,7 @@ class WinogradWeights(Primitive):
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         (w,) = inputs
         if w.rank != 4 or w.shape[2:] != (3, 3):
-            raise ShapeError(f"Winograd's F(4x4, 3x3) wants weights [O,C,3,3], not {list(w.shape)}")
+            raise ShapeError(f"Winograd's F(4x4, 3x3) requires weights [O,C,3,3], not {list(w.shape)}")
         if not self.vectors:
             return (w.with_shape((POSITIONS, *w.shape[:2])),)
         lanes = LANES * self.vectors

@@ -235,7 +235,7 @@ class General(Implementation[P]):
     def limits(cls, q: Query[P]) -> str | None:
         """Refuse what no general kernel serves, then what this one does not."""
         if q.device.max_work_group < GROUP:
-            return f"wants groups of {GROUP} work-items, the device has {q.device.max_work_group}"
+            return f"requires groups of {GROUP} work-items, the device has {q.device.max_work_group}"
         if any(x.span >= 2**31 for x in (*q.inputs, *q.outputs)):
             return "counts elements in 32 bits"
         if not cls.blocked and any(x.format.blocks for x in (*q.inputs, *q.outputs)):

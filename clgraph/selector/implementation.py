@@ -66,7 +66,7 @@ class Serves:
         if not dtypes <= self.dtypes:
             return _types_refusal(self.dtypes, frozenset(dtypes - self.dtypes))
         if not self.mixed and len(dtypes) > 1:
-            return "wants one element type for all tensors"
+            return "requires one element type for all tensors"
         return self._fused_refusal(q) if q.fused else None
 
     def _fused_refusal(self, q: Query[Any]) -> str | None:

@@ -152,7 +152,7 @@ def test_a_kernel_has_local_memory_behind_its_numbers(rng) -> None:
 @pytest.mark.opencl
 def test_more_local_memory_than_the_device_has_is_refused() -> None:
     _cube(local_bytes=lambda i, o, **a: (1 << 40,))
-    with pytest.raises(UnsupportedError, match=r"wants 1099511627776 bytes of local memory, the device has \d+"):
+    with pytest.raises(UnsupportedError, match=r"requires 1099511627776 bytes of local memory, the device has \d+"):
         clgraph.compile(_model(), device="pocl:0", shapes={"x": (2, 6)}, config={"strict": True})
 
 

@@ -56,7 +56,7 @@ WRONG = {
     "gemm of rank 3": (
         "g (float[2,2,2] a, float[2,2] b) => (float[] y) { y = Gemm(a, b) }",
         ShapeError,
-        "Gemm wants two matrices",
+        "Gemm requires two matrices",
     ),
     "bias of gemm": (
         "g (float[1,4] a, float[4,4] b, float[3,0] c) => (float[] y) { y = Gemm(a, b, c) }",
@@ -107,7 +107,7 @@ WRONG = {
         f"g (float[1,4,9] x) => (float[] y) {{ {constant('i', 4, 4)} {constant('b', 2, 2)} "
         "y = Col2Im <strides = [1]> (x, i, b) }",
         ShapeError,
-        r"strides \[1\] wants one entry for each axis of the image \[4, 4\]",
+        r"strides \[1\] requires one entry for each axis of the image \[4, 4\]",
     ),
     "split of a scalar": ("g (float x) => (float[] y) { y = Split <num_outputs = 1> (x) }", ShapeError, "scalar"),
     "top of a scalar": (
@@ -167,7 +167,8 @@ BRANCHES = """g (float[4] x, bool c) => (float[] y) {
   s = If (c) <then_branch = t () => (THEN a) { a = MAKE(x) }, else_branch = e () => (THEN b) { b = MAKE(x) }>
   [odd] y = READ(s) }"""
 """What comes out of a branch has a type only once it has run."""
-ROOT = ("seq(float)", "SequenceConstruct", "Sqrt", "'odd': input 0 .'s'. is a sequence, and activation wants a tensor")
+SEQUENCE = "'odd': input 0 .'s'. is a sequence, and activation requires a tensor"
+ROOT = ("seq(float)", "SequenceConstruct", "Sqrt", SEQUENCE)
 
 
 @pytest.mark.parametrize(
@@ -175,8 +176,8 @@ ROOT = ("seq(float)", "SequenceConstruct", "Sqrt", "'odd': input 0 .'s'. is a se
     [
         ("host", *ROOT),
         pytest.param("pocl:0", *ROOT, marks=pytest.mark.opencl),
-        ("host", "seq(float)", "SequenceConstruct", "NonZero", "is a sequence, and non_zero wants a tensor"),
-        ("host", "float[4]", "Relu", "ConcatFromSequence <axis = 0> ", "is a tensor, and concat_from_sequence wants a"),
+        ("host", "seq(float)", "SequenceConstruct", "NonZero", "is a sequence, and non_zero requires a tensor"),
+        ("host", "float[4]", "Relu", "ConcatFromSequence <axis = 0> ", "a tensor, and concat_from_sequence requires a"),
     ],
 )
 def test_sequences_that_come_for_tensors_in_a_run_are_one_error(

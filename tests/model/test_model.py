@@ -125,10 +125,10 @@ def test_arrays_in_any_order_of_memory_give_the_same_result() -> None:
     [
         ({}, "'x' is missing; the inputs are 'x'"),
         ({"x": image((1, 3, 10, 10)), "z": image((1,))}, "no input is called 'z'; the inputs are 'x'"),
-        ({"x": image((1, 3, 10, 10)).astype(np.float64)}, "float64; the model wants float32"),
+        ({"x": image((1, 3, 10, 10)).astype(np.float64)}, "float64; the model requires float32"),
         ({"x": image((1, 3, 10, 11))}, "does not fit"),
         ({"x": image((3, 10, 10))}, "does not fit"),
-        ({"x": "text"}, "the model wants float32"),
+        ({"x": "text"}, "the model requires float32"),
         (None, "a dictionary by name, not as NoneType; the inputs are 'x'"),
         ([image((1, 3, 10, 10))], "a dictionary by name, not as list"),
     ],

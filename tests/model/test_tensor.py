@@ -128,7 +128,7 @@ class TestModels:
         np.testing.assert_array_equal(model(Foreign(x)), want)
         np.testing.assert_array_equal(model(Tensor(x, "host")), want)
         assert want.flags.owndata or want.base is not None
-        with pytest.raises(InputError, match="float64; the model wants float32"):
+        with pytest.raises(InputError, match="float64; the model requires float32"):
             model(Tensor(x.astype(np.float64), device))
         with pytest.raises(InputError, match="does not fit"):
             model(Tensor(x[:, :, 1:], device))

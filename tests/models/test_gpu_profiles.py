@@ -93,7 +93,7 @@ def test_what_a_gpu_is_given_it_can_run(
 
 def test_a_gpu_of_too_small_groups_is_refused_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     tiny = gpu("none", 32, 1024, 16 << 20, "", 1, 1e10)
-    with pytest.raises(UnsupportedError, match="wants groups of 64 work-items, the device has 32"):
+    with pytest.raises(UnsupportedError, match="requires groups of 64 work-items, the device has 32"):
         planned("small_mobilenet_v2", tiny, "f32", monkeypatch)
 
 

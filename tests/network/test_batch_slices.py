@@ -1,4 +1,4 @@
-"""Models whose batch is computed in parts behave like others."""
+"""Models whose batch is computed in slices behave like others."""
 
 from __future__ import annotations
 
@@ -87,9 +87,9 @@ def test_a_saved_model_knows_its_parts(model, whole, feeds, device, tmp_path) ->
 
 def test_what_does_not_fit_is_an_input_error(model, feeds) -> None:
     network = model._specialisations.latest.network
-    with pytest.raises(InputError, match=r"'x' wants 3 parts of \[2, 3, 9, 9\], not \[5, 3, 9, 9\]"):
+    with pytest.raises(InputError, match=r"'x' requires 3 batch slices of \[2, 3, 9, 9\], not \[5, 3, 9, 9\]"):
         network.run({"x": feeds["x"][:5]})
-    with pytest.raises(InputError, match="'mean', computed in 3 parts, wants an array"):
+    with pytest.raises(InputError, match="'mean', computed in 3 batch slices, requires an array"):
         network.run(feeds, {"mean": np.empty((2, 20), np.float32)})
     with pytest.raises(InputError, match="split_batch=0"):
         network.watch(feeds, None)
@@ -128,7 +128,7 @@ def test_slices_that_mix_entries_are_found_by_comparison_and_bisection(device, m
 def test_slices_that_a_run_puts_together_wrongly_are_the_pass_s_fault(device, monkeypatch, feeds) -> None:
     """The program is right and a run of it wrong: every optional pass is left out, and it is the only one to blame."""
     monkeypatch.setattr(split_batch, "best_slices", lambda *_: 3)
-    monkeypatch.setattr(network_slices, "_part", lambda array, part, size: array[(2 - part) * size : (3 - part) * size])
+    monkeypatch.setattr(network_slices, "_slice", lambda array, i, size: array[(2 - i) * size : (3 - i) * size])
     net = Net()
     net.output(net.add("relu", RELU, net.input("x", (6, 3, 9, 9))))
     found = bisect(net, feeds, options_of(device))

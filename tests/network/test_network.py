@@ -87,8 +87,8 @@ def test_an_array_that_is_not_contiguous_is_read_as_it_stands(engine):
         ({}, "input 'x' is missing: the inputs are 'x'"),
         ({"x": feed(), "z": feed()}, "no input is called 'z'"),
         ({"X": feed()}, "input 'x' is missing; no input is called 'X'"),
-        ({"x": feed((35, 3))}, r"input 'x' wants float32 \[3, 35\], not float32 \[35, 3\]"),
-        ({"x": feed().astype(np.float64)}, "wants float32 .*, not float64"),
+        ({"x": feed((35, 3))}, r"input 'x' requires float32 \[3, 35\], not float32 \[35, 3\]"),
+        ({"x": feed().astype(np.float64)}, "requires float32 .*, not float64"),
         ({"x": feed().tolist()}, "input 'x' is a list, not a NumPy array"),
     ],
 )

@@ -78,5 +78,5 @@ def test_what_does_not_fit_is_refused():
     assert QuantizedMatMul(dtype=DType.F16).infer(layouts((3, 4), (4, 8), n, n, n))[0].dtype == DType.F16
     with pytest.raises(ShapeError, match="has 4 columns"):
         QuantizedMatMul().infer(layouts((3, 4), (5, 8), n, n, n))
-    with pytest.raises(ShapeError, match="wants matrices"):
+    with pytest.raises(ShapeError, match="requires matrices"):
         QuantizedMatMul().infer(layouts((4,), (4, 8), n, n, n))

@@ -132,7 +132,7 @@ def test_states_that_local_memory_has_no_room_for_are_refused():
     inputs, walk = tuple(Layout(DType.F32, s) for s in shapes), RecurrentSteps("lstm", 3000)
     device = DeviceInfo(kind="gpu", local_bytes=32 << 10)
     q = Query(walk, inputs, walk.infer(inputs), device, 2)
-    assert RecurrentStepsGroups.refusal(q) == "wants 49152 bytes of local memory, the device has 32768"
+    assert RecurrentStepsGroups.refusal(q) == "requires 49152 bytes of local memory, the device has 32768"
 
 
 @pytest.mark.opencl

@@ -25,7 +25,7 @@ class _Claimed(Implementation):
     @classmethod
     def limits(cls, q: Query) -> str | None:
         formats = {x.format for x in (*q.inputs, *q.outputs) if x.rank == 4 and x.shape[1:] == q.outputs[0].shape[1:]}
-        return None if len(formats) < 2 or q.primitive.kind == "reorder" else "wants one format"
+        return None if len(formats) < 2 or q.primitive.kind == "reorder" else "requires one format"
 
     @classmethod
     def formats(cls, q: Query) -> tuple[Formats, ...]:

@@ -46,7 +46,7 @@ class AnyFormat(Implementation):
     @classmethod
     def limits(cls, q: Query) -> str | None:
         formats = {x.format for x in (*q.inputs, *q.outputs) if x.shape == q.outputs[0].shape}
-        return None if len(formats) == 1 else "wants one format"
+        return None if len(formats) == 1 else "requires one format"
 
     @classmethod
     def formats(cls, q: Query) -> tuple[Formats, ...]:
@@ -75,10 +75,10 @@ class BlockedConvolution(Implementation[Convolution]):
     def limits(cls, q: Query) -> str | None:
         blocked = feature_blocked(q.outputs[0].rank)
         if q.inputs[0].format != blocked or q.outputs[0].format != blocked or 1 not in q.constant:
-            return "wants blocked tensors and constant weights"
+            return "requires blocked tensors and constant weights"
         have, want = q.inputs[0].halos, cls.halo(q)[0]
         short = any(h[0] < w[0] or h[1] < w[1] for h, w in zip(have, want, strict=True))
-        return "wants zeros around its input" if short else None
+        return "requires zeros around its input" if short else None
 
     @classmethod
     def formats(cls, q: Query) -> tuple[Formats, ...]:

@@ -87,7 +87,7 @@ def _batch(q: Query[Attention]) -> Batch | str:
         own = broadcast_pitches(q.inputs[slot], y.rank)
         axes = merge([Axis(size, (a, p)) for size, a, p in zip(y.shape, y.all_pitches, own, strict=True)][:-2])
         if len(axes) > 1:
-            return "wants operands that move evenly along the batch"
+            return "requires operands that move evenly along the batch"
         operands.append((axes[0].pitches[1] if axes else 0, own[-2], own[-1]))
     bias = (first.pitches[1], inner.pitches[1], pitches[-2], pitches[-1])
     return Batch(first.size * inner.size, inner.size, bias, tuple(operands))

@@ -14,8 +14,8 @@ from clgraph.implementations.cpu.geometry import (
     LANES,
     InPlanes,
     OutPlanes,
+    SlidingWindow,
     Surface,
-    Window,
     blocked_posts,
     blocked_refusal,
     halo_refusal,
@@ -34,7 +34,7 @@ from clgraph.selector.query import Query
 
 
 @descriptor("conv_transpose_fsv16", micros=("micro_conv",))
-class ConvTransposeFsv16Desc(InPlanes, OutPlanes, Surface, Window, Descriptor):
+class ConvTransposeFsv16Desc(InPlanes, OutPlanes, Surface, SlidingWindow, Descriptor):
     """Fields as in ``conv_transpose_fsv16.cl``."""
 
     inp: Pointer

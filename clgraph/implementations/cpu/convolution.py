@@ -114,7 +114,7 @@ def square(values: tuple[int, ...]) -> tuple[int, int]:
 def weights_refusal(q: Query[Any], what: str) -> str | None:
     """Say why weights and bias cannot be packed beforehand, or return ``None``."""
     moving = set(range(1, q.arity)) - q.constant
-    return f"wants constant weights and bias for {what}" if moving else None
+    return f"requires constant weights and bias for {what}" if moving else None
 
 
 def wanted_formats(q: Query[Any]) -> tuple[Formats, ...]:

@@ -13,8 +13,8 @@ from clgraph.implementations.cpu.geometry import (
     LANES,
     InPlanes,
     OutPlanes,
+    SlidingWindow,
     Surface,
-    Window,
     blocked_posts,
     blocked_refusal,
     in_registers,
@@ -34,7 +34,7 @@ STAGED_BYTES = 256 * 1024
 
 
 @descriptor("conv_planar", micros=("micro_conv",), any_alignment=True)
-class ConvPlanarDesc(InPlanes, OutPlanes, Surface, Window, Descriptor):
+class ConvPlanarDesc(InPlanes, OutPlanes, Surface, SlidingWindow, Descriptor):
     """Fields as in ``conv_planar.cl``."""
 
     inp: Pointer
@@ -102,7 +102,7 @@ class ConvPlanar(Implementation[Convolution]):
         if x.rank not in (3, 4):
             return f"serves one or two spatial axes, not an input of rank {x.rank}"
         if not x.format.is_plain or x.all_pitches[-1] != 1:
-            return f"wants the input plain, its pixels side by side, not {x}"
+            return f"requires the input plain, its pixels side by side, not {x}"
         staged = 4 * x.shape[1] * _reach(q)[0] * _stage_pitch(q)
         if staged > STAGED_BYTES:
             return f"copies the rows under a window, {staged} bytes here, and serves at most {STAGED_BYTES}"

@@ -106,7 +106,7 @@ class WinogradDesc(InPlanes, OutPlanes, Surface, Descriptor):
 
 
 @frozen
-class Form:
+class Blocking:
     """One way to compute a problem: the blocks, and whether tickets transform their own tiles.
 
     Attributes:
@@ -144,8 +144,8 @@ class Form:
 
 
 @lru_cache(maxsize=1024)
-def best_form(device: DeviceInfo, channels: int, outputs: int, tiles: int, moved: int) -> Form:
-    """Return the form that should take least time.
+def best_blocking(device: DeviceInfo, channels: int, outputs: int, tiles: int, moved: int) -> Blocking:
+    """Return the blocking that should take least time.
 
     Args:
         tiles: Of all images.
@@ -153,13 +153,13 @@ def best_form(device: DeviceInfo, channels: int, outputs: int, tiles: int, moved
     """
     simd = device.simd
     found = [
-        form
+        blocking
         for nb in (1, 2, 4)
         if nb in _families(simd) and -(-outputs // LANES) % nb == 0
         for size in widths(simd, BLOCKED, 1, nb)
         if size <= tiles or size == 1
         for fused in (True, False)
-        if (form := _form(device, channels, outputs, tiles, moved, nb, size, fused)) is not None
+        if (blocking := _blocking(device, channels, outputs, tiles, moved, nb, size, fused)) is not None
     ]
     return min(found, key=lambda f: (f.seconds, f.fused, f.nb, f.size))
 
@@ -168,10 +168,10 @@ def _families(simd: int) -> tuple[int, ...]:
     return (1, 2, 4) if simd >= 16 else (1, 2)
 
 
-def _form(
+def _blocking(
     device: DeviceInfo, channels: int, outputs: int, tiles: int, moved: int, nb: int, size: int, fused: bool
-) -> Form | None:
-    """Return the form with its time; ``None`` where its scratch or its weights do not stay in the cache.
+) -> Blocking | None:
+    """Return the blocking with its time; ``None`` where its scratch or its weights do not stay in the cache.
 
     A ticket of one step reads all weights. One of two steps takes several blocks of tiles at a time where that leaves
     tickets for everybody, because each position's weights are read once for all of them. Weights are four times those
@@ -181,9 +181,9 @@ def _form(
     groups, each = planes_out // nb, 1
     if not fused:
         each = next((n for n in (4, 2) if groups * -(-blocks // n) >= 4 * device.workers), 1)
-    form = Form(fused, nb, groups, size, blocks, min(each, blocks), 0.0)
+    blocking = Blocking(fused, nb, groups, size, blocks, min(each, blocks), 0.0)
     weights = 4 * POSITIONS * planes_in * planes_out * LANES * LANES
-    if fused and (form.scratch_bytes(planes_in) > SCRATCH_BYTES or (blocks > 1 and weights > SHARED_WEIGHTS)):
+    if fused and (blocking.scratch_bytes(planes_in) > SCRATCH_BYTES or (blocks > 1 and weights > SHARED_WEIGHTS)):
         return None
     wide = widths(device.simd, BLOCKED, 1, nb)
     rows = tiles // size * row_cost(size, nb, wide, channels) + row_cost(tiles % size, nb, wide, channels)
@@ -192,12 +192,12 @@ def _form(
     out_of = tiles * planes_out * device.costs.unit("winograd.output")
     fetched = weights if weights > CACHED_WEIGHTS else 0.0
     if fused:
-        seconds = step_seconds(device, into + products + out_of, moved, form.spans, fetched)
+        seconds = step_seconds(device, into + products + out_of, moved, blocking.spans, fetched)
     else:
         v = 4 * POSITIONS * planes_in * LANES * tiles
         seconds = step_seconds(device, into, moved + v, blocks * planes_in)
-        seconds += step_seconds(device, products + out_of, moved + v, groups * form.spans, fetched)
-    return Form(fused, nb, groups, size, blocks, form.each, seconds)
+        seconds += step_seconds(device, products + out_of, moved + v, groups * blocking.spans, fetched)
+    return Blocking(fused, nb, groups, size, blocks, blocking.each, seconds)
 
 
 @frozen
@@ -208,7 +208,7 @@ class WinogradSizes:
     y: Planes
     tiles_y: int
     tiles_x: int
-    form: Form
+    blocking: Blocking
 
     @property
     def tiles(self) -> int:
@@ -220,8 +220,8 @@ def _shape(q: Query[Convolution]) -> WinogradSizes:
     x, y = planes(q.inputs[0]), planes(q.outputs[0])
     rows, columns = -(-y.height // EDGE), -(-y.width // EDGE)
     moved = q.inputs[0].nbytes + q.outputs[0].nbytes
-    form = best_form(q.device, x.channels, y.channels, y.batch * rows * columns, moved)
-    return WinogradSizes(x, y, rows, columns, form)
+    blocking = best_blocking(q.device, x.channels, y.channels, y.batch * rows * columns, moved)
+    return WinogradSizes(x, y, rows, columns, blocking)
 
 
 def tile_halo(q: Query[Convolution]) -> Halo:
@@ -265,7 +265,7 @@ class ConvWinograd(Implementation[Convolution]):
     def weights(cls, q: Query[Convolution]) -> Mapping[int, Format | Primitive]:
         asked: dict[int, Format | Primitive] = {2: Format((0,), ((0, LANES),))} if q.arity > 2 else {}
         if not isinstance(q.primitive, WinogradConvolution):
-            asked[1] = WinogradWeights(_shape(q).form.nb)
+            asked[1] = WinogradWeights(_shape(q).blocking.nb)
         return asked
 
     @classmethod
@@ -283,22 +283,22 @@ class ConvWinograd(Implementation[Convolution]):
 
     @classmethod
     def cost(cls, q: Query[Convolution]) -> float:
-        return _shape(q).form.seconds
+        return _shape(q).blocking.seconds
 
     @classmethod
     def plan(cls, q: Query[Convolution]) -> Plan:
         s, registers = _shape(q), in_registers(q)
-        x, y, form, (pad_y, pad_x) = s.x, s.y, s.form, q.primitive.pads
+        x, y, blocking, (pad_y, pad_x) = s.x, s.y, s.blocking, q.primitive.pads
         inp = x.at("in0", -pad_y[0], -pad_x[0])
-        v_position = form.v_position(x.blocks)
+        v_position = blocking.v_position(x.blocks)
         v_block = POSITIONS * v_position
         res, res_n, res_c, res_y = residual_ref(q, registers)
-        table = ids(q.device.simd, BLOCKED, 1, form.nb)
-        weight_position = x.blocks * LANES * form.nb * LANES
-        cold = not form.fused and 4 * POSITIONS * weight_position * form.groups > CACHED_WEIGHTS
+        table = ids(q.device.simd, BLOCKED, 1, blocking.nb)
+        weight_position = x.blocks * LANES * blocking.nb * LANES
+        cold = not blocking.fused and 4 * POSITIONS * weight_position * blocking.groups > CACHED_WEIGHTS
         desc = WinogradDesc(
-            inp=inp if form.fused else NULL,
-            v=NULL if form.fused else Ref("scratch0"),
+            inp=inp if blocking.fused else NULL,
+            v=NULL if blocking.fused else Ref("scratch0"),
             weights=Ref("in1"),
             bias=Ref("in2") if q.arity > 2 else NULL,
             out=y.at("out0"),
@@ -308,7 +308,7 @@ class ConvWinograd(Implementation[Convolution]):
             ids_1=table.high,
             v_position=v_position,
             v_block=v_block,
-            m_position=form.m_position,
+            m_position=blocking.m_position,
             weight_position=weight_position,
             weight_ahead=max(1, PREFETCHED // (4 * weight_position)) * weight_position,
             **in_planes(x),
@@ -320,25 +320,25 @@ class ConvWinograd(Implementation[Convolution]):
             tiles=s.tiles,
             image_tiles=s.tiles_y * s.tiles_x,
             tiles_x=s.tiles_x,
-            block_tiles=form.size,
-            blocks=form.blocks,
-            ticket_blocks=form.each,
-            spans=form.spans,
-            nb=form.nb,
-            groups=form.groups,
-            ticket_groups=form.groups if form.fused else 1,
+            block_tiles=blocking.size,
+            blocks=blocking.blocks,
+            ticket_blocks=blocking.each,
+            spans=blocking.spans,
+            nb=blocking.nb,
+            groups=blocking.groups,
+            ticket_groups=blocking.groups if blocking.fused else 1,
             lanes=y.lanes,
-            lines=-(-LANES * form.nb // form.each) if cold else 0,
+            lines=-(-LANES * blocking.nb // blocking.each) if cold else 0,
             **surface(y.height, y.width, y.halo),
             low=registers.low,
             high=registers.high,
         )
-        tickets = form.spans * (1 if form.fused else form.groups)
+        tickets = blocking.spans * (1 if blocking.fused else blocking.groups)
         posts = blocked_posts(q, registers.taken)
-        products = Tile("winograd_fsv16", desc, tickets, form.scratch_bytes(x.blocks), posts)
-        if form.fused:
+        products = Tile("winograd_fsv16", desc, tickets, blocking.scratch_bytes(x.blocks), posts)
+        if blocking.fused:
             return Plan((products,))
-        runs = _runs(q.device, x.blocks, form)
+        runs = _runs(q.device, x.blocks, blocking)
         first = WinogradInputDesc(
             inp=inp,
             v=Ref("scratch0"),
@@ -348,16 +348,16 @@ class ConvWinograd(Implementation[Convolution]):
             tiles=s.tiles,
             image_tiles=s.tiles_y * s.tiles_x,
             tiles_x=s.tiles_x,
-            block_tiles=form.size,
+            block_tiles=blocking.size,
             blocks=x.blocks,
             ticket_blocks=runs.each,
             runs=runs.count,
         )
-        transform = Tile("winograd_input_fsv16", first, form.blocks * runs.count)
-        return Plan((transform, products), (4 * v_block * form.blocks,))
+        transform = Tile("winograd_input_fsv16", first, blocking.blocks * runs.count)
+        return Plan((transform, products), (4 * v_block * blocking.blocks,))
 
 
-def _runs(device: DeviceInfo, planes_in: int, form: Form) -> TicketRanges:
+def _runs(device: DeviceInfo, planes_in: int, blocking: Blocking) -> TicketRanges:
     """Cut the channel blocks of a block of tiles into tickets."""
-    one = form.size * device.costs.unit("winograd.input")
-    return split(planes_in, one, ticket_seconds(one * planes_in * form.blocks, device), 1)
+    one = blocking.size * device.costs.unit("winograd.input")
+    return split(planes_in, one, ticket_seconds(one * planes_in * blocking.blocks, device), 1)

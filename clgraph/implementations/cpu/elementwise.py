@@ -62,7 +62,7 @@ class Blocked(_Elementwise):
     def limits(cls, q: Query[Any]) -> str | None:
         slot = base_slot(q)
         if slot is None:
-            return "wants an input of the result's shape and a function with a post-operation"
+            return "requires an input of the result's shape and a function with a post-operation"
         if refused := blocked_refusal(q.inputs[slot], "the input") or blocked_refusal(q.outputs[0], "the result"):
             return refused
         for other in (x for i, x in enumerate(q.own) if i != slot):
@@ -91,11 +91,11 @@ class InRows(_Elementwise):
     def limits(cls, q: Query[Any]) -> str | None:
         slot = base_slot(q)
         if slot is None:
-            return "wants an input of the result's shape and a function with a post-operation"
+            return "requires an input of the result's shape and a function with a post-operation"
         if odd := [x for x in (*q.inputs, *q.outputs) if x.format.blocks]:
             return f"serves formats without blocks, not {odd[0]}"
         if not q.outputs[0].is_dense_plain or not q.inputs[slot].format.is_plain:
-            return "wants the result dense and plain, its equal plain"
+            return "requires the result dense and plain, its equal plain"
         rows = as_rows(q, slot, _operands(q, slot))
         return rows if isinstance(rows, str) else post_refusal(q)
 

@@ -106,7 +106,7 @@ class Surface:
 
 
 @fields
-class Window:
+class SlidingWindow:
     """Kernel size, stride and dilation along both axes."""
 
     kernel_y: Int
@@ -147,7 +147,7 @@ def surface(height: int, width: int, halo: tuple[int, int, int, int]) -> dict[st
 
 
 def window(kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> dict[str, Any]:
-    """Return the fields of :class:`Window`."""
+    """Return the fields of :class:`SlidingWindow`."""
     names = ("kernel", "stride", "dilation")
     pairs = zip(names, (kernel, stride, dilation), strict=True)
     return {f"{name}_{axis}": values[i] for name, values in pairs for i, axis in enumerate("yx")}
@@ -158,11 +158,11 @@ def blocked_refusal(layout: Layout, what: str) -> str | None:
     if layout.rank not in (3, 4):
         return f"serves one or two spatial axes, not {what} of rank {layout.rank}"
     if layout.format != feature_blocked(layout.rank):
-        return f"wants {what} in {feature_blocked(layout.rank)}, not {layout.format}"
+        return f"requires {what} in {feature_blocked(layout.rank)}, not {layout.format}"
     if any(map(any, layout.halos[:2])):
-        return f"wants no halo around batch and channels of {what}"
+        return f"requires no halo around batch and channels of {what}"
     if layout.pitches and layout.pitches[-1] != LANES:
-        return f"wants the pixels of {what} side by side"
+        return f"requires the pixels of {what} side by side"
     return None
 
 

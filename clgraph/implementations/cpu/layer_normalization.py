@@ -52,10 +52,10 @@ class NormalizeRows(ByRows[LayerNormalization]):
             return "serves dense plain tensors"
         tail = x.shape[p.axis :]
         if any(w.shape[-len(tail) :] != tail or w.count != prod(tail) for w in q.own[1:]):
-            return f"wants scale and bias of shape {list(tail)}"
+            return f"requires scale and bias of shape {list(tail)}"
         rows = as_rows(q, 0, q.post_slots, p.axis)
         if not isinstance(rows, str) and (rows.width.size != cls.width(q) or rows.images.size != 1):
-            return "wants operands that move evenly along rows and their elements"
+            return "requires operands that move evenly along rows and their elements"
         return rows
 
     @classmethod

@@ -102,7 +102,7 @@ class MatMulRowsDesc(Descriptor):
 
 
 @frozen
-class Problem:
+class StridedProduct:
     """A product in the driver's terms.
 
     Attributes:
@@ -121,7 +121,7 @@ class Problem:
     operands: tuple[tuple[int, int], ...]
 
 
-def _problem(q: Query[MatMul]) -> Problem:
+def _product(q: Query[MatMul]) -> StridedProduct:
     """Return the problem; raises ``UnsupportedError`` when it is none that the driver can walk."""
     a, b, c, p = *q.inputs[:2], q.outputs[0], q.primitive
     if min(a.rank, b.rank) < 2:
@@ -144,7 +144,7 @@ def _problem(q: Query[MatMul]) -> Problem:
         raise UnsupportedError("walks one batch axis, and these tensors need more")
     batch = merged[0] if merged else still
     last = tuple(zip(slots, (o[-1] for o in operands), strict=True))
-    return Problem(batch, rows, n, k, a_step, b_row, b_column, last)
+    return StridedProduct(batch, rows, n, k, a_step, b_row, b_column, last)
 
 
 def _packed_format(q: Query[MatMul]) -> Format:
@@ -163,14 +163,14 @@ class MatMulTickets:
     groups: TicketRanges
 
 
-def _row_seconds(q: Query[MatMul], p: Problem) -> float:
+def _row_seconds(q: Query[MatMul], p: StridedProduct) -> float:
     """Return one worker's time for one row of one group of columns."""
     nb, most = _SHAPES[16 if q.device.simd >= 16 else 8]
     count = min(most, p.rows.size)
     return p.depth * half_cycles(nb, count) / count * (GROUP // LANES // nb) * 2 * LANES / worker_flops(q.device)
 
 
-def _tickets(q: Query[MatMul], p: Problem) -> MatMulTickets:
+def _tickets(q: Query[MatMul], p: StridedProduct) -> MatMulTickets:
     groups, row = -(-p.columns // GROUP), _row_seconds(q, p)
     wanted = ticket_seconds(row * p.rows.size * groups * p.batch.size, q.device)
     most = _SHAPES[16 if q.device.simd >= 16 else 8][1]
@@ -192,7 +192,7 @@ class MatMulRows(Implementation[MatMul]):
         if not a.format.is_plain or not c.is_dense_plain:
             return f"multiplies plain tensors into a dense one, not {a} into {c}"
         if not b.format.is_plain and b.format != packed:
-            return f"wants the right side plain or in {packed}, not {b.format}"
+            return f"requires the right side plain or in {packed}, not {b.format}"
         if 1 in q.constant and b.rank > 4:
             return "packs right sides of at most four axes"
         if odd := [q.inputs[s] for s in range(2, len(q.inputs)) if q.inputs[s].format.blocks]:
@@ -200,7 +200,7 @@ class MatMulRows(Implementation[MatMul]):
         if any(f.primitive.as_post(f.slot) is None or len(f.operands) > 1 for f in q.post):
             return "applies operations that have a post-operation code"
         try:
-            _problem(q)
+            _product(q)
         except UnsupportedError as error:
             return str(error)
         return None
@@ -211,7 +211,7 @@ class MatMulRows(Implementation[MatMul]):
 
     @classmethod
     def cost(cls, q: Query[MatMul]) -> float:
-        p = _problem(q)
+        p = _product(q)
         t = _tickets(q, p)
         work = _row_seconds(q, p) * p.rows.size * -(-p.columns // GROUP) * p.batch.size
         traffic = q.inputs[0].nbytes + q.outputs[0].nbytes
@@ -220,7 +220,7 @@ class MatMulRows(Implementation[MatMul]):
 
     @classmethod
     def plan(cls, q: Query[MatMul]) -> Plan:
-        p = _problem(q)
+        p = _product(q)
         b, t, simd = q.inputs[1], _tickets(q, p), q.device.simd
         nb, most = _SHAPES[16 if simd >= 16 else 8]
         packed = bool(b.format.blocks)
@@ -259,7 +259,7 @@ class MatMulRows(Implementation[MatMul]):
         return Plan((Tile("matmul_rows", desc, tickets, scratch=scratch, post=_posts(q, p)),))
 
 
-def _fetched(rows: int, p: Problem, nb: int, most: int) -> int:
+def _fetched(rows: int, p: StridedProduct, nb: int, most: int) -> int:
     """Return how many floats of the next group each step of a product fetches, so that it is there in time.
 
     A group is read over and over, by each block of rows; its first reader would wait for memory.
@@ -268,7 +268,7 @@ def _fetched(rows: int, p: Problem, nb: int, most: int) -> int:
     return min(-(-GROUP // blocks), 2 * LANES) if rows > 1 else 0
 
 
-def _posts(q: Query[MatMul], p: Problem) -> tuple[PostStep, ...]:
+def _posts(q: Query[MatMul], p: StridedProduct) -> tuple[PostStep, ...]:
     """Return the list, a bias as its first addition; batch, row and 16-column vector are n, y and x."""
     pitches = {
         slot: (p.batch.pitches[3 + i], 0, p.rows.pitches[3 + i], LANES * last, last)

@@ -12,8 +12,8 @@ from clgraph.implementations.cpu.geometry import (
     InPlanes,
     OutPlanes,
     ScaleShift,
+    SlidingWindow,
     Surface,
-    Window,
     blocked_posts,
     blocked_refusal,
     in_planes,
@@ -33,7 +33,7 @@ from clgraph.selector.query import Query
 
 
 @descriptor("pool_fsv16")
-class PoolFsv16Desc(InPlanes, OutPlanes, Surface, Window, ScaleShift, Descriptor):
+class PoolFsv16Desc(InPlanes, OutPlanes, Surface, SlidingWindow, ScaleShift, Descriptor):
     """Fields as in ``pool_fsv16.cl``."""
 
     inp: Pointer

@@ -101,9 +101,9 @@ def as_planes(layout: Layout) -> Planes:
 
 def _plain_refusal(layout: Layout, what: str) -> str | None:
     if not layout.format.is_plain or layout.rank not in (3, 4):
-        return f"wants {what} plain with one or two spatial axes, not {layout}"
+        return f"requires {what} plain with one or two spatial axes, not {layout}"
     if layout.all_pitches[-1] != 1:
-        return f"wants the pixels of {what} side by side"
+        return f"requires the pixels of {what} side by side"
     return None
 
 

@@ -59,7 +59,7 @@ class SoftmaxRows(ByRows[Softmax]):
         # One axis for all that is summed over keeps it from merging with the rows.
         rows = as_rows(q, 0, q.post_slots, x.rank - len(axes))
         if not isinstance(rows, str) and rows.width.size != cls.width(q):
-            return "wants operands that move evenly along the axes summed over"
+            return "requires operands that move evenly along the axes summed over"
         return rows
 
     @classmethod

@@ -75,7 +75,7 @@ def _problem(q: Query[Transpose]) -> Rows | Turn | tuple[Tile, ...] | str:
     if operands or q.post:
         return "applies operations to rows that are copied, not to planes that are turned"
     if not columns:
-        return "wants elements of the input side by side"
+        return "requires elements of the input side by side"
     rest = [a for a in found[:-1] if a is not columns[0]]
     sets = min(rest, key=lambda a: a.size) if len(rest) > 2 else one
     if len(rest) > 3 or sets.size > MOST_COPIES:

@@ -31,11 +31,11 @@ class AttentionGpuTiled(General[Attention]):
         if max(d, e) > DEEPEST:
             return f"serves heads of up to {DEEPEST}, not {max(d, e)}"
         if not m * n * d * e:
-            return "wants queries, keys and values"
+            return "requires queries, keys and values"
         if q.device.max_work_group < SIDE * SIDE:
-            return f"wants groups of {SIDE * SIDE} work-items, the device has {q.device.max_work_group}"
+            return f"requires groups of {SIDE * SIDE} work-items, the device has {q.device.max_work_group}"
         needed = _local_bytes(d, e, KEYS[-1])
-        return f"wants {needed} bytes of local memory" if needed > q.device.local_bytes else None
+        return f"requires {needed} bytes of local memory" if needed > q.device.local_bytes else None
 
     @classmethod
     def cost(cls, q: Query[Attention]) -> float:
@@ -83,11 +83,11 @@ class AttentionGpuDirect(General[Attention]):
         if max(d, e) > DEEPEST or d % LANES or e % LANES:
             return f"serves heads of multiples of {LANES} up to {DEEPEST}, not {d} and {e}"
         if not m * n * d * e:
-            return "wants queries, keys and values"
+            return "requires queries, keys and values"
         (y,) = q.outputs
         *pitches, along = y.all_pitches
         if along != 1 or any(i % LANES for i in (y.origin, *pitches)):
-            return "wants whole vectors along the last axis of the result"
+            return "requires whole vectors along the last axis of the result"
         return None
 
     @classmethod

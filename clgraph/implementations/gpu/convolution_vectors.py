@@ -47,7 +47,7 @@ class ConvolutionVectors(General[Convolution]):
         if x.rank > 4:
             return "has one or two spatial axes"
         if 1 not in q.constant:
-            return "wants constant weights"
+            return "requires constant weights"
         return channels_refusal(q) or cls.group_limits(q.primitive, w)
 
     @classmethod
@@ -71,7 +71,7 @@ class ConvolutionGpuVectors(ConvolutionVectors):
     @classmethod
     def group_limits(cls, f: Convolution, w: Layout) -> str | None:
         if w.shape[1] % LANES or w.shape[0] // f.groups % LANES:
-            return f"wants multiples of {LANES} inputs and outputs a group"
+            return f"requires multiples of {LANES} inputs and outputs a group"
         return None
 
     @classmethod
@@ -122,7 +122,7 @@ class ConvolutionGpuDepthwise(ConvolutionVectors):
 
     @classmethod
     def group_limits(cls, f: Convolution, w: Layout) -> str | None:
-        return None if w.shape[0] == f.groups and w.shape[1] == 1 else "wants one input and one output a group"
+        return None if w.shape[0] == f.groups and w.shape[1] == 1 else "requires one input and one output a group"
 
     @classmethod
     def cost(cls, q: Query[Convolution]) -> float:

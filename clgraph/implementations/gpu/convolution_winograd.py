@@ -54,7 +54,7 @@ class ConvolutionGpuWinograd(ConvolutionVectors):
             return reason
         product, most = _product(q), q.device.max_alloc
         if max(v.nbytes for v in (product.own[0], product.outputs[0])) > most:
-            return f"wants transformed tiles in allocations of more than {most} bytes, which is what the device has"
+            return f"requires transformed tiles in allocations of more than {most} bytes, which is what the device has"
         if any(v.span >= 2**31 for v in (*product.inputs, *product.outputs)):
             return "counts elements in 32 bits"
         reasons = [m.refusal(product) for m in _products()]

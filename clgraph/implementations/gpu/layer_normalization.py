@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clgraph.core.layout import Layout
 from clgraph.graph.attributes import positive_axis
-from clgraph.implementations.gpu.rows import ROWS, SUBGROUPS, Rows, launch_rows
+from clgraph.implementations.gpu.rows import ROWS, SUBGROUPS, RowKernel, launch_rows
 from clgraph.ops.layer_normalization import LayerNormalization, over_result
 from clgraph.selector.general import Space, View, post_views, space, table
 from clgraph.selector.implementation import implements
@@ -13,7 +13,7 @@ from clgraph.selector.query import Query
 
 
 @implements(LayerNormalization, name="layer_normalization.gpu_rows", serves=ROWS)
-class LayerNormalizationGpuRows(Rows[LayerNormalization]):
+class LayerNormalizationGpuRows(RowKernel[LayerNormalization]):
     """A group of 64 or 256 work-items a row."""
 
     @classmethod

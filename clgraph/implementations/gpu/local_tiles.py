@@ -44,9 +44,9 @@ class LocalTile:
 def tile_refusal(device: DeviceInfo) -> str | None:
     """Say why *device* cannot run any tile."""
     if device.max_work_group < SIDE * SIDE:
-        return f"wants groups of {SIDE * SIDE} work-items, the device has {device.max_work_group}"
+        return f"requires groups of {SIDE * SIDE} work-items, the device has {device.max_work_group}"
     if device.local_bytes < (needed := _local_bytes(1, 1)):
-        return f"wants {needed} bytes of local memory, the device has {device.local_bytes}"
+        return f"requires {needed} bytes of local memory, the device has {device.local_bytes}"
     return None
 
 

@@ -12,7 +12,7 @@ from clgraph.implementations.gpu.local_tiles import (
 )
 from clgraph.implementations.gpu.products import CountedProduct, counted_product, product_sizes
 from clgraph.implementations.gpu.vectors import LANES, vector_jit
-from clgraph.ops.matmul import MatMul, problem
+from clgraph.ops.matmul import MatMul, matrix_product
 from clgraph.selector.general import FLOATS, General, launch
 from clgraph.selector.implementation import ORDERED_F32, Serves, implements, roofline
 from clgraph.selector.jit import Jit
@@ -49,7 +49,7 @@ def _tile(q: Query[MatMul]) -> LocalTile:
 
 
 def _jit(q: Query[MatMul], c: CountedProduct) -> Jit:
-    return vector_jit(q.outputs[0].dtype, len(c.space.dims)).define(B_BY_ROW=c.problem.b.pitches[-1] == 1)
+    return vector_jit(q.outputs[0].dtype, len(c.space.dims)).define(B_BY_ROW=c.product.b.pitches[-1] == 1)
 
 
 def _arguments(c: CountedProduct) -> tuple[Argument, ...]:
@@ -58,15 +58,15 @@ def _arguments(c: CountedProduct) -> tuple[Argument, ...]:
 
 def vector_limits(q: Query[MatMul]) -> str | None:
     """Say why the rows of the matrices do not lie in whole vectors, or return ``None``."""
-    p = problem(q)
+    p = matrix_product(q)
     if p.k % LANES or p.dims[-1] % LANES:
-        return f"wants multiples of {LANES} columns and terms"
+        return f"requires multiples of {LANES} columns and terms"
     a, b, y = p.a, p.b, p.y
     by_row = b.pitches[-1] == 1
     rows = (*y.pitches[:-1], *a.pitches[:-1], *b.pitches[:-2], p.b_pitch if by_row else b.pitches[-1])
     starts = (y.origin, a.origin, b.origin, *rows)
     behind = p.a_pitch == 1 and y.pitches[-1] == 1 and (by_row or p.b_pitch == 1)
-    return None if behind and not any(i % LANES for i in starts) else "wants rows of whole vectors"
+    return None if behind and not any(i % LANES for i in starts) else "requires rows of whole vectors"
 
 
 @implements(MatMul, name="matmul.gpu_direct", serves=_PLAIN, tags={ORDERED_F32})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from clgraph.core.frozen import frozen
-from clgraph.ops.matmul import MatMul, Problem, problem
+from clgraph.ops.matmul import MatMul, MatrixProduct, matrix_product
 from clgraph.selector.general import Space, post_arguments, space, table
 from clgraph.selector.plan import Argument, Table
 from clgraph.selector.query import Query
@@ -42,7 +42,7 @@ class CountedProduct:
         posts: The arguments of the post-operations.
     """
 
-    problem: Problem
+    product: MatrixProduct
     space: Space
     bias: str
     table: Table
@@ -51,7 +51,7 @@ class CountedProduct:
 
 def counted_product(q: Query[MatMul]) -> CountedProduct:
     """Return the product of *q* as its kernels count it."""
-    p, biased = problem(q), q.arity > 2
+    p, biased = matrix_product(q), q.arity > 2
     last = len(p.dims) - 1
     s = space(p.dims, [p.y, p.a, p.b, p.bias, *p.posts], [range(last - 1), [last - 1], [last]])
     numbers = table(s.dims, *s.views[:4], [p.k, p.b_pitch, int(biased)])

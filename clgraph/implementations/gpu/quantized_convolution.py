@@ -52,14 +52,14 @@ class ByteProducts(General[QuantizedConvolution]):
         if not 3 <= x.rank <= 4:
             return "has one or two spatial axes"
         if 1 not in q.constant:
-            return "wants constant weights"
+            return "requires constant weights"
         last = channels_last(x.rank)
         if x.format != last or y.format != last:
-            return "wants input and result in byxf"
+            return "requires input and result in byxf"
         if odd := [v for v in q.inputs[q.arity :] if v.format.blocks]:
             return f"reads no {odd[0].format}"
         if w.shape[1] % cls.chunk or w.shape[0] // q.primitive.groups % LANES:
-            return f"wants multiples of {cls.chunk} inputs and of {LANES} outputs a group"
+            return f"requires multiples of {cls.chunk} inputs and of {LANES} outputs a group"
         if prod(w.shape[1:]) > TERMS:
             return f"adds up to {TERMS} products in int"
         return rounded_limits(q) or lies_in_vectors(y) or cls.input_limits(x)
@@ -69,7 +69,7 @@ class ByteProducts(General[QuantizedConvolution]):
         """Refuse inputs that cannot be read in chunks, or devices without room for a tile."""
         others = (x.origin, x.all_pitches[0], *x.all_pitches[2:])
         if x.all_pitches[1] != 1 or any(p % cls.chunk for p in others):
-            return f"wants pixels that start at multiples of {cls.chunk} bytes"
+            return f"requires pixels that start at multiples of {cls.chunk} bytes"
         return None
 
     @classmethod
@@ -90,7 +90,7 @@ class QuantizedConvolutionGpuTiled(ByteProducts):
     @classmethod
     def further_limits(cls, q: Query[QuantizedConvolution]) -> str | None:
         if q.device.max_work_group < 256 or q.device.local_bytes < _LOCAL_BYTES:
-            return f"wants groups of 256 work-items with {_LOCAL_BYTES} bytes of local memory"
+            return f"requires groups of 256 work-items with {_LOCAL_BYTES} bytes of local memory"
         return super().further_limits(q)
 
     @classmethod

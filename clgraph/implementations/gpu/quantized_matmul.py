@@ -25,9 +25,9 @@ class Pointwise(General[QuantizedMatMul]):
     @classmethod
     def further_limits(cls, q: Query[QuantizedMatMul]) -> str | None:
         if any(not x.format.is_plain for slot, x in enumerate((*q.inputs, *q.outputs)) if slot != 1):
-            return "wants plain formats, but of constant weights"
+            return "requires plain formats, but of constant weights"
         if 1 not in q.constant:
-            return "wants constant weights"
+            return "requires constant weights"
         return cls.convolution.further_limits(as_convolution(q))
 
     @classmethod

@@ -35,10 +35,10 @@ class RecurrentStepsGroups(Implementation[RecurrentSteps]):
         if any(x.count >= 2**31 for x in (*q.inputs, *q.outputs)):
             return "counts elements in 32 bits"
         if len({x.dtype for x in (*q.inputs, *q.outputs) if x.dtype != DType.I32}) > 1:
-            return "wants one type for all but the lengths"
+            return "requires one type for all but the lengths"
         needed = 4 * _STATES * _room(q.primitive.hidden)
         if needed > q.device.local_bytes:
-            return f"wants {needed} bytes of local memory, the device has {q.device.local_bytes}"
+            return f"requires {needed} bytes of local memory, the device has {q.device.local_bytes}"
         return None
 
     @classmethod

@@ -39,12 +39,12 @@ class ReduceGpuVectors(General[Reduce]):
         if x.rank not in (3, 4) or f.reduced(x.rank) != tuple(range(2, x.rank)) or f.function not in FUNCTIONS:
             return f"makes the {', '.join(FUNCTIONS)} over one or two spatial axes"
         if not is_vector_format(x):
-            return "wants channels in vectors"
+            return "requires channels in vectors"
         if odd := [v for v in (y, *q.inputs[1:]) if v.format.blocks and v.format != x.format]:
             return f"reads and writes {odd[0].format} only where it is the input's format"
         result = _channel_view(y, y.shape)
         if result.pitches[2] != 1 or any(p % LANES for p in (result.origin, *result.pitches[:2])):
-            return "wants channels of the result behind one another"
+            return "requires channels of the result behind one another"
         return lies_in_vectors(x)
 
     @classmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clgraph.implementations.gpu.rows import ROWS, SUBGROUPS, Rows, launch_rows
+from clgraph.implementations.gpu.rows import ROWS, SUBGROUPS, RowKernel, launch_rows
 from clgraph.ops.reduce import CODES, Reduce, reduced_space
 from clgraph.selector.general import Space, table
 from clgraph.selector.implementation import implements
@@ -11,7 +11,7 @@ from clgraph.selector.query import Query
 
 
 @implements(Reduce, name="reduce.gpu_rows", serves=ROWS)
-class ReduceGpuRows(Rows[Reduce]):
+class ReduceGpuRows(RowKernel[Reduce]):
     """A group of 64 or 256 work-items a row."""
 
     @classmethod

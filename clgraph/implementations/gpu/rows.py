@@ -38,7 +38,7 @@ ROWS = Serves(dtypes=FLOATS, kinds=frozenset({"gpu"}), fuses=FUSABLE)
 SUBGROUPS = replace(ROWS, features=frozenset({"subgroups"}))
 
 
-class Rows(General[P]):
+class RowKernel(General[P]):
     """What they have in common: rows of neighbouring elements, each read once from memory where it fits.
 
     Attributes:
@@ -56,10 +56,10 @@ class Rows(General[P]):
     def further_limits(cls, q: Query[P]) -> str | None:
         s = cls.rows(q)
         if s.groups[1] != 1 or s.views[1].pitches[-1] != 1 or s.counts[1] < SHORTEST:
-            return f"wants rows of at least {SHORTEST} neighbouring elements"
+            return f"requires rows of at least {SHORTEST} neighbouring elements"
         group = _group(s.counts[1])
         if q.device.max_work_group < group or q.device.local_bytes < 4 * group:
-            return f"wants groups of {group} work-items with local memory"
+            return f"requires groups of {group} work-items with local memory"
         return None
 
     @classmethod
@@ -80,7 +80,7 @@ def _lanes(q: Query[P], s: Space) -> int:
 
 
 def launch_rows(
-    cls: type[Rows[P]], q: Query[P], kernel: str, s: Space, arguments: Sequence[Argument], posts: Sequence[View]
+    cls: type[RowKernel[P]], q: Query[P], kernel: str, s: Space, arguments: Sequence[Argument], posts: Sequence[View]
 ) -> Plan:
     """Return the launch of a group for each row of *s*; *posts* are the views of operands of fused operations."""
     group, dtype, lanes = _group(s.counts[1]), q.outputs[0].dtype, _lanes(q, s)

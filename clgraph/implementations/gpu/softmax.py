@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clgraph.graph.attributes import positive_axes
-from clgraph.implementations.gpu.rows import ROWS, SUBGROUPS, Rows, launch_rows
+from clgraph.implementations.gpu.rows import ROWS, SUBGROUPS, RowKernel, launch_rows
 from clgraph.ops.softmax import Softmax
 from clgraph.selector.general import Space, View, post_views, space, table
 from clgraph.selector.implementation import implements
@@ -12,7 +12,7 @@ from clgraph.selector.query import Query
 
 
 @implements(Softmax, name="softmax.gpu_rows", serves=ROWS)
-class SoftmaxGpuRows(Rows[Softmax]):
+class SoftmaxGpuRows(RowKernel[Softmax]):
     """A group of 64 or 256 work-items a row."""
 
     @classmethod

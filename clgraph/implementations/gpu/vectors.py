@@ -115,7 +115,7 @@ def vector_refusal(q: Query[Any], slots: Sequence[int]) -> str | None:
     s = _space(q, slots)
     *pitches, along = s.views[0].pitches
     if along != 1 or s.dims[-1] % LANES or any(p % LANES for p in (s.views[0].origin, *pitches)):
-        return "wants whole vectors along the last axis of the result"
+        return "requires whole vectors along the last axis of the result"
     return None
 
 
@@ -123,7 +123,7 @@ def channels_refusal(q: Query[Any]) -> str | None:
     """Say why the first input, result and operands do not have the same vectors of channels, or return ``None``."""
     x, (y, *_) = q.inputs[0], q.outputs
     if not is_vector_format(x) or x.format != y.format:
-        return "wants channels in vectors, of input and result alike"
+        return "requires channels in vectors, of input and result alike"
     if odd := [v for v in q.inputs[q.arity :] if v.format.blocks and v.format != y.format]:
         return f"reads {odd[0].format} only where it is the result's format"
     return lies_in_vectors(x) or lies_in_vectors(y)
@@ -135,13 +135,13 @@ def lies_in_vectors(layout: Layout, lanes: int = LANES) -> str | None:
     if is_vector_format(layout):
         inner = 1
         if layout.shape[1] % lanes:
-            return f"wants a multiple of {lanes} channels, not {layout.shape[1]}"
+            return f"requires a multiple of {lanes} channels, not {layout.shape[1]}"
     elif not layout.format.is_plain or not layout.rank:
         return f"serves plain formats and those of channels in vectors, not {layout.format}"
     pitches = list(layout.all_pitches)
     along = pitches.pop(inner) if not layout.format.blocks else 1
     if along != 1 or layout.origin % lanes or any(p % lanes for p in pitches):
-        return f"wants rows that start at multiples of {lanes} elements"
+        return f"requires rows that start at multiples of {lanes} elements"
     return None
 
 

@@ -35,15 +35,15 @@ class ConvolutionOnUnits(General[Convolution]):
         if not 3 <= x.rank <= 4:
             return "has one or two spatial axes"
         if 1 not in q.constant:
-            return "wants constant weights"
+            return "requires constant weights"
         if x.format != last or y.format != last:
-            return "wants input and result in byxf"
+            return "requires input and result in byxf"
         if odd := [v for v in q.inputs[q.arity :] if v.format.blocks]:
             return f"reads no {odd[0].format}"
         if w.shape[1] % unit.terms:
-            return f"wants multiples of {unit.terms} inputs a group"
+            return f"requires multiples of {unit.terms} inputs a group"
         if cls.units.blocks_weights and q.primitive.groups > 1 and outputs % unit.lanes:
-            return f"wants multiples of {unit.lanes} outputs a group"
+            return f"requires multiples of {unit.lanes} outputs a group"
         return _starts(x) or cls.units.tile_refusal(q.device)
 
     @classmethod
@@ -73,4 +73,4 @@ def _starts(x: Layout) -> str | None:
     along, others = x.all_pitches[1], [p for axis, p in enumerate(x.all_pitches) if axis != 1]
     if along == 1 and not any(i % MULTIPLE for i in (x.origin, *others)):
         return None
-    return f"wants pixels that start at multiples of {MULTIPLE} elements"
+    return f"requires pixels that start at multiples of {MULTIPLE} elements"

@@ -11,7 +11,7 @@ from clgraph.graph.primitive import Primitive
 from clgraph.implementations.gpu.products import ProductSizes, product_sizes
 from clgraph.implementations.gpu.vectors import LANES, WIDE_RANK
 from clgraph.implementations.matrix_units.units import MULTIPLE, MatrixUnits, UnitTile
-from clgraph.ops.matmul import MatMul, problem
+from clgraph.ops.matmul import MatMul, matrix_product
 from clgraph.selector.general import General, Space, View, post_arguments, space, table
 from clgraph.selector.implementation import roofline
 from clgraph.selector.plan import Plan, Table
@@ -29,16 +29,16 @@ class MatMulOnUnits(General[MatMul]):
     @classmethod
     def further_limits(cls, q: Query[MatMul]) -> str | None:
         if 1 not in q.constant or q.own[1].rank != 2 or not q.own[0].rank:
-            return "wants a matrix of constant weights"
+            return "requires a matrix of constant weights"
         if any(not x.format.is_plain for slot, x in enumerate((*q.inputs, *q.outputs)) if slot != 1):
-            return "wants plain formats, but of the weights"
-        p, terms = problem(q), cls.units.unit_of(q.device).terms
+            return "requires plain formats, but of the weights"
+        p, terms = matrix_product(q), cls.units.unit_of(q.device).terms
         if p.k % terms:
-            return f"wants multiples of {terms} terms"
+            return f"requires multiples of {terms} terms"
         if p.a_pitch != 1 or any(i % MULTIPLE for i in (p.a.origin, *p.a.pitches)):
-            return f"wants terms side by side, and rows that start at multiples of {MULTIPLE} elements"
+            return f"requires terms side by side, and rows that start at multiples of {MULTIPLE} elements"
         if any(p.bias.pitches[:-1]) or (q.arity > 2 and q.own[2].count == 1):
-            return "wants a bias of one number a column"
+            return "requires a bias of one number a column"
         if len(_space(q).dims) - 1 > _ROW_AXES:
             return f"counts rows along at most {_ROW_AXES} axes"
         return cls.units.tile_refusal(q.device)
@@ -60,7 +60,7 @@ class MatMulOnUnits(General[MatMul]):
 
     @classmethod
     def plan(cls, q: Query[MatMul]) -> Plan:
-        p, s = problem(q), _space(q)
+        p, s = matrix_product(q), _space(q)
         *rows, columns = s.dims
         dims = (*(1,) * (_ROW_AXES - len(rows)), *rows)
         y, x, *posts = (_wide(v) for v in s.views)
@@ -81,7 +81,7 @@ def _sizes(q: Query[MatMul]) -> ProductSizes:
 
 def _space(q: Query[MatMul]) -> Space:
     """Return the axes of rows and that of columns, with views of the result, of a and of operands."""
-    p = problem(q)
+    p = matrix_product(q)
     last = len(p.dims) - 1
     return space(p.dims, [p.y, p.a, *p.posts], [range(last), [last]])
 

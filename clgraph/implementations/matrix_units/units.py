@@ -95,7 +95,7 @@ class MatrixUnits:
         if any(tile.fits(device) for tile in found):
             return None
         items, local = min(t.group[0] * t.group[1] for t in found), min(t.local_bytes for t in found)
-        return f"wants groups of {items} work-items and {local} bytes of local memory"
+        return f"requires groups of {items} work-items and {local} bytes of local memory"
 
     def best_tile(self, device: DeviceInfo, sizes: ProductSizes) -> tuple[UnitTile, float]:
         """Return the tile that makes products of *sizes* soonest; seconds.

@@ -36,7 +36,7 @@ class ConvolutionGpuTiled(General[Convolution]):
     def further_limits(cls, q: Query[Convolution]) -> str | None:
         outputs = q.own[1].shape[0] // q.primitive.groups
         if outputs < FEWEST:
-            return f"wants at least {FEWEST} outputs a group, not {outputs}"
+            return f"requires at least {FEWEST} outputs a group, not {outputs}"
         return refusal(q.device)
 
     @classmethod

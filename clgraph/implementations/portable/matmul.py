@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from clgraph.ops.matmul import MatMul, problem
+from clgraph.ops.matmul import MatMul, matrix_product
 from clgraph.selector.general import FLOATS, General, float_jit, post_arguments, space, table
 from clgraph.selector.implementation import Serves, implements, roofline
 from clgraph.selector.plan import Launch, Plan
@@ -25,8 +25,8 @@ LOCAL_BYTES = 2 * 16 * (TILE + 1) * 4
 def refusal(device: DeviceInfo) -> str | None:
     """Say why *device* cannot run groups with tiles in local memory."""
     if device.max_work_group < SIDE * SIDE:
-        return f"wants groups of {SIDE * SIDE} work-items, the device has {device.max_work_group}"
-    return "wants 8 KiB of local memory" if device.local_bytes < LOCAL_BYTES else None
+        return f"requires groups of {SIDE * SIDE} work-items, the device has {device.max_work_group}"
+    return "requires 8 KiB of local memory" if device.local_bytes < LOCAL_BYTES else None
 
 
 def efficiency(device: DeviceInfo, rows: int, columns: int, count: int) -> float:
@@ -57,7 +57,7 @@ class MatMulGpuTiled(General[MatMul]):
 
     @classmethod
     def plan(cls, q: Query[MatMul]) -> Plan:
-        p = problem(q)
+        p = matrix_product(q)
         last = len(p.dims) - 1
         groups = [range(last - 1), [last - 1], [last]]
         s = space(p.dims, [p.y, p.a, p.b, p.bias, *p.posts], groups)

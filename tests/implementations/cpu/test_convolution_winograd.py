@@ -1,4 +1,4 @@
-"""Winograd tiles against float64: every size, pad, channel count, form of blocking and list of post-operations."""
+"""Winograd tiles against float64: every size, pad, channel count, blocking and list of post-operations."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ import clgraph.implementations.cpu.convolution_winograd as tiles
 from clgraph.core.format import feature_blocked
 from clgraph.core.layout import Layout
 from clgraph.implementations.cpu.blocks import BLOCKED, widths
-from clgraph.implementations.cpu.convolution_winograd import ConvWinograd, Form
+from clgraph.implementations.cpu.convolution_winograd import Blocking, ConvWinograd
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.winograd_weights import weight_matrix
 from clgraph.selector.query import DeviceInfo, Query
@@ -33,14 +33,14 @@ def test_the_worst_gain_is_the_one_in_the_kernels_header():
     assert 27.4 < (np.abs(output_matrix()) @ sums).max() <= 27.5
 
 
-def any_form(rng, simd, outputs, count):
-    """Return a form that selection might never choose: all of them must be right."""
+def any_blocking(rng, simd, outputs, count):
+    """Return a blocking that selection might never choose: all of them must be right."""
     families = [nb for nb in ((1, 2, 4) if simd >= 16 else (1, 2)) if -(-outputs // 16) % nb == 0]
     nb = int(rng.choice(families))
     size = int(rng.choice(widths(simd, BLOCKED, 1, nb)))
     blocks = -(-count // size)
     each = min(int(rng.integers(1, 5)), blocks)
-    return Form(bool(rng.integers(2)), nb, -(-outputs // 16) // nb, size, blocks, each, 0.0)
+    return Blocking(bool(rng.integers(2)), nb, -(-outputs // 16) // nb, size, blocks, each, 0.0)
 
 
 def check_winograd(engine, monkeypatch, seed, channels, outputs, shape=None, *, chosen=False, posts=None):
@@ -61,8 +61,8 @@ def check_winograd(engine, monkeypatch, seed, channels, outputs, shape=None, *, 
     fused, slope = post_list(POSTS[seed % len(POSTS)] if posts is None else posts, out, arrays, rng)
     if not chosen:
         count = shape[0] * -(-out[2] // 4) * -(-out[3] // 4)
-        form = any_form(rng, engine.info.simd, outputs, count)
-        monkeypatch.setattr(tiles, "best_form", lambda *_: form)
+        blocking = any_blocking(rng, engine.info.simd, outputs, count)
+        monkeypatch.setattr(tiles, "best_blocking", lambda *_: blocking)
     # The header's bound (n + 15) and second-order terms; a bias, a residual and each operation of the list add a
     # rounding or a few of the value they make.
     check_tiles(
@@ -96,7 +96,7 @@ def test_every_remainder_of_the_tiles_is_right(engine, monkeypatch, height):
 
 @pytest.mark.opencl
 @pytest.mark.parametrize("shape", [(64, 64, 56), (128, 128, 28), (256, 256, 14), (64, 24, 30)])
-def test_the_chosen_forms_agree_with_float64(engine, monkeypatch, shape):
+def test_the_chosen_blockings_agree_with_float64(engine, monkeypatch, shape):
     channels, outputs, side = shape
     check_winograd(engine, monkeypatch, side, channels, outputs, (1, side, side), chosen=True, posts="add relu")
 
@@ -111,7 +111,7 @@ def test_the_narrow_instances_agree_with_float64_too(engine):
     if engine.info.simd < 16:
         pytest.skip("runs with narrow instances already")
     here = [f"{__file__}::test_winograd_convolutions_agree_with_float64[pocl-{seed}]" for seed in range(0, 40, 5)]
-    here.append(f"{__file__}::test_the_chosen_forms_agree_with_float64")
+    here.append(f"{__file__}::test_the_chosen_blockings_agree_with_float64")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "0", *here],
         env={**os.environ, "CLGRAPH_POCL_ISA": "avx2"},

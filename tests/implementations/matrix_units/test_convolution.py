@@ -133,11 +133,11 @@ def test_other_devices_and_shapes_are_refused_with_what_is_missing():
     assert _refusal(intel, case, {INTEL}, DType.F32) == "serves f16, not f32"
     assert "groups of 128 work-items" in str(_refusal(amd, case, {AMD}, max_work_group=64))
     few = ((1, 8, 9, 8), (12, 8, 3, 3), case[2])
-    assert _refusal(intel, few, {INTEL}) == "wants multiples of 16 inputs a group"
+    assert _refusal(intel, few, {INTEL}) == "requires multiples of 16 inputs a group"
     assert _refusal(amd, few, {AMD}) is None
     assert _refusal(amd, few, {AMD, "amd_mfma"}, max_work_group=64) is not None
     narrow = ((1, 32, 9, 8), (24, 16, 3, 3), replace(case[2], groups=2))
-    assert _refusal(intel, narrow, {INTEL}) == "wants multiples of 8 outputs a group"
+    assert _refusal(intel, narrow, {INTEL}) == "requires multiples of 8 outputs a group"
 
 
 def test_a_device_has_one_unit_of_a_vendor():

@@ -55,8 +55,8 @@ def test_what_is_no_matrix_of_constant_weights_is_refused():
 
     assert refusal((8, 32), (32, 8)) is None
     assert refusal((8, 32), (32, 8), (8,)) is None
-    assert refusal((8, 32), (32, 8), constant=()) == "wants a matrix of constant weights"
-    assert refusal((2, 8, 32), (2, 32, 8)) == "wants a matrix of constant weights"
-    assert refusal((8, 24), (24, 8)) == "wants multiples of 16 terms"
-    assert refusal((8, 32), (32, 8), (8, 8)) == "wants a bias of one number a column"
+    assert refusal((8, 32), (32, 8), constant=()) == "requires a matrix of constant weights"
+    assert refusal((2, 8, 32), (2, 32, 8)) == "requires a matrix of constant weights"
+    assert refusal((8, 24), (24, 8)) == "requires multiples of 16 terms"
+    assert refusal((8, 32), (32, 8), (8, 8)) == "requires a bias of one number a column"
     assert "side by side" in str(refusal((32, 8), (32, 8), transpose_a=True))

@@ -32,7 +32,7 @@ def tiled(fakes: None) -> None:
     class Tiled(Slow):
         @classmethod
         def limits(cls, q: Query[Any]) -> str | None:
-            return None if q.device.kind == "cpu" else "wants a CPU"
+            return None if q.device.kind == "cpu" else "requires a CPU"
 
     implements(Attention, name="attention.rows", serves=serves)(Tiled)
 

@@ -30,7 +30,7 @@ def launched(fakes: None) -> None:
     class Launched(Slow):
         @classmethod
         def limits(cls, q: Query[Any]) -> str | None:
-            return None if q.device.name == "null" else "wants null"
+            return None if q.device.name == "null" else "requires null"
 
         @classmethod
         def cost(cls, q: Query[Any]) -> float:

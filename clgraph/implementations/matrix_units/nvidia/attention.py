@@ -49,17 +49,17 @@ class AttentionNvidia(General[Attention]):
         if max(d, e) > DEEPEST or d % size or e % size:
             return f"serves heads of multiples of {size} up to {DEEPEST}, not {d} and {e}"
         if not q.primitive.scale > 0:
-            return f"wants a scale above 0, not {q.primitive.scale}"
+            return f"requires a scale above 0, not {q.primitive.scale}"
         queries, keys, values = q.own[:3]
         _, part = _axes(q.primitive)
         outer = list(keys.all_pitches)
         if outer.pop(part) != 1:
-            return "wants the elements of a key side by side"
+            return "requires the elements of a key side by side"
         if any(x.all_pitches[-1] != 1 for x in (queries, values, y)):
-            return "wants the elements of a head side by side"
+            return "requires the elements of a head side by side"
         starts = (keys.origin, *outer, *(i for x in (queries, values) for i in (x.origin, *x.all_pitches[:-1])))
         if any(i % size for i in starts) or any(i % LANES for i in (y.origin, *y.all_pitches[:-1])):
-            return f"wants heads that start at multiples of {size} elements"
+            return f"requires heads that start at multiples of {size} elements"
         return None if cls._shapes(q) else f"has no room in {q.device.local_bytes} bytes of local memory"
 
     @classmethod

@@ -51,14 +51,14 @@ class _Nvidia(General[Convolution]):
         if not 3 <= x.rank <= 4:
             return "has one or two spatial axes"
         if 1 not in q.constant:
-            return "wants constant weights"
+            return "requires constant weights"
         last = channels_last(x.rank)
         if odd := [v for v in (x, *q.inputs[q.arity :]) if v.format.blocks]:
             return f"reads no {odd[0].format}"
         if y.format != last:
             return "writes byxf"
         if w.shape[0] // q.primitive.groups % LANES:
-            return f"wants multiples of {LANES} outputs a group"
+            return f"requires multiples of {LANES} outputs a group"
         return cls.input_limits(q, size) or lies_in_vectors(y) or tile_refusal(q.device, cls.product)
 
     @classmethod
@@ -66,9 +66,9 @@ class _Nvidia(General[Convolution]):
         """Refuse inputs that 16 bytes, *size* channels, at a time cannot be copied from."""
         x = q.own[0]
         if q.own[1].shape[1] % size:
-            return f"wants multiples of {size} inputs a group"
+            return f"requires multiples of {size} inputs a group"
         if x.format != channels_last(x.rank):
-            return "wants an input in byxf"
+            return "requires an input in byxf"
         return in_chunks(x, [View(x.origin, x.all_pitches)], 1, cls.product)
 
     @classmethod

@@ -13,7 +13,7 @@ from clgraph.implementations.gpu.products import counted_product, product_sizes
 from clgraph.implementations.gpu.vectors import LANES, vector_jit
 from clgraph.implementations.matrix_units.nvidia.products import products
 from clgraph.implementations.matrix_units.nvidia.tiles import F16, F16X3, F32, TF32X3, Tiling, chunk, tile_refusal
-from clgraph.ops.matmul import MatMul, Problem, problem
+from clgraph.ops.matmul import MatMul, MatrixProduct, matrix_product
 from clgraph.selector.general import General
 from clgraph.selector.implementation import ORDERED_F32, Serves, implements
 from clgraph.selector.plan import Launch, Plan
@@ -32,20 +32,20 @@ class MatMulNvidia(General[MatMul]):
     def further_limits(cls, q: Query[MatMul]) -> str | None:
         a, b = q.own[:2]
         if a.rank < 2 or b.rank < 2:
-            return "wants matrices"
+            return "requires matrices"
         if any(not x.format.is_plain for slot, x in enumerate((*q.inputs, *q.outputs)) if slot != 1):
-            return "wants plain formats, but of constant weights"
-        p, size = problem(cls._as_asked(q)), chunk(cls.product)
+            return "requires plain formats, but of constant weights"
+        p, size = matrix_product(cls._as_asked(q)), chunk(cls.product)
         by_row = cls.product == F16 and _by_row(p)
         if p.k % size or p.dims[-1] % (size if by_row else LANES):
-            return f"wants multiples of {size} terms and of {size if by_row else LANES} columns"
+            return f"requires multiples of {size} terms and of {size if by_row else LANES} columns"
         if p.a_pitch != 1 or p.y.pitches[-1] != 1 or not (by_row or p.b_pitch == 1):
-            return "wants the terms side by side in both matrices, and the columns of the result"
+            return "requires the terms side by side in both matrices, and the columns of the result"
         rows = (*p.a.pitches[:-1], *p.b.pitches[:-2], p.b_pitch if by_row else p.b.pitches[-1])
         if any(i % size for i in (p.a.origin, p.b.origin, *rows)):
-            return f"wants rows that start at multiples of {size} elements"
+            return f"requires rows that start at multiples of {size} elements"
         if any(i % LANES for i in (p.y.origin, *p.y.pitches[:-1])):
-            return f"wants results that start at multiples of {LANES} elements"
+            return f"requires results that start at multiples of {LANES} elements"
         return tile_refusal(q.device, cls.product)
 
     @classmethod
@@ -77,7 +77,7 @@ class MatMulNvidia(General[MatMul]):
         made = products(q, cls.product, product_sizes(q), tiling)
         c, dtype = counted_product(q), q.outputs[0].dtype
         s, rank = c.space, len(c.space.dims)
-        by_row = cls.product == F16 and _by_row(c.problem)
+        by_row = cls.product == F16 and _by_row(c.product)
         arguments = ("in0", "in1", c.bias, "out0", made.parts, made.largest, c.table, *c.posts)
 
         def ending() -> Launch:
@@ -89,7 +89,7 @@ class MatMulNvidia(General[MatMul]):
         return made.plan("matmul/matmul_nvidia", jit, arguments, ending)
 
 
-def _by_row(p: Problem) -> bool:
+def _by_row(p: MatrixProduct) -> bool:
     """Whether the columns of b lie side by side, and not its terms."""
     return p.b.pitches[-1] == 1 and p.b_pitch != 1
 

@@ -144,7 +144,7 @@ def tile_refusal(device: DeviceInfo, product: str) -> str | None:
     if tiles_for(device, product):
         return None
     least = min(t.local_bytes for t in TILES + BYTE_TILES if t.product == product)
-    return f"wants {least} bytes of local memory, the device has {device.local_bytes}"
+    return f"requires {least} bytes of local memory, the device has {device.local_bytes}"
 
 
 def best_tiling(device: DeviceInfo, product: str, sizes: ProductSizes) -> Tiling:

@@ -110,4 +110,4 @@ def test_what_it_does_not_serve_is_refused():
     assert "heads of multiples of 8 up to 128" in refusal(36)
     assert "heads of multiples of 8 up to 128" in refusal(136)
     assert "side by side" in refusal(64, by_key=False)
-    assert "wants a scale above 0, not -0.5" in refusal(64, scale=-0.5)
+    assert "requires a scale above 0, not -0.5" in refusal(64, scale=-0.5)

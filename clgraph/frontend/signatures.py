@@ -46,18 +46,18 @@ class Place:
     optional: bool
 
     @classmethod
-    def of(cls, form: defs.OpSchema.FormalParameter) -> Place:
-        """Return the place that *form* describes."""
-        shared = form.option != _OPTION.Variadic or form.is_homogeneous
-        return cls(form.type_str, frozenset(form.types), shared, form.option == _OPTION.Optional)
+    def of(cls, parameter: defs.OpSchema.FormalParameter) -> Place:
+        """Return the place that *parameter* describes."""
+        shared = parameter.option != _OPTION.Variadic or parameter.is_homogeneous
+        return cls(parameter.type_str, frozenset(parameter.types), shared, parameter.option == _OPTION.Optional)
 
 
 @frozen
-class Form:
+class Signature:
     """What ONNX says a node of one operator and version looks like.
 
     Attributes:
-        inputs, outputs: BufferTable; the last stands for all further ones.
+        inputs, outputs: Places; the last stands for all further ones.
         input_counts, output_counts: Fewest and most.
         attributes: Type codes.
         required: Names of the attributes that a node must have.
@@ -72,8 +72,8 @@ class Form:
     required: frozenset[str]
 
     @classmethod
-    def of(cls, schema: defs.OpSchema) -> Form:
-        """Return the form of *schema*."""
+    def of(cls, schema: defs.OpSchema) -> Signature:
+        """Return the signature of *schema*."""
         return cls(
             schema.name,
             tuple(map(Place.of, schema.inputs)),
@@ -100,7 +100,7 @@ class Form:
         )
 
     def output_types(self, node: onnx.NodeProto, inputs: Sequence[str], find: Find) -> dict[str, str]:
-        """Return the types of the node's outputs, by name, that the form tells: as far as it does."""
+        """Return the types of the node's outputs, by name, that the signature tells: as far as it does."""
         bound = {p.letter: found for _, p, found in self._types(inputs, find) if p.shared}
         made: dict[str, str] = {}
         for i, name in enumerate(node.output):
