@@ -57,6 +57,12 @@ class ProgramError(ClgraphError):
     """A program breaks an invariant: a bug in the pass that the message names."""
 
 
+class BindingError(ClgraphError):
+    """A program for some shapes cannot be derived from that of their family; the text says why. Nobody outside sees it:
+    the shapes are compiled whole then.
+    """
+
+
 class InternalError(ClgraphError):
     """clgraph, or a plugin, did what nobody meant it to: the message names where; the cause is what was raised."""
 

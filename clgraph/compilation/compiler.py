@@ -8,11 +8,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
+from clgraph.core.layout import Shape
 from clgraph.core.mapped import files_of
 from clgraph.engines.opening import device_infos, imagined, open_engines, placement_of
 from clgraph.engines.option_checks import ANNOTATIONS, PREFERENCES, annotation_lines, note, note_idle, warn
-from clgraph.errors import ModelError, OptionError
+from clgraph.errors import BindingError, ModelError, OptionError
+from clgraph.families.families import NOTE, Families
 from clgraph.graph.faults import faults
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
@@ -27,6 +30,7 @@ from clgraph.passes.base import Context, Observer, PassManager, check_names
 from clgraph.passes.observers import Dump, Time, Verify, VerifyNumbers
 from clgraph.passes.pipeline import default_pipeline
 from clgraph.passes.placement.partition import idle_annotations, idle_rules, unused_patterns
+from clgraph.passes.reference import random_feeds
 from clgraph.runtime.at_exit import GATE
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.host import HostEngine
@@ -117,6 +121,7 @@ class Compiler:
     runner: ProgramRunner | None = field(init=False)
     context: Context = field(init=False)
     _made: int = field(default=0, init=False)
+    _families: WeakKeyDictionary[Topology, Families] = field(default_factory=WeakKeyDictionary, init=False)
 
     @GATE
     def __post_init__(self) -> None:
@@ -161,28 +166,69 @@ class Compiler:
         files = files_of(topology.constants.values())
         for file in files:
             file.check()
-        program = topology.build(shapes, values)
         self.context.packed.register(topology.constants.values())
         self.context.packed.keeps_steps = not all(s.is_fixed for s in topology.inputs.values())
-        clock = Time()
-        observers = [clock, *self._observers(shapes, topology.label), *self.observers]
-        options = self.options
-        PassManager(default_pipeline(), observers, disabled=options.disable_passes, stop_after=options.stop_after).run(
-            program, replace(self.context, op_types=topology.op_types)
-        )
+        program, records = self._program(topology, shapes, values or {})
         for node in program:
             _log.debug("%s on %s: %s: %s", node.name, node.placement, node.choice, node.primitive)
         lost = sorted(set(self.context.forced) - {node.name for node in program})
         if lost and not topology.label:
             raise OptionError(f"no node of the compiled program is called {lost[0]!r}, so that no kernel can be forced")
         network = None if self.runner is None else self.runner.network(program, workspace)
-        note_idle(program, options, self.context.devices.values(), self.engines)
+        note_idle(program, self.options, self.context.devices.values(), self.engines)
         self._note_preferences(program, topology, lost)
         for file in files:
             file.check()
+        return Specialisation(program, network, records, self.context.devices, self.options)
+
+    def _program(self, topology: Topology, shapes: Shapes, values: Values) -> tuple[Program, tuple[PassRecord, ...]]:
+        """Return the planned program: bound to a family of shapes where sizes are open, else compiled whole."""
+        fixed = all(s.is_fixed for s in topology.inputs.values()) and not values
+        bound, why = None, ""
+        if not fixed and not self.observers:
+            try:
+                bound = self._bind(topology, shapes, values)
+            except BindingError as error:
+                why = f"compiled whole: {error}"
+        if bound is not None and not self.options.verify_passes:
+            return bound, ()
+        program = topology.build(shapes, values)
+        numbers = VerifyNumbers(self.context, _feeds(program, values)) if self.options.verify_passes else None
+        verifying: list[Observer] = [] if numbers is None else [Verify(), numbers]
+        records = self._run_passes(program, shapes, topology, self.context, verifying)
+        if numbers is not None and bound is not None:
+            numbers.confirm(bound, "binding")
+            return bound, records
+        if why:
+            program.notes[NOTE] = why
+        return program, records
+
+    def _bind(self, topology: Topology, shapes: Shapes, values: Values) -> Program:
+        """Return the program of a member of a family, made where there is none yet; raises ``BindingError``."""
+        sizes = [topology.shape_of(name, shapes) for name in topology.inputs]
+        context = replace(self.context, op_types=topology.op_types, split_batch=False)
+
+        def run(program: Program, found: Sequence[Shape]) -> None:
+            self._run_passes(program, dict(zip(topology.inputs, found, strict=True)), topology, context)
+
+        return self._families.setdefault(topology, Families(context)).bind(topology, sizes, values, run)
+
+    def _run_passes(
+        self,
+        program: Program,
+        shapes: Shapes,
+        topology: Topology,
+        context: Context,
+        verifying: Sequence[Observer] = (),
+    ) -> tuple[PassRecord, ...]:
+        """Run all passes over a built program; return what each did."""
+        clock, options = Time(), self.options
+        observers = [clock, *self._observers(shapes, topology.label), *verifying, *self.observers]
+        PassManager(default_pipeline(), observers, disabled=options.disable_passes, stop_after=options.stop_after).run(
+            program, replace(context, op_types=topology.op_types)
+        )
         self._made += 1
-        records = tuple(PassRecord(*row) for row in clock.rows)
-        return Specialisation(program, network, records, self.context.devices, options)
+        return tuple(PassRecord(*row) for row in clock.rows)
 
     def _note_preferences(self, program: Program, topology: Topology, lost: Collection[str]) -> None:
         """Leave in the notes which of the user's pairs and the model's annotations did nothing; *lost* are no nodes."""
@@ -206,8 +252,6 @@ class Compiler:
                 found.append(self._dump(folder / sizes if self._made else folder))
             except OSError as error:
                 raise OptionError(f"the programs cannot be written to {folder}: {error}") from error
-        if self.options.verify_passes:
-            found += [Verify(), VerifyNumbers(self.context)]
         return found
 
     def _dump(self, folder: Path) -> Dump:
@@ -217,6 +261,11 @@ class Compiler:
         from clgraph.saved.programs import encode_program
 
         return Dump(folder, partial(encode_program, add=ConstantFiles(folder).add))
+
+
+def _feeds(program: Program, values: Values) -> dict[str, Array]:
+    """Return random feeds of a built program that hold the *values* that it was built for."""
+    return random_feeds(program) | dict(values)
 
 
 def read_source(source: Source | Topology, outputs: Sequence[str] | None, shapes: OpenShapes | None) -> Topology:

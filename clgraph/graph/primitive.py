@@ -76,6 +76,8 @@ class Primitive:
         data_dependent: Whether the shapes of the results depend on the elements of the inputs.
         has_reference: Whether ``reference`` computes it; only an operator of a user may be without.
         exact_inputs: Slots of parameters that stay float32 when the operator is to read and write float16.
+        holds_sizes: Whether attributes of the bound primitive may hold sizes of its tensors, or places in them. Where
+            they do not, what a pass has made for some sizes is right for others.
     """
 
     kind: ClassVar[str]
@@ -84,6 +86,7 @@ class Primitive:
     data_dependent: ClassVar[bool] = False
     has_reference: ClassVar[bool] = True
     exact_inputs: ClassVar[frozenset[int]] = frozenset()
+    holds_sizes: ClassVar[bool] = True
 
     @abstractmethod
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
@@ -110,6 +113,10 @@ class Primitive:
             UnsupportedError: A value that must be known is not.
         """
         return Bound(self, tuple(range(len(inputs))))
+
+    def takes_sizes(self) -> bool:
+        """Whether what ``bind`` makes of it depends on the sizes of its inputs, as pads of ``SAME_UPPER`` do."""
+        return self.holds_sizes
 
     def value_slots(self) -> tuple[int, ...]:
         """Return the inputs whose values must be known when the shapes are bound; ``reads`` names them where it is."""

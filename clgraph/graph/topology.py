@@ -224,7 +224,7 @@ class Topology:
         for layer in self.layers:
             try:
                 with faults(f"a rule of {layer.primitive.kind}", layer.name, layer.origin), refusals():
-                    _bind(layer, made, nodes)
+                    bind_layer(layer, made, nodes)
             except (ShapeError, UnsupportedError, DeviceMemoryError) as error:
                 shapes_text = ", ".join(str(made[n].layout) for n in layer.inputs)
                 what = f"node {layer.name!r} ({layer.primitive}) on ({shapes_text}): {error}"
@@ -276,8 +276,13 @@ def inlined(primitive: Primitive, inputs: Sequence[Layout], values: Sequence[Arr
     return primitive.inline(inputs, values) if isinstance(primitive, Inlinable) else None
 
 
-def _bind(layer: Layer, values: dict[str, Value], nodes: list[Node]) -> None:
-    """Enter the layer's results into *values* and its node into *nodes*, unless the results are known already."""
+def bind_layer(layer: Layer, values: dict[str, Value], nodes: list[Node]) -> None:
+    """Enter the layer's results into *values* and its node into *nodes*, unless the results are known already.
+
+    Raises:
+        UnknownValueError: A size depends on a value that is not known.
+        ShapeError, UnsupportedError: The layer does not fit its inputs.
+    """
     sources = [values[n] for n in layer.inputs]
     if layer.primitive.data_dependent and not layer.primitive.value_slots():
         make_known(sources, nodes)
@@ -291,7 +296,7 @@ def _bind(layer: Layer, values: dict[str, Value], nodes: list[Node]) -> None:
         if error.value:
             raise
         if constants[error.slot] is None and make_known([sources[error.slot]], nodes):
-            _bind(layer, values, nodes)
+            bind_layer(layer, values, nodes)
             return
         raise UnknownValueError(str(error), slot=error.slot, value=layer.inputs[error.slot]) from error
     kept = tuple(sources[i] for i in bound.keep)
@@ -335,7 +340,7 @@ def _inline(layer: Layer, body: Topology, values: dict[str, Value], nodes: list[
             tuple(dict.fromkeys((*layer.origin, *inner.origin))) if body.op_types else layer.origin,
             inner.annotation or layer.annotation,
         )
-        _bind(renamed, values, nodes)
+        bind_layer(renamed, values, nodes)
     for outer, name in results:
         values[outer] = values[names[name]]
 

@@ -99,6 +99,7 @@ class Activation(Primitive):
     beta: float = 0.0
 
     kind: ClassVar[str] = "activation"
+    holds_sizes: ClassVar[bool] = False
     elementwise: ClassVar[bool] = True
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:

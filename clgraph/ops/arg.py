@@ -34,6 +34,7 @@ class ArgExtremum(Primitive):
     last: bool = False
 
     kind: ClassVar[str] = "arg"
+    holds_sizes: ClassVar[bool] = False
 
     def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
         return Bound(replace(self, axis=positive_axis(self.axis, inputs[0].rank)), (0,))

@@ -45,6 +45,7 @@ class Attention(Primitive):
     by_key: bool = False
 
     kind: ClassVar[str] = "attention"
+    holds_sizes: ClassVar[bool] = False
 
     def sizes(self, inputs: Sequence[Layout]) -> tuple[int, int, int, int]:
         """Return M, N, D and E."""

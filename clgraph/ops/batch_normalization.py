@@ -30,6 +30,7 @@ class BatchNormalization(Primitive):
     epsilon: float = 1e-5
 
     kind: ClassVar[str] = "batch_normalization"
+    holds_sizes: ClassVar[bool] = False
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         x = inputs[0]

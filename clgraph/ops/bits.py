@@ -43,6 +43,7 @@ class BitwiseNot(Composite):
     """Every bit of integers turned over."""
 
     kind: ClassVar[str] = "bitwise_not"
+    holds_sizes: ClassVar[bool] = False
 
     def compose(self, c: Composition) -> Sequence[str]:
         (x,) = c.inputs

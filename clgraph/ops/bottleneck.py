@@ -46,6 +46,7 @@ class Bottleneck(Primitive):
     projects: bool = True
 
     kind: ClassVar[str] = "bottleneck"
+    holds_sizes: ClassVar[bool] = False
 
     @property
     def parts(self) -> tuple[tuple[Convolution, tuple[Activation, ...]], ...]:

@@ -29,6 +29,7 @@ class Concat(Primitive):
     axis: int
 
     kind: ClassVar[str] = "concat"
+    holds_sizes: ClassVar[bool] = False
 
     def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
         return Bound(Concat(positive_axis(self.axis, inputs[0].rank)), tuple(range(len(inputs))))

@@ -47,6 +47,10 @@ class ConvTranspose(Primitive):
     auto_pad: str = ""
 
     kind: ClassVar[str] = "conv_transpose"
+    holds_sizes: ClassVar[bool] = False
+
+    def takes_sizes(self) -> bool:
+        return bool(self.auto_pad or self.output_shape)
 
     def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
         spatial, kernel = inputs[0].shape[2:], inputs[1].shape[2:]

@@ -57,6 +57,10 @@ class Convolution(Primitive):
     exact: bool = False
 
     kind: ClassVar[str] = "convolution"
+    holds_sizes: ClassVar[bool] = False
+
+    def takes_sizes(self) -> bool:
+        return bool(self.auto_pad)
 
     def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
         spatial, kernel = inputs[0].shape[2:], inputs[1].shape[2:]

@@ -18,6 +18,7 @@ class CumulativeProduct(Cumulative):
     """``y[i] = x[0] * … * x[i]``, and so on as :class:`Cumulative` says."""
 
     kind: ClassVar[str] = "cumulative_product"
+    holds_sizes: ClassVar[bool] = False
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         (x,), axis = inputs, self.axis or 0

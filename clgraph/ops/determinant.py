@@ -20,6 +20,7 @@ class Determinant(Primitive):
     """The determinant of each matrix of x ``[..., M, M]``."""
 
     kind: ClassVar[str] = "determinant"
+    holds_sizes: ClassVar[bool] = False
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         (x,) = inputs

@@ -28,6 +28,7 @@ class DynamicQuantize(Composite):
     """
 
     kind: ClassVar[str] = "dynamic_quantize"
+    holds_sizes: ClassVar[bool] = False
 
     def compose(self, c: Composition) -> Sequence[str]:
         (x,) = c.inputs

@@ -105,6 +105,7 @@ class Eltwise(Primitive):
     function: str
 
     kind: ClassVar[str] = "eltwise"
+    holds_sizes: ClassVar[bool] = False
     elementwise: ClassVar[bool] = True
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:

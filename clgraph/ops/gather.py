@@ -32,6 +32,7 @@ class Gather(Primitive):
     axis: int = 0
 
     kind: ClassVar[str] = "gather"
+    holds_sizes: ClassVar[bool] = False
 
     def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
         return Bound(Gather(positive_axis(self.axis, inputs[0].rank)), (0, 1))

@@ -28,6 +28,7 @@ class GatherElements(Primitive):
     axis: int = 0
 
     kind: ClassVar[str] = "gather_elements"
+    holds_sizes: ClassVar[bool] = False
 
     def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
         return Bound(GatherElements(positive_axis(self.axis, inputs[0].rank)), (0, 1))

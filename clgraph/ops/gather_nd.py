@@ -30,6 +30,7 @@ class GatherND(Primitive):
     batch: int = 0
 
     kind: ClassVar[str] = "gather_nd"
+    holds_sizes: ClassVar[bool] = False
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         x, indices = inputs

@@ -38,6 +38,7 @@ class GridSample(Primitive):
     corners: bool = False
 
     kind: ClassVar[str] = "grid_sample"
+    holds_sizes: ClassVar[bool] = False
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         x, grid = inputs

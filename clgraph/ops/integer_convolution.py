@@ -48,6 +48,7 @@ class IntegerConvolution(Inlinable):
     auto_pad: str = ""
 
     kind: ClassVar[str] = "integer_convolution"
+    holds_sizes: ClassVar[bool] = False
 
     @property
     def window(self) -> Convolution:
@@ -58,6 +59,9 @@ class IntegerConvolution(Inlinable):
     def of(window: Convolution) -> IntegerConvolution:
         """Return the convolution of integers with the window of one of floats."""
         return IntegerConvolution(window.strides, window.dilations, window.pads, window.groups, window.auto_pad)
+
+    def takes_sizes(self) -> bool:
+        return self.window.takes_sizes()
 
     def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
         bound = self.window.bind(inputs[:2], [None, None]).primitive

@@ -46,6 +46,7 @@ class IntegerMatMul(Inlinable):
     """
 
     kind: ClassVar[str] = "integer_matmul"
+    holds_sizes: ClassVar[bool] = False
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         a, b, *zeros = inputs

@@ -44,6 +44,7 @@ class LayerNormalization(Primitive):
     channels: bool = False
 
     kind: ClassVar[str] = "layer_normalization"
+    holds_sizes: ClassVar[bool] = False
 
     def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
         return Bound(replace(self, axis=positive_axis(self.axis, inputs[0].rank)), tuple(range(len(inputs))))
@@ -86,6 +87,7 @@ class Moments(Composite):
     epsilon: float = 1e-5
 
     kind: ClassVar[str] = "moments"
+    holds_sizes: ClassVar[bool] = False
 
     def compose(self, c: Composition) -> Sequence[str]:
         (x,) = c.inputs

@@ -32,6 +32,7 @@ class LpNormalization(Composite):
     p: int = 2
 
     kind: ClassVar[str] = "lp_normalization"
+    holds_sizes: ClassVar[bool] = False
 
     def compose(self, c: Composition) -> Sequence[str]:
         (x,) = c.inputs

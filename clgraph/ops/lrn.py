@@ -33,6 +33,7 @@ class Lrn(Primitive):
     bias: float = 1.0
 
     kind: ClassVar[str] = "lrn"
+    holds_sizes: ClassVar[bool] = False
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         if inputs[0].rank < 2 or self.size < 1:

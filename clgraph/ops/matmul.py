@@ -39,6 +39,7 @@ class MatMul(Primitive):
     matrices: bool = False
 
     kind: ClassVar[str] = "matmul"
+    holds_sizes: ClassVar[bool] = False
 
     def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
         if self.matrices and any(x.rank != 2 for x in inputs[:2]):

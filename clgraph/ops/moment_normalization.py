@@ -43,6 +43,7 @@ class RMSNormalization(Composite):
     epsilon: float = 1e-5
 
     kind: ClassVar[str] = "rms_normalization"
+    holds_sizes: ClassVar[bool] = False
 
     def compose(self, c: Composition) -> Sequence[str]:
         x, scale = c.inputs

@@ -50,6 +50,10 @@ class Pooling(Primitive):
     auto_pad: str = ""
 
     kind: ClassVar[str] = "pooling"
+    holds_sizes: ClassVar[bool] = False
+
+    def takes_sizes(self) -> bool:
+        return bool(self.auto_pad)
 
     def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
         spatial, ones = inputs[0].shape[2:], (1,) * len(self.kernel)

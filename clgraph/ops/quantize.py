@@ -96,6 +96,7 @@ class Quantize(_Scaled):
     dtype: DType = DType.U8
 
     kind: ClassVar[str] = "quantize"
+    holds_sizes: ClassVar[bool] = False
 
     def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
         dtype = inputs[2].dtype if len(inputs) > 2 else self.dtype
@@ -132,6 +133,7 @@ class Dequantize(_Scaled):
     dtype: DType | None = None
 
     kind: ClassVar[str] = "dequantize"
+    holds_sizes: ClassVar[bool] = False
 
     def evaluate(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> tuple[Array, ...] | None:
         """Leave integers to fold_constants, which remembers them."""

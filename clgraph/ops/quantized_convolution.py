@@ -53,6 +53,7 @@ class QuantizedConvolution(Primitive):
     dtype: DType = DType.F32
 
     kind: ClassVar[str] = "quantized_convolution"
+    holds_sizes: ClassVar[bool] = False
     exact_inputs: ClassVar[frozenset[int]] = frozenset({3, 4})
 
     @property

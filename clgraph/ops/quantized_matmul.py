@@ -44,6 +44,7 @@ class QuantizedMatMul(Primitive):
     dtype: DType = DType.F32
 
     kind: ClassVar[str] = "quantized_matmul"
+    holds_sizes: ClassVar[bool] = False
     exact_inputs: ClassVar[frozenset[int]] = frozenset({3, 4})
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:

@@ -60,6 +60,7 @@ class RecurrentSteps(Primitive):
     present: tuple[str, ...] = ()
 
     kind: ClassVar[str] = "recurrent_steps"
+    holds_sizes: ClassVar[bool] = False
 
     @property
     def directions(self) -> int:

@@ -105,6 +105,7 @@ class Reduce(Primitive):
     reads: tuple[str, ...] = ()
 
     kind: ClassVar[str] = "reduce"
+    holds_sizes: ClassVar[bool] = False
 
     def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
         rank = inputs[0].rank

@@ -33,6 +33,7 @@ class Reorder(Primitive):
     halo: Halo = ()
 
     kind: ClassVar[str] = "reorder"
+    holds_sizes: ClassVar[bool] = False
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         (x,) = inputs

@@ -22,6 +22,7 @@ class ReverseSequence(Primitive):
     time: int = 0
 
     kind: ClassVar[str] = "reverse_sequence"
+    holds_sizes: ClassVar[bool] = False
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         x, lengths = inputs

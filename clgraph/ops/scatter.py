@@ -52,6 +52,7 @@ class ScatterElements(Primitive):
     reduction: str = "none"
 
     kind: ClassVar[str] = "scatter_elements"
+    holds_sizes: ClassVar[bool] = False
 
     def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
         return Bound(ScatterElements(positive_axis(self.axis, inputs[0].rank), self.reduction), (0, 1, 2))
@@ -80,6 +81,7 @@ class ScatterND(Primitive):
     reduction: str = "none"
 
     kind: ClassVar[str] = "scatter_nd"
+    holds_sizes: ClassVar[bool] = False
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         x, indices, updates = inputs

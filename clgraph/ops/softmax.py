@@ -36,6 +36,7 @@ class Softmax(Primitive):
     flatten: bool = False
 
     kind: ClassVar[str] = "softmax"
+    holds_sizes: ClassVar[bool] = False
 
     def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
         rank = inputs[0].rank

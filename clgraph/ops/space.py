@@ -34,6 +34,7 @@ class Shuffle(Primitive):
     channels_first: bool = False
 
     kind: ClassVar[str] = "shuffle"
+    holds_sizes: ClassVar[bool] = False
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         (x,) = inputs

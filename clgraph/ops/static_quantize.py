@@ -47,6 +47,7 @@ class StaticQuantize(Primitive):
     dtype: DType = DType.I8
 
     kind: ClassVar[str] = "static_quantize"
+    holds_sizes: ClassVar[bool] = False
     elementwise: ClassVar[bool] = True
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
@@ -74,6 +75,7 @@ class DequantizeAdd(Primitive):
     zero: int
 
     kind: ClassVar[str] = "dequantize_add"
+    holds_sizes: ClassVar[bool] = False
     elementwise: ClassVar[bool] = True
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:

@@ -31,6 +31,7 @@ class Transfer(Primitive):
     source: str
 
     kind: ClassVar[str] = "transfer"
+    holds_sizes: ClassVar[bool] = False
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         return (replace(inputs[0], halo=(), pitches=()),)

@@ -27,6 +27,7 @@ class Transpose(Primitive):
     axes: tuple[int, ...] = ()
 
     kind: ClassVar[str] = "transpose"
+    holds_sizes: ClassVar[bool] = False
 
     def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
         return Bound(Transpose(self.axes or tuple(reversed(range(inputs[0].rank)))), (0,))

@@ -43,6 +43,7 @@ class Trigonometric(Primitive):
     function: str
 
     kind: ClassVar[str] = "trigonometry"
+    holds_sizes: ClassVar[bool] = False
     elementwise: ClassVar[bool] = True
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:

@@ -26,6 +26,7 @@ class Where(Primitive):
     """``y = condition ? a : b``, element by element with NumPy's broadcasting. Inputs: condition (BOOL), a, b."""
 
     kind: ClassVar[str] = "where"
+    holds_sizes: ClassVar[bool] = False
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         condition, a, b = inputs

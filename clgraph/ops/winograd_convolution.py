@@ -35,6 +35,7 @@ class WinogradConvolution(Primitive):
     outputs: int
 
     kind: ClassVar[str] = "winograd_convolution"
+    holds_sizes: ClassVar[bool] = False
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         x, u = inputs[:2]

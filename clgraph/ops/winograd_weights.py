@@ -49,6 +49,7 @@ class WinogradWeights(Primitive):
     vectors: int = 1
 
     kind: ClassVar[str] = "winograd_weights"
+    holds_sizes: ClassVar[bool] = False
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         (w,) = inputs

@@ -130,13 +130,23 @@ class VerifyNumbers(PassObserver):
         if pass_.rounds and changes:
             old = self._expected
             self._expect(program)
-            self._compare(old, self._expected, self.FACTOR, number, pass_, "by the references")
+            self._compare(old, self._expected, self.FACTOR, f"pass {number:02} {pass_.name}", "by the references")
         on_device = program.stage >= Stage.SELECTED and self.context.execute is not None
         found = self._on_device(program) if on_device else run_reference(program, self._feeds, exact=True)
         factor = self.DEVICE_FACTOR if on_device else self.FACTOR
         where = "on the device" if on_device else "by the references"
-        self._compare(self._expected, found, factor, number, pass_, where)
+        self._compare(self._expected, found, factor, f"pass {number:02} {pass_.name}", where)
         self._verified = state
+
+    def confirm(self, program: Program, what: str) -> None:
+        """Compare the outputs of a planned program of the same inputs; raises ``ProgramError`` that names *what*."""
+        assert self._expected is not None
+        assert self._feeds is not None
+        if self.context.execute is None:
+            found, factor, where = run_reference(program, self._feeds, exact=True), self.FACTOR, "by the references"
+        else:
+            found, factor, where = self.context.execute(program, self._feeds), self.DEVICE_FACTOR, "on the device"
+        self._compare(self._expected, found, factor, what, where)
 
     def _expect(self, program: Program) -> None:
         """Compute what every later state of the program must, and how far its rounding moves that."""
@@ -151,15 +161,14 @@ class VerifyNumbers(PassObserver):
         wanted: Mapping[str, Array],
         found: Mapping[str, Array],
         factor: float,
-        number: int,
-        pass_: Pass,
+        what: str,
         where: str,
     ) -> None:
         for name, expected in wanted.items():
             distance, bound = _distance(expected, found[name]), factor * self._bounds[name]
             if not distance <= bound:
                 raise ProgramError(
-                    f"pass {number:02} {pass_.name} changes output {name!r}: computed {where}, it moves by "
+                    f"{what} changes output {name!r}: computed {where}, it moves by "
                     f"{distance:.3g}, which rounding does not explain (at most {bound:.3g})"
                 )
 

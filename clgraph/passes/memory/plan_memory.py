@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
 
@@ -23,13 +24,14 @@ _ORDERS: tuple[Callable[[Buffer], tuple[int, ...]], ...] = (
     lambda b: (b.first, -b.nbytes),
 )
 
-_MOVES, _PLACED = 64, 1 << 14
-"""How many changes of the order are tried when no order reaches the lower bound; how many buffers they may place."""
+_PLACED = 1 << 14
+"""How many buffers the changes of the order may place in all."""
 
 Conflicts = dict[Buffer, tuple[int, NDArray[np.bool_] | None]]
 """The number of each buffer and, where it has conflicts, a flag by number."""
 
 
+@dataclass(frozen=True)
 class PlanMemory(Pass):
     """Give every buffer an offset such that no two that are in conflict overlap.
 
@@ -38,7 +40,12 @@ class PlanMemory(Pass):
     tried, then single moves within the best order; the smallest arena is kept. No buffer crosses a multiple of the
     largest allocation of the device, so that an arena larger than that can be cut into banks. Counts the bytes saved
     by sharing.
+
+    Attributes:
+        moves: How many changes of the order are tried when no order reaches the lower bound.
     """
+
+    moves: int = 64
 
     name: ClassVar[str] = "plan_memory"
     required: ClassVar[bool] = True
@@ -53,7 +60,7 @@ class PlanMemory(Pass):
         saved = 0
         for placement, buffers in arenas.items():
             bank = context.devices[placement].max_alloc // UNIT * UNIT
-            arena = _pack(buffers, bank)
+            arena = _pack(buffers, bank, self.moves)
             program.arenas[placement] = arena
             saved += arena.unshared - arena.nbytes
         return saved
@@ -90,7 +97,7 @@ def lower_bound(buffers: Iterable[Buffer]) -> int:
     return most
 
 
-def _pack(buffers: list[Buffer], bank: int) -> Arena:
+def _pack(buffers: list[Buffer], bank: int, moves: int) -> Arena:
     for b in buffers:
         if b.nbytes > bank:
             raise DeviceMemoryError(f"{b.name} takes {b.nbytes} bytes; the device allocates at most {bank} at once")
@@ -104,7 +111,7 @@ def _pack(buffers: list[Buffer], bank: int) -> Arena:
         if end <= least:
             break
     pick = Random(0)
-    for _ in range(min(_MOVES, _PLACED // len(buffers)) if end > least else 0):
+    for _ in range(min(moves, _PLACED // len(buffers)) if end > least else 0):
         tried = list(order)
         tried.insert(pick.randrange(len(tried)), tried.pop(pick.randrange(len(tried))))
         offsets = _place(tried, bank, conflicts)

@@ -1,0 +1,127 @@
+"""A planned program for a member of a family: choices and formats are taken over, what depends on sizes derived."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from clgraph.core.format import Format
+from clgraph.core.layout import Layout, Shape, pack
+from clgraph.errors import BindingError, ClgraphError
+from clgraph.families.layouts import share, widen_halos
+from clgraph.families.member import Recipe
+from clgraph.graph.node import Node, Value
+from clgraph.graph.primitive import Array
+from clgraph.graph.program import Program, Stage
+from clgraph.passes.base import Context
+from clgraph.passes.constants.propagate_constants import logical
+from clgraph.passes.memory.memory_dependencies import MemoryDependencies
+from clgraph.passes.memory.plan_memory import PlanMemory
+from clgraph.passes.selection import choice_of, in_place, missing_halo, select
+from clgraph.selector.choose import Choice
+from clgraph.selector.implementation import overrides
+from clgraph.selector.query import Query
+
+MADE = "family"
+"""Why an implementation was taken that the representative of the family has."""
+
+
+@dataclass
+class Packings:
+    """Constants of a family in other formats than the representative's, as some members ask for."""
+
+    made: dict[tuple[int, Format], tuple[Array, Array, Layout]] = field(default_factory=dict)
+
+    def of(self, value: Value, wanted: Format) -> Value:
+        """Return *value*, a constant, in the format *wanted*."""
+        assert value.constant is not None
+        key = id(value.constant), wanted
+        if key not in self.made:
+            layout = value.layout.with_format(wanted)
+            array = pack(logical(value), layout)
+            array.flags.writeable = False
+            self.made[key] = value.constant, array, layout
+        _, array, layout = self.made[key]
+        return Value(value.name, layout, constant=array)
+
+
+def bind(
+    recipe: Recipe, packings: Packings, context: Context, shapes: Sequence[Shape], known: Mapping[str, Array]
+) -> Program:
+    """Return the planned program of the member with inputs of *shapes*.
+
+    Raises:
+        BindingError: The member cannot be derived.
+    """
+    try:
+        program, _ = recipe.member(shapes, known)
+        pairs = list(zip(recipe.program, program, strict=True))
+        widen_halos(program, context, pairs)
+        lost = share(program, context, pairs)
+        for old, node in pairs:
+            if old.in_place and node not in lost:
+                node.choice = in_place(node, context)
+            else:
+                _choose(program, packings, context, old, node)
+        program.stage = Stage.SELECTED
+        MemoryDependencies().run(program, context)
+        PlanMemory(moves=0).run(program, context)
+        program.stage = Stage.PLANNED
+    except BindingError:
+        raise
+    except ClgraphError as error:
+        raise BindingError(str(error)) from error
+    return program
+
+
+def _choose(program: Program, packings: Packings, context: Context, old: Node, node: Node) -> None:
+    """Give *node* the implementation of *old* where it serves the member's sizes, else another one."""
+    q = context.query(node)
+    if not old.in_place:
+        choice = choice_of(old)
+        implementation = choice.implementation
+        if implementation.refusal(as_asked(q)) is None and not missing_halo(implementation, q):
+            if overrides(implementation, "weights"):
+                q = _pack(program, packings, context, node, implementation.weights(q), q, old)
+            node.choice = Choice(q, implementation, choice.seconds, MADE)
+            return
+    node.choice = chosen = select(context, node, q)
+    for slot, wanted in chosen.implementation.weights(q).items():
+        if node.inputs[slot].constant is not None and node.inputs[slot].layout.format != wanted:
+            raise BindingError(f"node {node.name!r}: {chosen.name} asks for other weights")
+
+
+def as_asked(q: Query[Any]) -> Query[Any]:
+    """Return the problem with its constants plain, as implementations are asked before weights are packed."""
+    return q.with_layouts(tuple(x.plain() if i in q.constant else x for i, x in enumerate(q.inputs)), q.outputs)
+
+
+def _pack(
+    program: Program,
+    packings: Packings,
+    context: Context,
+    node: Node,
+    weights: Mapping[int, Any],
+    q: Query[Any],
+    old: Node,
+) -> Query[Any]:
+    """Give *node* its constants in the formats of *weights*; return its query then."""
+    changed = False
+    for slot, wanted in weights.items():
+        value = node.inputs[slot]
+        if value.constant is None or value.layout.format == wanted:
+            continue
+        if old.inputs[slot].layout.format == value.layout.format and _unasked(old, slot):
+            continue
+        if not isinstance(wanted, Format):
+            raise BindingError(f"node {node.name!r} asks for transformed weights")
+        program.rewire(value, packings.of(value, wanted), uses=((node, slot),))
+        changed = True
+    return context.query(node) if changed else q
+
+
+def _unasked(old: Node, slot: int) -> bool:
+    """Whether the representative's node has not what its implementation asks for, because it was transformed for it."""
+    choice = choice_of(old)
+    return choice.implementation.weights(choice.query).get(slot) != old.inputs[slot].layout.format

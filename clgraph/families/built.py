@@ -1,0 +1,89 @@
+"""What a topology is for one set of shapes, before any pass: a snapshot to compare others with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from clgraph.core.layout import Shape
+from clgraph.graph.primitive import Array, Primitive
+from clgraph.graph.program import Program
+from clgraph.ops.conv_transpose import ConvTranspose
+from clgraph.ops.convolution import Convolution
+
+
+@dataclass(frozen=True)
+class BuiltNode:
+    """A node of a built program.
+
+    Attributes:
+        primitive: With all attributes.
+        inputs, outputs: Names of values.
+        around: The values whose sizes passes may compare when they look at the node, and their *shapes*.
+    """
+
+    primitive: Primitive
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    around: tuple[str, ...]
+    shapes: tuple[Shape, ...]
+
+
+@dataclass(frozen=True)
+class Built:
+    """The nodes of a built program by name, the shapes of its values, and the constants that its nodes read."""
+
+    nodes: dict[str, BuiltNode]
+    shapes: dict[str, Shape]
+    constants: dict[str, Array]
+    outputs: tuple[Shape, ...]
+
+    @staticmethod
+    def of(program: Program) -> Built:
+        """Return what *program* is now: passes will edit it."""
+        nodes: dict[str, BuiltNode] = {}
+        shapes, constants = {v.name: v.layout.shape for v in program.inputs}, dict[str, Array]()
+        for node in program:
+            values = (*node.inputs, *node.outputs)
+            if isinstance(node.primitive, Convolution | ConvTranspose):
+                # No decision compares the sizes of windows with those of tensors.
+                values = (node.inputs[0], *node.outputs)
+            nodes[node.name] = BuiltNode(
+                node.primitive,
+                tuple(v.name for v in node.inputs),
+                tuple(v.name for v in node.outputs),
+                tuple(v.name for v in values),
+                tuple(v.layout.shape for v in values),
+            )
+            shapes.update((v.name, v.layout.shape) for v in node.outputs)
+            constants.update((v.name, v.constant) for v in node.inputs if v.constant is not None)
+        return Built(nodes, shapes, constants, tuple(v.layout.shape for _, v in program.outputs))
+
+
+def special(built: Built, witness: Built) -> str | None:
+    """Say what holds for the sizes of *built* by chance, or return ``None``: what decides by it would not hold.
+
+    Passes decide by sizes that are equal, or 1: whether a tensor is broadcast, whether a transpose moves anything. In
+    each node, sizes that are equal or 1 must be so in the witness, too.
+    """
+    if built.nodes.keys() != witness.nodes.keys():
+        missing = next(iter(built.nodes.keys() ^ witness.nodes.keys()))
+        return f"node {missing!r} is there for some sizes only"
+    seen: set[tuple[tuple[Shape, ...], tuple[Shape, ...]]] = set()
+    for name, node in built.nodes.items():
+        pair = node.shapes, witness.nodes[name].shapes
+        if pair not in seen and (why := alike(*pair)):
+            return f"node {name!r}: {why}"
+        seen.add(pair)
+    return None
+
+
+def alike(shapes: tuple[Shape, ...], others: tuple[Shape, ...]) -> str | None:
+    """Say which sizes are 1 or equal in *shapes* but not in *others*, or return ``None``."""
+    if [len(s) for s in shapes] != [len(s) for s in others]:
+        return "its tensors have other axes for other sizes"
+    same = {1: 1, 0: 0}
+    for mine, other in zip(shapes, others, strict=True):
+        for size, its in zip(mine, other, strict=True):
+            if same.setdefault(size, its) != its:
+                return f"a size of {size} is {its} here and {same[size]} there"
+    return None

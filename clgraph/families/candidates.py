@@ -1,0 +1,85 @@
+"""The sizes that a family's representative, and the witnesses beside it, are tried with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import permutations
+from math import prod
+
+from clgraph.core.layout import Shape
+from clgraph.families.schema import Schema
+from clgraph.graph.primitive import Array
+
+LEADING = (13, 17, 19, 23)
+"""For batches: no sizes of windows, and hardly ever numbers of channels."""
+OTHERS = (
+    (320, 448, 192, 576, 384),
+    (96, 160, 224, 128, 288),
+    (24, 40, 56, 48, 72),
+    (12, 20, 28, 18, 30),
+)
+"""For other axes, largest first: models that halve pictures five times want multiples of 32, tables of positions end
+somewhere. Of a row, each free size gets one of its own."""
+
+
+ELEMENTS = (32, 4, 8, 2)
+"""For elements of values: ends of slices, and sizes of reshaped tensors, lie within the others and divide them."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The shapes of the inputs, and the values that decide sizes by name."""
+
+    shapes: tuple[Shape, ...]
+    known: Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What a representative is tried with, and what its witnesses are, in the order in which they are tried."""
+
+    sizes: Sizes
+    witnesses: tuple[Sizes, ...]
+
+
+def candidates(schema: Schema) -> Iterator[Candidate]:
+    """Yield what to try as the representative of *schema*: a fixed list, that no request has a say in.
+
+    First all sizes are of one row, the largest first; then of two sizes or more one is of another row than the others,
+    as where the height of a picture must be small; at last all are of the last row.
+    """
+    counted = any(given.count_of for given in schema.values)
+    others = [name for name in schema.free if counted or name not in schema.leading]
+    rows = range(len(OTHERS))
+    for row in rows[:-2] if others else ():
+        yield _candidate(schema, dict.fromkeys(others, row))
+    for row, odd in permutations(rows[:-1], 2) if len(others) > 1 else ():
+        for name in others:
+            yield _candidate(schema, {n: odd if n == name else row for n in others})
+    for row in rows[-2:] if others else rows[:1]:
+        yield _candidate(schema, dict.fromkeys(others, row))
+
+
+def _candidate(schema: Schema, rows: Mapping[str, int]) -> Candidate:
+    near = [_sizes(schema, rows, turn) for turn in (1, 2)]
+    shifted = [{name: row + by for name, row in rows.items()} for by in (1, -1)]
+    far = [_sizes(schema, other, 3) for other in shifted if all(0 <= row < len(OTHERS) for row in other.values())]
+    return Candidate(_sizes(schema, rows, 0), (*far, *near))
+
+
+def _sizes(schema: Schema, rows: Mapping[str, int], turn: int) -> Sizes:
+    """Return what has sizes from entry *turn* of each one's row on."""
+    leading = [name for name in schema.free if name not in rows]
+    sizes = {name: LEADING[(i + turn) % len(LEADING)] for i, name in enumerate(leading)}
+    for i, (name, row) in enumerate(rows.items()):
+        sizes[name] = OTHERS[row][(i + turn) % len(OTHERS[row])]
+    for i, name in enumerate(schema.free_elements):
+        sizes[name] = ELEMENTS[(i + turn) % len(ELEMENTS)]
+    shapes = schema.shapes_of(sizes)
+    for given in schema.values:
+        last = next((e for e in reversed(given.elements) if e in schema.free_elements), None)
+        if given.count_of is not None and isinstance(last, str):
+            count = prod(shapes[schema.names.index(given.count_of)])
+            sizes[last] = count // prod(sizes[e] if isinstance(e, str) else e for e in given.elements if e != last)
+    return Sizes(shapes, {given.name: given.of(sizes) for given in schema.values})

@@ -1,0 +1,140 @@
+"""The layers of a topology that are bound again for a member of a family, because sizes go into them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from clgraph.core.layout import Layout
+from clgraph.errors import BindingError
+from clgraph.graph.node import Node, Value
+from clgraph.graph.primitive import Array, Primitive
+from clgraph.graph.topology import Layer, Topology, bind_layer
+
+
+class Cone:
+    """Finds the layers that have to be bound before each node of the representative, and binds them for a member.
+
+    A layer is bound from the layouts of its inputs; those that the representative's program makes itself come from
+    there, so that few layers need others.
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        """Take the layers of *topology*."""
+        self._maker = {name: layer for layer in topology.layers for name in layer.outputs}
+        self._layers = {layer.name: layer for layer in topology.layers}
+        self.constants: dict[str, Array] = {}
+        self._all = topology.constants
+        self._known: set[str] = set(topology.inputs)
+        self._tainted: dict[str, bool] = {}
+        self._inputs = frozenset(topology.inputs)
+
+    def layer_of(self, node: str) -> Layer | None:
+        """Return the layer that the built node called *node* stems from: its own, or one that was inlined."""
+        name = node
+        while name not in self._layers and "/" in name:
+            name = name.rpartition("/")[0]
+        return self._layers.get(name)
+
+    def made_by(self, value: str) -> Layer | None:
+        """Return the layer that makes *value*, or inside which it is made."""
+        return self._maker.get(value) or self.layer_of(value)
+
+    def depends(self, value: str, deciding: Iterable[str] = ()) -> bool:
+        """Whether sizes, or inputs that decide them, decide the elements of the constant *value* of a layer."""
+        waiting, seen = [value], {value}
+        while waiting:
+            name = waiting.pop()
+            if name in deciding:
+                return True
+            layer = self._maker.get(name)
+            if layer is None:
+                continue
+            if layer.primitive.shapes_only:
+                return True
+            fresh = [name for name in layer.inputs if name not in seen]
+            seen.update(fresh)
+            waiting += fresh
+        return False
+
+    def above(self, wanted: Sequence[Layer], made: set[str]) -> tuple[Layer, ...]:
+        """Return the layers to bind, in order, for *wanted*, where *made* have layouts; adds to *made*."""
+        found: list[Layer] = []
+        waiting = list(reversed(wanted))
+        while waiting:
+            layer = waiting[-1]
+            if layer.outputs[0] in made and layer not in wanted:
+                waiting.pop()
+                continue
+            needed = [self._maker[n] for n in layer.inputs if n not in made and n in self._maker]
+            self.constants.update((n, self._all[n]) for n in layer.inputs if n in self._all)
+            if needed:
+                waiting += needed
+                continue
+            waiting.pop()
+            if layer not in found:
+                found.append(layer)
+                made.update(layer.outputs)
+        return tuple(found)
+
+
+@dataclass
+class Bindings:
+    """The layers of a cone as they are bound for one member.
+
+    Attributes:
+        values: What has a layout, and what of it is known, by name.
+        primitives: Of the nodes that the layers became, by name.
+    """
+
+    values: dict[str, Value]
+    nodes: list[Node] = field(default_factory=list)
+    primitives: dict[str, Primitive] = field(default_factory=dict)
+
+    def bind(self, layers: Iterable[Layer]) -> None:
+        """Bind *layers*, whose inputs have layouts. Raises as ``Topology.build``."""
+        for layer in layers:
+            before = len(self.nodes)
+            bind_layer(layer, self.values, self.nodes)
+            for node in self.nodes[before:]:
+                self.primitives[node.name] = node.primitive
+
+    def primitive(self, node: str) -> Primitive:
+        """Return the primitive of the built node called *node*."""
+        if node not in self.primitives:
+            raise BindingError(f"node {node!r} is there for some sizes only")
+        return self.primitives[node]
+
+    def shape(self, value: str) -> tuple[int, ...]:
+        """Return the shape of *value*."""
+        return self.values[value].layout.shape
+
+    def array(self, value: str) -> Array:
+        """Return the elements of *value*, which constants and sizes decide; computed by references where need be."""
+        found = self.values[value]
+        if found.constant is not None:
+            return found.constant
+        makers = {made: node for node in self.nodes for made in node.outputs}
+        waiting = [found]
+        while waiting:
+            node = makers.get(waiting[-1])
+            if node is None:
+                raise BindingError(f"{value!r} is not known for all sizes")
+            if missing := [v for v in node.inputs if v.constant is None]:
+                waiting += missing
+                continue
+            waiting.pop()
+            for made, array in zip(node.outputs, node.reference(*(v.constant for v in node.inputs)), strict=True):  # type: ignore[arg-type]
+                made.constant = array
+        assert found.constant is not None
+        return found.constant
+
+
+def beginning(
+    inputs: Iterable[tuple[str, Layout]], constants: Mapping[str, Value], known: Mapping[str, Array]
+) -> Bindings:
+    """Return what is there before any layer is bound: *inputs*, *constants*, and what inputs that are *known* hold."""
+    values = {name: Value(name, layout) for name, layout in inputs}
+    values |= constants
+    values |= {name: Value(name, Layout.of(array), constant=array) for name, array in known.items()}
+    return Bindings(values)

@@ -1,0 +1,100 @@
+"""The families of one topology, made when a member is first asked for."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from clgraph.core.layout import Shape
+from clgraph.errors import BindingError, ClgraphError, UnknownValueError
+from clgraph.families.family import Compile, Family, make_family
+from clgraph.families.schema import Schema, schemas
+from clgraph.graph.primitive import Array
+from clgraph.graph.program import Program
+from clgraph.graph.topology import Topology
+from clgraph.passes.base import Context
+
+NOTE = "family"
+"""The note of a program that says which family it is bound to, or why to none."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class Families:
+    """Finds the family of shapes, makes it where there is none yet, and binds members; safe between threads.
+
+    Does not refer to the topology, nor to what compiles it: whoever asks brings both.
+    """
+
+    context: Context
+    _known: dict[Schema, Family | str] = field(default_factory=dict)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def bind(self, topology: Topology, shapes: Sequence[Shape], known: Mapping[str, Array], run: Compile) -> Program:
+        """Return the planned program of *topology* for inputs of *shapes*.
+
+        Args:
+            topology: The same in every call.
+            known: What inputs hold whose values decide sizes.
+            run: Compiles a built program.
+
+        Raises:
+            BindingError: There is no family for them, or it cannot tell; the text says why.
+            UnknownValueError: A size depends on the value of an input that is not *known*.
+        """
+        begin = time.perf_counter()
+        with self._lock:
+            family = self.find(topology, shapes, known, run)
+            begin = max(begin, family.made)
+            program = family.bind(shapes, known)
+            if (slices := family.slices(program)) > 1:
+                program = self._slice(topology, program, slices, known, run)
+        program.notes[NOTE] = f"bound in {(time.perf_counter() - begin) * 1e3:.1f} ms to the family {family}"
+        return program
+
+    def find(self, topology: Topology, shapes: Sequence[Shape], known: Mapping[str, Array], run: Compile) -> Family:
+        """Return the family of *shapes*, made where there is none yet; raises as :meth:`bind`."""
+        reasons = []
+        built = False
+        for schema in schemas(list(topology.inputs.values()), shapes, known):
+            if schema not in self._known:
+                if not built:
+                    # What decides sizes is found out where nothing else can be wrong.
+                    topology.build(dict(zip(topology.inputs, shapes, strict=True)), known)
+                    built = True
+                self._known[schema] = self._make(topology, schema, run)
+            found = self._known[schema]
+            if isinstance(found, Family):
+                return found
+            reasons.append(f"{schema}: {found}")
+        raise BindingError("; ".join(reasons) or "no size is free")
+
+    def _make(self, topology: Topology, schema: Schema, run: Compile) -> Family | str:
+        try:
+            return make_family(topology, schema, self.context, run)
+        except UnknownValueError:
+            raise
+        except ClgraphError as error:
+            # Whatever is wrong with the member, too, is said when it is compiled whole.
+            _log.info("no family of %s: %s", schema, error)
+            return str(error)
+
+    def _slice(
+        self, topology: Topology, program: Program, slices: int, known: Mapping[str, Array], run: Compile
+    ) -> Program:
+        """Return the program of one of so many slices of the batch of *program*, which a run computes in turn."""
+        entries = program.inputs[0].layout.shape[0]
+        shapes = [
+            (entries // slices, *v.layout.shape[1:]) if v.layout.shape[:1] == (entries,) else v.layout.shape
+            for v in program.inputs
+        ]
+        if any(v.layout.shape[:1] == (entries // slices,) for v in program.inputs):
+            return program
+        part = self.find(topology, shapes, known, run).bind(shapes, known)
+        part.batch_slices = slices
+        part.notes["split_batch"] = f"computed in {slices} slices of {entries // slices}, one after another"
+        return part

@@ -1,0 +1,137 @@
+"""A family of shapes: its representative, compiled by all passes, and what its members are derived by."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from clgraph.core.layout import Layout, Shape
+from clgraph.errors import BindingError, ClgraphError, UnknownValueError
+from clgraph.families.binding import Packings, bind
+from clgraph.families.built import Built, special
+from clgraph.families.candidates import Sizes, candidates
+from clgraph.families.cone import Cone
+from clgraph.families.member import Recipe
+from clgraph.families.rules import rules_of
+from clgraph.families.schema import Schema
+from clgraph.graph.node import Value
+from clgraph.graph.primitive import Array
+from clgraph.graph.program import Program
+from clgraph.graph.topology import Topology
+from clgraph.passes.base import Context
+from clgraph.passes.memory.split_batch import fastest_slices, slice_of
+
+WITNESSES = 2
+"""How many other shapes have to confirm that nothing about a representative is special."""
+
+Compile = Callable[[Program, Sequence[Shape]], None]
+"""Runs all passes over the built program of the given input shapes."""
+
+
+@dataclass(frozen=True)
+class Family:
+    """What the programs of all shapes of a schema are derived from.
+
+    Attributes:
+        representative: What the representative was compiled for.
+        sliced: Whether a batch of it may be computed in slices.
+        made: When it was, by ``time.perf_counter``.
+    """
+
+    schema: Schema
+    representative: Sizes
+    recipe: Recipe
+    context: Context
+    sliced: bool = False
+    packings: Packings = field(default_factory=Packings)
+    made: float = field(default_factory=time.perf_counter)
+
+    def slices(self, program: Program) -> int:
+        """Return in how many slices the batch of *program*, a member, is computed fastest."""
+        device = self.context.default
+        applies = self.sliced and device.kind == "cpu" and "host_memory" in device.features
+        return fastest_slices(program, device) if applies else 1
+
+    def __str__(self) -> str:
+        shapes = ", ".join(str(list(shape)) for shape in self.representative.shapes)
+        return f"{self.schema} of {shapes}"
+
+    def bind(self, shapes: Sequence[Shape], known: Mapping[str, Array]) -> Program:
+        """Return the planned program for inputs of *shapes*; raises ``BindingError`` where there is no telling."""
+        return bind(self.recipe, self.packings, self.context, shapes, known)
+
+
+def make_family(topology: Topology, schema: Schema, context: Context, run: Compile) -> Family:
+    """Return the family of *schema*.
+
+    Its representative is the first candidate that builds, and about which two other candidates say that no sizes are
+    equal, or 1, by chance.
+
+    Args:
+        run: Compiles a built program.
+
+    Raises:
+        BindingError: There is no such candidate, or no rule for a node.
+        UnknownValueError: A size depends on the value of an input that *schema* does not have.
+    """
+    sizes, program, built, witnesses = _representative(topology, schema)
+    sliced = _may_be_sliced(program, sizes.shapes)
+    run(program, sizes.shapes)
+    cone = Cone(topology)
+    rules, guards = rules_of(program, built, [other for _, other in witnesses], cone, tuple(sizes.known))
+    constants = {n: Value(n, Layout.of(a), constant=a) for n, a in cone.constants.items() if n not in sizes.known}
+    recipe = Recipe(program, rules, guards, constants)
+    for others, witness in witnesses:
+        _confirm(recipe, others, witness)
+    return Family(schema, sizes, recipe, context, sliced)
+
+
+def _representative(topology: Topology, schema: Schema) -> tuple[Sizes, Program, Built, list[tuple[Sizes, Built]]]:
+    reasons: list[str] = []
+    for candidate in candidates(schema):
+        why = ""
+        try:
+            program = _build(topology, candidate.sizes)
+        except UnknownValueError:
+            raise
+        except ClgraphError as error:
+            reasons.append(f"{list(candidate.sizes.shapes)}: {error}")
+            continue
+        built, witnesses = Built.of(program), list[tuple[Sizes, Built]]()
+        reason = None
+        for sizes in candidate.witnesses:
+            try:
+                witness = Built.of(_build(topology, sizes))
+            except ClgraphError as error:
+                why = f"{list(sizes.shapes)}: {error}"
+                continue
+            reason = special(built, witness)
+            if reason is not None:
+                break
+            witnesses.append((sizes, witness))
+            if len(witnesses) == WITNESSES:
+                return candidate.sizes, program, built, witnesses
+        reasons.append(f"{list(candidate.sizes.shapes)}: {reason}" if reason else why)
+    raise BindingError(f"no sizes stand for the others: {reasons[0]}")
+
+
+def _may_be_sliced(program: Program, shapes: Sequence[Shape]) -> bool:
+    """Whether the results of a batch are those of its entries, one behind the other."""
+    entries = shapes[0][0] if shapes and shapes[0] else 1
+    return entries > 1 and slice_of(program, entries) is not None
+
+
+def _build(topology: Topology, sizes: Sizes) -> Program:
+    return topology.build(dict(zip(topology.inputs, sizes.shapes, strict=True)), sizes.known)
+
+
+def _confirm(recipe: Recipe, sizes: Sizes, witness: Built) -> None:
+    """Derive the nodes for *sizes*, and compare the shapes of what has a name in the *witness*."""
+    program, bindings = recipe.member(sizes.shapes, sizes.known)
+    for name, value in bindings.values.items():
+        if (wanted := witness.shapes.get(name)) is not None and value.layout.shape != wanted:
+            raise BindingError(f"{name!r} is derived as {list(value.layout.shape)} where it is {list(wanted)}")
+    found = tuple(v.layout.shape for _, v in program.outputs)
+    if found != witness.outputs:
+        raise BindingError(f"the results are derived as {found} where they are {witness.outputs}")

@@ -1,0 +1,127 @@
+"""Halos and shared buffers of a member, derived again from the choices and formats that it has taken over."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from clgraph.core.layout import Halo
+from clgraph.core.strides import same_places
+from clgraph.errors import BindingError
+from clgraph.graph.buffer import Buffer
+from clgraph.graph.node import Node, Value
+from clgraph.graph.program import Program
+from clgraph.ops.concat import Concat
+from clgraph.ops.reorder import Reorder
+from clgraph.ops.slice import Slice
+from clgraph.ops.split import Split
+from clgraph.passes.base import Context
+from clgraph.passes.memory.sharing import cuts, joins, part_of, unit_of
+from clgraph.passes.selection import choice_of, covers, widest
+from clgraph.selector.implementation import overrides
+
+Pair = tuple[Node, Node]
+"""A node of the representative, and the member's."""
+
+
+def widen_halos(program: Program, context: Context, pairs: list[Pair]) -> int:
+    """Give every value the zeros around it that the implementations taken over read; return how many are widened.
+
+    Raises:
+        BindingError: An input of the model would need some, or what shares memory with another value.
+    """
+    changes, in_place = 0, {node for old, node in pairs if old.in_place}
+    for old, node in pairs:
+        if old.in_place or not overrides(choice_of(old).implementation, "halo"):
+            continue
+        for slot, halo in choice_of(old).implementation.halo(context.query(node)).items():
+            value = node.inputs[slot]
+            if not covers(value.layout, halo):
+                _widen(program, value, halo, node, in_place)
+                changes += 1
+    for _, node in pairs:
+        primitive = node.primitive
+        if isinstance(primitive, Reorder) and primitive.halo != node.output.layout.halo:
+            node.primitive = replace(primitive, halo=node.output.layout.halo)
+    return changes
+
+
+def _widen(program: Program, value: Value, halo: Halo, reader: Node, in_place: Collection[Node]) -> None:
+    producer = value.producer
+    shared = producer in in_place and not (producer is not None and isinstance(producer.primitive, Concat))
+    if producer is None or shared or program.is_output(value):
+        raise BindingError(f"node {reader.name!r} reads zeros {halo} around {value.name!r}, which has none")
+    value.layout = value.layout.with_halo(widest(value.layout.halos, halo))
+
+
+def share(program: Program, context: Context, pairs: list[Pair]) -> list[Node]:
+    """Put values into the buffers of others as the representative has them; return the nodes that have to run instead.
+
+    Raises:
+        BindingError: The parts of a concat do not lie where vectors can be written.
+    """
+    for old, node in reversed(pairs):
+        if old.in_place and isinstance(node.primitive, Concat):
+            _join(node, context)
+    lost = []
+    for old, node in pairs:
+        if not old.in_place or isinstance(node.primitive, Concat):
+            continue
+        shared = _cut(node, context) if isinstance(node.primitive, Slice | Split) else _view(node)
+        if not shared:
+            lost.append(node)
+    return lost
+
+
+def _join(node: Node, context: Context) -> None:
+    whole, joined = node.output, joins(node)
+    if joined is None:
+        raise BindingError(f"the parts of {node.name!r} are not apart")
+    halo = whole.layout.halos
+    for value in node.inputs:
+        halo = widest(halo, value.layout.halos)
+    if halo != whole.layout.halos:
+        if whole.buffer is not None:
+            raise BindingError(f"{whole.name!r} would need wider zeros around it than what it is a part of")
+        whole.layout = whole.layout.with_halo(halo)
+    buffer = _buffer(whole)
+    for value, start in zip(node.inputs, joined[1], strict=True):
+        part = part_of(whole.layout, joined[0], start, value.layout.shape)
+        if part is None or (whole.offset + part[1]) % unit_of(context.device(node)):
+            raise BindingError(f"{value.name!r} does not begin where a vector does in {whole.name!r}")
+        value.layout, value.buffer, value.offset = part[0], buffer, whole.offset + part[1]
+
+
+def _cut(node: Node, context: Context) -> bool:
+    """Let the results of a slice or split lie in its input, and say whether they can."""
+    source, cut = node.inputs[0], cuts(node)
+    if cut is None or source.layout.halo:
+        return False
+    places = []
+    for value, start in zip(node.outputs, cut[1], strict=True):
+        part = part_of(source.layout, cut[0], start, value.layout.shape)
+        if part is None or (source.offset + part[1]) % unit_of(context.device(node)):
+            return False
+        places.append((value, *part))
+    buffer = _buffer(source)
+    for value, layout, offset in places:
+        value.layout, value.buffer, value.offset = layout, buffer, source.offset + offset
+    return True
+
+
+def _view(node: Node) -> bool:
+    """Let the result of a reshape or reorder be its input under another layout, and say whether it can."""
+    source, result = node.inputs[0], node.output
+    mine, its = source.layout, result.layout
+    if mine.dtype != its.dtype or mine.halo or its.halo or not its.count or its.nbytes > mine.nbytes:
+        return False
+    if not same_places(mine, its):
+        return False
+    result.buffer, result.offset = _buffer(source), source.offset
+    return True
+
+
+def _buffer(value: Value) -> Buffer:
+    if value.buffer is None:
+        value.buffer = Buffer(value.name, value.layout.nbytes)
+    return value.buffer

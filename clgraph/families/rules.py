@@ -1,0 +1,260 @@
+"""How the nodes of a representative's program get their attributes and constants anew for a member."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from clgraph.core.layout import Layout, Shape
+from clgraph.errors import BindingError
+from clgraph.families.built import Built, alike
+from clgraph.families.cone import Bindings, Cone
+from clgraph.graph.node import Node, Value
+from clgraph.graph.primitive import Array, Primitive
+from clgraph.graph.program import Program
+from clgraph.graph.topology import Layer
+from clgraph.ops.reshape import Reshape
+from clgraph.ops.split import Split
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a node becomes for a member: at most one of *layer*, *shape_of* and *groups* is given, else it stays.
+
+    Attributes:
+        before: Layers that are bound first.
+        layer: The primitive is that of the built node of this name.
+        shape_of: A reshape to the shape of the built value of this name.
+        groups: A reshape of the first shape to the second, group of axes by group.
+        constants: Slots whose constants are computed from sizes, with the names of the built values.
+        known: Which results have a name and a shape that a built value has: layers may read their layouts.
+    """
+
+    node: Node
+    before: tuple[Layer, ...] = ()
+    layer: str | None = None
+    shape_of: str | None = None
+    groups: tuple[Shape, Shape] | None = None
+    constants: tuple[tuple[int, str], ...] = ()
+    known: tuple[str | None, ...] = ()
+
+    def primitive(self, bindings: Bindings, inputs: Sequence[Layout]) -> Primitive:
+        """Return the node's primitive for a member; raises ``BindingError`` where there is no telling."""
+        if self.layer is not None:
+            return bindings.primitive(self.layer)
+        if self.shape_of is not None:
+            return Reshape(bindings.shape(self.shape_of), zero_is_zero=True)
+        if self.groups is not None:
+            return Reshape(regrouped(*self.groups, inputs[0].shape), zero_is_zero=True)
+        return self.node.primitive
+
+
+@dataclass(frozen=True)
+class Guards:
+    """What went into the representative's program without leaving a trace: it has to be the same for a member.
+
+    Attributes:
+        before: Layers that are bound first.
+        shapes: Built nodes that passes have replaced: sizes around them that are equal, or 1, must be so for a member.
+        constants: Values that were computed from sizes.
+    """
+
+    before: tuple[Layer, ...]
+    shapes: tuple[tuple[str, tuple[str, ...], tuple[Shape, ...]], ...]
+    constants: tuple[tuple[str, Array], ...]
+
+    def check(self, bindings: Bindings) -> None:
+        """Raise :class:`~clgraph.errors.BindingError` where the member differs."""
+        bindings.bind(self.before)
+        for node, around, shapes in self.shapes:
+            if why := alike(shapes, tuple(bindings.shape(name) for name in around)):
+                raise BindingError(f"node {node!r}: {why}")
+        for name, array in self.constants:
+            found = bindings.array(name)
+            if found.shape != array.shape or found.tobytes() != array.tobytes():
+                raise BindingError(f"the constant {name!r} depends on sizes, and was folded")
+
+
+def rules_of(
+    program: Program, built: Built, others: Sequence[Built], cone: Cone, deciding: Sequence[str]
+) -> tuple[tuple[Rule, ...], Guards]:
+    """Return the rules of the nodes of *program*, the final program of what was *built*, in order.
+
+    Args:
+        others: The same topology built for other shapes.
+
+    Raises:
+        BindingError: There is no rule for a node.
+    """
+    finder = _Finder(program, built, others, cone, deciding)
+    rules = tuple(finder.rule(node) for node in program)
+    return rules, finder.guards()
+
+
+class _Finder:
+    """Finds the rules of one node after the other."""
+
+    def __init__(
+        self, program: Program, built: Built, others: Sequence[Built], cone: Cone, deciding: Sequence[str]
+    ) -> None:
+        self._built, self._others, self._cone, self._deciding = built, others, cone, deciding
+        self._makers = {value: name for name, node in built.nodes.items() for value in node.outputs}
+        self._node_of = {id(node.primitive): name for name, node in built.nodes.items()}
+        self._made = {v.name for v in program.inputs} | set(deciding)
+        self._bound: set[str] = set()
+        self._traced: set[str] = set()
+        self._sized = {id(a): name for name, a in built.constants.items() if self._depends(name)}
+        self._computed = _computed(built)
+        self._computed_from_sizes = {name for name in self._computed if self._depends(name)}
+
+    def rule(self, node: Node) -> Rule:
+        rule = self._attributes(node)
+        constants, layers = [], []
+        for slot, value in enumerate(node.inputs):
+            if value.constant is not None and (name := self._sized_name(value)) is not None:
+                constants.append((slot, name))
+                layers += self._layers(name)
+        rule = replace(rule, constants=tuple(constants), before=(*rule.before, *self._above(layers)))
+        for fused in node.fused:
+            if fused.primitive.holds_sizes:
+                raise BindingError(f"node {node.name!r} has {fused.primitive} fused, which holds sizes")
+        known = tuple(v.name if self._built.shapes.get(v.name) == v.layout.shape else None for v in node.outputs)
+        self._made.update(name for name in known if name is not None)
+        return replace(rule, known=known)
+
+    def _attributes(self, node: Node) -> Rule:
+        primitive = node.primitive
+        name = self._node_of.get(id(primitive))
+        if name is None and node.name in self._built.nodes and self._built.nodes[node.name].primitive == primitive:
+            name = node.name
+        if name is not None:
+            self._traced.add(name)
+            layer = self._cone.layer_of(name)
+            if layer is None:
+                raise BindingError(f"node {name!r} stems from no layer")
+            if layer.name == name and not layer.primitive.takes_sizes():
+                return Rule(node)
+            return Rule(node, self._above([layer]), layer=name)
+        if isinstance(primitive, Reshape):
+            if self._built.shapes.get(node.output.name) == node.output.layout.shape:
+                return Rule(node, self._above(self._layers(node.output.name)), shape_of=node.output.name)
+            return Rule(node, groups=(node.inputs[0].layout.shape, node.output.layout.shape))
+        # The parts of a split make up its input, or it does not fit the member.
+        if primitive.holds_sizes and not isinstance(primitive, Split):
+            raise BindingError(f"node {node.name!r}: {primitive} holds sizes, and was made by a pass")
+        return Rule(node)
+
+    def guards(self) -> Guards:
+        """Return what is to be checked behind all nodes."""
+        shapes, layers = [], list[Layer]()
+        for name, node in self._built.nodes.items():
+            if name in self._traced or all(o.nodes[name].primitive == node.primitive for o in self._others):
+                continue
+            shapes.append((name, node.around, node.shapes))
+            for value in node.around:
+                layers += self._layers(value)
+        constants = []
+        for name in self._read() - self._traced:
+            if name in self._computed_from_sizes:
+                raise BindingError(f"{name!r} is computed from sizes, and was folded")
+            if (array := self._built.constants.get(name)) is not None and id(array) in self._sized:
+                constants.append((name, array))
+                layers += self._layers(name)
+        return Guards(self._above(layers), tuple(shapes), tuple(constants))
+
+    def _depends(self, value: str) -> bool:
+        """Whether sizes decide the elements of *value*, a constant or computed from constants alone.
+
+        What is made where a layer was inlined is compared with what it is for other sizes.
+        """
+        waiting, seen = [value], {value}
+        while waiting:
+            name = waiting.pop()
+            node = self._makers.get(name)
+            if node is None:
+                if self._cone.depends(name, self._deciding) or self._varies(name):
+                    return True
+                continue
+            if any(o.nodes[node].primitive != self._built.nodes[node].primitive for o in self._others):
+                return True
+            fresh = [name for name in self._built.nodes[node].inputs if name not in seen]
+            seen.update(fresh)
+            waiting += fresh
+        return False
+
+    def _varies(self, constant: str) -> bool:
+        array = self._built.constants.get(constant)
+        others = [o.constants.get(constant) for o in self._others]
+        return array is not None and any(
+            o is None or (o is not array and (o.shape != array.shape or o.tobytes() != array.tobytes())) for o in others
+        )
+
+    def _read(self) -> set[str]:
+        """Return the names of what nodes read that do not depend on constants alone."""
+        nodes = self._built.nodes.values()
+        return {name for node in nodes if self._computed.isdisjoint(node.outputs) for name in node.inputs}
+
+    def _layers(self, value: str) -> list[Layer]:
+        if value in self._made:
+            return []
+        layer = self._cone.made_by(value)
+        return [] if layer is None else [layer]
+
+    def _above(self, layers: Sequence[Layer]) -> tuple[Layer, ...]:
+        wanted = [layer for layer in layers if layer.name not in self._bound]
+        found = self._cone.above(wanted, self._made)
+        self._bound.update(layer.name for layer in found)
+        return found
+
+    def _sized_name(self, value: Value) -> str | None:
+        """Return the name of the built value that a constant is, where sizes decide its elements."""
+        name = self._sized.get(id(value.constant))
+        if name is None and value.name in self._computed_from_sizes:
+            name = value.name
+            if not value.layout.is_dense_plain or value.layout.shape != self._built.shapes[name]:
+                raise BindingError(f"the constant {name!r} depends on sizes, and was transformed")
+        if name is not None:
+            self._traced.add(name)
+        return name
+
+
+def _computed(built: Built) -> set[str]:
+    """Return the results of built nodes that depend on constants alone."""
+    found: set[str] = set()
+    for node in built.nodes.values():
+        if all(name in built.constants or name in found for name in node.inputs):
+            found.update(node.outputs)
+    return found
+
+
+def regrouped(source: Shape, target: Shape, shape: Shape) -> Shape:
+    """Return what a reshape makes of *shape* that makes *target* of *source*, the smallest groups of axes apart.
+
+    Raises:
+        BindingError: A group whose sizes differ from those of *source* becomes several axes.
+    """
+    found: list[int] = []
+    i = j = 0
+    while i < len(source) or j < len(target):
+        first, begin = i, j
+        here = source[i] if i < len(source) else 1
+        there = target[j] if j < len(target) else 1
+        i, j = min(i + 1, len(source)), min(j + 1, len(target))
+        while here != there:
+            if here < there and i < len(source):
+                here, i = here * source[i], i + 1
+            elif there < here and j < len(target):
+                there, j = there * target[j], j + 1
+            else:
+                raise BindingError(f"a reshape of {list(source)} to {list(target)} has no groups")
+        old, new, made = source[first:i], shape[first:i], target[begin:j]
+        if old == new:
+            found += made
+        elif made == old:
+            found += new
+        elif len(made) == 1:
+            found.append(prod(new))
+        else:
+            raise BindingError(f"{list(new)} as axes like {list(made)} is ambiguous")
+    return tuple(found)

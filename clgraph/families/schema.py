@@ -1,0 +1,166 @@
+"""Which sizes of a model's inputs a family leaves free, and which it fixes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from clgraph.core.frozen import frozen
+from clgraph.core.layout import Shape
+from clgraph.graph.primitive import Array
+from clgraph.graph.topology import Signature
+
+Size = int | str
+"""A size that all members of a family have, or the name of one that is free: 2 or more, the same wherever it stands."""
+
+
+@frozen
+class Given:
+    """A value that decides sizes, as all members of a family have it.
+
+    Attributes:
+        dtype: As NumPy spells it.
+        elements: In order; of integers those above 1 may be free. ``data`` holds those of other types.
+        count_of: The input that has as many elements as the product of these, as a tensor and its shape do.
+    """
+
+    name: str
+    dtype: str
+    shape: Shape
+    elements: tuple[Size, ...]
+    data: bytes = b""
+    count_of: str | None = None
+
+    def of(self, sizes: Mapping[str, int]) -> Array:
+        """Return the value with *sizes* for the free elements."""
+        if self.data:
+            return np.frombuffer(self.data, self.dtype).reshape(self.shape)
+        elements = [sizes[e] if isinstance(e, str) else e for e in self.elements]
+        return np.array(elements, self.dtype).reshape(self.shape)
+
+
+@frozen
+class Schema:
+    """The inputs of a family's members: their shapes, one size an axis, and the values that decide sizes.
+
+    Sizes of 0 and 1 are fixed: operators treat them specially (an axis of one element is repeated, one of none makes
+    nothing), so that what is decided for them holds for no other size, and what is decided for others not for them.
+    """
+
+    names: tuple[str, ...]
+    shapes: tuple[tuple[Size, ...], ...]
+    values: tuple[Given, ...] = ()
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        """The names of the free sizes of inputs, in order of their first place."""
+        return tuple(dict.fromkeys(d for shape in self.shapes for d in shape if isinstance(d, str)))
+
+    @property
+    def free_elements(self) -> tuple[str, ...]:
+        """The names of the free elements of values that are no sizes of inputs."""
+        found = dict.fromkeys(e for given in self.values for e in given.elements if isinstance(e, str))
+        return tuple(name for name in found if name not in self.free)
+
+    @property
+    def leading(self) -> frozenset[str]:
+        """The free sizes that stand first in an input of several axes, as the batch does."""
+        return frozenset(s[0] for s in self.shapes if len(s) > 1 and isinstance(s[0], str))
+
+    def shapes_of(self, sizes: Mapping[str, int]) -> tuple[Shape, ...]:
+        """Return the shapes with *sizes* for the free ones."""
+        return tuple(tuple(sizes[d] if isinstance(d, str) else d for d in shape) for shape in self.shapes)
+
+    def __str__(self) -> str:
+        shapes = [f"{n} [{', '.join(map(str, shape))}]" for n, shape in zip(self.names, self.shapes, strict=True)]
+        values = [f"{g.name} = {g.of({}) if g.data else list(g.elements)}" for g in self.values]
+        return ", ".join(shapes + values)
+
+
+def schemas(signatures: Sequence[Signature], shapes: Sequence[Shape], known: Mapping[str, Array]) -> Iterator[Schema]:
+    """Yield the schemas that inputs of *shapes* may belong to, the widest first.
+
+    First all open sizes are free, those of one name together, and all elements of values; then sizes without a name
+    together that stand in the same place of several inputs, and elements with the sizes they are equal to; then
+    elements whose product is the number of elements of an input; at last only the sizes that stand first. What is
+    yielded depends on the signatures, *shapes* and values alone, so that every shape has one family, whichever was met
+    first.
+    """
+    names = tuple(s.name for s in signatures)
+    named, tied = (
+        Schema(
+            names, tuple(_named(s, shape, s.name in known, tied) for s, shape in zip(signatures, shapes, strict=True))
+        )
+        for tied in (False, True)
+    )
+    values = tuple(_given(name, array) for name, array in known.items())
+    equal = tuple(_matched(given, tied, shapes, known) for given in values)
+    counted = tuple(_counted(given, names, shapes, known) for given in values)
+    leading = tuple(
+        tuple(n if n in tied.leading else d for n, d in zip(sizes, shape, strict=True))
+        for sizes, shape in zip(tied.shapes, shapes, strict=True)
+    )
+    fixed = tuple(replace(g, elements=() if g.data else tuple(known[g.name].ravel().tolist())) for g in values)
+    found = (
+        replace(named, values=values),
+        replace(tied, values=equal),
+        replace(tied, values=counted),
+        Schema(names, leading, fixed),
+        replace(tied, values=fixed),
+    )
+    for schema in dict.fromkeys(found):
+        if (schema.free or schema.free_elements) and _fits(schema, shapes, known):
+            yield schema
+
+
+def _named(signature: Signature, shape: Shape, known: bool, tied: bool) -> tuple[Size, ...]:
+    declared = signature.shape or (None,) * len(shape)
+    names: list[Size] = []
+    for axis, (dimension, size) in enumerate(zip(declared, shape, strict=True)):
+        if isinstance(dimension, int) or size < 2 or known:
+            names.append(size)
+        elif isinstance(dimension, str) and dimension != "?":
+            names.append(dimension)
+        else:
+            names.append(f"axis {axis}" if tied else f"{signature.name}.{axis}")
+    return tuple(names)
+
+
+def _given(name: str, array: Array) -> Given:
+    if array.dtype.kind not in "iu":
+        return Given(name, array.dtype.str, array.shape, (), array.tobytes())
+    elements: list[Size] = [e if e < 2 else f"{name}[{i}]" for i, e in enumerate(array.ravel().tolist())]
+    return Given(name, array.dtype.str, array.shape, tuple(elements))
+
+
+def _matched(given: Given, schema: Schema, shapes: Sequence[Shape], known: Mapping[str, Array]) -> Given:
+    """Return *given* with the names of free sizes for the elements that are equal to them."""
+    if given.data:
+        return given
+    rows = zip(schema.shapes, shapes, strict=True)
+    of = {size: name for names, shape in rows for name, size in zip(names, shape, strict=True) if isinstance(name, str)}
+    numbers = known[given.name].ravel().tolist()
+    return replace(given, elements=tuple(of.get(n, e) for e, n in zip(given.elements, numbers, strict=True)))
+
+
+def _counted(given: Given, names: Sequence[str], shapes: Sequence[Shape], known: Mapping[str, Array]) -> Given:
+    """Return *given* as the shape of the first input that has as many elements as it says."""
+    if given.data or not given.elements:
+        return given
+    count = prod(known[given.name].ravel().tolist())
+    return replace(given, count_of=next((n for n, s in zip(names, shapes, strict=True) if prod(s) == count), None))
+
+
+def _fits(schema: Schema, shapes: Sequence[Shape], known: Mapping[str, Array]) -> bool:
+    """Whether every free size has one value in *shapes* and values."""
+    rows: list[tuple[Sequence[Size], Sequence[int]]] = list(zip(schema.shapes, shapes, strict=True))
+    rows += [(g.elements, known[g.name].ravel().tolist()) for g in schema.values if not g.data]
+    sizes: dict[str, int] = {}
+    return all(
+        sizes.setdefault(name, size) == size if isinstance(name, str) else name == size
+        for names, row in rows
+        for name, size in zip(names, row, strict=True)
+    )

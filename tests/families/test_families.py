@@ -1,0 +1,159 @@
+"""Programs bound to a family of shapes compute what programs compiled for the shapes do, whichever came first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+import clgraph
+from clgraph.families.families import NOTE
+from tests.support.graphs import FLOAT, INT
+from tests.support.open_models import convolutions, open_model, reshaping, shapes_of
+
+pytestmark = pytest.mark.opencl
+
+
+def note(model: clgraph.Model) -> str:
+    """Return how the program used last came about."""
+    return model.program.notes.get(NOTE, "")
+
+
+@pytest.mark.parametrize("device_class", ["auto", "gpu"])
+def test_members_compute_what_whole_compilations_do(device: str, device_class: str) -> None:
+    source, config = convolutions(), {"device_class": device_class}
+    model = clgraph.compile(source, device, config=config)
+    for shape in [*shapes_of(0, 6), (1, 3, 1, 1), (2, 3, 1, 9)]:
+        x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+        whole = clgraph.compile(source, device, shapes={"x": shape}, config=config).run({"x": x})["y"]
+        # Sums of at most 48 * 9 products of numbers around 1, in another order.
+        np.testing.assert_allclose(model.run({"x": x})["y"], whole, rtol=1e-5, atol=1e-4)
+        assert note(model).startswith(("bound", "compiled whole: no size is free"))
+
+
+def test_results_do_not_depend_on_which_shape_came_first(device: str) -> None:
+    source, shapes = convolutions(), [(2, 3, 20, 30), (3, 3, 17, 9), (2, 3, 40, 11)]
+    results: list[dict[Any, bytes]] = []
+    for order in (shapes, shapes[::-1]):
+        model = clgraph.compile(source, device)
+        results.append({})
+        for shape in order:
+            x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+            results[-1][shape] = model.run({"x": x})["y"].tobytes()
+            assert note(model).startswith("bound")
+    assert results[0] == results[1]
+
+
+def test_verify_passes_binds_and_compiles_whole(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = clgraph.compile(convolutions(), device, config={"verify_passes": True})
+    model.run({"x": np.ones((2, 3, 8, 9), np.float32)})
+    assert note(model).startswith("bound")
+    assert model.passes
+    monkeypatch.setattr("clgraph.families.rules.Rule.primitive", lambda rule, bindings, inputs: rule.node.primitive)
+    wrong = clgraph.compile(reshaping(), device, config={"verify_passes": True})
+    shape = np.array([3, -1])
+    assert wrong.run({"x": np.ones((2, 6), np.float32), "shape": shape})["y"].shape == (3, 4)
+    assert note(wrong).startswith("compiled whole")
+
+
+def test_shapes_that_are_fed_are_sizes_of_a_family(device: str) -> None:
+    model = clgraph.compile(reshaping(), device)
+    families = set()
+    for rows, shape in ((4, (8, 3)), (10, (4, 15)), (7, (6, 7)), (6, (2, 3, 6)), (8, (4, 4, 3))):
+        x = np.random.default_rng(0).standard_normal((rows, 6)).astype(np.float32)
+        found = model.run({"x": x, "shape": np.array(shape)})["y"]
+        np.testing.assert_array_equal(found, np.maximum(x, 0).reshape(shape))
+        assert note(model).startswith("bound")
+        families.add(note(model).partition("family")[2])
+    assert len(families) == 2
+
+
+def test_a_slice_that_is_fed_ends_anywhere(device: str) -> None:
+    source = open_model(
+        [helper.make_node("Slice", ["x", "starts", "ends", "axes"], ["s"]), helper.make_node("Relu", ["s"], ["y"])],
+        {"x": (FLOAT, ("n", "w")), "starts": (INT, (1,)), "ends": (INT, (1,))},
+        constants={"axes": np.array([1])},
+    )
+    model = clgraph.compile(source, device)
+    x = np.random.default_rng(0).standard_normal((3, 50)).astype(np.float32)
+    for start, end in ((2, 7), (3, 50), (4, 90), (5, 6), (9, 4), (0, 3), (-4, 50)):
+        found = model.run({"x": x, "starts": np.array([start]), "ends": np.array([end])})["y"]
+        np.testing.assert_array_equal(found, np.maximum(x[:, start:end], 0))
+
+
+def test_a_size_that_is_cut_off_elsewhere_is_noticed(device: str) -> None:
+    """Beyond 100 rows the slice cuts; the representative must not be one for which it does, or does not, unnoticed."""
+    table = np.random.default_rng(0).standard_normal((100, 8)).astype(np.float32)
+    source = open_model(
+        [
+            helper.make_node("Shape", ["x"], ["shape"]),
+            helper.make_node("Gather", ["shape", "one"], ["rows"], axis=0),
+            helper.make_node("Slice", ["table", "zero", "rows", "zero"], ["part"]),
+            helper.make_node("Slice", ["x", "zero", "hundred", "one"], ["head"]),
+            helper.make_node("Add", ["head", "part"], ["y"]),
+        ],
+        {"x": (FLOAT, ("n", "s", 8))},
+        constants={
+            "table": table,
+            "zero": np.array([0]),
+            "one": np.array([1]),
+            "hundred": np.array([100]),
+        },
+    )
+    model = clgraph.compile(source, device)
+    for rows in (3, 40, 99, 100, 101, 250):
+        x = np.random.default_rng(rows).standard_normal((2, rows, 8)).astype(np.float32)
+        wanted = x[:, :100] + table[: min(rows, 100)]
+        np.testing.assert_array_equal(model.run({"x": x})["y"], wanted)
+
+
+def test_a_number_computed_from_sizes_is_computed_again(device: str) -> None:
+    source = open_model(
+        [
+            helper.make_node("Shape", ["x"], ["shape"]),
+            helper.make_node("Gather", ["shape", "one"], ["size"], axis=0),
+            helper.make_node("Cast", ["size"], ["float"], to=FLOAT),
+            helper.make_node("Sqrt", ["float"], ["root"]),
+            helper.make_node("Relu", ["x"], ["r"]),
+            helper.make_node("Mul", ["r", "root"], ["y"]),
+        ],
+        {"x": (FLOAT, ("n", "s"))},
+        constants={"one": np.array([1])},
+    )
+    model = clgraph.compile(source, device)
+    for size in (4, 9, 25, 7):
+        x = np.random.default_rng(size).standard_normal((2, size)).astype(np.float32)
+        wanted = np.maximum(x, 0) * np.sqrt(np.float32(size))
+        np.testing.assert_allclose(model.run({"x": x})["y"], wanted, rtol=2e-7)
+
+
+def test_a_model_of_one_batch_only_has_no_family(device: str) -> None:
+    """Its reshape fits one size; that shape is compiled whole, and the note says why."""
+    source = open_model(
+        [helper.make_node("Reshape", ["x", "to"], ["y"])], {"x": (FLOAT, ("n", 4))}, {"to": np.array([3, 4])}
+    )
+    model = clgraph.compile(source, device)
+    assert model.run({"x": np.ones((3, 4), np.float32)})["y"].shape == (3, 4)
+    assert note(model).startswith("compiled whole: x [n, 4]: no sizes stand for the others")
+
+
+def test_a_size_of_none_is_compiled_whole(device: str) -> None:
+    model = clgraph.compile(convolutions(), device)
+    assert model.run({"x": np.ones((0, 3, 8, 9), np.float32)})["y"].shape == (0, 40)
+
+
+def test_large_batches_are_computed_in_slices(device: str) -> None:
+    random = np.random.default_rng(0)
+    weights = [random.standard_normal((64, 3 if i == 0 else 64, 3, 3)).astype(np.float32) / 20 for i in range(3)]
+    nodes = [helper.make_node("Conv", [f"x{i}" if i else "x", f"w{i}"], [f"x{i + 1}"], pads=[1] * 4) for i in range(3)]
+    nodes.append(helper.make_node("GlobalAveragePool", ["x3"], ["y"]))
+    source = open_model(nodes, {"x": (FLOAT, ("n", 3, 112, 112))}, {f"w{i}": w for i, w in enumerate(weights)})
+    assert isinstance(source, onnx.ModelProto)
+    model = clgraph.compile(source, device)
+    x = random.standard_normal((16, 3, 112, 112)).astype(np.float32)
+    found = model.run({"x": x})["y"]
+    assert model.program.batch_slices > 1
+    np.testing.assert_allclose(found[5:6], model.run({"x": x[5:6]})["y"], rtol=1e-5, atol=1e-5)
