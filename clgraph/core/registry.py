@@ -1,27 +1,18 @@
-"""One registry class for every kind of extension, filled by decorators and by plugins."""
+"""One registry class for every kind of extension, filled by decorators, rolled back where what fills it fails."""
 
 from __future__ import annotations
 
-import functools
+import contextlib
 import importlib
-import runpy
 import threading
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, ClassVar, Generic, TypeVar
 
-from clgraph.errors import OptionError, RegistrationError
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
+from clgraph.errors import RegistrationError
 
 K = TypeVar("K")
 V = TypeVar("V")
 E = TypeVar("E")
-
-PLUGIN_GROUP = "clgraph.plugins"
-PLUGIN_FAILURES: list[str] = []
 
 
 class Registry(Generic[K, V]):
@@ -149,69 +140,17 @@ def third_party() -> frozenset[str]:
     return frozenset[str]().union(*(registry.third_party() for registry in Registry._all))
 
 
-def _describe(entry: object) -> str:
-    return f"{getattr(entry, '__module__', '?')}.{getattr(entry, '__qualname__', entry)}"
-
-
-@functools.cache
-def load_module(name: str) -> None:
-    """Import, once, the module called *name* or the Python file at that path, which registers operators of a user.
-
-    Raises:
-        RegistrationError: It cannot be imported; what it had registered is taken back.
-    """
+@contextlib.contextmanager
+def rolled_back() -> Iterator[None]:
+    """Put every table back to what it was if the block raises an exception, which goes on."""
     saved = [(registry, registry.snapshot()) for registry in Registry._all]
     try:
-        if name.endswith(".py"):
-            runpy.run_path(str(Path(name).expanduser()))
-        else:
-            importlib.import_module(name)
-    except Exception as error:  # a user's module may raise anything
+        yield
+    except Exception:
         for registry, entries in saved:
             registry.restore(entries)
-        raise RegistrationError(f"{name} cannot be imported: {type(error).__name__}: {error}") from error
+        raise
 
 
-@functools.cache
-def load_plugins(names: str = "all") -> None:
-    """Import, once, what :func:`import_plugins` imports of the installed plugins.
-
-    Raises:
-        OptionError: No plugin has a name that is listed.
-    """
-    import_plugins(names, [] if names == "none" else _installed())
-
-
-def import_plugins(names: str, points: Sequence[EntryPoint]) -> None:
-    """Import the modules of *points*, which are declared under the entry-point group ``clgraph.plugins``.
-
-    A plugin that fails is rolled back, kept in ``PLUGIN_FAILURES`` and warned about; the others still load. ``"none"``
-    loads nothing, a comma-separated list only those named.
-
-    Raises:
-        OptionError: No plugin has a name that is listed.
-    """
-    if names == "none":
-        return
-    wanted = [name.strip() for name in names.split(",") if name.strip() and names != "all"]
-    if unknown := [name for name in wanted if name not in {p.name for p in points}]:
-        there = ", ".join(p.name for p in points) or "none"
-        raise OptionError(f"plugins={names}: no plugin is called {unknown[0]!r}; there are: {there}")
-    for point in points:
-        if wanted and point.name not in wanted:
-            continue
-        saved = [(registry, registry.snapshot()) for registry in Registry._all]
-        try:
-            point.load()
-        except Exception as error:  # a stranger's module may raise anything; it must not take the others down
-            for registry, entries in saved:
-                registry.restore(entries)
-            PLUGIN_FAILURES.append(f"{point.name} ({point.value}): {type(error).__name__}: {error}")
-            warnings.warn(f"plugin {PLUGIN_FAILURES[-1]}", stacklevel=2)
-
-
-def _installed() -> list[EntryPoint]:
-    # Imported where a model is compiled: `import clgraph` stays light.
-    from importlib.metadata import entry_points
-
-    return sorted(entry_points(group=PLUGIN_GROUP), key=lambda e: e.name)
+def _describe(entry: object) -> str:
+    return f"{getattr(entry, '__module__', '?')}.{getattr(entry, '__qualname__', entry)}"

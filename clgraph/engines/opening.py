@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from clgraph.core import cache_folder
-from clgraph.core.registry import load_module, load_plugins
 from clgraph.core.version import __version__
 from clgraph.engines.option_checks import LOGGING, check_options, in_use_of
 from clgraph.errors import DeviceError, OptionError
+from clgraph.extensions.plugins import load_module, load_plugins
 from clgraph.passes.targets.target import with_profiles
 from clgraph.runtime.device import HOST, Device, find_device, with_class
 from clgraph.runtime.driver import choose_options

@@ -1,1 +1,1 @@
-"""User extensions: custom operators by a decorator."""
+"""User extensions: plugins, modules, custom operators by a decorator."""

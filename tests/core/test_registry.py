@@ -2,16 +2,14 @@ from __future__ import annotations
 
 import sys
 import threading
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 
-from clgraph.core import registry
-from clgraph.core.registry import Registry, import_plugins, third_party
-from clgraph.errors import OptionError, RegistrationError
+from clgraph.core.registry import Registry, third_party
+from clgraph.errors import RegistrationError
 
 
 @pytest.fixture
@@ -56,29 +54,6 @@ def test_what_others_register_is_noticed_as_long_as_it_is_there(table) -> None:
     assert table.third_party() == {"importlib", "pathlib"} <= third_party()
     table.restore(saved)
     assert not table.third_party()
-
-
-def test_a_plugin_that_fails_is_rolled_back_and_the_others_load(table, monkeypatch) -> None:
-    class Point(EntryPoint):
-        def load(self):
-            table.register(self.name, int)
-            if self.name == "bad":
-                raise RuntimeError("no such luck")
-
-    points = [Point(n, "some.module", registry.PLUGIN_GROUP) for n in ("worse", "bad", "good")]
-    monkeypatch.setattr(registry, "PLUGIN_FAILURES", failures := [])
-    with pytest.warns(UserWarning, match=r"plugin bad \(some.module\): RuntimeError: no such luck"):
-        import_plugins("all", points)
-    assert list(table) == ["good", "worse"]
-    assert failures == ["bad (some.module): RuntimeError: no such luck"]
-    table.restore({})
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        import_plugins("good", points)
-        import_plugins("none", points)
-    assert list(table) == ["good"]
-    with pytest.raises(OptionError, match="no plugin is called 'best'; there are: worse, bad, good"):
-        import_plugins("best", points)
 
 
 @pytest.fixture

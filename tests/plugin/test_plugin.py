@@ -93,7 +93,7 @@ def test_a_plugin_that_fails_is_rolled_back_and_reported_and_stops_nothing(insta
         "import warnings; warnings.simplefilter('ignore')\n"
         + MODEL
         + "clgraph.compile(net, device='pocl:0').run(feeds)\n"
-        "from clgraph.core.registry import PLUGIN_FAILURES\n"
+        "from clgraph.extensions.plugins import PLUGIN_FAILURES\n"
         "from clgraph.passes.targets.target import TARGETS\n"
         "print(json.dumps([PLUGIN_FAILURES, list(TARGETS)]))\n"
     )

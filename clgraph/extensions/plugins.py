@@ -1,0 +1,80 @@
+"""Plugins and modules of users, which register what they bring when they are imported."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import runpy
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clgraph.core.registry import rolled_back
+from clgraph.errors import OptionError, RegistrationError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+PLUGIN_GROUP = "clgraph.plugins"
+PLUGIN_FAILURES: list[str] = []
+
+
+@functools.cache
+def load_module(name: str) -> None:
+    """Import, once, the module called *name* or the Python file at that path, which registers operators of a user.
+
+    Raises:
+        RegistrationError: It cannot be imported; what it had registered is taken back.
+    """
+    try:
+        with rolled_back():
+            if name.endswith(".py"):
+                runpy.run_path(str(Path(name).expanduser()))
+            else:
+                importlib.import_module(name)
+    except Exception as error:  # a user's module may raise anything
+        raise RegistrationError(f"{name} cannot be imported: {type(error).__name__}: {error}") from error
+
+
+@functools.cache
+def load_plugins(names: str = "all") -> None:
+    """Import, once, what :func:`import_plugins` imports of the installed plugins.
+
+    Raises:
+        OptionError: No plugin has a name that is listed.
+    """
+    import_plugins(names, [] if names == "none" else _installed())
+
+
+def import_plugins(names: str, points: Sequence[EntryPoint]) -> None:
+    """Import the modules of *points*, which are declared under the entry-point group ``clgraph.plugins``.
+
+    A plugin that fails is rolled back, kept in ``PLUGIN_FAILURES`` and warned about; the others still load. ``"none"``
+    loads nothing, a comma-separated list only those named.
+
+    Raises:
+        OptionError: No plugin has a name that is listed.
+    """
+    if names == "none":
+        return
+    wanted = [name.strip() for name in names.split(",") if name.strip() and names != "all"]
+    if unknown := [name for name in wanted if name not in {p.name for p in points}]:
+        there = ", ".join(p.name for p in points) or "none"
+        raise OptionError(f"plugins={names}: no plugin is called {unknown[0]!r}; there are: {there}")
+    for point in points:
+        if wanted and point.name not in wanted:
+            continue
+        try:
+            with rolled_back():
+                point.load()
+        except Exception as error:  # a stranger's module may raise anything; it must not take the others down
+            PLUGIN_FAILURES.append(f"{point.name} ({point.value}): {type(error).__name__}: {error}")
+            warnings.warn(f"plugin {PLUGIN_FAILURES[-1]}", stacklevel=2)
+
+
+def _installed() -> list[EntryPoint]:
+    # Imported where a model is compiled: `import clgraph` stays light.
+    from importlib.metadata import entry_points
+
+    return sorted(entry_points(group=PLUGIN_GROUP), key=lambda e: e.name)
