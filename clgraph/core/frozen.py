@@ -50,15 +50,17 @@ def _text(found: Sequence[Field[Any]], checks: bool, names: dict[str, Any]) -> s
     """Return the text of a class's methods; what it takes for granted is added to *names*."""
     parameters, body = [], []
     for f in found:
-        if not f.init:
-            continue
         default, given = f"_default_{f.name}", f.name
-        if f.default_factory is not MISSING:
-            names[default] = f.default_factory
-            given = f"{default}() if {f.name} is _MISSING else {f.name}"
+        made = f"{default}()" if f.default_factory is not MISSING else default
+        names[default] = f.default if f.default_factory is MISSING else f.default_factory
+        if not f.init:
+            if names[default] is MISSING:
+                continue
+            given = made
+        elif f.default_factory is not MISSING:
+            given = f"{made} if {f.name} is _MISSING else {f.name}"
             parameters.append(f"{f.name}=_MISSING")
         elif f.default is not MISSING:
-            names[default] = f.default
             parameters.append(f"{f.name}={default}")
         else:
             parameters.append(f.name)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 
@@ -14,16 +15,13 @@ from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.network.borrowing import LEAST_BYTES, readable_in_place, stays, writable_in_place
-from clgraph.network.workspace import Constants, Workspace
+from clgraph.network.constants import UNIT
+from clgraph.network.workspace import Workspace
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.memory import Memory
-from clgraph.selector.descriptor import Ref
+from clgraph.selector.descriptor import Ref, Resolve
 from clgraph.selector.library import BANKS
 
-UNIT = 64
-"""Tensors start at multiples of this many bytes."""
-SLACK = 64
-"""Bytes behind each constant that a vector load may touch."""
 BANK_SHIFT = 56
 """A pointer in a descriptor is bank << 56 | byte offset."""
 
@@ -34,31 +32,35 @@ def within_32_bits(node: Node) -> Iterator[None]:
     try:
         yield
     except (OverflowError, struct.error) as error:
-        raise UnsupportedError(
-            f"node {node.name!r}: kernels count in 32 bits, which a size or step exceeds: {error}"
-        ) from error
+        raise beyond_32_bits(node, error) from error
 
 
-@dataclass
+def beyond_32_bits(node: Node, error: Exception) -> UnsupportedError:
+    """Return what to raise where packing the numbers of *node* ended with *error*."""
+    return UnsupportedError(f"node {node.name!r}: kernels count in 32 bits, which a size or step exceeds: {error}")
+
+
+@dataclass(eq=False)
 class BufferTable:
     """The banks of one placement: the arena, cut at the device's largest allocation, then constants.
 
     Attributes:
+        workspace: Memory shared with other programs.
         banks: What a bank number means.
         fixed: (bank, offset) of constants.
         borrowed: Inputs that are read, and results that are written, where the caller has them, with the bank that
             stands for the array.
     """
 
+    placement: str
     engine: Engine
+    workspace: Workspace
     banks: list[Memory]
     arena_bank: int
     fixed: dict[Value, tuple[int, int]] = field(default_factory=dict)
     borrowed: dict[Value, int] = field(default_factory=dict)
     _left: list[Array] = field(default_factory=list)
-    _shared: list[Memory] = field(default_factory=list)
-    _tables: dict[tuple[int, ...], Memory] = field(default_factory=dict)
-    _scratch: dict[str, Memory] = field(default_factory=dict)
+    _copies: list[Memory] = field(default_factory=list)
 
     @staticmethod
     def of(
@@ -67,14 +69,12 @@ class BufferTable:
         engine: Engine,
         *,
         lends: bool = True,
-        like: BufferTable | None = None,
         workspace: Workspace | None = None,
     ) -> BufferTable:
         """Allocate the memory of *placement* and copy the constants that its nodes read.
 
         Args:
             lends: Let results be written to the caller's arrays; else all lie in the arena.
-            like: BufferTable of the same program, whose constants are used instead of copies.
             workspace: Where to share memory with other programs.
 
         Raises:
@@ -85,29 +85,39 @@ class BufferTable:
         size = engine.info.max_alloc // UNIT * UNIT
         parts = [min(size, total - start) for start in range(0, max(total, 1), size)]
         workspace = workspace or Workspace()
-        places = BufferTable(engine, workspace.arenas(placement, engine, parts), size)
-        if like is None:
-            nodes = [n for n in program if n.placement == placement]
-            constants = dict.fromkeys(v for n in nodes for v in n.inputs if v.constant is not None)
-            if "host_memory" in engine.info.features:
-                places._leave([v for v in constants if stays(v)])
-            elif engine.info.kind != "cpu":
-                places._copy([v for v in constants if v.layout.nbytes >= LEAST_BYTES], placement, workspace.constants)
-            places._pack([v for v in constants if v not in places.fixed], size, "constants")
-            places._shared = places.banks[len(parts) :]
-        else:
-            places.fixed = dict(like.fixed)
-            places.banks += like._shared
-            places._shared, places._left, places._tables = like._shared, like._left, like._tables
-        for value in readable_in_place(program, placement, engine.info)[: BANKS - len(places.banks)]:
-            places.borrowed[value] = len(places.banks)
-            places.banks.append(engine.allocate(value.layout.nbytes, f"input {value.name!r}"))
-        for value in writable_in_place(program, placement, engine.info)[: BANKS - len(places.banks)] if lends else ():
-            view = places.view(value)
-            assert view is not None
-            places.borrowed[value] = len(places.banks)
-            places.banks.append(engine.lend(view, writable=True))
+        places = BufferTable(placement, engine, workspace, workspace.arenas(placement, engine, parts), size)
+        nodes = [n for n in program if n.placement == placement]
+        places._place(list(dict.fromkeys(v for n in nodes for v in n.inputs if v.constant is not None)))
+        places._borrow(program, lends)
         return places
+
+    def _place(self, constants: list[Value]) -> None:
+        if "host_memory" in self.engine.info.features:
+            self._leave([v for v in constants if stays(v)])
+        elif self.engine.info.kind != "cpu":
+            self._copy([v for v in constants if v.layout.nbytes >= LEAST_BYTES])
+        self._pack([v for v in constants if v not in self.fixed])
+        self.workspace.constants.use(self, self._copies)
+
+    def _borrow(self, program: Program, lends: bool) -> None:
+        """Let as many inputs and results as banks are left be used where the caller has them."""
+        info = self.engine.info
+        inputs = readable_in_place(program, self.placement, info)[: max(0, BANKS - len(self.banks))]
+        stand_ins = self.workspace.stand_ins(self.placement, self.engine, [v.layout.nbytes for v in inputs])
+        for value, memory in zip(inputs, stand_ins, strict=True):
+            self.borrowed[value] = len(self.banks)
+            self.banks.append(memory)
+        results = writable_in_place(program, self.placement, info) if lends else []
+        for value in results[: max(0, BANKS - len(self.banks))]:
+            view = self.view(value)
+            assert view is not None
+            self.borrowed[value] = len(self.banks)
+            self.banks.append(self.engine.lend(view, writable=True))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of constants that were copied for it and that no other program uses."""
+        return sum(m.nbytes for m in self._copies if self.workspace.constants.alone(m))
 
     def at(self, value: Value) -> tuple[int, int]:
         """Return the bank of *value* and the byte offset of its memory in it."""
@@ -119,16 +129,25 @@ class BufferTable:
             raise ProgramError(f"{value.name} has no place in memory")
         return self._in_arena(value.buffer.offset + value.offset)
 
-    def resolve(self, node: Node, ref: Ref) -> int:
-        """Return the pointer of a descriptor for *ref*, as seen from *node*; -1 for ``null``."""
-        if ref.role == "null":
-            return -1
-        bank, offset = self.role(node, ref.role)
-        return bank << BANK_SHIFT | (offset + ref.offset)
+    def pointers(self, node: Node) -> Resolve:
+        """Return what makes the pointer of a descriptor of a reference, as seen from *node*: -1 for ``null``."""
+        known: dict[str, tuple[int, int]] = {}
+
+        def resolve(ref: Ref) -> int:
+            role = ref.role
+            if role == "null":
+                return -1
+            if role not in known:
+                bank, offset = self.role(node, role)
+                known[role] = bank << BANK_SHIFT, offset
+            high, low = known[role]
+            return high | (low + ref.offset)
+
+        return resolve
 
     def role(self, node: Node, role: str) -> tuple[int, int]:
         """Return bank and byte offset of the tensor that a plan of *node* calls ``in0``, ``out0`` or ``scratch0``."""
-        kind, index = role.rstrip("0123456789"), int(role.lstrip("inoutscrah"))
+        kind, index = _parsed(role)
         if kind == "scratch":
             offset = node.scratch[index].offset
             if offset is None:
@@ -140,19 +159,7 @@ class BufferTable:
 
     def table(self, values: tuple[int, ...]) -> Memory:
         """Return memory that holds *values* as 32-bit ints; equal tables share it."""
-        if values not in self._tables:
-            self._tables[values] = self.engine.upload(np.array(values, np.int32), "a table of sizes")
-        return self._tables[values]
-
-    def workers_scratch(self, library: str, nbytes: int) -> Memory:
-        """Return at least *nbytes* of memory for the workers of a table of *library*.
-
-        The tables of one library share it: no two of their steps run at the same time.
-        """
-        held = self._scratch.get(library)
-        if held is None or held.nbytes < nbytes:
-            held = self._scratch[library] = self.engine.allocate(nbytes, "the workers' scratch")
-        return held
+        return self.workspace.constants.table(self.placement, self.engine, values)
 
     def read(self, value: Value) -> Array:
         """Return the flat memory of *value*, after every earlier command is done."""
@@ -203,36 +210,30 @@ class BufferTable:
         self.banks.append(self.engine.lend(first))
         self._left = list(found.values())
 
-    def _copy(self, values: Iterable[Value], placement: str, constants: Constants) -> None:
+    def _copy(self, values: list[Value]) -> None:
         """Let large constants have memory of their own, which other programs may have copied them to already."""
         for value in values:
-            if value.constant is not None:
-                self.fixed[value] = (len(self.banks), 0)
-                self.banks.append(constants.copy(placement, self.engine, value.constant, f"constant {value.name!r}"))
+            memory, start = self.workspace.constants.copy(self.placement, self.engine, value)
+            self.fixed[value] = (len(self.banks), start)
+            self.banks.append(memory)
+            self._copies.append(memory)
+
+    def _pack(self, values: list[Value]) -> None:
+        """Let constants share banks, which other programs may have packed already."""
+        most = BANKS - len(self.banks)
+        found = self.workspace.constants.pack(self.placement, self.engine, values, self.arena_bank, most)
+        numbers: dict[Memory, int] = {}
+        for value, (memory, start) in found.items():
+            if memory not in numbers:
+                numbers[memory] = len(self.banks)
+                self.banks.append(memory)
+                self._copies.append(memory)
+            self.fixed[value] = (numbers[memory], start)
 
     def _in_arena(self, offset: int) -> tuple[int, int]:
         return offset // self.arena_bank, offset % self.arena_bank
 
-    def _pack(self, values: Iterable[Value], size: int, what: str) -> None:
-        """Lay *values* out in banks of their own, and copy those that have data."""
-        banks: list[tuple[int, list[Value]]] = []
-        for value in values:
-            need = -(-(value.layout.nbytes + SLACK) // UNIT) * UNIT
-            if not banks or banks[-1][0] + need > size:
-                banks.append((0, []))
-            used, held = banks[-1]
-            self.fixed[value] = (len(self.banks) + len(banks) - 1, used)
-            banks[-1] = (used + need, [*held, value])
-        for nbytes, held in banks:
-            memory = self.engine.allocate(nbytes, what)
-            self.banks.append(memory)
-            for value in held:
-                if value.constant is None:
-                    continue
-                if memory.array is not None:
-                    start = self.fixed[value][1]
-                    data = np.ascontiguousarray(value.constant).reshape(-1).view(np.uint8)
-                    memory.array[start : start + data.nbytes] = data
-                else:
-                    self.engine.stream.write(memory, self.fixed[value][1], np.ascontiguousarray(value.constant))
-            self.engine.stream.finish()
+
+@cache
+def _parsed(role: str) -> tuple[str, int]:
+    return role.rstrip("0123456789"), int(role.lstrip("inoutscrah"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping
@@ -52,7 +51,6 @@ class Network:
         poison: bool = False,
         command_buffers: bool = False,
         library: Callable[[str, int], Library] = compose,
-        like: Network | None = None,
         workspace: Workspace | None = None,
     ) -> None:
         """Allocate the memory of *program*, copy its constants, build and bind its kernels.
@@ -65,7 +63,6 @@ class Network:
             command_buffers: Record launches that follow each other, where a device can.
             library: Finds the libraries of tile functions by name and SIMD width.
             poison: Fill memory with NaN wherever it holds nothing (:mod:`clgraph.network.poison`): slow, for debugging.
-            like: A network of the same program and engines, whose constants are used instead of copies.
             workspace: Memory shared with other networks, none of which then runs at the same time.
 
         Raises:
@@ -80,13 +77,13 @@ class Network:
                 raise ProgramError(f"{name!r} is {value.layout}; inputs and outputs of a program are plain and dense")
         self.program = program
         self._arguments = (engines, executor, poison, command_buffers, library)
-        self._lock = threading.Lock() if workspace is None else workspace.lock
+        self._workspace = workspace or Workspace()
+        self._lock = self._workspace.lock
         used = {*program.arenas, *(n.placement for n in program)}
         self._engines = {p: e.beside() for p, e in engines.items() if isinstance(e, Engine) and p in used}
         self._failures = next((e.failures for e in self._engines.values()), ())
-        known: dict[str, BufferTable] = {} if like is None else like._places
         self._places: dict[str, BufferTable] = {
-            p: BufferTable.of(program, p, e, lends=not poison, like=known.get(p), workspace=workspace)
+            p: BufferTable.of(program, p, e, lends=not poison, workspace=self._workspace)
             for p, e in self._engines.items()
         }
         self._host = Host(self._places)
@@ -180,7 +177,16 @@ class Network:
         """
         engines, executor, poison, recorded, library = self._arguments
         options: dict[str, Any] = {"poison": poison, "command_buffers": recorded, "library": library}
-        return Network(self.program, engines, executor, **options, like=self, workspace=workspace)
+        return Network(self.program, engines, executor, **options, workspace=workspace or Workspace(self._workspace))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory that it alone holds: tables of tile steps, and constants that no other network uses.
+
+        Beside them there is what it shares: the program, and the workspace's arena, scratch and constants.
+        """
+        tables = sum(tiles.nbytes for s in self._subgraphs for tiles in s.executors)
+        return tables + sum(places.nbytes for places in self._places.values())
 
     @property
     def engine(self) -> Engine | None:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from clgraph.graph.buffer import Buffer
 from clgraph.graph.node import Node
 from clgraph.graph.program import Program
-from clgraph.network.buffer_table import UNIT, BufferTable
+from clgraph.network.buffer_table import BufferTable
+from clgraph.network.constants import UNIT
 from clgraph.network.steps import Command, Segment
 from clgraph.network.watch import alone, commands_by_node
 from clgraph.passes.memory.plan_memory import buffers_of

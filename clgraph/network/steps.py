@@ -27,6 +27,9 @@ from clgraph.selector.sources import kernel_text
 Kernel = tuple[BoundKernel, tuple[int, ...], tuple[int, ...] | None]
 """A kernel with its arguments, its grid and its group."""
 
+_Planned = tuple[Node, Sequence[Step]]
+"""A node, and its steps that have anything to do."""
+
 
 @frozen
 class Segment:
@@ -125,9 +128,10 @@ def commands(
     """
     if places is None:
         return [Command(node, "host", "host", functools.partial(host.run, node)) for node in nodes]
-    binder = _Binder(nodes, places, host, library)
-    for node in nodes:
-        binder.bind(node)
+    planned = [(node, steps_of(node)) for node in nodes]
+    binder = _Binder(planned, places, host, library)
+    for node, steps in planned:
+        binder.bind(node, steps)
     return binder.found
 
 
@@ -135,19 +139,19 @@ class _Binder:
     """Appends the commands of one node after the other to ``found``."""
 
     def __init__(
-        self, nodes: Sequence[Node], places: BufferTable, host: Host, library: Callable[[str, int], Library]
+        self, planned: Sequence[_Planned], places: BufferTable, host: Host, library: Callable[[str, int], Library]
     ) -> None:
         self.found: list[Command] = []
         self._places, self._host = places, host
-        tables = _tile_tables(nodes, places, library)
+        tables = _tile_tables(planned, places, library)
         self._executors = {name: TileExecutor(table, places) for name, table in tables.items()}
         self._done = dict.fromkeys(tables, 0)
         self._latest: dict[str, int] = {}
         self._makers: dict[Value, frozenset[int]] = {}
 
-    def bind(self, node: Node) -> None:
+    def bind(self, node: Node, steps: Sequence[Step]) -> None:
         makers = frozenset[int]().union(*(self._makers.get(v, ()) for v in node.inputs))
-        for step in steps_of(node):
+        for step in steps:
             # What a step waits for need not be waited for again behind it.
             makers = frozenset({self._add(node, step, makers)})
         self._makers |= dict.fromkeys(node.outputs, makers)
@@ -185,12 +189,12 @@ def _idle(step: Step) -> bool:
 
 
 def _tile_tables(
-    nodes: Sequence[Node], places: BufferTable, library: Callable[[str, int], Library]
+    planned: Sequence[_Planned], places: BufferTable, library: Callable[[str, int], Library]
 ) -> dict[str, TileTable]:
-    """Return the tile steps of *nodes*, by library."""
+    """Return the tile steps of nodes, by library."""
     tables: dict[str, TileTable] = {}
-    for node in nodes:
-        for step in steps_of(node):
+    for node, steps in planned:
+        for step in steps:
             if isinstance(step, Tile):
                 if step.library not in tables:
                     tables[step.library] = TileTable(library(step.library, places.engine.info.simd))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 from dataclasses import dataclass, field
 
@@ -10,12 +11,14 @@ import numpy as np
 from clgraph.errors import DeviceMemoryError
 from clgraph.graph.node import Node
 from clgraph.graph.primitive import Array
-from clgraph.network.buffer_table import BufferTable, within_32_bits
+from clgraph.network.buffer_table import BufferTable, beyond_32_bits
 from clgraph.runtime.engine import BoundKernel, Engine
 from clgraph.runtime.executor import FIRST_BANK, RECORD, SPINS, TIMES, arguments, counter_count
 from clgraph.runtime.memory import Memory
 from clgraph.selector.library import BANKS, ENTRY, Library
 from clgraph.selector.plan import Tile
+
+_RECORD = struct.Struct(RECORD)
 
 
 @dataclass
@@ -32,17 +35,22 @@ class TileTable:
 
     def to_bytes(self, places: BufferTable) -> bytes:
         """Return the table with every pointer resolved."""
-        start = struct.calcsize(RECORD) * len(self.steps)
+        start = _RECORD.size * len(self.steps)
+        numbers = {function: number for number, function in enumerate(self.library.functions)}
         records, blobs = bytearray(), bytearray()
-        for node, tile in self.steps:
-            descriptor = start + len(blobs)
-            with within_32_bits(node):
-                blobs += tile.descriptor.to_bytes(lambda ref, node=node: places.resolve(node, ref))  # type: ignore[misc]
-                post = start + len(blobs)
-                for step in tile.post:
-                    blobs += step.to_bytes(lambda ref, node=node: places.resolve(node, ref))  # type: ignore[misc]
-            function = self.library.functions.index(tile.function)
-            records += struct.pack(RECORD, descriptor, post, function, tile.tickets, len(tile.post), 0)
+        for node, group in itertools.groupby(self.steps, lambda step: step[0]):
+            resolve = places.pointers(node)
+            try:
+                for _, tile in group:
+                    descriptor = start + len(blobs)
+                    blobs += tile.descriptor.to_bytes(resolve)
+                    post = start + len(blobs)
+                    for step in tile.post:
+                        blobs += step.to_bytes(resolve)
+                    function = numbers[tile.function]
+                    records += _RECORD.pack(descriptor, post, function, tile.tickets, len(tile.post), 0)
+            except (OverflowError, struct.error) as error:
+                raise beyond_32_bits(node, error) from error
         return bytes(records + blobs)
 
 
@@ -55,7 +63,7 @@ class TileExecutor:
     """
 
     def __init__(self, table: TileTable, places: BufferTable) -> None:
-        """Copy the table, allocate counters and, as far as other tables have none to share, the workers' scratch.
+        """Copy the table; allocate counters and the workers' scratch, as far as other tables have none to share.
 
         Raises:
             DeviceMemoryError: The memory is cut into more banks than a library can address.
@@ -71,12 +79,13 @@ class TileExecutor:
         self._tickets = [tile.tickets for _, tile in table.steps]
         self._scratch_bytes = -(-max(tile.scratch for _, tile in table.steps) // 64) * 64
         self._table = engine.upload(np.frombuffer(table.to_bytes(places), np.uint8), "the table of tiles")
-        zeros = np.zeros(counter_count(len(table.steps), self.workers), np.int32)
-        self._counters = engine.upload(zeros, "the counters of tiles")
+        shared, count = places.workspace, counter_count(len(table.steps), self.workers)
+        self._counters = shared.counters(places.placement, engine, self._library, count)
+        scratch = self._scratch_bytes * self.workers
+        self._scratch = shared.scratch(places.placement, engine, self._library, scratch)
         self._error = engine.upload(np.zeros(1, np.int32), "the error word of tiles")
-        shared = self._error.array
-        self._word = np.zeros(1, np.int32) if shared is None else shared[:4].view(np.int32)
-        self._scratch = places.workers_scratch(table.library.name, self._scratch_bytes * self.workers)
+        held = self._error.array
+        self._word = np.zeros(1, np.int32) if held is None else held[:4].view(np.int32)
         self._banks = places.banks
         self._times: Memory | None = None
         self._kernels: dict[tuple[int, int, bool], BoundKernel] = {}
@@ -84,6 +93,12 @@ class TileExecutor:
             bank: [i for i, (node, _) in enumerate(table.steps) if value in (*node.inputs, *node.outputs)]
             for value, bank in places.borrowed.items()
         }
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the device that are its alone."""
+        own = (self._table, self._error, self._times)
+        return sum(memory.nbytes for memory in own if memory is not None)
 
     def bind(
         self, first: int, last: int, *, timed: bool = False, spins: int = SPINS

@@ -1,22 +1,22 @@
-"""Device memory that the networks of a model share: activations of those that run one at a time, and constants."""
+"""Device memory that the networks of a model share, because they run one at a time; and their constants."""
 
 from __future__ import annotations
 
 import threading
-import weakref
-from collections.abc import Iterable
+from collections.abc import Sequence
+from weakref import WeakSet
 
 import numpy as np
 
-from clgraph.graph.primitive import Array
+from clgraph.network.constants import Constants
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.memory import Memory
 
 LARGEST = 4
-"""An arena is shared by what needs at least one part in so many of it: a large shape met once does not stay."""
+"""Memory is shared by what needs at least one part in so many of it: a large shape met once does not stay."""
 
 HEADROOM = 1.5
-"""Where one arena was too small, the next one is larger by this factor than what is needed."""
+"""Where some memory was too small, the next one is larger by this factor than what is needed."""
 
 
 class Workspace:
@@ -28,18 +28,34 @@ class Workspace:
     """
 
     def __init__(self, like: Workspace | None = None) -> None:
-        """Share no activations with *like*, but its constants."""
+        """Share nothing that a run writes with *like*, but its constants."""
         self.lock = threading.Lock()
         self.constants: Constants = Constants() if like is None else like.constants
-        self._arenas: dict[str, weakref.WeakSet[Memory]] = {}
+        self._held: dict[tuple[str, str], WeakSet[Memory]] = {}
 
-    def arenas(self, placement: str, engine: Engine, sizes: Iterable[int]) -> list[Memory]:
+    def arenas(self, placement: str, engine: Engine, sizes: Sequence[int]) -> list[Memory]:
         """Return memory for each of *sizes* bytes on *placement*, no two the same.
 
-        Raises:
-            DeviceMemoryError: The device has no memory left.
+        Raises, as all methods do, ``DeviceMemoryError``: The device has no memory left.
         """
-        known = self._arenas.setdefault(placement, weakref.WeakSet())
+        return self._shared(placement, engine, sizes, "the arena of activations")
+
+    def stand_ins(self, placement: str, engine: Engine, sizes: Sequence[int]) -> list[Memory]:
+        """Return memory for inputs of *sizes* bytes that cannot be read where the caller has them, no two the same."""
+        return self._shared(placement, engine, sizes, "an input that the caller has")
+
+    def scratch(self, placement: str, engine: Engine, library: str, nbytes: int) -> Memory:
+        """Return at least *nbytes* of scratch for the workers that run tables of *library*, one step at a time."""
+        return self._shared(placement, engine, [nbytes], f"the scratch of {library!r} workers")[0]
+
+    def counters(self, placement: str, engine: Engine, library: str, count: int) -> Memory:
+        """Return at least *count* 32-bit counters of tables of *library*: zeros, which is what a launch leaves."""
+        return self._shared(placement, engine, [4 * count], f"the counters of {library!r} tiles", zeros=True)[0]
+
+    def _shared(
+        self, placement: str, engine: Engine, sizes: Sequence[int], what: str, *, zeros: bool = False
+    ) -> list[Memory]:
+        known = self._held.setdefault((placement, what), WeakSet())
         taken: list[Memory] = []
         for size in sizes:
             free = [m for m in known if size <= m.nbytes <= LARGEST * size and all(m is not t for t in taken)]
@@ -47,25 +63,7 @@ class Workspace:
                 taken.append(min(free, key=lambda m: m.nbytes))
                 continue
             wanted = min(int(size * HEADROOM), engine.info.max_alloc) if known else size
-            taken.append(engine.allocate(max(size, wanted), "the arena of activations"))
+            nbytes = max(size, wanted)
+            taken.append(engine.upload(np.zeros(nbytes, np.uint8), what) if zeros else engine.allocate(nbytes, what))
             known.add(taken[-1])
         return taken
-
-
-class Constants:
-    """Copies of constants on devices that have memory of their own, one a constant and placement."""
-
-    def __init__(self) -> None:
-        self._copies: dict[tuple[str, int], tuple[weakref.ref[Array], weakref.ref[Memory]]] = {}
-        self._lock = threading.Lock()
-
-    def copy(self, placement: str, engine: Engine, array: Array, what: str) -> Memory:
-        """Return the memory on *placement* that holds *array*; raises ``DeviceMemoryError``."""
-        with self._lock:
-            self._copies = {k: (a, m) for k, (a, m) in self._copies.items() if m() is not None and a() is not None}
-            source, held = self._copies.get((placement, id(array)), (None, None))
-            memory = held() if held is not None and source is not None and source() is array else None
-            if memory is None:
-                memory = engine.upload(np.ascontiguousarray(array), what)
-                self._copies[placement, id(array)] = weakref.ref(array), weakref.ref(memory)
-            return memory

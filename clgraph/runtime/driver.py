@@ -7,10 +7,11 @@ import functools
 import logging
 import os
 import re
+import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -39,6 +40,8 @@ _PREFIXES = (
 )
 GPU = InstructionSet("own", "", "", "", 1, frozenset(), frozenset())
 """The record of GPUs: their drivers compile for what they are, and their work-items are thin."""
+
+_Setters = tuple[Callable[..., Any], Callable[..., Any]]
 
 _ATOMIC_MEMORY_CAPABILITIES = 0x1063
 _MAX_NUM_SUB_GROUPS = 0x105C
@@ -70,13 +73,34 @@ def load() -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             import pyopencl
+            import pyopencl.invoker
     except ImportError as error:
         raise DeviceError(f"OpenCL cannot be loaded: {error}") from error
+    pyopencl.invoker.generate_enqueue_and_set_args = _once(pyopencl.invoker.generate_enqueue_and_set_args)
     library = wheel()
     if library is not None:
         # pyopencl's loader looks for its own drivers below this folder.
         os.environ["PYOPENCL_HOME"] = str(pocl.overlay(folder / "links", library, wheel_decision().record.built_in))
     return pyopencl
+
+
+def _once(generate: Callable[..., _Setters]) -> Callable[..., _Setters]:
+    """Return *generate*, which writes the functions that set a kernel's arguments, called once for a number of them.
+
+    pyopencl 2026.1 calls it for each kernel object: 0.4 ms, and two threads at once give two pieces of code one name.
+    """
+    made: dict[object, _Setters] = {}
+    lock = threading.Lock()
+
+    def call(name: str, *arguments: object, **options: object) -> _Setters:
+        # The name of the kernel and its devices are for messages alone.
+        key = (arguments, tuple((option, value) for option, value in options.items() if option != "devs"))
+        with lock:
+            if key not in made:
+                made[key] = generate("kernel", *arguments, **options)
+            return made[key]
+
+    return call
 
 
 @functools.cache

@@ -22,9 +22,6 @@ from clgraph.runtime.wheel import is_wheel, pocl_folder
 
 _log = logging.getLogger(__name__)
 
-_CODE = threading.Lock()
-"""Held while pyopencl makes a kernel."""
-
 Scalar = np.int32 | np.int64 | np.float32
 KernelArgument = Memory | Scalar
 
@@ -54,6 +51,7 @@ class Engine:
         self.failures: tuple[type[Exception], ...] = (self._cl.Error,)
         process.check_process()
         self._programs: dict[tuple[str, bool], Any] = {}
+        self._remembered: set[tuple[str, str]] = set()
         self._keeps_itself = self.info.name.startswith("pocl")
         folder = pocl_folder() if self._keeps_itself else chosen_options().cache_dir
         self._cache = binaries.ProgramCache(folder / "programs")
@@ -154,11 +152,14 @@ class Engine:
 
     def remembers(self, text: str, what: str) -> bool:
         """Whether :meth:`remember` was called for *text*, in this or an earlier process with this device and driver."""
-        return self._cache.read(self._mark(text, what)) is not None
+        if (text, what) not in self._remembered and self._cache.read(self._mark(text, what)) is not None:
+            self._remembered.add((text, what))
+        return (text, what) in self._remembered
 
     def remember(self, text: str, what: str) -> None:
         """Keep on disk that *what* is true of the program *text* on this device."""
         self._cache.write(self._mark(text, what), b"")
+        self._remembered.add((text, what))
 
     def _mark(self, text: str, what: str) -> str:
         return binaries.text_key(self._key(text, True), what)
@@ -207,10 +208,8 @@ class Engine:
         self.build(text, what or entry, library=library)
         program = self._programs[text, library]
         try:
-            # pyopencl writes Python code for each kernel, and two threads at once give it the same name.
-            with _CODE:
-                kernel = self._cl.Kernel(program, entry)
-                kernel.set_args(*(a.handle if isinstance(a, Memory) else a for a in args))
+            kernel = self._cl.Kernel(program, entry)
+            kernel.set_args(*(a.handle if isinstance(a, Memory) else a for a in args))
         except (self._cl.Error, TypeError) as error:
             raise KernelBuildError(
                 f"kernel {what or entry}: {entry} does not take {len(args)} arguments: {error}"

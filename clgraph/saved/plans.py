@@ -61,12 +61,11 @@ class Recorded(Choice):
     It is the last word on its node: it cannot become the choice for another query.
     """
 
-    __slots__ = ("_device", "_name", "_node", "_of", "_plan", "_query")
+    __slots__ = ("_device", "_name", "_node", "_of", "_query")
     _device: DeviceInfo
     _name: str
     _node: Node
     _of: PrimitiveOf
-    _plan: Plan
     _query: str
 
     FIELDS: ClassVar[tuple[str, ...]] = ("seconds", "because", "refusals", "slower")
@@ -101,10 +100,6 @@ class Recorded(Choice):
     def query(self) -> Query[Any]:
         """The problem that it was chosen for."""
         return _read_query(self._query, self._node, self._device, self._of)
-
-    def plan(self) -> Plan:
-        """Return the steps as they were saved."""
-        return self._plan
 
 
 def encode_choice(node: Node, choice: Choice, *, steps: bool) -> Json:

@@ -33,6 +33,7 @@ class Choice:
     because: str
     refusals: Mapping[str, str] = field(default_factory=dict)
     slower: Mapping[str, float] = field(default_factory=dict)
+    _plan: Plan | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def name(self) -> str:
@@ -54,7 +55,10 @@ class Choice:
 
     def plan(self) -> Plan:
         """Return the steps of the chosen implementation for the query's layouts."""
-        return _plan(self.implementation, self.query)
+        if self._plan is None:
+            object.__setattr__(self, "_plan", _plan(self.implementation, self.query))
+        assert self._plan is not None
+        return self._plan
 
     def with_query(self, q: Query[Any]) -> Choice:
         """Return the same choice for the same problem on layouts that have changed since."""

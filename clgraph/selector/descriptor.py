@@ -47,7 +47,8 @@ class Descriptor:
         micros: The families of micro-kernels it calls.
         any_alignment: Its plain inputs may start at any float, and it reads nothing behind their last one: a caller's
             array can be read where it lies.
-        c_fields: Name, C type and code for ``struct`` of each field; ``c_packing``, the codes together.
+        c_fields: Name, C type and code for ``struct`` of each field.
+        c_layout: All of them as one struct, which ends at a multiple of 8.
     """
 
     function: ClassVar[str] = ""
@@ -55,7 +56,7 @@ class Descriptor:
     micros: ClassVar[tuple[str, ...]] = ()
     any_alignment: ClassVar[bool] = False
     c_fields: ClassVar[tuple[tuple[str, str, str], ...]] = ()
-    c_packing: ClassVar[str] = "<"
+    c_layout: ClassVar[struct.Struct] = struct.Struct("<")
 
     def __init__(self, *values: Any, **named: Any) -> None:
         """Set every field, by position or name; raises ``TypeError`` unless each is given once."""
@@ -82,12 +83,13 @@ class Descriptor:
     @classmethod
     def size(cls) -> int:
         """Return the bytes of the struct, a multiple of 8."""
-        return -(-struct.calcsize(cls.c_packing) // 8) * 8
+        return cls.c_layout.size
 
     def to_bytes(self, resolve: Resolve) -> bytes:
         """Return the struct's bytes with every pointer resolved."""
-        row = [resolve(v) if isinstance(v := getattr(self, name), Ref) else v for name, _, _ in self.c_fields]
-        return struct.pack(self.c_packing, *row).ljust(self.size(), b"\0")
+        held = self.__dict__
+        row = [resolve(v) if type(v := held[name]) is Ref else v for name, _, _ in self.c_fields]
+        return self.c_layout.pack(*row)
 
 
 DESCRIPTORS: Registry[str, type[Descriptor]] = Registry("tile function")
@@ -115,7 +117,8 @@ def descriptor(
         named = {name: hint for part in parts for name, hint in vars(part).get("__annotations__", {}).items()}
         found = [_c_field(cls, *item) for item in named.items()]
         cls.c_fields = tuple(sorted(found, key=lambda field: field[2] != "q"))
-        cls.c_packing = "<" + "".join(code for _, _, code in cls.c_fields)
+        codes = "<" + "".join(code for _, _, code in cls.c_fields)
+        cls.c_layout = struct.Struct(f"{codes}{-struct.calcsize(codes) % 8}x")
         DESCRIPTORS.register(function, cls)
         return cls
 
@@ -148,11 +151,11 @@ class PostStep:
     operand: Ref = NULL
     pitches: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0)
 
-    FORMAT: ClassVar[str] = "<q6i2f"
+    LAYOUT: ClassVar[struct.Struct] = struct.Struct("<q6i2f")
     C_STRUCT: ClassVar[str] = (
         "typedef struct { long operand; int code, pitch_n, pitch_c, pitch_y, pitch_x, pitch_l; float a, b; } post_step;"
     )
 
     def to_bytes(self, resolve: Resolve) -> bytes:
         """Return the 40 bytes of the C struct."""
-        return struct.pack(self.FORMAT, resolve(self.operand), self.code, *self.pitches, self.a, self.b)
+        return self.LAYOUT.pack(resolve(self.operand), self.code, *self.pitches, self.a, self.b)

@@ -28,6 +28,8 @@ def _declare(make: Any) -> type[Any]:
         tags: list[str] = field(default_factory=list)
         note: str = field(default="n", compare=False, repr=False)
         norm: int = field(init=False)
+        kept: int = field(default=4, init=False)
+        held: list[int] = field(default_factory=list, init=False)
 
         def __post_init__(self) -> None:
             object.__setattr__(self, "norm", abs(self.x))

@@ -202,8 +202,8 @@ class TestClones:
         model = clgraph.compile(small_model(size=40, channels=32), device=device)
         clone = model.clone()
         first, second = (next(iter(m._current().network._places.values())) for m in (model, clone))
-        assert first._shared
-        assert first._shared == second._shared
+        assert first._copies
+        assert first._copies == second._copies
         assert first.banks[0] is not second.banks[0]
         assert first.fixed == second.fixed
 

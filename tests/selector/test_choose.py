@@ -148,3 +148,14 @@ def test_the_host_runs_the_reference() -> None:
 def test_an_implementation_from_outside_may_have_any_name() -> None:
     implements(Probe, name="acme.probe", serves=Serves(dtypes=frozenset()))(type("One", (Implementation,), {}))
     assert "acme.probe" in [c.name for c in candidates(QUERY)]
+
+
+def test_a_choice_is_planned_once_and_that_for_another_query_anew() -> None:
+    choice = choose(QUERY)
+    plan = choice.plan()
+    assert choice.plan() is plan
+    larger = choice.with_query(replace(QUERY, inputs=(Layout(DType.F32, (1, 64, 4, 4)),)))
+    assert larger._plan is None
+    assert choice.with_query(QUERY) is choice
+    assert choice == replace(choice)
+    assert "_plan" not in repr(choice)

@@ -19,10 +19,11 @@ from clgraph.graph.node import Fused
 from clgraph.graph.primitive import Primitive
 from clgraph.network.buffer_table import BufferTable
 from clgraph.network.tiles import TileExecutor, TileTable
+from clgraph.network.workspace import Workspace
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.runtime.engine import Engine
-from clgraph.selector.descriptor import Ref
+from clgraph.selector.descriptor import Resolve
 from clgraph.selector.implementation import Formats, Implementation
 from clgraph.selector.library import compose
 from clgraph.selector.plan import Tile
@@ -80,8 +81,8 @@ class _OneBank(BufferTable):
 
     offsets: Mapping[str, int] = field(default_factory=dict)
 
-    def resolve(self, node: object, ref: Ref) -> int:
-        return -1 if ref.role == "null" else self.offsets[ref.role] + ref.offset
+    def pointers(self, node: object) -> Resolve:
+        return lambda ref: -1 if ref.role == "null" else self.offsets[ref.role] + ref.offset
 
 
 def run_tiles(
@@ -115,7 +116,8 @@ def run_tiles(
     bank = np.full(used // 4, np.nan, np.float32)
     for role, memory in memories.items():
         bank.view(np.uint8)[offsets[role] : offsets[role] + memory.nbytes] = memory.view(np.uint8)
-    places = _OneBank(engine, [engine.upload(bank, "a test's tensors")], engine.info.max_alloc, offsets=offsets)
+    banks, most = [engine.upload(bank, "a test's tensors")], engine.info.max_alloc
+    places = _OneBank(engine.info.name, engine, Workspace(), banks, most, offsets=offsets)
     tiles = [step for step in plan.steps if isinstance(step, Tile)]
     table = TileTable(compose(tiles[0].library, engine.info.simd))
     for tile in tiles:
