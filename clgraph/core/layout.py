@@ -10,6 +10,7 @@ import numpy as np
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format
 from clgraph.core.frozen import frozen
+from clgraph.core.memo import Remembering, remembered
 from clgraph.errors import ShapeError
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ _UNSET = Format(())
 
 
 @frozen
-class Layout:
+class Layout(Remembering):
     """Element type, logical shape (ONNX axis order), memory format, halo and pitches of one tensor.
 
     Attributes:
@@ -37,11 +38,12 @@ class Layout:
     pitches: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        if not self.format.order and self.shape:
-            object.__setattr__(self, "format", Format.plain(len(self.shape)))
-        if len(self.format.order) != len(self.shape):
-            raise ShapeError(f"format {self.format} does not fit the shape {list(self.shape)}")
-        if len(self.shape) > 8 or min(self.shape, default=0) < 0:
+        rank = len(self.shape)
+        if len(self.format.order) != rank:
+            if self.format.order:
+                raise ShapeError(f"format {self.format} does not fit the shape {list(self.shape)}")
+            object.__setattr__(self, "format", Format.plain(rank))
+        if rank > 8 or (rank and min(self.shape) < 0):
             raise ShapeError(f"shape {list(self.shape)} is not one of 0 to 8 sizes, each >= 0")
         if self.halo and not any(map(any, self.halo)):
             object.__setattr__(self, "halo", ())
@@ -92,6 +94,7 @@ class Layout:
         return tuple(inner)
 
     @property
+    @remembered
     def dense_pitches(self) -> tuple[int, ...]:
         """The pitches the layout has in a buffer of its own."""
         pitch, steps = 1, list(self.extents)

@@ -19,7 +19,7 @@ from clgraph.passes.constants.propagate_constants import logical
 from clgraph.passes.memory.memory_dependencies import MemoryDependencies
 from clgraph.passes.memory.plan_memory import PlanMemory
 from clgraph.passes.selection import choice_of, in_place, missing_halo, select
-from clgraph.selector.choose import Choice
+from clgraph.selector.choose import taken_over
 from clgraph.selector.implementation import overrides
 from clgraph.selector.query import Query
 
@@ -47,7 +47,12 @@ class Packings:
 
 
 def bind(
-    recipe: Recipe, packings: Packings, context: Context, shapes: Sequence[Shape], known: Mapping[str, Array]
+    recipe: Recipe,
+    packings: Packings,
+    context: Context,
+    shapes: Sequence[Shape],
+    known: Mapping[str, Array],
+    order: int = 0,
 ) -> Program:
     """Return the planned program of the member with inputs of *shapes*.
 
@@ -59,14 +64,15 @@ def bind(
         pairs = list(zip(recipe.program, program, strict=True))
         widen_halos(program, context, pairs)
         lost = share(program, context, pairs)
-        for old, node in pairs:
+        nodes = [node for _, node in pairs]
+        for (old, node), rule in zip(pairs, recipe.rules, strict=True):
             if old.in_place and node not in lost:
                 node.choice = in_place(node, context)
-            else:
+            elif rule.twin is None or not _like(node, nodes[rule.twin], context):
                 _choose(program, packings, context, old, node)
         program.stage = Stage.SELECTED
         MemoryDependencies().run(program, context)
-        PlanMemory(moves=0).run(program, context)
+        PlanMemory(orders=(order,), moves=0).run(program, context)
         program.stage = Stage.PLANNED
     except BindingError:
         raise
@@ -75,16 +81,28 @@ def bind(
     return program
 
 
+def _like(node: Node, twin: Node, context: Context) -> bool:
+    """Give *node* the choice of *twin* if the problem is the same here, too, and say whether it is."""
+    choice = choice_of(twin)
+    q = choice.query
+    inputs, outputs = tuple(v.layout for v in node.inputs), tuple(v.layout for v in node.outputs)
+    if q.inputs != inputs or q.outputs != outputs or q.primitive != node.primitive:
+        return False
+    node.choice = choice
+    return True
+
+
 def _choose(program: Program, packings: Packings, context: Context, old: Node, node: Node) -> None:
     """Give *node* the implementation of *old* where it serves the member's sizes, else another one."""
     q = context.query(node)
     if not old.in_place:
         choice = choice_of(old)
         implementation = choice.implementation
-        if implementation.refusal(as_asked(q)) is None and not missing_halo(implementation, q):
+        # Types, fused operations and the device are those that it was chosen for.
+        if implementation.sizes_refusal(as_asked(q)) is None and not missing_halo(implementation, q):
             if overrides(implementation, "weights"):
                 q = _pack(program, packings, context, node, implementation.weights(q), q, old)
-            node.choice = Choice(q, implementation, choice.seconds, MADE)
+            node.choice = taken_over(q, implementation, choice.seconds, MADE)
             return
     node.choice = chosen = select(context, node, q)
     for slot, wanted in chosen.implementation.weights(q).items():
@@ -94,6 +112,8 @@ def _choose(program: Program, packings: Packings, context: Context, old: Node, n
 
 def as_asked(q: Query[Any]) -> Query[Any]:
     """Return the problem with its constants plain, as implementations are asked before weights are packed."""
+    if all(q.inputs[slot].is_dense_plain for slot in q.constant):
+        return q
     return q.with_layouts(tuple(x.plain() if i in q.constant else x for i, x in enumerate(q.inputs)), q.outputs)
 
 

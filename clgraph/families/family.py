@@ -20,6 +20,7 @@ from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
 from clgraph.passes.base import Context
+from clgraph.passes.memory.plan_memory import best_order
 from clgraph.passes.memory.split_batch import fastest_slices, slice_of
 
 WITNESSES = 2
@@ -36,6 +37,7 @@ class Family:
     Attributes:
         representative: What the representative was compiled for.
         sliced: Whether a batch of it may be computed in slices.
+        order: The number of the order in which buffers are packed best.
         made: When it was, by ``time.perf_counter``.
     """
 
@@ -44,6 +46,7 @@ class Family:
     recipe: Recipe
     context: Context
     sliced: bool = False
+    order: int = 0
     packings: Packings = field(default_factory=Packings)
     made: float = field(default_factory=time.perf_counter)
 
@@ -59,7 +62,7 @@ class Family:
 
     def bind(self, shapes: Sequence[Shape], known: Mapping[str, Array]) -> Program:
         """Return the planned program for inputs of *shapes*; raises ``BindingError`` where there is no telling."""
-        return bind(self.recipe, self.packings, self.context, shapes, known)
+        return bind(self.recipe, self.packings, self.context, shapes, known, self.order)
 
 
 def make_family(topology: Topology, schema: Schema, context: Context, run: Compile) -> Family:
@@ -84,7 +87,7 @@ def make_family(topology: Topology, schema: Schema, context: Context, run: Compi
     recipe = Recipe(program, rules, guards, constants)
     for others, witness in witnesses:
         _confirm(recipe, others, witness)
-    return Family(schema, sizes, recipe, context, sliced)
+    return Family(schema, sizes, recipe, context, sliced, best_order(program, context))
 
 
 def _representative(topology: Topology, schema: Schema) -> tuple[Sizes, Program, Built, list[tuple[Sizes, Built]]]:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from clgraph.core.layout import Halo
-from clgraph.core.strides import same_places
+from clgraph.core.strides import reshaped_pitches, same_places
 from clgraph.errors import BindingError
 from clgraph.graph.buffer import Buffer
 from clgraph.graph.node import Node, Value
@@ -15,6 +15,7 @@ from clgraph.ops.concat import Concat
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.slice import Slice
 from clgraph.ops.split import Split
+from clgraph.ops.transpose import Transpose
 from clgraph.passes.base import Context
 from clgraph.passes.memory.sharing import cuts, joins, part_of, unit_of
 from clgraph.passes.selection import choice_of, covers, widest
@@ -67,7 +68,12 @@ def share(program: Program, context: Context, pairs: list[Pair]) -> list[Node]:
     for old, node in pairs:
         if not old.in_place or isinstance(node.primitive, Concat):
             continue
-        shared = _cut(node, context) if isinstance(node.primitive, Slice | Split) else _view(node)
+        if isinstance(node.primitive, Slice | Split):
+            shared = _cut(node, context)
+        elif isinstance(node.primitive, Transpose) and not old.output.layout.pitches:
+            shared = _write_transposed(node, node.primitive)
+        else:
+            shared = _pitched_view(node) if old.output.layout.pitches else _view(node)
         if not shared:
             lost.append(node)
     return lost
@@ -118,6 +124,41 @@ def _view(node: Node) -> bool:
     if not same_places(mine, its):
         return False
     result.buffer, result.offset = _buffer(source), source.offset
+    return True
+
+
+def _pitched_view(node: Node) -> bool:
+    """Let the result of a reshape or transpose be its input under other pitches, and say whether it can."""
+    source, result, p = node.inputs[0], node.output, node.primitive
+    mine = source.layout
+    if (
+        mine.halo
+        or mine.format.blocks
+        or result.layout.halo
+        or not result.layout.count
+        or mine.dtype != result.layout.dtype
+    ):
+        return False
+    if isinstance(p, Transpose):
+        pitches: tuple[int, ...] | None = tuple(mine.all_pitches[axis] for axis in p.axes)
+    else:
+        pitches = reshaped_pitches(mine, result.layout.shape)
+    if pitches is None:
+        return False
+    result.layout = result.layout.with_pitches(pitches)
+    result.buffer, result.offset = _buffer(source), source.offset
+    return True
+
+
+def _write_transposed(node: Node, p: Transpose) -> bool:
+    """Let the input of a transpose be made where the result has its elements, and say whether it can."""
+    source, result = node.inputs[0], node.output
+    mine = source.layout
+    if source.producer is None or source.buffer is not None or mine.halo or mine.pitches or result.layout.halo:
+        return False
+    pitch = dict(zip(p.axes, result.layout.all_pitches, strict=True))
+    source.layout = mine.with_pitches(tuple(pitch[axis] for axis in range(mine.rank)))
+    source.buffer, source.offset = _buffer(result), result.offset
     return True
 
 

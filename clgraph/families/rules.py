@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Any
 
 from clgraph.core.layout import Layout, Shape
 from clgraph.errors import BindingError
@@ -16,6 +17,9 @@ from clgraph.graph.program import Program
 from clgraph.graph.topology import Layer
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.split import Split
+from clgraph.passes.selection import choice_of
+from clgraph.selector.choose import Choice
+from clgraph.selector.query import Query
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,7 @@ class Rule:
         shape_of: A reshape to the shape of the built value of this name.
         groups: A reshape of the first shape to the second, group of axes by group.
         constants: Slots whose constants are computed from sizes, with the names of the built values.
+        twin: The number of an earlier node with the same problem and implementation; ``None`` where there is none.
         known: Which results have a name and a shape that a built value has: layers may read their layouts.
     """
 
@@ -38,6 +43,7 @@ class Rule:
     groups: tuple[Shape, Shape] | None = None
     constants: tuple[tuple[int, str], ...] = ()
     known: tuple[str | None, ...] = ()
+    twin: int | None = None
 
     def primitive(self, bindings: Bindings, inputs: Sequence[Layout]) -> Primitive:
         """Return the node's primitive for a member; raises ``BindingError`` where there is no telling."""
@@ -88,8 +94,15 @@ def rules_of(
         BindingError: There is no rule for a node.
     """
     finder = _Finder(program, built, others, cone, deciding)
-    rules = tuple(finder.rule(node) for node in program)
-    return rules, finder.guards()
+    rules = [finder.rule(node) for node in program]
+    first: dict[Query[Any], int] = {}
+    for number, rule in enumerate(rules):
+        choice = rule.node.choice
+        if isinstance(choice, Choice) and not choice.in_place:
+            twin = first.setdefault(choice.query, number)
+            if twin != number and choice_of(rules[twin].node).implementation is choice.implementation:
+                rules[number] = replace(rule, twin=twin)
+    return tuple(rules), finder.guards()
 
 
 class _Finder:
@@ -130,6 +143,8 @@ class _Finder:
             name = node.name
         if name is not None:
             self._traced.add(name)
+            if isinstance(primitive, Reshape) and self._is_grouped(name):
+                return Rule(node, groups=(node.inputs[0].layout.shape, node.output.layout.shape))
             layer = self._cone.layer_of(name)
             if layer is None:
                 raise BindingError(f"node {name!r} stems from no layer")
@@ -144,6 +159,16 @@ class _Finder:
         if primitive.holds_sizes and not isinstance(primitive, Split):
             raise BindingError(f"node {node.name!r}: {primitive} holds sizes, and was made by a pass")
         return Rule(node)
+
+    def _is_grouped(self, name: str) -> bool:
+        """Whether groups of axes tell what a built reshape makes of other sizes, so that no layer need be bound."""
+        source, target = self._built.nodes[name].shapes[:2]
+        try:
+            return all(
+                regrouped(source, target, o.nodes[name].shapes[0]) == o.nodes[name].shapes[1] for o in self._others
+            )
+        except BindingError:
+            return False
 
     def guards(self) -> Guards:
         """Return what is to be checked behind all nodes."""

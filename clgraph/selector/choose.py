@@ -68,6 +68,16 @@ class Choice:
         return f"{self.name} ({self.because})"
 
 
+def taken_over(q: Query[Any], implementation: type[Implementation[Any]], seconds: float, because: str) -> Choice:
+    """Return the choice of an implementation that is known to serve *q*, with its plan.
+
+    Unlike others, the plan is not looked for among those of equal problems, which costs as much as making it.
+    """
+    made = Choice(q, implementation, seconds, because)
+    object.__setattr__(made, "_plan", implementation.plan(q))
+    return made
+
+
 class HostReference(Implementation[Any]):
     """The NumPy reference of the primitive, fused operations included; what the ``host`` placement runs."""
 

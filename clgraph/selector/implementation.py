@@ -114,6 +114,12 @@ class Implementation(ABC, Generic[P]):
 
     @classmethod
     @final
+    def sizes_refusal(cls, q: Query[P]) -> str | None:
+        """Say why *q* cannot be served, which differs from one that is served in sizes alone, or return ``None``."""
+        return cls.serves.layout_refusal(q) or cls.further_refusal(q)
+
+    @classmethod
+    @final
     def further_refusal(cls, q: Query[P]) -> str | None:
         """Say why *q* cannot be served beyond what :class:`Serves` refuses, or return ``None``."""
         if not cls.general and any(0 in x.shape for x in (*q.inputs, *q.outputs)):

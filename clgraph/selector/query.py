@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
+from clgraph.core.memo import Remembering
 from clgraph.core.registry import Registry
 from clgraph.graph.node import Fused, Node
 from clgraph.graph.primitive import Primitive
@@ -102,7 +103,7 @@ def _whole(device: DeviceInfo) -> DeviceInfo:
 
 
 @frozen
-class Query(Generic[P]):
+class Query(Remembering, Generic[P]):
     """One problem. Hashable; the key of the choice cache and of the tuning database.
 
     Attributes:

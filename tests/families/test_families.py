@@ -13,6 +13,7 @@ import clgraph
 from clgraph.families.families import NOTE
 from tests.support.graphs import FLOAT, INT
 from tests.support.open_models import convolutions, open_model, reshaping, shapes_of
+from tests.support.zoo_text import Encoder, encoder
 
 pytestmark = pytest.mark.opencl
 
@@ -157,3 +158,18 @@ def test_large_batches_are_computed_in_slices(device: str) -> None:
     found = model.run({"x": x})["y"]
     assert model.program.batch_slices > 1
     np.testing.assert_allclose(found[5:6], model.run({"x": x[5:6]})["y"], rtol=1e-5, atol=1e-5)
+
+
+def test_attention_reads_heads_where_the_product_left_them_on_a_gpu(device: str) -> None:
+    """Views with pitches of their own, and a transpose that its producer writes, are derived again."""
+    random = np.random.default_rng(0)
+    source = encoder(Encoder(1, 32, 4, 64, vocabulary=50, positions=64), "batch", "tokens")
+    model = clgraph.compile(source, device, config={"device_class": "gpu"})
+    for shape in ((2, 17), (3, 9)):
+        feeds = {v.name: np.ones(shape, np.int64) for v in model.inputs} | {"input_ids": random.integers(0, 50, shape)}
+        shapes = dict.fromkeys(feeds, shape)
+        whole = clgraph.compile(source, device, shapes=shapes, config={"device_class": "gpu"})
+        (wanted,), (found,) = whole.run(feeds).values(), model.run(feeds).values()
+        assert note(model).startswith("bound")
+        assert [n.name for n in model.program if n.in_place] == [n.name for n in whole.program if n.in_place]
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from clgraph.core.frozen import frozen
+from clgraph.core.memo import remembered
 from clgraph.implementations.cpu.blocks import half_cycles
 from clgraph.implementations.cpu.convolution import TILE
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
@@ -73,6 +74,7 @@ class Batch:
     operands: tuple[tuple[int, int, int], ...]
 
 
+@remembered
 def _batch(q: Query[Attention]) -> Batch | str:
     """Return the batch, or why the driver cannot walk it."""
     y = q.outputs[0]

@@ -8,6 +8,7 @@ from functools import lru_cache
 from math import prod
 
 from clgraph.core.frozen import frozen
+from clgraph.core.memo import remembered
 from clgraph.graph.node import Fused
 from clgraph.implementations.cpu.blocks import BLOCKED, Block, blocks_of
 from clgraph.implementations.cpu.convolution_depthwise import tap_seconds
@@ -114,6 +115,7 @@ def work_seconds(q: Query[Bottleneck], w: Walk) -> float:
 
 
 @lru_cache(maxsize=256)
+@remembered
 def walk_of(q: Query[Bottleneck]) -> Walk:
     """Return how *q* is computed: as many strips as the workers need, and as make the filtered rows fit a cache."""
     p, x, y = q.primitive, q.inputs[0].shape, q.outputs[0].shape

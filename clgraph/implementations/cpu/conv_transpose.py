@@ -7,6 +7,7 @@ from math import prod
 
 from clgraph.core.format import Format
 from clgraph.core.layout import Halo
+from clgraph.core.memo import remembered
 from clgraph.implementations.cpu.blocks import BLOCKED, Block, best_block, ids
 from clgraph.implementations.cpu.convolution import TILE, square, wanted_formats, weights_refusal
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
@@ -72,6 +73,7 @@ def tap_halo(q: Query[ConvTranspose]) -> Halo:
     return ((0, 0), (0, 0), *around)
 
 
+@remembered
 def _block(q: Query[ConvTranspose]) -> Block:
     w, width = q.inputs[1].shape, q.outputs[0].shape[-1]
     phase = -(-width // q.primitive.strides[-1])

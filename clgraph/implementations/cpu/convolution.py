@@ -11,6 +11,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.format import Format, feature_blocked
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Halo, Layout
+from clgraph.core.memo import remembered
 from clgraph.implementations.cpu.blocks import BLOCKED, Block, blocks_of, ids
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import (
@@ -191,6 +192,7 @@ class ConvolutionSizes:
         return -(-self.channels // LANES) * LANES * prod(self.kernel) * self.block.nb * LANES * 4
 
 
+@remembered
 def _shape(q: Query[Convolution]) -> ConvolutionSizes:
     x, y = planes(q.inputs[0]), planes(q.outputs[0])
     w, groups = q.inputs[1].shape, q.primitive.groups

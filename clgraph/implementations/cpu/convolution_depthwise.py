@@ -7,6 +7,7 @@ from math import prod
 
 from clgraph.core.format import Format
 from clgraph.core.layout import Halo
+from clgraph.core.memo import remembered
 from clgraph.implementations.cpu.convolution import TILE, square, wanted_formats, weights_refusal, window_halo
 from clgraph.implementations.cpu.cost import TicketRanges, row_strips, step_seconds, ticket_seconds
 from clgraph.implementations.cpu.geometry import (
@@ -92,6 +93,7 @@ def _row_seconds(q: Query[Convolution]) -> float:
     return q.outputs[0].shape[-1] * tap_seconds(q.device, prod(q.inputs[1].shape[2:]))
 
 
+@remembered
 def _strips(q: Query[Convolution]) -> TicketRanges:
     n, c, *spatial = q.outputs[0].shape
     rows, row = (spatial[0] if len(spatial) == 2 else 1), _row_seconds(q)

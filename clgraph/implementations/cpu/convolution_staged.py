@@ -8,6 +8,7 @@ from math import prod
 
 from clgraph.core.format import Format
 from clgraph.core.frozen import frozen
+from clgraph.core.memo import remembered
 from clgraph.implementations.cpu.blocks import BLOCKED, Block, blocks_of, ids
 from clgraph.implementations.cpu.convolution import TILE, square, weights_refusal
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
@@ -170,6 +171,7 @@ def _row_seconds(q: Query[Convolution], s: Strips) -> float:
     return multiply + staged
 
 
+@remembered
 def _strips(q: Query[Convolution]) -> Strips:
     x, y, p = planes(q.inputs[0]), planes(q.outputs[0]), q.primitive
     w, strides = q.inputs[1].shape, square(p.strides)

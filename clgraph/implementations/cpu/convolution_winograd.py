@@ -8,6 +8,7 @@ from functools import lru_cache
 from clgraph.core.format import Format
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Halo
+from clgraph.core.memo import remembered
 from clgraph.graph.primitive import Primitive
 from clgraph.implementations.cpu.blocks import BLOCKED, ids, row_cost, widths
 from clgraph.implementations.cpu.convolution import TILE, wanted_formats, weights_refusal
@@ -144,18 +145,21 @@ class Blocking:
 
 
 @lru_cache(maxsize=1024)
-def best_blocking(device: DeviceInfo, channels: int, outputs: int, tiles: int, moved: int) -> Blocking:
+def best_blocking(
+    device: DeviceInfo, channels: int, outputs: int, tiles: int, moved: int, vectors: int | None = None
+) -> Blocking:
     """Return the blocking that should take least time.
 
     Args:
         tiles: Of all images.
         moved: Bytes of activations.
+        vectors: Blocks of output channels that the weights were transformed for; ``None``: they will be as it says.
     """
     simd = device.simd
     found = [
         blocking
-        for nb in (1, 2, 4)
-        if nb in _families(simd) and -(-outputs // LANES) % nb == 0
+        for nb in (_families(simd) if vectors is None else (vectors,))
+        if -(-outputs // LANES) % nb == 0
         for size in widths(simd, BLOCKED, 1, nb)
         if size <= tiles or size == 1
         for fused in (True, False)
@@ -216,11 +220,14 @@ class WinogradSizes:
         return self.y.batch * self.tiles_y * self.tiles_x
 
 
+@remembered
 def _shape(q: Query[Convolution]) -> WinogradSizes:
     x, y = planes(q.inputs[0]), planes(q.outputs[0])
     rows, columns = -(-y.height // EDGE), -(-y.width // EDGE)
     moved = q.inputs[0].nbytes + q.outputs[0].nbytes
-    blocking = best_blocking(q.device, x.channels, y.channels, y.batch * rows * columns, moved)
+    transformed = isinstance(q.primitive, WinogradConvolution)
+    vectors = q.inputs[1].shape[-1] // LANES if transformed else None
+    blocking = best_blocking(q.device, x.channels, y.channels, y.batch * rows * columns, moved, vectors)
     return WinogradSizes(x, y, rows, columns, blocking)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from clgraph.core.format import feature_blocked
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Halo, Layout
+from clgraph.core.memo import remembered
 from clgraph.selector.descriptor import NULL, Int, PostStep, Ref, fields
 from clgraph.selector.post import post_steps
 from clgraph.selector.query import Query
@@ -57,6 +58,7 @@ class Planes:
         return Ref(role, 4 * (self.origin + y * self.y + x * LANES))
 
 
+@remembered
 def planes(layout: Layout) -> Planes:
     """Return how a blocked tensor of rank 3 or 4 lies in memory."""
     pitch, halos = layout.all_pitches, layout.halos
@@ -173,6 +175,7 @@ def halo_refusal(layout: Layout, wanted: Halo) -> str | None:
     return None
 
 
+@remembered
 def post_refusal(q: Query[Any]) -> str | None:
     """Say why the operations fused into *q* cannot be a tile's list, or return ``None``."""
     for fused in q.fused:
@@ -229,6 +232,7 @@ class InRegisters:
     taken: int
 
 
+@remembered
 def in_registers(q: Query[Any]) -> InRegisters:
     """Split off the operations at the head of the list that are free: an equally blocked residual, a clip.
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from clgraph.core.format import Format
 from clgraph.core.frozen import frozen
+from clgraph.core.memo import remembered
 from clgraph.errors import UnsupportedError
 from clgraph.implementations.cpu.blocks import half_cycles
 from clgraph.implementations.cpu.convolution import TILE
@@ -121,6 +122,7 @@ class StridedProduct:
     operands: tuple[tuple[int, int], ...]
 
 
+@remembered
 def _product(q: Query[MatMul]) -> StridedProduct:
     """Return the problem; raises ``UnsupportedError`` when it is none that the driver can walk."""
     a, b, c, p = *q.inputs[:2], q.outputs[0], q.primitive

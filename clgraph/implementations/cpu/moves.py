@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from clgraph.core.layout import Layout
+from clgraph.core.memo import remembered
 from clgraph.implementations.cpu.convolution import TILE
 from clgraph.implementations.cpu.copies import copies, rows_step_seconds
 from clgraph.implementations.cpu.rows import Axis
@@ -23,6 +24,7 @@ def _axes(shape: tuple[int, ...], x: tuple[int, ...], y: tuple[int, ...]) -> lis
     return [Axis(size, (a, b)) for size, a, b in zip(shape, x, y, strict=True)]
 
 
+@remembered
 def _tiles(q: Query[Any]) -> tuple[Tile, ...] | str:
     """Return the copies that make up *q*, or why it is none of them."""
     if not all(t.is_dense_plain for t in (*q.inputs, *q.outputs)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from clgraph.core.frozen import frozen
+from clgraph.core.memo import remembered
 from clgraph.implementations.cpu.convolution import TILE
 from clgraph.implementations.cpu.copies import MOST_COPIES, copies, copy_rows
 from clgraph.implementations.cpu.cost import runs, step_seconds
@@ -52,6 +53,7 @@ class Turn:
     columns: Axis
 
 
+@remembered
 def _problem(q: Query[Transpose]) -> Rows | Turn | tuple[Tile, ...] | str:
     """Return the transpose as rows to copy (with a list, or in several steps) or planes to turn, or why it is none."""
     x, y, axes = q.inputs[0], q.outputs[0], q.primitive.axes

@@ -12,8 +12,8 @@ from clgraph.core.format import Format
 from clgraph.core.layout import Layout
 from clgraph.graph.primitive import Primitive
 from clgraph.implementations.gpu.convolution_vectors import ConvolutionVectors
-from clgraph.implementations.gpu.vectors import LANES, VECTORS, WIDE_RANK, vector_jit, wide_posts, wide_view
-from clgraph.implementations.gpu.windows import bias_of
+from clgraph.implementations.gpu.vectors import LANES, VECTORS, WIDE_RANK, vector_jit, wide_view
+from clgraph.implementations.gpu.windows import bias_of, wide_posts
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.winograd_convolution import WinogradConvolution

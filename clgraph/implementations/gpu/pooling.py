@@ -12,11 +12,10 @@ from clgraph.implementations.gpu.vectors import (
     vector_formats,
     vector_jit,
     wide,
-    wide_posts,
     wide_view,
 )
 from clgraph.ops.pooling import Pooling
-from clgraph.selector.general import General, launch, table
+from clgraph.selector.general import General, launch, post_arguments, table
 from clgraph.selector.implementation import Formats, implements, roofline
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
@@ -53,6 +52,7 @@ class PoolingGpuVectors(General[Pooling]):
             *(wide(f.kernel, 1), [int(f.function == "average"), int(f.count_include_pad)]),
             *(wide(x.shape[2:], 1), wide(f.strides, 1), wide(f.dilations, 1), wide(before, 0), wide(behind, 0)),
         )
+        views = [wide_view(q.inputs[p.operands[0]], y.shape, lanes) for p in q.post if p.operands]
         jit = vector_jit(y.dtype, len(dims), lanes)
-        arguments = ("in0", "out0", numbers, *wide_posts(q, lanes))
+        arguments = ("in0", "out0", numbers, *post_arguments(q, views, len(dims)))
         return Plan((launch("pooling/pooling_gpu_vectors", jit, prod(dims), *arguments),))

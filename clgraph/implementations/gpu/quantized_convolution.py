@@ -17,9 +17,8 @@ from clgraph.implementations.gpu.vectors import (
     convolved,
     lies_in_vectors,
     vector_jit,
-    wide_posts,
 )
-from clgraph.implementations.gpu.windows import implicit_sizes, tap_table, window_numbers
+from clgraph.implementations.gpu.windows import implicit_sizes, tap_table, wide_posts, window_numbers
 from clgraph.ops.quantized_convolution import SERVES, TERMS, QuantizedConvolution, operand_type, rounded_limits
 from clgraph.ops.static_quantize import BYTES
 from clgraph.selector.general import General, table

@@ -12,11 +12,10 @@ from clgraph.implementations.gpu.vectors import (
     vector_formats,
     vector_jit,
     wide,
-    wide_posts,
     wide_view,
 )
 from clgraph.ops.resize import Resize, Taps
-from clgraph.selector.general import General, bits, launch, table
+from clgraph.selector.general import General, bits, launch, post_arguments, table
 from clgraph.selector.implementation import Formats, implements, roofline
 from clgraph.selector.plan import Plan, Table
 from clgraph.selector.query import Query
@@ -57,8 +56,9 @@ class ResizeGpuVectors(General[Resize]):
         most = [max(map(len, taps), default=0) for taps in (rows, columns)]
         first, second = (_values(taps, m) for taps, m in zip((rows, columns), most, strict=True))
         numbers = table(dims, wide_view(y, y.shape, lanes), wide_view(x, x.shape, lanes), most, len(first))
+        views = [wide_view(q.inputs[p.operands[0]], y.shape, lanes) for p in q.post if p.operands]
         jit = vector_jit(y.dtype, len(dims), lanes)
-        arguments = ("in0", "out0", numbers, Table((*first, *second)), *wide_posts(q, lanes))
+        arguments = ("in0", "out0", numbers, Table((*first, *second)), *post_arguments(q, views, len(dims)))
         return Plan((launch("resize/resize_gpu_vectors", jit, prod(dims), *arguments),))
 
 

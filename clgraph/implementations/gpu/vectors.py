@@ -12,10 +12,9 @@ from typing import Any
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format, channels_last, feature_blocked
 from clgraph.core.layout import Layout, Shape
-from clgraph.selector.general import FLOATS, Space, View, float_jit, lanes_of, post_arguments, space
+from clgraph.selector.general import FLOATS, Space, View, float_jit, lanes_of, space
 from clgraph.selector.implementation import Formats, Serves
 from clgraph.selector.jit import Jit
-from clgraph.selector.plan import Argument
 from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import Query
 
@@ -82,13 +81,6 @@ def wide_view(layout: Layout, shape: Shape, lanes: int = LANES) -> View:
     view = vector_view(layout, shape, channels=True, lanes=lanes)
     pitches = view.pitches
     return view if len(pitches) == WIDE_RANK else View(view.origin, (pitches[0], 0, *pitches[1:]))
-
-
-def wide_posts(q: Query[Any], lanes: int = LANES) -> tuple[Argument, ...]:
-    """Return the arguments of the post-operations of a kernel that counts blocks of *lanes* channels."""
-    (y,) = q.outputs
-    views = [wide_view(q.inputs[p.operands[0]], y.shape, lanes) for p in q.post if p.operands]
-    return post_arguments(q, views, WIDE_RANK)
 
 
 def lanes_of_channels(*layouts: Layout) -> int:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from clgraph.implementations.gpu.products import ProductSizes
-from clgraph.implementations.gpu.vectors import LANES, wide, wide_posts, wide_view
+from clgraph.implementations.gpu.vectors import LANES, WIDE_RANK, wide, wide_view
 from clgraph.ops.convolution import Convolution, bias_numbers
-from clgraph.selector.general import View
+from clgraph.selector.general import View, post_arguments
 from clgraph.selector.plan import Argument, Table
 from clgraph.selector.query import Query
 
@@ -58,6 +58,13 @@ def tap_table(q: AnyConvolution) -> Table:
         down, right = wide(tuple(k * d for k, d in zip(tap, f.dilations, strict=True)), 0)
         taps += [down * x.pitches[1] + right * x.pitches[2], down, right]
     return Table(tuple(taps))
+
+
+def wide_posts(q: Query[Any], lanes: int = LANES) -> tuple[Argument, ...]:
+    """Return the arguments of the post-operations of a kernel that counts blocks of *lanes* channels."""
+    (y,) = q.outputs
+    views = [wide_view(q.inputs[p.operands[0]], y.shape, lanes) for p in q.post if p.operands]
+    return post_arguments(q, views, WIDE_RANK)
 
 
 def convolution_arguments(q: Query[Convolution], numbers: Table, lanes: int = LANES) -> tuple[Argument, ...]:

@@ -18,9 +18,8 @@ from clgraph.passes.selection import proposals
 class HoistActivations(Pass):
     """Apply the activations that alone read a concat's result to each of its inputs.
 
-    A concat that runs nothing can take no operation, and a pass over the whole result costs more than none.
-    Requires that every input is made for the concat alone, by something that takes the activation as its last
-    operation.
+    A concat that runs nothing can take no operation, and a pass over the whole result costs more than none. Wants that
+    every input is made for the concat alone, by something that takes the activation as its last operation.
     """
 
     name: ClassVar[str] = "hoist_activations"

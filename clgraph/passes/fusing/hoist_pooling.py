@@ -23,7 +23,7 @@ class HoistPooling(Pass):
 
     A mean of sums of products is the sum of products of means: equal up to rounding, since every average divides by the
     number of elements it adds. The same holds for constant scales and shifts of the channels between the two. All keep
-    their names. Requires that padding is not counted, that nothing else stands between, and that it saves arithmetic.
+    their names. Wants that padding is not counted, that nothing else stands between, and that it saves arithmetic.
     """
 
     name: ClassVar[str] = "hoist_pooling"

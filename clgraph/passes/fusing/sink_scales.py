@@ -17,7 +17,7 @@ class SinkScales(Pass):
     """Multiply the result of a matrix product instead of an operand: ``(a * c) b`` is ``(a b) * c``.
 
     Behind the product a factor can become part of constant weights or a post-operation; in front of it, it is a pass
-    over memory. Requires that nothing else reads the scaled operand and that the product has no bias.
+    over memory. Wants that nothing else reads the scaled operand and that the product has no bias.
     """
 
     name: ClassVar[str] = "sink_scales"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
@@ -42,9 +42,11 @@ class PlanMemory(Pass):
     by sharing.
 
     Attributes:
-        moves: How many changes of the order are tried when no order reaches the lower bound.
+        orders: The numbers of the orders that are tried; ``moves``: how many changes of the best one are, when none
+            reaches the lower bound.
     """
 
+    orders: tuple[int, ...] = (0, 1, 2, 3)
     moves: int = 64
 
     name: ClassVar[str] = "plan_memory"
@@ -60,7 +62,7 @@ class PlanMemory(Pass):
         saved = 0
         for placement, buffers in arenas.items():
             bank = context.devices[placement].max_alloc // UNIT * UNIT
-            arena = _pack(buffers, bank, self.moves)
+            arena = _pack(buffers, bank, self.orders, self.moves)
             program.arenas[placement] = arena
             saved += arena.unshared - arena.nbytes
         return saved
@@ -84,6 +86,21 @@ def buffers_of(program: Program) -> list[Buffer]:
     return list(found | dict.fromkeys(b for node in program for b in node.scratch))
 
 
+def best_order(program: Program, context: Context) -> int:
+    """Return the number of the order that packs the buffers of a planned *program* into the fewest bytes."""
+    arenas: dict[str, list[Buffer]] = {}
+    for buffer in buffers_of(program):
+        arenas.setdefault(buffer.placement, []).append(buffer)
+    ends = []
+    for key in _ORDERS:
+        packed = (
+            _place(sorted(buffers, key=key), context.devices[placement].max_alloc // UNIT * UNIT, _conflicts(buffers))
+            for placement, buffers in arenas.items()
+        )
+        ends.append(sum(map(_end, packed)))
+    return ends.index(min(ends))
+
+
 def lower_bound(buffers: Iterable[Buffer]) -> int:
     """Return the most bytes alive at one position of the execution order."""
     steps: dict[int, int] = {}
@@ -97,14 +114,14 @@ def lower_bound(buffers: Iterable[Buffer]) -> int:
     return most
 
 
-def _pack(buffers: list[Buffer], bank: int, moves: int) -> Arena:
+def _pack(buffers: list[Buffer], bank: int, orders: Sequence[int], moves: int) -> Arena:
     for b in buffers:
         if b.nbytes > bank:
             raise DeviceMemoryError(f"{b.name} takes {b.nbytes} bytes; the device allocates at most {bank} at once")
     least, best, end = lower_bound(buffers), dict[Buffer, int](), -1
     conflicts = _conflicts(buffers)
     order = buffers
-    for tried in (sorted(buffers, key=key) for key in _ORDERS):
+    for tried in (sorted(buffers, key=_ORDERS[number]) for number in orders):
         offsets = _place(tried, bank, conflicts)
         if end < 0 or _end(offsets) < end:
             order, best, end = tried, offsets, _end(offsets)

@@ -17,10 +17,9 @@ from clgraph.implementations.gpu.vectors import (
     lies_in_vectors,
     vector_jit,
     wide,
-    wide_posts,
     wide_view,
 )
-from clgraph.implementations.gpu.windows import bias_of, implicit_sizes, tap_table, window_numbers
+from clgraph.implementations.gpu.windows import bias_of, implicit_sizes, tap_table, wide_posts, window_numbers
 from clgraph.implementations.matrix_units.nvidia.products import Products, products
 from clgraph.implementations.matrix_units.nvidia.tiles import F16, F16X3, F32, TF32X3, chunk, in_chunks, tile_refusal
 from clgraph.ops.convolution import Convolution

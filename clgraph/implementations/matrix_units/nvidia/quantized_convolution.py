@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from clgraph.implementations.gpu.quantized_convolution import GPU, ByteProducts, rounded_jit
-from clgraph.implementations.gpu.vectors import LANES, WIDE_RANK, wide, wide_posts, wide_view
-from clgraph.implementations.gpu.windows import implicit_sizes, tap_table, window_numbers
+from clgraph.implementations.gpu.vectors import LANES, WIDE_RANK, wide, wide_view
+from clgraph.implementations.gpu.windows import implicit_sizes, tap_table, wide_posts, window_numbers
 from clgraph.implementations.matrix_units.nvidia.products import products
 from clgraph.implementations.matrix_units.nvidia.tiles import S8, chunk, tile_refusal
 from clgraph.ops.quantized_convolution import QuantizedConvolution
