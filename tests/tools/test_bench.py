@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
@@ -22,11 +23,12 @@ from tools.benchmark.everything import Journal, Step, run_steps, steps
 from tools.benchmark.found import Found
 from tools.benchmark.fresh import Start, starts_markdown
 from tools.benchmark.layers import Layer, _groups, kinds_markdown, layers_markdown, match
-from tools.benchmark.measuring import Figures, geometric_mean
+from tools.benchmark.measuring import Figures, Schedule, geometric_mean
+from tools.benchmark.peers import Options
 from tools.benchmark.plots import comparison, ratios, roofline
 from tools.benchmark.readme import BEGIN, END, replaced, speed
 from tools.benchmark.report import markdown, results_path, save
-from tools.benchmark.shapes import NewShapes, shapes_markdown
+from tools.benchmark.streams import STREAMS, Stream, stream, streams_markdown
 from tools.benchmark.variants import AVX2, variants_markdown
 
 
@@ -85,8 +87,8 @@ def test_results_are_saved_with_their_conditions(tmp_path: Path) -> None:
 
 
 def test_what_was_measured_survives_a_file() -> None:
-    start, shapes = Start("m", "clgraph", 0.4, 0.3, 30 << 20, 0.27), NewShapes("det", ((1, 2),), (0.3,), (0.1,))
-    found = Found([figures("vgg19", [0.5])], cold_starts=[start], new_shapes=[shapes], layers=["| a |"])
+    start = Start("m", "clgraph", 0.4, 0.3, 30 << 20, 0.27)
+    found = Found([figures("vgg19", [0.5])], cold_starts=[start], streams=[requests(0.02)], layers=["| a |"])
     found.variants["avx2"] = [figures("vgg19", [1.5])]
     again = Found.from_data(json.loads(json.dumps(found.to_data())))
     assert again.sections() == found.sections()
@@ -230,10 +232,33 @@ def test_starts_without_the_time_to_the_result_leave_it_open() -> None:
     assert starts_markdown(starts).splitlines()[2] == "| m | clgraph | 0.40 | 0.30 | 2.00 |  |  |  |  |"
 
 
-def test_new_shapes_are_judged_by_the_median_of_their_first_runs() -> None:
-    text = shapes_markdown([NewShapes("det", ((1, 2), (3, 4), (5, 6)), (0.3, 0.1, 0.2), (0.01, 0.01, 0.01))])
-    assert "| det | 3x4 | 100 | 10.0 |" in text
-    assert "| det | median | 200 (≤ 150) | |" in text
+def requests(seconds: float) -> Stream:
+    first, again = {"clgraph": [seconds, 0.03], "onnxruntime": [0.02, 0.03]}, {"clgraph": [0.01], "onnxruntime": [0.02]}
+    return Stream("detection", 2, first, again, [0.004, 0.008, 0.005], 0.1, 1, 2e-6, [[1, 3, 32, 32], [1, 3, 64, 32]])
+
+
+def test_streams_are_judged_by_their_totals() -> None:
+    lines = streams_markdown([requests(0.02), requests(0.03)]).splitlines()
+    assert lines[2] == "| detection, 2 threads | 2 | new | 0.05 | 0.05 | 1.00 (≤ 1) | 25.0 / 25.0 | 2e-06 |"
+    assert lines[3] == "|  |  | again | 0.01 | 0.02 | 0.50 (≤ 0.7) | 10.0 / 20.0 | 2e-06 |"
+    assert "**1.20** (≤ 1)" in lines[4]
+    assert lines[-1] == "| detection | 5.0 (4.0) | 100 | 1/20 | 1 of 3 |"
+
+
+@pytest.mark.opencl
+@pytest.mark.slow
+def test_a_stream_is_bound_and_agrees_with_onnxruntime(device: str) -> None:
+    """Slow because the encoder has 22 million weights; its binding is that of small ones in tests/families."""
+    found = stream("encoder", 6, Options(device, 2), Schedule(pause=0.0))
+    assert found.whole == 0
+    assert found.error < 1e-4
+    assert all(len(times) == 6 for times in (*found.first.values(), *found.again.values()))
+
+
+def test_requests_of_a_stream_are_the_same_every_time() -> None:
+    for case in STREAMS.values():
+        one, other = ([v.shape for v in case.request(Random(3)).values()] for _ in range(2))
+        assert one == other
 
 
 def test_pictures_are_drawn_the_same_each_time(tmp_path: Path) -> None:

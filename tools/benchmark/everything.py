@@ -19,6 +19,7 @@ from clgraph.errors import ClgraphError
 from tools.benchmark.found import Found
 from tools.benchmark.measuring import Figures
 from tools.benchmark.on_gpu import Case
+from tools.benchmark.streams import STREAMS
 from tools.benchmark.variants import Variant
 
 _BENCH = Path(__file__).resolve().parents[1] / "bench"
@@ -61,7 +62,8 @@ def steps(
             yield Step(f"{name} {model}, {_threads(count)}", name, (model, "--threads", str(count)), name)
     for model in cold:
         yield Step(f"cold starts of {model}", "cold", ("--cold", model, "--threads", str(most)))
-    yield Step("new shapes", "shapes", ("--new-shapes", "--threads", str(most)))
+    for name in STREAMS:
+        yield Step(f"stream of shapes, {name}", "streams", ("--streams-of-shapes", name, "--threads", str(most)))
     for model in layers:
         yield Step(f"layers of {model}", "layers", ("--layers", model, "--threads", str(most)))
     for variant in variants:

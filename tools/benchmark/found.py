@@ -8,7 +8,7 @@ from typing import Any
 from tools.benchmark.fresh import Start, starts_markdown
 from tools.benchmark.measuring import Figures
 from tools.benchmark.on_gpu import Case, Timed, gpu_markdown
-from tools.benchmark.shapes import NewShapes, shapes_markdown
+from tools.benchmark.streams import Stream, streams_markdown
 from tools.benchmark.variants import variants_markdown
 
 
@@ -25,7 +25,7 @@ class Found:
     results: list[Figures] = field(default_factory=list)
     gpu: list[Timed] = field(default_factory=list)
     cold_starts: list[Start] = field(default_factory=list)
-    new_shapes: list[NewShapes] = field(default_factory=list)
+    streams: list[Stream] = field(default_factory=list)
     layers: list[str] = field(default_factory=list)
     variants: dict[str, list[Figures]] = field(default_factory=dict)
 
@@ -48,7 +48,7 @@ class Found:
             results=[Figures(**one) for one in data["results"]],
             gpu=[Timed(**one | {"case": Case(**one["case"])}) for one in data.get("gpu", ())],
             cold_starts=[Start(**one) for one in data.get("cold_starts", ())],
-            new_shapes=[NewShapes(**one) for one in data.get("new_shapes", ())],
+            streams=[Stream(**one) for one in data.get("streams", ())],
             layers=list(data.get("layers", ())),
             variants={name: [Figures(**one) for one in of] for name, of in data.get("variants", {}).items()},
         )
@@ -58,7 +58,7 @@ class Found:
         texts = {
             "On a GPU": gpu_markdown(self.gpu) if self.gpu else "",
             "Cold starts": starts_markdown(self.cold_starts) if self.cold_starts else "",
-            "New shapes": shapes_markdown(self.new_shapes) if self.new_shapes else "",
+            "Streams of shapes": streams_markdown(self.streams) if self.streams else "",
             "Instruction sets and drivers": variants_markdown(self.results, self.variants) if self.variants else "",
             "Layers": "\n\n".join(self.layers),
         }
