@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ import clgraph
 import clgraph.ops
 from clgraph.errors import ClgraphError, InternalError
 from clgraph.graph.importing import IMPORTERS
+from tests.support.node_cases import node_cases
 
 LEAST, MOST = -(2**63), 2**63 - 1
 
@@ -73,14 +73,9 @@ def changed(case: Case, value: Any) -> onnx.ModelProto:
 @cache
 def cases() -> tuple[Case, ...]:
     """Return ONNX's first case of each attribute of each operator that clgraph imports."""
-    from onnx.backend.test.case.node import collect_testcases
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        collected = collect_testcases(None)
     claimed = {(domain, op_type) for domain, op_type, _ in IMPORTERS}
     found: dict[tuple[str, str], Case] = {}
-    for case in collected:
+    for case in node_cases():
         graph = case.model.graph
         if len(graph.node) != 1 or not case.data_sets:
             continue

@@ -1,6 +1,7 @@
 """What needs a process of its own: forks, caches that are damaged or cannot be written, another instruction set."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +27,7 @@ def compute(engine):
     engine.stream.read(memory, 0, found)
     assert (found == 8).all(), found
 """
+COMPUTE = RUN + "compute(Engine(find_device(DEVICE)))"
 FORK = """
 import os, signal
 def child(work):
@@ -52,6 +54,11 @@ def python(code, cache, device, **environment):
     )
 
 
+def copied(source, target):
+    """Copy a folder of the cache, whose files and folders stay the user's alone; returns the copy."""
+    return shutil.copytree(source, target, symlinks=True)
+
+
 def succeeds(*args, **kwargs):
     done = python(*args, **kwargs)
     assert done.returncode == 0, done.stderr
@@ -59,8 +66,13 @@ def succeeds(*args, **kwargs):
 
 
 @pytest.fixture
-def cache(tmp_path):
-    return tmp_path / "cache"
+def cache(engine, tmp_path):
+    """A cache folder without kernels; it has the verdict of the canary, which takes a process and seconds."""
+    folder = tmp_path / "cache"
+    for area in ("canary", "drivers"):
+        if (settings().cache_dir / area).is_dir():
+            copied(settings().cache_dir / area, folder / area)
+    return folder
 
 
 @pytest.fixture
@@ -98,23 +110,31 @@ def test_a_child_forked_before_the_first_use_works(device, cache):
     assert succeeds(code, cache, device).stdout.strip() == "worked"
 
 
+@pytest.fixture(scope="module")
+def filled(engine, tmp_path_factory):
+    """A cache folder that a process has filled, to be copied."""
+    folder = tmp_path_factory.mktemp("filled")
+    succeeds(COMPUTE, folder, engine.info.name)
+    return folder
+
+
 @pytest.mark.parametrize("suffix", [".so", ".bc"])
 @pytest.mark.parametrize("keep", [0, 1000])
-def test_a_damaged_kernel_cache_is_rebuilt(pocl, cache, suffix, keep):
-    code = RUN + "compute(Engine(find_device(DEVICE)))"
-    succeeds(code, cache, pocl)
+def test_a_damaged_kernel_cache_is_rebuilt(pocl, filled, tmp_path, suffix, keep):
+    cache = copied(filled, tmp_path / "cache")
     files = [p for p in (cache / "pocl").rglob(f"*{suffix}") if p.is_file() and not p.is_symlink()]
     assert files
     for path in files:
         path.write_bytes(path.read_bytes()[:keep])
-    succeeds(code, cache, pocl)
-    succeeds(code, cache, pocl)
+    succeeds(COMPUTE, cache, pocl)
+    succeeds(COMPUTE, cache, pocl)
     assert all(p.stat().st_size > keep for p in (cache / "pocl").rglob(f"*{suffix}"))
 
 
-def test_a_cache_that_cannot_be_made_is_a_warning(pocl, cache):
+def test_a_cache_that_cannot_be_made_is_a_warning(pocl, tmp_path):
+    cache = tmp_path / "cache"
     cache.write_text("a file")
-    done = succeeds(RUN + "compute(Engine(find_device(DEVICE)))", cache, pocl)
+    done = succeeds(COMPUTE, cache, pocl)
     assert done.stderr.count("is not used: Not a directory; name a folder") == 1
     assert cache.read_text() == "a file"
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import tomllib
 import unittest
+import unittest.mock
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ import onnx
 
 from clgraph.backend import ClgraphBackend
 from clgraph.errors import UnsupportedError
+from tests.support.node_cases import node_cases
 
 LIST = Path(__file__).parents[1] / "models" / "onnx_suite_failures.toml"
 
@@ -67,6 +69,7 @@ def known(path: Path = LIST) -> Known:
 @cache
 def suite(device: str) -> Mapping[str, unittest.TestCase]:
     """Return the tests of the suite on *device*, a name of clgraph's, sorted by their names without the device."""
+    from onnx.backend.test import loader
     from onnx.backend.test.runner import Runner
 
     class OnDevice(ClgraphBackend):
@@ -84,8 +87,7 @@ def suite(device: str) -> Mapping[str, unittest.TestCase]:
         def prepare(cls, model: onnx.ModelProto, _: str = "CPU", **options: Any) -> Any:
             return super().prepare(model, device, **options)
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # cases that overflow on purpose
+    with unittest.mock.patch.object(loader, "load_node_model_tests", node_cases):
         classes = Runner(OnDevice, __name__).test_cases.values()
     found = {name.removesuffix("_cpu"): kind(name) for kind in classes for name in dir(kind) if name.endswith("_cpu")}
     return dict(sorted(found.items()))

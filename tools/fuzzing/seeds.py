@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -15,6 +14,7 @@ from onnx import parser
 
 from tests.support.graph_writer import GraphWriter
 from tests.support.models import small_model
+from tests.support.node_cases import node_cases
 
 Array = NDArray[Any]
 
@@ -46,13 +46,8 @@ def networks() -> tuple[Seed, ...]:
 
 
 def _single_nodes() -> tuple[Seed, ...]:
-    from onnx.backend.test.case.node import collect_testcases
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # cases that overflow on purpose
-        cases = collect_testcases(None)
     found = []
-    for case in cases:
+    for case in node_cases():
         if case.model is None or case.model.ByteSize() > MOST_BYTES:
             continue
         names = [value.name for value in case.model.graph.input]

@@ -1,0 +1,40 @@
+"""ONNX's test cases of single nodes: whichever process of the tests comes first makes them, and the others read them.
+
+Making them takes seconds, because onnx computes what is expected in Python, pooling of volumes among it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import warnings
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from clgraph.core.files import replacing
+
+FOLDER = Path(__file__).parents[2] / ".pytest_cache" / "d"
+"""Where pytest keeps what runs of the tests leave for the next."""
+
+
+@cache
+def node_cases() -> Sequence[Any]:
+    """Return the cases of the installed onnx, each an ``onnx.backend.test.case.test_case.TestCase``."""
+    path = FOLDER / f"onnx-{onnx.__version__}-numpy-{np.__version__}.pickle"
+    with contextlib.suppress(OSError, EOFError, pickle.UnpicklingError):
+        return tuple(pickle.loads(path.read_bytes()))
+    from onnx.backend.test.case.node import collect_testcases
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # cases that overflow on purpose
+        made = tuple(collect_testcases(None))
+    with contextlib.suppress(OSError):  # a folder that cannot be written costs time only
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as file:
+            pickle.dump(made, file, pickle.HIGHEST_PROTOCOL)
+    return made
