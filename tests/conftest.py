@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import platform
 import sys
@@ -15,6 +16,7 @@ import pytest
 import clgraph.implementations  # noqa: F401  # the registries are filled on use
 from clgraph.errors import ClgraphError
 from clgraph.settings import FOREIGN, PREFIX
+from tests.support.node_cases import FOLDER
 from tests.support.ran import note_what_networks_run, pytest_sessionfinish, pytest_testnodedown
 
 __all__ = [
@@ -29,6 +31,9 @@ __all__ = [
 
 for variable in [v for v in os.environ if v.startswith(PREFIX) and v not in FOREIGN]:
     del os.environ[variable]  # what the shell sets for a user's own runs is not what is tested
+
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):  # hundreds of processes would compile clgraph, 0.2-0.5 s each
+    os.environ["PYTHONPYCACHEPREFIX"] = str(FOLDER / "pycache")
 
 os.environ["CLGRAPH_TUNING"] = "off"  # tests must not depend on what was tuned on the machine
 os.environ["CLGRAPH_MODEL_CACHE"] = "0"  # what a test sees must not depend on what ran before
@@ -46,6 +51,11 @@ def pytest_configure(config: pytest.Config) -> None:
     marks = config.option.markexpr
     if marks and "slow" not in marks:
         config.option.markexpr = f"({marks}) and not slow"
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector the ten thousand tests and the modules, which stay to the end."""
+    gc.freeze()
 
 
 @pytest.fixture

@@ -27,6 +27,8 @@ from clgraph.selector.query import Query
 
 GROUP = 64
 """Work-items of a work-group at most; a grid is rounded up to it and the kernel leaves out what is beyond."""
+SIZES = (GROUP, 8, 1)
+"""Sizes of a work-group: few, because PoCL compiles a kernel anew for each."""
 WIDEST = 16
 """Bytes of the widest access; memory of tensors, and their parts, starts at multiples of it."""
 GROUPS = 32
@@ -167,7 +169,7 @@ def bits_jit(itemsize: int, rank: int) -> Jit:
 
 def launch(kernel: str, jit: Jit, count: int, *args: Argument) -> Launch:
     """Return the launch of *count* work-items, its first argument, of kernel ``softmax/softmax_ref`` and the like."""
-    group = min(GROUP, 1 << max(count // GROUPS, 1).bit_length() - 1)
+    group = next((size for size in SIZES if count >= size * GROUPS), 1)
     grid = -(-count // group) * group
     return Launch(f"{kernel}.cl", kernel.rsplit("/", 1)[1], jit, (grid,), (group,), (count, *args))
 

@@ -102,7 +102,7 @@ def test_a_halo_is_an_origin_and_pitches():
     assert table(View.of(halo), [7], 8).values == (1, 6, 1, 7, 8)
 
 
-@pytest.mark.parametrize(("count", "group"), [(1, 1), (40, 1), (64, 2), (640, 16), (10**6, 64)])
+@pytest.mark.parametrize(("count", "group"), [(1, 1), (40, 1), (255, 1), (256, 8), (2047, 8), (2048, 64), (10**6, 64)])
 def test_few_work_items_are_spread_over_the_device(count, group):
     step = launch("softmax/softmax_ref", Jit(), count)
     assert step.group == (group,)

@@ -17,7 +17,7 @@ from tests.support.check_op import check_op, run_raw
 
 NAME = AttentionGpuTiled.name
 CASES = {
-    "a_tile": ((2,), (32, 32, 16, 16), None),
+    "a_tile": ((2,), (32, 32, 16, 32), None),
     "tails": ((2, 3), (5, 7, 4, 19), (2, 1, 1, 7)),
     "many": ((), (70, 65, 40, 33), (65,)),
     "wide_heads": ((2,), (33, 50, 128, 100), (33, 50)),
