@@ -11,6 +11,7 @@ from clgraph.core.layout import Layout, Shape, pack
 from clgraph.errors import BindingError, ClgraphError
 from clgraph.families.layouts import share, widen_halos
 from clgraph.families.member import Recipe
+from clgraph.families.rules import Rule
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program, Stage
@@ -21,7 +22,6 @@ from clgraph.passes.memory.plan_memory import PlanMemory
 from clgraph.passes.selection import choice_of, in_place, missing_halo, select
 from clgraph.selector.choose import taken_over
 from clgraph.selector.implementation import overrides
-from clgraph.selector.query import Query
 
 MADE = "family"
 """Why an implementation was taken that the representative of the family has."""
@@ -68,8 +68,8 @@ def bind(
         for (old, node), rule in zip(pairs, recipe.rules, strict=True):
             if old.in_place and node not in lost:
                 node.choice = in_place(node, context)
-            elif rule.twin is None or not _like(node, nodes[rule.twin], context):
-                _choose(program, packings, context, old, node)
+            elif rule.twin is None or not _like(node, nodes[rule.twin]):
+                _choose(program, packings, context, rule, node)
         program.stage = Stage.SELECTED
         MemoryDependencies().run(program, context)
         PlanMemory(orders=(order,), moves=0).run(program, context)
@@ -81,7 +81,7 @@ def bind(
     return program
 
 
-def _like(node: Node, twin: Node, context: Context) -> bool:
+def _like(node: Node, twin: Node) -> bool:
     """Give *node* the choice of *twin* if the problem is the same here, too, and say whether it is."""
     choice = choice_of(twin)
     q = choice.query
@@ -92,16 +92,16 @@ def _like(node: Node, twin: Node, context: Context) -> bool:
     return True
 
 
-def _choose(program: Program, packings: Packings, context: Context, old: Node, node: Node) -> None:
-    """Give *node* the implementation of *old* where it serves the member's sizes, else another one."""
-    q = context.query(node)
-    if not old.in_place:
-        choice = choice_of(old)
+def _choose(program: Program, packings: Packings, context: Context, rule: Rule, node: Node) -> None:
+    """Give *node* the implementation that the representative has where it serves these sizes, else another one."""
+    q = rule.query(node, context.device(node))
+    if not rule.node.in_place:
+        choice = choice_of(rule.node)
         implementation = choice.implementation
         # Types, fused operations and the device are those that it was chosen for.
-        if implementation.sizes_refusal(as_asked(q)) is None and not missing_halo(implementation, q):
-            if overrides(implementation, "weights"):
-                q = _pack(program, packings, context, node, implementation.weights(q), q, old)
+        if implementation.sizes_refusal(rule.as_asked(q)) is None and not missing_halo(implementation, q):
+            if overrides(implementation, "weights") and _pack(program, packings, rule, node, implementation.weights(q)):
+                q = rule.query(node, q.device)
             node.choice = taken_over(q, implementation, choice.seconds, MADE)
             return
     node.choice = chosen = select(context, node, q)
@@ -110,35 +110,20 @@ def _choose(program: Program, packings: Packings, context: Context, old: Node, n
             raise BindingError(f"node {node.name!r}: {chosen.name} asks for other weights")
 
 
-def as_asked(q: Query[Any]) -> Query[Any]:
-    """Return the problem with its constants plain, as implementations are asked before weights are packed."""
-    if all(q.inputs[slot].is_dense_plain for slot in q.constant):
-        return q
-    return q.with_layouts(tuple(x.plain() if i in q.constant else x for i, x in enumerate(q.inputs)), q.outputs)
-
-
-def _pack(
-    program: Program,
-    packings: Packings,
-    context: Context,
-    node: Node,
-    weights: Mapping[int, Any],
-    q: Query[Any],
-    old: Node,
-) -> Query[Any]:
-    """Give *node* its constants in the formats of *weights*; return its query then."""
+def _pack(program: Program, packings: Packings, rule: Rule, node: Node, weights: Mapping[int, Any]) -> bool:
+    """Give *node* its constants in the formats of *weights*; return whether any had another one."""
     changed = False
     for slot, wanted in weights.items():
         value = node.inputs[slot]
         if value.constant is None or value.layout.format == wanted:
             continue
-        if old.inputs[slot].layout.format == value.layout.format and _unasked(old, slot):
+        if rule.node.inputs[slot].layout.format == value.layout.format and _unasked(rule.node, slot):
             continue
         if not isinstance(wanted, Format):
             raise BindingError(f"node {node.name!r} asks for transformed weights")
         program.rewire(value, packings.of(value, wanted), uses=((node, slot),))
         changed = True
-    return context.query(node) if changed else q
+    return changed
 
 
 def _unasked(old: Node, slot: int) -> bool:

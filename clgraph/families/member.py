@@ -67,8 +67,9 @@ def _node(rule: Rule, bindings: Bindings, made: dict[Value, Value]) -> Node:
     primitive = rule.primitive(bindings, layouts)
     outputs = []
     for value, known, inferred in zip(node.outputs, rule.known, primitive.infer(layouts), strict=True):
-        old = value.layout
-        layout = Layout(old.dtype, inferred.shape, old.format, old.halo)
+        old, layout = value.layout, inferred
+        if old.halo or old.dtype is not inferred.dtype or old.format is not inferred.format:
+            layout = Layout(old.dtype, inferred.shape, old.format, old.halo)
         new = made[value] = Value(value.name, layout)
         outputs.append(new)
         if known is not None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -19,7 +19,7 @@ from clgraph.ops.reshape import Reshape
 from clgraph.ops.split import Split
 from clgraph.passes.selection import choice_of
 from clgraph.selector.choose import Choice
-from clgraph.selector.query import Query
+from clgraph.selector.query import DeviceInfo, Query
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,7 @@ class Rule:
         shape_of: A reshape to the shape of the built value of this name.
         groups: A reshape of the first shape to the second, group of axes by group.
         constants: Slots whose constants are computed from sizes, with the names of the built values.
+        constant: The slots of constants; ``plain``: the plain layouts of those that are laid out otherwise.
         twin: The number of an earlier node with the same problem and implementation; ``None`` where there is none.
         known: Which results have a name and a shape that a built value has: layers may read their layouts.
     """
@@ -43,7 +44,20 @@ class Rule:
     groups: tuple[Shape, Shape] | None = None
     constants: tuple[tuple[int, str], ...] = ()
     known: tuple[str | None, ...] = ()
+    constant: frozenset[int] = frozenset()
+    plain: Mapping[int, Layout] = field(default_factory=dict)
     twin: int | None = None
+
+    def query(self, node: Node, device: DeviceInfo) -> Query[Any]:
+        """Return the problem of *node*, which the member has in the place of this one."""
+        inputs, outputs = tuple([v.layout for v in node.inputs]), tuple([v.layout for v in node.outputs])
+        return Query(node.primitive, inputs, outputs, device, node.arity, node.fused, self.constant)
+
+    def as_asked(self, q: Query[Any]) -> Query[Any]:
+        """Return the problem with its constants plain, as implementations are asked before weights are packed."""
+        if not self.plain:
+            return q
+        return q.with_layouts(tuple([self.plain.get(i, x) for i, x in enumerate(q.inputs)]), q.outputs)
 
     def primitive(self, bindings: Bindings, inputs: Sequence[Layout]) -> Primitive:
         """Return the node's primitive for a member; raises ``BindingError`` where there is no telling."""
@@ -134,7 +148,9 @@ class _Finder:
                 raise BindingError(f"node {node.name!r} has {fused.primitive} fused, which holds sizes")
         known = tuple(v.name if self._built.shapes.get(v.name) == v.layout.shape else None for v in node.outputs)
         self._made.update(name for name in known if name is not None)
-        return replace(rule, known=known)
+        laid_out = {i: v.layout for i, v in enumerate(node.inputs) if v.constant is not None}
+        plain = {i: x.plain() for i, x in laid_out.items() if not x.is_dense_plain}
+        return replace(rule, known=known, constant=frozenset(laid_out), plain=plain)
 
     def _attributes(self, node: Node) -> Rule:
         primitive = node.primitive

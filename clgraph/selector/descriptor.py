@@ -48,6 +48,7 @@ class Descriptor:
         any_alignment: Its plain inputs may start at any float, and it reads nothing behind their last one: a caller's
             array can be read where it lies.
         c_fields: Name, C type and code for ``struct`` of each field.
+        c_names: Their names, in order.
         c_layout: All of them as one struct, which ends at a multiple of 8.
     """
 
@@ -56,18 +57,18 @@ class Descriptor:
     micros: ClassVar[tuple[str, ...]] = ()
     any_alignment: ClassVar[bool] = False
     c_fields: ClassVar[tuple[tuple[str, str, str], ...]] = ()
+    c_names: ClassVar[dict[str, None]] = {}
     c_layout: ClassVar[struct.Struct] = struct.Struct("<")
 
     def __init__(self, *values: Any, **named: Any) -> None:
         """Set every field, by position or name; raises ``TypeError`` unless each is given once."""
-        names = [name for name, _, _ in self.c_fields]
-        given = dict(zip(names, values, strict=False)) | named
-        if len(values) + len(named) != len(names) or given.keys() != set(names):
-            raise TypeError(f"{type(self).__name__} takes {', '.join(names)}, once each")
+        given = dict(zip(self.c_names, values, strict=False)) | named if values else named
+        if len(values) + len(named) != len(self.c_names) or given.keys() != self.c_names.keys():
+            raise TypeError(f"{type(self).__name__} takes {', '.join(self.c_names)}, once each")
         self.__dict__.update(given)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if any(name == field for field, _, _ in self.c_fields):
+        if name in self.c_names:
             raise FrozenInstanceError(f"cannot assign to field {name!r}")
         super().__setattr__(name, value)
 
@@ -117,6 +118,7 @@ def descriptor(
         named = {name: hint for part in parts for name, hint in vars(part).get("__annotations__", {}).items()}
         found = [_c_field(cls, *item) for item in named.items()]
         cls.c_fields = tuple(sorted(found, key=lambda field: field[2] != "q"))
+        cls.c_names = dict.fromkeys(name for name, _, _ in cls.c_fields)
         codes = "<" + "".join(code for _, _, code in cls.c_fields)
         cls.c_layout = struct.Struct(f"{codes}{-struct.calcsize(codes) % 8}x")
         DESCRIPTORS.register(function, cls)

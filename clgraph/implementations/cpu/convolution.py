@@ -107,6 +107,12 @@ def window_halo(q: Query[Convolution], kernel: tuple[int, ...]) -> Halo:
     return ((0, 0), (0, 0), *around)
 
 
+@remembered
+def own_halo(q: Query[Convolution]) -> Halo:
+    """Return the zeros that the windows of the weights, the second input, reach into."""
+    return window_halo(q, q.inputs[1].shape[2:])
+
+
 def square(values: tuple[int, ...]) -> tuple[int, int]:
     """Return (y, x) of a value an axis; 1 for the missing y of one spatial axis."""
     return (values[0], values[1]) if len(values) == 2 else (1, values[0])
@@ -284,7 +290,7 @@ class ConvFsv16(Implementation[Convolution]):
             blocked_refusal(x, "the input")
             or blocked_refusal(out, "the result")
             or weights_refusal(q, "packed blocks")
-            or halo_refusal(x, window_halo(q, q.inputs[1].shape[2:]))
+            or halo_refusal(x, own_halo(q))
             or post_refusal(q)
         )
 
@@ -300,7 +306,7 @@ class ConvFsv16(Implementation[Convolution]):
 
     @classmethod
     def halo(cls, q: Query[Convolution]) -> Mapping[int, Halo]:
-        return {0: window_halo(q, q.inputs[1].shape[2:])}
+        return {0: own_halo(q)}
 
     @classmethod
     def overwrites(cls, q: Query[Convolution]) -> frozenset[int]:
@@ -320,7 +326,7 @@ class ConvFsv16(Implementation[Convolution]):
         s = _shape(q)
         t, registers = _tickets(q, s), in_registers(q)
         x, y, p = s.x, s.y, q.primitive
-        dilation, pads = square(p.dilations), window_halo(q, q.inputs[1].shape[2:])[2:]
+        dilation, pads = square(p.dilations), own_halo(q)[2:]
         before = (pads[0][0], pads[1][0]) if len(pads) == 2 else (0, pads[0][0])
         res, res_n, res_c, res_y = residual_ref(q, registers)
         table = ids(q.device.simd, BLOCKED, s.block.stride, s.block.nb)
