@@ -71,8 +71,13 @@ def files_of(arrays: Iterable[np.ndarray[Any, Any]]) -> list[MappedFile]:
     found: dict[int, MappedFile] = {}
     for array in arrays:
         base: Any = array
-        while isinstance(base, np.ndarray | memoryview):
-            base = base.base if isinstance(base, np.ndarray) else base.obj
+        while True:
+            if isinstance(base, np.ndarray):
+                base = base.base
+            elif isinstance(base, memoryview):
+                base = base.obj
+            else:
+                break
         if isinstance(base, MappedFile):
             found[id(base)] = base
     return list(found.values())

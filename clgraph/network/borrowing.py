@@ -46,9 +46,8 @@ def writable_in_place(program: Program, placement: str, info: DeviceInfo) -> lis
     """
     if "host_memory" not in info.features:
         return []
-    sharing = Counter(v.buffer for v in program.values if v.buffer is not None)
     named = Counter(v for _, v in program.outputs)
-    return [
+    found = [
         v
         for v in named
         if v.layout.nbytes >= LEAST_BYTES
@@ -57,10 +56,14 @@ def writable_in_place(program: Program, placement: str, info: DeviceInfo) -> lis
         and not v.readers
         and named[v] == 1
         and v.buffer is not None
-        and sharing[v.buffer] == 1
         and v.buffer.placement == v.producer.placement == placement
         and _is_tiles(v.producer)
     ]
+    if not found:
+        return []
+    shared = {v.buffer for v in program.inputs} | {v.buffer for n in program for v in n.outputs if v not in named}
+    sharing = Counter(v.buffer for v in named)
+    return [v for v in found if v.buffer not in shared and sharing[v.buffer] == 1]
 
 
 def _is_tiles(node: Node) -> bool:
@@ -73,21 +76,27 @@ def _takes_any_alignment(node: Node) -> bool:
     return all(isinstance(s, Tile) and type(s.descriptor).any_alignment for s in choice_of(node).plan().steps)
 
 
-def stays(value: Value) -> bool:
-    """Whether kernels can read a constant where it lies: a large read-only array that suits them in address and end."""
+def readable_at(value: Value) -> int | None:
+    """Return the address of a constant that kernels can read where it lies, ``None`` for others.
+
+    That is a large read-only array that suits them in address and end.
+    """
     array = value.constant
-    if array is None or array.nbytes < LEAST_BYTES or array.flags.writeable:
-        return False
-    if not array.flags.c_contiguous or not array.flags.aligned:
-        return False
-    if array.ctypes.data % ALIGNMENT == 0 and _bytes_behind(array) >= ALIGNMENT:
-        return True
-    return value.layout.is_dense_plain and all(s == 0 and _takes_any_alignment(n) for n, s in value.uses)
+    if array is None or array.nbytes < LEAST_BYTES:
+        return None
+    flags = array.flags
+    if flags.writeable or not flags.c_contiguous or not flags.aligned:
+        return None
+    address = array.ctypes.data
+    if address % ALIGNMENT == 0 and _bytes_behind(array, address) >= ALIGNMENT:
+        return address
+    plain = value.layout.is_dense_plain
+    return address if plain and all(s == 0 and _takes_any_alignment(n) for n, s in value.uses) else None
 
 
-def _bytes_behind(array: Array) -> int:
-    """Return how many bytes behind *array* belong to the array that it is a view of."""
+def _bytes_behind(array: Array, address: int) -> int:
+    """Return how many bytes behind *array*, at *address*, belong to the array that it is a view of."""
     root = array
     while isinstance(root.base, np.ndarray):
         root = root.base
-    return root.ctypes.data + root.nbytes - array.ctypes.data - array.nbytes if root.flags.c_contiguous else 0
+    return root.ctypes.data + root.nbytes - address - array.nbytes if root.flags.c_contiguous else 0

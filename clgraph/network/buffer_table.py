@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -14,7 +14,7 @@ from clgraph.errors import ProgramError, UnsupportedError
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
-from clgraph.network.borrowing import LEAST_BYTES, readable_in_place, stays, writable_in_place
+from clgraph.network.borrowing import LEAST_BYTES, readable_at, readable_in_place, writable_in_place
 from clgraph.network.constants import UNIT
 from clgraph.network.workspace import Workspace
 from clgraph.runtime.engine import Engine
@@ -93,7 +93,7 @@ class BufferTable:
 
     def _place(self, constants: list[Value]) -> None:
         if "host_memory" in self.engine.info.features:
-            self._leave([v for v in constants if stays(v)])
+            self._leave({v: address for v in constants if (address := readable_at(v)) is not None})
         elif self.engine.info.kind != "cpu":
             self._copy([v for v in constants if v.layout.nbytes >= LEAST_BYTES])
         self._pack([v for v in constants if v not in self.fixed])
@@ -196,19 +196,19 @@ class BufferTable:
             self.engine.stream.fill(self.banks[bank], byte, start, part)
             offset, nbytes = offset + part, nbytes - part
 
-    def _leave(self, values: list[Value]) -> None:
-        """Let kernels read constants where they are: in one bank that starts at the first of them.
+    def _leave(self, found: Mapping[Value, int]) -> None:
+        """Let kernels read constants at the addresses *found*: in one bank that starts at the first of them.
 
         On a device that works on the host's memory, what lies behind a buffer has addresses as well.
         """
-        found = {v: v.constant for v in values if v.constant is not None}
         if not found:
             return
-        first = min(found.values(), key=lambda array: array.ctypes.data)
-        for value, array in found.items():
-            self.fixed[value] = (len(self.banks), array.ctypes.data - first.ctypes.data)
-        self.banks.append(self.engine.lend(first))
-        self._left = list(found.values())
+        first = min(found, key=found.__getitem__)
+        for value, address in found.items():
+            self.fixed[value] = (len(self.banks), address - found[first])
+        self._left = [v.constant for v in found if v.constant is not None]
+        assert first.constant is not None
+        self.banks.append(self.engine.lend(first.constant))
 
     def _copy(self, values: list[Value]) -> None:
         """Let large constants have memory of their own, which other programs may have copied them to already."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from weakref import ReferenceType, WeakKeyDictionary, WeakSet, WeakValueDictionary, ref
 
 import numpy as np
@@ -63,11 +62,10 @@ class Constants:
         """
         with self._lock:
             found = {v: copy for v in values if (copy := self._find(placement, _data(v))) is not None}
-            nbytes = Counter[Memory]()
-            for value, (memory, _) in found.items():
-                nbytes[memory] += value.layout.nbytes
-            used = {memory for memory, _ in nbytes.most_common(SHARED)}
-            found = {v: copy for v, copy in found.items() if copy[0] in used}
+            used = _fullest(found)
+            if len(used) > SHARED:
+                used = used[:SHARED]
+                found = {v: copy for v, copy in found.items() if copy[0] in used}
             banks = _cut((v for v in values if v not in found), size)
             if found and len(used) + len(banks) > most:
                 found, banks = {}, _cut(values, size)
@@ -111,6 +109,14 @@ class Constants:
             live = {k: c for k, c in self._copies.items() if c[0]() is not None and c[1]() is not None}
             self._copies, self._room = live, 2 * len(live) + 64
         self._copies[placement, id(array)] = ref(array), ref(copy[0]), copy[1]
+
+
+def _fullest(found: Mapping[Value, Copy]) -> list[Memory]:
+    """Return what constants lie in, first what holds most bytes of them."""
+    nbytes: dict[Memory, int] = {}
+    for value, (memory, _) in found.items():
+        nbytes[memory] = nbytes.get(memory, 0) + _data(value).nbytes
+    return sorted(nbytes, key=lambda memory: -nbytes[memory])
 
 
 def _cut(values: Iterable[Value], size: int) -> list[tuple[int, list[tuple[Value, int]]]]:

@@ -21,7 +21,7 @@ from clgraph.runtime.engine import BoundKernel, KernelArgument
 from clgraph.runtime.stream import Step as Enqueue
 from clgraph.runtime.stream import Stream
 from clgraph.selector.library import Library, compose
-from clgraph.selector.plan import Argument, Carry, Launch, Step, Table, Tile
+from clgraph.selector.plan import Argument, Launch, Step, Table, Tile
 from clgraph.selector.sources import kernel_text
 
 Kernel = tuple[BoundKernel, tuple[int, ...], tuple[int, ...] | None]
@@ -52,7 +52,8 @@ class Command:
         what: The kernel, tile function, ``host`` or ``transfer``.
         placement: Where; ``host`` for the two that have no kernel.
         work: What the host does, the kernel, or a tile step.
-        after: Numbers of the last commands that it waits for: those before them are over when they are.
+        after: Numbers of the last commands that it waits for: those before them are over when they are. None on a queue
+            that runs in order.
         joined: The commands that it stands for: tile steps that are run as one launch.
     """
 
@@ -146,35 +147,44 @@ class _Binder:
         tables = _tile_tables(planned, places, library)
         self._executors = {name: TileExecutor(table, places) for name, table in tables.items()}
         self._done = dict.fromkeys(tables, 0)
+        self._tracks = places.engine.stream.out_of_order
         self._latest: dict[str, int] = {}
         self._makers: dict[Value, frozenset[int]] = {}
 
     def bind(self, node: Node, steps: Sequence[Step]) -> None:
-        makers = frozenset[int]().union(*(self._makers.get(v, ()) for v in node.inputs))
+        makers = frozenset[int]()
+        if self._tracks:
+            makers = makers.union(*(self._makers.get(v, ()) for v in node.inputs))
         for step in steps:
-            # What a step waits for need not be waited for again behind it.
-            makers = frozenset({self._add(node, step, makers)})
-        self._makers |= dict.fromkeys(node.outputs, makers)
+            number = len(self.found)
+            self._add(node, step, tuple(sorted(self._awaited(step, makers, number))))
+            if self._tracks:
+                # What a step waits for need not be waited for again behind it.
+                makers = frozenset({number})
+        if self._tracks:
+            self._makers |= dict.fromkeys(node.outputs, makers)
 
-    def _add(self, node: Node, step: Step, after: frozenset[int]) -> int:
-        number, placement = len(self.found), node.placement or ""
-        if isinstance(step, Carry):
-            carry = functools.partial(self._host.carry, node.inputs[0], node.output)
-            self.found.append(Command(node, "transfer", "host", carry, tuple(sorted(after))))
-            return number
-        if isinstance(step, Launch):
-            work = (_bind(node, step, self._places), step.grid, step.group)
-            self.found.append(Command(node, step.entry, placement, work, tuple(sorted(after))))
-            return number
-        # The steps of a table share counters and the workers' scratch.
-        if step.library in self._latest:
-            after |= {self._latest[step.library]}
+    def _awaited(self, step: Step, makers: frozenset[int], number: int) -> frozenset[int]:
+        """Return what *step* waits for: those who make what it reads, and what shares counters and scratch with it."""
+        if not self._tracks or not isinstance(step, Tile):
+            return makers
+        before = self._latest.get(step.library)
         self._latest[step.library] = number
-        first = self._done[step.library]
-        self._done[step.library] += 1
-        tile = Segment(self._executors[step.library], first, first + 1)
-        self.found.append(Command(node, step.function, placement, tile, tuple(sorted(after))))
-        return number
+        return makers if before is None else makers | {before}
+
+    def _add(self, node: Node, step: Step, after: tuple[int, ...]) -> None:
+        if isinstance(step, Tile):
+            library = step.library
+            first = self._done[library]
+            self._done[library] = first + 1
+            tile = Segment(self._executors[library], first, first + 1)
+            self.found.append(Command(node, step.function, self._places.placement, tile, after))
+        elif isinstance(step, Launch):
+            work = (_bind(node, step, self._places), step.grid, step.group)
+            self.found.append(Command(node, step.entry, self._places.placement, work, after))
+        else:
+            carry = functools.partial(self._host.carry, node.inputs[0], node.output)
+            self.found.append(Command(node, "transfer", "host", carry, after))
 
 
 def steps_of(node: Node) -> list[Step]:
@@ -196,9 +206,9 @@ def _tile_tables(
     for node, steps in planned:
         for step in steps:
             if isinstance(step, Tile):
-                if step.library not in tables:
-                    tables[step.library] = TileTable(library(step.library, places.engine.info.simd))
-                tables[step.library].add(node, step)
+                if (name := step.library) not in tables:
+                    tables[name] = TileTable(library(name, places.engine.info.simd))
+                tables[name].add(node, step)
     return tables
 
 

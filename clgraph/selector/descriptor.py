@@ -50,6 +50,7 @@ class Descriptor:
         c_fields: Name, C type and code for ``struct`` of each field.
         c_names: Their names, in order.
         c_layout: All of them as one struct, which ends at a multiple of 8.
+        c_longs: How many fields of 8 bytes it begins with.
     """
 
     function: ClassVar[str] = ""
@@ -59,6 +60,7 @@ class Descriptor:
     c_fields: ClassVar[tuple[tuple[str, str, str], ...]] = ()
     c_names: ClassVar[dict[str, None]] = {}
     c_layout: ClassVar[struct.Struct] = struct.Struct("<")
+    c_longs: ClassVar[int] = 0
 
     def __init__(self, *values: Any, **named: Any) -> None:
         """Set every field, by position or name; raises ``TypeError`` unless each is given once."""
@@ -88,9 +90,9 @@ class Descriptor:
 
     def to_bytes(self, resolve: Resolve) -> bytes:
         """Return the struct's bytes with every pointer resolved."""
-        held = self.__dict__
-        row = [resolve(v) if type(v := held[name]) is Ref else v for name, _, _ in self.c_fields]
-        return self.c_layout.pack(*row)
+        held, longs = self.__dict__, self.c_longs
+        row = [held[name] for name, _, _ in self.c_fields]
+        return self.c_layout.pack(*[resolve(v) if type(v) is Ref else v for v in row[:longs]], *row[longs:])
 
 
 DESCRIPTORS: Registry[str, type[Descriptor]] = Registry("tile function")
@@ -120,7 +122,7 @@ def descriptor(
         cls.c_fields = tuple(sorted(found, key=lambda field: field[2] != "q"))
         cls.c_names = dict.fromkeys(name for name, _, _ in cls.c_fields)
         codes = "<" + "".join(code for _, _, code in cls.c_fields)
-        cls.c_layout = struct.Struct(f"{codes}{-struct.calcsize(codes) % 8}x")
+        cls.c_layout, cls.c_longs = struct.Struct(f"{codes}{-struct.calcsize(codes) % 8}x"), codes.count("q")
         DESCRIPTORS.register(function, cls)
         return cls
 

@@ -10,6 +10,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.graph.node import Value
 from clgraph.graph.program import Program
+from clgraph.network.borrowing import LEAST_BYTES, writable_in_place
 from clgraph.network.network import Network
 from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
@@ -172,3 +173,24 @@ def test_the_results_of_an_only_run_outlive_the_network(engine):
     got = Network(program, {engine.info.name: engine}).run_once({"x": array})["y"]
     assert not got.flags.writeable
     np.testing.assert_array_equal(got, node.reference(array, node.inputs[1].constant)[0])
+
+
+def test_only_results_that_share_their_memory_with_nothing_are_written_to_the_callers_arrays(engine):
+    if "host_memory" not in engine.info.features:
+        pytest.skip("the device copies")
+    x = Value("x", Layout(DType.F32, (LEAST_BYTES,)))
+    a, b, c = (linked(x, Scale(1.0, 1), name) for name in "abc")
+    program = planned(Program([x], [("a", a.output), ("b", b.output)], [a, b, c]), engine.info, [ScaleTile] * 3)
+
+    def written():
+        return [v.name for v in writable_in_place(program, engine.info.name, engine.info)]
+
+    assert written() == ["a", "b"]
+    apart = b.output.buffer
+    for sharing in (x, c.output):
+        b.output.buffer = sharing.buffer
+        assert written() == ["a"]
+    b.output.buffer = a.output.buffer
+    assert written() == []
+    b.output.buffer = apart
+    assert written() == ["a", "b"]
