@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from clgraph.core.layout import Layout, Shape
-from clgraph.errors import BindingError, ClgraphError, UnknownValueError
+from clgraph.errors import BindingError, ClgraphError, DeviceMemoryError, UnknownValueError
 from clgraph.families.binding import Packings, bind
 from clgraph.families.built import Built, special
 from clgraph.families.candidates import Sizes, candidates
@@ -78,11 +78,31 @@ def make_family(topology: Topology, schema: Schema, context: Context, run: Compi
         BindingError: There is no such candidate, or no rule for a node.
         UnknownValueError: A size depends on the value of an input that *schema* does not have.
     """
-    sizes, program, built, witnesses = _representative(topology, schema)
+    reasons: list[str] = []
+    for found in _representatives(topology, schema, reasons):
+        try:
+            return _family(topology, schema, found, context, run)
+        except DeviceMemoryError as error:
+            reasons.insert(0, f"{list(found.sizes.shapes)}: {error}")
+    raise BindingError(f"no sizes stand for the others: {reasons[0]}")
+
+
+@dataclass(frozen=True)
+class _Representative:
+    """A candidate about which nothing is special: its built program, that program as it was built, and two others."""
+
+    sizes: Sizes
+    program: Program
+    built: Built
+    witnesses: list[tuple[Sizes, Built]]
+
+
+def _family(topology: Topology, schema: Schema, found: _Representative, context: Context, run: Compile) -> Family:
+    sizes, program, witnesses = found.sizes, found.program, found.witnesses
     sliced = _may_be_sliced(program, sizes.shapes)
     run(program, sizes.shapes)
     cone = Cone(topology)
-    rules, guards = rules_of(program, built, [other for _, other in witnesses], cone, tuple(sizes.known))
+    rules, guards = rules_of(program, found.built, [other for _, other in witnesses], cone, tuple(sizes.known))
     constants = {n: Value(n, Layout.of(a), constant=a) for n, a in cone.constants.items() if n not in sizes.known}
     recipe = Recipe(program, rules, guards, constants)
     for others, witness in witnesses:
@@ -90,10 +110,9 @@ def make_family(topology: Topology, schema: Schema, context: Context, run: Compi
     return Family(schema, sizes, recipe, context, sliced, best_order(program, context))
 
 
-def _representative(topology: Topology, schema: Schema) -> tuple[Sizes, Program, Built, list[tuple[Sizes, Built]]]:
-    reasons: list[str] = []
+def _representatives(topology: Topology, schema: Schema, reasons: list[str]) -> Iterator[_Representative]:
+    """Yield the candidates that can stand for *schema*; adds to *reasons* why others cannot."""
     for candidate in candidates(schema):
-        why = ""
         try:
             program = _build(topology, candidate.sizes)
         except UnknownValueError:
@@ -101,22 +120,20 @@ def _representative(topology: Topology, schema: Schema) -> tuple[Sizes, Program,
         except ClgraphError as error:
             reasons.append(f"{list(candidate.sizes.shapes)}: {error}")
             continue
-        built, witnesses = Built.of(program), list[tuple[Sizes, Built]]()
-        reason = None
+        built, witnesses, why = Built.of(program), list[tuple[Sizes, Built]](), "too few others are built"
         for sizes in candidate.witnesses:
             try:
                 witness = Built.of(_build(topology, sizes))
-            except ClgraphError as error:
-                why = f"{list(sizes.shapes)}: {error}"
+            except ClgraphError:
                 continue
-            reason = special(built, witness)
-            if reason is not None:
+            if (reason := special(built, witness)) is not None:
+                why = reason
                 break
             witnesses.append((sizes, witness))
             if len(witnesses) == WITNESSES:
-                return candidate.sizes, program, built, witnesses
-        reasons.append(f"{list(candidate.sizes.shapes)}: {reason}" if reason else why)
-    raise BindingError(f"no sizes stand for the others: {reasons[0]}")
+                yield _Representative(candidate.sizes, program, built, witnesses)
+                break
+        reasons.append(f"{list(candidate.sizes.shapes)}: {why}")
 
 
 def _may_be_sliced(program: Program, shapes: Sequence[Shape]) -> bool:

@@ -173,3 +173,19 @@ def test_attention_reads_heads_where_the_product_left_them_on_a_gpu(device: str)
         assert note(model).startswith("bound")
         assert [n.name for n in model.program if n.in_place] == [n.name for n in whole.program if n.in_place]
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_a_representative_that_no_device_holds_gives_way_to_a_smaller_one(device: str) -> None:
+    """A batch of 13 volumes of 320 x 448 x 192 takes more than a device allocates at once."""
+    random = np.random.default_rng(0)
+    weights = random.standard_normal((8, 2, 3, 3, 3)).astype(np.float32)
+    source = open_model(
+        [helper.make_node("Conv", ["x", "w"], ["y"], pads=[1] * 6)],
+        {"x": (FLOAT, ("n", 2, "d", "h", "w0"))},
+        {"w": weights},
+    )
+    model = clgraph.compile(source, device)
+    x = random.standard_normal((2, 2, 5, 6, 7)).astype(np.float32)
+    whole = clgraph.compile(source, device, shapes={"x": x.shape}).run({"x": x})["y"]
+    np.testing.assert_allclose(model.run({"x": x})["y"], whole, rtol=1e-5, atol=1e-5)
+    assert note(model).startswith("bound")
