@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -20,6 +21,10 @@ from clgraph.passes.base import Context
 NOTE = "family"
 """The note of a program that says which family it is bound to, or why to none."""
 
+MOST_FAMILIES, MOST_REFUSALS = 16, 1024
+"""How many families of a topology are kept, each with a program, and how many schemas that have none; those used last.
+Where pictures' sides cannot be free, each pair of them is a schema."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -31,7 +36,8 @@ class Families:
     """
 
     context: Context
-    _known: dict[Schema, Family | str] = field(default_factory=dict)
+    _families: OrderedDict[Schema, Family] = field(default_factory=OrderedDict)
+    _refusals: OrderedDict[Schema, str] = field(default_factory=OrderedDict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def bind(self, topology: Topology, shapes: Sequence[Shape], known: Mapping[str, Array], run: Compile) -> Program:
@@ -61,27 +67,32 @@ class Families:
         reasons = []
         built = False
         for schema in schemas(list(topology.inputs.values()), shapes, known):
-            if schema not in self._known:
+            if schema not in self._families and schema not in self._refusals:
                 if not built:
                     # What decides sizes is found out where nothing else can be wrong.
                     topology.build(dict(zip(topology.inputs, shapes, strict=True)), known)
                     built = True
-                self._known[schema] = self._make(topology, schema, run)
-            found = self._known[schema]
-            if isinstance(found, Family):
-                return found
-            reasons.append(f"{schema}: {found}")
+                self._make(topology, schema, run)
+            if schema in self._families:
+                self._families.move_to_end(schema)
+                return self._families[schema]
+            self._refusals.move_to_end(schema)
+            reasons.append(f"{schema}: {self._refusals[schema]}")
         raise BindingError("; ".join(reasons) or "no size is free")
 
-    def _make(self, topology: Topology, schema: Schema, run: Compile) -> Family | str:
+    def _make(self, topology: Topology, schema: Schema, run: Compile) -> None:
         try:
-            return make_family(topology, schema, self.context, run)
+            self._families[schema] = make_family(topology, schema, self.context, run)
         except UnknownValueError:
             raise
         except ClgraphError as error:
             # Whatever is wrong with the member, too, is said when it is compiled whole.
             _log.info("no family of %s: %s", schema, error)
-            return str(error)
+            self._refusals[schema] = str(error)
+        while len(self._families) > MOST_FAMILIES:
+            self._families.popitem(last=False)
+        while len(self._refusals) > MOST_REFUSALS:
+            self._refusals.popitem(last=False)
 
     def _slice(
         self, topology: Topology, program: Program, slices: int, known: Mapping[str, Array], run: Compile

@@ -10,7 +10,7 @@ import pytest
 from onnx import helper
 
 import clgraph
-from clgraph.families.families import NOTE
+from clgraph.families.families import NOTE, Families
 from tests.support.graphs import FLOAT, INT
 from tests.support.open_models import convolutions, open_model, reshaping, shapes_of
 from tests.support.zoo_text import Encoder, encoder
@@ -189,3 +189,20 @@ def test_a_representative_that_no_device_holds_gives_way_to_a_smaller_one(device
     whole = clgraph.compile(source, device, shapes={"x": x.shape}).run({"x": x})["y"]
     np.testing.assert_allclose(model.run({"x": x})["y"], whole, rtol=1e-5, atol=1e-5)
     assert note(model).startswith("bound")
+
+
+def test_families_are_bounded_where_every_shape_has_its_own(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the batch can be free, because the weights fit one height and width; 4 pairs of them are tried."""
+    monkeypatch.setattr("clgraph.families.families.MOST_FAMILIES", 2)
+    monkeypatch.setattr("clgraph.families.families.MOST_REFUSALS", 2)
+    made: list[Families] = []
+    original = Families.find
+    monkeypatch.setattr(Families, "find", lambda self, *given: (made.append(self), original(self, *given))[1])
+    nodes = [helper.make_node("Reshape", ["x", "to"], ["r"]), helper.make_node("Relu", ["r"], ["y"])]
+    source = open_model(nodes, {"x": (FLOAT, ("n", "h", "w"))}, {"to": np.array([-1, 24])})
+    model = clgraph.compile(source, device)
+    for height, width in ((2, 12), (3, 8), (4, 6), (6, 4), (2, 12)):
+        x = np.random.default_rng(0).standard_normal((3, height, width)).astype(np.float32)
+        np.testing.assert_array_equal(model.run({"x": x})["y"], np.maximum(x.reshape(-1, 24), 0))
+    assert len(made[0]._families) <= 2
+    assert len(made[0]._refusals) <= 2
