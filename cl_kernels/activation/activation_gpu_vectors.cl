@@ -14,7 +14,7 @@ __kernel void activation_gpu_vectors(const int n, TENSOR(in0), TENSOR(out0), __g
   __global const int* y = table + RANK;
   __global const int* x = y + VIEW;
   __global const int* f = x + VIEW;
-  const VECTOR v = LOADV(BASE_OF(const T, in0), element(x, at));
+  const VECTOR v = vector_operand(BASE_OF(const T, in0), element(x, at), x[RANK]);
   const VECTOR r = post_apply(f[0], v, v, as_float(f[1]), as_float(f[2]));
   STOREV(BASE_OF(T, out0), element(y, at), POST_ALL(r, at));
 }

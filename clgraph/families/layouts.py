@@ -70,7 +70,7 @@ def share(program: Program, context: Context, pairs: list[Pair]) -> list[Node]:
             continue
         if isinstance(node.primitive, Slice | Split):
             shared = _cut(node, context)
-        elif isinstance(node.primitive, Transpose) and not old.output.layout.pitches:
+        elif isinstance(node.primitive, Transpose) and _is_written_transposed(old):
             shared = _write_transposed(node, node.primitive)
         else:
             shared = _pitched_view(node) if old.output.layout.pitches else _view(node)
@@ -148,6 +148,12 @@ def _pitched_view(node: Node) -> bool:
     result.layout = result.layout.with_pitches(pitches)
     result.buffer, result.offset = _buffer(source), source.offset
     return True
+
+
+def _is_written_transposed(old: Node) -> bool:
+    """Whether the input of a transpose was made where the result has its elements: the result is not moved for it."""
+    result = old.output
+    return not result.layout.pitches or any(r.in_place and isinstance(r.primitive, Concat) for r in result.readers)
 
 
 def _write_transposed(node: Node, p: Transpose) -> bool:

@@ -77,11 +77,13 @@ class Guards:
     Attributes:
         before: Layers that are bound first.
         shapes: Built nodes that passes have replaced: sizes around them that are equal, or 1, must be so for a member.
+        primitives: Such nodes whose attributes are computed from sizes, and came out the same for all that were built.
         constants: Values that were computed from sizes.
     """
 
     before: tuple[Layer, ...]
     shapes: tuple[tuple[str, tuple[str, ...], tuple[Shape, ...]], ...]
+    primitives: tuple[tuple[str, Primitive], ...]
     constants: tuple[tuple[str, Array], ...]
 
     def check(self, bindings: Bindings) -> None:
@@ -90,6 +92,9 @@ class Guards:
         for node, around, shapes in self.shapes:
             if why := alike(shapes, tuple(bindings.shape(name) for name in around)):
                 raise BindingError(f"node {node!r}: {why}")
+        for node, primitive in self.primitives:
+            if (other := bindings.primitive(node)) != primitive:
+                raise BindingError(f"node {node!r} is {other}, which was {primitive} when it was replaced")
         for name, array in self.constants:
             found = bindings.array(name)
             if found.shape != array.shape or found.tobytes() != array.tobytes():
@@ -164,7 +169,7 @@ class _Finder:
             layer = self._cone.layer_of(name)
             if layer is None:
                 raise BindingError(f"node {name!r} stems from no layer")
-            if layer.name == name and not layer.primitive.takes_sizes():
+            if layer.name == name and not layer.primitive.takes_sizes() and not self._takes_values(layer):
                 return Rule(node)
             return Rule(node, self._above([layer]), layer=name)
         if isinstance(primitive, Reshape):
@@ -188,9 +193,18 @@ class _Finder:
 
     def guards(self) -> Guards:
         """Return what is to be checked behind all nodes."""
-        shapes, layers = [], list[Layer]()
+        shapes, primitives, layers = [], [], list[Layer]()
         for name, node in self._built.nodes.items():
-            if name in self._traced or all(o.nodes[name].primitive == node.primitive for o in self._others):
+            if name in self._traced:
+                continue
+            varies = any(o.nodes[name].primitive != node.primitive for o in self._others)
+            if varies and not node.primitive.holds_sizes and self._computed.isdisjoint(node.outputs):
+                raise BindingError(f"node {name!r}: {node.primitive} depends on sizes, and was replaced")
+            layer = self._cone.layer_of(name)
+            if not varies and layer is not None and self._takes_sizes(name, node.primitive, layer):
+                primitives.append((name, node.primitive))
+                layers.append(layer)
+            elif not varies:
                 continue
             shapes.append((name, node.around, node.shapes))
             for value in node.around:
@@ -202,7 +216,18 @@ class _Finder:
             if (array := self._built.constants.get(name)) is not None and id(array) in self._sized:
                 constants.append((name, array))
                 layers += self._layers(name)
-        return Guards(self._above(layers), tuple(shapes), tuple(constants))
+        return Guards(self._above(layers), tuple(shapes), tuple(primitives), tuple(constants))
+
+    def _takes_sizes(self, node: str, primitive: Primitive, layer: Layer) -> bool:
+        """Whether attributes of a built node of *layer* may depend on sizes otherwise than by being some."""
+        if layer.name != node:
+            return primitive.holds_sizes
+        return self._takes_values(layer) or (layer.primitive.takes_sizes() and not primitive.holds_sizes)
+
+    def _takes_values(self, layer: Layer) -> bool:
+        """Whether a value that sizes decide became an attribute of the node of *layer*."""
+        kept = self._built.nodes[layer.name].inputs
+        return any(self._cone.depends(name, self._deciding) for name in layer.inputs if name not in kept)
 
     def _depends(self, value: str) -> bool:
         """Whether sizes decide the elements of *value*, a constant or computed from constants alone.

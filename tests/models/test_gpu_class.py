@@ -10,12 +10,16 @@ from clgraph.network.steps import steps_of
 from clgraph.ops.activation import Activation
 from clgraph.ops.concat import Concat
 from clgraph.ops.convolution import Convolution
+from clgraph.ops.matmul import MatMul
+from clgraph.ops.transpose import Transpose
+from clgraph.passes.reference import run_reference
 from clgraph.passes.selection import InPlace, choice_of
 from clgraph.selector.plan import Launch
 from tests.models.test_precision import bound
 from tests.models.test_zoo import BOUND
 from tests.support.models import image, light_model, light_names
 from tests.support.oracle import WHOLE_MODEL, expected, worst_error
+from tests.support.programs import RELU, Net
 from tests.support.zoo import ZOO, zoo_names
 
 pytestmark = pytest.mark.opencl
@@ -131,3 +135,17 @@ def test_channels_lie_last_from_end_to_end(name: str) -> None:
         ends = [v for v in program.inputs if v.layout.dtype.floating] + [v for _, v in program.outputs]
         assert len(reorders) == len(ends)
         assert all(n.inputs[0] in program.inputs or program.is_output(n.output) for n in reorders)
+
+
+def test_a_function_of_a_transposed_view_reads_every_element_where_it_is(device: str) -> None:
+    """The view's elements are 32 apart along the axis that the result has its vectors along."""
+    net = Net()
+    x = net.input("x", (2, 8, 16))
+    both = net.add("c", Concat(2), net.add("a", MatMul(), x, net.data("w", 16, 16)), net.add("u", RELU, x))
+    net.output("y", net.add("s", Activation("sigmoid"), net.add("t", Transpose((0, 2, 1)), both)))
+    model = clgraph.compile(net, device, config=GPU)
+    (source,) = [n.inputs[0] for n in model.program if n.name == "s"]
+    assert source.layout.pitches[-1] == 32
+    (wanted,) = run_reference(net.build(), feeds := {"x": image((2, 8, 16))}, exact=True).values()
+    # 16 products and a sigmoid, whose slope is at most 1/4.
+    np.testing.assert_allclose(model.run(feeds)["y"], wanted, atol=1e-5)

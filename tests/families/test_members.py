@@ -1,0 +1,169 @@
+"""Members of families compute what whole compilations of their shapes do: models of the tests, and random ones.
+
+``tools/check_families`` does the same with more models and members, and prints the counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from clgraph.compilation.compiler import read_source
+from tests.support.family_models import SOURCES, tally_of
+from tests.support.graphs import FLOAT
+from tests.support.members import Tally, compare, random_members
+from tests.support.open_graphs import random_picture_model, random_text_model
+from tests.support.open_models import open_model
+from tests.support.zoo import ZOO
+
+pytestmark = pytest.mark.opencl
+
+node = helper.make_node
+CLASSES = pytest.mark.parametrize("device_class", ["cpu", "gpu"])
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return np.random.default_rng(len(shape)).standard_normal(shape).astype(np.float32)
+
+
+def both_ways(
+    device: str,
+    device_class: str,
+    nodes: Sequence[Any],
+    shapes: dict[str, Sequence[Any]],
+    members: Any,
+    **constants: Any,
+) -> Tally:
+    """Return the comparison of a model with result ``y``, whose inputs have *shapes*, for the sizes in *members*."""
+    source = open_model(nodes, {n: (FLOAT, shape) for n, shape in shapes.items()}, constants)
+    feeds = [
+        {n: numbers(*(sizes[d] if isinstance(d, str) else d for d in shape)) for n, shape in shapes.items()}
+        for sizes in members
+    ]
+    found = compare("model", read_source(source, None, None), feeds, device, {"device_class": device_class})
+    assert not found.wrong
+    assert found.members == len(members)
+    return found
+
+
+@CLASSES
+def test_pads_to_a_multiple_that_a_convolution_took_in_are_those_of_the_member(device: str, device_class: str) -> None:
+    """All representatives and witnesses have sizes that need no pads: nothing varies among them."""
+    nodes = [
+        node("Shape", ["x"], ["shape"]),
+        node("Gather", ["shape", "two"], ["size"], axis=0),
+        node("Neg", ["size"], ["less"]),
+        node("Mod", ["less", "eight"], ["missing"]),
+        node("Concat", ["before", "missing", "one"], ["pads"], axis=0),
+        node("Pad", ["x", "pads"], ["p"]),
+        node("Conv", ["p", "w"], ["y"]),
+    ]
+    constants = {
+        "two": np.array([2]),
+        "eight": np.array([8]),
+        "before": np.array([0, 0, 1, 1, 0, 0]),
+        "one": np.array([1]),
+        "w": numbers(8, 4, 3, 3),
+    }
+    members = [{"n": 2, "h": 8, "w": 9}, {"n": 2, "h": 5, "w": 6}, {"n": 1, "h": 15, "w": 16}]
+    found = both_ways(device, device_class, nodes, {"x": ("n", 4, "h", "w")}, members, **constants)
+    assert found.bound == 1
+    assert "was replaced" in next(iter(found.whole))
+
+
+@CLASSES
+def test_pads_that_depend_on_parity_are_those_of_the_member_in_merged_convolutions(
+    device: str, device_class: str
+) -> None:
+    nodes = [
+        node("Conv", ["x", "w0"], ["a"], auto_pad="SAME_UPPER", strides=[2, 2]),
+        node("Relu", ["a"], ["b"]),
+        node("Conv", ["b", "w1"], ["c"], auto_pad="SAME_UPPER", strides=[2, 2], group=16),
+        node("Conv", ["c", "w2"], ["y"]),
+    ]
+    constants = {"w0": numbers(16, 16, 3, 3), "w1": numbers(16, 1, 3, 3), "w2": numbers(16, 16, 1, 1)}
+    members = [{"n": n, "h": h, "w": w} for n, h, w in ((2, 8, 9), (2, 5, 6), (1, 15, 16), (1, 1, 7))]
+    assert both_ways(device, device_class, nodes, {"x": ("n", 16, "h", "w")}, members, **constants).bound >= 2
+
+
+@CLASSES
+def test_a_factor_computed_from_a_size_inside_an_inlined_operator_is_that_of_the_member(
+    device: str, device_class: str
+) -> None:
+    """Attention scales by the root of the head's size, which becomes the factor of an activation."""
+    source = onnx.helper.make_model(
+        helper.make_graph(
+            [node("Attention", ["q", "k", "v"], ["y"])],
+            "heads",
+            [
+                helper.make_tensor_value_info(n, FLOAT, ("n", 3, s, "d"))
+                for n, s in (("q", "s"), ("k", "t"), ("v", "t"))
+            ],
+            [helper.make_tensor_value_info("y", FLOAT, None)],
+        ),
+        opset_imports=[helper.make_opsetid("", 23)],
+        ir_version=10,
+    )
+    feeds = [
+        {"q": numbers(2, 3, s, d), "k": numbers(2, 3, 7, d), "v": numbers(2, 3, 7, d)} for s, d in ((5, 8), (9, 4))
+    ]
+    found = compare("heads", read_source(source, None, None), feeds, device, {"device_class": device_class})
+    assert not found.wrong
+    assert found.members == 2
+
+
+@CLASSES
+def test_a_transpose_that_a_concat_joins_lies_in_the_concat(device: str, device_class: str) -> None:
+    nodes = [
+        node("Relu", ["x"], ["a"]),
+        node("Transpose", ["a"], ["t"], perm=[0, 2, 1, 3]),
+        node("MatMul", ["z", "w"], ["b"]),
+        node("Concat", ["t", "b"], ["c"], axis=2),
+        node("Softmax", ["c"], ["y"], axis=3),
+    ]
+    shapes = {"x": ("n", "s", 4, 16), "z": ("n", 4, "s", 16)}
+    members = [{"n": 2, "s": 8}, {"n": 3, "s": 12}, {"n": 1, "s": 3}]
+    found = both_ways(device, device_class, nodes, shapes, members, w=numbers(16, 16))
+    assert found.bound == found.members
+
+
+@CLASSES
+def test_members_of_a_small_encoder_are_those_of_whole_compilations(device: str, device_class: str) -> None:
+    source, feeds = ZOO["small_encoder_open"].make()
+    topology = read_source(source, None, None)
+    groups = [[(n, axis) for n in feeds] for axis in (0, 1)]
+    members = random_members(topology, groups, feeds, 4)
+    found = compare("encoder", topology, members, device, {"device_class": device_class})
+    assert not found.wrong
+    assert found.bound == found.members == 4
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_members_of_random_models_are_those_of_whole_compilations(device: str, seed: int) -> None:
+    for source, feeds, axes in (
+        (random_text_model(seed), {"x": numbers(2, 10, 24)}, (0, 1)),
+        (random_picture_model(seed), {"x": numbers(2, 8, 24, 20)}, (0, 2, 3)),
+    ):
+        topology = read_source(source, None, None)
+        members = random_members(topology, [[("x", a)] for a in axes], feeds, 4, seed)
+        found = compare(f"random {seed}", topology, members, device)
+        assert not found.wrong
+        assert found.bound == found.members == 4, found.whole
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["f32", "f16"])
+@CLASSES
+@pytest.mark.parametrize("source", SOURCES)
+def test_members_of_all_models_are_those_of_whole_compilations(
+    device: str, source: str, device_class: str, precision: str
+) -> None:
+    found = tally_of(source, device, {"device_class": device_class, "precision": precision})
+    print(f"{source}: {found}")
+    assert not found.wrong
+    assert found.bound > found.members // 2

@@ -1,0 +1,125 @@
+"""The models whose members are compared with whole compilations, by where they are from."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from hypothesis import HealthCheck, Phase, given, settings
+
+from clgraph.compilation.compiler import read_source
+from clgraph.errors import ClgraphError
+from clgraph.graph.topology import Topology
+from tests.support.members import Feeds, Tally, compare, opened, random_members
+from tests.support.models import image, light_model, light_names, with_batch
+from tests.support.open_graphs import random_picture_model, random_text_model
+from tests.support.random_nets import joined, networks
+from tests.support.zoo import ZOO, zoo_names
+
+Case = tuple[str, onnx.ModelProto | Topology, Feeds]
+RANDOM = 40
+"""How many random models there are of a kind, unless a number is given."""
+
+
+def _zoo(_: int) -> Iterator[Case]:
+    for name in zoo_names(small=True):
+        yield name, *ZOO[name].make()
+
+
+def _light(_: int) -> Iterator[Case]:
+    for name in light_names():
+        model = with_batch(light_model(name), 1)
+        weights = {t.name for t in model.graph.initializer}
+        value = next(v for v in model.graph.input if v.name not in weights)
+        yield name, model, {value.name: image((1, *(d.dim_value for d in value.type.tensor_type.shape.dim[1:])))}
+
+
+def _quantised(_: int) -> Iterator[Case]:
+    from tests.models.test_quantised import quantised
+
+    for name in ("residual", "small_encoder"):
+        for form in ("QDQ", "QOperator", "dynamic"):
+            with tempfile.TemporaryDirectory() as folder:
+                yield f"{name} {form}", *quantised(name, form, Path(folder))
+
+
+def _texts(count: int) -> Iterator[Case]:
+    for seed in range(count):
+        yield f"text {seed}", random_text_model(seed), {"x": image((2, 10, 24))}
+
+
+def _pictures(count: int) -> Iterator[Case]:
+    for seed in range(count):
+        yield f"picture {seed}", random_picture_model(seed), {"x": image((2, 8, 24, 20))}
+
+
+def _nets(count: int) -> Iterator[Case]:
+    for strategy in (networks(), joined()):
+        found: list[Topology] = []
+
+        @settings(max_examples=count, derandomize=True, database=None, phases=[Phase.generate], deadline=None,
+                  suppress_health_check=list(HealthCheck))  # fmt: skip
+        @given(strategy)
+        def collect(made: Any, found: list[Topology] = found) -> None:
+            net, outputs = made
+            for name in outputs:
+                net.output(name)
+            found.append(net)
+
+        collect()
+        for i, net in enumerate(found):
+            kinds = {s.name: (s.shape, s.dtype) for s in net.inputs.values()}
+            feeds = {
+                n: np.ones(shape, dtype.numpy) if dtype.numpy.kind != "f" else image(shape)
+                for n, (shape, dtype) in kinds.items()
+            }  # type: ignore[arg-type,union-attr]
+            yield f"net {i}", net, feeds
+
+
+def _nodes(count: int) -> Iterator[Case]:
+    from tools.fuzzing.seeds import seeds
+
+    for seed in islice(seeds(), 0, None, max(1, 800 // count)):
+        yield seed.name, seed.model, {n: np.asarray(a) for n, a in seed.feeds.items()}
+
+
+def _made(count: int) -> Iterator[Case]:
+    from tools.fuzzing.graphs import graph
+
+    for number in range(4 * count):
+        seed, _ = graph(number)
+        yield seed.name, seed.model, {n: np.asarray(a) for n, a in seed.feeds.items()}
+
+
+SOURCES: Mapping[str, Callable[[int], Iterator[Case]]] = {
+    "zoo": _zoo,
+    "light": _light,
+    "quantised": _quantised,
+    "texts": _texts,
+    "pictures": _pictures,
+    "nets": _nets,
+    "nodes": _nodes,
+    "graphs": _made,
+}
+"""Small models of the zoo, those of the onnx package, quantised ones; random models of texts and pictures, nets of the
+hypothesis strategies, single nodes of the onnx package's tests, and graphs of ``tools/fuzz``."""
+
+
+def tally_of(
+    source: str, device: str, config: Mapping[str, Any], count: int = RANDOM, members: int = 4, seed: int = 0
+) -> Tally:
+    """Compare random members of the models of *source* with whole compilations; leaves out what has no open size."""
+    total = Tally()
+    for i, (name, model, feeds) in enumerate(SOURCES[source](count)):
+        try:
+            topology, groups = opened(read_source(model, None, None), feeds, seed + i)
+        except ClgraphError:
+            continue  # not everything in onnx's test suite is supported: that is listed elsewhere
+        if groups and (found := random_members(topology, groups, feeds, members, seed + i)):
+            total.add(compare(name, topology, found, device, config))
+    return total
