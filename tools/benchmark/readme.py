@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import fill
 from typing import Any
 
 from tools.benchmark.measuring import Figures, geometric_mean
+from tools.benchmark.streams import Stream
 
 BEGIN, END = "<!-- speed -->\n", "<!-- end of speed -->"
 TITLES = {
@@ -14,6 +16,11 @@ TITLES = {
     "mobile": "MobileNetV2, V3-small, EfficientNet-B0, YOLOv8n-like",
     "text": "BERT-base and MiniLM encoders",
     "batch": "ResNet-50 in batches of 8 and 32",
+}
+SENT = {
+    "recognition": "PP-OCRv4 recognition: 1 to 3 lines of text, 64 to 640 pixels wide",
+    "detection": "PP-OCRv4 detection: pages with sides of 256 to 768 pixels",
+    "encoder": "MiniLM-like encoder: 1 to 4 sentences of 8 to 199 tokens",
 }
 NAMES = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
 
@@ -45,7 +52,25 @@ def speed(saved: Sequence[dict[str, Any]]) -> str:
         "turn in one process. float32, batch 1 where nothing else is\nsaid, as many threads for everybody; "
         f"{about['cores']} cores of {about['cpu']}, {versions}, {about['date'][:10]}."
     )
-    return f"{what}\n\n{table}\n\n"
+    streams = {one.name: one for data in saved for one in (Stream(**row) for row in data.get("streams", ()))}
+    return f"{what}\n\n{table}\n\n{_streams(list(streams.values()))}"
+
+
+def _streams(found: Sequence[Stream]) -> str:
+    """Return the table of streams of requests; nothing where there are none."""
+    if not found:
+        return ""
+    rows = [
+        [SENT[one.name], str(len(one.binding)), f"**{one.ratio(one.first):.2f}**", f"**{one.ratio(one.again):.2f}**"]
+        for one in found
+    ]
+    what = (
+        "Requests of random sizes in turn: the total time divided by ONNX Runtime's, when each size is new to a model in "
+        f"use, and asked again; {found[0].threads} threads."
+    )
+    head = ["stream", "requests", "new sizes", "asked again"]
+    table = "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))
+    return f"{fill(what, 120, break_on_hyphens=False)}\n\n{table}\n\n"
 
 
 def replaced(page: str, text: str) -> str:
