@@ -65,8 +65,8 @@ def _streams(found: Sequence[Stream]) -> str:
         for one in found
     ]
     what = (
-        "Requests of random sizes in turn: the total time divided by ONNX Runtime's, when each size is new to a model in "
-        f"use, and asked again; {found[0].threads} threads."
+        "Requests of random sizes in turn: the total time divided by ONNX Runtime's, when each size is new to a model "
+        f"in use, and asked again; {found[0].threads} threads."
     )
     head = ["stream", "requests", "new sizes", "asked again"]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))
