@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 from math import prod
 
 import numpy as np
@@ -15,6 +16,9 @@ from clgraph.graph.topology import Signature
 
 Size = int | str
 """A size that all members of a family have, or the name of one that is free: 2 or more, the same wherever it stands."""
+
+MOST_SUMS = 4
+"""How many sums of sizes are tried: some hold by chance."""
 
 
 @frozen
@@ -48,22 +52,29 @@ class Schema:
 
     Sizes of 0 and 1 are fixed: operators treat them specially (an axis of one element is repeated, one of none makes
     nothing), so that what is decided for them holds for no other size, and what is decided for others not for them.
+
+    Attributes:
+        sums: Sizes that are the sum of two others, as the keys of attention are those of the past and the new ones.
     """
 
     names: tuple[str, ...]
     shapes: tuple[tuple[Size, ...], ...]
     values: tuple[Given, ...] = ()
+    sums: tuple[tuple[str, Size, Size], ...] = ()
 
     @property
     def free(self) -> tuple[str, ...]:
         """The names of the free sizes of inputs, in order of their first place."""
-        return tuple(dict.fromkeys(d for shape in self.shapes for d in shape if isinstance(d, str)))
+        summed = {name for name, _, _ in self.sums}
+        found = dict.fromkeys(d for shape in self.shapes for d in shape if isinstance(d, str))
+        return tuple(name for name in found if name not in summed)
 
     @property
     def free_elements(self) -> tuple[str, ...]:
         """The names of the free elements of values that are no sizes of inputs."""
         found = dict.fromkeys(e for given in self.values for e in given.elements if isinstance(e, str))
-        return tuple(name for name in found if name not in self.free)
+        summed = {name for name, _, _ in self.sums}
+        return tuple(name for name in found if name not in self.free and name not in summed)
 
     @property
     def leading(self) -> frozenset[str]:
@@ -72,12 +83,15 @@ class Schema:
 
     def shapes_of(self, sizes: Mapping[str, int]) -> tuple[Shape, ...]:
         """Return the shapes with *sizes* for the free ones."""
-        return tuple(tuple(sizes[d] if isinstance(d, str) else d for d in shape) for shape in self.shapes)
+        all_sizes = dict(sizes)
+        for name, *parts in self.sums:
+            all_sizes[name] = sum(all_sizes[d] if isinstance(d, str) else d for d in parts)
+        return tuple(tuple(all_sizes[d] if isinstance(d, str) else d for d in shape) for shape in self.shapes)
 
     def __str__(self) -> str:
         shapes = [f"{n} [{', '.join(map(str, shape))}]" for n, shape in zip(self.names, self.shapes, strict=True)]
         values = [f"{g.name} = {g.of({}) if g.data else list(g.elements)}" for g in self.values]
-        return ", ".join(shapes + values)
+        return ", ".join([*shapes, *values, *(f"{name} = {a} + {b}" for name, a, b in self.sums)])
 
 
 def schemas(signatures: Sequence[Signature], shapes: Sequence[Shape], known: Mapping[str, Array]) -> Iterator[Schema]:
@@ -85,9 +99,9 @@ def schemas(signatures: Sequence[Signature], shapes: Sequence[Shape], known: Map
 
     First all open sizes are free, those of one name together, and all elements of values; then sizes without a name
     together that stand in the same place of several inputs, and elements with the sizes they are equal to; then
-    elements whose product is the number of elements of an input; at last only the sizes that stand first. What is
-    yielded depends on the signatures, *shapes* and values alone, so that every shape has one family, whichever was met
-    first.
+    elements whose product is the number of elements of an input; then sizes that are the sum of two others; at last
+    only the sizes that stand first. What is yielded depends on the signatures, *shapes* and values alone, so that every
+    shape has one family, whichever was met first.
     """
     names = tuple(s.name for s in signatures)
     named, tied = (
@@ -108,6 +122,7 @@ def schemas(signatures: Sequence[Signature], shapes: Sequence[Shape], known: Map
         replace(named, values=values),
         replace(tied, values=equal),
         replace(tied, values=counted),
+        *(replace(tied, values=equal, sums=(found,)) for found in _sums(tied, shapes)),
         Schema(names, leading, fixed),
         replace(tied, values=fixed),
     )
@@ -144,6 +159,17 @@ def _matched(given: Given, schema: Schema, shapes: Sequence[Shape], known: Mappi
     of = {size: name for names, shape in rows for name, size in zip(names, shape, strict=True) if isinstance(name, str)}
     numbers = known[given.name].ravel().tolist()
     return replace(given, elements=tuple(of.get(n, e) for e, n in zip(given.elements, numbers, strict=True)))
+
+
+def _sums(schema: Schema, shapes: Sequence[Shape]) -> list[tuple[str, Size, Size]]:
+    """Return the free sizes that are the sum of two other sizes, one of them free, as far as *shapes* tell."""
+    rows = zip(schema.shapes, shapes, strict=True)
+    sizes: dict[Size, int] = {n: size for names, shape in rows for n, size in zip(names, shape, strict=True)}
+    free = schema.free
+    pairs = [(a, b) for a, b in combinations(sizes, 2) if a in free or b in free]
+    return [
+        (name, a, b) for name in free for a, b in pairs if sizes[name] == sizes[a] + sizes[b] and name not in (a, b)
+    ][:MOST_SUMS]
 
 
 def _counted(given: Given, names: Sequence[str], shapes: Sequence[Shape], known: Mapping[str, Array]) -> Given:

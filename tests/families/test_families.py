@@ -206,3 +206,29 @@ def test_families_are_bounded_where_every_shape_has_its_own(device: str, monkeyp
         np.testing.assert_array_equal(model.run({"x": x})["y"], np.maximum(x.reshape(-1, 24), 0))
     assert len(made[0]._families) <= 2
     assert len(made[0]._refusals) <= 2
+
+
+def test_keys_are_those_of_the_past_and_the_new_ones(device: str) -> None:
+    """A step of a decoder: every token has another length of the past, and the mask is as long as both."""
+    source = open_model(
+        [
+            helper.make_node("Concat", ["past", "x"], ["keys"], axis=1),
+            helper.make_node("Transpose", ["keys"], ["turned"], perm=[0, 2, 1]),
+            helper.make_node("MatMul", ["x", "turned"], ["scores"]),
+            helper.make_node("Add", ["scores", "mask"], ["masked"]),
+            helper.make_node("Softmax", ["masked"], ["weights"], axis=-1),
+            helper.make_node("MatMul", ["weights", "keys"], ["y"]),
+        ],
+        {"x": (FLOAT, ("b", "s", 8)), "past": (FLOAT, ("b", "p", 8)), "mask": (FLOAT, ("b", 1, "p + s"))},
+    )
+    model = clgraph.compile(source, device)
+    families = set()
+    for past in (7, 8, 9, 30):
+        random = np.random.default_rng(past)
+        shapes = {"x": (2, 1, 8), "past": (2, past, 8), "mask": (2, 1, past + 1)}
+        feeds = {name: random.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+        whole = clgraph.compile(source, device, shapes=shapes)
+        np.testing.assert_allclose(model.run(feeds)["y"], whole.run(feeds)["y"], rtol=1e-5, atol=1e-6)
+        assert note(model).startswith("bound")
+        families.add(note(model).partition("family")[2])
+    assert len(families) == 1
