@@ -121,8 +121,8 @@ class BufferTable:
 
     def at(self, value: Value) -> tuple[int, int]:
         """Return the bank of *value* and the byte offset of its memory in it."""
-        if value in self.fixed:
-            return self.fixed[value]
+        if (place := self.fixed.get(value)) is not None:
+            return place
         if value in self.borrowed:
             return self.borrowed[value], 0
         if value.buffer is None or value.buffer.offset is None:
@@ -220,7 +220,8 @@ class BufferTable:
 
     def _pack(self, values: list[Value]) -> None:
         """Let constants share banks, which other programs may have packed already."""
-        most = BANKS - len(self.banks)
+        # Kernels of their own take any banks as arguments.
+        most = BANKS - len(self.banks) if self.engine.info.kind == "cpu" else None
         found = self.workspace.constants.pack(self.placement, self.engine, values, self.arena_bank, most)
         numbers: dict[Memory, int] = {}
         for value, (memory, start) in found.items():
@@ -231,7 +232,7 @@ class BufferTable:
             self.fixed[value] = (numbers[memory], start)
 
     def _in_arena(self, offset: int) -> tuple[int, int]:
-        return offset // self.arena_bank, offset % self.arena_bank
+        return divmod(offset, self.arena_bank)
 
 
 @cache

@@ -51,11 +51,14 @@ class Constants:
                 self._note(placement, array, found)
             return found
 
-    def pack(self, placement: str, engine: Engine, values: Sequence[Value], size: int, most: int) -> dict[Value, Copy]:
+    def pack(
+        self, placement: str, engine: Engine, values: Sequence[Value], size: int, most: int | None
+    ) -> dict[Value, Copy]:
         """Return where the constants *values* lie on *placement*, those that nobody has copied yet in banks of *size*.
 
         Args:
-            most: Banks that all may lie in: where it takes more, all are copied, to as few as possible.
+            most: Banks that all may lie in, ``None`` for any number: where it takes more, all are copied, to as few as
+                possible.
 
         Raises:
             DeviceMemoryError: The device has no memory left.
@@ -67,7 +70,7 @@ class Constants:
                 used = used[:SHARED]
                 found = {v: copy for v, copy in found.items() if copy[0] in used}
             banks = _cut((v for v in values if v not in found), size)
-            if found and len(used) + len(banks) > most:
+            if most is not None and found and len(used) + len(banks) > most:
                 found, banks = {}, _cut(values, size)
             for total, held in banks:
                 memory = engine.allocate(total, "constants")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from clgraph.core.layout import Layout
 from clgraph.graph.node import Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
+from clgraph.network.borrowing import LEAST_BYTES
 from clgraph.network.buffer_table import BufferTable
 from clgraph.network.constants import SHARED, Constants
 from clgraph.network.network import Network
@@ -109,6 +111,25 @@ def test_a_program_whose_memory_takes_most_banks_has_its_constants_in_one(engine
     places._place([n.inputs[1] for n in program])
     assert len(places.banks) == BANKS
     assert places.banks[-1] not in [m for n in held for m in banks(n)]
+
+
+def test_on_a_gpu_small_constants_are_packed_once_however_many_banks_large_ones_take(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    features = engine.info.features - {"host_memory"}
+    monkeypatch.setattr(engine, "info", replace(engine.info, kind="gpu", features=features))
+    workspace, name = Workspace(), engine.info.name
+    read = [*(np.full(LEAST_BYTES // 4, i, np.float32) for i in range(BANKS)), *arrays(3)]
+    arena = workspace.arenas(name, engine, [64])
+    made = [BufferTable(name, engine, workspace, [*arena], 1 << 20) for _ in range(2)]
+    for places in made:
+        places._place([value(array) for array in read])
+    assert len(made[0].banks) == 1 + BANKS + 1
+    assert made[0].banks == made[1].banks
+    for array, (bank, start) in zip(read, made[1].fixed.values(), strict=True):
+        found = np.empty_like(array)
+        engine.stream.read(made[1].banks[bank], start, found)
+        np.testing.assert_array_equal(found, array)
 
 
 def test_a_copy_goes_with_the_last_network_that_uses_it_and_no_id_is_taken_for_an_array(engine: Engine) -> None:
