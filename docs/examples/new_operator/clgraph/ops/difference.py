@@ -33,6 +33,7 @@ class Difference(Primitive):
     axis: int
 
     kind: ClassVar[str] = "difference"
+    holds_sizes: ClassVar[bool] = False
 
     def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
         return Bound(Difference(positive_axis(self.axis, inputs[0].rank)), (0,))
