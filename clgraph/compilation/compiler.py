@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from clgraph.compilation.context import context_of, for_families
 from clgraph.core.layout import Shape
 from clgraph.core.mapped import files_of
-from clgraph.engines.opening import device_infos, imagined, open_engines, placement_of
+from clgraph.engines.opening import device_infos, imagined, open_engines
 from clgraph.engines.option_checks import ANNOTATIONS, PREFERENCES, annotation_lines, note, note_idle, warn
 from clgraph.errors import BindingError, ModelError, OptionError
 from clgraph.families.families import NOTE, Families
@@ -34,9 +35,8 @@ from clgraph.passes.reference import random_feeds
 from clgraph.runtime.at_exit import GATE
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.host import HostEngine
-from clgraph.selector.implementation import IMPLEMENTATIONS, WINOGRAD, tagged
-from clgraph.selector.query import DeviceInfo
-from clgraph.settings import PRODUCT_PRECISIONS, Settings
+from clgraph.selector.implementation import IMPLEMENTATIONS
+from clgraph.settings import Settings
 
 if TYPE_CHECKING:
     from clgraph.frontend.files import Source
@@ -140,15 +140,9 @@ class Compiler:
         check_names(default_pipeline(), options.disable_passes, options.stop_after)
         self.engines = open_engines(options)
         self.runner = runner = ProgramRunner(self.engines, options) if runs else None
-        self.context = Context(
-            devices=_allowed(device_infos(self.engines, options) or {"null": imagined(options)}, options),
-            **(placement_of(options) if runs else {}),
-            out_of_order=options.out_of_order,
-            split_batch=options.split_batch,
-            precision=options.precision,
-            keep_f32=options.keep_f32,
-            forced=dict(options.force_kernels),
-            denied=options.deny_kernels | (frozenset() if options.winograd else tagged(WINOGRAD)),
+        self.context = context_of(
+            device_infos(self.engines, options) or {"null": imagined(options)},
+            options,
             execute=runner.execute if runner else None,
             build=runner.build if runner else None,
         )
@@ -168,7 +162,7 @@ class Compiler:
             file.check()
         self.context.packed.register(topology.constants.values())
         self.context.packed.keeps_steps = not all(s.is_fixed for s in topology.inputs.values())
-        program, records = self._program(topology, shapes, values or {})
+        program, records, bound = self._program(topology, shapes, values or {})
         for node in program:
             _log.debug("%s on %s: %s: %s", node.name, node.placement, node.choice, node.primitive)
         lost = sorted(set(self.context.forced) - {node.name for node in program})
@@ -179,10 +173,13 @@ class Compiler:
         self._note_preferences(program, topology, lost)
         for file in files:
             file.check()
-        return Specialisation(program, network, records, self.context.devices, self.options)
+        families = self._families.get(topology)
+        return Specialisation(program, network, records, self.context.devices, self.options, families, bound)
 
-    def _program(self, topology: Topology, shapes: Shapes, values: Values) -> tuple[Program, tuple[PassRecord, ...]]:
-        """Return the planned program: bound to a family of shapes where sizes are open, else compiled whole."""
+    def _program(
+        self, topology: Topology, shapes: Shapes, values: Values
+    ) -> tuple[Program, tuple[PassRecord, ...], bool]:
+        """Return the planned program, and whether it is bound to a family, where sizes are open, or compiled whole."""
         fixed = all(s.is_fixed for s in topology.inputs.values()) and not values
         bound, why = None, ""
         if not fixed and not self.observers:
@@ -191,27 +188,32 @@ class Compiler:
             except BindingError as error:
                 why = f"compiled whole: {error}"
         if bound is not None and not self.options.verify_passes:
-            return bound, ()
+            return bound, (), True
         program = topology.build(shapes, values)
         numbers = VerifyNumbers(self.context, _feeds(program, values)) if self.options.verify_passes else None
         verifying: list[Observer] = [] if numbers is None else [Verify(), numbers]
         records = self._run_passes(program, shapes, topology, self.context, verifying)
         if numbers is not None and bound is not None:
             numbers.confirm(bound, "binding")
-            return bound, records
+            return bound, records, True
         if why:
             program.notes[NOTE] = why
-        return program, records
+        return program, records, False
 
     def _bind(self, topology: Topology, shapes: Shapes, values: Values) -> Program:
         """Return the program of a member of a family, made where there is none yet; raises ``BindingError``."""
         sizes = [topology.shape_of(name, shapes) for name in topology.inputs]
-        context = replace(self.context, op_types=topology.op_types, split_batch=False)
+        families = self._families.setdefault(topology, Families(for_families(self.context, topology)))
+        return families.bind(topology, sizes, values, partial(self.represent, topology))
 
-        def run(program: Program, found: Sequence[Shape]) -> None:
-            self._run_passes(program, dict(zip(topology.inputs, found, strict=True)), topology, context)
+    def adopt(self, topology: Topology, families: Families) -> None:
+        """Bind what is asked for of *topology* to *families*, and make those that it lacks there."""
+        self._families[topology] = families
 
-        return self._families.setdefault(topology, Families(context)).bind(topology, sizes, values, run)
+    def represent(self, topology: Topology, program: Program, shapes: Sequence[Shape]) -> None:
+        """Run all passes over a program of *topology*, built for inputs of *shapes*, as a representative."""
+        named = dict(zip(topology.inputs, shapes, strict=True))
+        self._run_passes(program, named, topology, for_families(self.context, topology))
 
     def _run_passes(
         self,
@@ -309,10 +311,3 @@ def _narrow(topology: Topology, outputs: Sequence[str]) -> Topology:
     if unknown := [name for name in outputs if name not in made and name not in known]:
         raise OptionError(f"the model makes nothing called {unknown[0]!r}; its outputs are {', '.join(made)}")
     return replace(topology, outputs=[(name, made.get(name, name)) for name in outputs])
-
-
-def _allowed(devices: dict[str, DeviceInfo], options: Settings) -> dict[str, DeviceInfo]:
-    """Return *devices* with what *options* allow kernels to do as their features."""
-    if options.precision not in PRODUCT_PRECISIONS:
-        return devices
-    return {name: replace(info, features=info.features | {options.precision}) for name, info in devices.items()}

@@ -7,14 +7,17 @@ import json
 import logging
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from clgraph.compilation.saved_families import SavedFamilies
+from clgraph.core.layout import Shape
 from clgraph.engines.opening import device_infos, load_extensions, open_engines, options_of, placement_of
 from clgraph.engines.option_checks import ANNOTATIONS, note_idle, warn
 from clgraph.errors import ClgraphError, ModelError, UnknownValueError
 from clgraph.graph.faults import faults
+from clgraph.graph.program import Program
 from clgraph.graph.serial import well_formed
 from clgraph.graph.topology import Topology
 from clgraph.model.model import Model
@@ -31,6 +34,10 @@ from clgraph.selector.library import Library, compose
 from clgraph.selector.query import DeviceInfo
 from clgraph.settings import Settings
 
+if TYPE_CHECKING:
+    from clgraph.compilation.compiler import Compiler
+    from clgraph.families.families import Families
+
 _log = logging.getLogger(__name__)
 
 
@@ -45,7 +52,8 @@ def load_model(
     """Load a model that :meth:`clgraph.Model.save` has written.
 
     Programs saved for the same device, driver, workers, options and sources of clgraph are run as they are, on weights
-    that stay in the mapped file. Others are compiled anew, which the log, ``Model.notes`` and ``explain`` say.
+    that stay in the mapped file; so are families of shapes, to which any shape of theirs is bound. Others are compiled
+    anew, which the log, ``Model.notes`` and ``explain`` say.
 
     Args:
         path: The file.
@@ -69,42 +77,62 @@ def read_topology(contents: Contents) -> Topology:
 
 
 class Loader:
-    """Finds programs in the file, and compiles what is not in it."""
+    """Finds programs in the file, binds members to families that it holds, and compiles what is not in it."""
 
-    def __init__(self, contents: Contents, options: Settings, note: str = "as saved: no pass was run") -> None:
-        """Open the device; programs out of the file get *note*.
+    def __init__(
+        self,
+        contents: Contents,
+        options: Settings,
+        note: str = "as saved: no pass was run",
+        damaged: Callable[[ModelError], None] | None = None,
+    ) -> None:
+        """Open the device.
+
+        Args:
+            note: What programs out of the file get.
+            damaged: Told when a part of the file that is read late is damaged, and compiled anew. Without, it is an
+                error.
 
         Raises:
             DeviceError: There is no such device.
+            ModelError: The file is damaged.
         """
-        self._contents, self._options, self._note = contents, options, note
+        self._contents, self._options, self._note, self._damaged = contents, options, note, damaged
         self._engines = open_engines(options)
         self.devices = device_infos(self._engines, options) or {"null": DeviceInfo()}
         self._here = circumstances(self.devices, options)
-        self._compile: Any = None
+        self._compile: Compiler | None = None
         self._warned: set[str] = set()
         with well_formed(str(contents.path)):
-            self._found = [(_key(p), dict(p["circumstances"]), p) for p in contents.header["programs"]]
-            self._libraries = {name: _library(x) for name, x in contents.header["libraries"].items()}
+            header = contents.header
+            self._found = [(_key(p), dict(p["circumstances"]), p) for p in header["programs"]]
+            self._asked_for = [_key(p) for p in header.get("asked_for", header["programs"])]
+            self._libraries = {name: _library(x) for name, x in header["libraries"].items()}
+            has_families = header.get("families") is not None
+        self._shared = SavedFamilies(contents, self._here, self._watched) if has_families else None
 
     def fits(self) -> bool:
-        """Whether the program used last can be run here as it is."""
+        """Whether the program used last, or the families, can be used here as they are."""
+        if self._shared is not None:
+            return not self._shared.why
         return bool(self._found) and not (
             differences(self._found[-1][1], self._here) or self._refusal(self._found[-1][2])
         )
 
-    def model(self, topology: Topology) -> Model:
-        """Return the model of the file's *topology*, with the program used last if there is one."""
+    def model(self, topology: Topology, *, prepared: bool = True) -> Model:
+        """Return the model of the file's *topology*, by default *prepared* for what was asked for last."""
         if self._contents.header.get("staged"):
             return self._staged(topology)
+        if self._shared is not None:
+            self._shared.open(topology, self.devices, self._options)
         model = Model(topology, next(iter(self.devices.values())), self.specialise)
         self._build_ahead()
-        if (key := self._latest()) is not None:
+        if prepared and (key := self._latest()) is not None:
             with well_formed(str(self._contents.path)):
                 shapes = dict(zip(topology.inputs, key.shapes, strict=True))
             model.prepare(shapes, {name: value.array for name, value in key.values})
-        elif model.is_static:
-            model.prepare()
+        else:
+            model.prepare_fixed()
         return model
 
     def _staged(self, topology: Topology) -> Model:
@@ -122,14 +150,14 @@ class Loader:
         return model
 
     def _latest(self) -> Key | None:
-        """Return what the program used last holds for, of programs that can be run here if there are any."""
-        fitting = [key for key, saved, _ in self._found if not differences(saved, self._here)]
-        keys = fitting or [key for key, _, _ in self._found]
+        """Return what was asked for last, of what can be run here if there is anything."""
+        fitting = {key for key, saved, _ in self._found if not differences(saved, self._here)}
+        keys = [key for key in self._asked_for if key in fitting or self._families is not None] or self._asked_for
         return keys[-1] if keys else None
 
     def _build_ahead(self) -> None:
         """Let a thread build the libraries of programs that can be run here: a third of the time that loading takes."""
-        if any(not differences(saved, self._here) for _, saved, _ in self._found):
+        if self._families is not None or any(not differences(saved, self._here) for _, saved, _ in self._found):
             threading.Thread(target=self._build, name="clgraph-build").start()
 
     def _build(self) -> None:
@@ -147,21 +175,56 @@ class Loader:
         key = Key(bound, tuple((name, Known.of(value)) for name, value in values.items()))
         if more := {n for k, _, _ in self._found if k.shapes == bound for n, _ in k.values} - values.keys():
             raise UnknownValueError("sizes inside the model depend on the values of inputs", sorted(more))
-        why = f"the file holds no program for the shapes {', '.join(str(list(s)) for s in bound)}"
-        for saved_for, saved, data in reversed(self._found):
-            if saved_for == key:
-                why = differences(saved, self._here) or self._refusal(data)
-                if not why:
-                    return self._warn(self._rebuild(data, workspace))
+        try:
+            why = self._difference(bound)
+            for saved_for, saved, data in reversed(self._found):
+                if saved_for == key:
+                    why = differences(saved, self._here) or self._refusal(data)
+                    if not why:
+                        return self._warn(self._rebuild(data, workspace))
+            deciding = {name for asked in self._asked_for for name, _ in asked.values}
+            if self._shared is not None:
+                member = self._shared.bind(topology, bound, values, deciding, self._compiler)
+                if member is not None:
+                    return self._warn(self._made(member, (), workspace, bound=True))
+        except ModelError as error:
+            if self._damaged is None:
+                raise
+            self._damaged(error)
+            self._found = []
+            if self._shared is not None:
+                self._shared.forget()
+            why = str(error)
         level = logging.INFO if "no program" in why else logging.WARNING
         _log.log(level, "%s is compiled anew: %s", self._contents.path, why)
+        made = self._compiler().specialise(topology, shapes, values, workspace)
+        made.program.notes["load"] = f"compiled anew: {why}"
+        return self._warn(made)
+
+    def _difference(self, shapes: Sequence[Shape]) -> str:
+        """Say why nothing in the file serves *shapes*, unless there is a program for them."""
+        if self._shared is not None and self._shared.why:
+            return self._shared.why
+        return f"the file holds no program for the shapes {', '.join(str(list(s)) for s in shapes)}"
+
+    def _compiler(self) -> Compiler:
         if self._compile is None:
             from clgraph.compilation.compiler import Compiler
 
-            self._compile = Compiler(self._options).specialise
-        made: Specialisation = self._compile(topology, shapes, values, workspace)
-        made.program.notes["load"] = f"compiled anew: {why}"
-        return self._warn(made)
+            self._compile = Compiler(self._options)
+            if self._shared is not None:
+                self._shared.adopted_by(self._compile)
+        return self._compile
+
+    @property
+    def held(self) -> set[Hashable]:
+        """The keys of the programs in the file, and the schemas of the families."""
+        return {key for key, _, _ in self._found}.union(() if self._shared is None else self._shared.schemas)
+
+    def programs(self) -> dict[Key, Specialisation]:
+        """Return the programs in the file that can be run here, without networks."""
+        fitting = [(key, data) for key, saved, data in self._found if not differences(saved, self._here)]
+        return {key: self._read(data) for key, data in fitting}
 
     def _warn(self, made: Specialisation) -> Specialisation:
         """Say once a model which of its annotations did nothing."""
@@ -170,39 +233,60 @@ class Loader:
         self._warned.update(lines)
         return made
 
+    @property
+    def _families(self) -> Families | None:
+        """Those in the file, where they can be used."""
+        return None if self._shared is None else self._shared.families
+
+    @property
+    def _watched(self) -> str:
+        """Say that passes are to be seen or checked, so that they have to run; empty where not."""
+        seen = self._options.dump_graphs is not None or self._options.verify_passes
+        return "its passes are to be dumped or verified" if seen else ""
+
     def _refusal(self, data: Any) -> str:
         """Say why a program of the same circumstances cannot be run as it is; empty for nothing."""
-        if self._options.dump_graphs is not None or self._options.verify_passes:
-            return "its passes are to be dumped or verified"
+        if self._watched:
+            return self._watched
         with well_formed(str(self._contents.path)):
             for placement, (nbytes, *_) in data["arenas"].items():
                 if nbytes > self.devices[placement].max_alloc:
                     return f"{nbytes} bytes of activations take several allocations on {placement}"
         return ""
 
-    def _rebuild(self, data: Any, workspace: Workspace) -> Specialisation:
+    def _read(self, data: Any) -> Specialisation:
         with well_formed(str(self._contents.path)):
             program = decode_program(json.loads(data["program"]), self._contents.array, self.devices, primitive_of)
             passes = tuple(PassRecord(*row) for row in data["passes"])
+        return Specialisation(program, None, passes, self.devices, self._options, self._families)
+
+    def _rebuild(self, data: Any, workspace: Workspace) -> Specialisation:
+        made = self._read(data)
+        with well_formed(str(self._contents.path)):
+            return self._made(made.program, made.passes, workspace)
+
+    def _made(
+        self, program: Program, passes: tuple[PassRecord, ...], workspace: Workspace, *, bound: bool = False
+    ) -> Specialisation:
+        """Return a planned *program* with its network."""
         network = None
         if self._engines:
             # Imported here, while a thread is building.
             from clgraph.network.network import Network
 
             options = self._options
-            with well_formed(str(self._contents.path)):
-                network = Network(
-                    program,
-                    self._engines,
-                    options.executor,
-                    poison=options.poison,
-                    command_buffers=options.command_buffers,
-                    library=self._library,
-                    workspace=workspace,
-                )
+            network = Network(
+                program,
+                self._engines,
+                options.executor,
+                poison=options.poison,
+                command_buffers=options.command_buffers,
+                library=self._library,
+                workspace=workspace,
+            )
         program.notes["load"] = self._note
         note_idle(program, self._options, self.devices.values(), self._engines)
-        return Specialisation(program, network, passes, self.devices, self._options)
+        return Specialisation(program, network, passes, self.devices, self._options, self._families, bound)
 
     def _library(self, name: str, simd: int) -> Library:
         return self._libraries.get(library_key(name, simd)) or compose(name, simd)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import functools
 import hashlib
@@ -10,23 +9,25 @@ import importlib.util
 import json
 import logging
 import os
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
 from clgraph.compilation.cache_files import ModelCache, Stamp, kept_for
+from clgraph.compilation.keeper import Keeper
 from clgraph.compilation.load import Loader, read_topology
 from clgraph.core.cache_folder import cache_folder
 from clgraph.core.mapped import files_of
 from clgraph.core.registry import third_party
 from clgraph.core.version import __version__
 from clgraph.errors import ClgraphError, ModelError
-from clgraph.graph.topology import Dimension
+from clgraph.graph.topology import Dimension, Topology
 from clgraph.model.model import Model
 from clgraph.model.save import save_model
+from clgraph.model.specialisations import Key, Specialisation
 from clgraph.saved.circumstances import digest_of
 from clgraph.saved.container import Contents
 from clgraph.saved.topologies import SavedTopology
@@ -41,8 +42,6 @@ NOTE = "out of the model cache: no pass was run"
 _APART = ("cli", "demo", "tuner")
 """Packages of clgraph that no compiled model depends on."""
 _NOT_IN_KEY = ("cache_dir", "log_level", "model_cache")
-_DELAY_SECONDS = 2.0
-"""When a model is written that nothing was asked of meanwhile; at the end of the process in any case."""
 
 
 @dataclass(frozen=True)
@@ -98,20 +97,30 @@ class Cached:
             return None
         try:
             contents = self._contents(entry, content)
-            loader = Loader(contents, self.options, NOTE)
-            if not loader.fits():
-                return None
             topology = read_topology(contents)
             assert isinstance(topology, SavedTopology)
             topology.read_by(_Layers(self.path, self.outputs, self.shapes, self.stamp, content, self.path.open("rb")))
-            model = loader.model(topology)
+            keeper = Keeper(partial(self._write, topology))
+            loader = Loader(contents, self.options, NOTE, damaged=partial(self._lose, entry, keeper))
+            if not loader.fits():
+                return None
+            model = loader.model(topology, prepared=all(s.is_fixed for s in topology.inputs.values()))
         except (ModelError, OSError) as error:
-            _log.warning("%s is compiled anew: the model cache: %s", self.path, error)
-            with contextlib.suppress(OSError):
-                self.cache.drop(entry)
+            self._drop(entry, error)
             return None
         self.cache.note_use(entry)
+        keeper.has(loader.held, loader.programs)
+        model.when_compiled(keeper)
         return model
+
+    def _lose(self, entry: Path, keeper: Keeper, error: ModelError) -> None:
+        self._drop(entry, error)
+        keeper.forget()
+
+    def _drop(self, entry: Path, error: Exception) -> None:
+        _log.warning("%s is compiled anew: the model cache: %s", self.path, error)
+        with contextlib.suppress(OSError):
+            self.cache.drop(entry)
 
     def _contents(self, entry: Path, content: str) -> Contents:
         contents = Contents(entry)
@@ -120,33 +129,24 @@ class Cached:
         return contents
 
     def keep_later(self, model: Model) -> None:
-        """Write *model* to the cache when the process has time for it, if it can be there."""
-        made = model.compiled
+        """Write what *model* compiles to the cache when the process has time for it, if it can be there."""
         files = files_of(model.topology.constants.values())
-        if (
-            type(model) is not Model
-            or model.topology.scattered
-            or len(made) != 1
-            or any(key.values or s.network is None for key, s in made.items())
-            or any(file.path != self.path for file in files)
-        ):
-            return
-        topology = model.topology
+        if type(model) is Model and not model.topology.scattered and all(file.path == self.path for file in files):
+            model.when_compiled(Keeper(partial(self._write, model.topology)))
 
-        def write() -> None:
-            try:
-                content = self.cache.learn(self.path, self.stamp)
-                constants = (v.constant for s in made.values() for v in s.program.constants)
-                size = sum(array.nbytes for array in constants if array is not None)
-                if content is None or size > self.cache.limit or third_party():
-                    return
-                entry = self.cache.entry(self.stamp, content, self.key)
-                save_model(topology, made, entry, kept_for=kept_for(content, self.key))
-                self.cache.trim()
-            except (ClgraphError, OSError) as error:
-                _log.info("%s is not kept in the model cache: %s", self.path, error)
-
-        _Later(write).start()
+    def _write(self, topology: Topology, made: Mapping[Key, Specialisation]) -> None:
+        try:
+            content = self.cache.learn(self.path, self.stamp)
+            programs = [s.program for s in made.values() if not s.bound]
+            constants = (v.constant for program in programs for v in program.constants)
+            size = sum(array.nbytes for array in constants if array is not None)
+            if content is None or size > self.cache.limit or third_party():
+                return
+            entry = self.cache.entry(self.stamp, content, self.key)
+            save_model(topology, made, entry, kept_for=kept_for(content, self.key))
+            self.cache.trim()
+        except (ClgraphError, OSError) as error:
+            _log.info("%s is not kept in the model cache: %s", self.path, error)
 
 
 @dataclass(frozen=True)
@@ -178,29 +178,6 @@ class _Layers:
         """Whether a file that was given another name, or other times, has kept its content."""
         self.file.seek(0)
         return hashlib.file_digest(self.file, "sha256").hexdigest() == self.content
-
-
-class _Later:
-    """Work that is done once: after a while, or at the end of the process."""
-
-    def __init__(self, work: Callable[[], None]) -> None:
-        self._work: Callable[[], None] | None = work
-        self._lock = threading.Lock()
-
-    def start(self) -> None:
-        """Begin to wait."""
-        atexit.register(self.finish)
-        timer = threading.Timer(_DELAY_SECONDS, self.finish)
-        timer.daemon, timer.name = True, "clgraph-keep"
-        timer.start()
-
-    def finish(self) -> None:
-        """Do the work if it is not done, or wait for the thread that is at it."""
-        with self._lock:
-            work, self._work = self._work, None
-            if work is not None:
-                work()
-        atexit.unregister(self.finish)
 
 
 def _key(outputs: tuple[str, ...] | None, shapes: OpenShapes, options: Settings) -> str:

@@ -85,6 +85,12 @@ class Registry(Generic[K, V]):
         """Return the entry or ``None``."""
         return self._with(key).get(key)
 
+    def at(self, key: K, room: str) -> V:
+        """Return the entry of *key*, for which other rooms are filled only where it is not in *room*."""
+        if key not in self._entries:
+            self._filled(self._group(key, None), room)
+        return self[key]
+
     def __iter__(self) -> Iterator[K]:
         return iter(sorted(self._filled(None), key=str))
 

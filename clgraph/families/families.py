@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from clgraph.core.layout import Shape
@@ -15,7 +15,7 @@ from clgraph.families.family import Compile, Family, make_family
 from clgraph.families.schema import Schema, schemas
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
-from clgraph.graph.topology import Topology
+from clgraph.graph.topology import Signature, Topology
 from clgraph.passes.base import Context
 
 NOTE = "family"
@@ -24,6 +24,9 @@ NOTE = "family"
 MOST_FAMILIES, MOST_REFUSALS = 16, 1024
 """How many families of a topology are kept, each with a program, and how many schemas that have none; those used last.
 Where pictures' sides cannot be free, each pair of them is a schema."""
+
+Found = Family | str | Callable[[], Family]
+"""A family of a schema, why there is none, or what reads one out of a file."""
 
 _log = logging.getLogger(__name__)
 
@@ -36,7 +39,7 @@ class Families:
     """
 
     context: Context
-    _families: OrderedDict[Schema, Family] = field(default_factory=OrderedDict)
+    _families: OrderedDict[Schema, Family | Callable[[], Family]] = field(default_factory=OrderedDict)
     _refusals: OrderedDict[Schema, str] = field(default_factory=OrderedDict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -75,10 +78,50 @@ class Families:
                 self._make(topology, schema, run)
             if schema in self._families:
                 self._families.move_to_end(schema)
-                return self._families[schema]
+                return self._read(schema)
             self._refusals.move_to_end(schema)
             reasons.append(f"{schema}: {self._refusals[schema]}")
         raise BindingError("; ".join(reasons) or "no size is free")
+
+    def covers(self, signatures: Iterable[Signature], shapes: Sequence[Shape], known: Mapping[str, Array]) -> bool:
+        """Whether there is a family of *shapes*, or nothing left to try: binding them asks nothing of the topology."""
+        with self._lock:
+            for schema in schemas(list(signatures), shapes, known):
+                if schema not in self._refusals:
+                    return schema in self._families
+        return True
+
+    def add(self, known: Mapping[Schema, Found]) -> None:
+        """Take over what another process has found out, that used last at the end."""
+        with self._lock:
+            for schema, found in known.items():
+                if isinstance(found, str):
+                    self._refusals[schema] = found
+                else:
+                    self._families[schema] = found
+
+    def forget(self) -> None:
+        """Take nothing for known."""
+        with self._lock:
+            self._families.clear()
+            self._refusals.clear()
+
+    @property
+    def schemas(self) -> set[Schema]:
+        """What is known something about."""
+        with self._lock:
+            return {*self._families, *self._refusals}
+
+    def all(self) -> dict[Schema, Family | str]:
+        """Return all that is known, read where it lies in a file; raises ``ModelError`` where that is damaged."""
+        with self._lock:
+            return {**self._refusals, **{schema: self._read(schema) for schema in self._families}}
+
+    def _read(self, schema: Schema) -> Family:
+        found = self._families[schema]
+        if not isinstance(found, Family):
+            found = self._families[schema] = found()
+        return found
 
     def _make(self, topology: Topology, schema: Schema, run: Compile) -> None:
         try:

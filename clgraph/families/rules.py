@@ -101,6 +101,12 @@ class Guards:
                 raise BindingError(f"the constant {name!r} depends on sizes, and was folded")
 
 
+def constants_of(node: Node) -> tuple[frozenset[int], Mapping[int, Layout]]:
+    """Return the slots of constants, and the plain layouts of those that are laid out otherwise."""
+    laid_out = {i: v.layout for i, v in enumerate(node.inputs) if v.constant is not None}
+    return frozenset(laid_out), {i: x.plain() for i, x in laid_out.items() if not x.is_dense_plain}
+
+
 def rules_of(
     program: Program, built: Built, others: Sequence[Built], cone: Cone, deciding: Sequence[str]
 ) -> tuple[tuple[Rule, ...], Guards]:
@@ -153,9 +159,8 @@ class _Finder:
                 raise BindingError(f"node {node.name!r} has {fused.primitive} fused, which holds sizes")
         known = tuple(v.name if self._built.shapes.get(v.name) == v.layout.shape else None for v in node.outputs)
         self._made.update(name for name in known if name is not None)
-        laid_out = {i: v.layout for i, v in enumerate(node.inputs) if v.constant is not None}
-        plain = {i: x.plain() for i, x in laid_out.items() if not x.is_dense_plain}
-        return replace(rule, known=known, constant=frozenset(laid_out), plain=plain)
+        constant, plain = constants_of(node)
+        return replace(rule, known=known, constant=constant, plain=plain)
 
     def _attributes(self, node: Node) -> Rule:
         primitive = node.primitive

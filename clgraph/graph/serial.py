@@ -81,6 +81,14 @@ def decode(data: Json, primitive_of: PrimitiveOf) -> Any:
         return _DECODERS[data[0]](data, primitive_of)
 
 
+def decode_primitive(data: Json, primitive_of: PrimitiveOf) -> Primitive:
+    """Return the primitive that :func:`encode` made *data* of; raises ``ModelError`` where that was none."""
+    found = decode(data, primitive_of)
+    if not isinstance(found, Primitive):
+        raise ModelError(f"a saved value is damaged: {found!r:.60} is no primitive")
+    return found
+
+
 def decode_text(text: str, primitive_of: PrimitiveOf, hint: Any) -> Any:
     """Return the value of type *hint* that :func:`text_of` an encoded one is.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
@@ -109,6 +109,13 @@ class Model:
     def compiled(self) -> Mapping[Key, Specialisation]:
         """What is compiled, by what it holds for; the one used last at the end."""
         return self._specialisations.kept
+
+    def when_compiled(self, tell: Callable[[Mapping[Key, Specialisation]], None]) -> None:
+        """Call *tell* with what is compiled, now if there is something, and whenever that has become more."""
+        with self._lock:
+            self._specialisations.tell = tell
+            if made := self._specialisations.kept:
+                tell(made)
 
     @property
     def notes(self) -> tuple[str, ...]:

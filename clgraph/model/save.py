@@ -1,4 +1,4 @@
-"""Writes a model into one file: its topology, and the programs compiled so far."""
+"""Writes a model into one file: its topology, the programs compiled so far, and the families of shapes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from clgraph.engines.option_checks import ANNOTATIONS, PREFERENCES
 from clgraph.graph.program import Program
 from clgraph.graph.serial import Json, text_of
 from clgraph.graph.topology import Topology
@@ -30,7 +31,8 @@ def save_model(
 ) -> None:
     """Write *topology* and what was *made* of it to *path*, at once or not at all.
 
-    One that is run in stages says so in the file.
+    Of the members of families the file holds what they are for: they are bound again. A topology that is run in stages
+    says so in the file.
 
     Args:
         kept_for: What an entry of the model cache answers. Such a file has no layers and constants of the topology:
@@ -42,29 +44,44 @@ def save_model(
     """
     blobs = Blobs()
     libraries: dict[str, Library] = {}
-    programs = []
-    for key, s in made.items():
+    for s in made.values():
         libraries |= _libraries(s.program, s.devices)
-        program = encode_program(s.program, blobs.add, steps=True)
-        programs.append(
-            {
-                "shapes": [list(shape) for shape in key.shapes],
-                "values": [[name, v.dtype, list(v.shape), v.data.hex()] for name, v in key.values],
-                "circumstances": circumstances(s.devices, s.options),
-                "arenas": program["arenas"],
-                "program": text_of(program),
-                "passes": [[p.number, p.name, p.changes, p.seconds] for p in s.passes],
-            }
-        )
     header: dict[str, Json] = {
         "topology": encode_topology(topology if kept_for is None else _signatures(topology), blobs.add),
-        "programs": programs,
+        "programs": [{**_key(k), **_program(s, blobs)} for k, s in made.items() if not s.bound],
+        "families": next((_families(s, blobs) for s in made.values() if s.families is not None), None),
+        "asked_for": [_key(key) for key in made],
         "staged": staged,
         "libraries": {name: [x.name, x.text, list(x.functions), x.instances] for name, x in libraries.items()},
     }
     if kept_for is not None:
         header["kept_for"] = kept_for
     blobs.write(Path(path), header, in_cache=kept_for is not None)
+
+
+def _key(key: Key) -> dict[str, Json]:
+    values = [[name, v.dtype, list(v.shape), v.data.hex()] for name, v in key.values]
+    return {"shapes": [list(shape) for shape in key.shapes], "values": values}
+
+
+def _program(s: Specialisation, blobs: Blobs) -> dict[str, Json]:
+    program = encode_program(s.program, blobs.add, steps=True)
+    return {
+        "circumstances": circumstances(s.devices, s.options),
+        "arenas": program["arenas"],
+        "program": text_of(program),
+        "passes": [[p.number, p.name, p.changes, p.seconds] for p in s.passes],
+    }
+
+
+def _families(s: Specialisation, blobs: Blobs) -> dict[str, Json]:
+    # Imported where there are any: what is compiled for fixed shapes needs nothing of them.
+    from clgraph.saved.families import encode_families
+
+    assert s.families is not None
+    known = encode_families(s.families.all(), blobs.add)
+    notes = {name: s.program.notes[name] for name in (ANNOTATIONS, PREFERENCES) if name in s.program.notes}
+    return {"circumstances": circumstances(s.devices, s.options), "notes": notes, **known}
 
 
 def _signatures(t: Topology) -> Topology:

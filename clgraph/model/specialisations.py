@@ -21,6 +21,7 @@ from clgraph.network.workspace import Workspace
 from clgraph.selector.query import DeviceInfo
 
 if TYPE_CHECKING:
+    from clgraph.families.families import Families
     from clgraph.network.network import Network
     from clgraph.settings import Settings
 
@@ -48,6 +49,8 @@ class Specialisation:
     Attributes:
         network: What runs it; ``None`` for a dry run.
         devices, options: What it was compiled for, by placement, and under which options.
+        families: All that is known about the topology's families, where sizes are open; ``bound``, whether the program
+            is a member of one.
     """
 
     program: Program
@@ -55,6 +58,8 @@ class Specialisation:
     passes: tuple[PassRecord, ...]
     devices: Mapping[str, DeviceInfo]
     options: Settings
+    families: Families | None = None
+    bound: bool = False
 
     def clone(self, workspace: Workspace) -> Specialisation:
         """Return the same program and constants with memory in *workspace*; raises as a network's constructor."""
@@ -112,6 +117,7 @@ class Specialisations:
     Attributes:
         lock: Held while one is looked up or made.
         latest: The one asked for last.
+        tell: Told of all there are when one more has been made.
     """
 
     def __init__(
@@ -133,6 +139,7 @@ class Specialisations:
         self._deciding: tuple[str, ...] = ()
         self._family: Specialisations | None = None if family is None else family._family or family
         self.latest: Specialisation | None = None
+        self.tell: Callable[[Mapping[Key, Specialisation]], None] | None = None
         self.lock = threading.RLock()
         other = family or beside
         self._workspace: Workspace = Workspace(None if other is None else other._workspace)
@@ -215,6 +222,8 @@ class Specialisations:
         self._kept[key] = made
         while len(self._kept) > self._limit:
             self._kept.popitem(last=False)
+        if self.tell is not None:
+            self.tell(dict(self._kept))
         return made
 
     def _of_family(self, key: Key) -> Specialisation | None:

@@ -15,7 +15,7 @@ from clgraph.settings import Settings
 
 _PARTS = (
     *("core", "data", "graph", "selector", "ops", "implementations", "passes"),
-    *("network", "runtime", "saved", "compilation", "model"),
+    *("families", "network", "runtime", "saved", "compilation", "model"),
 )
 """The packages whose code decides what a program looks like and what it computes."""
 

@@ -1,4 +1,7 @@
-"""Choices and plans as JSON and back: with their steps, ready to be bound, or without, for the passes to go on with."""
+"""Choices and plans as JSON and back: with their steps, ready to be bound, or without, for the passes to go on with.
+
+Of the choices of a family's representative there are the names: its members have steps of their own.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,8 @@ from clgraph.selector.query import DeviceInfo, Query
 _POINTER = struct.Struct("<q")
 _PROVISIONAL = "in_place?"
 """What a choice is called in a file that has the name of ``InPlace``, and may become it."""
-_WITHOUT_STEPS = 6
-"""Entries of a choice as JSON that has none."""
+_NAME, _WITHOUT_STEPS = 3, 6
+"""Entries of a choice as JSON that has only its name, and of one that has no steps."""
 
 
 class Packed(Descriptor):
@@ -56,7 +59,7 @@ def _packed(function: str, library: str, any_alignment: bool) -> type[Packed]:
 
 
 class Recorded(Choice):
-    """A choice out of a file with its steps: implementation and query are looked up when asked for.
+    """A choice out of a file, mostly with its steps: implementation and query are looked up when asked for.
 
     It is the last word on its node: it cannot become the choice for another query.
     """
@@ -72,11 +75,16 @@ class Recorded(Choice):
 
     def __init__(self, node: Node, device: DeviceInfo, data: Json, primitive_of: PrimitiveOf) -> None:
         """Read what :func:`encode_choice` wrote about *node*, which runs on *device*."""
-        name, seconds, because, refusals, slower, query, steps, scratch = data
+        plan = None
+        if len(data) == _NAME:
+            name, seconds, query = data
+            because, refusals, slower = "", {}, {}
+        else:
+            name, seconds, because, refusals, slower, query, steps, scratch = data
+            plan = Plan(tuple(_decode_step(step) for step in steps), tuple(scratch))
         found = _reasons(node, seconds, because, refusals, slower)
         for field, value in zip(self.FIELDS, found, strict=True):
             object.__setattr__(self, field, value)
-        plan = Plan(tuple(_decode_step(step) for step in steps), tuple(scratch))
         own = (node, device, str(name), query, primitive_of, plan)
         for field, value in zip(("_node", "_device", "_name", "_query", "_of", "_plan"), own, strict=True):
             object.__setattr__(self, field, value)
@@ -94,7 +102,7 @@ class Recorded(Choice):
     @property
     def implementation(self) -> type[Implementation[Any]]:
         """The implementation of that name; ``KeyError`` where it is gone."""
-        return _implementation(self._name)
+        return _implementation(self._name, self._device)
 
     @property
     def query(self) -> Query[Any]:
@@ -102,13 +110,15 @@ class Recorded(Choice):
         return _read_query(self._query, self._node, self._device, self._of)
 
 
-def encode_choice(node: Node, choice: Choice, *, steps: bool) -> Json:
-    """Return *choice* of *node*, with its steps or without."""
+def encode_choice(node: Node, choice: Choice, *, steps: bool, reasons: bool = True) -> Json:
+    """Return *choice* of *node*, with its steps or without, or what it is called without its *reasons*."""
     q = choice.query
     primitive = None if q.primitive == node.primitive else q.primitive
     query = [encode(x) for x in (primitive, q.inputs, q.outputs, q.arity, q.fused, q.constant)]
-    slower, refusals = {name: encode(cost) for name, cost in choice.slower.items()}, dict(choice.refusals)
     name = _PROVISIONAL if choice.name == InPlace.name and not choice.in_place else choice.name
+    if not reasons:
+        return [name, encode(choice.seconds), text_of(query)]
+    slower, refusals = {name: encode(cost) for name, cost in choice.slower.items()}, dict(choice.refusals)
     found = [name, encode(choice.seconds), choice.because, refusals, slower, text_of(query)]
     if not steps:
         return found
@@ -118,20 +128,20 @@ def encode_choice(node: Node, choice: Choice, *, steps: bool) -> Json:
 
 def decode_choice(node: Node, device: DeviceInfo, data: Json, primitive_of: PrimitiveOf) -> Choice:
     """Return what :func:`encode_choice` wrote about *node*, which runs on *device*; without steps, one for passes."""
-    if len(data) > _WITHOUT_STEPS:
+    if len(data) != _WITHOUT_STEPS:
         return Recorded(node, device, data, primitive_of)
     name, seconds, because, refusals, slower, query = data
-    implementation, q = _implementation(name), _read_query(query, node, device, primitive_of)
+    implementation, q = _implementation(name, device), _read_query(query, node, device, primitive_of)
     return Choice(q, implementation, *_reasons(node, seconds, because, refusals, slower))
 
 
-def _implementation(name: str) -> type[Implementation[Any]]:
+def _implementation(name: str, device: DeviceInfo) -> type[Implementation[Any]]:
     if name == _PROVISIONAL:
         # Of programs that are not planned yet: to run one out of a file nobody needs it, nor the operators it knows.
         from clgraph.passes.memory.sharing import WouldShare
 
         return WouldShare
-    return {InPlace.name: InPlace, HostReference.name: HostReference}.get(name) or IMPLEMENTATIONS[name]
+    return {InPlace.name: InPlace, HostReference.name: HostReference}.get(name) or IMPLEMENTATIONS.at(name, device.kind)
 
 
 def _read_query(text: str, node: Node, device: DeviceInfo, primitive_of: PrimitiveOf) -> Query[Any]:

@@ -67,12 +67,13 @@ class _Node(Node):
         self._fused = fused
 
 
-def encode_program(program: Program, add: Add, *, steps: bool = False) -> Json:
+def encode_program(program: Program, add: Add, *, steps: bool = False, reasons: bool = True) -> Json:
     """Return *program*; what running it does not need is text in it.
 
     Args:
         add: Takes the data of a constant and returns what stands for it.
         steps: Write the steps of plans, and leave out what only passes look at: the program is to be run as it is.
+        reasons: Write why implementations were chosen; without, only what members of a family take over.
 
     Raises:
         ProgramError: Steps are asked for, and it is not planned.
@@ -89,14 +90,14 @@ def encode_program(program: Program, add: Add, *, steps: bool = False) -> Json:
         "stage": program.stage.name,
         "values": [_encode_value(value, buffers, add) for value in values],
         "buffers": [[b.name, b.nbytes, b.offset, b.first, b.last, b.placement] for b in buffers],
-        "nodes": [_encode_node(node, values, buffers, steps) for node in program],
+        "nodes": [_encode_node(node, values, buffers, steps, reasons) for node in program],
         "inputs": [values[v] for v in program.inputs],
         "outputs": [[name, values[v]] for name, v in program.outputs],
         "arenas": {placement: list(astuple(arena)) for placement, arena in program.arenas.items()},
         "batch_slices": program.batch_slices,
         "notes": dict(program.notes),
     }
-    return found if steps else {**found, **_encode_for_passes(values, buffers, add)}
+    return found if steps or not reasons else {**found, **_encode_for_passes(values, buffers, add)}
 
 
 def _encode_for_passes(values: Mapping[Value, int], buffers: Mapping[Buffer, int], add: Add) -> dict[str, Json]:
@@ -179,7 +180,9 @@ def _holds(array: Array, layout: Layout) -> bool:
     return array.dtype == layout.dtype.numpy and array.size in (layout.count, layout.span)
 
 
-def _encode_node(node: Node, values: Mapping[Value, int], buffers: Mapping[Buffer, int], steps: bool) -> Json:
+def _encode_node(
+    node: Node, values: Mapping[Value, int], buffers: Mapping[Buffer, int], steps: bool, reasons: bool
+) -> Json:
     choice = node.choice if isinstance(node.choice, Choice) else None
     if steps and choice is None:
         raise ProgramError(f"node {node.name!r} has no implementation")
@@ -195,7 +198,7 @@ def _encode_node(node: Node, values: Mapping[Value, int], buffers: Mapping[Buffe
         node.placement,
         node.partitioned_by,
         [buffers[b] for b in node.scratch],
-        None if choice is None else encode_choice(node, choice, steps=steps),
+        None if choice is None else encode_choice(node, choice, steps=steps, reasons=reasons),
     ]
 
 

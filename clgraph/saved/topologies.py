@@ -10,11 +10,13 @@ from clgraph.core.dtype import DType
 from clgraph.errors import ModelError
 from clgraph.graph.interpret import ControlFlow
 from clgraph.graph.primitive import Array, Primitive
-from clgraph.graph.serial import Json, PrimitiveOf, decode, encode, make_primitive, well_formed
+from clgraph.graph.serial import Json, PrimitiveOf, decode, decode_primitive, encode, make_primitive, well_formed
 from clgraph.graph.topology import Dimension, Layer, Signature, Topology
 from clgraph.graph.typed import fits
 
 _Signature = tuple[str, str | None, list[Dimension] | None]
+LAYER_FORM = tuple[str, Any, list[str], list[str], list[str], str | None]
+"""Of a layer as JSON: what :func:`encode_layer` returns, and a file may hold."""
 _FORM = {
     "inputs": list[_Signature],
     "outputs": list[tuple[str, str]],
@@ -22,7 +24,7 @@ _FORM = {
     "metadata": dict[str, str],
     "op_types": dict[str, str],
     "constants": list[tuple[str, Any]],
-    "layers": list[tuple[str, Any, list[str], list[str], list[str], str | None]],
+    "layers": list[LAYER_FORM],
 }
 """Of a topology as JSON: what :func:`encode_topology` returns, and a file may hold."""
 
@@ -57,11 +59,21 @@ def encode_topology(topology: Topology, add: Callable[[Array], Json]) -> Json:
         "metadata": dict(topology.metadata),
         "op_types": dict(topology.op_types),
         "constants": [[name, add(array)] for name, array in topology.constants.items()],
-        "layers": [
-            [x.name, _encode(x.primitive, add), list(x.inputs), list(x.outputs), list(x.origin), x.annotation]
-            for x in topology.layers
-        ],
+        "layers": [encode_layer(layer, add) for layer in topology.layers],
     }
+
+
+def encode_layer(x: Layer, add: Callable[[Array], Json]) -> Json:
+    """Return a layer; *add* as :func:`encode_topology`, and raises as that."""
+    return [x.name, _encode(x.primitive, add), list(x.inputs), list(x.outputs), list(x.origin), x.annotation]
+
+
+def decode_layer(data: Json, array: Callable[[Json], Array], primitive_of: PrimitiveOf) -> Layer:
+    """Return the layer that :func:`encode_layer` wrote; raises ``ModelError`` where *data* is none."""
+    with well_formed("a saved layer"):
+        name, primitive, reads, makes, origin, annotation = data
+        made = _decode(primitive, array, primitive_of)
+        return Layer(name, made, tuple(reads), tuple(makes), tuple(origin), annotation)
 
 
 def decode_topology(data: Json, array: Callable[[Json], Array], primitive_of: PrimitiveOf) -> Topology:
@@ -74,12 +86,7 @@ def decode_topology(data: Json, array: Callable[[Json], Array], primitive_of: Pr
     def read() -> dict[str, Any]:
         with well_formed("a saved topology"):
             constants = {name: array(held) for name, held in data["constants"]}
-            layers = [
-                Layer(
-                    name, _decode(primitive, array, primitive_of), tuple(reads), tuple(makes), tuple(origin), annotation
-                )
-                for name, primitive, reads, makes, origin, annotation in data["layers"]
-            ]
+            layers = [decode_layer(row, array, primitive_of) for row in data["layers"]]
         made = {*topology.inputs, *constants}
         for layer in layers:
             if missing := [name for name in layer.inputs if name not in made]:
@@ -123,10 +130,7 @@ def _decode(data: Json, array: Callable[[Json], Array], primitive_of: PrimitiveO
         bodies = {name: decode_topology(body, array, primitive_of) for name, body in data["bodies"].items()}
         rest = {name: decode(value, primitive_of) for name, value in data["rest"]}
         return make_primitive(primitive_of(data["kind"]), {**bodies, **rest})
-    found = decode(data, primitive_of)
-    if not isinstance(found, Primitive):
-        raise ModelError(f"a saved topology is damaged: {found!r:.60} is no primitive")
-    return found
+    return decode_primitive(data, primitive_of)
 
 
 def _signature(s: Signature) -> Json:

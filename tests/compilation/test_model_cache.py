@@ -10,6 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import clgraph
 from clgraph.compilation import cache_files as store
+from clgraph.compilation import keeper
 from clgraph.compilation import model_cache as cached
 from clgraph.compilation.cache_files import ModelCache, Stamp
 from clgraph.errors import ModelError
@@ -23,7 +24,7 @@ WAIT = 0.06
 def at_once(monkeypatch):
     """Files settle soon, models are written at once, and what other tests registered is none of these."""
     monkeypatch.setattr(store, "SETTLED_SECONDS", WAIT / 2)
-    monkeypatch.setattr(cached._Later, "start", cached._Later.finish)
+    monkeypatch.setattr(keeper.Later, "start", keeper.Later.finish)
     monkeypatch.setattr(cached, "third_party", frozenset)
 
 

@@ -130,6 +130,8 @@ def test_values_are_part_of_what_is_saved(tmp_path: Path) -> None:
         assert loaded.run({"x": x, "shape": np.array(shape)})["y"].shape == tuple(shape)
     assert all("as saved" in note for note in loaded.notes)
     assert loaded.run({"x": x, "shape": np.array([4, 3])})["y"].shape == (4, 3)
+    assert "as saved" in loaded.notes[-1]  # bound to the family of [3, 4]
+    assert loaded.run({"x": x, "shape": np.array([2, 3, 2])})["y"].shape == (2, 3, 2)
     assert "no program" in loaded.notes[-1]
 
 

@@ -21,7 +21,7 @@ import numpy as np
 import onnx
 
 import clgraph
-from clgraph.compilation import model_cache as cached
+from clgraph.compilation import keeper
 from clgraph.engines.opening import tuning_identity
 from clgraph.errors import ClgraphError
 from clgraph.runtime.device import find_device
@@ -86,12 +86,12 @@ class Files:
 
     def _fill_cache(self) -> Path:
         time.sleep(2.5)  # files that were written in the last two seconds are not kept
-        waits = cached._Later.start
-        cached._Later.start = cached._Later.finish  # type: ignore[method-assign]
+        waits = keeper.Later.start
+        keeper.Later.start = keeper.Later.finish  # type: ignore[method-assign]
         try:
             self.compile(model_cache=64).close()
         finally:
-            cached._Later.start = waits  # type: ignore[method-assign]
+            keeper.Later.start = waits  # type: ignore[method-assign]
         (entry,) = (self.folder / "cache" / "compiled").glob("*.clg")
         return entry
 

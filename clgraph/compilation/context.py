@@ -1,0 +1,43 @@
+"""What passes, and members of families, are decided by: a context of devices and options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from clgraph.engines.opening import placement_of
+from clgraph.graph.topology import Topology
+from clgraph.passes.base import Build, Context, Execute
+from clgraph.selector.implementation import WINOGRAD, tagged
+from clgraph.selector.query import DeviceInfo
+from clgraph.settings import PRODUCT_PRECISIONS, Settings
+
+
+def context_of(
+    devices: Mapping[str, DeviceInfo], options: Settings, execute: Execute | None = None, build: Build | None = None
+) -> Context:
+    """Return the context of *devices*, by placement, under *options*."""
+    return Context(
+        devices=_allowed(devices, options),
+        **({} if options.device == "null" else placement_of(options)),
+        out_of_order=options.out_of_order,
+        split_batch=options.split_batch,
+        precision=options.precision,
+        keep_f32=options.keep_f32,
+        forced=dict(options.force_kernels),
+        denied=options.deny_kernels | (frozenset() if options.winograd else tagged(WINOGRAD)),
+        execute=execute,
+        build=build,
+    )
+
+
+def for_families(context: Context, topology: Topology) -> Context:
+    """Return the context of the representatives of *topology*: a batch is cut where members are bound."""
+    return replace(context, op_types=topology.op_types, split_batch=False)
+
+
+def _allowed(devices: Mapping[str, DeviceInfo], options: Settings) -> Mapping[str, DeviceInfo]:
+    """Return *devices* with what *options* allow kernels to do as their features."""
+    if options.precision not in PRODUCT_PRECISIONS:
+        return devices
+    return {name: replace(info, features=info.features | {options.precision}) for name, info in devices.items()}

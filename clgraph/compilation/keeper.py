@@ -1,0 +1,102 @@
+"""When what a model has compiled is written to the model cache: once a process has time for it, if it is new."""
+
+from __future__ import annotations
+
+import atexit
+import threading
+from collections.abc import Callable, Collection, Hashable, Mapping
+from dataclasses import replace
+
+from clgraph.model.specialisations import KEPT_SPECIALISATIONS, Key, Specialisation
+
+Made = Mapping[Key, Specialisation]
+
+_DELAY_SECONDS = 2.0
+"""When a model is written that nothing was asked of meanwhile; at the end of the process in any case."""
+_LONGER = 2.0
+"""How many times as long a model waits that has been written before."""
+
+
+class Keeper:
+    """Is told of all that a model has compiled, and has it written when there are programs or schemas that are new."""
+
+    def __init__(self, write: Callable[[Made], None]) -> None:
+        """Call *write* with what is to be kept, without networks."""
+        self._write = write
+        self._programs: Callable[[], Made] = dict
+        self._kept: set[Hashable] = set()
+        self._waiting: dict[Key, Specialisation] = {}
+        self._seconds = _DELAY_SECONDS
+        self._later: Later | None = None
+        self._lock = threading.Lock()
+
+    def has(self, kept: Collection[Hashable], programs: Callable[[], Made]) -> None:
+        """Take for written the programs of these keys and the families of these schemas.
+
+        Args:
+            kept: Keys and schemas.
+            programs: Returns the programs, which are written again with others.
+        """
+        self._kept, self._programs = set(kept), programs
+
+    def forget(self) -> None:
+        """Take nothing for written: it is damaged."""
+        with self._lock:
+            self._kept, self._programs = set(), dict
+
+    def __call__(self, made: Made) -> None:
+        """Take what is *made* now, what was asked for last at the end."""
+        with self._lock:
+            found = _contents(made)
+            if found <= self._kept and self._later is None:
+                return
+            self._kept |= found
+            whole = {key: s for key, s in self._waiting.items() if not s.bound}
+            self._waiting = whole | {key: replace(s, network=None) for key, s in made.items()}
+            if self._later is not None:
+                return
+            self._later = later = Later(self._finish, self._seconds)
+        later.start()
+
+    def _finish(self) -> None:
+        with self._lock:
+            made, self._waiting, self._later = self._waiting, {}, None
+            self._seconds *= _LONGER
+        made = {**self._programs(), **made}
+        whole = [key for key, s in made.items() if not s.bound]
+        for key in whole[:-KEPT_SPECIALISATIONS]:
+            del made[key]
+        self._write(made)
+
+
+def _contents(made: Made) -> set[Hashable]:
+    """Return what an entry of *made* has: the keys of programs that are no members, and schemas."""
+    found: set[Hashable] = {key for key, s in made.items() if not s.bound}
+    for families in {id(s.families): s.families for s in made.values()}.values():
+        found |= set() if families is None else families.schemas
+    return found
+
+
+class Later:
+    """Work that is done once: after a while, or at the end of the process."""
+
+    def __init__(self, work: Callable[[], None], seconds: float) -> None:
+        """Take *work* for in so many *seconds*."""
+        self._work: Callable[[], None] | None = work
+        self._seconds = seconds
+        self._lock = threading.Lock()
+
+    def start(self) -> None:
+        """Begin to wait."""
+        atexit.register(self.finish)
+        timer = threading.Timer(self._seconds, self.finish)
+        timer.daemon, timer.name = True, "clgraph-keep"
+        timer.start()
+
+    def finish(self) -> None:
+        """Do the work if it is not done, or wait for the thread that is at it."""
+        with self._lock:
+            work, self._work = self._work, None
+            if work is not None:
+                work()
+        atexit.unregister(self.finish)
