@@ -108,27 +108,34 @@ def blocks_of(
     for nb, wide in _table(simd)[pixel, kind].items():
         if blocks % nb and (whole or blocks < nb):
             continue
-        found: list[Block] = []
+        found: list[tuple[float, int, int]] = []
+        costs, groups = row_costs(nb, wide, taps), -(-blocks // nb)
         for ur in wide:
             chunks = -(-width // ur)
             narrow, wider = divmod(width, chunks)
-            even = (chunks - wider) * row_cost(narrow, nb, wide, taps) + wider * row_cost(narrow + 1, nb, wide, taps)
-            fixed = width // ur * row_cost(ur, nb, wide, taps) + row_cost(width % ur, nb, wide, taps)
-            for cost, chunk_width in ((even, 0), (fixed, ur)):
-                found.append(Block(pixel, kind, nb, chunks, chunk_width, cost * -(-blocks // nb)))
-        best.append(min(found, key=lambda b: (b.cost, b.chunks, b.chunk_width)))
+            even = (chunks - wider) * costs[narrow] + wider * costs[narrow + 1]
+            fixed = width // ur * costs[ur] + costs[width % ur]
+            found += [(even * groups, chunks, 0), (fixed * groups, chunks, ur)]
+        cost, chunks, chunk_width = min(found)
+        best.append(Block(pixel, kind, nb, chunks, chunk_width, cost))
     return tuple(best)
 
 
-def row_cost(size: int, nb: int, wide: tuple[int, ...], taps: int) -> float:
-    """Return the time a tap of *size* pixels put together from instances; entering one costs about 40 half-cycles."""
-    cost = 0.0
-    for ur in _pieces(size, wide):
-        cost += half_cycles(nb, ur) + (40 + 2 * nb * ur) / taps
-    return cost
-
-
 @lru_cache(maxsize=1024)
+def row_costs(nb: int, wide: tuple[int, ...], taps: int) -> tuple[float, ...]:
+    """Return the time a tap of 0, 1, ... pixels put together from instances, to one more than the widest has.
+
+    Entering an instance costs about 40 half-cycles.
+    """
+    costs = []
+    for size in range(wide[-1] + 2):
+        cost = 0.0
+        for ur in _pieces(size, wide):
+            cost += half_cycles(nb, ur) + (40 + 2 * nb * ur) / taps
+        costs.append(cost)
+    return tuple(costs)
+
+
 def _pieces(size: int, wide: tuple[int, ...]) -> tuple[int, ...]:
     """Return the widths that *size* pixels are put together from, the widest first."""
     if not size:

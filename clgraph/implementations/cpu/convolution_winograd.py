@@ -10,7 +10,7 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Halo
 from clgraph.core.memo import remembered
 from clgraph.graph.primitive import Primitive
-from clgraph.implementations.cpu.blocks import BLOCKED, ids, row_cost, widths
+from clgraph.implementations.cpu.blocks import BLOCKED, ids, row_costs, widths
 from clgraph.implementations.cpu.convolution import TILE, wanted_formats, weights_refusal
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import (
@@ -189,8 +189,8 @@ def _blocking(
     weights = 4 * POSITIONS * planes_in * planes_out * LANES * LANES
     if fused and (blocking.scratch_bytes(planes_in) > SCRATCH_BYTES or (blocks > 1 and weights > SHARED_WEIGHTS)):
         return None
-    wide = widths(device.simd, BLOCKED, 1, nb)
-    rows = tiles // size * row_cost(size, nb, wide, channels) + row_cost(tiles % size, nb, wide, channels)
+    costs = row_costs(nb, widths(device.simd, BLOCKED, 1, nb), channels)
+    rows = tiles // size * costs[size] + costs[tiles % size]
     products = POSITIONS * channels * groups * rows * 2 * LANES / worker_flops(device)
     into = tiles * planes_in * device.costs.unit("winograd.input")
     out_of = tiles * planes_out * device.costs.unit("winograd.output")

@@ -9,7 +9,7 @@ from clgraph.errors import DeviceMemoryError
 from clgraph.graph.buffer import Buffer
 from clgraph.ops.reshape import Reshape
 from clgraph.passes.base import Context
-from clgraph.passes.memory.plan_memory import PlanMemory, _within_bank, lower_bound
+from clgraph.passes.memory.plan_memory import PlanMemory, _within_bank, lower_bound, place_few, place_many
 from clgraph.passes.memory.plan_memory import buffers_of as planned_buffers
 from clgraph.selector.query import DeviceInfo
 from tests.support.fakes import fake_registry
@@ -102,6 +102,23 @@ def test_a_chain_needs_two_buffers_and_an_output_is_never_reused() -> None:
     assert len({n.output.buffer.offset for n in program}) == 9
 
 
+@pytest.fixture(params=["few", "many"])
+def ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Place buffers one against the other, and by columns of numbers."""
+    monkeypatch.setattr("clgraph.passes.memory.plan_memory.FEW", 200 if request.param == "few" else 0)
+
+
+def test_few_buffers_are_placed_as_many_are() -> None:
+    random = np.random.default_rng(0)
+    for bank in (1 << 40, 4096, 8192):
+        for count in random.integers(1, 70, 40):
+            rows = random.integers((0, -1, 0), (3000, 40, 12), (count, 3)).tolist()
+            buffers = [Buffer(str(i), n, first=at, last=at + more) for i, (n, at, more) in enumerate(rows)]
+            numbers = {b: (i, None) for i, b in enumerate(buffers)}
+            assert place_few(buffers, bank) == place_many(buffers, bank, numbers)
+
+
+@pytest.mark.usefixtures("ways")
 def test_no_buffer_crosses_a_bank() -> None:
     context = Context(devices={"null": DeviceInfo(max_alloc=10_000)})
     program = plan(random_program(8), context)
@@ -113,6 +130,7 @@ def test_no_buffer_crosses_a_bank() -> None:
         plan(random_program(8), Context(devices={"null": DeviceInfo(max_alloc=100)}))
 
 
+@pytest.mark.usefixtures("ways")
 def test_buffers_that_would_cross_a_bank_start_the_next_and_one_that_ends_with_it_stays() -> None:
     bank = 10_000 // 64 * 64
     net = Net()
