@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from clgraph.core.layout import Shape
-from clgraph.errors import BindingError, ClgraphError, UnknownValueError
+from clgraph.errors import BindingError, ClgraphError, DeviceError, UnknownValueError
 from clgraph.families.family import Compile, Family, make_family
 from clgraph.families.schema import Schema, schemas
 from clgraph.graph.primitive import Array
@@ -126,7 +126,8 @@ class Families:
     def _make(self, topology: Topology, schema: Schema, run: Compile) -> None:
         try:
             self._families[schema] = make_family(topology, schema, self.context, run)
-        except UnknownValueError:
+        except (UnknownValueError, DeviceError):
+            # A device that fails once is no reason to do without a family from then on.
             raise
         except ClgraphError as error:
             # Whatever is wrong with the member, too, is said when it is compiled whole.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from clgraph.core.layout import Layout, Shape
-from clgraph.errors import BindingError, ClgraphError, DeviceMemoryError, UnknownValueError
+from clgraph.errors import BindingError, ClgraphError, UnknownValueError
 from clgraph.families.binding import Packings, bind
 from clgraph.families.built import Built, special
 from clgraph.families.candidates import Sizes, candidates
@@ -25,6 +25,9 @@ from clgraph.passes.memory.split_batch import fastest_slices, slice_of
 
 WITNESSES = 2
 """How many other shapes have to confirm that nothing about a representative is special."""
+
+ROOM = 4
+"""How many times the largest tensor of a representative a device has to allocate: formats and halos make it larger."""
 
 Compile = Callable[[Program, Sequence[Shape]], None]
 """Runs all passes over the built program of the given input shapes."""
@@ -79,11 +82,8 @@ def make_family(topology: Topology, schema: Schema, context: Context, run: Compi
         UnknownValueError: A size depends on the value of an input that *schema* does not have.
     """
     reasons: list[str] = []
-    for found in _representatives(topology, schema, reasons):
-        try:
-            return _family(topology, schema, found, context, run)
-        except DeviceMemoryError as error:
-            reasons.insert(0, f"{list(found.sizes.shapes)}: {error}")
+    for found in _representatives(topology, schema, context, reasons):
+        return _family(topology, schema, found, context, run)
     raise BindingError(f"no sizes stand for the others: {reasons[0]}")
 
 
@@ -110,7 +110,9 @@ def _family(topology: Topology, schema: Schema, found: _Representative, context:
     return Family(schema, sizes, recipe, context, sliced, best_order(program, context))
 
 
-def _representatives(topology: Topology, schema: Schema, reasons: list[str]) -> Iterator[_Representative]:
+def _representatives(
+    topology: Topology, schema: Schema, context: Context, reasons: list[str]
+) -> Iterator[_Representative]:
     """Yield the candidates that can stand for *schema*; adds to *reasons* why others cannot."""
     for candidate in candidates(schema):
         try:
@@ -119,6 +121,10 @@ def _representatives(topology: Topology, schema: Schema, reasons: list[str]) -> 
             raise
         except ClgraphError as error:
             reasons.append(f"{list(candidate.sizes.shapes)}: {error}")
+            continue
+        largest = max((v.layout.nbytes for v in program.values), default=0)
+        if largest > context.default.max_alloc // ROOM:
+            reasons.append(f"{list(candidate.sizes.shapes)}: a tensor of {largest} bytes is more than the device holds")
             continue
         built, witnesses, why = Built.of(program), list[tuple[Sizes, Built]](), "too few others are built"
         for sizes in candidate.witnesses:

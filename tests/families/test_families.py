@@ -10,6 +10,7 @@ import pytest
 from onnx import helper
 
 import clgraph
+from clgraph.errors import DeviceMemoryError
 from clgraph.families.families import NOTE, Families
 from tests.support.graphs import FLOAT, INT
 from tests.support.open_models import convolutions, open_model, reshaping, shapes_of
@@ -232,3 +233,18 @@ def test_keys_are_those_of_the_past_and_the_new_ones(device: str) -> None:
         assert note(model).startswith("bound")
         families.add(note(model).partition("family")[2])
     assert len(families) == 1
+
+
+def test_a_device_that_fails_once_is_an_error_and_no_refusal(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = clgraph.compile(convolutions(), device)
+    x = np.ones((2, 3, 8, 9), np.float32)
+
+    def failing(*given: Any) -> None:
+        raise DeviceMemoryError("no memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("clgraph.families.families.make_family", failing)
+        with pytest.raises(DeviceMemoryError, match="no memory"):
+            model.run({"x": x})
+    model.run({"x": x})
+    assert note(model).startswith("bound")
