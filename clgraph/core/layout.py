@@ -10,7 +10,7 @@ import numpy as np
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format
 from clgraph.core.frozen import frozen
-from clgraph.core.memo import Remembering, remembered
+from clgraph.core.memo import Remembering, remembered, remembered_with
 from clgraph.errors import ShapeError
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ class Layout(Remembering):
         if self.halo and not any(map(any, self.halo)):
             object.__setattr__(self, "halo", ())
 
+    @remembered
     def __hash__(self) -> int:
         # The caches of selection hash layouts all the time; this calls nothing written in Python.
         return hash((self.dtype, self.shape, self.format.order, self.format.blocks, self.halo))
@@ -73,6 +74,7 @@ class Layout(Remembering):
         return self.halo or ((0, 0),) * self.rank
 
     @property
+    @remembered
     def extents(self) -> Shape:
         """Elements along each axis in memory: shape plus halo, rounded up to whole blocks."""
         if not self.halo and not self.format.blocks:
@@ -139,6 +141,7 @@ class Layout(Remembering):
         return sum(ends) + prod(size for _, size in self.format.blocks)
 
     @property
+    @remembered
     def nbytes(self) -> int:
         """Bytes from the first to the last element."""
         return self.span * self.dtype.itemsize
@@ -148,12 +151,14 @@ class Layout(Remembering):
         """Whether the bytes are those of a C-contiguous NumPy array."""
         return self.format.is_plain and not self.halo and (not self.pitches or self.pitches == self.dense_pitches)
 
+    @remembered
     def plain(self) -> Layout:
         """Return the same tensor as NumPy would hold it."""
         if self.format.is_plain and not self.halo and not self.pitches:
             return self
         return Layout(self.dtype, self.shape)
 
+    @remembered_with
     def with_format(self, format: Format) -> Layout:
         """Return the same tensor, dense, in another format, keeping the halo."""
         if format is self.format and not self.pitches:

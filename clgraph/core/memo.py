@@ -11,6 +11,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 V = TypeVar("V", bound="Remembering")
+A = TypeVar("A")
 R = TypeVar("R")
 
 
@@ -34,6 +35,25 @@ def remembered(function: Callable[[V], R]) -> Callable[[V], R]:
         if function not in memo:
             memo[function] = function(value)
         result: R = memo[function]
+        return result
+
+    return found
+
+
+def remembered_with(function: Callable[[V, A], R]) -> Callable[[V, A], R]:
+    """Decorator of a pure function of one frozen value and an argument: computed once a value and argument."""
+
+    @wraps(function)
+    def found(value: V, argument: A) -> R:
+        try:
+            memo = value._memo
+        except AttributeError:
+            memo = {}
+            object.__setattr__(value, "_memo", memo)
+        key = function, argument
+        if key not in memo:
+            memo[key] = function(value, argument)
+        result: R = memo[key]
         return result
 
     return found

@@ -22,6 +22,8 @@ class Order:
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self._labels: dict[int, int] = {}
+        # The labels of the nodes, in their order, for bisection without a call for each step.
+        self._keys: list[int] = []
 
     def __contains__(self, node: object) -> bool:
         return id(node) in self._labels
@@ -30,7 +32,7 @@ class Order:
         """Return the place of *node*; raises ``ProgramError`` where it is not in the order."""
         if node not in self:
             raise ProgramError(f"{node.name} is no node of the program")
-        return bisect_left(self.nodes, self._label(node), key=self._label)
+        return bisect_left(self._keys, self._labels[id(node)])
 
     def insert(self, position: int, node: Node) -> None:
         """Put *node* in front of the one at *position*, or behind all."""
@@ -38,27 +40,28 @@ class Order:
         if after - before < 2:
             self.replace(self.nodes)
             before, after = self._gap(position)
-        self._labels[id(node)] = (before + after) // 2
+        label = (before + after) // 2
+        self._labels[id(node)] = label
         self.nodes.insert(position, node)
+        self._keys.insert(position, label)
 
     def remove(self, node: Node) -> None:
         """Take *node* out."""
-        del self.nodes[self.position(node)]
+        position = self.position(node)
+        del self.nodes[position], self._keys[position]
         del self._labels[id(node)]
 
     def replace(self, nodes: Iterable[Node]) -> None:
         """Hold *nodes*, in this order, in place of those there were."""
         self.nodes = list(nodes)
-        self._labels = {id(node): i * _GAP for i, node in enumerate(self.nodes)}
+        self._keys = [i * _GAP for i in range(len(self.nodes))]
+        self._labels = {id(node): label for node, label in zip(self.nodes, self._keys, strict=True)}
 
     def _gap(self, position: int) -> tuple[int, int]:
         """Return the labels between which a node at *position* gets its own."""
-        before = self._label(self.nodes[position - 1]) if position else None
-        after = self._label(self.nodes[position]) if position < len(self.nodes) else (before or 0) + 2 * _GAP
+        before = self._keys[position - 1] if position else None
+        after = self._keys[position] if position < len(self._keys) else (before or 0) + 2 * _GAP
         return after - 2 * _GAP if before is None else before, after
-
-    def _label(self, node: Node) -> int:
-        return self._labels[id(node)]
 
 
 def topological(nodes: Sequence[Node]) -> list[Node]:

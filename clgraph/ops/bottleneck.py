@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import ClassVar
 
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
+from clgraph.core.memo import remembered, remembered_with
 from clgraph.errors import ShapeError
 from clgraph.graph.node import Fused
 from clgraph.graph.primitive import Array, Primitive, primitive
@@ -83,10 +83,10 @@ class Bottleneck(Primitive):
         )
 
 
-@lru_cache(maxsize=256)
+@remembered_with
 def part(q: Query[Bottleneck], i: int) -> Query[Convolution]:
     """Return the problem that convolution *i* of *q* is, on plain tensors between; the last one has q's list."""
-    made = [x.plain() for x in q.primitive.layouts([x.plain() for x in q.own])]
+    made = _made(q)
     parts = q.primitive.parts
     convolution, activations = parts[i]
     last = i == len(parts) - 1
@@ -97,6 +97,12 @@ def part(q: Query[Bottleneck], i: int) -> Query[Convolution]:
     moved = [replace(f, operands=tuple(s - q.arity + 3 for s in f.operands)) for f in q.fused] if last else []
     first = [Fused(activation) for activation in activations]
     return Query(convolution, (*own, *extra), (y,), q.device, 3, (*first, *moved), frozenset({1, 2}))
+
+
+@remembered
+def _made(q: Query[Bottleneck]) -> tuple[Layout, ...]:
+    """Return the plain layouts of what each convolution of *q* makes."""
+    return q.primitive.layouts([x.plain() for x in q.own])
 
 
 @implements(Bottleneck, name="bottleneck.ref", serves=Serves(dtypes=FLOATS, fuses=FUSABLE), general=True)

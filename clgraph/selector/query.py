@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
-from clgraph.core.memo import Remembering
+from clgraph.core.memo import Remembering, remembered
 from clgraph.core.registry import Registry
 from clgraph.graph.node import Fused, Node
 from clgraph.graph.primitive import Primitive
@@ -22,7 +22,7 @@ P = TypeVar("P", bound=Primitive)
 
 
 @frozen
-class DeviceInfo:
+class DeviceInfo(Remembering):
     """What selection may know about a device: a plain value, so that selection needs no OpenCL.
 
     Attributes:
@@ -69,6 +69,7 @@ class DeviceInfo:
         return hash((self.name, self.kind, self.simd, self.workers))
 
     @property
+    @remembered
     def costs(self) -> CostModel:
         """The figures that times are estimated by."""
         fitted = None if self.tuning is None else self.tuning.costs
@@ -78,6 +79,7 @@ class DeviceInfo:
         return shipped(name) if self.rates is None else rated(name, self.rates, self.workers)
 
     @property
+    @remembered
     def whole(self) -> DeviceInfo:
         """The device with a worker for each core, whatever number of them the user asked for."""
         return self if self.workers == (self.cores or self.workers) else _whole(self)
@@ -119,6 +121,7 @@ class Query(Remembering, Generic[P]):
     fused: tuple[Fused, ...] = ()
     constant: frozenset[int] = frozenset()
 
+    @remembered
     def __hash__(self) -> int:
         # Without the device, of which a process has a few: the caches of selection hash queries all the time.
         return hash((self.primitive, self.inputs, self.outputs, self.fused))
@@ -129,16 +132,19 @@ class Query(Remembering, Generic[P]):
         return self.inputs[: self.arity]
 
     @property
+    @remembered
     def post(self) -> tuple[Fused, ...]:
         """The operations fused behind the primitive, in order."""
         return tuple([f for f in self.fused if f.where == "post"]) if self.fused else ()
 
     @property
+    @remembered
     def pre(self) -> tuple[Fused, ...]:
         """The operations fused in front of the first input, in order."""
         return tuple([f for f in self.fused if f.where == "pre"]) if self.fused else ()
 
     @property
+    @remembered
     def post_slots(self) -> tuple[int, ...]:
         """The inputs that the operations behind the primitive read, in the order in which they do."""
         return tuple([slot for f in self.post for slot in f.operands])

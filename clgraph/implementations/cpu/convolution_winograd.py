@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from clgraph.core.format import Format
@@ -162,8 +162,7 @@ def best_blocking(
         if -(-outputs // LANES) % nb == 0
         for size in widths(simd, BLOCKED, 1, nb)
         if size <= tiles or size == 1
-        for fused in (True, False)
-        if (blocking := _blocking(device, channels, outputs, tiles, moved, nb, size, fused)) is not None
+        for blocking in _blockings(device, channels, outputs, tiles, moved, nb, size)
     ]
     return min(found, key=lambda f: (f.seconds, f.fused, f.nb, f.size))
 
@@ -172,36 +171,34 @@ def _families(simd: int) -> tuple[int, ...]:
     return (1, 2, 4) if simd >= 16 else (1, 2)
 
 
-def _blocking(
-    device: DeviceInfo, channels: int, outputs: int, tiles: int, moved: int, nb: int, size: int, fused: bool
-) -> Blocking | None:
-    """Return the blocking with its time; ``None`` where its scratch or its weights do not stay in the cache.
+def _blockings(
+    device: DeviceInfo, channels: int, outputs: int, tiles: int, moved: int, nb: int, size: int
+) -> Iterator[Blocking]:
+    """Yield the ways to compute blocks of *size* tiles: in two steps, and in one where its cache holds what it needs.
 
-    A ticket of one step reads all weights. One of two steps takes several blocks of tiles at a time where that leaves
-    tickets for everybody, because each position's weights are read once for all of them. Weights are four times those
-    of a direct convolution; they come from memory while products are computed.
+    A ticket of one step reads all weights, and has room for its scratch. One of two steps takes several blocks of tiles
+    at a time where that leaves tickets for everybody, because each position's weights are read once for all of them.
+    Weights are four times those of a direct convolution; they come from memory while products are computed.
     """
     blocks, planes_in, planes_out = -(-tiles // size), -(-channels // LANES), -(-outputs // LANES)
-    groups, each = planes_out // nb, 1
-    if not fused:
-        each = next((n for n in (4, 2) if groups * -(-blocks // n) >= 4 * device.workers), 1)
-    blocking = Blocking(fused, nb, groups, size, blocks, min(each, blocks), 0.0)
+    groups = planes_out // nb
     weights = 4 * POSITIONS * planes_in * planes_out * LANES * LANES
-    if fused and (blocking.scratch_bytes(planes_in) > SCRATCH_BYTES or (blocks > 1 and weights > SHARED_WEIGHTS)):
-        return None
     costs = row_costs(nb, widths(device.simd, BLOCKED, 1, nb), channels)
     rows = tiles // size * costs[size] + costs[tiles % size]
     products = POSITIONS * channels * groups * rows * 2 * LANES / worker_flops(device)
     into = tiles * planes_in * device.costs.unit("winograd.input")
     out_of = tiles * planes_out * device.costs.unit("winograd.output")
     fetched = weights if weights > CACHED_WEIGHTS else 0.0
-    if fused:
-        seconds = step_seconds(device, into + products + out_of, moved, blocking.spans, fetched)
-    else:
-        v = 4 * POSITIONS * planes_in * LANES * tiles
-        seconds = step_seconds(device, into, moved + v, blocks * planes_in)
-        seconds += step_seconds(device, products + out_of, moved + v, groups * blocking.spans, fetched)
-    return Blocking(fused, nb, groups, size, blocks, blocking.each, seconds)
+    each = min(blocks, next((n for n in (4, 2) if groups * -(-blocks // n) >= 4 * device.workers), 1))
+    v = 4 * POSITIONS * planes_in * LANES * tiles
+    seconds = step_seconds(device, into, moved + v, blocks * planes_in)
+    seconds += step_seconds(device, products + out_of, moved + v, groups * -(-blocks // each), fetched)
+    yield Blocking(False, nb, groups, size, blocks, each, seconds)
+    if blocks == 1 or weights <= SHARED_WEIGHTS:
+        seconds = step_seconds(device, into + products + out_of, moved, blocks, fetched)
+        one = Blocking(True, nb, groups, size, blocks, 1, seconds)
+        if one.scratch_bytes(planes_in) <= SCRATCH_BYTES:
+            yield one
 
 
 @frozen

@@ -7,8 +7,9 @@ one order and read in another.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
 
 import numpy as np
 
@@ -36,20 +37,25 @@ class Root:
     axes: Axes
 
 
+Need = tuple[Node | None, int, Axes]
+"""Who reads a root, in which slot, behind which transpose."""
+
+
 @dataclass
 class TransposeSearch:
-    """The ways to compute each node, and the cheapest choice of them.
+    """The ways to compute each node that a transpose can reach, and the cheapest choice of them.
 
     Attributes:
         transposes: The explicit transposes that vanish.
-        options: What each operator in reach of them may do; the first is what it does now.
+        options: What each operator beside them, or in reach, may do, in the program's order; the first is what it does
+            now.
     """
 
     program: Program
     transposes: dict[Node, Axes] = field(default_factory=dict)
     options: dict[Node, list[Permuted]] = field(default_factory=dict)
     _roots: dict[Value, Root] = field(default_factory=dict)
-    _needs: dict[Value, list[tuple[Node | None, int, Axes]]] = field(default_factory=dict)
+    _needs: dict[Value, list[Need]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Find what is in reach."""
@@ -57,15 +63,8 @@ class TransposeSearch:
             p = node.primitive
             if isinstance(p, Transpose) and not node.fused and not self._borders(node):
                 self.transposes[node] = p.axes
-            else:
-                self.options[node] = [as_it_is(node)]
-        for value in self.program.values:
-            for reader, slot in value.uses:
-                if reader not in self.transposes:
-                    self._add_need(value, reader, slot)
-            if self.program.is_output(value):
-                self._add_need(value, None, 0)
         self._grow()
+        self.options = {node: self.options[node] for node in sorted(self.options, key=self.program.position)}
 
     def root(self, value: Value) -> Root:
         """Return what *value* is, seen through the transposes that vanish."""
@@ -80,15 +79,31 @@ class TransposeSearch:
             self._roots[value] = found
         return found
 
+    def needs(self, root: Value) -> list[Need]:
+        """Return who reads *root* behind the transposes that vanish, slot and transpose; no node for an output."""
+        found = self._needs.get(root)
+        if found is None:
+            behind = [root]
+            for value in behind:
+                behind += [reader.output for reader, _ in value.uses if reader in self.transposes]
+            behind[1:] = sorted(behind[1:], key=lambda v: self.program.position(v.producer) if v.producer else 0)
+            self._needs[root] = found = []
+            for value in behind:
+                axes = self.root(value).axes
+                found += [(reader, slot, axes) for reader, slot in value.uses if reader not in self.transposes]
+                found += [(None, 0, axes)] if self.program.is_output(value) else []
+        return found
+
     def solve(self) -> dict[Node, Permuted]:
         """Return how to compute every node."""
         index = {node: i for i, node in enumerate(self.options)}
         sizes = [len(found) for found in self.options.values()]
         factors: list[Factor] = []
         start = [0] * len(sizes)
-        for root, needs in self._needs.items():
+        for root in self._reached():
+            needs = self.needs(root)
             open_ends: list[Sequence[object]] = [self.made(root), *(self.wanted(root, *need) for need in needs)]
-            if root.constant is None and any(len(orders) > 1 for orders in open_ends):
+            if any(len(orders) > 1 for orders in open_ends):
                 self._add_value(root, needs, index, sizes, factors, start)
         solution = minimise(sizes, factors, start)
         return {node: found[solution.values[index[node]]] for node, found in self.options.items()}
@@ -96,13 +111,19 @@ class TransposeSearch:
     def left(self, chosen: Mapping[Node, Permuted]) -> tuple[int, int]:
         """Return how many transposes move data when every node does what is *chosen*, and how many bytes they move."""
         count = nbytes = 0
-        for root, needs in self._needs.items():
-            if root.constant is None:
-                made = self.made(root)[self._number(chosen, root.producer)]
-                wanted = {self._wanted_of(chosen, *need) for need in needs}
-                moved = sum(_price(root.layout, made, order) > EACH for order in wanted)
-                count, nbytes = count + moved, nbytes + moved * root.layout.nbytes
+        for root in self._reached():
+            made = self.made(root)[self._number(chosen, root.producer)]
+            wanted = {self._wanted_of(chosen, *need) for need in self.needs(root)}
+            moved = sum(_price(root.layout, made, order) > EACH for order in wanted)
+            count, nbytes = count + moved, nbytes + moved * root.layout.nbytes
         return count, nbytes
+
+    def _reached(self) -> list[Value]:
+        """Return the values that nodes with options make or read and that are read, in the program's order."""
+        found = {self.root(v).value for node in (*self.options, *self.transposes) for v in node.inputs}
+        found.update(v for node in self.options for v in node.outputs)
+        made = (v for node in self.program for v in node.outputs)
+        return [v for v in (*self.program.inputs, *made) if v in found and self.needs(v)]
 
     def _number(self, chosen: Mapping[Node, Permuted], node: Node | None) -> int:
         return 0 if node is None or node not in self.options else self.options[node].index(chosen[node])
@@ -130,48 +151,59 @@ class TransposeSearch:
             return inverse(axes)
         return compose(order, inverse(axes)) if len(order) == len(axes) else None
 
-    def _add_need(self, value: Value, reader: Node | None, slot: int) -> None:
-        root = self.root(value)
-        self._needs.setdefault(root.value, []).append((reader, slot, root.axes))
-
     def _grow(self) -> None:
-        """Let orders spread from the transposes until none is new."""
-        ranks = {
-            node: max((v.layout.rank for v in node.inputs), default=0)
-            for node in self.options
-            if not (node.fused or self._borders(node))
-        }
-        beside = {node: self._beside(node) for node in ranks}
-        looked_at: dict[Node, int] = {}
-        tried: dict[Node, set[Axes]] = {node: set() for node in ranks}
-        fresh = True
-        while fresh:
-            fresh = False
-            for node, rank in ranks.items():
-                options, met = self.options[node], sum(map(len, beside[node]))
-                # What is met has not changed where no neighbour has more options than before.
-                if len(options) >= MOST_ORDERS or looked_at.get(node) == met:
-                    continue
-                looked_at[node] = met
-                seen = {(option.primitive, option.inputs) for option in options}
-                for met_axes in self._met(node):
-                    axes = _with_axes_in_front(met_axes, rank)
-                    if len(axes) != rank or len(options) >= MOST_ORDERS or axes in tried[node]:
-                        continue
-                    tried[node].add(axes)
-                    option = _without_axes_in_front(
-                        node, node.primitive.permuted(axes, [v.layout for v in node.inputs])
-                    )
-                    if option is not None and (option.primitive, option.inputs) not in seen:
-                        seen.add((option.primitive, option.inputs))
-                        options.append(option)
-                        fresh = True
+        """Let orders spread from the transposes until none is new.
 
-    def _beside(self, node: Node) -> list[list[Permuted]]:
-        """Return the options of those who make the inputs of *node*, and of those who read its results."""
+        Nodes are looked at round by round, in the program's order: in the first those beside the transposes, then
+        those beside a node that has got another option since they were looked at.
+        """
+        place = {node: i for i, node in enumerate(self.program)}
+        queue: list[tuple[int, int]] = []
+        nodes = list(place)
+
+        def look_at(found: Iterable[Node | None], then: int, at: int) -> None:
+            for node in found:
+                if node is not None and node not in self.transposes:
+                    self.options.setdefault(node, [as_it_is(node)])
+                    heappush(queue, (then + (place[node] <= at), place[node]))
+
+        for node in self.transposes:
+            root = self.root(node.output).value
+            look_at((root.producer, *(reader for reader, _, _ in self.needs(root))), 0, -1)
+        tried: dict[Node, set[Axes]] = {}
+        last = (-1, -1)
+        while queue:
+            now = heappop(queue)
+            if now == last:
+                continue
+            last, node = now, nodes[now[1]]
+            if node not in tried:
+                closed = node.fused or self._borders(node)
+                rank = max((v.layout.rank for v in node.inputs), default=0)
+                tried[node] = {identity(rank)} if not closed else set()
+            if tried[node] and self._add_options(node, tried[node]):
+                look_at(self._beside(node), *now)
+
+    def _add_options(self, node: Node, tried: set[Axes]) -> bool:
+        """Add what *node* may do in orders that it meets and that are not *tried*; say whether anything is new."""
+        options, rank = self.options[node], len(next(iter(tried)))
+        before = len(options)
+        seen = {(option.primitive, option.inputs) for option in options}
+        for met_axes in self._met(node):
+            axes = _with_axes_in_front(met_axes, rank)
+            if len(axes) != rank or len(options) >= MOST_ORDERS or axes in tried:
+                continue
+            tried.add(axes)
+            option = _without_axes_in_front(node, node.primitive.permuted(axes, [v.layout for v in node.inputs]))
+            if option is not None and (option.primitive, option.inputs) not in seen:
+                seen.add((option.primitive, option.inputs))
+                options.append(option)
+        return len(options) > before
+
+    def _beside(self, node: Node) -> list[Node | None]:
+        """Return those who make the inputs of *node*, and those who read its results."""
         makers = [self.root(v).value.producer for v in node.inputs if v.constant is None]
-        readers = [need[0] for v in node.outputs for need in self._needs.get(v, ())]
-        return [self.options[n] for n in (*makers, *readers) if n is not None and n in self.options]
+        return [*makers, *(reader for v in node.outputs for reader, _, _ in self.needs(v))]
 
     def _met(self, node: Node) -> Iterator[Axes]:
         """Yield the orders of inputs that would fit those who make them, and of results, those who read them."""
@@ -180,7 +212,7 @@ class TransposeSearch:
                 root = self.root(value)
                 yield from (compose(made, root.axes) for made in list(self.made(root.value)))
         for value in node.outputs:
-            for need in self._needs.get(value, ()):
+            for need in self.needs(value):
                 yield from [w for w in self.wanted(value, *need) if w is not None]
 
     def _borders(self, node: Node) -> bool:
@@ -192,7 +224,7 @@ class TransposeSearch:
     def _add_value(
         self,
         root: Value,
-        needs: list[tuple[Node | None, int, Axes]],
+        needs: list[Need],
         index: dict[Node, int],
         sizes: list[int],
         factors: list[Factor],

@@ -11,6 +11,7 @@ from clgraph.ops.reduce import Reduce
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.transpose import Transpose
 from clgraph.passes.patterns.transpose_optimization import TransposeOptimization
+from clgraph.passes.patterns.transpose_search import TransposeSearch
 from tests.support.channels_last import TO_NCHW, ChannelsLast, random_net
 from tests.support.programs import ADD, RELU, Net, primitives, run
 
@@ -205,3 +206,16 @@ def test_fewer_transposes_are_not_taken_where_they_move_more_bytes() -> None:
     run(program, TransposeOptimization())
     assert left(program) == (2, 2 * 8 * 3 * 4)  # behind the sum there would be one, of 8 * 8 * 3 * 4 bytes
     assert program.notes[TransposeOptimization.name] == "2 transposes of 192 bytes: nothing better was found"
+
+
+def test_only_what_transposes_can_reach_is_searched() -> None:
+    net = Net()
+    x = net.input("x", (2, 3, 4, 5))
+    turned = net.add("r", RELU, net.add("t", THERE, x))
+    far = x
+    for i in range(20):
+        far = net.add(f"far{i}", RELU, far)
+    net.add("z", Reshape((24, 5)), far)
+    net.add("y", RELU, net.add("back", BACK, turned))
+    search = TransposeSearch(net.program("y", "z"))
+    assert [node.name for node in search.options] == ["r", "far0", "y"]

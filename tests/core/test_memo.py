@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from clgraph.core.dtype import DType
+from clgraph.core.format import Format, feature_blocked
+from clgraph.core.frozen import frozen
+from clgraph.core.layout import Layout
+from clgraph.core.memo import Remembering, remembered, remembered_with
+
+CALLS: list[object] = []
+
+
+@frozen
+class Number(Remembering):
+    value: int
+
+    @remembered
+    def squared(self) -> int:
+        CALLS.append(self.value)
+        return self.value**2
+
+    @remembered_with
+    def times(self, other: int) -> int:
+        CALLS.append((self.value, other))
+        return self.value * other
+
+
+def test_each_value_and_argument_is_computed_once() -> None:
+    CALLS.clear()
+    two, three = Number(2), Number(3)
+    assert [two.squared(), two.squared(), three.squared()] == [4, 4, 9]
+    assert [two.times(5), two.times(7), two.times(5), three.times(5)] == [10, 14, 10, 15]
+    assert CALLS == [2, 3, (2, 5), (2, 7), (3, 5)]
+
+
+def test_what_is_remembered_does_not_make_equal_values_differ() -> None:
+    two = Number(2)
+    two.squared()
+    assert two == Number(2)
+    assert hash(two) == hash(Number(2))
+
+
+def test_a_layout_is_the_same_object_in_a_format_that_was_asked_for_before() -> None:
+    layout = Layout(DType.F32, (1, 32, 8, 8))
+    blocked = layout.with_format(feature_blocked(4))
+    assert layout.with_format(feature_blocked(4)) is blocked
+    assert blocked.with_format(Format.plain(4)) == layout
+    assert blocked.plain() is blocked.plain() == layout
