@@ -165,6 +165,14 @@ class Settings:
             _natural, "MiB of compiled models kept in the cache folder for the next start; 0 keeps and uses none."
         ),
     )
+    shape_cache: int = field(
+        default=256,
+        metadata=_about(
+            _natural,
+            "MiB that a model's programs for the shapes it has met may take beside what they share; those used longest "
+            "ago go first, the one used last stays.",
+        ),
+    )
     dump_graphs: Path | None = field(
         default=None, metadata=_about(_folder, "Folder that the program is written to after every pass.")
     )

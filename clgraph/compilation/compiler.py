@@ -16,7 +16,9 @@ from clgraph.core.mapped import files_of
 from clgraph.engines.opening import device_infos, imagined, open_engines
 from clgraph.engines.option_checks import ANNOTATIONS, PREFERENCES, annotation_lines, note, note_idle, warn
 from clgraph.errors import BindingError, ModelError, OptionError
-from clgraph.families.families import NOTE, Families
+from clgraph.families.families import Families
+from clgraph.families.family import PassRow
+from clgraph.families.notes import NOTE
 from clgraph.graph.faults import faults
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
@@ -179,16 +181,19 @@ class Compiler:
     def _program(
         self, topology: Topology, shapes: Shapes, values: Values
     ) -> tuple[Program, tuple[PassRecord, ...], bool]:
-        """Return the planned program, and whether it is bound to a family, where sizes are open, or compiled whole."""
+        """Return the planned program, what the passes did, and whether it is bound to a family, where sizes are open.
+
+        Else it is compiled whole. Of one that is bound, the passes are those of the family's representative.
+        """
         fixed = all(s.is_fixed for s in topology.inputs.values()) and not values
-        bound, why = None, ""
+        bound, records, why = None, tuple[PassRecord, ...](), ""
         if not fixed and not self.observers:
             try:
-                bound = self._bind(topology, shapes, values)
+                bound, records = self._bind(topology, shapes, values)
             except BindingError as error:
                 why = f"compiled whole: {error}"
         if bound is not None and not self.options.verify_passes:
-            return bound, (), True
+            return bound, records, True
         program = topology.build(shapes, values)
         numbers = VerifyNumbers(self.context, _feeds(program, values)) if self.options.verify_passes else None
         verifying: list[Observer] = [] if numbers is None else [Verify(), numbers]
@@ -200,20 +205,36 @@ class Compiler:
             program.notes[NOTE] = why
         return program, records, False
 
-    def _bind(self, topology: Topology, shapes: Shapes, values: Values) -> Program:
-        """Return the program of a member of a family, made where there is none yet; raises ``BindingError``."""
+    def _bind(self, topology: Topology, shapes: Shapes, values: Values) -> tuple[Program, tuple[PassRecord, ...]]:
+        """Return the program of a member of a family, made where there is none yet, and the passes of that.
+
+        Raises:
+            BindingError: There is none, or it cannot tell.
+        """
         sizes = [topology.shape_of(name, shapes) for name in topology.inputs]
         families = self._families.setdefault(topology, Families(for_families(self.context, topology)))
-        return families.bind(topology, sizes, values, partial(self.represent, topology))
+        program, family = families.bind(topology, sizes, values, partial(self.represent, topology))
+        if self.options.dump_graphs is not None:
+            self._list_member(self.options.dump_graphs / topology.label, sizes, program)
+        return program, tuple(PassRecord(*row) for row in family.passes)
 
     def adopt(self, topology: Topology, families: Families) -> None:
         """Bind what is asked for of *topology* to *families*, and make those that it lacks there."""
         self._families[topology] = families
 
-    def represent(self, topology: Topology, program: Program, shapes: Sequence[Shape]) -> None:
+    def represent(self, topology: Topology, program: Program, shapes: Sequence[Shape]) -> tuple[PassRow, ...]:
         """Run all passes over a program of *topology*, built for inputs of *shapes*, as a representative."""
         named = dict(zip(topology.inputs, shapes, strict=True))
-        self._run_passes(program, named, topology, for_families(self.context, topology))
+        records = self._run_passes(program, named, topology, for_families(self.context, topology))
+        return tuple((r.number, r.name, r.changes, r.seconds) for r in records)
+
+    def _list_member(self, folder: Path, sizes: Sequence[Shape], program: Program) -> None:
+        """Add a line to the list of what was bound: programs are dumped of representatives."""
+        try:
+            with (folder / "members.txt").open("a", encoding="utf-8") as file:
+                file.write(f"{', '.join(map(str, map(list, sizes)))}: {program.notes[NOTE]}\n")
+        except OSError as error:
+            raise OptionError(f"the programs cannot be written to {folder}: {error}") from error
 
     def _run_passes(
         self,

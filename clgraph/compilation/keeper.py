@@ -7,10 +7,12 @@ import threading
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import replace
 
-from clgraph.model.specialisations import KEPT_SPECIALISATIONS, Key, Specialisation
+from clgraph.model.specialisations import Key, Specialisation
 
 Made = Mapping[Key, Specialisation]
 
+MOST_WHOLE = 8
+"""How many programs that are bound to no family an entry has; those used last."""
 _DELAY_SECONDS = 2.0
 """When a model is written that nothing was asked of meanwhile; at the end of the process in any case."""
 _LONGER = 2.0
@@ -64,7 +66,7 @@ class Keeper:
             self._seconds *= _LONGER
         made = {**self._programs(), **made}
         whole = [key for key, s in made.items() if not s.bound]
-        for key in whole[:-KEPT_SPECIALISATIONS]:
+        for key in whole[:-MOST_WHOLE]:
             del made[key]
         self._write(made)
 

@@ -23,6 +23,7 @@ from clgraph.settings import Settings
 if TYPE_CHECKING:
     from clgraph.compilation.compiler import Compiler
     from clgraph.families.families import Families
+    from clgraph.families.family import PassRow
 
 
 class SavedFamilies:
@@ -94,7 +95,7 @@ class SavedFamilies:
         if self.families.covers(topology.inputs.values(), shapes, values):
             with contextlib.suppress(BindingError):
                 represent = partial(_represent, compiler, topology)
-                program = self.families.bind(topology, shapes, values, represent)
+                program, _ = self.families.bind(topology, shapes, values, represent)
                 program.notes |= self._notes
                 return program
         if more := set(deciding) - values.keys():
@@ -102,5 +103,7 @@ class SavedFamilies:
         return None
 
 
-def _represent(compiler: Callable[[], Compiler], topology: Topology, program: Program, shapes: Sequence[Shape]) -> None:
-    compiler().represent(topology, program, shapes)
+def _represent(
+    compiler: Callable[[], Compiler], topology: Topology, program: Program, shapes: Sequence[Shape]
+) -> tuple[PassRow, ...]:
+    return compiler().represent(topology, program, shapes)

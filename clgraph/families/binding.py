@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from clgraph.core.format import Format
 from clgraph.core.layout import Layout, Shape, pack
 from clgraph.errors import BindingError, ClgraphError
-from clgraph.families.layouts import share, widen_halos
+from clgraph.families.layouts import Pair, share, widen_halos
 from clgraph.families.member import Recipe
 from clgraph.families.rules import Rule
 from clgraph.graph.node import Node, Value
@@ -23,6 +23,8 @@ from clgraph.passes.selection import choice_of, in_place, missing_halo, select
 from clgraph.selector.choose import taken_over
 from clgraph.selector.implementation import overrides
 
+DERIVED = "derived"
+"""The note of a bound program that counts what is not as the representative has it."""
 MADE = "family"
 """Why an implementation was taken that the representative of the family has."""
 
@@ -62,7 +64,7 @@ def bind(
     try:
         program, _ = recipe.member(shapes, known)
         pairs = list(zip(recipe.program, program, strict=True))
-        widen_halos(program, context, pairs)
+        widened = widen_halos(program, context, pairs)
         lost = share(program, context, pairs)
         nodes = [node for _, node in pairs]
         for (old, node), rule in zip(pairs, recipe.rules, strict=True):
@@ -74,11 +76,27 @@ def bind(
         MemoryDependencies().run(program, context)
         PlanMemory(orders=(order,), moves=0).run(program, context)
         program.stage = Stage.PLANNED
+        program.notes[DERIVED] = _derived(pairs, widened, lost)
     except BindingError:
         raise
     except ClgraphError as error:
         raise BindingError(str(error)) from error
     return program
+
+
+def _derived(pairs: Sequence[Pair], widened: int, lost: Collection[Node]) -> str:
+    """Count what a member has otherwise than its representative."""
+    chosen = sum(
+        choice_of(old).implementation is not choice_of(node).implementation for old, node in pairs if node not in lost
+    )
+    packed = sum(
+        mine.constant is not None and mine.layout.format != its.layout.format
+        for old, node in pairs
+        for its, mine in zip(old.inputs, node.inputs, strict=True)
+    )
+    counts = [(chosen, "kernel", "chosen anew"), (packed, "weight", "repacked")]
+    counts += [(widened, "halo", "widened"), (len(lost), "view", "copied")]
+    return ", ".join(f"{n} {what}{'s' if n > 1 else ''} {how}" for n, what, how in counts if n)
 
 
 def _like(node: Node, twin: Node) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import textwrap
 import threading
 import time
 from collections import OrderedDict
@@ -11,15 +12,17 @@ from dataclasses import dataclass, field
 
 from clgraph.core.layout import Shape
 from clgraph.errors import BindingError, ClgraphError, DeviceError, UnknownValueError
+from clgraph.families.binding import DERIVED
 from clgraph.families.family import Compile, Family, make_family
+from clgraph.families.notes import BOUND, NOTE
 from clgraph.families.schema import Schema, schemas
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Signature, Topology
 from clgraph.passes.base import Context
 
-NOTE = "family"
-"""The note of a program that says which family it is bound to, or why to none."""
+LONGEST_REASON = 240
+"""Letters of a reason in a note; the log has all of them."""
 
 MOST_FAMILIES, MOST_REFUSALS = 16, 1024
 """How many families of a topology are kept, each with a program, and how many schemas that have none; those used last.
@@ -43,8 +46,10 @@ class Families:
     _refusals: OrderedDict[Schema, str] = field(default_factory=OrderedDict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
-    def bind(self, topology: Topology, shapes: Sequence[Shape], known: Mapping[str, Array], run: Compile) -> Program:
-        """Return the planned program of *topology* for inputs of *shapes*.
+    def bind(
+        self, topology: Topology, shapes: Sequence[Shape], known: Mapping[str, Array], run: Compile
+    ) -> tuple[Program, Family]:
+        """Return the planned program of *topology* for inputs of *shapes*, and the family that it is bound to.
 
         Args:
             topology: The same in every call.
@@ -62,8 +67,9 @@ class Families:
             program = family.bind(shapes, known)
             if (slices := family.slices(program)) > 1:
                 program = self._slice(topology, program, slices, known, run)
-        program.notes[NOTE] = f"bound in {(time.perf_counter() - begin) * 1e3:.1f} ms to the family {family}"
-        return program
+        parts = [f"{BOUND}{(time.perf_counter() - begin) * 1e3:.1f} ms to the family {family}"]
+        program.notes[NOTE] = "; ".join([*parts, *filter(None, [program.notes.pop(DERIVED, "")])])
+        return program, family
 
     def find(self, topology: Topology, shapes: Sequence[Shape], known: Mapping[str, Array], run: Compile) -> Family:
         """Return the family of *shapes*, made where there is none yet; raises as :meth:`bind`."""
@@ -81,7 +87,10 @@ class Families:
                 return self._read(schema)
             self._refusals.move_to_end(schema)
             reasons.append(f"{schema}: {self._refusals[schema]}")
-        raise BindingError("; ".join(reasons) or "no size is free")
+        for reason in reasons[1:]:
+            _log.info("nor %s", reason)
+        reason = reasons[0] if reasons else "no size is free"
+        raise BindingError(textwrap.shorten(reason, LONGEST_REASON, placeholder=" ..."))
 
     def covers(self, signatures: Iterable[Signature], shapes: Sequence[Shape], known: Mapping[str, Array]) -> bool:
         """Whether there is a family of *shapes*, or nothing left to try: binding them asks nothing of the topology."""

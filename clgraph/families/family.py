@@ -29,8 +29,10 @@ WITNESSES = 2
 ROOM = 4
 """How many times the largest tensor of a representative a device has to allocate: formats and halos make it larger."""
 
-Compile = Callable[[Program, Sequence[Shape]], None]
-"""Runs all passes over the built program of the given input shapes."""
+PassRow = tuple[int, str, int, float]
+"""Number, name, changes and seconds of a pass."""
+Compile = Callable[[Program, Sequence[Shape]], Sequence[PassRow]]
+"""Runs all passes over the built program of the given input shapes; returns what each did."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Family:
         sliced: Whether a batch of it may be computed in slices.
         order: The number of the order in which buffers are packed best.
         made: When it was, by ``time.perf_counter``.
+        passes: What the passes did to the representative.
     """
 
     schema: Schema
@@ -52,6 +55,7 @@ class Family:
     order: int = 0
     packings: Packings = field(default_factory=Packings)
     made: float = field(default_factory=time.perf_counter)
+    passes: tuple[PassRow, ...] = ()
 
     def slices(self, program: Program) -> int:
         """Return in how many slices the batch of *program*, a member, is computed fastest."""
@@ -100,14 +104,14 @@ class _Representative:
 def _family(topology: Topology, schema: Schema, found: _Representative, context: Context, run: Compile) -> Family:
     sizes, program, witnesses = found.sizes, found.program, found.witnesses
     sliced = _may_be_sliced(program, sizes.shapes)
-    run(program, sizes.shapes)
+    passes = tuple(run(program, sizes.shapes))
     cone = Cone(topology)
     rules, guards = rules_of(program, found.built, [other for _, other in witnesses], cone, tuple(sizes.known))
     constants = {n: Value(n, Layout.of(a), constant=a) for n, a in cone.constants.items() if n not in sizes.known}
     recipe = Recipe(program, rules, guards, constants)
     for others, witness in witnesses:
         _confirm(recipe, others, witness)
-    return Family(schema, sizes, recipe, context, sliced, best_order(program, context))
+    return Family(schema, sizes, recipe, context, sliced, best_order(program, context), passes=passes)
 
 
 def _representatives(

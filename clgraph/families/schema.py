@@ -90,8 +90,12 @@ class Schema:
 
     def __str__(self) -> str:
         shapes = [f"{n} [{', '.join(map(str, shape))}]" for n, shape in zip(self.names, self.shapes, strict=True)]
-        values = [f"{g.name} = {g.of({}) if g.data else list(g.elements)}" for g in self.values]
+        values = [f"{g.name} = {g.of({}) if g.data else _spell(g.elements)}" for g in self.values]
         return ", ".join([*shapes, *values, *(f"{name} = {a} + {b}" for name, a, b in self.sums)])
+
+
+def _spell(elements: Sequence[Size]) -> str:
+    return f"[{', '.join(map(str, elements))}]"
 
 
 def schemas(signatures: Sequence[Signature], shapes: Sequence[Shape], known: Mapping[str, Array]) -> Iterator[Schema]:

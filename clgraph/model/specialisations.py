@@ -13,6 +13,8 @@ import numpy as np
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Shape
 from clgraph.errors import UnknownValueError
+from clgraph.families.notes import BOUND
+from clgraph.families.notes import NOTE as FAMILY
 from clgraph.graph.faults import faults
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
@@ -28,8 +30,10 @@ if TYPE_CHECKING:
 Shapes = Mapping[str, Sequence[int]]
 Values = Mapping[str, Array]
 
-KEPT_SPECIALISATIONS = 8
-"""How many specialisations of a model stay; the one used longest ago goes first."""
+NODE_BYTES = 5 << 10
+"""Python objects of a node with its values, query, plan and commands, in one more program of a model."""
+SPARED = 1 / 8
+"""The part of the memory that is freed at once when it is full, so that what is there is seldom measured."""
 
 
 @frozen
@@ -60,6 +64,11 @@ class Specialisation:
     options: Settings
     families: Families | None = None
     bound: bool = False
+
+    @property
+    def nbytes(self) -> int:
+        """About the bytes that it alone takes: its network's, and the objects of its nodes."""
+        return NODE_BYTES * len(self.program) + (0 if self.network is None else self.network.nbytes)
 
     def clone(self, workspace: Workspace) -> Specialisation:
         """Return the same program and constants with memory in *workspace*; raises as a network's constructor."""
@@ -112,7 +121,7 @@ Specialise = Callable[[Topology, Shapes, Values, Workspace], Specialisation]
 
 
 class Specialisations:
-    """The specialisations of one topology, made when they are first asked for; the ones used last are kept.
+    """The specialisations of one topology, made when they are first asked for; kept within a limit of memory.
 
     Attributes:
         lock: Held while one is looked up or made.
@@ -124,18 +133,18 @@ class Specialisations:
         self,
         topology: Topology,
         specialise: Specialise,
-        limit: int = KEPT_SPECIALISATIONS,
         family: Specialisations | None = None,
         beside: Specialisations | None = None,
     ) -> None:
-        """Keep at most *limit* specialisations that *specialise* makes of *topology*.
+        """Make specialisations of *topology* by *specialise*, and keep them within the option ``shape_cache``.
 
         Args:
             family: Begin with clones of what that has, and clone what it has later instead of compiling it.
             beside: Those of another topology with the same constants, whose copies on devices are shared.
         """
-        self._topology, self.specialise, self._limit = topology, specialise, limit
+        self._topology, self.specialise = topology, specialise
         self._kept: OrderedDict[Key, Specialisation] = OrderedDict()
+        self._nbytes = 0
         self._deciding: tuple[str, ...] = ()
         self._family: Specialisations | None = None if family is None else family._family or family
         self.latest: Specialisation | None = None
@@ -148,6 +157,7 @@ class Specialisations:
                 self._deciding = family._deciding
                 for key, found in family._kept.items():
                     self._kept[key] = self.latest = found.clone(self._workspace)
+                    self._nbytes += self.latest.nbytes
 
     def get(self, shapes: tuple[Shape, ...], values: Mapping[str, Any]) -> Specialisation:
         """Return what holds for inputs of *shapes*, whose *values* are looked at as far as they decide sizes.
@@ -170,6 +180,7 @@ class Specialisations:
         """Drop them all."""
         with self.lock:
             self._kept.clear()
+            self._nbytes = 0
             self.latest = self._family = None
 
     @property
@@ -181,16 +192,7 @@ class Specialisations:
     @property
     def report(self) -> tuple[str, ...]:
         """One line a specialisation, the one used last at the end: what it holds for, how it came about."""
-        lines = []
-        for key, s in self.kept.items():
-            made = s.program.notes.get("load", "")
-            if not made.startswith("as saved"):
-                seconds = sum(p.seconds for p in s.passes)
-                shared = s.program.notes.get("propagate_constants", "")
-                parts = [made, f"{len(s.passes)} passes in {seconds * 1e3:.0f} ms", shared]
-                made = "; ".join(part for part in parts if part)
-            lines.append(f"{key.text(self._topology) or 'no inputs'}: {made}")
-        return tuple(lines)
+        return tuple(f"{key.text(self._topology) or 'no inputs'}: {_story(s)}" for key, s in self.kept.items())
 
     @property
     def deciding(self) -> tuple[str, ...]:
@@ -220,11 +222,20 @@ class Specialisations:
                     raise
                 self._deciding = tuple(n for n in self._topology.inputs if n in (*self._deciding, *error.inputs))
         self._kept[key] = made
-        while len(self._kept) > self._limit:
-            self._kept.popitem(last=False)
+        self._nbytes += made.nbytes
+        self._forget(made.options.shape_cache << 20)
         if self.tell is not None:
             self.tell(dict(self._kept))
         return made
+
+    def _forget(self, most: int) -> None:
+        """Drop those used longest ago where all take more than *most* bytes; what they share changes as others go."""
+        if self._nbytes <= most:
+            return
+        self._nbytes = sum(s.nbytes for s in self._kept.values())
+        if self._nbytes > most:
+            while self._nbytes > most * (1 - SPARED) and len(self._kept) > 1:
+                self._nbytes -= self._kept.popitem(last=False)[1].nbytes
 
     def _of_family(self, key: Key) -> Specialisation | None:
         """Return a clone of what the model that this is a clone of has for *key*."""
@@ -238,3 +249,18 @@ class Specialisations:
     def _compiled(self, shapes: Shapes, key: Key) -> Specialisation:
         known = {name: value.array for name, value in key.values}
         return self.specialise(self._topology, shapes, known, self._workspace)
+
+
+def _story(specialisation: Specialisation) -> str:
+    """Return how *specialisation* came about, and what it takes."""
+    notes = specialisation.program.notes
+    loaded, family = notes.get("load", ""), notes.get(FAMILY, "")
+    parts = [loaded]
+    if family.startswith(BOUND):
+        parts.append(family)
+    elif not loaded.startswith("as saved"):
+        seconds = sum(p.seconds for p in specialisation.passes)
+        passes = f"{len(specialisation.passes)} passes in {seconds * 1e3:.0f} ms"
+        parts += [passes, notes.get("propagate_constants", ""), family]
+    parts.append(f"{specialisation.nbytes / 1024:.0f} KiB")
+    return "; ".join(part for part in parts if part)

@@ -38,6 +38,7 @@ _FORM = {
     "sizes": tuple[list[_Shape], list[tuple[str, Any]]],
     "sliced": bool,
     "order": int,
+    "passes": list[tuple[int, str, int, float]],
     "layers": list[LAYER_FORM],
     "constants": list[tuple[str, Any]],
     "rules": list[
@@ -104,6 +105,7 @@ def _encode_family(family: Family, add: Add) -> Json:
         "sizes": [family.representative.shapes, _arrays(family.representative.known.items(), add)],
         "sliced": family.sliced,
         "order": family.order,
+        "passes": family.passes,
         "layers": [encode_layer(layer, add) for layer in layers.values()],
         "constants": [[name, add(v.constant)] for name, v in recipe.constants.items() if v.constant is not None],
         "rules": [_encode_rule(rule, numbers) for rule in recipe.rules],
@@ -143,7 +145,8 @@ def _decode_family(text: str, schema: Schema, array: Find, context: Context, pri
         representative = Sizes(_shapes(sizes), {name: array(held) for name, held in values})
         packings = _decode_packings(data["packings"], program, array, primitive_of)
         recipe = Recipe(program, rules, guards, constants)
-        return Family(schema, representative, recipe, context, data["sliced"], data["order"], packings)
+        passes = tuple(tuple(row) for row in data["passes"])
+        return Family(schema, representative, recipe, context, data["sliced"], data["order"], packings, passes=passes)
 
 
 def _encode_rule(rule: Rule, numbers: Mapping[str, int]) -> Json:

@@ -25,8 +25,8 @@ import clgraph
 from clgraph.compilation import cache_files, compiler, keeper
 from clgraph.compilation import model_cache as cached
 from clgraph.errors import ClgraphError, ModelError
-from clgraph.families.families import NOTE
 from clgraph.families.family import Family
+from clgraph.families.notes import NOTE
 from clgraph.families.rules import Guards, Rule
 from clgraph.families.schema import Given, Schema
 from clgraph.ops import primitive_of
@@ -284,8 +284,9 @@ def test_a_family_comes_back_with_all_that_it_holds(device: str, file: Path) -> 
     assert isinstance(mine, Family)
     assert isinstance(theirs, Family)
     for f in fields(Family):
-        if f.name not in ("recipe", "context", "packings", "made"):
+        if f.name not in ("recipe", "context", "packings", "made", "passes"):
             assert getattr(theirs, f.name) == getattr(mine, f.name)
+    assert [row[:3] for row in theirs.passes] == [row[:3] for row in mine.passes]
     assert len(theirs.packings.made) == len(mine.packings.made)
     recipe, other = mine.recipe, theirs.recipe
     assert {f.name for f in fields(recipe)} == {"program", "rules", "guards", "constants"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,8 @@ from onnx import helper
 
 import clgraph
 from clgraph.errors import DeviceMemoryError
-from clgraph.families.families import NOTE, Families
+from clgraph.families.families import Families
+from clgraph.families.notes import NOTE
 from tests.support.graphs import FLOAT, INT
 from tests.support.open_models import convolutions, open_model, reshaping, shapes_of
 from tests.support.zoo_text import Encoder, encoder
@@ -69,7 +72,7 @@ def test_shapes_that_are_fed_are_sizes_of_a_family(device: str) -> None:
         found = model.run({"x": x, "shape": np.array(shape)})["y"]
         np.testing.assert_array_equal(found, np.maximum(x, 0).reshape(shape))
         assert note(model).startswith("bound")
-        families.add(note(model).partition("family")[2])
+        families.add(note(model).partition("family")[2].partition(";")[0])
     assert len(families) == 2
 
 
@@ -231,7 +234,7 @@ def test_keys_are_those_of_the_past_and_the_new_ones(device: str) -> None:
         whole = clgraph.compile(source, device, shapes=shapes)
         np.testing.assert_allclose(model.run(feeds)["y"], whole.run(feeds)["y"], rtol=1e-5, atol=1e-6)
         assert note(model).startswith("bound")
-        families.add(note(model).partition("family")[2])
+        families.add(note(model).partition("family")[2].partition(";")[0])
     assert len(families) == 1
 
 
@@ -248,3 +251,22 @@ def test_a_device_that_fails_once_is_an_error_and_no_refusal(device: str, monkey
             model.run({"x": x})
     model.run({"x": x})
     assert note(model).startswith("bound")
+
+
+def test_the_note_counts_what_a_member_has_otherwise_than_its_representative(device: str) -> None:
+    model = clgraph.compile(convolutions(), device, config={"device_class": "cpu"})
+    model.prepare({"x": (1, 3, 1, 7)})
+    assert re.fullmatch(r"bound in [\d.]+ ms to the family x \[1, 3, 1, w\] of \[1, 3, 1, 320\](; .*)?", note(model))
+    for shape in ((1, 3, 13, 2), (2, 3, 25, 20)):
+        model.prepare({"x": shape})
+        assert re.search(r"; (.*, )?\d+ halos? widened$", note(model)) or "repacked" in note(model)
+    assert "family" in model.explain().notes
+
+
+def test_members_are_listed_beside_the_dumps_of_their_representative(device: str, tmp_path: Path) -> None:
+    model = clgraph.compile(convolutions(), device, config={"dump_graphs": tmp_path})
+    for width in (20, 30):
+        model.prepare({"x": (2, 3, 24, width)})
+    lines = (tmp_path / "members.txt").read_text(encoding="utf-8").splitlines()
+    assert [line.partition(": bound in")[0] for line in lines] == ["[2, 3, 24, 20]", "[2, 3, 24, 30]"]
+    assert "13x3x320x448" in (tmp_path / "built.txt").read_text(encoding="utf-8")

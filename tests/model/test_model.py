@@ -13,11 +13,11 @@ from clgraph.core.dtype import DType
 from clgraph.errors import InputError, ModelError, OptionError, ProgramError, ShapeError, UnsupportedError
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Signature
-from clgraph.model.specialisations import KEPT_SPECIALISATIONS
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.pipeline import default_pipeline
+from tests.support.kept import KEPT, keeping_few
 from tests.support.models import image, small_model
 
 
@@ -53,19 +53,19 @@ def test_a_model_of_open_shapes_is_compiled_when_they_are_known() -> None:
     )
 
 
-def test_equal_shapes_share_a_specialisation_and_old_ones_go() -> None:
-    model = compiled(small_model(size="n"))
+def test_equal_shapes_share_a_specialisation_and_old_ones_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = compiled(small_model(size="n"), config=keeping_few(monkeypatch))
     first = model.prepare({"x": (1, 3, 4, 4)})
     assert model.prepare({"x": (1, 3, 4, 4)}) is first
-    for size in range(5, 5 + KEPT_SPECIALISATIONS):
+    for size in range(5, 5 + KEPT):
         model.prepare({"x": (1, 3, size, size)})
     assert model.prepare({"x": (1, 3, 4, 4)}) is not first
 
 
-def test_a_specialisation_in_use_stays() -> None:
-    model = compiled(small_model(size="n"))
+def test_a_specialisation_in_use_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = compiled(small_model(size="n"), config=keeping_few(monkeypatch))
     first = model.prepare({"x": (1, 3, 4, 4)})
-    for size in range(5, 5 + 2 * KEPT_SPECIALISATIONS):
+    for size in range(5, 5 + 2 * KEPT):
         model.prepare({"x": (1, 3, size, size)})
         model.prepare({"x": (1, 3, 4, 4)})
     assert model.prepare({"x": (1, 3, 4, 4)}) is first

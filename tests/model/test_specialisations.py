@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,9 @@ from clgraph.errors import InputError, ShapeError, UnknownValueError, Unsupporte
 from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.graph.topology import VALUE_ELEMENTS
 from tests.support.graphs import FLOAT, INT
-from tests.support.open_models import open_model, reshaping
+from tests.support.kept import resident_bytes
+from tests.support.models import small_model
+from tests.support.open_models import convolutions, open_model, reshaping
 from tests.support.oracle import expected
 
 CASES: dict[str, tuple[Callable[[], onnx.ModelProto], list[dict[str, Any]]]] = {
@@ -141,11 +144,67 @@ def test_the_specialisations_say_what_they_hold_for_and_how_they_came_about(tmp_
     for shape in ([3, 4], [12, 1]):
         model.run({"x": x, "shape": np.array(shape)})
     first, second = model.specialisations
-    assert re.fullmatch(r"x \[2, 6\], shape \[2\], shape = \[3, 4\]: \d+ passes in \d+ ms", first)
+    family = "x [n, 6], shape [2], shape = [shape[0], shape[1]] of [320, 6], [2]"
+    key = re.escape("x [2, 6], shape [2], shape = [3, 4]")
+    assert re.fullmatch(rf"{key}: bound in [\d.]+ ms to the family {re.escape(family)}; \d+ KiB", first)
     assert "shape = [12,  1]" in second
+    assert model.passes[0].name == clgraph.compile(small_model(), device="host").passes[0].name
     assert model.explain().notes["specialisations"] == f"{first}\n{second}"
     model.save(tmp_path / "m.clg")
     loaded = clgraph.load(tmp_path / "m.clg", device="host")
     loaded.run({"x": x, "shape": np.array([2, 6])})
     assert "as saved" in loaded.specialisations[0]
     assert "compiled anew" in loaded.specialisations[1]
+
+
+def test_a_program_that_is_compiled_whole_says_so_in_one_line() -> None:
+    """The weights fit a batch of 3 alone; schema after schema is refused."""
+    source = open_model(
+        [helper.make_node("Reshape", ["x", "to"], ["r"]), helper.make_node("Add", ["r", "b"], ["y"])],
+        {"x": (FLOAT, ("n", 4))},
+        constants={"to": np.array([3, 4]), "b": np.ones((3, 4), np.float32)},
+    )
+    model = clgraph.compile(source, device="host")
+    model.prepare({"x": (3, 4)})
+    (line,) = model.specialisations
+    assert re.search(r"\d+ passes in \d+ ms; compiled whole: x \[n, 4\]: no sizes stand for the others", line)
+    assert len(line) < 400
+
+
+def test_as_many_programs_are_kept_as_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = clgraph.compile(small_model(size="n"), device="host", config={"shape_cache": 1})
+    for size in range(4, 104):
+        model.prepare({"x": (1, 3, size, size)})
+    kept = model.compiled.values()
+    assert 2**20 * 3 / 4 <= sum(s.nbytes for s in kept) <= 2**20
+    assert model.prepare({"x": (1, 3, 103, 103)}) is list(kept)[-1].program
+    last = clgraph.compile(small_model(size="n"), device="host", config={"shape_cache": 0})
+    for size in (4, 5):
+        last.prepare({"x": (1, 3, size, size)})
+    assert len(last.compiled) == 1
+
+
+def test_clones_count_what_they_took_over() -> None:
+    model = clgraph.compile(small_model(size="n"), device="host", config={"shape_cache": 1})
+    for size in range(4, 104):
+        model.prepare({"x": (1, 3, size, size)})
+    twin = model.clone()
+    for size in range(104, 124):
+        twin.prepare({"x": (1, 3, size, size)})
+        assert sum(s.nbytes for s in twin.compiled.values()) <= 2**20
+
+
+@pytest.mark.slow
+@pytest.mark.opencl
+def test_two_thousand_shapes_leave_memory_bounded(device: str) -> None:
+    """Room for 16 MiB; allocators and arenas take some more, which the second thousand must not."""
+    model = clgraph.compile(convolutions(), device, config={"shape_cache": 16})
+    seen = []
+    for number, (height, width) in enumerate((h, w) for h in range(4, 44) for w in range(4, 54)):
+        model.run({"x": np.zeros((1 + number % 3, 3, height, width), np.float32)})
+        if number % 250 == 249:
+            gc.collect()
+            seen.append(resident_bytes())
+    assert number == 1999
+    assert sum(s.nbytes for s in model.compiled.values()) <= 16 << 20
+    assert max(seen[4:]) - seen[3] <= 16 << 20, seen

@@ -12,11 +12,11 @@ import pytest
 
 import clgraph
 from clgraph.graph.primitive import Array
-from clgraph.model.specialisations import KEPT_SPECIALISATIONS
 from clgraph.network.borrowing import LEAST_BYTES
 from clgraph.passes.packed_weights import PackedWeights, Recipe
 from clgraph.runtime import memory
 from clgraph.runtime.memory import Memory
+from tests.support.kept import KEPT, keeping_few
 from tests.support.open_models import convolutions, shapes_of
 
 pytestmark = pytest.mark.opencl
@@ -35,7 +35,7 @@ def test_no_constant_is_packed_twice(device: str, device_class: str, monkeypatch
     monkeypatch.setattr(PackedWeights, "remember", noting)
     model = clgraph.compile(convolutions(), device=device, config={"device_class": device_class})
     twin = model.clone()
-    for number, shape in enumerate(shapes_of(0, 3 * KEPT_SPECIALISATIONS)):
+    for number, shape in enumerate(shapes_of(0, 3 * KEPT)):
         (model, twin)[number % 2].prepare({"x": shape})
     assert len(made) >= (8 if device_class == "cpu" else 2)
     assert len(made) == len(set(made))
@@ -108,16 +108,16 @@ def test_evicted_specialisations_give_back_their_memory_at_once(device: str, mon
         return made
 
     monkeypatch.setattr(memory, "allocate", noting)
-    model = clgraph.compile(convolutions(), device=device)
+    model = clgraph.compile(convolutions(), device=device, config=keeping_few(monkeypatch))
     gc.collect()
     gc.disable()
     try:
         counts = []
-        for shape in shapes_of(2, 3 * KEPT_SPECIALISATIONS):
+        for shape in shapes_of(2, 3 * KEPT):
             x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
             model.run({"x": x})
             counts.append(len(alive) / len(model._specialisations.kept))
-        each = max(counts[:KEPT_SPECIALISATIONS])
+        each = max(counts[:KEPT])
         assert max(counts) <= each
         model.close()
         assert not [m for m in alive if m.nbytes >= LEAST_BYTES]

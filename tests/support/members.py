@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from clgraph.compilation.compiler import Compiler
 from clgraph.engines.opening import options_of
 from clgraph.errors import ClgraphError, UnknownValueError
-from clgraph.families.families import NOTE
+from clgraph.families.notes import NOTE
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Dimension, Topology
 from clgraph.model.model import Model
