@@ -17,8 +17,9 @@ from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Dimension, Signature, Topology, by_name
 from clgraph.model.delivery import Outputs, as_arrays, names, run_network
+from clgraph.model.ranges import Ranges, ends
 from clgraph.model.run_queue import RunQueue
-from clgraph.model.specialisations import Key, PassRecord, Shapes, Specialisation, Specialisations, Specialise, Values
+from clgraph.model.specialisations import Key, PassRecord, Specialisation, Specialisations, Specialise, Values
 from clgraph.runtime.process import check_process
 from clgraph.selector.query import DeviceInfo
 
@@ -184,15 +185,19 @@ class Model:
 
         save_model(self.topology, self._specialisations.kept, path)
 
-    def prepare(self, shapes: Shapes | None = None, values: Values | None = None) -> Program:
+    def prepare(self, shapes: Ranges | None = None, values: Values | None = None) -> Program:
         """Compile for *shapes* now, so that the first run with them does not have to; return the program.
 
         Args:
+            shapes: By name. A dimension is a size, or the smallest and largest of a range: ``{"x": ((1, 8), 3, 48, (64,
+                640))}`` compiles the families of all shapes in it, and binds those at its ends, so that what is wrong
+                with a size shows now. The program is that of the largest sizes then. Ranges of sizes that have one name
+                in the model, or none but the same place in several inputs, go together.
             values: What inputs that decide sizes inside the model will hold, such as the shape that a Reshape reads;
                 their shapes need not be given.
 
         Raises:
-            InputError: *shapes* or *values* names no input, does not fit, or leaves a size open.
+            InputError: *shapes* or *values* names no input, does not fit, or leaves a size open; or a range is none.
             UnknownValueError: A value decides sizes and is not given.
             ClgraphError: The model cannot be compiled for them; the model stays usable for others.
         """
@@ -205,8 +210,13 @@ class Model:
             wanted = self.topology.inputs[name].dtype
             if wanted is not None:
                 known[name] = array.astype(wanted.numpy)
-        bound = tuple(self.topology.shape_of(name, shapes) for name in self.topology.inputs)
-        return self._specialisations.get(bound, known).program
+        wanted_shapes = [
+            tuple(self.topology.shape_of(name, each) for name in self.topology.inputs)
+            for each in ends(shapes, self.topology.inputs)
+        ]
+        for bound in wanted_shapes:
+            found = self._specialisations.get(bound, known)
+        return found.program
 
     @overload
     def run(

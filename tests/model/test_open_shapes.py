@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ from onnx import helper
 
 import clgraph
 from clgraph.errors import InputError, ShapeError
+from clgraph.graph.topology import Signature
+from clgraph.model.ranges import ends
 from tests.support.graphs import FLOAT
 from tests.support.models import image, small_model
 from tests.support.open_models import convolutions, open_model
@@ -104,3 +107,68 @@ def test_a_repeated_name_of_a_size_is_no_constraint_and_outputs_are_as_declared(
     assert model.run({"x": np.zeros((2, 3), np.float32)})["y"].shape == (3, 2)
     assert model.outputs[0].shape == ("columns", "?")
     assert clgraph.compile(source, device="host", shapes={"x": (2, 3)}).outputs[0].shape == (3, 2)
+
+
+def test_ranges_are_prepared_for_every_shape_in_them(device: str) -> None:
+    model = clgraph.compile(convolutions(), device)
+    largest = model.prepare({"x": ((1, 3), 3, (8, 40), (8, 40))})
+    assert largest.inputs[0].layout.shape == (3, 3, 40, 40)
+    assert {key.shapes[0][0] for key in model.compiled} == {1, 3}
+    assert len(model.compiled) == 8
+    families = {s.program.notes["family"].partition("family ")[2].partition(";")[0] for s in model.compiled.values()}
+    assert len(families) == 2
+    for batch, height, width in ((1, 9, 31), (2, 40, 8), (3, 17, 17)):
+        model.run({"x": np.ones((batch, 3, height, width), np.float32)})
+        assert model.specialisations[-1].partition("family ")[2].partition(";")[0] in families
+
+
+def test_ranges_of_sizes_that_belong_together_go_together() -> None:
+    source = open_model(
+        [helper.make_node("Add", ["a", "b"], ["y"])],
+        {"a": (FLOAT, ("n", "s")), "b": (FLOAT, ("n", "s"))},
+    )
+    model = clgraph.compile(source, device="host")
+    model.prepare({"a": ((1, 4), (5, 9)), "b": ((1, 4), (5, 9))})
+    assert [key.shapes[0] for key in model.compiled] == [(1, 5), (1, 9), (4, 5), (4, 9)]
+    assert all(key.shapes[0] == key.shapes[1] for key in model.compiled)
+
+
+@pytest.mark.parametrize(
+    ("shape", "what"),
+    [
+        (((4, 1), 3, 8, 8), "smallest and largest size, 0 or more, not (4, 1)"),
+        (((-1, 3), 3, 8, 8), "0 or more"),
+        (((1, 2, 3), 3, 8, 8), "smallest and largest size, not (1, 2, 3)"),
+        (((1, 2.5), 3, 8, 8), "smallest and largest size, not (1, 2.5)"),
+        ((1, (1, 3), 8, 8), "does not fit it"),
+    ],
+)
+def test_ranges_that_mean_nothing_are_refused(shape: Any, what: str) -> None:
+    model = clgraph.compile(convolutions(), device="host")
+    with pytest.raises(InputError, match=re.escape(what)):
+        model.prepare({"x": shape})
+    assert not model.compiled
+
+
+def test_ranges_end_at_sizes_that_have_programs_of_their_own() -> None:
+    signatures = {"x": Signature("x", None, ("n", None))}
+    found = ends({"x": ((0, 4), (1, 2))}, signatures)
+    assert [shapes["x"] for shapes in found] == [(n, m) for n in (0, 1, 4) for m in (1, 2)]
+    assert ends({"x": ((3, 3), 7)}, signatures) == [{"x": (3, 7)}]
+
+
+def test_too_many_ranges_at_once_are_refused() -> None:
+    names = [f"x{i}" for i in range(4)]
+    source = open_model([helper.make_node("Sum", names, ["y"])], {n: (FLOAT, (f"{n}a", f"{n}b")) for n in names})
+    with pytest.raises(InputError, match="8 ranges have 256 ends"):
+        clgraph.compile(source, device="host").prepare(dict.fromkeys(names, ((1, 4), (1, 5))))
+
+
+def test_a_size_in_a_range_that_does_not_fit_shows_when_it_is_prepared() -> None:
+    source = open_model(
+        [helper.make_node("Conv", ["x", "w"], ["y"])],
+        {"x": (FLOAT, ("n", 3, "h", "w"))},
+        constants={"w": np.ones((4, 3, 5, 5), np.float32)},
+    )
+    with pytest.raises(ShapeError):
+        clgraph.compile(source, device="host").prepare({"x": (1, 3, (3, 64), 64)})

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 import onnx
 from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.strategies import SearchStrategy
 
 from clgraph.compilation.compiler import read_source
 from clgraph.errors import ClgraphError
 from clgraph.graph.topology import Topology
+from clgraph.passes.reference import random_feeds
 from tests.support.members import Feeds, Tally, compare, opened, random_members
 from tests.support.models import image, light_model, light_names, with_batch
 from tests.support.open_graphs import random_picture_model, random_text_model
@@ -60,25 +62,27 @@ def _pictures(count: int) -> Iterator[Case]:
 
 def _nets(count: int) -> Iterator[Case]:
     for strategy in (networks(), joined()):
-        found: list[Topology] = []
-
-        @settings(max_examples=count, derandomize=True, database=None, phases=[Phase.generate], deadline=None,
-                  suppress_health_check=list(HealthCheck))  # fmt: skip
-        @given(strategy)
-        def collect(made: Any, found: list[Topology] = found) -> None:
-            net, outputs = made
+        for i, (net, outputs) in enumerate(_drawn(strategy, count)):
             for name in outputs:
                 net.output(name)
-            found.append(net)
+            yield f"net {i}", net, random_feeds(net.build())
 
-        collect()
-        for i, net in enumerate(found):
-            kinds = {s.name: (s.shape, s.dtype) for s in net.inputs.values()}
-            feeds = {
-                n: np.ones(shape, dtype.numpy) if dtype.numpy.kind != "f" else image(shape)
-                for n, (shape, dtype) in kinds.items()
-            }  # type: ignore[arg-type,union-attr]
-            yield f"net {i}", net, feeds
+
+def _drawn(strategy: SearchStrategy[Any], count: int) -> list[Any]:
+    """Return *count* examples of *strategy*, the same in every call."""
+    found: list[Any] = []
+
+    plain = settings(
+        max_examples=count, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+    )
+
+    @settings(plain, derandomize=True, deadline=None)
+    @given(strategy)
+    def collect(made: Any) -> None:
+        found.append(made)
+
+    collect()
+    return found
 
 
 def _nodes(count: int) -> Iterator[Case]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from clgraph.graph.topology import Signature, Topology, by_name
 from clgraph.model.delivery import Outputs, names, wanted_places
 from clgraph.model.explain import Explanation
 from clgraph.model.model import Model
-from clgraph.model.specialisations import PassRecord, Shapes, Specialise, Values
+from clgraph.model.ranges import Ranges, ends
+from clgraph.model.specialisations import PassRecord, Specialise, Values
 from clgraph.model.stages.preferences import NO_PREFERENCES, Preferences
 from clgraph.model.stages.report import describe, explanation
 from clgraph.model.stages.runner import Recorder, StageClock, StageRunner, array_of
@@ -113,7 +115,7 @@ class StagedModel(Model):
 
         save_model(self.topology, {}, path, staged=True)
 
-    def prepare(self, shapes: Shapes | None = None, values: Values | None = None) -> Program:
+    def prepare(self, shapes: Ranges | None = None, values: Values | None = None) -> Program:
         """Compile the stages that need only what the inputs tell now; return the first one's program.
 
         Raises:
@@ -122,16 +124,17 @@ class StagedModel(Model):
         self.compile_front(shapes, values)
         return self.program
 
-    def compile_front(self, shapes: Shapes | None = None, values: Values | None = None) -> None:
+    def compile_front(self, shapes: Ranges | None = None, values: Values | None = None) -> None:
         """Compile the stages that need only what the inputs tell, if there are any; raises as :meth:`prepare`."""
         self._check_open()
         known = {name: np.asarray(value) for name, value in (values or {}).items()}
         shapes = {name: array.shape for name, array in known.items()} | by_name(shapes)
         if unknown := sorted(set(shapes) - set(self.topology.inputs)):
             raise InputError(f"no input is called {unknown[0]!r}; {names(self._wanted)}")
-        bound = {name: self.topology.shape_of(name, shapes) for name in self.topology.inputs}
+        inputs = self.topology.inputs
+        wanted = [{n: self.topology.shape_of(n, each) for n in inputs} for each in ends(shapes, inputs)]
         with self._lock:
-            for model in self._fronts:
+            for bound, model in product(wanted, self._fronts):
                 own = model.topology.inputs
                 model.prepare({n: bound[n] for n in own}, {n: a for n, a in known.items() if n in own})
 
