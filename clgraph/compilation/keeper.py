@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import replace
 
+from clgraph.model.save import MEMBERS
 from clgraph.model.specialisations import Key, Specialisation
 
 Made = Mapping[Key, Specialisation]
@@ -32,13 +33,8 @@ class Keeper:
         self._later: Later | None = None
         self._lock = threading.Lock()
 
-    def has(self, kept: Collection[Hashable], programs: Callable[[], Made]) -> None:
-        """Take for written the programs of these keys and the families of these schemas.
-
-        Args:
-            kept: Keys and schemas.
-            programs: Returns the programs, which are written again with others.
-        """
+    def has(self, kept: Collection[Key], programs: Callable[[], Made]) -> None:
+        """Take for written the programs of these keys, which *programs* returns, to be written again with others."""
         self._kept, self._programs = set(kept), programs
 
     def forget(self) -> None:
@@ -53,8 +49,7 @@ class Keeper:
             if found <= self._kept and self._later is None:
                 return
             self._kept |= found
-            whole = {key: s for key, s in self._waiting.items() if not s.bound}
-            self._waiting = whole | {key: replace(s, network=None) for key, s in made.items()}
+            self._waiting = _last(self._waiting, made)
             if self._later is not None:
                 return
             self._later = later = Later(self._finish, self._seconds)
@@ -64,19 +59,23 @@ class Keeper:
         with self._lock:
             made, self._waiting, self._later = self._waiting, {}, None
             self._seconds *= _LONGER
-        made = {**self._programs(), **made}
-        whole = [key for key, s in made.items() if not s.bound]
-        for key in whole[:-MOST_WHOLE]:
-            del made[key]
-        self._write(made)
+        self._write(_last(self._programs(), made))
+
+
+def _last(before: Made, now: Made) -> dict[Key, Specialisation]:
+    """Return what an entry has of both: the members asked for last, and the other programs, without networks."""
+    made = {**{key: s for key, s in before.items() if key not in now}, **now}
+    members = [key for key, s in made.items() if s.bound][:-MEMBERS]
+    whole = [key for key, s in made.items() if not s.bound][:-MOST_WHOLE]
+    dropped = {*members, *whole}
+    return {key: replace(s, network=None) for key, s in made.items() if key not in dropped}
 
 
 def _contents(made: Made) -> set[Hashable]:
-    """Return what an entry of *made* has: the keys of programs that are no members, and schemas."""
+    """Return what an entry of *made* has: the keys of programs that are no members, and how many schemas are new."""
     found: set[Hashable] = {key for key, s in made.items() if not s.bound}
-    for families in {id(s.families): s.families for s in made.values()}.values():
-        found |= set() if families is None else families.schemas
-    return found
+    tried = max((s.families.made for s in made.values() if s.families is not None), default=0)
+    return found | ({tried} if tried else set())
 
 
 class Later:

@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import threading
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +36,6 @@ from clgraph.settings import Settings
 
 if TYPE_CHECKING:
     from clgraph.compilation.compiler import Compiler
-    from clgraph.families.families import Families
 
 _log = logging.getLogger(__name__)
 
@@ -124,7 +123,7 @@ class Loader:
         if self._contents.header.get("staged"):
             return self._staged(topology)
         if self._shared is not None:
-            self._shared.open(topology, self.devices, self._options)
+            self._shared.serve(topology, self.devices, self._options)
         model = Model(topology, next(iter(self.devices.values())), self.specialise)
         self._build_ahead()
         if prepared and (key := self._latest()) is not None:
@@ -152,12 +151,12 @@ class Loader:
     def _latest(self) -> Key | None:
         """Return what was asked for last, of what can be run here if there is anything."""
         fitting = {key for key, saved, _ in self._found if not differences(saved, self._here)}
-        keys = [key for key in self._asked_for if key in fitting or self._families is not None] or self._asked_for
+        keys = [key for key in self._asked_for if key in fitting or self._known is not None] or self._asked_for
         return keys[-1] if keys else None
 
     def _build_ahead(self) -> None:
         """Let a thread build the libraries of programs that can be run here: a third of the time that loading takes."""
-        if self._families is not None or any(not differences(saved, self._here) for _, saved, _ in self._found):
+        if self._known is not None or any(not differences(saved, self._here) for _, saved, _ in self._found):
             threading.Thread(target=self._build, name="clgraph-build").start()
 
     def _build(self) -> None:
@@ -178,7 +177,7 @@ class Loader:
         try:
             why = self._difference(bound)
             for saved_for, saved, data in reversed(self._found):
-                if saved_for == key:
+                if saved_for == key and not (_is_bound(data) and self._other(topology)):
                     why = differences(saved, self._here) or self._refusal(data)
                     if not why:
                         return self._warn(self._rebuild(data, workspace))
@@ -186,7 +185,9 @@ class Loader:
             if self._shared is not None:
                 member = self._shared.bind(topology, bound, values, deciding, self._compiler)
                 if member is not None:
-                    return self._warn(self._made(member, (), workspace, bound=True))
+                    program, rows = member
+                    passes = tuple(PassRecord(*row) for row in rows)
+                    return self._warn(self._made(program, passes, workspace, bound=True))
         except ModelError as error:
             if self._damaged is None:
                 raise
@@ -216,10 +217,14 @@ class Loader:
                 self._shared.adopted_by(self._compile)
         return self._compile
 
+    def _other(self, topology: Topology) -> bool:
+        """Whether *topology* has other shapes than the file's, whose members are not what is compiled for it."""
+        return self._shared is None or self._shared.topology is not topology
+
     @property
-    def held(self) -> set[Hashable]:
-        """The keys of the programs in the file, and the schemas of the families."""
-        return {key for key, _, _ in self._found}.union(() if self._shared is None else self._shared.schemas)
+    def held(self) -> set[Key]:
+        """The keys of the programs in the file."""
+        return {key for key, _, _ in self._found}
 
     def programs(self) -> dict[Key, Specialisation]:
         """Return the programs in the file that can be run here, without networks."""
@@ -234,9 +239,9 @@ class Loader:
         return made
 
     @property
-    def _families(self) -> Families | None:
-        """Those in the file, where they can be used."""
-        return None if self._shared is None else self._shared.families
+    def _known(self) -> SavedFamilies | None:
+        """The families in the file, where they can be used."""
+        return None if self._shared is None or self._shared.why else self._shared
 
     @property
     def _watched(self) -> str:
@@ -256,14 +261,20 @@ class Loader:
 
     def _read(self, data: Any) -> Specialisation:
         with well_formed(str(self._contents.path)):
-            program = decode_program(json.loads(data["program"]), self._contents.array, self.devices, primitive_of)
+            program = decode_program(
+                json.loads(self._text(data["program"])), self._contents.array, self.devices, primitive_of
+            )
             passes = tuple(PassRecord(*row) for row in data["passes"])
-        return Specialisation(program, None, passes, self.devices, self._options, self._families)
+        return Specialisation(program, None, passes, self.devices, self._options, self._known, _is_bound(data))
+
+    def _text(self, data: Any) -> str:
+        """Return the text of a program, which for members is beside the header: not all of them are run."""
+        return data if isinstance(data, str) else self._contents.array(data).tobytes().decode("ascii")
 
     def _rebuild(self, data: Any, workspace: Workspace) -> Specialisation:
         made = self._read(data)
         with well_formed(str(self._contents.path)):
-            return self._made(made.program, made.passes, workspace)
+            return self._made(made.program, made.passes, workspace, bound=made.bound)
 
     def _made(
         self, program: Program, passes: tuple[PassRecord, ...], workspace: Workspace, *, bound: bool = False
@@ -286,7 +297,7 @@ class Loader:
             )
         program.notes["load"] = self._note
         note_idle(program, self._options, self.devices.values(), self._engines)
-        return Specialisation(program, network, passes, self.devices, self._options, self._families, bound)
+        return Specialisation(program, network, passes, self.devices, self._options, self._known, bound)
 
     def _library(self, name: str, simd: int) -> Library:
         return self._libraries.get(library_key(name, simd)) or compose(name, simd)
@@ -297,6 +308,10 @@ def _key(program: Any) -> Key:
         (name, Known(dtype, tuple(shape), bytes.fromhex(data))) for name, dtype, shape, data in program["values"]
     )
     return Key(tuple(tuple(shape) for shape in program["shapes"]), values)
+
+
+def _is_bound(program: Any) -> bool:
+    return bool(program.get("bound", False))
 
 
 def _library(row: Any) -> Library:

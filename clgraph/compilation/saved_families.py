@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,54 +23,71 @@ from clgraph.settings import Settings
 if TYPE_CHECKING:
     from clgraph.compilation.compiler import Compiler
     from clgraph.families.families import Families
-    from clgraph.families.family import PassRow
+    from clgraph.families.family import Family, PassRow
+    from clgraph.families.schema import Schema
 
 
 class SavedFamilies:
     """Binds members of one topology to the families in a file, and has those made that are missing.
 
+    They are read when a shape asks for them: what runs a program out of the file needs nothing of them.
+
     Attributes:
         why: Why they cannot be used here; empty where they can.
-        families: They, once :meth:`open` was called where they can be used.
     """
 
     def __init__(self, contents: Contents, here: Mapping[str, str], refusal: str) -> None:
         """Look at what the file says, *here* being the circumstances; *refusal* says why nothing can be used."""
         self._contents = contents
-        self._topology: Topology | None = None
-        self.families: Families | None = None
+        self._open: Callable[[], Families] | None = None
+        self._families: Families | None = None
+        self.topology: Topology | None = None
         with well_formed(str(contents.path)):
             self._data: Any = contents.header["families"]
             self.why = differences(dict(self._data["circumstances"]), here) or refusal
             self._notes = {str(name): str(note) for name, note in self._data["notes"].items()}
 
-    def open(self, topology: Topology, devices: Mapping[str, DeviceInfo], options: Settings) -> None:
-        """Get ready to bind members of the file's *topology*."""
-        if self.why:
-            return
-        # Imported where there are any: what is compiled for fixed shapes needs nothing of them.
+    def serve(self, topology: Topology, devices: Mapping[str, DeviceInfo], options: Settings) -> None:
+        """Bind members of the file's *topology* from now on, if they can be."""
+        if not self.why:
+            self.topology, self._open = topology, partial(self._read, topology, devices, options)
+
+    @property
+    def families(self) -> Families:
+        """What is in the file, and what has been made since; raises ``ModelError`` where the file is damaged."""
+        if self._families is None:
+            assert self._open is not None
+            self._families = self._open()
+        return self._families
+
+    @property
+    def made(self) -> int:
+        """How many schemas have been tried in this process."""
+        return 0 if self._families is None else self._families.made
+
+    def all(self) -> dict[Schema, Family | str]:
+        """Return the families, or why there is none, by schema; raises as :attr:`families`."""
+        return self.families.all()
+
+    def _read(self, topology: Topology, devices: Mapping[str, DeviceInfo], options: Settings) -> Families:
         from clgraph.families.families import Families
         from clgraph.saved.families import decode_families
 
         context = for_families(context_of(devices, options), topology)
-        known = decode_families(self._data, self._contents.array, context, primitive_of)
-        self._topology, self.families = topology, Families(context)
-        self.families.add(known)
-
-    @property
-    def schemas(self) -> Collection[Hashable]:
-        """What is known something about."""
-        return () if self.families is None else self.families.schemas
+        found = Families(context)
+        found.add(decode_families(self._data, self._contents.array, context, primitive_of))
+        return found
 
     def forget(self) -> None:
         """Take nothing out of the file any more."""
-        if self.families is not None:
-            self.families.forget()
+        self._data = {**self._data, "known": []}
+        if self._families is not None:
+            self._families.forget()
 
     def adopted_by(self, compiler: Compiler) -> None:
         """Let *compiler* bind to the same families, and make others there."""
-        if self._topology is not None and self.families is not None:
-            compiler.adopt(self._topology, self.families)
+        if self.topology is not None:
+            compiler.adopt(self.topology, self.families)
 
     def bind(
         self,
@@ -79,8 +96,10 @@ class SavedFamilies:
         values: Values,
         deciding: Collection[str],
         compiler: Callable[[], Compiler],
-    ) -> Program | None:
-        """Return the planned program for inputs of *shapes*; ``None`` where no family is known to have it.
+    ) -> tuple[Program, tuple[PassRow, ...]] | None:
+        """Return the planned program for inputs of *shapes*, and the passes that made its family.
+
+        ``None`` where no family is known to have it.
 
         Args:
             deciding: The inputs whose values have decided sizes before.
@@ -90,14 +109,14 @@ class SavedFamilies:
             UnknownValueError: None has it, and some of those *values* are not given.
             ModelError: The file is damaged.
         """
-        if self.families is None or topology is not self._topology:
+        if self.topology is None or topology is not self.topology:
             return None
         if self.families.covers(topology.inputs.values(), shapes, values):
             with contextlib.suppress(BindingError):
                 represent = partial(_represent, compiler, topology)
-                program, _ = self.families.bind(topology, shapes, values, represent)
+                program, family = self.families.bind(topology, shapes, values, represent)
                 program.notes |= self._notes
-                return program
+                return program, family.passes
         if more := set(deciding) - values.keys():
             raise UnknownValueError("sizes inside the model depend on the values of inputs", sorted(more))
         return None

@@ -39,12 +39,16 @@ class Families:
     """Finds the family of shapes, makes it where there is none yet, and binds members; safe between threads.
 
     Does not refer to the topology, nor to what compiles it: whoever asks brings both.
+
+    Attributes:
+        made: How many schemas have been tried in this process.
     """
 
     context: Context
     _families: OrderedDict[Schema, Family | Callable[[], Family]] = field(default_factory=OrderedDict)
     _refusals: OrderedDict[Schema, str] = field(default_factory=OrderedDict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
+    made: int = 0
 
     def bind(
         self, topology: Topology, shapes: Sequence[Shape], known: Mapping[str, Array], run: Compile
@@ -115,12 +119,6 @@ class Families:
             self._families.clear()
             self._refusals.clear()
 
-    @property
-    def schemas(self) -> set[Schema]:
-        """What is known something about."""
-        with self._lock:
-            return {*self._families, *self._refusals}
-
     def all(self) -> dict[Schema, Family | str]:
         """Return all that is known, read where it lies in a file; raises ``ModelError`` where that is damaged."""
         with self._lock:
@@ -133,6 +131,7 @@ class Families:
         return found
 
     def _make(self, topology: Topology, schema: Schema, run: Compile) -> None:
+        self.made += 1
         try:
             self._families[schema] = make_family(topology, schema, self.context, run)
         except (UnknownValueError, DeviceError):

@@ -6,6 +6,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
+
 from clgraph.engines.option_checks import ANNOTATIONS, PREFERENCES
 from clgraph.graph.program import Program
 from clgraph.graph.serial import Json, text_of
@@ -20,6 +22,9 @@ from clgraph.selector.choose import Choice
 from clgraph.selector.library import Library, compose
 from clgraph.selector.query import DeviceInfo
 
+MEMBERS = 4
+"""How many members of families are kept as programs, which a process runs sooner than it binds: those used last."""
+
 
 def save_model(
     topology: Topology,
@@ -31,7 +36,8 @@ def save_model(
 ) -> None:
     """Write *topology* and what was *made* of it to *path*, at once or not at all.
 
-    Of the members of families the file holds what they are for: they are bound again. A topology that is run in stages
+    Of the members of families the file holds what they are for, and the programs of those asked for last; the others
+    are bound again. A topology that is run in stages
     says so in the file.
 
     Args:
@@ -43,12 +49,14 @@ def save_model(
         UnsupportedError: A primitive of a plugin holds something that cannot be written.
     """
     blobs = Blobs()
+    last = [key for key, s in made.items() if s.bound][-MEMBERS:]
+    programs = {key: s for key, s in made.items() if not s.bound or key in last}
     libraries: dict[str, Library] = {}
-    for s in made.values():
+    for s in programs.values():
         libraries |= _libraries(s.program, s.devices)
     header: dict[str, Json] = {
         "topology": encode_topology(topology if kept_for is None else _signatures(topology), blobs.add),
-        "programs": [{**_key(k), **_program(s, blobs)} for k, s in made.items() if not s.bound],
+        "programs": [{**_key(key), **_program(s, blobs)} for key, s in programs.items()],
         "families": next((_families(s, blobs) for s in made.values() if s.families is not None), None),
         "asked_for": [_key(key) for key in made],
         "staged": staged,
@@ -66,10 +74,12 @@ def _key(key: Key) -> dict[str, Json]:
 
 def _program(s: Specialisation, blobs: Blobs) -> dict[str, Json]:
     program = encode_program(s.program, blobs.add, steps=True)
+    text = text_of(program)
     return {
         "circumstances": circumstances(s.devices, s.options),
         "arenas": program["arenas"],
-        "program": text_of(program),
+        "bound": s.bound,
+        "program": blobs.add(np.frombuffer(text.encode("ascii"), np.uint8)) if s.bound else text,
         "passes": [[p.number, p.name, p.changes, p.seconds] for p in s.passes],
     }
 

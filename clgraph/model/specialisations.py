@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -23,7 +23,8 @@ from clgraph.network.workspace import Workspace
 from clgraph.selector.query import DeviceInfo
 
 if TYPE_CHECKING:
-    from clgraph.families.families import Families
+    from clgraph.families.family import Family
+    from clgraph.families.schema import Schema
     from clgraph.network.network import Network
     from clgraph.settings import Settings
 
@@ -46,6 +47,19 @@ class PassRecord:
     seconds: float
 
 
+class KnownFamilies(Protocol):
+    """What is known about the families of a topology, in this process or in a file that nobody has looked at yet."""
+
+    @property
+    def made(self) -> int:
+        """How many schemas have been tried in this process."""
+        ...
+
+    def all(self) -> dict[Schema, Family | str]:
+        """Return the families, or why there is none; raises ``ModelError`` where they lie in a damaged file."""
+        ...
+
+
 @frozen
 class Specialisation:
     """A topology compiled for one key.
@@ -62,7 +76,7 @@ class Specialisation:
     passes: tuple[PassRecord, ...]
     devices: Mapping[str, DeviceInfo]
     options: Settings
-    families: Families | None = None
+    families: KnownFamilies | None = None
     bound: bool = False
 
     @property

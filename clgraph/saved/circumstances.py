@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from clgraph.core.version import __version__
@@ -83,16 +83,19 @@ def sources_digest() -> str:
     return digest_of((*(package / part for part in _PARTS), *kernel_directories()))
 
 
+def digest_of(folders: Iterable[Path]) -> str:
+    """Return a digest of the modules and kernel files in *folders*, each read once a process."""
+    return hashlib.sha256("".join(_digest(str(folder)) for folder in folders).encode()).hexdigest()
+
+
 @functools.cache
-def digest_of(folders: tuple[Path, ...]) -> str:
-    """Return a digest of the modules and kernel files in *folders*, read once a process."""
+def _digest(folder: str) -> str:
     digest = hashlib.sha256()
-    for folder in folders:
-        for name in sorted(_files(str(folder), "")):
-            with open(f"{folder}/{name}", "rb") as file:
-                content = file.read()
-            digest.update(f"{name} {len(content)}\0".encode())
-            digest.update(content)
+    for name in sorted(_files(folder, "")):
+        with open(f"{folder}/{name}", "rb") as file:
+            content = file.read()
+        digest.update(f"{name} {len(content)}\0".encode())
+        digest.update(content)
     return digest.hexdigest()
 
 

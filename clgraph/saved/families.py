@@ -164,9 +164,8 @@ def _decode_rule(data: Json, number: int, node: Node, layers: Sequence[Layer]) -
         )
     pair = None if groups is None else (tuple(groups[0]), tuple(groups[1]))
     sized = tuple((slot, name) for slot, name in constants)
-    return Rule(
-        node, tuple(layers[i] for i in before), layer, shape_of, pair, sized, tuple(known), *constants_of(node), twin
-    )
+    needed, (slots, plain) = tuple(layers[i] for i in before), constants_of(node)
+    return Rule(node, needed, layer, shape_of, pair, sized, tuple(known), slots, plain, twin)
 
 
 def _decode_packings(data: Json, program: Program, array: Find, primitive_of: PrimitiveOf) -> Packings:

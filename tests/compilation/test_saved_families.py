@@ -29,9 +29,10 @@ from clgraph.families.family import Family
 from clgraph.families.notes import NOTE
 from clgraph.families.rules import Guards, Rule
 from clgraph.families.schema import Given, Schema
+from clgraph.model.save import MEMBERS
 from clgraph.ops import primitive_of
 from clgraph.passes.base import Context
-from clgraph.saved.container import CHECKED_BYTES
+from clgraph.saved.container import CHECKED_BYTES, Contents
 from clgraph.saved.families import decode_families, encode_families
 from tests.support.graphs import FLOAT
 from tests.support.open_models import convolutions, open_model, reshaping
@@ -268,6 +269,24 @@ def test_a_loaded_model_binds_shapes_that_the_saved_one_never_met(device: str, f
     assert set(again.notes) == {"as saved: no pass was run"}
 
 
+def test_members_asked_for_last_are_run_as_they_are_saved(
+    device: str, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = results(_run_once(device), SHAPES[:1])
+    monkeypatch.setattr("clgraph.saved.families.decode_families", None)
+    loaded = clgraph.load(file, device)
+    assert results(loaded, SHAPES[:1]) == wanted
+    assert note(loaded).startswith("bound")
+
+
+def test_a_reshaped_model_of_a_fixed_shape_is_no_member(device: str, file: Path) -> None:
+    fixed = clgraph.load(file, device).reshape({"x": SHAPES[0]})
+    whole = clgraph.compile(convolutions(), device, shapes={"x": SHAPES[0]})
+    assert results(fixed, SHAPES[:1]) == results(whole, SHAPES[:1])
+    assert not note(fixed)
+    assert fixed.passes
+
+
 def test_a_file_has_no_program_for_each_member(device: str, file: Path, tmp_path: Path) -> None:
     loaded = clgraph.load(file, device)
     results(loaded, [(2, 3, size, size) for size in range(8, 16)])
@@ -275,11 +294,17 @@ def test_a_file_has_no_program_for_each_member(device: str, file: Path, tmp_path
     # Weights that some members have asked for in other formats may come on top: fewer than there are in all.
     weights = sum(v.constant.nbytes for v in loaded.program.constants if v.constant is not None)
     assert (tmp_path / "more.clg").stat().st_size < file.stat().st_size + weights
+    assert sum(program["bound"] for program in Contents(tmp_path / "more.clg").header["programs"]) == MEMBERS
 
 
-def test_a_family_comes_back_with_all_that_it_holds(device: str, file: Path) -> None:
+@pytest.mark.parametrize("source", [convolutions, lambda: products(3)], ids=["convolutions", "products"])
+def test_a_family_comes_back_with_all_that_it_holds(device: str, tmp_path: Path, source: Callable[[], Any]) -> None:
     """What is added to a family must be added to files: a default in its place would be another family."""
-    families = [next(iter(m.compiled.values())).families for m in (_run_once(device), clgraph.load(file, device))]
+    model = clgraph.compile(source(), device)
+    shape = SHAPES[0] if source is convolutions else (5, 64)
+    model.prepare({"x": shape})
+    model.save(tmp_path / "m.clg")
+    families = [next(iter(m.compiled.values())).families for m in (model, clgraph.load(tmp_path / "m.clg", device))]
     (mine,), (theirs,) = (found.all().values() for found in families if found is not None)
     assert isinstance(mine, Family)
     assert isinstance(theirs, Family)
@@ -300,6 +325,15 @@ def test_a_family_comes_back_with_all_that_it_holds(device: str, file: Path) -> 
             if f.name != "node":
                 assert getattr(found, f.name) == getattr(rule, f.name)
         assert (found.node.name, found.node.primitive) == (rule.node.name, rule.node.primitive)
+    assert source is convolutions or any(rule.twin is not None for rule in recipe.rules)
+
+
+def products(count: int) -> onnx.ModelProto:
+    """Equal problems one behind the other."""
+    names = ["x", *(f"t{i}" for i in range(1, count)), "y"]
+    nodes = [helper.make_node("MatMul", [names[i], f"w{i}"], [names[i + 1]]) for i in range(count)]
+    weights = {f"w{i}": np.full((64, 64), i, np.float32) for i in range(count)}
+    return open_model(nodes, {"x": (FLOAT, ("n", 64))}, weights)
 
 
 def test_a_schema_comes_back_whatever_it_fixes() -> None:
@@ -370,8 +404,9 @@ def _of_family(change: Callable[[Any], None]) -> Callable[[Any], None]:
     ],
 )
 def test_foreign_families_are_a_model_error(device: str, file: Path, change: Callable[[Any], None]) -> None:
+    forged = rewritten(file, change)
     with pytest.raises(ModelError):
-        clgraph.load(rewritten(file, change), device)
+        results(clgraph.load(forged, device), SHAPES[1:2])
 
 
 def test_whatever_a_family_with_a_fitting_checksum_says_is_read_or_one_error(tmp_path: Path) -> None:
