@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -65,7 +66,8 @@ def _nets(count: int) -> Iterator[Case]:
         for i, (net, outputs) in enumerate(_drawn(strategy, count)):
             for name in outputs:
                 net.output(name)
-            yield f"net {i}", net, random_feeds(net.build())
+            topology = Topology(**{f.name: getattr(net, f.name) for f in fields(Topology)})
+            yield f"net {i}", topology, random_feeds(net.build())
 
 
 def _drawn(strategy: SearchStrategy[Any], count: int) -> list[Any]:
