@@ -138,9 +138,10 @@ class GraphLoader:
         assert since is not None
         inputs = _cut([self._resolve(n) for n in proto.input])
         if (signature := self.importers.signature(proto.op_type, proto.domain)) is not None:
-            if (problem := signature.problem(proto, inputs, self._type_of)) is not None:
+            types = tuple([self._type_of(n) if n else None for n in inputs])
+            if (problem := signature.problem(proto, inputs, types)) is not None:
                 raise ModelError(f"node {name!r} ({proto.op_type}) {problem}")
-            self.types.update(signature.output_types(proto, inputs, self._type_of))
+            self.types.update(signature.output_types(proto, types))
         node = ModelNode(
             proto,
             name,

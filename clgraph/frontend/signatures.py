@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import onnx
 from onnx import AttributeProto, TensorProto, defs
 
 from clgraph.core.frozen import frozen
+from clgraph.core.memo import Remembering, remembered_with
 from clgraph.frontend.attribute_rules import value_problem
-
-Find = Callable[[str], str | None]
-"""Returns the type of a value as schemas spell it, such as ``tensor(float)``; ``None`` where it is not known."""
 
 _ANY_NUMBER = 1 << 30
 """Schemas say at most 2^31 - 1 where there is no limit."""
@@ -52,8 +50,12 @@ class Place:
         return cls(parameter.type_str, frozenset(parameter.types), shared, parameter.option == _OPTION.Optional)
 
 
+Types = tuple[str | None, ...]
+"""The types of a node's inputs as schemas spell them (``tensor(float)``), ``None`` where absent or not known."""
+
+
 @frozen
-class Signature:
+class Signature(Remembering):
     """What ONNX says a node of one operator and version looks like.
 
     Attributes:
@@ -85,31 +87,36 @@ class Signature:
             frozenset(name for name, a in schema.attributes.items() if a.required),
         )
 
-    def problem(self, node: onnx.NodeProto, inputs: Sequence[str], find: Find) -> str | None:
+    def problem(self, node: onnx.NodeProto, inputs: Sequence[str], types: Types) -> str | None:
         """Return what is wrong with a node, ``None`` where nothing is known against it.
 
         Args:
-            inputs: Its inputs, trailing absent ones cut.
+            inputs: Its inputs, trailing absent ones cut, and their *types*.
         """
         return (
             _count_problem(len(inputs), self.input_counts, "input")
             or _count_problem(len(node.output), self.output_counts, "output")
             or self._absent_input(inputs)
             or self._attribute_problem(node)
-            or self._type_problem(inputs, find)
+            or (None if self._agrees(types) else self._type_problem(inputs, types))
         )
 
-    def output_types(self, node: onnx.NodeProto, inputs: Sequence[str], find: Find) -> dict[str, str]:
-        """Return the types of the node's outputs, by name, that the signature tells: as far as it does."""
-        bound = {p.letter: found for _, p, found in self._types(inputs, find) if p.shared}
-        made: dict[str, str] = {}
-        for i, name in enumerate(node.output):
-            place = _place(self.outputs, i)
-            if name and place is not None and place.shared:
-                type_ = bound.get(place.letter) or _common(place.types)
-                if type_ is not None:
-                    made[name] = type_
-        return made
+    def output_types(self, node: onnx.NodeProto, types: Types) -> dict[str, str]:
+        """Return the types of the node's outputs, by name, that the signature and its inputs' *types* tell."""
+        places = self._made(types)
+        made = ((name, places[min(i, len(places) - 1)]) for i, name in enumerate(node.output) if name and places)
+        return {name: type_ for name, type_ in made if type_ is not None}
+
+    @remembered_with
+    def _made(self, types: Types) -> Types:
+        """Return the type of each output place that inputs of *types* make, as far as it is known."""
+        bound = {p.letter: found for _, p, found in self._known(types) if p.shared}
+        return tuple((bound.get(p.letter) or _common(p.types)) if p.shared else None for p in self.outputs)
+
+    @remembered_with
+    def _agrees(self, types: Types) -> bool:
+        """Whether nothing is wrong with inputs of *types*; a model has few combinations, and hundreds of nodes."""
+        return self._type_problem(("",) * len(types), types) is None
 
     def _absent_input(self, inputs: Sequence[str]) -> str | None:
         for i, name in enumerate(inputs[: self.input_counts[0]]):
@@ -139,9 +146,9 @@ class Signature:
         missing = sorted(self.required - seen)
         return f"lacks attribute {missing[0]!r}" if missing else None
 
-    def _type_problem(self, inputs: Sequence[str], find: Find) -> str | None:
+    def _type_problem(self, inputs: Sequence[str], types: Types) -> str | None:
         bound: dict[str, tuple[int, str]] = {}
-        for i, place, found in self._types(inputs, find):
+        for i, place, found in self._known(types):
             if not _fits(found, place.types):
                 return f"input {i} ({inputs[i]!r}) is a {found}, not {_list(sorted(place.types))}"
             if place.shared:
@@ -150,9 +157,9 @@ class Signature:
                     return f"inputs {first} and {i} want to be of one type, and are {type_} and {found}"
         return None
 
-    def _types(self, inputs: Sequence[str], find: Find) -> list[tuple[int, Place, str]]:
+    def _known(self, types: Types) -> list[tuple[int, Place, str]]:
         """Return number, place and type of each input whose type is known."""
-        found = ((i, _place(self.inputs, i), find(name)) for i, name in enumerate(inputs) if name)
+        found = ((i, _place(self.inputs, i), type_) for i, type_ in enumerate(types))
         return [(i, place, type_) for i, place, type_ in found if place is not None and type_ is not None]
 
 

@@ -222,6 +222,8 @@ def broadcasts_to(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
 
 def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """Return the common shape of NumPy broadcasting, of any size; raises ``ShapeError`` where there is none."""
+    if len({*shapes}) == 1:
+        return shapes[0]
     rank = max(map(len, shapes), default=0)
     made = []
     for sizes in zip(*((1,) * (rank - len(shape)) + shape for shape in shapes), strict=True):

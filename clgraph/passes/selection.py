@@ -138,18 +138,17 @@ def proposals(context: Context, node: Node, query: Query[Any] | None = None) -> 
 
 def plain_query(q: Query[Any]) -> Query[Any]:
     """Return the problem on plain layouts; constants keep the format they have."""
-    inputs = tuple(x if i in q.constant else x.plain() for i, x in enumerate(q.inputs))
-    return q.with_layouts(inputs, tuple(x.plain() for x in q.outputs))
+    inputs = tuple([x if i in q.constant else x.plain() for i, x in enumerate(q.inputs)])
+    return q.with_layouts(inputs, tuple([x.plain() for x in q.outputs]))
 
 
 def with_formats(q: Query[Any], inputs: Sequence[Format | None], outputs: Sequence[Format]) -> Query[Any]:
     """Return *q* with other formats; ``None`` and constants stay."""
-    formats = (*inputs, *(None for _ in q.inputs[len(inputs) :]))
-    laid_out = tuple(
-        x if f is None or i in q.constant or f == x.format else x.with_format(f)
-        for i, (x, f) in enumerate(zip(q.inputs, formats, strict=True))
-    )
-    return q.with_layouts(laid_out, tuple(x.with_format(f) for x, f in zip(q.outputs, outputs, strict=True)))
+    laid_out = list(q.inputs)
+    for i, f in enumerate(inputs):
+        if f is not None and i not in q.constant and f != laid_out[i].format:
+            laid_out[i] = laid_out[i].with_format(f)
+    return q.with_layouts(tuple(laid_out), tuple([x.with_format(f) for x, f in zip(q.outputs, outputs, strict=True)]))
 
 
 def with_halos(q: Query[Any], halos: Mapping[int, Halo]) -> Query[Any]:

@@ -238,9 +238,10 @@ class General(Implementation[P]):
         """Refuse what no general kernel serves, then what this one does not."""
         if q.device.max_work_group < GROUP:
             return f"requires groups of {GROUP} work-items, the device has {q.device.max_work_group}"
-        if any(x.span >= 2**31 for x in (*q.inputs, *q.outputs)):
+        layouts = (*q.inputs, *q.outputs)
+        if max([x.span for x in layouts]) >= 2**31:
             return "counts elements in 32 bits"
-        if not cls.blocked and any(x.format.blocks for x in (*q.inputs, *q.outputs)):
+        if not cls.blocked and any(x.format.blocks for x in layouts):
             return "reads no blocked formats"
         if q.post and not cls.rounds and not q.outputs[0].dtype.floating:
             return "applies fused operations to floating results only"

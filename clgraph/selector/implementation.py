@@ -61,18 +61,17 @@ class Serves:
             return f"needs {_names(self.features - device.features)}"
         if self.meets is not None and (unmet := q.primitive.demands() - self.meets):
             return f"does not know {_names(unmet)}"
-        dtypes = {x.dtype for x in q.inputs}
-        dtypes.update([x.dtype for x in q.outputs])
-        if not dtypes <= self.dtypes:
-            return _types_refusal(self.dtypes, frozenset(dtypes - self.dtypes))
-        if not self.mixed and len(dtypes) > 1:
+        if not q.dtypes <= self.dtypes:
+            return _types_refusal(self.dtypes, q.dtypes - self.dtypes)
+        if not self.mixed and len(q.dtypes) > 1:
             return "requires one element type for all tensors"
         return self._fused_refusal(q) if q.fused else None
 
     def _fused_refusal(self, q: Query[Any]) -> str | None:
-        if self.fuses is not None and (foreign := {f.primitive.kind for f in q.post} - self.fuses):
+        behind, in_front = q.fused_kinds
+        if self.fuses is not None and (foreign := behind - self.fuses):
             return f"cannot apply {_names(foreign)} to its result"
-        if self.prefuses is not None and (foreign := {f.primitive.kind for f in q.pre} - self.prefuses):
+        if self.prefuses is not None and (foreign := in_front - self.prefuses):
             return f"cannot apply {_names(foreign)} to its input"
         if self.operands is not None and len(q.inputs) - q.arity > self.operands:
             return f"reads at most {self.operands} operands of fused operations, not {len(q.inputs) - q.arity}"

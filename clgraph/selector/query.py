@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
+from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.core.memo import Remembering, remembered
@@ -145,6 +146,18 @@ class Query(Remembering, Generic[P]):
 
     @property
     @remembered
+    def dtypes(self) -> frozenset[DType]:
+        """The element types of all tensors."""
+        return frozenset([x.dtype for x in (*self.inputs, *self.outputs)])
+
+    @property
+    @remembered
+    def fused_kinds(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The kinds of the operations fused behind the primitive, and of those in front."""
+        return frozenset([f.primitive.kind for f in self.post]), frozenset([f.primitive.kind for f in self.pre])
+
+    @property
+    @remembered
     def post_slots(self) -> tuple[int, ...]:
         """The inputs that the operations behind the primitive read, in the order in which they do."""
         return tuple([slot for f in self.post for slot in f.operands])
@@ -167,9 +180,9 @@ class Query(Remembering, Generic[P]):
 
 def query_of(node: Node, device: DeviceInfo) -> Query[Primitive]:
     """Return the query of *node* on *device*."""
-    constant = frozenset(i for i, v in enumerate(node.inputs) if v.constant is not None)
-    inputs = tuple(v.layout for v in node.inputs)
-    outputs = tuple(v.layout for v in node.outputs)
+    constant = frozenset([i for i, v in enumerate(node.inputs) if v.constant is not None])
+    inputs = tuple([v.layout for v in node.inputs])
+    outputs = tuple([v.layout for v in node.outputs])
     return Query(node.primitive, inputs, outputs, device, node.arity, node.fused, constant)
 
 

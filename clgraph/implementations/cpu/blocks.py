@@ -136,6 +136,7 @@ def row_costs(nb: int, wide: tuple[int, ...], taps: int) -> tuple[float, ...]:
     return tuple(costs)
 
 
+@lru_cache(maxsize=1024)
 def _pieces(size: int, wide: tuple[int, ...]) -> tuple[int, ...]:
     """Return the widths that *size* pixels are put together from, the widest first."""
     if not size:
