@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from clgraph.core.format import Format
-from clgraph.core.layout import Layout, Shape, pack
+from clgraph.core.layout import Layout, Shape, pack, unpack
 from clgraph.errors import BindingError, ClgraphError
 from clgraph.families.layouts import Pair, share, widen_halos
 from clgraph.families.member import Recipe
@@ -16,7 +16,6 @@ from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program, Stage
 from clgraph.passes.base import Context
-from clgraph.passes.constants.propagate_constants import logical
 from clgraph.passes.memory.memory_dependencies import MemoryDependencies
 from clgraph.passes.memory.plan_memory import PlanMemory
 from clgraph.passes.selection import choice_of, in_place, missing_halo, select
@@ -41,7 +40,8 @@ class Packings:
         key = id(value.constant), wanted
         if key not in self.made:
             layout = value.layout.with_format(wanted)
-            array = pack(logical(value), layout)
+            plain = value.constant if value.layout.is_dense_plain else unpack(value.constant, value.layout)
+            array = pack(plain, layout)
             array.flags.writeable = False
             self.made[key] = value.constant, array, layout
         _, array, layout = self.made[key]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from clgraph.core.layout import Shape
+from clgraph.families.rules import alike
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.program import Program
 from clgraph.ops.conv_transpose import ConvTranspose
@@ -74,16 +75,4 @@ def special(built: Built, witness: Built) -> str | None:
         if pair not in seen and (why := alike(*pair)):
             return f"node {name!r}: {why}"
         seen.add(pair)
-    return None
-
-
-def alike(shapes: tuple[Shape, ...], others: tuple[Shape, ...]) -> str | None:
-    """Say which sizes are 1 or equal in *shapes* but not in *others*, or return ``None``."""
-    if [len(s) for s in shapes] != [len(s) for s in others]:
-        return "its tensors have other axes for other sizes"
-    same = {1: 1, 0: 0}
-    for mine, other in zip(shapes, others, strict=True):
-        for size, its in zip(mine, other, strict=True):
-            if same.setdefault(size, its) != its:
-                return f"a size of {size} is {its} here and {same[size]} there"
     return None

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from itertools import permutations
 from math import prod
 
-from clgraph.core.layout import Shape
-from clgraph.families.schema import Schema
-from clgraph.graph.primitive import Array
+from clgraph.families.schema import Schema, Sizes
 
 LEADING = (13, 17, 19, 23)
 """For batches: no sizes of windows, and hardly ever numbers of channels."""
@@ -25,14 +23,6 @@ somewhere. Of a row, each free size gets one of its own."""
 
 ELEMENTS = (32, 4, 8, 2)
 """For elements of values: ends of slices, and sizes of reshaped tensors, lie within the others and divide them."""
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """The shapes of the inputs, and the values that decide sizes by name."""
-
-    shapes: tuple[Shape, ...]
-    known: Mapping[str, Array]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from clgraph.core.layout import Shape
 from clgraph.errors import BindingError, ClgraphError, DeviceError, UnknownValueError
 from clgraph.families.binding import DERIVED
-from clgraph.families.family import Compile, Family, make_family
+from clgraph.families.family import Compile, Family
 from clgraph.families.notes import BOUND, NOTE
 from clgraph.families.schema import Schema, schemas
 from clgraph.graph.primitive import Array
@@ -131,6 +131,9 @@ class Families:
         return found
 
     def _make(self, topology: Topology, schema: Schema, run: Compile) -> None:
+        # Imported where one is made: a process that has them out of a file needs none of it.
+        from clgraph.families.making import make_family
+
         self.made += 1
         try:
             self._families[schema] = make_family(topology, schema, self.context, run)

@@ -98,6 +98,14 @@ def _spell(elements: Sequence[Size]) -> str:
     return f"[{', '.join(map(str, elements))}]"
 
 
+@frozen
+class Sizes:
+    """The shapes of the inputs, and the values that decide sizes by name."""
+
+    shapes: tuple[Shape, ...]
+    known: Mapping[str, Array]
+
+
 def schemas(signatures: Sequence[Signature], shapes: Sequence[Shape], known: Mapping[str, Array]) -> Iterator[Schema]:
     """Yield the schemas that inputs of *shapes* may belong to, the widest first.
 

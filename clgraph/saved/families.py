@@ -14,12 +14,11 @@ from typing import Any
 from clgraph.core.layout import Layout
 from clgraph.errors import ModelError
 from clgraph.families.binding import Packings
-from clgraph.families.candidates import Sizes
 from clgraph.families.families import Found
 from clgraph.families.family import Family
 from clgraph.families.member import Recipe
 from clgraph.families.rules import Guards, Rule, constants_of
-from clgraph.families.schema import Given, Schema
+from clgraph.families.schema import Given, Schema, Sizes
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program

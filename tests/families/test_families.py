@@ -246,7 +246,7 @@ def test_a_device_that_fails_once_is_an_error_and_no_refusal(device: str, monkey
         raise DeviceMemoryError("no memory")
 
     with monkeypatch.context() as patch:
-        patch.setattr("clgraph.families.families.make_family", failing)
+        patch.setattr("clgraph.families.making.make_family", failing)
         with pytest.raises(DeviceMemoryError, match="no memory"):
             model.run({"x": x})
     model.run({"x": x})

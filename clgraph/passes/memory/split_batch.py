@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import singledispatch
-from math import isqrt
 from typing import ClassVar
 
 from clgraph.core.layout import Layout, Shape
@@ -35,10 +34,8 @@ from clgraph.ops.split import Split
 from clgraph.ops.transpose import Transpose
 from clgraph.ops.where import Where
 from clgraph.passes.base import Context, Pass
+from clgraph.passes.memory.slice_costs import divisors, fastest_slices
 from clgraph.selector.query import DeviceInfo
-
-SLICE_SECONDS = 2.0e-4
-"""What each slice has to save: starting and ending a run twice over."""
 
 
 class SplitBatch(Pass):
@@ -76,31 +73,10 @@ def best_slices(program: Program, device: DeviceInfo) -> int:
     if device.kind != "cpu" or "host_memory" not in device.features or not program.inputs:
         return 1
     first = program.inputs[0].layout.shape
-    sizes = _divisors(first[0])[1:] if first else []
+    sizes = divisors(first[0])[1:] if first else []
     if not sizes or slice_of(program, sizes[-1]) is None:
         return 1
     return fastest_slices(program, device)
-
-
-def fastest_slices(program: Program, device: DeviceInfo) -> int:
-    """Return the same as :func:`best_slices` for a program that is known to be of entries apart."""
-    first = program.inputs[0].layout.shape
-    weights = sum(v.layout.nbytes for v in program.constants)
-    moved = [_moved(node) / first[0] for node in program]
-
-    def seconds(slices: int) -> float:
-        entries = first[0] // slices
-        spilt = first[0] * sum(each for each in moved if each * entries > device.costs.cache_bytes)
-        again = (slices - 1) * (weights if weights > device.costs.cache_bytes else 0)
-        return (spilt + again) / device.bytes_per_second + (slices - 1) * SLICE_SECONDS
-
-    return min(_divisors(first[0]), key=seconds)
-
-
-def _divisors(number: int) -> list[int]:
-    """Return all divisors in ascending order; none of 0."""
-    small = [n for n in range(1, isqrt(number) + 1) if number % n == 0]
-    return sorted({*small, *(number // n for n in small)})
 
 
 @dataclass
@@ -172,14 +148,6 @@ def _divided(shape: Shape, slices: int) -> Shape:
     if not shape or shape[0] % slices:
         raise ShapeError(f"{list(shape)} is not cut into {slices}")
     return (shape[0] // slices, *shape[1:])
-
-
-def _moved(node: Node) -> float:
-    """Return the bytes of activations that *node* reads and writes, 0 for what will be fused."""
-    read = [v for v in node.inputs if v.constant is None]
-    if len(read) == 1 and isinstance(node.primitive, Activation | BatchNormalization | Eltwise | Reshape):
-        return 0.0
-    return float(sum(v.layout.nbytes for v in (*read, *node.outputs)))
 
 
 @singledispatch

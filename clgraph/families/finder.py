@@ -1,0 +1,213 @@
+"""Finds the rules by which members are derived: where the attributes and constants of a representative stem from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from clgraph.errors import BindingError
+from clgraph.families.built import Built
+from clgraph.families.cone import Cone
+from clgraph.families.rules import Guards, Rule, constants_of, regrouped
+from clgraph.graph.node import Node, Value
+from clgraph.graph.primitive import Primitive
+from clgraph.graph.program import Program
+from clgraph.graph.topology import Layer
+from clgraph.ops.reshape import Reshape
+from clgraph.ops.split import Split
+from clgraph.passes.selection import choice_of
+from clgraph.selector.choose import Choice
+from clgraph.selector.query import Query
+
+
+def rules_of(
+    program: Program, built: Built, others: Sequence[Built], cone: Cone, deciding: Sequence[str]
+) -> tuple[tuple[Rule, ...], Guards]:
+    """Return the rules of the nodes of *program*, the final program of what was *built*, in order.
+
+    Args:
+        others: The same topology built for other shapes.
+
+    Raises:
+        BindingError: There is no rule for a node.
+    """
+    finder = _Finder(program, built, others, cone, deciding)
+    rules = [finder.rule(node) for node in program]
+    first: dict[Query[Any], int] = {}
+    for number, rule in enumerate(rules):
+        choice = rule.node.choice
+        if isinstance(choice, Choice) and not choice.in_place:
+            twin = first.setdefault(choice.query, number)
+            if twin != number and choice_of(rules[twin].node).implementation is choice.implementation:
+                rules[number] = replace(rule, twin=twin)
+    return tuple(rules), finder.guards()
+
+
+class _Finder:
+    """Finds the rules of one node after the other."""
+
+    def __init__(
+        self, program: Program, built: Built, others: Sequence[Built], cone: Cone, deciding: Sequence[str]
+    ) -> None:
+        self._built, self._others, self._cone, self._deciding = built, others, cone, deciding
+        self._makers = {value: name for name, node in built.nodes.items() for value in node.outputs}
+        self._node_of = {id(node.primitive): name for name, node in built.nodes.items()}
+        self._made = {v.name for v in program.inputs} | set(deciding)
+        self._bound: set[str] = set()
+        self._traced: set[str] = set()
+        self._sized = {id(a): name for name, a in built.constants.items() if self._depends(name)}
+        self._computed = _computed(built)
+        self._computed_from_sizes = {name for name in self._computed if self._depends(name)}
+
+    def rule(self, node: Node) -> Rule:
+        rule = self._attributes(node)
+        constants, layers = [], []
+        for slot, value in enumerate(node.inputs):
+            if value.constant is not None and (name := self._sized_name(value)) is not None:
+                constants.append((slot, name))
+                layers += self._layers(name)
+        rule = replace(rule, constants=tuple(constants), before=(*rule.before, *self._above(layers)))
+        for fused in node.fused:
+            if fused.primitive.holds_sizes:
+                raise BindingError(f"node {node.name!r} has {fused.primitive} fused, which holds sizes")
+        known = tuple(v.name if self._built.shapes.get(v.name) == v.layout.shape else None for v in node.outputs)
+        self._made.update(name for name in known if name is not None)
+        constant, plain = constants_of(node)
+        return replace(rule, known=known, constant=constant, plain=plain)
+
+    def _attributes(self, node: Node) -> Rule:
+        primitive = node.primitive
+        name = self._node_of.get(id(primitive))
+        if name is None and node.name in self._built.nodes and self._built.nodes[node.name].primitive == primitive:
+            name = node.name
+        if name is not None:
+            self._traced.add(name)
+            if isinstance(primitive, Reshape) and self._is_grouped(name):
+                return Rule(node, groups=(node.inputs[0].layout.shape, node.output.layout.shape))
+            layer = self._cone.layer_of(name)
+            if layer is None:
+                raise BindingError(f"node {name!r} stems from no layer")
+            if layer.name == name and not layer.primitive.takes_sizes() and not self._takes_values(layer):
+                return Rule(node)
+            return Rule(node, self._above([layer]), layer=name)
+        if isinstance(primitive, Reshape):
+            if self._built.shapes.get(node.output.name) == node.output.layout.shape:
+                return Rule(node, self._above(self._layers(node.output.name)), shape_of=node.output.name)
+            return Rule(node, groups=(node.inputs[0].layout.shape, node.output.layout.shape))
+        # The parts of a split make up its input, or it does not fit the member.
+        if primitive.holds_sizes and not isinstance(primitive, Split):
+            raise BindingError(f"node {node.name!r}: {primitive} holds sizes, and was made by a pass")
+        return Rule(node)
+
+    def _is_grouped(self, name: str) -> bool:
+        """Whether groups of axes tell what a built reshape makes of other sizes, so that no layer need be bound."""
+        source, target = self._built.nodes[name].shapes[:2]
+        try:
+            return all(
+                regrouped(source, target, o.nodes[name].shapes[0]) == o.nodes[name].shapes[1] for o in self._others
+            )
+        except BindingError:
+            return False
+
+    def guards(self) -> Guards:
+        """Return what is to be checked behind all nodes."""
+        shapes, primitives, layers = [], [], list[Layer]()
+        for name, node in self._built.nodes.items():
+            if name in self._traced:
+                continue
+            varies = any(o.nodes[name].primitive != node.primitive for o in self._others)
+            if varies and not node.primitive.holds_sizes and self._computed.isdisjoint(node.outputs):
+                raise BindingError(f"node {name!r}: {node.primitive} depends on sizes, and was replaced")
+            layer = self._cone.layer_of(name)
+            if not varies and layer is not None and self._takes_sizes(name, node.primitive, layer):
+                primitives.append((name, node.primitive))
+                layers.append(layer)
+            elif not varies:
+                continue
+            shapes.append((name, node.around, node.shapes))
+            for value in node.around:
+                layers += self._layers(value)
+        constants = []
+        for name in self._read() - self._traced:
+            if name in self._computed_from_sizes:
+                raise BindingError(f"{name!r} is computed from sizes, and was folded")
+            if (array := self._built.constants.get(name)) is not None and id(array) in self._sized:
+                constants.append((name, array))
+                layers += self._layers(name)
+        return Guards(self._above(layers), tuple(shapes), tuple(primitives), tuple(constants))
+
+    def _takes_sizes(self, node: str, primitive: Primitive, layer: Layer) -> bool:
+        """Whether attributes of a built node of *layer* may depend on sizes otherwise than by being some."""
+        if layer.name != node:
+            return primitive.holds_sizes
+        return self._takes_values(layer) or (layer.primitive.takes_sizes() and not primitive.holds_sizes)
+
+    def _takes_values(self, layer: Layer) -> bool:
+        """Whether a value that sizes decide became an attribute of the node of *layer*."""
+        kept = self._built.nodes[layer.name].inputs
+        return any(self._cone.depends(name, self._deciding) for name in layer.inputs if name not in kept)
+
+    def _depends(self, value: str) -> bool:
+        """Whether sizes decide the elements of *value*, a constant or computed from constants alone.
+
+        What is made where a layer was inlined is compared with what it is for other sizes.
+        """
+        waiting, seen = [value], {value}
+        while waiting:
+            name = waiting.pop()
+            node = self._makers.get(name)
+            if node is None:
+                if self._cone.depends(name, self._deciding) or self._varies(name):
+                    return True
+                continue
+            if any(o.nodes[node].primitive != self._built.nodes[node].primitive for o in self._others):
+                return True
+            fresh = [name for name in self._built.nodes[node].inputs if name not in seen]
+            seen.update(fresh)
+            waiting += fresh
+        return False
+
+    def _varies(self, constant: str) -> bool:
+        array = self._built.constants.get(constant)
+        others = [o.constants.get(constant) for o in self._others]
+        return array is not None and any(
+            o is None or (o is not array and (o.shape != array.shape or o.tobytes() != array.tobytes())) for o in others
+        )
+
+    def _read(self) -> set[str]:
+        """Return the names of what nodes read that do not depend on constants alone."""
+        nodes = self._built.nodes.values()
+        return {name for node in nodes if self._computed.isdisjoint(node.outputs) for name in node.inputs}
+
+    def _layers(self, value: str) -> list[Layer]:
+        if value in self._made:
+            return []
+        layer = self._cone.made_by(value)
+        return [] if layer is None else [layer]
+
+    def _above(self, layers: Sequence[Layer]) -> tuple[Layer, ...]:
+        wanted = [layer for layer in layers if layer.name not in self._bound]
+        found = self._cone.above(wanted, self._made)
+        self._bound.update(layer.name for layer in found)
+        return found
+
+    def _sized_name(self, value: Value) -> str | None:
+        """Return the name of the built value that a constant is, where sizes decide its elements."""
+        name = self._sized.get(id(value.constant))
+        if name is None and value.name in self._computed_from_sizes:
+            name = value.name
+            if not value.layout.is_dense_plain or value.layout.shape != self._built.shapes[name]:
+                raise BindingError(f"the constant {name!r} depends on sizes, and was transformed")
+        if name is not None:
+            self._traced.add(name)
+        return name
+
+
+def _computed(built: Built) -> set[str]:
+    """Return the results of built nodes that depend on constants alone."""
+    found: set[str] = set()
+    for node in built.nodes.values():
+        if all(name in built.constants or name in found for name in node.inputs):
+            found.update(node.outputs)
+    return found

@@ -1,0 +1,123 @@
+"""How a family is made: its representative is found, compiled by all passes, and the rules of its nodes with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from clgraph.core.layout import Layout, Shape
+from clgraph.errors import BindingError, ClgraphError, UnknownValueError
+from clgraph.families.built import Built, special
+from clgraph.families.candidates import candidates
+from clgraph.families.cone import Cone
+from clgraph.families.family import Compile, Family
+from clgraph.families.finder import rules_of
+from clgraph.families.member import Recipe
+from clgraph.families.schema import Schema, Sizes
+from clgraph.graph.node import Value
+from clgraph.graph.program import Program
+from clgraph.graph.topology import Topology
+from clgraph.passes.base import Context
+from clgraph.passes.memory.plan_memory import best_order
+from clgraph.passes.memory.split_batch import slice_of
+
+WITNESSES = 2
+"""How many other shapes have to confirm that nothing about a representative is special."""
+
+ROOM = 4
+"""How many times the largest tensor of a representative a device has to allocate: formats and halos make it larger."""
+
+
+def make_family(topology: Topology, schema: Schema, context: Context, run: Compile) -> Family:
+    """Return the family of *schema*.
+
+    Its representative is the first candidate that builds, and about which two other candidates say that no sizes are
+    equal, or 1, by chance.
+
+    Args:
+        run: Compiles a built program.
+
+    Raises:
+        BindingError: There is no such candidate, or no rule for a node.
+        UnknownValueError: A size depends on the value of an input that *schema* does not have.
+    """
+    reasons: list[str] = []
+    for found in _representatives(topology, schema, context, reasons):
+        return _family(topology, schema, found, context, run)
+    raise BindingError(f"no sizes stand for the others: {reasons[0]}")
+
+
+@dataclass(frozen=True)
+class _Representative:
+    """A candidate about which nothing is special: its built program, that program as it was built, and two others."""
+
+    sizes: Sizes
+    program: Program
+    built: Built
+    witnesses: list[tuple[Sizes, Built]]
+
+
+def _family(topology: Topology, schema: Schema, found: _Representative, context: Context, run: Compile) -> Family:
+    sizes, program, witnesses = found.sizes, found.program, found.witnesses
+    sliced = _may_be_sliced(program, sizes.shapes)
+    passes = tuple(run(program, sizes.shapes))
+    cone = Cone(topology)
+    rules, guards = rules_of(program, found.built, [other for _, other in witnesses], cone, tuple(sizes.known))
+    constants = {n: Value(n, Layout.of(a), constant=a) for n, a in cone.constants.items() if n not in sizes.known}
+    recipe = Recipe(program, rules, guards, constants)
+    for others, witness in witnesses:
+        _confirm(recipe, others, witness)
+    return Family(schema, sizes, recipe, context, sliced, best_order(program, context), passes=passes)
+
+
+def _representatives(
+    topology: Topology, schema: Schema, context: Context, reasons: list[str]
+) -> Iterator[_Representative]:
+    """Yield the candidates that can stand for *schema*; adds to *reasons* why others cannot."""
+    for candidate in candidates(schema):
+        try:
+            program = _build(topology, candidate.sizes)
+        except UnknownValueError:
+            raise
+        except ClgraphError as error:
+            reasons.append(f"{list(candidate.sizes.shapes)}: {error}")
+            continue
+        largest = max((v.layout.nbytes for v in program.values), default=0)
+        if largest > context.default.max_alloc // ROOM:
+            reasons.append(f"{list(candidate.sizes.shapes)}: a tensor of {largest} bytes is more than the device holds")
+            continue
+        built, witnesses, why = Built.of(program), list[tuple[Sizes, Built]](), "too few others are built"
+        for sizes in candidate.witnesses:
+            try:
+                witness = Built.of(_build(topology, sizes))
+            except ClgraphError:
+                continue
+            if (reason := special(built, witness)) is not None:
+                why = reason
+                break
+            witnesses.append((sizes, witness))
+            if len(witnesses) == WITNESSES:
+                yield _Representative(candidate.sizes, program, built, witnesses)
+                break
+        reasons.append(f"{list(candidate.sizes.shapes)}: {why}")
+
+
+def _may_be_sliced(program: Program, shapes: Sequence[Shape]) -> bool:
+    """Whether the results of a batch are those of its entries, one behind the other."""
+    entries = shapes[0][0] if shapes and shapes[0] else 1
+    return entries > 1 and slice_of(program, entries) is not None
+
+
+def _build(topology: Topology, sizes: Sizes) -> Program:
+    return topology.build(dict(zip(topology.inputs, sizes.shapes, strict=True)), sizes.known)
+
+
+def _confirm(recipe: Recipe, sizes: Sizes, witness: Built) -> None:
+    """Derive the nodes for *sizes*, and compare the shapes of what has a name in the *witness*."""
+    program, bindings = recipe.member(sizes.shapes, sizes.known)
+    for name, value in bindings.values.items():
+        if (wanted := witness.shapes.get(name)) is not None and value.layout.shape != wanted:
+            raise BindingError(f"{name!r} is derived as {list(value.layout.shape)} where it is {list(wanted)}")
+    found = tuple(v.layout.shape for _, v in program.outputs)
+    if found != witness.outputs:
+        raise BindingError(f"the results are derived as {found} where they are {witness.outputs}")

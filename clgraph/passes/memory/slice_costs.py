@@ -1,0 +1,44 @@
+"""In how many slices a batch is computed fastest."""
+
+from __future__ import annotations
+
+from math import isqrt
+
+from clgraph.graph.node import Node
+from clgraph.graph.program import Program
+from clgraph.selector.query import DeviceInfo
+
+SLICE_SECONDS = 2.0e-4
+"""What each slice has to save: starting and ending a run twice over."""
+
+_FUSED = frozenset({"activation", "batch_normalization", "eltwise", "reshape"})
+"""Kinds of operators that will be fused where they have one input; their modules need not be imported to ask."""
+
+
+def fastest_slices(program: Program, device: DeviceInfo) -> int:
+    """Return how many slices of the batch are fastest for a program that is known to be of entries apart."""
+    first = program.inputs[0].layout.shape
+    weights = sum(v.layout.nbytes for v in program.constants)
+    moved = [_moved(node) / first[0] for node in program]
+
+    def seconds(slices: int) -> float:
+        entries = first[0] // slices
+        spilt = first[0] * sum(each for each in moved if each * entries > device.costs.cache_bytes)
+        again = (slices - 1) * (weights if weights > device.costs.cache_bytes else 0)
+        return (spilt + again) / device.bytes_per_second + (slices - 1) * SLICE_SECONDS
+
+    return min(divisors(first[0]), key=seconds)
+
+
+def divisors(number: int) -> list[int]:
+    """Return all divisors in ascending order; none of 0."""
+    small = [n for n in range(1, isqrt(number) + 1) if number % n == 0]
+    return sorted({*small, *(number // n for n in small)})
+
+
+def _moved(node: Node) -> float:
+    """Return the bytes of activations that *node* reads and writes, 0 for what will be fused."""
+    read = [v for v in node.inputs if v.constant is None]
+    if len(read) == 1 and node.primitive.kind in _FUSED:
+        return 0.0
+    return float(sum(v.layout.nbytes for v in (*read, *node.outputs)))
