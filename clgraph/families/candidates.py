@@ -25,12 +25,18 @@ ELEMENTS = (32, 4, 8, 2)
 """For elements of values: ends of slices, and sizes of reshaped tensors, lie within the others and divide them."""
 
 
+FACTORS, SMALL = (64, 16), (3, 5, 7, 9, 11)
+"""For extremes: the representative's so many times, and small ones. Where a size inside a model is 1, or equals
+another, for all sizes of the rows, it may be otherwise for these."""
+
+
 @dataclass(frozen=True)
 class Candidate:
-    """What a representative is tried with, and what its witnesses are, in the order in which they are tried."""
+    """What a representative is tried with, what its witnesses are, in the order they are tried in, and extremes."""
 
     sizes: Sizes
     witnesses: tuple[Sizes, ...]
+    extremes: tuple[Sizes, ...]
 
 
 def candidates(schema: Schema) -> Iterator[Candidate]:
@@ -55,17 +61,29 @@ def _candidate(schema: Schema, rows: Mapping[str, int]) -> Candidate:
     near = [_sizes(schema, rows, turn) for turn in (1, 2)]
     shifted = [{name: row + by for name, row in rows.items()} for by in (1, -1)]
     far = [_sizes(schema, other, 3) for other in shifted if all(0 <= row < len(OTHERS) for row in other.values())]
-    return Candidate(_sizes(schema, rows, 0), (*far, *near))
+    sizes = _chosen(schema, rows, 0)
+    large = [_of(schema, {name: factor * size for name, size in sizes.items()}) for factor in FACTORS]
+    small = _of(schema, {name: SMALL[i % len(SMALL)] for i, name in enumerate(sizes)})
+    return Candidate(_of(schema, sizes), (*far, *near), (*large, small))
 
 
 def _sizes(schema: Schema, rows: Mapping[str, int], turn: int) -> Sizes:
-    """Return what has sizes from entry *turn* of each one's row on."""
+    return _of(schema, _chosen(schema, rows, turn))
+
+
+def _chosen(schema: Schema, rows: Mapping[str, int], turn: int) -> dict[str, int]:
+    """Return sizes from entry *turn* of each one's row on."""
     leading = [name for name in schema.free if name not in rows]
     sizes = {name: LEADING[(i + turn) % len(LEADING)] for i, name in enumerate(leading)}
     for i, (name, row) in enumerate(rows.items()):
         sizes[name] = OTHERS[row][(i + turn) % len(OTHERS[row])]
     for i, name in enumerate(schema.free_elements):
         sizes[name] = ELEMENTS[(i + turn) % len(ELEMENTS)]
+    return sizes
+
+
+def _of(schema: Schema, sizes: dict[str, int]) -> Sizes:
+    """Return what has *sizes*; elements that make up a number are changed for it."""
     shapes = schema.shapes_of(sizes)
     for given in schema.values:
         last = next((e for e in reversed(given.elements) if e in schema.free_elements), None)

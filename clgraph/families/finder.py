@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from clgraph.core.layout import Shape
 from clgraph.errors import BindingError
 from clgraph.families.built import Built
 from clgraph.families.cone import Cone
-from clgraph.families.rules import Guards, Rule, constants_of, regrouped
+from clgraph.families.rules import Guards, Rule, alike, constants_of, regrouped
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Primitive
 from clgraph.graph.program import Program
@@ -22,12 +23,18 @@ from clgraph.selector.query import Query
 
 
 def rules_of(
-    program: Program, built: Built, others: Sequence[Built], cone: Cone, deciding: Sequence[str]
+    program: Program,
+    built: Built,
+    others: Sequence[Built],
+    extremes: Sequence[Built],
+    cone: Cone,
+    deciding: Sequence[str],
 ) -> tuple[tuple[Rule, ...], Guards]:
     """Return the rules of the nodes of *program*, the final program of what was *built*, in order.
 
     Args:
         others: The same topology built for other shapes.
+        extremes: The same for much larger or smaller ones, in which other sizes than in *built* may be 1, or equal.
 
     Raises:
         BindingError: There is no rule for a node.
@@ -41,7 +48,7 @@ def rules_of(
             twin = first.setdefault(choice.query, number)
             if twin != number and choice_of(rules[twin].node).implementation is choice.implementation:
                 rules[number] = replace(rule, twin=twin)
-    return tuple(rules), finder.guards()
+    return tuple(rules), finder.guards(extremes)
 
 
 class _Finder:
@@ -110,10 +117,14 @@ class _Finder:
         except BindingError:
             return False
 
-    def guards(self) -> Guards:
-        """Return what is to be checked behind all nodes."""
-        shapes, primitives, layers = [], [], list[Layer]()
+    def guards(self, extremes: Sequence[Built]) -> Guards:
+        """Return what is to be checked behind all nodes; *extremes* show where a size is 1, or equal, by chance."""
+        shapes, primitives, layers = dict[str, tuple[tuple[str, ...], tuple[Shape, ...]]](), [], list[Layer]()
         for name, node in self._built.nodes.items():
+            if any(name in e.nodes and alike(node.shapes, e.nodes[name].shapes) for e in extremes):
+                shapes[name] = node.around, node.shapes
+                for value in node.around:
+                    layers += self._layers(value)
             if name in self._traced:
                 continue
             varies = any(o.nodes[name].primitive != node.primitive for o in self._others)
@@ -125,7 +136,7 @@ class _Finder:
                 layers.append(layer)
             elif not varies:
                 continue
-            shapes.append((name, node.around, node.shapes))
+            shapes[name] = node.around, node.shapes
             for value in node.around:
                 layers += self._layers(value)
         constants = []
@@ -135,7 +146,8 @@ class _Finder:
             if (array := self._built.constants.get(name)) is not None and id(array) in self._sized:
                 constants.append((name, array))
                 layers += self._layers(name)
-        return Guards(self._above(layers), tuple(shapes), tuple(primitives), tuple(constants))
+        checked = tuple((name, *found) for name, found in shapes.items())
+        return Guards(self._above(layers), checked, tuple(primitives), tuple(constants))
 
     def _takes_sizes(self, node: str, primitive: Primitive, layer: Layer) -> bool:
         """Whether attributes of a built node of *layer* may depend on sizes otherwise than by being some."""

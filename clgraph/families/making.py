@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from clgraph.core.layout import Layout, Shape
 from clgraph.errors import BindingError, ClgraphError, UnknownValueError
 from clgraph.families.built import Built, special
-from clgraph.families.candidates import candidates
+from clgraph.families.candidates import Candidate, candidates
 from clgraph.families.cone import Cone
 from clgraph.families.family import Compile, Family
 from clgraph.families.finder import rules_of
@@ -49,12 +50,13 @@ def make_family(topology: Topology, schema: Schema, context: Context, run: Compi
 
 @dataclass(frozen=True)
 class _Representative:
-    """A candidate about which nothing is special: its built program, that program as it was built, and two others."""
+    """A candidate about which nothing is special: its built program, that program as it was built, and others."""
 
     sizes: Sizes
     program: Program
     built: Built
     witnesses: list[tuple[Sizes, Built]]
+    extremes: list[Built]
 
 
 def _family(topology: Topology, schema: Schema, found: _Representative, context: Context, run: Compile) -> Family:
@@ -62,11 +64,12 @@ def _family(topology: Topology, schema: Schema, found: _Representative, context:
     sliced = _may_be_sliced(program, sizes.shapes)
     passes = tuple(run(program, sizes.shapes))
     cone = Cone(topology)
-    rules, guards = rules_of(program, found.built, [other for _, other in witnesses], cone, tuple(sizes.known))
+    others = [other for _, other in witnesses]
+    rules, guards = rules_of(program, found.built, others, found.extremes, cone, tuple(sizes.known))
     constants = {n: Value(n, Layout.of(a), constant=a) for n, a in cone.constants.items() if n not in sizes.known}
     recipe = Recipe(program, rules, guards, constants)
-    for others, witness in witnesses:
-        _confirm(recipe, others, witness)
+    for at, witness in witnesses:
+        _confirm(recipe, at, witness)
     return Family(schema, sizes, recipe, context, sliced, best_order(program, context), passes=passes)
 
 
@@ -97,9 +100,18 @@ def _representatives(
                 break
             witnesses.append((sizes, witness))
             if len(witnesses) == WITNESSES:
-                yield _Representative(candidate.sizes, program, built, witnesses)
+                yield _Representative(candidate.sizes, program, built, witnesses, _extremes(topology, candidate))
                 break
         reasons.append(f"{list(candidate.sizes.shapes)}: {why}")
+
+
+def _extremes(topology: Topology, candidate: Candidate) -> list[Built]:
+    """Return what is built of the extremes; of many a model nothing is."""
+    found = []
+    for sizes in candidate.extremes:
+        with contextlib.suppress(ClgraphError):
+            found.append(Built.of(_build(topology, sizes)))
+    return found
 
 
 def _may_be_sliced(program: Program, shapes: Sequence[Shape]) -> bool:

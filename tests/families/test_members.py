@@ -118,6 +118,24 @@ def test_a_factor_computed_from_a_size_inside_an_inlined_operator_is_that_of_the
 
 
 @CLASSES
+def test_a_size_that_is_1_for_all_that_representatives_are_tried_with_is_noticed(
+    device: str, device_class: str
+) -> None:
+    """Every 600th place is one place for all but long inputs; a transpose of one place moves nothing."""
+    nodes = [
+        node("Relu", ["x"], ["r"]),
+        node("Slice", ["r", "zero", "end", "one", "step"], ["s"]),
+        node("Transpose", ["s"], ["t"], perm=[0, 2, 1]),
+        node("Sigmoid", ["t"], ["y"]),
+    ]
+    constants = {"zero": np.array([0]), "end": np.array([1 << 40]), "one": np.array([1]), "step": np.array([600])}
+    members = [{"n": 2, "s": s} for s in (24, 350, 700, 1801)]
+    found = both_ways(device, device_class, nodes, {"x": ("n", "s", 16)}, members, **constants)
+    assert found.bound == 2
+    assert any("a size of 1 is 2 here" in why for why in found.whole)
+
+
+@CLASSES
 def test_a_transpose_that_a_concat_joins_lies_in_the_concat(device: str, device_class: str) -> None:
     nodes = [
         node("Relu", ["x"], ["a"]),
