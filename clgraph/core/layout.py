@@ -48,7 +48,6 @@ class Layout(Remembering):
         if self.halo and not any(map(any, self.halo)):
             object.__setattr__(self, "halo", ())
 
-    @remembered
     def __hash__(self) -> int:
         # The caches of selection hash layouts all the time; this calls nothing written in Python.
         return hash((self.dtype, self.shape, self.format.order, self.format.blocks, self.halo))
@@ -74,7 +73,6 @@ class Layout(Remembering):
         return self.halo or ((0, 0),) * self.rank
 
     @property
-    @remembered
     def extents(self) -> Shape:
         """Elements along each axis in memory: shape plus halo, rounded up to whole blocks."""
         if not self.halo and not self.format.blocks:
@@ -141,7 +139,6 @@ class Layout(Remembering):
         return sum(ends) + prod(size for _, size in self.format.blocks)
 
     @property
-    @remembered
     def nbytes(self) -> int:
         """Bytes from the first to the last element."""
         return self.span * self.dtype.itemsize
@@ -151,18 +148,24 @@ class Layout(Remembering):
         """Whether the bytes are those of a C-contiguous NumPy array."""
         return self.format.is_plain and not self.halo and (not self.pitches or self.pitches == self.dense_pitches)
 
-    @remembered
     def plain(self) -> Layout:
         """Return the same tensor as NumPy would hold it."""
         if self.format.is_plain and not self.halo and not self.pitches:
             return self
+        return self._made_plain()
+
+    @remembered
+    def _made_plain(self) -> Layout:
         return Layout(self.dtype, self.shape)
 
-    @remembered_with
     def with_format(self, format: Format) -> Layout:
         """Return the same tensor, dense, in another format, keeping the halo."""
         if format is self.format and not self.pitches:
             return self
+        return self._made_of(format)
+
+    @remembered_with
+    def _made_of(self, format: Format) -> Layout:
         return Layout(self.dtype, self.shape, format, self.halo)
 
     def with_halo(self, halo: Halo) -> Layout:

@@ -80,7 +80,6 @@ class DeviceInfo(Remembering):
         return shipped(name) if self.rates is None else rated(name, self.rates, self.workers)
 
     @property
-    @remembered
     def whole(self) -> DeviceInfo:
         """The device with a worker for each core, whatever number of them the user asked for."""
         return self if self.workers == (self.cores or self.workers) else _whole(self)
@@ -122,7 +121,6 @@ class Query(Remembering, Generic[P]):
     fused: tuple[Fused, ...] = ()
     constant: frozenset[int] = frozenset()
 
-    @remembered
     def __hash__(self) -> int:
         # Without the device, of which a process has a few: the caches of selection hash queries all the time.
         return hash((self.primitive, self.inputs, self.outputs, self.fused))
@@ -133,13 +131,11 @@ class Query(Remembering, Generic[P]):
         return self.inputs[: self.arity]
 
     @property
-    @remembered
     def post(self) -> tuple[Fused, ...]:
         """The operations fused behind the primitive, in order."""
         return tuple([f for f in self.fused if f.where == "post"]) if self.fused else ()
 
     @property
-    @remembered
     def pre(self) -> tuple[Fused, ...]:
         """The operations fused in front of the first input, in order."""
         return tuple([f for f in self.fused if f.where == "pre"]) if self.fused else ()
@@ -157,7 +153,6 @@ class Query(Remembering, Generic[P]):
         return frozenset([f.primitive.kind for f in self.post]), frozenset([f.primitive.kind for f in self.pre])
 
     @property
-    @remembered
     def post_slots(self) -> tuple[int, ...]:
         """The inputs that the operations behind the primitive read, in the order in which they do."""
         return tuple([slot for f in self.post for slot in f.operands])

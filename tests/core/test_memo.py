@@ -45,3 +45,12 @@ def test_a_layout_is_the_same_object_in_a_format_that_was_asked_for_before() -> 
     assert layout.with_format(feature_blocked(4)) is blocked
     assert blocked.with_format(Format.plain(4)) == layout
     assert blocked.plain() is blocked.plain() == layout
+
+
+def test_a_layout_that_is_what_was_asked_for_does_not_keep_itself_alive() -> None:
+    layout = Layout(DType.F32, (1, 32, 8, 8), feature_blocked(4))
+    assert layout.with_format(feature_blocked(4)) is layout
+    assert not hasattr(layout, "_memo")
+    plain = Layout(DType.F32, (1, 32, 8, 8))
+    assert plain.plain() is plain
+    assert not hasattr(plain, "_memo")
