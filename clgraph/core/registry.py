@@ -86,9 +86,15 @@ class Registry(Generic[K, V]):
         return self._with(key).get(key)
 
     def at(self, key: K, room: str) -> V:
-        """Return the entry of *key*, for which other rooms are filled only where it is not in *room*."""
-        if key not in self._entries:
-            self._filled(self._group(key, None), room)
+        """Return the entry of *key*, for which no more is imported than has to be: first the module called like it."""
+        if key not in self._entries and self._modules is not None:
+            called = str(key).replace(".", "_")
+            with Registry._importing:
+                names = self._modules(self._group(key, None), room)
+                for name in sorted(names, key=lambda name: name.rpartition(".")[2] != called):
+                    importlib.import_module(name)
+                    if key in self._entries:
+                        break
         return self[key]
 
     def __iter__(self) -> Iterator[K]:

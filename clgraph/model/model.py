@@ -174,8 +174,8 @@ class Model:
         """Write the model and what is compiled of it to one file, for :func:`clgraph.load`.
 
         The file holds the topology with its weights, so that another device or shape can be compiled, and the programs
-        of the shapes used last with what their kernels read, equal data once. A file that is there is replaced, at once
-        or not at all.
+        there are with what their kernels read, equal data once: where sizes are open, families of shapes, and of their
+        members those used last. A file that is there is replaced, at once or not at all.
 
         Raises:
             ModelError: The file cannot be written.

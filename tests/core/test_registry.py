@@ -95,6 +95,17 @@ def test_a_question_imports_what_it_is_about_and_nothing_else(table, modules, as
     assert ask(table)
 
 
+def test_for_one_entry_the_module_called_like_it_is_imported_first(table, modules) -> None:
+    modules("another_a", "a.other_a")
+    modules("a_one_a", "a.one_a")
+    assert table.at("a.one_a", "room") is int
+    assert ("another_a" in sys.modules, "a_one_a" in sys.modules) == (False, True)
+    assert table.at("a.other_a", "room") is int
+    assert table.of("a") == (int, int)
+    with pytest.raises(KeyError):
+        table.at("a.none", "room")
+
+
 @pytest.mark.parametrize("ask", [len, list, lambda table: table.values(), lambda table: table.snapshot()])
 def test_a_question_about_all_imports_all(table, modules, ask) -> None:
     modules("registers_a", "a1", "a2")
