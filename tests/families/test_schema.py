@@ -1,0 +1,93 @@
+"""Schemas, candidates and what is special: rules that depend on nothing but sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from clgraph.core.dtype import DType
+from clgraph.errors import BindingError
+from clgraph.families.built import Built, special
+from clgraph.families.candidates import candidates
+from clgraph.families.rules import alike, regrouped
+from clgraph.families.schema import Schema, schemas
+from clgraph.graph.topology import Signature
+from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.slice import Slice
+from tests.support.programs import RELU, Net
+
+
+def signature(name: str, *shape: int | str | None) -> Signature:
+    return Signature(name, DType.F32, shape)
+
+
+def of(signatures: list[Signature], shapes: list[tuple[int, ...]], **known: np.ndarray) -> list[Schema]:
+    return list(schemas(signatures, shapes, known))
+
+
+def test_sizes_of_2_and_more_are_free_where_they_are_open() -> None:
+    (widest, *_) = of([signature("x", "n", 3, None, "w")], [(2, 3, 1, 7)])
+    assert widest.shapes == (("n", 3, 1, "w"),)
+    assert of([signature("x", "n", None)], [(1, 0)]) == []
+
+
+def test_schemas_do_not_depend_on_the_sizes_that_are_free() -> None:
+    signatures = [signature("x", "n", None), signature("z", None, "w")]
+    assert of(signatures, [(2, 5), (3, 7)])[0] == of(signatures, [(9, 40), (11, 2)])[0]
+
+
+def test_a_name_is_one_size_only_where_the_shapes_agree() -> None:
+    signatures = [signature("x", "n", 4), signature("z", "n", 4)]
+    assert of(signatures, [(5, 4), (5, 4)])[0].free == ("n",)
+    assert all(found.shapes != (("n", 4), ("n", 4)) for found in of(signatures, [(5, 4), (6, 4)]))
+
+
+def test_elements_of_values_are_free_alone_then_with_the_size_that_they_equal() -> None:
+    found = of([signature("x", "n", 6), signature("shape", 2)], [(4, 6), (2,)], shape=np.array([4, 1]))
+    assert found[0].values[0].elements == ("shape[0]", 1)
+    assert any(schema.values[0].elements == ("n", 1) for schema in found)
+
+
+def test_candidates_are_a_fixed_list_of_different_sizes() -> None:
+    (schema, *_) = of([signature("x", "n", 3, "h", "w")], [(2, 3, 9, 11)])
+    found = list(candidates(schema))
+    assert found == list(candidates(schema))
+    for candidate in found:
+        (shape,) = candidate.sizes.shapes
+        assert len(set(shape)) == 4
+        assert all(sizes.shapes != candidate.sizes.shapes for sizes in (*candidate.witnesses, *candidate.extremes))
+
+
+@pytest.mark.parametrize(
+    ("shapes", "others", "same"),
+    [
+        (((2, 5), (5,)), ((3, 7), (7,)), True),
+        (((2, 5), (5,)), ((3, 7), (8,)), False),
+        (((1, 5),), ((2, 5),), False),
+        (((4, 5),), ((1, 1),), True),
+        (((2, 5),), ((2, 5, 1),), False),
+    ],
+)
+def test_what_is_1_or_equal_must_be_so_elsewhere(shapes, others, same: bool) -> None:
+    assert (alike(shapes, others) is None) == same
+
+
+def built(size: int) -> Built:
+    net = Net()
+    x = net.input("x", (2, size))
+    part = net.add("part", Slice((0,), (5,), (1,), (1,)), x)
+    net.output("y", net.add("sum", Eltwise("add"), net.add("r", RELU, part), net.data("b", 5)))
+    return Built.of(net.build())
+
+
+def test_a_size_that_equals_another_by_chance_is_special() -> None:
+    assert special(built(7), built(9)) is None
+    assert "a size of 5 is" in (special(built(5), built(9)) or "")
+
+
+def test_reshapes_go_by_groups_of_axes() -> None:
+    assert regrouped((2, 3, 4), (6, 4), (5, 7, 4)) == (35, 4)
+    assert regrouped((2, 12), (2, 3, 4), (9, 12)) == (9, 3, 4)
+    for source, target, shape in (((2, 12), (2, 3, 4), (9, 24)), ((3, 4), (4, 3), (5, 4)), ((2, 3), (2, 1, 3), (4, 5))):
+        with pytest.raises(BindingError, match="ambiguous"):
+            regrouped(source, target, shape)
