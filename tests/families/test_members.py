@@ -185,3 +185,26 @@ def test_members_of_all_models_are_those_of_whole_compilations(
     print(f"{source}: {found}")
     assert not found.wrong
     assert found.bound > found.members // 2
+
+
+@CLASSES
+def test_a_stage_behind_a_count_that_data_decide_binds(device: str, device_class: str) -> None:
+    nodes = [
+        node("ReduceMax", ["x", "one"], ["most"], keepdims=0),
+        node("Relu", ["most"], ["positive"]),
+        node("NonZero", ["positive"], ["places"]),
+        node("Squeeze", ["places", "zero"], ["rows"]),
+        node("Gather", ["x", "rows"], ["kept"], axis=0),
+        node("MatMul", ["kept", "w"], ["product"]),
+        node("Softmax", ["product"], ["y"], axis=-1),
+    ]
+    constants = {"one": np.array([1]), "zero": np.array([0]), "w": numbers(8, 8)}
+    source = open_model(nodes, {"x": (FLOAT, ("n", 8))}, constants)
+    members = []
+    for rows in (5, 9, 30, 31, 100):
+        x = numbers(rows, 8)
+        x[rows % 3 :: 2] = -1
+        members.append({"x": x})
+    found = compare("counts", read_source(source, None, None), members, device, {"device_class": device_class})
+    assert not found.wrong
+    assert found.bound == found.members == len(members), found.whole
