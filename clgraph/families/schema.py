@@ -186,7 +186,7 @@ def _sums(schema: Schema, shapes: Sequence[Shape]) -> list[tuple[str, Size, Size
 
 def _counted(given: Given, names: Sequence[str], shapes: Sequence[Shape], known: Mapping[str, Array]) -> Given:
     """Return *given* as the shape of the first input that has as many elements as it says."""
-    if given.data or not given.elements:
+    if given.data or not given.elements or 0 in given.elements:
         return given
     count = prod(known[given.name].ravel().tolist())
     return replace(given, count_of=next((n for n, s in zip(names, shapes, strict=True) if prod(s) == count), None))

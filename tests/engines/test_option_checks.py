@@ -77,6 +77,7 @@ ROWS = [
         error=r"it is the command line's; in Python, logging\.basicConfig\(level='DEBUG'\)",
     ),
     Row("model_cache", 0, "null"),
+    Row("shape_cache", 0, "null"),
     Row("modules", ["no_such_module"], "null", error="cannot be imported"),
     Row("out_of_order", True, "host", note="OpenCL devices have queues; in use is host"),
     Row("placement", {"nothing*": "host"}, "host", error="'nothing.' fits no annotation"),

@@ -270,3 +270,12 @@ def test_members_are_listed_beside_the_dumps_of_their_representative(device: str
     lines = (tmp_path / "members.txt").read_text(encoding="utf-8").splitlines()
     assert [line.partition(": bound in")[0] for line in lines] == ["[2, 3, 24, 20]", "[2, 3, 24, 30]"]
     assert "13x3x320x448" in (tmp_path / "built.txt").read_text(encoding="utf-8")
+
+
+def test_a_zero_among_fed_sizes_is_taken_as_it_is(device: str) -> None:
+    """It stands for the size of the input there, so that the sizes do not make up its elements."""
+    model = clgraph.compile(reshaping(), device)
+    for rows, shape, wanted in ((5, (0, 3, 2), (5, 3, 2)), (4, (0, 6), (4, 6)), (8, (4, 0, -1), (4, 6, 2))):
+        x = np.random.default_rng(0).standard_normal((rows, 6)).astype(np.float32)
+        found = model.run({"x": x, "shape": np.array(shape)})["y"]
+        np.testing.assert_array_equal(found, np.maximum(x, 0).reshape(wanted))

@@ -100,11 +100,25 @@ def test_one_thread_gives_the_same_result(device: str) -> None:
     assert used.kind != "cpu" or used.workers == 1
 
 
-def test_each_specialisation_is_dumped_into_a_folder_of_its_own(tmp_path: Path, device: str) -> None:
+def test_what_passes_make_is_dumped_once_a_family_with_the_list_of_its_members(tmp_path: Path, device: str) -> None:
     model = clgraph.compile(small_model(size="n"), device, config={"dump_graphs": tmp_path})
     for size in (6, 8):
         model(image((1, 3, size, size)))
-    for folder in (tmp_path, tmp_path / "1x3x8x8"):
+    (folder,) = {p.parent for p in tmp_path.rglob("*.dot")}
+    found = sorted(p.stem for p in folder.glob("*.dot"))
+    assert found == sorted([*(f"{i:02}_{name}" for i, name in enumerate(PASSES)), "built"])
+    members = (folder / "members.txt").read_text(encoding="utf-8").splitlines()
+    assert [line for line in members if "[1, 3, 6, 6]" in line]
+    assert [line for line in members if "[1, 3, 8, 8]" in line]
+
+
+def test_whole_compilations_are_dumped_into_folders_of_their_own(tmp_path: Path, device: str) -> None:
+    for size in (6, 8):
+        folder = tmp_path / str(size)
+        model = clgraph.compile(
+            small_model(size="n"), device, {"x": (1, 3, size, size)}, config={"dump_graphs": folder}
+        )
+        assert model.is_compiled
         found = sorted(p.stem for p in folder.glob("*.dot"))
         assert found == sorted([*(f"{i:02}_{name}" for i, name in enumerate(PASSES)), "built"])
 
