@@ -25,6 +25,12 @@ class Remembering:
     _memo: dict[Any, Any]
 
 
+def forget(value: Remembering) -> None:
+    """Give back what was made of *value*, which can be made again: of values that stay long and are asked no more."""
+    if getattr(value, "_memo", None) is not None:
+        object.__delattr__(value, "_memo")
+
+
 def remembered(function: Callable[[V], R]) -> Callable[[V], R]:
     """Decorator of a pure function of one frozen value: computed once a value."""
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from clgraph.core.format import Format
 from clgraph.core.layout import Layout, Shape, pack, unpack
+from clgraph.core.memo import forget
 from clgraph.errors import BindingError, ClgraphError
 from clgraph.families.layouts import Pair, share, widen_halos
 from clgraph.families.member import Recipe
@@ -76,6 +77,7 @@ def bind(
         MemoryDependencies().run(program, context)
         PlanMemory(orders=(order,), moves=0).run(program, context)
         program.stage = Stage.PLANNED
+        _forget(program)
         program.notes[DERIVED] = _derived(pairs, widened, lost)
     except BindingError:
         raise
@@ -108,6 +110,14 @@ def _like(node: Node, twin: Node) -> bool:
         return False
     node.choice = choice
     return True
+
+
+def _forget(program: Program) -> None:
+    """Give back what was derived on the way, which is a third of what a member holds: many are kept."""
+    for node in program:
+        q = choice_of(node).query
+        for value in (q, *q.inputs, *q.outputs):
+            forget(value)
 
 
 def _choose(program: Program, packings: Packings, context: Context, rule: Rule, node: Node) -> None:

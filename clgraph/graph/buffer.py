@@ -17,8 +17,6 @@ class Buffer:
         offset: Bytes from the start of its arena, once planned; a multiple of 64.
         placement: The device whose arena holds it.
         first, last: Positions in the execution order of the first write and the last read.
-        conflicts: What it may not share memory with although their positions do not overlap. They name each other,
-            so that they do it weakly.
     """
 
     name: str
@@ -26,13 +24,30 @@ class Buffer:
     offset: int | None = None
     first: int = 0
     last: int = 0
-    conflicts: WeakKeyDictionary[Buffer, None] = field(default_factory=WeakKeyDictionary)
     placement: str = ""
+    # Made where there are any: each is eight objects for Python's collector.
+    _conflicts: WeakKeyDictionary[Buffer, None] | None = field(default=None, init=False)
+
+    @property
+    def conflicts(self) -> tuple[Buffer, ...]:
+        """What it may not share memory with although their positions do not overlap."""
+        return () if self._conflicts is None else tuple(self._conflicts)
+
+    def add_conflict(self, other: Buffer) -> None:
+        """Let neither share memory with the other; they name each other weakly."""
+        for one, two in ((self, other), (other, self)):
+            if one._conflicts is None:
+                one._conflicts = WeakKeyDictionary()
+            one._conflicts[two] = None
+
+    def clear_conflicts(self) -> None:
+        """Forget what it may not share memory with."""
+        self._conflicts = None
 
     def meets(self, other: Buffer) -> bool:
         """Whether both may be alive at the same time, so that they cannot share memory."""
         overlap = self.first <= other.last and other.first <= self.last
-        return self.placement == other.placement and (overlap or other in self.conflicts)
+        return self.placement == other.placement and (overlap or other in (self._conflicts or ()))
 
     def __repr__(self) -> str:
         return f"<buffer {self.name} {self.nbytes} B @{self.offset}>"

@@ -134,7 +134,7 @@ def decode_program(data: Json, array: Find, devices: Mapping[str, DeviceInfo], p
         values = [_decode_value(v, buffers, array, primitive_of) for v in data["values"]]
         nodes = [_decode_node(n, values, buffers, devices, primitive_of) for n in data["nodes"]]
         for number, other in data.get("conflicts", ()):
-            buffers[number].conflicts[buffers[other]] = None
+            buffers[number].add_conflict(buffers[other])
         for number, whole, scale, zero, axis in data.get("integers", ()):
             zeros = None if zero is None else array(zero)
             values[number].integers = Integers(array(whole), array(scale), zeros, axis)

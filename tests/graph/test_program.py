@@ -217,7 +217,7 @@ def test_a_program_that_nobody_holds_goes_at_once_with_its_nodes_values_and_buff
         program.erase(program.insert(EXP, [a.output], sources=[a]))
         program.fuse(c, b)
         first, second = Buffer("first", 4), Buffer("second", 4)
-        first.conflicts[second] = second.conflicts[first] = None
+        first.add_conflict(second)
         a.scratch, b.output.buffer = (first,), second
         assert parts_alive() > before
         del program, a, b, c, first, second

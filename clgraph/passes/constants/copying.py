@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from weakref import WeakKeyDictionary
 
 from clgraph.graph.buffer import Buffer
 from clgraph.graph.node import Node, Value
@@ -20,7 +19,7 @@ class Copier:
     def buffer(self, buffer: Buffer) -> Buffer:
         """Return the copy of *buffer*, in conflict with nothing."""
         if buffer not in self.buffers:
-            self.buffers[buffer] = replace(buffer, conflicts=WeakKeyDictionary())
+            self.buffers[buffer] = replace(buffer)
         return self.buffers[buffer]
 
     def value(self, value: Value) -> Value:
@@ -45,5 +44,7 @@ def copy_program(program: Program) -> Program:
     result.stage, result.batch_slices = program.stage, program.batch_slices
     result.arenas, result.notes = dict(program.arenas), dict(program.notes)
     for old, new in copier.buffers.items():
-        new.conflicts.update((copier.buffers[b], None) for b in old.conflicts if b in copier.buffers)
+        for other in old.conflicts:
+            if other in copier.buffers:
+                new.add_conflict(copier.buffers[other])
     return result

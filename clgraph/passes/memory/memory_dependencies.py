@@ -44,7 +44,7 @@ class MemoryDependencies(Pass):
         end = len(liveness.nodes)
         for buffer, touch in liveness.touches.items():
             buffer.first, buffer.last = touch.first(), touch.last(end)
-            buffer.conflicts.clear()
+            buffer.clear_conflicts()
         return _overlaps(liveness.touches)
 
     def describe(self, kind: str) -> str:

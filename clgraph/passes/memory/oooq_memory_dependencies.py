@@ -31,6 +31,6 @@ class OooqMemoryDependencies(Pass):
             one_then_two = not second.fed and liveness.before(first, second.writers)
             two_then_one = not first.fed and liveness.before(second, first.writers)
             if not one_then_two and not two_then_one:
-                one.conflicts[two] = two.conflicts[one] = None
+                one.add_conflict(two)
                 added += 1
         return added
