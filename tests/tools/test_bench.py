@@ -305,9 +305,16 @@ def test_only_what_stands_between_the_marks_of_the_readme_is_replaced() -> None:
 
 
 def test_the_readme_shows_streams_behind_the_sets() -> None:
-    about = {"versions": {}, "cores": 2, "cpu": "a CPU", "date": "2026-11-22T10"}
+    about = {"versions": {"onnxruntime": "1.32"}, "cores": 2, "cpu": "a CPU", "date": "2026-11-22T10"}
     rows = [asdict(figures("vgg19", [0.5]))]
     plain = speed([{"conditions": about, "results": rows}])
-    shown = speed([{"conditions": about, "results": rows, "streams": [asdict(requests(0.02))]}])
+    later = about | {"date": "2026-11-23T10"}
+    shown = speed(
+        [
+            {"conditions": about, "results": rows},
+            {"conditions": later, "results": [], "streams": [asdict(requests(0.02))]},
+        ]
+    )
     assert shown.startswith(plain)
+    assert "ONNX Runtime 1.32, 2026-11-23." in shown
     assert shown.endswith("| PP-OCRv4 detection: pages with sides of 256 to 768 pixels | 3 | **1.00** | **0.50** |\n\n")

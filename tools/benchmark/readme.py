@@ -27,7 +27,7 @@ NAMES = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
 
 def speed(saved: Sequence[dict[str, Any]]) -> str:
     """Return the paragraph and the table for what ``tools/bench --save`` has written; later files go before earlier."""
-    about = saved[-1]["conditions"]
+    about = [data for data in saved if data["results"]][-1]["conditions"]
     found: dict[tuple[str, int, str], dict[str, float]] = {}
     for data in saved:
         for figures in (Figures(**row) for row in data["results"]):
@@ -52,21 +52,23 @@ def speed(saved: Sequence[dict[str, Any]]) -> str:
         "turn in one process. float32, batch 1 where nothing else is\nsaid, as many threads for everybody; "
         f"{about['cores']} cores of {about['cpu']}, {versions}, {about['date'][:10]}."
     )
-    streams = {one.name: one for data in saved for one in (Stream(**row) for row in data.get("streams", ()))}
+    streams = {row["name"]: (Stream(**row), data["conditions"]) for data in saved for row in data.get("streams", ())}
     return f"{what}\n\n{table}\n\n{_streams(list(streams.values()))}"
 
 
-def _streams(found: Sequence[Stream]) -> str:
-    """Return the table of streams of requests; nothing where there are none."""
+def _streams(found: Sequence[tuple[Stream, dict[str, Any]]]) -> str:
+    """Return the table of streams of requests, each behind its conditions; nothing where there are none."""
     if not found:
         return ""
+    about = found[-1][1]
     rows = [
         [SENT[one.name], str(len(one.binding)), f"**{one.ratio(one.first):.2f}**", f"**{one.ratio(one.again):.2f}**"]
-        for one in found
+        for one, _ in found
     ]
     what = (
         "Requests of random sizes in turn: the total time divided by ONNX Runtime's, when each size is new to a model "
-        f"in use, and asked again; {found[0].threads} threads."
+        f"in use, and asked again; {found[-1][0].threads} threads, {about['cores']} cores of {about['cpu']}, ONNX "
+        f"Runtime {about['versions']['onnxruntime']}, {about['date'][:10]}."
     )
     head = ["stream", "requests", "new sizes", "asked again"]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))
