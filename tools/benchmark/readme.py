@@ -48,12 +48,12 @@ def speed(saved: Sequence[dict[str, Any]]) -> str:
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))
     what = (
         "Time of one run divided by the peer's, on the same cores: below 1 clgraph is faster. Geometric mean of a "
-        "set's models, then the least\nand the most; of each model the median ratio of blocks that were measured in "
-        "turn in one process. float32, batch 1 where nothing else is\nsaid, as many threads for everybody; "
+        "set's models, then the least and the most; of each model the median ratio of blocks that were measured in "
+        "turn in one process. float32, batch 1 where nothing else is said, as many threads for everybody; "
         f"{about['cores']} cores of {about['cpu']}, {versions}, {about['date'][:10]}."
     )
     streams = {row["name"]: (Stream(**row), data["conditions"]) for data in saved for row in data.get("streams", ())}
-    return f"{what}\n\n{table}\n\n{_streams(list(streams.values()))}"
+    return f"{fill(what, 120, break_on_hyphens=False)}\n\n{table}\n\n{_streams(list(streams.values()))}"
 
 
 def _streams(found: Sequence[tuple[Stream, dict[str, Any]]]) -> str:
