@@ -30,8 +30,8 @@ def compile_model(
 ) -> Model:
     """Compile an ONNX model, or a topology written by hand, for a device.
 
-    A model whose input shapes are fixed, by itself or by *shapes*, is compiled now; another one at the first run with
-    each set of shapes, or by :meth:`Model.prepare`.
+    A model whose input shapes are fixed, by itself or by *shapes*, is compiled now; of another one a program is
+    compiled at the first run with shapes of a family, or by :meth:`Model.prepare`, and bound to each set of shapes.
 
     Args:
         source: Path of an ONNX file, its bytes, a ``ModelProto``, or a :class:`Topology`. A file of more than 16 MiB

@@ -22,13 +22,12 @@ class Remembering:
     """Base of frozen values that keep what :func:`remembered` functions have made of them."""
 
     __slots__ = ("_memo",)
-    _memo: dict[Any, Any]
+    _memo: dict[Any, Any] | None
 
 
 def forget(value: Remembering) -> None:
     """Give back what was made of *value*, which can be made again: of values that stay long and are asked no more."""
-    if getattr(value, "_memo", None) is not None:
-        object.__delattr__(value, "_memo")
+    object.__setattr__(value, "_memo", None)
 
 
 def remembered(function: Callable[[V], R]) -> Callable[[V], R]:

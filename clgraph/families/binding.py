@@ -16,15 +16,26 @@ from clgraph.families.rules import Rule
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program, Stage
-from clgraph.passes.base import Context
+from clgraph.passes.base import Context, Pass
 from clgraph.passes.memory.memory_dependencies import MemoryDependencies
+from clgraph.passes.memory.oooq_memory_dependencies import OooqMemoryDependencies
 from clgraph.passes.memory.plan_memory import PlanMemory
 from clgraph.passes.selection import choice_of, in_place, missing_halo, select
+from clgraph.passes.targets.target_code_emission import TargetCodeEmission
+from clgraph.passes.targets.target_memory_allocation import TargetMemoryAllocation
+from clgraph.passes.targets.target_scheduling import TargetScheduling
 from clgraph.selector.choose import taken_over
 from clgraph.selector.implementation import overrides
 
 DERIVED = "derived"
 """The note of a bound program that counts what is not as the representative has it."""
+_BEHIND: tuple[Pass, ...] = (
+    TargetScheduling(),
+    MemoryDependencies(),
+    OooqMemoryDependencies(),
+    TargetMemoryAllocation(),
+)
+"""What every program goes through behind propagate_constants, in front of plan_memory."""
 MADE = "family"
 """Why an implementation was taken that the representative of the family has."""
 
@@ -74,9 +85,9 @@ def bind(
             elif rule.twin is None or not _like(node, nodes[rule.twin]):
                 _choose(program, packings, context, rule, node)
         program.stage = Stage.SELECTED
-        MemoryDependencies().run(program, context)
-        PlanMemory(orders=(order,), moves=0).run(program, context)
-        program.stage = Stage.PLANNED
+        for step in (*_BEHIND, PlanMemory(orders=(order,), moves=0), TargetCodeEmission()):
+            step.run(program, context)
+            program.stage = max(program.stage, step.reaches or program.stage)
         _forget(program)
         program.notes[DERIVED] = _derived(pairs, widened, lost)
     except BindingError:

@@ -83,7 +83,8 @@ def _chosen(schema: Schema, rows: Mapping[str, int], turn: int) -> dict[str, int
 
 
 def _of(schema: Schema, sizes: dict[str, int]) -> Sizes:
-    """Return what has *sizes*; elements that make up a number are changed for it."""
+    """Return what has *sizes* for those that are free; elements that make up a number are changed for it."""
+    sizes = schema.with_sums(sizes)
     shapes = schema.shapes_of(sizes)
     for given in schema.values:
         last = next((e for e in reversed(given.elements) if e in schema.free_elements), None)

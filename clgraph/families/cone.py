@@ -25,9 +25,6 @@ class Cone:
         self._layers = {layer.name: layer for layer in topology.layers}
         self.constants: dict[str, Array] = {}
         self._all = topology.constants
-        self._known: set[str] = set(topology.inputs)
-        self._tainted: dict[str, bool] = {}
-        self._inputs = frozenset(topology.inputs)
 
     def layer_of(self, node: str) -> Layer | None:
         """Return the layer that the built node called *node* stems from: its own, or one that was inlined."""
@@ -107,11 +104,11 @@ class Bindings:
 
     def shape(self, value: str) -> tuple[int, ...]:
         """Return the shape of *value*."""
-        return self.values[value].layout.shape
+        return self._value(value).layout.shape
 
     def array(self, value: str) -> Array:
         """Return the elements of *value*, which constants and sizes decide; computed by references where need be."""
-        found = self.values[value]
+        found = self._value(value)
         if found.constant is not None:
             return found.constant
         makers = {made: node for node in self.nodes for made in node.outputs}
@@ -128,6 +125,11 @@ class Bindings:
                 made.constant = array
         assert found.constant is not None
         return found.constant
+
+    def _value(self, name: str) -> Value:
+        if name not in self.values:
+            raise BindingError(f"{name!r} is there for some sizes only")
+        return self.values[name]
 
 
 def beginning(

@@ -82,11 +82,15 @@ class Schema:
         return frozenset(s[0] for s in self.shapes if len(s) > 1 and isinstance(s[0], str))
 
     def shapes_of(self, sizes: Mapping[str, int]) -> tuple[Shape, ...]:
-        """Return the shapes with *sizes* for the free ones."""
-        all_sizes = dict(sizes)
+        """Return the shapes with *sizes* for those that are no numbers, sums among them."""
+        return tuple(tuple(sizes[d] if isinstance(d, str) else d for d in shape) for shape in self.shapes)
+
+    def with_sums(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Return *sizes* of the free ones with those that are sums of them."""
+        found = dict(sizes)
         for name, *parts in self.sums:
-            all_sizes[name] = sum(all_sizes[d] if isinstance(d, str) else d for d in parts)
-        return tuple(tuple(all_sizes[d] if isinstance(d, str) else d for d in shape) for shape in self.shapes)
+            found[name] = sum(found[d] if isinstance(d, str) else d for d in parts)
+        return found
 
     def __str__(self) -> str:
         shapes = [f"{n} [{', '.join(map(str, shape))}]" for n, shape in zip(self.names, self.shapes, strict=True)]

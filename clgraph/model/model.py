@@ -1,4 +1,4 @@
-"""A model ready to run: its topology, the device, and one compiled program for each set of input shapes met."""
+"""A model ready to run: its topology, the device, and one program for each set of input shapes met."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The compiled programs of a model: one for each set of input shapes, and of the inputs' values that decide sizes."""
+"""The programs of a model, bound or compiled whole: one for each set of input shapes and values that decide sizes."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from clgraph.errors import DeviceMemoryError
 from clgraph.families.families import Families
 from clgraph.families.notes import NOTE
 from tests.support.graphs import FLOAT, INT
+from tests.support.memory import violations
 from tests.support.open_models import convolutions, open_model, reshaping, shapes_of
 from tests.support.zoo_text import Encoder, encoder
 
@@ -279,3 +280,39 @@ def test_a_zero_among_fed_sizes_is_taken_as_it_is(device: str) -> None:
         x = np.random.default_rng(0).standard_normal((rows, 6)).astype(np.float32)
         found = model.run({"x": x, "shape": np.array(shape)})["y"]
         np.testing.assert_array_equal(found, np.maximum(x, 0).reshape(wanted))
+
+
+def test_on_a_queue_out_of_order_branches_of_a_member_do_not_share_memory(device: str) -> None:
+    random = np.random.default_rng(0)
+    names = [[f"{branch}{i}" for i in range(5)] for branch in "ab"]
+    nodes = [
+        helper.make_node("MatMul", [source, f"w_{made}"], [made])
+        for branch in names
+        for source, made in zip(["x", *branch], branch, strict=False)
+    ]
+    nodes.append(helper.make_node("Add", ["a4", "b4"], ["y"]))
+    weights = {f"w_{n}": random.standard_normal((24, 24)).astype(np.float32) for branch in names for n in branch}
+    source = open_model(nodes, {"x": (FLOAT, ("n", 24))}, weights)
+    shared = []
+    for out_of_order in (False, True):
+        model = clgraph.compile(source, device, config={"out_of_order": out_of_order})
+        program = model.prepare({"x": (30, 24)})
+        assert note(model).startswith("bound")
+        assert violations(program, out_of_order=out_of_order) == []
+        shared.append(sum(a.unshared - a.nbytes for a in program.arenas.values()))
+    assert shared[0] > shared[1]
+
+
+def test_a_fed_shape_may_name_a_size_that_is_a_sum(device: str) -> None:
+    nodes = [
+        helper.make_node("Concat", ["past", "x"], ["keys"], axis=1),
+        helper.make_node("Add", ["keys", "mask"], ["masked"]),
+        helper.make_node("Reshape", ["masked", "shape"], ["y"]),
+    ]
+    inputs = {"x": (FLOAT, ("b", 1, 8)), "past": (FLOAT, ("b", "p", 8)), "mask": (FLOAT, ("b", "t", 8))}
+    model = clgraph.compile(open_model(nodes, inputs | {"shape": (INT, ("r",))}), device)
+    for past in (7, 9):
+        shapes = {"x": (2, 1, 8), "past": (2, past, 8), "mask": (2, past + 1, 8)}
+        feeds = {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
+        found = model.run(feeds | {"shape": np.array([2, past + 1, 8])})["y"]
+        np.testing.assert_array_equal(found, np.full((2, past + 1, 8), 2, np.float32))
