@@ -68,7 +68,7 @@ class DumpedProgram:
         made, clock, compiler = copy_program(self.program), Time(), self.compiler
         with _runnable(self.file):
             left = default_pipeline()[self.passes :]
-            PassManager(left, [clock], first=self.passes, begin=made.stage).run(made, compiler.context)
+            PassManager(left, [clock], first=self.passes, begin=made.milestone).run(made, compiler.context)
             network = None if compiler.runner is None else compiler.runner.network(made, workspace)
         records = tuple(PassRecord(*row) for row in clock.rows)
         return Specialisation(made, network, records, compiler.context.devices, compiler.options)

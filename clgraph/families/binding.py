@@ -15,7 +15,7 @@ from clgraph.families.member import Recipe
 from clgraph.families.rules import Rule
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.memory.memory_dependencies import MemoryDependencies
 from clgraph.passes.memory.oooq_memory_dependencies import OooqMemoryDependencies
@@ -84,10 +84,10 @@ def bind(
                 node.choice = in_place(node, context)
             elif rule.twin is None or not _like(node, nodes[rule.twin]):
                 _choose(program, packings, context, rule, node)
-        program.stage = Stage.SELECTED
+        program.milestone = Milestone.SELECTED
         for step in (*_BEHIND, PlanMemory(orders=(order,), moves=0), TargetCodeEmission()):
             step.run(program, context)
-            program.stage = max(program.stage, step.reaches or program.stage)
+            program.milestone = max(program.milestone, step.reaches or program.milestone)
         _forget(program)
         program.notes[DERIVED] = _derived(pairs, widened, lost)
     except BindingError:

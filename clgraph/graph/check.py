@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from clgraph.errors import ProgramError
 from clgraph.graph.node import Node, Value
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 
 
 def check(program: Program) -> None:
-    """Raise ``ProgramError`` unless everything that ``program.stage`` promises holds.
+    """Raise ``ProgramError`` unless everything that ``program.milestone`` promises holds.
 
     Edges symmetric, acyclic and in order, names unique, layouts what the primitives infer, outputs kept, provenance
-    present; from PLACED on placements, from SELECTED on implementations, at PLANNED memory and subgraphs. At any stage,
-    what runs nothing shares one buffer with what it reads: nobody else writes its results.
+    present; from PLACED on placements, from SELECTED on implementations, at PLANNED memory and subgraphs. At any
+    milestone, what runs nothing shares one buffer with what it reads: nobody else writes its results.
     """
     made = {id(v) for v in program.inputs}
     names: set[str] = set()
@@ -21,7 +21,7 @@ def check(program: Program) -> None:
             raise ProgramError(f"two nodes are called {node.name}")
         names.add(node.name)
         _check_edges(node, made)
-        _check_node(node, program.stage)
+        _check_node(node, program.milestone)
         made |= {id(v) for v in node.outputs}
     for name, value in program.outputs:
         if id(value) not in made and value.constant is None:
@@ -36,7 +36,7 @@ def check(program: Program) -> None:
 def _check_subgraphs(program: Program) -> None:
     """Check that the subgraphs of a planned *program* hold its nodes, in order and where they are placed."""
     held = [(node, subgraph.placement) for subgraph in program.subgraphs for node in subgraph.nodes]
-    if program.stage >= Stage.PLANNED and held != [(node, node.placement) for node in program]:
+    if program.milestone >= Milestone.PLANNED and held != [(node, node.placement) for node in program]:
         listed = ", ".join(s.id for s in program.subgraphs)
         raise ProgramError(
             f"the subgraphs {listed} do not hold the program's nodes: it has changed since it was planned"
@@ -54,7 +54,7 @@ def _check_edges(node: Node, made: set[int]) -> None:
             raise ProgramError(f"{node.name} makes {value.name}, which names another producer")
 
 
-def _check_node(node: Node, stage: Stage) -> None:
+def _check_node(node: Node, milestone: Milestone) -> None:
     if not node.origin:
         raise ProgramError(f"{node.name} has lost its provenance")
     for step in node.fused:
@@ -64,13 +64,13 @@ def _check_node(node: Node, stage: Stage) -> None:
     for value, layout in zip(node.outputs, inferred, strict=True):
         if value.layout.shape != layout.shape or (not node.fused and value.layout.dtype != layout.dtype):
             raise ProgramError(f"{node.name}: {value.name} is {value.layout}, but {node.primitive} makes {layout}")
-    if stage >= Stage.PLACED and node.placement is None:
-        raise ProgramError(f"{node.name} has no placement at stage {stage.name}")
-    if stage >= Stage.SELECTED and node.choice is None:
-        raise ProgramError(f"{node.name} has no implementation at stage {stage.name}")
+    if milestone >= Milestone.PLACED and node.placement is None:
+        raise ProgramError(f"{node.name} has no placement at milestone {milestone.name}")
+    if milestone >= Milestone.SELECTED and node.choice is None:
+        raise ProgramError(f"{node.name} has no implementation at milestone {milestone.name}")
     if node.in_place:
         _check_in_place(node)
-    if stage >= Stage.PLANNED:
+    if milestone >= Milestone.PLANNED:
         for value in (*node.inputs, *node.outputs):
             _check_place(node, value)
 

@@ -12,7 +12,7 @@ from clgraph.graph.subgraph import Subgraph
 def outline(program: Program) -> dict[str, Any]:
     """Return names, layouts, places, primitives and decisions of *program*."""
     return {
-        "stage": program.stage.name.lower(),
+        "milestone": program.milestone.name.lower(),
         "batch_slices": program.batch_slices,
         "inputs": [_value_json(v) for v in program.inputs],
         "constants": [_value_json(v) for v in program.constants],

@@ -16,8 +16,8 @@ from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.subgraph import Subgraph, cut
 
 
-class Stage(IntEnum):
-    """How far compilation has come; ``check`` knows what must hold at each stage."""
+class Milestone(IntEnum):
+    """How far compilation has come; ``check`` knows what must hold at each milestone."""
 
     BUILT = 0
     """Linked, every layout known."""
@@ -50,7 +50,7 @@ class Program:
         self._order = Order()
         self.inputs = list(inputs)
         self.outputs = list(outputs)
-        self.stage = Stage.BUILT
+        self.milestone = Milestone.BUILT
         self.batch_slices = 1
         self.arenas: dict[str, Arena] = {}
         self.notes: dict[str, str] = {}
@@ -108,7 +108,7 @@ class Program:
 
         There are none before. Placements, edges and order are final by then, as the plan of the memory is.
         """
-        if self.stage < Stage.PLANNED:
+        if self.milestone < Milestone.PLANNED:
             return ()
         if self._subgraphs is None:
             self._subgraphs = cut(self._order.nodes, self._returned)
@@ -271,7 +271,7 @@ class Program:
 
         Where a planned program has several subgraphs, a line stands in front of each.
         """
-        lines = [f"program {self.stage.name.lower()}" + (f" x{self.batch_slices}" if self.batch_slices > 1 else "")]
+        lines = [f"program {self.milestone.name.lower()}" + (f" x{self.batch_slices}" if self.batch_slices > 1 else "")]
         lines += [f"  input {print_value(v)}" for v in self.inputs]
         lines += [f"  const {print_value(v)}" for v in self.constants]
         heads = {s.nodes[0]: f"  subgraph {s.id}" for s in self.subgraphs} if len(self.subgraphs) > 1 else {}

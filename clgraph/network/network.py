@@ -13,7 +13,7 @@ from clgraph.core.mapped import files_of
 from clgraph.errors import DeviceError, DeviceMemoryError, InputError, ProgramError
 from clgraph.graph.faults import faults
 from clgraph.graph.primitive import Array
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.graph.subgraph import Subgraph
 from clgraph.network.batch_slices import feeds_of_slices, in_turn
 from clgraph.network.borrowed_buffers import borrowed_buffer
@@ -56,7 +56,7 @@ class Network:
         """Allocate the memory of *program*, copy its constants, build and bind its kernels.
 
         Args:
-            program: At stage PLANNED; gets a note that says how tile functions are run.
+            program: At milestone PLANNED; gets a note that says how tile functions are run.
             engines: By placement; what is placed on none of the OpenCL engines is run on the host.
             executor: How tile functions are run: ``stream`` (a launch for each step), ``persistent`` (one for all that
                 follow each other), or ``auto``: persistent where the device can.
@@ -70,8 +70,8 @@ class Network:
             DeviceError, DeviceMemoryError, KernelBuildError: A device cannot hold or build it, or cannot run the
                 persistent executor or command buffers that were asked for.
         """
-        if program.stage < Stage.PLANNED:
-            raise ProgramError(f"a network needs a PLANNED program; this one is {program.stage.name}")
+        if program.milestone < Milestone.PLANNED:
+            raise ProgramError(f"a network needs a PLANNED program; this one is {program.milestone.name}")
         for name, value in [*((v.name, v) for v in program.inputs), *program.outputs]:
             if not value.layout.is_dense_plain:
                 raise ProgramError(f"{name!r} is {value.layout}; inputs and outputs of a program are plain and dense")

@@ -14,7 +14,7 @@ from clgraph.errors import ClgraphError, OptionError, ProgramError
 from clgraph.graph.faults import faults, innermost
 from clgraph.graph.node import Node
 from clgraph.graph.primitive import Array
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.passes.packed_weights import PackedWeights
 from clgraph.selector.choose import Choice, choose
 from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation
@@ -104,8 +104,8 @@ class Pass(ABC):
     handles: ClassVar[Mapping[str, str]] = {}
     required: ClassVar[bool] = False
     rounds: ClassVar[bool] = False
-    needs: ClassVar[Stage] = Stage.BUILT
-    reaches: ClassVar[Stage | None] = None
+    needs: ClassVar[Milestone] = Milestone.BUILT
+    reaches: ClassVar[Milestone | None] = None
 
     @abstractmethod
     def run(self, program: Program, context: Context) -> int:
@@ -145,23 +145,23 @@ class PassManager:
         disabled: frozenset[str] = frozenset(),
         stop_after: str | None = None,
         first: int = 0,
-        begin: Stage = Stage.BUILT,
+        begin: Milestone = Milestone.BUILT,
     ) -> None:
         """Check the order and the options.
 
         Args:
-            first: Number of the first pass, and *begin*: the stage of the programs that it is given.
+            first: Number of the first pass, and *begin*: the milestone of the programs that it is given.
 
         Raises:
             OptionError: *disabled* or *stop_after* names no pass, or *disabled* a required one.
-            ProgramError: A pass stands before the one that reaches the stage it needs.
+            ProgramError: A pass stands before the one that reaches the milestone it needs.
         """
         check_names(passes, disabled, stop_after)
-        stage = begin
+        milestone = begin
         for p in passes:
-            if p.needs > stage:
-                raise ProgramError(f"{p.name} needs a {p.needs.name} program but stands where it is {stage.name}")
-            stage = max(stage, p.reaches or stage)
+            if p.needs > milestone:
+                raise ProgramError(f"{p.name} needs a {p.needs.name} program but stands where it is {milestone.name}")
+            milestone = max(milestone, p.reaches or milestone)
         self.passes, self.observers = tuple(passes), tuple(observers)
         self.disabled, self.stop_after, self.first = disabled, stop_after, first
 
@@ -187,7 +187,7 @@ class PassManager:
         changes = p.run(program, context)
         seconds = time.perf_counter() - start
         _log.info("pass %02d %s: %d changes in %.1f ms", number, p.name, changes, seconds * 1e3)
-        program.stage = max(program.stage, p.reaches or program.stage)
+        program.milestone = max(program.milestone, p.reaches or program.milestone)
         for observer in self.observers:
             observer.after(number, p, program, changes, seconds)
 

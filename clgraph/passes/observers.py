@@ -16,7 +16,7 @@ from clgraph.graph.check import check
 from clgraph.graph.dot import print_dot
 from clgraph.graph.outline import outline
 from clgraph.graph.primitive import Array
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.constants.copying import copy_program
 from clgraph.passes.pipeline import required_pipeline
@@ -131,7 +131,7 @@ class VerifyNumbers(PassObserver):
             old = self._expected
             self._expect(program)
             self._compare(old, self._expected, self.FACTOR, f"pass {number:02} {pass_.name}", "by the references")
-        on_device = program.stage >= Stage.SELECTED and self.context.execute is not None
+        on_device = program.milestone >= Milestone.SELECTED and self.context.execute is not None
         found = self._on_device(program) if on_device else run_reference(program, self._feeds, exact=True)
         factor = self.DEVICE_FACTOR if on_device else self.FACTOR
         where = "on the device" if on_device else "by the references"
@@ -178,9 +178,9 @@ class VerifyNumbers(PassObserver):
         assert self._feeds is not None
         copy = copy_program(program)
         for step in required_pipeline():
-            if step.needs >= Stage.SELECTED:
+            if step.needs >= Milestone.SELECTED:
                 step.run(copy, self.context)
-                copy.stage = max(copy.stage, step.reaches or copy.stage)
+                copy.milestone = max(copy.milestone, step.reaches or copy.milestone)
         return self.context.execute(copy, {v.name: self._feeds[v.name] for v in copy.inputs})
 
 

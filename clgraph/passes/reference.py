@@ -1,4 +1,4 @@
-"""Running a program by the references of its primitives, at any stage: the yardstick for every pass."""
+"""Running a program by the references of its primitives, at any milestone: the yardstick for every pass."""
 
 from __future__ import annotations
 

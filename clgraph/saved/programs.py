@@ -1,4 +1,4 @@
-"""Programs at any stage as JSON and back: values and their memory, nodes and their choices, arenas, notes.
+"""Programs at any milestone as JSON and back: values and their memory, nodes and their choices, arenas, notes.
 
 Saved models hold planned ones with the steps of their plans, to be run as they are by the same sources of clgraph;
 dumps hold those between two passes, which the passes that are left go on with.
@@ -16,14 +16,14 @@ from clgraph.graph.buffer import Arena, Buffer
 from clgraph.graph.integers import Integers
 from clgraph.graph.node import Fused, Node, Value
 from clgraph.graph.primitive import Array, Primitive
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.graph.serial import Json, PrimitiveOf, decode, decode_text, encode, text_of, well_formed
 from clgraph.graph.typed import fits
 from clgraph.saved.plans import decode_choice, encode_choice
 from clgraph.selector.choose import Choice
 from clgraph.selector.query import DeviceInfo
 
-FORMAT = 2
+FORMAT = 3
 """Of a program as JSON; one of another number is not read."""
 
 Add = Callable[[Array], Json]
@@ -79,15 +79,15 @@ def encode_program(program: Program, add: Add, *, steps: bool = False, reasons: 
         ProgramError: Steps are asked for, and it is not planned.
         UnsupportedError: A primitive holds something that cannot be written.
     """
-    if steps and program.stage < Stage.PLANNED:
-        raise ProgramError(f"only a PLANNED program can be saved; this one is {program.stage.name}")
+    if steps and program.milestone < Milestone.PLANNED:
+        raise ProgramError(f"only a PLANNED program can be saved; this one is {program.milestone.name}")
     values = {value: number for number, value in enumerate(program.values)}
     held = dict.fromkeys(v.buffer for v in values if v.buffer is not None)
     held |= dict.fromkeys(b for node in program for b in node.scratch)
     buffers = {buffer: number for number, buffer in enumerate(held)}
     found = {
         "format": FORMAT,
-        "stage": program.stage.name,
+        "milestone": program.milestone.name,
         "values": [_encode_value(value, buffers, add) for value in values],
         "buffers": [[b.name, b.nbytes, b.offset, b.first, b.last, b.placement] for b in buffers],
         "nodes": [_encode_node(node, values, buffers, steps, reasons) for node in program],
@@ -144,7 +144,7 @@ def decode_program(data: Json, array: Find, devices: Mapping[str, DeviceInfo], p
         program.arenas = {placement: Arena(*sizes) for placement, sizes in data["arenas"].items()}
         program.batch_slices = int(data["batch_slices"])
         program.notes = {name: str(note) for name, note in data["notes"].items()}
-        program.stage = Stage[data["stage"]]
+        program.milestone = Milestone[data["milestone"]]
     return program
 
 

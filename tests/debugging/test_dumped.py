@@ -13,7 +13,7 @@ import pytest
 import clgraph
 from clgraph.debugging.dumped import read_dump
 from clgraph.errors import ClgraphError, ModelError
-from clgraph.graph.program import Stage
+from clgraph.graph.program import Milestone
 from clgraph.ops.concat import Concat
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.quantize import Dequantize
@@ -135,7 +135,7 @@ def test_a_choice_comes_back_as_it_was_made_with_its_reasons(dumped) -> None:
     folder, model, _ = dumped
     program = read_dump(next(folder.glob("*_compile_graph.json"))).program
     made = {node.name: node.choice for node in model.program}
-    assert program.stage is Stage.SELECTED
+    assert program.milestone is Milestone.SELECTED
     for node in program:
         assert type(node.choice) is Choice
         if node.name in made:

@@ -11,7 +11,7 @@ import pytest
 
 from clgraph.families.families import Families
 from clgraph.families.family import PassRow
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.graph.topology import Topology
 from clgraph.ops.activation import Activation
 from clgraph.passes.base import Context, Pass, PassManager
@@ -25,7 +25,7 @@ class Leaves(Pass):
     """Leaves a note."""
 
     name: ClassVar[str] = "leaves"
-    needs: ClassVar[Stage] = Stage.PLACED
+    needs: ClassVar[Milestone] = Milestone.PLACED
 
     def run(self, program: Program, context: Context) -> int:
         program.notes["left"] = str(program.inputs[0].layout.shape)

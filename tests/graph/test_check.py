@@ -13,7 +13,7 @@ from clgraph.errors import ProgramError
 from clgraph.graph.buffer import Buffer
 from clgraph.graph.check import check
 from clgraph.graph.node import Node, Value
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.ops.activation import Activation
 from clgraph.ops.reshape import Reshape
 
@@ -39,15 +39,15 @@ def _planned() -> Program:
         )
     ]
     program = Program([x], [("y", y)], nodes)
-    program.stage = Stage.PLANNED
+    program.milestone = Milestone.PLANNED
     check(program)
     return program
 
 
-@pytest.mark.parametrize("stage", [Stage.SELECTED, Stage.PLANNED])
-def test_what_runs_nothing_lies_in_the_memory_of_what_it_reads(stage: Stage) -> None:
+@pytest.mark.parametrize("milestone", [Milestone.SELECTED, Milestone.PLANNED])
+def test_what_runs_nothing_lies_in_the_memory_of_what_it_reads(milestone: Milestone) -> None:
     program = _planned()
-    program.stage = stage
+    program.milestone = milestone
     program["b"].output.buffer = Buffer("b", 24, 192)
     with pytest.raises(ProgramError, match=r"b runs nothing, but its values do not lie in one buffer: a in .*b in"):
         check(program)
@@ -64,7 +64,7 @@ def test_what_runs_nothing_reads_no_constant() -> None:
 
 def test_what_runs_nothing_has_memory_at_all() -> None:
     program = _planned()
-    program.stage = Stage.SELECTED
+    program.milestone = Milestone.SELECTED
     for value in (*program["b"].inputs, program["b"].output):
         value.buffer = None
     with pytest.raises(ProgramError, match="do not lie in one buffer"):

@@ -11,7 +11,7 @@ from clgraph.errors import ProgramError
 from clgraph.graph.buffer import Buffer
 from clgraph.graph.check import check
 from clgraph.graph.node import Node, Value
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.split import Split
@@ -170,7 +170,7 @@ def test_membership_and_values_follow_the_edits() -> None:
         (lambda p: setattr(p["b"], "name", "a"), "two nodes are called a"),
         (lambda p: setattr(p["b"], "origin", ()), "lost its provenance"),
         (lambda p: setattr(p["b"].output, "layout", Layout(p["b"].output.layout.dtype, (2, 4))), "but activation"),
-        (lambda p: setattr(p, "stage", Stage.PLACED), "no placement at stage PLACED"),
+        (lambda p: setattr(p, "milestone", Milestone.PLACED), "no placement at milestone PLACED"),
         (lambda p: setattr(p, "outputs", [("z", Value("z", p["a"].output.layout))]), "nothing in the program makes"),
         (lambda p: p["a"].output.link(p["c"], 0), "which does not read it"),
     ],

@@ -7,7 +7,7 @@ from clgraph.graph.buffer import Buffer
 from clgraph.graph.check import check
 from clgraph.graph.dot import print_dot
 from clgraph.graph.outline import outline
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.graph.subgraph import cut
 from clgraph.ops.softmax import Softmax
 from clgraph.ops.transfer import Transfer
@@ -35,7 +35,7 @@ def _planned(program: Program) -> Program:
         value.buffer = Buffer(value.name, value.layout.nbytes, offset=0, placement=placement or "")
     for node in program:
         node.choice = Choice(query_of(node, DeviceInfo()), HostReference, 0.0, "test")
-    program.stage = Stage.PLANNED
+    program.milestone = Milestone.PLANNED
     return program
 
 

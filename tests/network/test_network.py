@@ -10,7 +10,7 @@ from clgraph.core.layout import Layout
 from clgraph.errors import DeviceMemoryError, InputError, ProgramError, ShapeError
 from clgraph.graph.buffer import Arena
 from clgraph.graph.node import Value
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.network.network import Network
 from clgraph.ops.transfer import Transfer, TransferHost
 from clgraph.runtime.engine import Engine
@@ -102,10 +102,10 @@ def test_wrong_feeds_are_refused_by_name_and_the_network_stays_usable(engine, fe
 
 def test_a_program_that_is_not_planned_or_whose_output_is_blocked_is_refused(engine):
     _, program = chain(engine, [ScaleLaunch, ScaleTile, ScaleLaunch])
-    program.stage = Stage.SELECTED
+    program.milestone = Milestone.SELECTED
     with pytest.raises(ProgramError, match="needs a PLANNED program"):
         Network(program, {engine.info.name: engine})
-    program.stage = Stage.PLANNED
+    program.milestone = Milestone.PLANNED
     value = program.outputs[0][1]
     value.layout = value.layout.with_halo(((0, 0), (1, 1)))
     with pytest.raises(ProgramError, match=r"'y' is .* plain and dense"):

@@ -11,7 +11,7 @@ import clgraph
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.graph.node import Value
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.network.network import Network
 from clgraph.network.poison import NAN, lives_in, planned_lives, poisoned_steps
 from clgraph.passes.base import Context
@@ -52,13 +52,13 @@ def chain(engine: Any, chosen: list[Any], out_of_order: bool = False) -> Program
     d = linked(a.output, Scale(2.0, 1), "d", c.output)
     program = Program([x], [("y", d.output)], [a, b, c, d])
     planned(program, engine.info, chosen)
-    program.stage = Stage.SELECTED
+    program.milestone = Milestone.SELECTED
     for value in program.values:
         value.buffer = None
     context = Context(devices={engine.info.name: engine.info}, out_of_order=out_of_order)
     for step in (MemoryDependencies(), OooqMemoryDependencies(), PlanMemory()):
         step.run(program, context)
-    program.stage = Stage.PLANNED
+    program.milestone = Milestone.PLANNED
     return program
 
 

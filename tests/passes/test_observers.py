@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from clgraph.errors import ProgramError
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.passes.base import Context, Pass, PassManager
 from clgraph.passes.constants.copying import copy_program
 from clgraph.passes.observers import Dump, Time, Verify, VerifyNumbers
@@ -23,7 +23,7 @@ class Wrong(Pass):
 
     how: str = "numbers"
     name = "wrong"
-    needs = Stage.BUILT
+    needs = Milestone.BUILT
 
     def run(self, program: Program, context: Context) -> int:
         node = next(n for n in program if n.primitive.kind == "convolution")
@@ -63,10 +63,10 @@ def test_right_passes_are_not_named() -> None:
 
 
 def test_from_compile_graph_on_the_device_is_asked() -> None:
-    calls: list[Stage] = []
+    calls: list[Milestone] = []
 
     def execute(part: Program, feeds):
-        calls.append(part.stage)
+        calls.append(part.milestone)
         if not part.inputs:
             from clgraph.core.layout import pack
 
@@ -86,7 +86,7 @@ def test_from_compile_graph_on_the_device_is_asked() -> None:
     context = Context(execute=execute, build=lambda part: 0)
     with pytest.raises(ProgramError, match="computed on the device"):
         PassManager(default_pipeline(), [VerifyNumbers(context)]).run(_net().program("y"), context)
-    assert set(calls) == {Stage.PLANNED}
+    assert set(calls) == {Milestone.PLANNED}
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_dumps_are_numbered_and_readable(tmp_path) -> None:
     for suffix in ("txt", "dot", "json"):
         assert {p.stem for p in (tmp_path / "dumps").glob(f"*.{suffix}")} == expected
     last = json.loads((tmp_path / "dumps" / f"{len(passes) - 1:02}_build_kernels.json").read_text())
-    assert last["stage"] == "planned"
+    assert last["milestone"] == "planned"
     assert all(node["implementation"] for node in last["nodes"])
     assert last["arenas"]["null"]["nbytes"] >= last["arenas"]["null"]["lower_bound"]
     assert (tmp_path / "dumps" / "built.txt").read_text().startswith("program built\n  input x f32:bfyx:1x16x12x12\n")

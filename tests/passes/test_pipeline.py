@@ -9,7 +9,7 @@ import pytest
 import clgraph.passes.pipeline
 from clgraph.errors import OptionError, ProgramError, UnsupportedError
 from clgraph.graph.check import check
-from clgraph.graph.program import Stage
+from clgraph.graph.program import Milestone
 from clgraph.passes.base import Context, PassManager
 from clgraph.passes.kernels.build_kernels import BuildKernels
 from clgraph.passes.observers import Verify
@@ -149,13 +149,13 @@ def test_passes_that_have_the_names_of_cldnn_s_come_in_its_order_and_answer_it()
 @pytest.mark.parametrize("name", OPTIONAL)
 def test_without_any_optional_pass_the_results_are_the_same(name: str, expected) -> None:
     program = compile_all(_net().program("flat", "right"), disabled=frozenset({name}), observers=[Verify()])
-    assert program.stage == Stage.PLANNED
+    assert program.milestone == Milestone.PLANNED
     _same(program, expected)
 
 
 def test_with_the_required_passes_alone_the_results_are_the_same(expected) -> None:
     program = compile_all(_net().program("flat", "right"), disabled=frozenset(OPTIONAL), observers=[Verify()])
-    assert program.stage == Stage.PLANNED
+    assert program.milestone == Milestone.PLANNED
     assert [p.name for p in required_pipeline()] == [name for name in NAMES if name not in OPTIONAL]
     _same(program, expected)
 
@@ -163,7 +163,7 @@ def test_with_the_required_passes_alone_the_results_are_the_same(expected) -> No
 @pytest.mark.parametrize("name", NAMES)
 def test_stopped_after_any_pass_the_results_are_the_same(name: str, expected) -> None:
     program = compile_all(_net().program("flat", "right"), stop_after=name, observers=[Verify()])
-    assert program.stage == Stage.PLANNED
+    assert program.milestone == Milestone.PLANNED
     _same(program, expected)
 
 
@@ -204,18 +204,18 @@ def test_a_target_pass_runs_before_the_choice_and_is_named_when_it_breaks_the_pr
     with pytest.raises(ProgramError, match=r"target pass wrong: .*reader"):
         compile_all(_net().program("flat"))
     registered.restore({})
-    seen: list[Stage] = []
+    seen: list[Milestone] = []
 
     class Look(target_passes.TargetPasses):
         name = "look"
 
         def run(self, program, context):
-            seen.append(program.stage)
+            seen.append(program.milestone)
             return 3
 
     registered.register("look", Look())
     compile_all(_net().program("flat"))
-    assert seen == [Stage.FORMATTED]
+    assert seen == [Milestone.FORMATTED]
 
 
 def test_an_operator_nobody_serves_is_reported_by_partition() -> None:

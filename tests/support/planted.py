@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from clgraph.compilation import compiler
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.pipeline import default_pipeline
 from clgraph.selector.implementation import IMPLEMENTATIONS, implements
@@ -23,7 +23,7 @@ class WrongPass(Pass):
     """Multiply the weights of the first convolution by a little more than 1."""
 
     name = "plant_a_fault"
-    needs = Stage.BUILT
+    needs = Milestone.BUILT
 
     def run(self, program: Program, context: Context) -> int:
         node = next(n for n in program if n.primitive.kind == "convolution")

@@ -8,7 +8,7 @@ import numpy as np
 
 from clgraph.graph.check import check
 from clgraph.graph.primitive import Primitive
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.graph.topology import Topology
 from clgraph.ops.activation import Activation
 from clgraph.ops.concat import Concat
@@ -92,10 +92,10 @@ def primitives(program: Program) -> list[Primitive]:
 
 def _reach(program: Program, passes: Sequence[Pass]) -> Sequence[Pass]:
     """Let a pass run alone that needs an earlier stage: on one device every node is placed by hand."""
-    needed = max((p.needs for p in passes), default=Stage.BUILT)
-    if program.stage < needed:
+    needed = max((p.needs for p in passes), default=Milestone.BUILT)
+    if program.milestone < needed:
         from clgraph.passes.placement.partition import Partition
 
-        before: list[Pass] = [Partition()] if needed >= Stage.PLACED else []
+        before: list[Pass] = [Partition()] if needed >= Milestone.PLACED else []
         return [*before, *passes]
     return passes

@@ -14,7 +14,7 @@ from clgraph.core.layout import Layout
 from clgraph.graph.buffer import Arena, Buffer
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array, Primitive
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.selector.choose import Choice, HostReference
 from clgraph.selector.descriptor import Descriptor, Float, Int, Pointer, PostStep, Ref, descriptor
 from clgraph.selector.implementation import Implementation, Serves
@@ -131,5 +131,5 @@ def planned(program: Program, info: DeviceInfo, chosen: Sequence[Any], host: fro
         plan = node.choice.plan()
         node.scratch = tuple(buffer(f"{node.name}/scratch{i}", n) for i, n in enumerate(plan.scratch))
     program.arenas[info.name] = Arena(end, end, end)
-    program.stage = Stage.PLANNED
+    program.milestone = Milestone.PLANNED
     return program

@@ -98,7 +98,7 @@ class _Seen(Pass):
         object.__setattr__(self, "name", name)
 
     def run(self, program, context) -> int:
-        self.log.append(f"{self.name}:{program.stage.name}")
+        self.log.append(f"{self.name}:{program.milestone.name}")
         return 0
 
 

@@ -37,11 +37,11 @@ class Copier:
 
 
 def copy_program(program: Program) -> Program:
-    """Return a program equal to *program*, at the same stage."""
+    """Return a program equal to *program*, at the same milestone."""
     copier = Copier()
     inputs, nodes = [copier.value(v) for v in program.inputs], [copier.node(n) for n in program]
     result = Program(inputs, [(name, copier.value(v)) for name, v in program.outputs], nodes)
-    result.stage, result.batch_slices = program.stage, program.batch_slices
+    result.milestone, result.batch_slices = program.milestone, program.batch_slices
     result.arenas, result.notes = dict(program.arenas), dict(program.notes)
     for old, new in copier.buffers.items():
         for other in old.conflicts:

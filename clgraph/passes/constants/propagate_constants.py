@@ -14,7 +14,7 @@ from clgraph.graph.buffer import Buffer
 from clgraph.graph.check import check
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array, Primitive
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.constants.copying import Copier
 from clgraph.passes.kernels.build_kernels import BuildKernels
@@ -47,7 +47,7 @@ class PropagateConstants(Pass):
 
     name: ClassVar[str] = "propagate_constants"
     required: ClassVar[bool] = True
-    needs: ClassVar[Stage] = Stage.SELECTED
+    needs: ClassVar[Milestone] = Milestone.SELECTED
 
     def run(self, program: Program, context: Context) -> int:
         constant_nodes = constant_part(program)
@@ -168,10 +168,10 @@ def leaving(batch: Sequence[Node], program: Program) -> list[Value]:
 
 def _on_device(batch: Sequence[Node], program: Program, context: Context) -> list[tuple[Value, Array]]:
     frontier = leaving(batch, program)
-    part = _extract(batch, frontier, program.stage, context)
+    part = _extract(batch, frontier, program.milestone, context)
     for step in (MemoryDependencies(), OooqMemoryDependencies(), PlanMemory()):
         step.run(part, context)
-    part.stage = Stage.PLANNED
+    part.milestone = Milestone.PLANNED
     check(part)
     BuildKernels().run(part, context)
     assert context.execute is not None
@@ -179,7 +179,7 @@ def _on_device(batch: Sequence[Node], program: Program, context: Context) -> lis
     return [(v, results[str(i)]) for i, v in enumerate(frontier)]
 
 
-def _extract(batch: Sequence[Node], frontier: Sequence[Value], stage: Stage, context: Context) -> Program:
+def _extract(batch: Sequence[Node], frontier: Sequence[Value], milestone: Milestone, context: Context) -> Program:
     """Return a program of copies of *batch* whose outputs, named 0, 1, …, are the flat memory of *frontier*."""
     copier = Copier()
     nodes = [copier.node(node) for node in batch]
@@ -193,7 +193,7 @@ def _extract(batch: Sequence[Node], frontier: Sequence[Value], stage: Stage, con
             result = view.output
         results.append((str(i), result))
     part = Program([], results, nodes)
-    part.stage = stage
+    part.milestone = milestone
     return part
 
 

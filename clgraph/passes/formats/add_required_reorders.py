@@ -9,7 +9,7 @@ from typing import ClassVar
 from clgraph.core.layout import Layout
 from clgraph.errors import UnsupportedError
 from clgraph.graph.node import Node, Value
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.rewriting import apart, mover
@@ -27,8 +27,8 @@ class AddRequiredReorders(Pass):
 
     name: ClassVar[str] = "add_required_reorders"
     required: ClassVar[bool] = True
-    needs: ClassVar[Stage] = Stage.PLACED
-    reaches: ClassVar[Stage | None] = Stage.FORMATTED
+    needs: ClassVar[Milestone] = Milestone.PLACED
+    reaches: ClassVar[Milestone | None] = Milestone.FORMATTED
 
     def run(self, program: Program, context: Context) -> int:
         before = len(program)

@@ -14,7 +14,7 @@ from clgraph.core.layout import Layout
 from clgraph.errors import OptionError
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array, Primitive
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.selection import servable
@@ -45,7 +45,7 @@ class ConvertPrecision(Pass):
 
     name: ClassVar[str] = "convert_precision"
     rounds: ClassVar[bool] = True
-    needs: ClassVar[Stage] = Stage.PLACED
+    needs: ClassVar[Milestone] = Milestone.PLACED
 
     def run(self, program: Program, context: Context) -> int:
         auto = context.precision == "auto"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.ops.reshape import Reshape
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.rewriting import apart, bypass
@@ -22,7 +22,7 @@ class HandleReshape(Pass):
     handles: ClassVar[Mapping[str, str]] = {
         "reshape": "disappears where it only reinterprets, or meets another one",
     }
-    needs: ClassVar[Stage] = Stage.PLACED
+    needs: ClassVar[Milestone] = Milestone.PLACED
 
     def run(self, program: Program, context: Context) -> int:
         changes = 0

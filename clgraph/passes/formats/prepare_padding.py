@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from clgraph.core.layout import Halo, Layout
 from clgraph.errors import UnsupportedError
 from clgraph.graph.node import Node, Value
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.memory.sharing import WouldShare, joins
@@ -27,7 +27,7 @@ class PreparePadding(Pass):
     """
 
     name: ClassVar[str] = "prepare_padding"
-    needs: ClassVar[Stage] = Stage.PLACED
+    needs: ClassVar[Milestone] = Milestone.PLACED
 
     def run(self, program: Program, context: Context) -> int:
         changes = 0

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from clgraph.core.layout import Layout
 from clgraph.graph.node import Node, Value
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.rewriting import apart, bypass
@@ -35,7 +35,7 @@ class RemoveRedundantReorders(Pass):
     handles: ClassVar[Mapping[str, str]] = {
         "reorder": "is what it removes",
     }
-    needs: ClassVar[Stage] = Stage.PLACED
+    needs: ClassVar[Milestone] = Milestone.PLACED
 
     def run(self, program: Program, context: Context) -> int:
         changes = 0

@@ -11,7 +11,7 @@ import numpy as np
 from clgraph.core.format import Format
 from clgraph.errors import UnsupportedError
 from clgraph.graph.node import Node, Value
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.formats.format_search import Factor, Solution, factor_of, minimise
@@ -35,8 +35,8 @@ class ReorderInputs(Pass):
     """
 
     name: ClassVar[str] = "reorder_inputs"
-    needs: ClassVar[Stage] = Stage.PLACED
-    reaches: ClassVar[Stage | None] = Stage.FORMATTED
+    needs: ClassVar[Milestone] = Milestone.PLACED
+    reaches: ClassVar[Milestone | None] = Milestone.FORMATTED
 
     def run(self, program: Program, context: Context) -> int:
         problem = _Problem(program, context)

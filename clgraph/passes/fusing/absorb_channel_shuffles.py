@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clgraph.graph.node import Node
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.reshape import Reshape
@@ -37,7 +37,7 @@ class AbsorbChannelShuffles(Pass):
         "reshape": "of a channel shuffle: goes",
         "transpose": "of a channel shuffle: goes",
     }
-    needs: ClassVar[Stage] = Stage.PLACED
+    needs: ClassVar[Milestone] = Milestone.PLACED
 
     def run(self, program: Program, context: Context) -> int:
         notes = list[str]()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.fusing.weight_scaling import followers, scale_weights
 
@@ -24,7 +24,7 @@ class FoldIntoWeights(Pass):
         "eltwise": "with a constant a channel it becomes part of the weights and bias in front of it",
         "matmul": "constant weights take the scales and shifts of columns behind them",
     }
-    needs: ClassVar[Stage] = Stage.PLACED
+    needs: ClassVar[Milestone] = Milestone.PLACED
 
     def run(self, program: Program, context: Context) -> int:
         notes, gone = list[str](), 0

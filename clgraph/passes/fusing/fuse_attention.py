@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from clgraph.errors import UnsupportedError
 from clgraph.graph.node import Node, Value
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.ops.attention import Attention
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
@@ -31,7 +31,7 @@ class FuseAttention(Pass):
         "softmax": "part of attention",
         "eltwise": "part of attention",
     }
-    needs: ClassVar[Stage] = Stage.PLACED
+    needs: ClassVar[Milestone] = Milestone.PLACED
 
     def run(self, program: Program, context: Context) -> int:
         changes, refused = 0, list[str]()

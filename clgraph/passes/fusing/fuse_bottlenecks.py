@@ -10,7 +10,7 @@ import numpy as np
 
 from clgraph.core.frozen import frozen
 from clgraph.graph.node import Fused, Node, Value
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.ops.activation import Activation
 from clgraph.ops.bottleneck import POINT, Bottleneck
 from clgraph.ops.convolution import Convolution
@@ -40,7 +40,7 @@ class FuseBottlenecks(Pass):
         "activation": "between the convolutions of a bottleneck: becomes a part of it",
         "convolution": "a depthwise one and the 1x1 ones around it become one node, where that is faster",
     }
-    needs: ClassVar[Stage] = Stage.PLACED
+    needs: ClassVar[Milestone] = Milestone.PLACED
 
     def run(self, program: Program, context: Context) -> int:
         notes, fused = list[str](), 0

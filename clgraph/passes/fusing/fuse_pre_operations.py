@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from clgraph.graph.node import Fused, Node
 from clgraph.graph.primitive import PRIMITIVES
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.fusing.gain import Gain, why_apart
 
@@ -19,7 +19,7 @@ class FusePreOperations(Pass):
     """
 
     name: ClassVar[str] = "fuse_pre_operations"
-    needs: ClassVar[Stage] = Stage.PLACED
+    needs: ClassVar[Milestone] = Milestone.PLACED
 
     def run(self, program: Program, context: Context) -> int:
         notes, fused, gain = list[str](), 0, Gain(context)

@@ -10,7 +10,7 @@ import numpy as np
 
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.ops.concat import Concat
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.matmul import MatMul
@@ -46,7 +46,7 @@ class FuseSiblings(Pass):
         "convolution": "one node of several that read the same tensor",
         "matmul": "one node of several that read the same tensor",
     }
-    needs: ClassVar[Stage] = Stage.PLACED
+    needs: ClassVar[Milestone] = Milestone.PLACED
 
     def run(self, program: Program, context: Context) -> int:
         notes, gone = list[str](), 0

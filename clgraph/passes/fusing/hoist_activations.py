@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from clgraph.graph.node import Fused, Node
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.ops.activation import Activation
 from clgraph.ops.concat import Concat
 from clgraph.passes.base import Context, Pass
@@ -27,7 +27,7 @@ class HoistActivations(Pass):
         "activation": "moves to the inputs of the concat that it follows",
         "concat": "activations behind it move to its inputs",
     }
-    needs: ClassVar[Stage] = Stage.PLACED
+    needs: ClassVar[Milestone] = Milestone.PLACED
 
     def run(self, program: Program, context: Context) -> int:
         notes, moved = list[str](), 0

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from clgraph.core.layout import Layout
 from clgraph.graph.node import Node
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
@@ -31,7 +31,7 @@ class HoistPooling(Pass):
         "convolution": "of one point: what averages its result averages its input instead",
         "pooling": "an average moves in front of the 1x1 convolution that it follows",
     }
-    needs: ClassVar[Stage] = Stage.PLACED
+    needs: ClassVar[Milestone] = Milestone.PLACED
 
     def run(self, program: Program, context: Context) -> int:
         notes, moved = list[str](), 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.ops.convolution import Convolution
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.fusing.convolution_groups import best_merge, merge
@@ -23,7 +23,7 @@ class MergeGroups(Pass):
     handles: ClassVar[Mapping[str, str]] = {
         "convolution": "groups that are no whole blocks of channels are merged, where that is faster"
     }
-    needs: ClassVar[Stage] = Stage.PLACED
+    needs: ClassVar[Milestone] = Milestone.PLACED
 
     def run(self, program: Program, context: Context) -> int:
         notes = list[str]()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from clgraph.graph.node import Node
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.ops.activation import Activation
 from clgraph.ops.matmul import MatMul
 from clgraph.passes.base import Context, Pass
@@ -25,7 +25,7 @@ class SinkScales(Pass):
         "activation": "a linear one without a shift moves behind the matrix product that alone reads it",
         "matmul": "takes factors of its operands behind it",
     }
-    needs: ClassVar[Stage] = Stage.PLACED
+    needs: ClassVar[Milestone] = Milestone.PLACED
 
     def run(self, program: Program, context: Context) -> int:
         notes = [note for n in program if isinstance(n.primitive, MatMul) for note in _sink(program, n)]

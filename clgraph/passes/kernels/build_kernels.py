@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.passes.base import Context, Pass
 
 
@@ -16,7 +16,7 @@ class BuildKernels(Pass):
 
     name: ClassVar[str] = "build_kernels"
     required: ClassVar[bool] = True
-    needs: ClassVar[Stage] = Stage.PLANNED
+    needs: ClassVar[Milestone] = Milestone.PLANNED
 
     def run(self, program: Program, context: Context) -> int:
         if context.build is None:

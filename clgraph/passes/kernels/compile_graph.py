@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.selection import select, stands
 from clgraph.selector.choose import Choice
@@ -20,8 +20,8 @@ class CompileGraph(Pass):
 
     name: ClassVar[str] = "compile_graph"
     required: ClassVar[bool] = True
-    needs: ClassVar[Stage] = Stage.FORMATTED
-    reaches: ClassVar[Stage | None] = Stage.SELECTED
+    needs: ClassVar[Milestone] = Milestone.FORMATTED
+    reaches: ClassVar[Milestone | None] = Milestone.SELECTED
 
     def run(self, program: Program, context: Context) -> int:
         changes = 0

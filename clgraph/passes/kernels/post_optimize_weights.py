@@ -9,7 +9,7 @@ from clgraph.core.layout import pack, unpack
 from clgraph.errors import UnsupportedError
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array, Primitive
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.selection import choice_of, select, servable
@@ -27,7 +27,7 @@ class PostOptimizeWeights(Pass):
 
     name: ClassVar[str] = "post_optimize_weights"
     required: ClassVar[bool] = True
-    needs: ClassVar[Stage] = Stage.SELECTED
+    needs: ClassVar[Milestone] = Milestone.SELECTED
 
     def run(self, program: Program, context: Context) -> int:
         made: dict[tuple[Value, Format | Primitive, str | None, str | None], Value] = {}

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from clgraph.graph.buffer import Buffer
 from clgraph.graph.node import Node, Value
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.ops.transfer import Transfer
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.memory.liveness import Liveness, Touch
@@ -26,7 +26,7 @@ class MemoryDependencies(Pass):
 
     name: ClassVar[str] = "memory_dependencies"
     required: ClassVar[bool] = True
-    needs: ClassVar[Stage] = Stage.SELECTED
+    needs: ClassVar[Milestone] = Milestone.SELECTED
 
     def run(self, program: Program, context: Context) -> int:
         _give_buffers(program, context)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 from typing import ClassVar
 
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.memory.liveness import Liveness
 
@@ -18,7 +18,7 @@ class OooqMemoryDependencies(Pass):
 
     name: ClassVar[str] = "oooq_memory_dependencies"
     required: ClassVar[bool] = True
-    needs: ClassVar[Stage] = Stage.SELECTED
+    needs: ClassVar[Milestone] = Milestone.SELECTED
 
     def run(self, program: Program, context: Context) -> int:
         if not context.out_of_order:

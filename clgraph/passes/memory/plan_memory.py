@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from clgraph.errors import DeviceMemoryError
 from clgraph.graph.buffer import Arena, Buffer
 from clgraph.graph.primitive import Array
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.memory.sharing import UNIT
 
@@ -55,8 +55,8 @@ class PlanMemory(Pass):
 
     name: ClassVar[str] = "plan_memory"
     required: ClassVar[bool] = True
-    needs: ClassVar[Stage] = Stage.SELECTED
-    reaches: ClassVar[Stage | None] = Stage.PLANNED
+    needs: ClassVar[Milestone] = Milestone.SELECTED
+    reaches: ClassVar[Milestone | None] = Milestone.PLANNED
 
     def run(self, program: Program, context: Context) -> int:
         _check_constants(program, context)

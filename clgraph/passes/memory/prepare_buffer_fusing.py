@@ -9,7 +9,7 @@ from clgraph.core.layout import Layout
 from clgraph.core.strides import reshaped_pitches, same_places
 from clgraph.graph.buffer import Buffer
 from clgraph.graph.node import Node, Value
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.ops.concat import Concat
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Reshape
@@ -52,7 +52,7 @@ class PrepareBufferFusing(Pass):
         "transpose": "lies in its input or the other way round, on a GPU",
         "reorder": "lies in its input where nothing moves",
     }
-    needs: ClassVar[Stage] = Stage.PLACED
+    needs: ClassVar[Milestone] = Milestone.PLACED
 
     def run(self, program: Program, context: Context) -> int:
         before = sum(n.in_place for n in program)

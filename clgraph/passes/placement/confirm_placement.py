@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from clgraph.errors import UnsupportedError
 from clgraph.graph.node import Node
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.formats.add_required_reorders import convert_result, serve
 from clgraph.passes.placement.insert_transfers import carry_again, uncarried
@@ -34,7 +34,7 @@ class ConfirmPlacement(Pass):
 
     name: ClassVar[str] = "confirm_placement"
     required: ClassVar[bool] = True
-    needs: ClassVar[Stage] = Stage.FORMATTED
+    needs: ClassVar[Milestone] = Milestone.FORMATTED
 
     def run(self, program: Program, context: Context) -> int:
         refused = {n: why for n in program if (why := _refusal(context, n)) is not None}

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import ClassVar
 
 from clgraph.graph.node import Node, Value
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.transfer import Transfer
 from clgraph.passes.base import Context, Pass
@@ -23,7 +23,7 @@ class InsertTransfers(Pass):
 
     name: ClassVar[str] = "insert_transfers"
     required: ClassVar[bool] = True
-    needs: ClassVar[Stage] = Stage.PLACED
+    needs: ClassVar[Milestone] = Milestone.PLACED
 
     def run(self, program: Program, context: Context) -> int:
         inserted = _insert(program)

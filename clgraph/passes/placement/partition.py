@@ -12,7 +12,7 @@ import numpy as np
 from clgraph.errors import UnsupportedError
 from clgraph.graph.interpret import ControlFlow
 from clgraph.graph.node import Node
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.graph.topology import Layer, Topology
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.transfer import Transfer, transfer_seconds
@@ -39,7 +39,7 @@ class Partition(Pass):
 
     name: ClassVar[str] = "partition"
     required: ClassVar[bool] = True
-    reaches: ClassVar[Stage | None] = Stage.PLACED
+    reaches: ClassVar[Milestone | None] = Milestone.PLACED
 
     def run(self, program: Program, context: Context) -> int:
         places = {node: places_of(context, node) for node in program}

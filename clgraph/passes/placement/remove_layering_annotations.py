@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.passes.base import Context, Pass
 
 
@@ -16,7 +16,7 @@ class RemoveLayeringAnnotations(Pass):
     """
 
     name: ClassVar[str] = "remove_layering_annotations"
-    needs: ClassVar[Stage] = Stage.PLACED
+    needs: ClassVar[Milestone] = Milestone.PLACED
 
     def run(self, program: Program, context: Context) -> int:
         changes = 0

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.passes.base import Context, Pass
 
 
@@ -32,7 +32,7 @@ class UseIntegers(Pass):
         "eltwise": "a sum reads bytes",
     }
     rounds: ClassVar[bool] = True
-    needs: ClassVar[Stage] = Stage.PLACED
+    needs: ClassVar[Milestone] = Milestone.PLACED
 
     def run(self, program: Program, context: Context) -> int:
         if all(value.integers is None for node in program for value in node.inputs):

@@ -12,7 +12,7 @@ from clgraph.core.frozen import frozen
 from clgraph.core.registry import Registry
 from clgraph.errors import ClgraphError, ProgramError, RegistrationError
 from clgraph.graph.check import check
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.passes.base import Context, Pass
 from clgraph.selector.query import VIRTUAL_DEVICES, DeviceInfo
 
@@ -136,7 +136,7 @@ class TargetPhase(Pass):
     """Run what targets hook into one phase, target by target by name, and check the program after each pass."""
 
     phase: ClassVar[Phase]
-    needs: ClassVar[Stage] = Stage.PLACED
+    needs: ClassVar[Milestone] = Milestone.PLACED
 
     def run(self, program: Program, context: Context) -> int:
         changes = 0

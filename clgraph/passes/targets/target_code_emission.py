@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from clgraph.graph.program import Stage
+from clgraph.graph.program import Milestone
 from clgraph.passes.targets.target import Phase, TargetPhase
 
 
@@ -13,4 +13,4 @@ class TargetCodeEmission(TargetPhase):
 
     name: ClassVar[str] = "target_code_emission"
     phase: ClassVar[Phase] = Phase.CODE_EMISSION
-    needs: ClassVar[Stage] = Stage.PLANNED
+    needs: ClassVar[Milestone] = Milestone.PLANNED

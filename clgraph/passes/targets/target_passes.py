@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from clgraph.core.registry import Registry
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.targets.target import Phase, TargetPhase
 
@@ -22,7 +22,7 @@ class TargetPasses(TargetPhase):
 
     name: ClassVar[str] = "target_passes"
     phase: ClassVar[Phase] = Phase.LAYOUT
-    needs: ClassVar[Stage] = Stage.FORMATTED
+    needs: ClassVar[Milestone] = Milestone.FORMATTED
 
     def run(self, program: Program, context: Context) -> int:
         changes = TargetPhase.run(self, program, context)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from clgraph.graph.program import Stage
+from clgraph.graph.program import Milestone
 from clgraph.passes.targets.target import Phase, TargetPhase
 
 
@@ -13,4 +13,4 @@ class TargetScheduling(TargetPhase):
 
     name: ClassVar[str] = "target_scheduling"
     phase: ClassVar[Phase] = Phase.SCHEDULING
-    needs: ClassVar[Stage] = Stage.SELECTED
+    needs: ClassVar[Milestone] = Milestone.SELECTED

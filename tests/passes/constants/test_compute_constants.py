@@ -6,7 +6,7 @@ import numpy as np
 
 from clgraph.errors import UnsupportedError
 from clgraph.graph.check import check
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.reshape import Reshape
@@ -50,7 +50,7 @@ def test_on_a_device_the_parts_are_programs_of_their_own_that_run_once() -> None
 
     def execute(part: Program, feeds):
         check(part)
-        assert part.stage >= Stage.PLANNED
+        assert part.milestone >= Milestone.PLANNED
         seen.append(part)
         return run_reference(part, feeds)
 

@@ -74,7 +74,7 @@ def test_on_a_device_the_constant_part_is_a_planned_program_of_its_own() -> None
     PostOptimizeWeights().run(program, context)
     assert PropagateConstants().run(program, context) == 1
     (part,) = seen
-    assert part.stage.name == "PLANNED"
+    assert part.milestone.name == "PLANNED"
     assert part.arenas["null"].nbytes >= part.outputs[0][1].layout.nbytes
     assert "propagate_constants" not in program.notes
     assert all(n.primitive.kind != "reorder" or n.inputs[0].constant is None for n in program)

@@ -50,7 +50,7 @@ def test_what_nothing_serves_is_left_to_confirm_placement_whose_error_names_node
 def test_the_required_passes_alone_make_a_planned_program() -> None:
     optional = frozenset(p.name for p in default_pipeline() if not p.required)
     program = compile_all(_net().program("b"), disabled=optional)
-    assert program.stage.name == "PLANNED"
+    assert program.milestone.name == "PLANNED"
     assert [n.primitive.kind for n in program] == ["convolution", "activation", "convolution"]
 
 

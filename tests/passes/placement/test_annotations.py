@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clgraph.frontend.onnx_loader import load_onnx
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.graph.topology import Topology
 from clgraph.passes.base import Context, PassManager
 from clgraph.passes.observers import PassObserver, Verify
@@ -44,7 +44,7 @@ class Annotations(PassObserver):
             else:
                 assert len(found) <= 1, f"{pass_.name} merged {found} in {node.name}"
                 assert node.annotation == next(iter(found), None), f"{pass_.name}: {node.name}"
-            if program.stage >= Stage.PLACED:
+            if program.milestone >= Milestone.PLACED:
                 wished = {"there" if hint == "body" else "here" for hint in found} or {"here"}
                 assert wished == {node.placement}, f"{pass_.name}: {node.name}"
             self.seen += bool(found)

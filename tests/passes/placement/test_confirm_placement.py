@@ -64,7 +64,7 @@ def _rest(program, context: Context) -> None:
     """Run what is left of the pipeline, with confirm_placement, and check after every pass."""
     passes = default_pipeline()
     place = next(i for i, p in enumerate(passes) if p.name == "confirm_placement")
-    PassManager(passes[place:], [Verify(), VerifyNumbers(context)], begin=program.stage).run(program, context)
+    PassManager(passes[place:], [Verify(), VerifyNumbers(context)], begin=program.milestone).run(program, context)
     check(program)
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from acme_clgraph.conv_relu import ConvRelu
 from clgraph.graph.node import Node
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
 from clgraph.passes.base import Context, Pass
@@ -23,7 +23,7 @@ class FuseConvRelu(Pass):
     """
 
     name: ClassVar[str] = "acme_fuse_conv_relu"
-    needs: ClassVar[Stage] = Stage.PLACED
+    needs: ClassVar[Milestone] = Milestone.PLACED
 
     def run(self, program: Program, context: Context) -> int:
         fused = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from clgraph.graph.program import Program, Stage
+from clgraph.graph.program import Milestone, Program
 from clgraph.passes.base import Context, Pass
 
 
@@ -14,7 +14,7 @@ class Report(Pass):
     """Leave a note with the number of nodes that are ``acme_conv_relu``."""
 
     name: ClassVar[str] = "acme_report"
-    needs: ClassVar[Stage] = Stage.PLANNED
+    needs: ClassVar[Milestone] = Milestone.PLANNED
 
     def run(self, program: Program, context: Context) -> int:
         own = sum(node.primitive.kind == "acme_conv_relu" for node in program)
