@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
@@ -35,12 +36,14 @@ class _Report:
 
     Attributes:
         operators: Nodes of each operator; empty for a saved model and a dump.
+        expanded: Those that are read by the functions of their schemas, by node.
         device: ``None`` where nothing was compiled, and then ``note`` says why.
         nodes: Of the compiled program.
     """
 
     model: str
     operators: Mapping[str, int] = field(default_factory=dict)
+    expanded: Mapping[str, str] = field(default_factory=dict)
     problems: list[Diagnostic] = field(default_factory=list)
     device: str | None = None
     nodes: int = 0
@@ -69,7 +72,7 @@ def command(ctx: click.Context, options: ModelOptions, as_json: bool) -> None:
     if not is_saved(options.model) and not is_dump(options.model):
         with working(f"reading {options.model.name}"):
             found = check_onnx(options.model)
-        report.operators, report.problems = found.operators, list(found.problems)
+        report.operators, report.expanded, report.problems = found.operators, found.expanded, list(found.problems)
     if not report.problems:
         _compile(options, report)
     if as_json:
@@ -114,6 +117,9 @@ def _on_host(explanation: Explanation) -> list[_OnHost]:
 def _show(report: _Report) -> None:
     if report.operators:
         say(f"operators   {', '.join(f'{name} ({count})' for name, count in report.operators.items())}")
+    if report.expanded:
+        counts = Counter(report.expanded.values())
+        say(f"expanded    {', '.join(f'{name} ({count})' for name, count in counts.items())}: by their functions")
     if report.problems:
         say()
         table(

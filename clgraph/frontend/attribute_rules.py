@@ -120,6 +120,7 @@ _BY_OPERATOR: Mapping[tuple[str, str], Rule] = {
     ("LSTM", "direction"): _DIRECTION,
     ("LpNormalization", "p"): _one_of(1, 2),
     ("Pad", "mode"): _one_of("constant", "reflect", "edge", "wrap"),
+    ("NegativeLogLikelihoodLoss", "reduction"): _one_of("none", "sum", "mean"),
     ("Pad", "value"): _any,
     ("RNN", "direction"): _DIRECTION,
     ("Resize", "coordinate_transformation_mode"): _one_of(
@@ -130,6 +131,7 @@ _BY_OPERATOR: Mapping[tuple[str, str], Rule] = {
     ("RoiAlign", "coordinate_transformation_mode"): _one_of("half_pixel", "output_half_pixel"),
     ("RoiAlign", "mode"): _one_of("avg", "max"),
     ("Scan", "num_scan_inputs"): _POSITIVE,
+    ("SoftmaxCrossEntropyLoss", "reduction"): _one_of("none", "sum", "mean"),
     ("SpaceToDepth", "mode"): _one_of("DCR", "CRD"),
     ("TensorScatter", "mode"): _one_of("linear", "circular"),
     ("ThresholdedRelu", "alpha"): _number,

@@ -43,10 +43,12 @@ class Findings:
 
     Attributes:
         operators: How many nodes of each operator there are, bodies included.
+        expanded: The operators that are read by the functions of their schemas, by the names of their nodes.
     """
 
     operators: dict[str, int]
     problems: tuple[Diagnostic, ...]
+    expanded: dict[str, str]
 
 
 @faults("reading the model")
@@ -64,7 +66,8 @@ def check_onnx(source: Source) -> Findings:
     pairs = list(zip(model.graph.node, labels, strict=True))
     everything = list(_with_bodies(pairs))
     operators = Counter(_describe(importers, node) for node, _ in everything)
-    return Findings(dict(sorted(operators.items())), tuple(_problems(loader, importers, pairs, everything)))
+    problems = tuple(_problems(loader, importers, pairs, everything))
+    return Findings(dict(sorted(operators.items())), problems, loader.topology.expanded)
 
 
 Pairs = Iterable[tuple[onnx.NodeProto, Label]]
@@ -84,20 +87,24 @@ def _problems(loader: GraphLoader, importers: Importers, pairs: Pairs, everythin
                 yield Diagnostic("", "", str(error), "tensors of numbers or truth values")
     unknown = set()
     for node, label in everything:
-        if not is_constant(node) and importers.get(node.op_type, node.domain) is None:
+        if not (is_constant(node) or importers.knows(node.op_type, node.domain)):
             unknown.add(id(node))
             yield Diagnostic(label.name, _describe(importers, node), *_unknown(importers, node))
-    for node, label in pairs:
+    waiting = [(node, label, importers) for node, label in pairs][::-1]
+    while waiting:
+        node, label, these = waiting.pop()
         if id(node) in unknown or any(id(inner) in unknown for inner, _ in _with_bodies([(node, label)])):
             continue
         try:
             if is_constant(node):
                 loader.data[node.output[0]] = loader.read_constant(node, label.name)
+            elif (expanded := loader.expand_node(node, label, these)) is not None:
+                waiting += reversed(expanded)
             else:
-                loader.import_node(node, label.name, label.annotation, set(node.output))
+                loader.import_node(node, label, these, set(node.output))
         except ClgraphError as error:
             what = str(error).removeprefix(f"node {label.name!r} ({node.op_type})").removeprefix(":").strip()
-            yield Diagnostic(label.name, _describe(importers, node), what, _needed(error))
+            yield Diagnostic(label.name, _describe(these, node), what, _needed(error))
 
 
 def _needed(error: ClgraphError) -> str:

@@ -28,12 +28,14 @@ class Label:
 
     Attributes:
         source: The node that it is a copy of.
+        inside: Domain and name of the operators around it that were expanded by the functions of their schemas.
     """
 
     op_type: str
     name: str
     annotation: str | None
     source: onnx.NodeProto
+    inside: tuple[tuple[str, str], ...] = ()
 
 
 def inline(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[Label]]:

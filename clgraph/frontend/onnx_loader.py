@@ -5,9 +5,10 @@ No shape is inferred and nothing is checked that the graph's own rules do not ne
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +17,10 @@ from onnx import helper
 
 from clgraph.errors import ClgraphError, InternalError, ModelError, UnsupportedError
 from clgraph.frontend.files import Source, map_model
+from clgraph.frontend.functions import expand, type_of
 from clgraph.frontend.inline import Label, inline, labels_of
 from clgraph.frontend.nodes import ModelNode, attribute_value
+from clgraph.frontend.order import ordered, reads_of, some_of
 from clgraph.frontend.schema import Importers, opsets_of
 from clgraph.frontend.signatures import spelled
 from clgraph.frontend.weights import dtype_of, read_tensor
@@ -25,7 +28,8 @@ from clgraph.graph.faults import faults
 from clgraph.graph.primitive import Array
 from clgraph.graph.topology import Dimension, Signature, Topology
 
-_SHOWN = 3
+Read = tuple[onnx.NodeProto, Label, Importers]
+"""A node to be read, with what it came from and the operator sets that it is written for."""
 
 
 @faults("reading the model")
@@ -74,7 +78,7 @@ class GraphLoader:
     def load(self, labels: Iterable[Label], metadata: Mapping[str, str]) -> Topology:
         """Return the topology of the graph."""
         self.check_names()
-        pairs = self._ordered(list(zip(self.graph.node, labels, strict=True)))
+        pairs = ordered(list(zip(self.graph.node, labels, strict=True)), self.reads)
         self._refuse_unknown(node for node, _ in pairs)
         read = {o.name for o in self.graph.output}.union(*self.reads)
         topology = self.topology
@@ -85,14 +89,21 @@ class GraphLoader:
         taken: Counter[str] = Counter()
         refused: list[str] = []
         nodes: list[ModelNode] = []
-        for proto, label in pairs:
+        waiting = [(proto, label, self.importers) for proto, label in reversed(pairs)]
+        while waiting:
+            proto, label, importers = waiting.pop()
             taken[label.name] += 1
             name = label.name if taken[label.name] == 1 else f"{label.name}_{taken[label.name]}"
             if is_constant(proto):
                 self.data[proto.output[0]] = self.read_constant(proto, name)
                 continue
+            label = replace(label, name=name)
             try:
-                nodes.append(self.import_node(proto, name, label.annotation, read))
+                if (expanded := self.expand_node(proto, label, importers)) is None:
+                    nodes.append(self.import_node(proto, label, importers, read))
+                else:
+                    waiting += reversed(expanded)
+                    read.update(n for node, *_ in expanded for n in reads_of(node))
             except UnsupportedError as error:
                 refused.append(str(error))
         if refused:
@@ -125,33 +136,64 @@ class GraphLoader:
             topology.output(name, source)
             topology.declared[name] = self.signature(value, "output")
 
-    def import_node(self, proto: onnx.NodeProto, name: str, annotation: str | None, read: set[str]) -> ModelNode:
+    def expand_node(self, proto: onnx.NodeProto, label: Label, importers: Importers) -> list[Read] | None:
+        """Return the nodes of the function that defines a node without an importer, ``None`` where it has one.
+
+        Raises:
+            ModelError: The node breaks ONNX's rules.
+            UnsupportedError: It has neither an importer nor a function for what it is given.
+        """
+        if importers.get(proto.op_type, proto.domain) is not None:
+            return None
+        if (schema := importers.function(proto.op_type, proto.domain)) is None:
+            raise UnsupportedError(
+                f"node {label.name!r}: clgraph does not have {importers.describe(proto.op_type, proto.domain)}"
+            )
+        inputs = self._checked_inputs(proto, label.name, importers)
+        types = [type_of(self._type_of(n), self._shape_of(n)) if n else onnx.TypeProto() for n in inputs]
+        made = expand(proto, label, schema, types, self._fresh)
+        self.made.update(n for node, _ in made.nodes for n in node.output if n)
+        self.topology.expanded[label.name] = importers.describe(proto.op_type, proto.domain)
+        inner = importers.under(made.opsets)
+        return [(node, at, inner) for node, at in made.nodes]
+
+    def _checked_inputs(self, proto: onnx.NodeProto, name: str, importers: Importers) -> tuple[str, ...]:
+        """Return the values that a node reads; notes the types of what it makes.
+
+        Raises:
+            ModelError: The node breaks ONNX's rules.
+        """
+        inputs = _cut([self._resolve(n) for n in proto.input])
+        if (signature := importers.signature(proto.op_type, proto.domain)) is not None:
+            types = tuple([self._type_of(n) if n else None for n in inputs])
+            if (problem := signature.problem(proto, inputs, types)) is not None:
+                raise ModelError(f"node {name!r} ({proto.op_type}) {problem}")
+            self.types.update(signature.output_types(proto, types))
+        return inputs
+
+    def import_node(self, proto: onnx.NodeProto, label: Label, importers: Importers, read: set[str]) -> ModelNode:
         """Return what the importer of a node with a known operator makes of it, *read* being the values that are used.
 
         Raises:
             ModelError: The node breaks ONNX's rules.
             UnsupportedError: clgraph has not what its attributes or types ask for.
         """
-        importer = self.importers.get(proto.op_type, proto.domain)
-        since = self.importers.version(proto.op_type, proto.domain)
+        name = label.name
+        importer = importers.get(proto.op_type, proto.domain)
+        since = importers.version(proto.op_type, proto.domain)
         assert importer is not None
         assert since is not None
-        inputs = _cut([self._resolve(n) for n in proto.input])
-        if (signature := self.importers.signature(proto.op_type, proto.domain)) is not None:
-            types = tuple([self._type_of(n) if n else None for n in inputs])
-            if (problem := signature.problem(proto, inputs, types)) is not None:
-                raise ModelError(f"node {name!r} ({proto.op_type}) {problem}")
-            self.types.update(signature.output_types(proto, types))
+        inputs = self._checked_inputs(proto, name, importers)
         node = ModelNode(
             proto,
             name,
-            annotation,
+            label.annotation,
             since,
             inputs,
             _cut([n if n in read else "" for n in proto.output]) or (proto.output[0],),
             self._find_constant,
             self._fresh,
-            self._read_body,
+            partial(self._read_body, importers),
         )
         try:
             with faults(f"the importer of {proto.op_type}", name):
@@ -164,11 +206,12 @@ class GraphLoader:
             raise type(error)(f"node {name!r} ({proto.op_type}): {error}") from error
         return node
 
-    def _read_body(self, graph: onnx.GraphProto, annotation: str | None) -> Topology:
+    def _read_body(self, importers: Importers, graph: onnx.GraphProto, annotation: str | None) -> Topology:
         """Return the body of control flow; what it reads of the graphs around are its last inputs."""
-        loader = GraphLoader(graph, self.folder, self.importers, {}, self)
+        loader = GraphLoader(graph, self.folder, importers, {}, self)
         body = loader.load(labels_of(graph.node, annotation), {})
         self.topology.op_types = body.op_types | self.topology.op_types
+        self.topology.expanded = body.expanded | self.topology.expanded
         self.topology.scattered |= body.scattered
         return body
 
@@ -183,48 +226,25 @@ class GraphLoader:
                 "which clgraph does not hold"
             )
         if twice := [name for name, count in made.items() if count > 1]:
-            raise ModelError(f"the graph makes {_list(twice)} more than once")
+            raise ModelError(f"the graph makes {some_of(twice)} more than once")
         for node, reads in zip(self.graph.node, self.reads, strict=True):
             if not node.output:
                 raise ModelError(f"node {node.name or node.op_type!r} has no output")
             if missing := [n for n in reads if n and not self._visible(n)]:
-                raise ModelError(f"node {node.name or node.op_type!r} reads {_list(missing)}, which nothing makes")
+                raise ModelError(f"node {node.name or node.op_type!r} reads {some_of(missing)}, which nothing makes")
         if missing := [v.name for v in self.graph.output if not self._visible(v.name)]:
-            raise ModelError(f"the graph's output {_list(missing)} is made by nothing")
+            raise ModelError(f"the graph's output {some_of(missing)} is made by nothing")
         if not self.graph.output:
             raise ModelError("the graph has no outputs")
         twice = [name for name, count in Counter(v.name for v in self.graph.output).items() if count > 1]
         if twice and self.outer is None:
-            raise ModelError(f"the graph has two outputs called {_list(twice)}")
-
-    def _ordered(self, pairs: list[tuple[onnx.NodeProto, Label]]) -> list[tuple[onnx.NodeProto, Label]]:
-        """Return the nodes in an order in which each stands behind what it reads; the file's where that is one."""
-        maker = {name: i for i, (node, _) in enumerate(pairs) for name in node.output if name}
-        before = [{maker[name] for name in reads if name in maker} for reads in self.reads]
-        readers: list[list[int]] = [[] for _ in pairs]
-        for i, made_by in enumerate(before):
-            for j in made_by:
-                readers[j].append(i)
-        waits = [len(made_by) for made_by in before]
-        ready = [i for i, count in enumerate(waits) if not count]
-        order: list[int] = []
-        while ready:
-            i = heapq.heappop(ready)
-            order.append(i)
-            for reader in readers[i]:
-                waits[reader] -= 1
-                if not waits[reader]:
-                    heapq.heappush(ready, reader)
-        if len(order) < len(pairs):
-            cycle = _list(pairs[i][1].name for i, count in enumerate(waits) if count)
-            raise ModelError(f"the graph has a cycle among the nodes {cycle}")
-        return [pairs[i] for i in order]
+            raise ModelError(f"the graph has two outputs called {some_of(twice)}")
 
     def _refuse_unknown(self, nodes: Iterable[onnx.NodeProto]) -> None:
         found = Counter((n.op_type, n.domain) for n in nodes if not is_constant(n))
         unknown = Counter[str]()
         for (op_type, domain), count in found.items():
-            if self.importers.get(op_type, domain) is None:
+            if not self.importers.knows(op_type, domain):
                 unknown[self.importers.describe(op_type, domain)] += count
         if unknown:
             listed = ", ".join(f"{name} ({count})" for name, count in sorted(unknown.items()))
@@ -262,6 +282,18 @@ class GraphLoader:
         if name in self.data:
             return spelled(helper.np_dtype_to_tensor_dtype(self.data[name].dtype))
         return None if self.outer is None or name in self.made else self.outer._type_of(name)
+
+    def _shape_of(self, name: str) -> tuple[int | str | None, ...] | None:
+        """Return the shape of a value as far as the file says it."""
+        if name in self.tensors:
+            return tuple(self.tensors[name].dims)
+        if name in self.data:
+            return self.data[name].shape
+        values = (*self.graph.input, *self.graph.value_info)
+        if (found := next((v for v in values if v.name == name), None)) is not None:
+            tensor = found.type.tensor_type
+            return tuple(map(_dimension, tensor.shape.dim)) if tensor.HasField("shape") else None
+        return None if self.outer is None or name in self.made else self.outer._shape_of(name)
 
     def _resolve(self, name: str) -> str:
         """Return the value that *name* stands for; one that the graph around computes becomes an input."""
@@ -305,19 +337,6 @@ def is_constant(node: onnx.NodeProto) -> bool:
     return node.op_type == "Constant" and node.domain in ("", "ai.onnx")
 
 
-def reads_of(node: onnx.NodeProto) -> list[str]:
-    """Return the names that *node* reads, those of its bodies in the graph around it included."""
-    found = list(node.input)
-    for attribute in node.attribute:
-        if attribute.type == onnx.AttributeProto.GRAPH:
-            graph = attribute.g
-            made = {t.name for t in graph.initializer} | {v.name for v in graph.input}
-            made |= {name for inner in graph.node for name in inner.output}
-            read = [n for inner in graph.node for n in reads_of(inner)] + [v.name for v in graph.output]
-            found += [name for name in dict.fromkeys(read) if name and name not in made]
-    return found
-
-
 def _dimension(dim: onnx.TensorShapeProto.Dimension) -> Dimension:
     if dim.HasField("dim_value"):
         return int(dim.dim_value) if dim.dim_value >= 0 else None
@@ -334,9 +353,3 @@ def _frozen(value: object, dtype: str) -> Array:
     array = np.asarray(value, dtype)
     array.flags.writeable = False
     return array
-
-
-def _list(names: Iterable[str]) -> str:
-    found = list(names)
-    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    return ", ".join(map(repr, found[:_SHOWN])) + more

@@ -9,6 +9,7 @@ from onnx import defs
 
 import clgraph.ops  # noqa: F401  # importing the operators registers their importers
 from clgraph.errors import ModelError, UnsupportedError
+from clgraph.frontend.functions import has_function
 from clgraph.frontend.signatures import Signature
 from clgraph.graph.importing import IMPORTERS, Importer
 
@@ -41,6 +42,7 @@ class Importers:
         self._opsets = opsets
         self._versions: dict[tuple[str, str], int | None] = {}
         self._signatures: dict[tuple[str, str], Signature] = {}
+        self._others: dict[tuple[tuple[str, int], ...], Importers] = {}
 
     def version(self, op_type: str, domain: str) -> int | None:
         """Return the schema version in force, ``None`` where neither onnx nor a plugin knows the operator."""
@@ -58,6 +60,29 @@ class Importers:
         """Return what onnx says of the operator in the version in force, ``None`` where it does not know it."""
         self.version(op_type, domain)
         return self._signatures.get((_domain(domain), op_type))
+
+    def function(self, op_type: str, domain: str) -> defs.OpSchema | None:
+        """Return the schema of an operator that has no importer and is defined by a function, else ``None``."""
+        version = self.version(op_type, domain)
+        if version is None or self.get(op_type, domain) is not None or self.signature(op_type, domain) is None:
+            return None
+        schema = defs.get_schema(op_type, version, _domain(domain))
+        return schema if has_function(schema) else None
+
+    def knows(self, op_type: str, domain: str) -> bool:
+        """Return whether a node is read, by an importer or by the function of its schema."""
+        return self.get(op_type, domain) is not None or self.function(op_type, domain) is not None
+
+    def under(self, opsets: Mapping[str, int]) -> Importers:
+        """Return what finds importers under *opsets*; a domain that has none there keeps the model's."""
+        wanted = {**self._opsets, **{_domain(domain): version for domain, version in opsets.items()}}
+        if wanted == self._opsets:
+            return self
+        key = tuple(sorted(wanted.items()))
+        if key not in self._others:
+            self._others[key] = Importers(wanted)
+            self._others[key]._others = self._others
+        return self._others[key]
 
     def describe(self, op_type: str, domain: str) -> str:
         """Return how to call an operator that has no importer, with the versions that have one."""

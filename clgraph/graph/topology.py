@@ -74,7 +74,8 @@ class Topology:
     """Inputs, constants, layers in execution order, and outputs.
 
     ``declared`` holds what a model file says about its outputs, ``metadata`` what its author wrote beside the graph,
-    ``op_types`` the ONNX operator type of each node by the name that layers have it in their origin. A topology that is
+    ``op_types`` the ONNX operator type of each node by the name that layers have it in their origin, ``expanded`` the
+    operators that were read by the functions of their schemas, by the names of their nodes. A topology that is
     a stage of another has a ``label``. Of a model file that has some of its data in other files, it is ``scattered``.
 
     >>> topology = Topology()
@@ -90,6 +91,7 @@ class Topology:
     declared: dict[str, Signature] = field(default_factory=dict)
     metadata: dict[str, str] = field(default_factory=dict)
     op_types: dict[str, str] = field(default_factory=dict)
+    expanded: dict[str, str] = field(default_factory=dict)
     label: str = ""
     scattered: bool = False
     _made: set[str] = field(default_factory=set)

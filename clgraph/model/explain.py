@@ -13,6 +13,7 @@ from clgraph.graph.buffer import Buffer
 from clgraph.graph.node import Node, Value
 from clgraph.graph.program import Program
 from clgraph.graph.subgraph import Subgraph
+from clgraph.graph.topology import Topology
 from clgraph.network.profile import Profile
 from clgraph.selector.choose import Choice
 
@@ -207,6 +208,12 @@ class Explanation:
         subgraphs = self.subgraphs if len(self.subgraphs) > 1 else ()
         notes = [f"{name}: {text}" for name, text in self.notes.items()]
         return "\n".join([*map(str, self.nodes), *map(str, subgraphs), *notes])
+
+
+def expanded_note(topology: Topology) -> dict[str, str]:
+    """Return the note about the operators of *topology* that were read by the functions of their schemas, if any."""
+    lines = [f"{name} ({what}): expanded from its schema's function" for name, what in topology.expanded.items()]
+    return {"functions": "\n".join(lines)} if lines else {}
 
 
 def explain(program: Program) -> Explanation:

@@ -326,11 +326,12 @@ class Model:
 
         Where there are several programs, a note lists all :attr:`specialisations`.
         """
-        from clgraph.model.explain import explain
+        from clgraph.model.explain import expanded_note, explain
 
         found = explain(self.program)
         made = self.specialisations
-        return replace(found, notes={**found.notes, "specialisations": "\n".join(made)}) if len(made) > 1 else found
+        more = {"specialisations": "\n".join(made)} if len(made) > 1 else {}
+        return replace(found, notes={**found.notes, **expanded_note(self.topology), **more})
 
     def __repr__(self) -> str:
         inputs = ", ".join(map(str, self.inputs))

@@ -95,7 +95,7 @@ def _families(s: Specialisation, blobs: Blobs) -> dict[str, Json]:
 
 
 def _signatures(t: Topology) -> Topology:
-    return Topology(t.inputs, {}, [], t.outputs, t.declared, t.metadata, t.op_types)
+    return Topology(t.inputs, {}, [], t.outputs, t.declared, t.metadata, t.op_types, t.expanded)
 
 
 def library_key(name: str, simd: int) -> str:

@@ -23,6 +23,7 @@ _FORM = {
     "declared": list[_Signature],
     "metadata": dict[str, str],
     "op_types": dict[str, str],
+    "expanded": dict[str, str],
     "constants": list[tuple[str, Any]],
     "layers": list[LAYER_FORM],
 }
@@ -58,6 +59,7 @@ def encode_topology(topology: Topology, add: Callable[[Array], Json]) -> Json:
         "declared": [_signature(s) for s in topology.declared.values()],
         "metadata": dict(topology.metadata),
         "op_types": dict(topology.op_types),
+        "expanded": dict(topology.expanded),
         "constants": [[name, add(array)] for name, array in topology.constants.items()],
         "layers": [encode_layer(layer, add) for layer in topology.layers],
     }
@@ -108,6 +110,7 @@ def decode_topology(data: Json, array: Callable[[Json], Array], primitive_of: Pr
         topology.declared = {s.name: s for s in map(_read_signature, data["declared"])}
         topology.metadata = dict(data["metadata"])
         topology.op_types = dict(data.get("op_types", {}))
+        topology.expanded = dict(data.get("expanded", {}))
     topology._read = read
     return topology
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 from clgraph.graph.interpret import ControlFlow
 from clgraph.graph.topology import Layer
-from clgraph.model.explain import Explanation, NodeReport, explain
+from clgraph.model.explain import Explanation, NodeReport, expanded_note, explain
 from clgraph.model.stages.runner import PieceRunner, StageRunner
 
 _KINDS = 6
@@ -29,7 +29,8 @@ def describe(runner: StageRunner, indent: str = "") -> tuple[str, ...]:
 def explanation(runner: StageRunner) -> Explanation:
     """Return the nodes of the programs that ran last and the layers that the host computed, in order of the stages."""
     nodes, notes = _explained(runner, "")
-    return Explanation(tuple(nodes), {"stages": "\n".join(describe(runner)), **notes})
+    expanded = expanded_note(runner.pieces[0].piece.topology) if runner.pieces else {}
+    return Explanation(tuple(nodes), {"stages": "\n".join(describe(runner)), **expanded, **notes})
 
 
 def _explained(runner: StageRunner, prefix: str) -> tuple[list[NodeReport], dict[str, str]]:
