@@ -16,25 +16,14 @@
 // Error as in micro_conv.cl.
 #include "conv_chunks.clh"
 #include "fsv16.clh"
-
-// Copy `count` neighbouring floats, at any alignment.
-NOINLINE static void copy_floats(__global const float* from, __global float* to, const int count) {
-  int i = 0;
-  for (; i + 16 <= count; i += 16) vstore16(vload16(0, from + i), 0, to + i);
-  for (; i < count; i++) to[i] = from[i];
-}
-
-NOINLINE static void clear_floats(__global float* to, const int count) {
-  for (int i = 0; i < count; i++) to[i] = 0.0f;
-}
+#include "staged_floats.clh"
 
 static void conv_planar(__global const conv_planar_desc* d, __global char** banks, __global char* scratch,
                         const int ticket, __global const post_step* post, const int posts) {
   const int n = ticket / d->strips, y0 = (ticket - n * d->strips) * d->strip_rows;
   const int y1 = min(y0 + d->strip_rows, d->height), width = d->width, pitch = d->stage_pitch;
   const int rows = (y1 - y0 - 1) * d->stride_y + (d->kernel_y - 1) * d->dilation_y + 1;
-  const int first = y0 * d->stride_y - d->pad_top, left = min(d->pad_left, pitch);
-  const int inside = max(0, min(d->in_width, pitch - left));
+  const int first = y0 * d->stride_y - d->pad_top;
   __global float* stage = (__global float*)scratch;
   __global const float* in = AT(const float, banks, d->inp) + (long)n * d->in_n;
 
@@ -46,9 +35,7 @@ static void conv_planar(__global const conv_planar_desc* d, __global char** bank
         clear_floats(to, pitch);
         continue;
       }
-      clear_floats(to, left);
-      copy_floats(in + (long)c * d->in_c + (long)y * d->in_y, to + left, inside);
-      clear_floats(to + left + inside, pitch - left - inside);
+      stage_floats(in + (long)c * d->in_c + (long)y * d->in_y, d->in_width, -d->pad_left, to, pitch);
     }
 
   for (int g = 0; g < d->groups; g++) {

@@ -21,6 +21,7 @@ from clgraph.implementations.cpu.convolution import ConvFsv16
 from clgraph.implementations.cpu.convolution_depthwise import DepthwiseFsv16
 from clgraph.implementations.cpu.convolution_planar import ConvPlanar
 from clgraph.implementations.cpu.convolution_staged import ConvStaged
+from clgraph.implementations.cpu.convolution_windows import ConvWindows
 from clgraph.implementations.cpu.convolution_winograd import ConvWinograd
 from clgraph.implementations.cpu.cumulative_sum import CumulativeSumPlanes
 from clgraph.implementations.cpu.layer_normalization import NormalizeRows
@@ -80,6 +81,9 @@ CASES = {
     "7x7 of 512": Case(ConvFsv16, convolution(3), ((1, 512, 7, 7), (512, 512, 3, 3), (512,)), (1, 2)),
     "point of 2048": Case(ConvFsv16, convolution(1), ((1, 2048, 7, 7), (512, 2048, 1, 1), (512,)), (1, 2)),
     "image": Case(ConvPlanar, convolution(7, 2), ((1, 3, 224, 224), (64, 3, 7, 7), (64,)), (1, 2)),
+    "waveform": Case(
+        ConvWindows, Convolution((160,), (1,), ((0, 0),), 1), ((1, 1, 16000), (257, 1, 512), (257,)), (1, 2)
+    ),
     "staged": Case(ConvStaged, convolution(1), ((1, 480, 28, 28), (128, 480, 1, 1)), (1,), GATE),
     "depthwise": Case(DepthwiseFsv16, convolution(5, 1, 240), ((1, 240, 28, 28), (240, 1, 5, 5), (240,)), (1, 2)),
     "winograd": Case(ConvWinograd, convolution(3), ((1, 512, 14, 14), (512, 512, 3, 3), (512,)), (1, 2)),

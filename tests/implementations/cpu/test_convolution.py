@@ -8,11 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import clgraph
 from clgraph.core.layout import Layout
+from clgraph.graph.topology import Topology
 from clgraph.implementations.cpu.blocks import BLOCKED, MICROS, PLANAR, best_block, ids
 from clgraph.implementations.cpu.convolution import ConvFsv16
 from clgraph.implementations.cpu.convolution_depthwise import DepthwiseFsv16, depthwise_micro
 from clgraph.implementations.cpu.convolution_planar import ConvPlanar
+from clgraph.implementations.cpu.convolution_windows import ConvWindows
 from clgraph.ops.convolution import Convolution
 from clgraph.passes.fusing.convolution_groups import spread_weights
 from clgraph.selector.query import DeviceInfo
@@ -68,6 +71,44 @@ def test_blocked_convolutions_agree_with_float64(engine, seed):
 @pytest.mark.parametrize("seed", range(20))
 def test_the_first_layer_agrees_with_float64_at_any_alignment(engine, seed):
     check_convolution(engine, ConvPlanar, seed, 1 + seed % 6, CHANNELS[seed % len(CHANNELS)], 1, most_stride=4)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("seed", range(20))
+def test_convolutions_of_waveforms_agree_with_float64_at_any_alignment(engine, seed):
+    rng = np.random.default_rng(seed)
+    outputs, kernel = CHANNELS[seed % len(CHANNELS)], int((1, 2, 10, 33, 1100)[seed % 5])
+    stride, dilation, pads = int(rng.integers(1, 40)), int(rng.integers(1, 3)), tuple(rng.integers(0, 3, 2).tolist())
+    width = (kernel - 1) * dilation + 1 + stride * int(rng.integers(0, 30)) + int(rng.integers(stride))
+    shapes = ((1 + seed % 3, 1, width), (outputs, 1, kernel), (outputs,))[: 2 + seed % 2]
+    arrays = [rng.standard_normal(s).astype(np.float32) for s in shapes]
+    primitive = Convolution((stride,), (dilation,), (pads,), 1)
+    out, arity = primitive.infer([Layout.of(a) for a in arrays])[0].shape, len(arrays)
+    (size,) = primitive.reference(*(np.abs(a).astype(np.float64) for a in arrays))
+    fused, slope = post_list(POSTS[seed % len(POSTS)], out, arrays, rng)
+    check_tiles(
+        engine,
+        ConvWindows,
+        primitive,
+        arrays,
+        slope * (kernel + 20),
+        arity=arity,
+        size=size + 4,
+        constant=tuple(range(1, arity)),
+        fused=fused,
+        out_halo=any_halo(rng, 3),
+        misalign=int(rng.integers(16)),
+    )
+
+
+@pytest.mark.opencl
+def test_short_time_fourier_transforms_are_products_of_windows(rng):
+    topology = Topology()
+    topology.input("x", (1, 1, 1280))
+    topology.constant("w", rng.standard_normal((258, 1, 256)).astype(np.float32))
+    topology.output("y", topology.add("stft", Convolution((128,), (1,), ((0, 0),), 1), "x", "w"))
+    (node,) = (node for node in clgraph.compile(topology).program if node.name == "stft")
+    assert node.choice.implementation is ConvWindows
 
 
 @pytest.mark.opencl
