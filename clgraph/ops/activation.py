@@ -169,11 +169,12 @@ def import_elu(node: OnnxNode) -> Primitive:
     return Activation("elu", node.attribute("alpha", 1.0))
 
 
-@onnx("Selu", since=(6, 22))
+@onnx("Selu", since=(1, 6, 22))
 def import_selu(node: OnnxNode) -> Sequence[str]:
     """Return gamma times the ELU of alpha."""
-    (y,) = node.emit(Activation("elu", node.attribute("alpha", 1.6732632)), node.inputs[0])
-    return node.emit(Activation("linear", node.attribute("gamma", 1.0507010)), y)
+    alpha, gamma = (1.6732, 1.0507) if node.since == 1 else (1.6732632, 1.0507010)
+    (y,) = node.emit(Activation("elu", node.attribute("alpha", alpha)), node.inputs[0])
+    return node.emit(Activation("linear", node.attribute("gamma", gamma)), y)
 
 
 @onnx("Celu", since=(12, 28))

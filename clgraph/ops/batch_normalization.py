@@ -12,6 +12,7 @@ from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, Primitive, primitive
+from clgraph.ops.batch_statistics import BatchStatistics
 from clgraph.selector.general import FLOATS, General, View, float_jit, launch, post_arguments, post_views, space, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
@@ -57,13 +58,24 @@ class BatchNormalization(Primitive):
         return 2.0 * outputs[0].count
 
 
-@onnx("BatchNormalization", since=(7, 9, 14, 15))
-def import_batch_normalization(node: OnnxNode) -> Primitive:
-    if node.attribute("training_mode", 0) or node.output_count > 1:
-        raise node.unsupported("statistics of the batch (training_mode, more than one output) are not computed")
-    if not node.attribute("spatial", 1):
-        raise node.unsupported("spatial=0 (statistics an element) is not computed; export it with spatial=1")
-    return BatchNormalization(node.attribute("epsilon", 1e-5))
+@onnx("BatchNormalization", since=(1, 6, 7, 9, 14, 15))
+def import_batch_normalization(node: OnnxNode) -> Primitive | Sequence[str]:
+    """Return the primitive, or the layers of training and of statistics a feature.
+
+    What trains is said by ``is_test`` before version 7 and by ``training_mode`` since 14. Between them by the number of
+    outputs: exporters wrote all five for inference too, so that those that something reads count.
+    """
+    epsilon, spatial = node.attribute("epsilon", 1e-5), bool(node.attribute("spatial", 1))
+    if node.since < 7:
+        training = not node.attribute("is_test", 0)
+    else:
+        training = bool(node.attribute("training_mode", 0)) if node.since >= 14 else node.output_count > 1
+    if node.output_count > 1 and not training:
+        raise node.unsupported("statistics are results in training only, and the node says that it does not train")
+    if not training and spatial:
+        return BatchNormalization(epsilon)
+    statistics = BatchStatistics(epsilon, node.attribute("momentum", 0.9), spatial, training)
+    return node.emit(statistics, *node.inputs, outputs=5)
 
 
 @implements(

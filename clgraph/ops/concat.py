@@ -55,7 +55,7 @@ class Concat(Primitive):
         return Permuted.along(Concat(axes[self.axis]), axes, len(inputs))
 
 
-@onnx("Concat", since=(4, 11, 13))
+@onnx("Concat", since=(1, 4, 11, 13))
 def import_concat(node: OnnxNode) -> Primitive:
     return Concat(node.attribute("axis", 1))
 

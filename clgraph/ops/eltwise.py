@@ -16,6 +16,7 @@ from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.permute import Axes
 from clgraph.graph.primitive import Array, Permuted, PostOperation, Primitive, broadcast, primitive
 from clgraph.ops.activation import Activation
+from clgraph.ops.align import Align, aligned
 from clgraph.selector.general import (
     FLOATS,
     INTEGERS,
@@ -144,7 +145,6 @@ _BINARY = {
     "Mul": ((7, 13, 14), "mul"),
     "Div": ((7, 13, 14), "div"),
     "Pow": ((7, 12, 13, 15), "pow"),
-    "PRelu": ((7, 9, 16), "prelu"),
     "And": ((7,), "and"),
     "Or": ((7,), "or"),
     "Xor": ((7,), "xor"),
@@ -157,7 +157,12 @@ _BINARY = {
     "Greater": ((7, 9, 13), "greater"),
     "GreaterOrEqual": ((12, 16), "greater_equal"),
 }
-_VARIADIC = {"Sum": ((6, 8, 13), "add"), "Max": ((6, 8, 12, 13), "max"), "Min": ((6, 8, 12, 13), "min")}
+_ALIGNED = {
+    **dict.fromkeys(("Add", "Sub", "Mul", "Div"), (1, 6)),
+    **dict.fromkeys(("Pow", "And", "Or", "Xor", "Equal", "Less", "Greater"), (1,)),
+}
+"""The versions of :data:`_BINARY` before 7."""
+_VARIADIC = {"Sum": ((1, 6, 8, 13), "add"), "Max": ((1, 6, 8, 12, 13), "max"), "Min": ((1, 6, 8, 12, 13), "min")}
 
 
 def _chain(node: OnnxNode, function: str) -> str:
@@ -167,6 +172,9 @@ def _chain(node: OnnxNode, function: str) -> str:
 def _register() -> None:
     for op_type, (since, function) in _BINARY.items():
         onnx(op_type, since=since)(lambda node, f=function: Eltwise(f))
+    for op_type, before in _ALIGNED.items():
+        function = _BINARY[op_type][1]
+        onnx(op_type, since=before)(lambda node, f=function: node.emit(Eltwise(f), node.inputs[0], aligned(node)))
     for op_type, (since, function) in _VARIADIC.items():
         onnx(op_type, since=since)(lambda node, f=function: (_chain(node, f),))
 
@@ -174,12 +182,20 @@ def _register() -> None:
 _register()
 
 
-@onnx("Mean", since=(6, 8, 13))
+@onnx("PRelu", since=(1, 6, 7, 9, 16))
+def import_prelu(node: OnnxNode) -> Primitive | Sequence[str]:
+    """Return the importer's result; before version 7 a slope of one axis has an element a channel, axis 1."""
+    if node.since >= 7:
+        return Eltwise("prelu")
+    return node.emit(Eltwise("prelu"), node.inputs[0], *node.emit(Align(1), *node.inputs))
+
+
+@onnx("Mean", since=(1, 6, 8, 13))
 def import_mean(node: OnnxNode) -> Sequence[str]:
     return node.emit(Activation("linear", 1 / len(node.inputs)), _chain(node, "add"))
 
 
-@onnx("Clip", since=(6, 11, 12, 13))
+@onnx("Clip", since=(1, 6, 11, 12, 13))
 def import_clip(node: OnnxNode) -> Primitive | Sequence[str]:
     if node.since < 11:
         return Activation("clip", node.attribute("min", -np.inf), node.attribute("max", np.inf))

@@ -12,7 +12,8 @@ from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
-from clgraph.graph.attributes import ints, read_values
+from clgraph.graph.attributes import ints, known_ints, positive_axis, read_values
+from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.permute import Axes, held
 from clgraph.graph.primitive import Array, Bound, Permuted, Primitive, broadcast, primitive
@@ -93,6 +94,25 @@ class Repeat(Primitive):
 @onnx("Expand", since=(8, 13))
 def import_expand(node: OnnxNode) -> Primitive:
     return Expand(reads=("shape",))
+
+
+@primitive
+@frozen
+class RepeatAlong(Composite):
+    """``y`` is x, so often behind itself along an axis: ONNX's Tile of version 1. Inputs: x, how often, the axis."""
+
+    kind: ClassVar[str] = "repeat_along"
+
+    def compose(self, c: Composition) -> Sequence[str]:
+        repeats = [1] * c.layout(c.inputs[0]).rank
+        (count,), (axis,) = known_ints(c.values, 1, "tiles"), known_ints(c.values, 2, "axis")
+        repeats[positive_axis(axis, len(repeats))] = count
+        return (c.add(Repeat(tuple(repeats)), c.inputs[0]),)
+
+
+@onnx("Tile", since=(1,))
+def import_tile_along(node: OnnxNode) -> Primitive:
+    return RepeatAlong()
 
 
 @onnx("Tile", since=(6, 13))

@@ -15,10 +15,11 @@ def import_identity(node: OnnxNode) -> Sequence[str]:
     return node.inputs[:1]
 
 
-@onnx("Dropout", since=(7, 10, 12, 13, 22))
+@onnx("Dropout", since=(1, 6, 7, 10, 12, 13, 22))
 def import_dropout(node: OnnxNode) -> Sequence[str]:
     training = node.constant(2)
-    if len(node.inputs) > 2 and node.inputs[2] and (training is None or training.any()):
+    given = len(node.inputs) > 2 and node.inputs[2] and (training is None or training.any())
+    if given or (node.since < 7 and not node.attribute("is_test", 0)):
         raise node.unsupported("training_mode drops elements at random; only inference is run")
     if node.output_count < 2:
         return node.inputs[:1]

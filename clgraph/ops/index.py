@@ -91,7 +91,7 @@ ONNX: Mapping[str, str] = {
 
 KINDS: Mapping[str, str] = {
     "bits": "bit_cast bit_shift bitwise_not",
-    "expand": "repeat",
+    "expand": "repeat repeat_along",
     "is_special": "is_inf",
     "layer_normalization": "moments",
     "lp_norm": "lp_normalization lp_pool",

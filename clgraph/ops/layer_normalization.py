@@ -107,7 +107,7 @@ def import_layer_normalization(node: OnnxNode) -> Sequence[str]:
     return y if node.output_count == 1 else (*y, *node.emit(Moments(axis, epsilon), node.inputs[0], outputs=2))
 
 
-@onnx("InstanceNormalization", since=(6, 22))
+@onnx("InstanceNormalization", since=(1, 6, 22))
 def import_instance_normalization(node: OnnxNode) -> Primitive:
     return LayerNormalization(2, node.attribute("epsilon", 1e-5), channels=True)
 

@@ -50,7 +50,7 @@ class LpPool(Composite):
         kernel, strides, dilations, pads, ceil_mode, auto_pad: As :class:`~clgraph.ops.pooling.Pooling` has them.
     """
 
-    p: int = 2
+    p: float = 2
     kernel: tuple[int, ...] = ()
     strides: tuple[int, ...] = ()
     dilations: tuple[int, ...] = ()
@@ -91,7 +91,7 @@ def import_lp_normalization(node: OnnxNode) -> Primitive:
     return LpNormalization(node.attribute("axis", -1), node.attribute("p", 2))
 
 
-@onnx("LpPool", since=(2, 11, 18, 22))
+@onnx("LpPool", since=(1, 2, 11, 18, 22))
 def import_lp_pool(node: OnnxNode) -> Primitive:
     return LpPool(
         node.attribute("p", 2),
@@ -104,6 +104,6 @@ def import_lp_pool(node: OnnxNode) -> Primitive:
     )
 
 
-@onnx("GlobalLpPool", since=(2, 22))
+@onnx("GlobalLpPool", since=(1, 2, 22))
 def import_global_lp_pool(node: OnnxNode) -> Primitive:
     return LpPool(node.attribute("p", 2))

@@ -89,7 +89,7 @@ def import_matmul(node: OnnxNode) -> Primitive:
     return MatMul()
 
 
-@onnx("Gemm", since=(7, 9, 11, 13))
+@onnx("Gemm", since=(1, 6, 7, 9, 11, 13))
 def import_gemm(node: OnnxNode) -> Primitive | Sequence[str]:
     alpha, beta = node.attribute("alpha", 1.0), node.attribute("beta", 1.0)
     product = MatMul(bool(node.attribute("transA", 0)), bool(node.attribute("transB", 0)), matrices=True)

@@ -81,10 +81,10 @@ class Pad(Primitive):
         return Permuted.along(Pad(held(self.pads, axes), self.mode, self.value), axes, 1)
 
 
-@onnx("Pad", since=(2, 11, 13, 18, 19, 21, 23, 24, 25))
+@onnx("Pad", since=(1, 2, 11, 13, 18, 19, 21, 23, 24, 25))
 def import_pad(node: OnnxNode) -> Primitive:
     return Pad(
-        pairs(node.attribute("pads", ())),
+        pairs(node.attribute("paddings" if node.since == 1 else "pads", ())),
         node.attribute("mode", "constant"),
         node.attribute("value", 0.0),
         reads=present(("pads", "value", "axes"), node.inputs),

@@ -134,7 +134,7 @@ def import_pooling(node: OnnxNode, function: str) -> Pooling:
     )
 
 
-@onnx("AveragePool", since=(7, 10, 11, 19, 22))
+@onnx("AveragePool", since=(1, 7, 10, 11, 19, 22))
 def import_average_pool(node: OnnxNode) -> Primitive:
     return import_pooling(node, "average")
 

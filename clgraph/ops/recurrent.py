@@ -89,9 +89,9 @@ class Recurrent(Composite):
         return (every, *last)
 
 
-@onnx("RNN", since=(7, 14, 22))
-@onnx("GRU", since=(7, 14, 22))
-@onnx("LSTM", since=(7, 14, 22))
+@onnx("RNN", since=(1, 7, 14, 22))
+@onnx("GRU", since=(1, 3, 7, 14, 22))
+@onnx("LSTM", since=(1, 7, 14, 22))
 def import_recurrent(node: OnnxNode) -> Sequence[str]:
     cell = node.op_type.lower()
     reads = tuple(n for n, given in zip(_OPTIONAL, node.inputs[3:], strict=False) if given)

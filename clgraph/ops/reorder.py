@@ -46,6 +46,24 @@ class Reorder(Primitive):
         return Permuted.along(self, axes, 1) if self.format is None and not self.halo else None
 
 
+_NAMES = {
+    "FLOAT": DType.F32,
+    "DOUBLE": DType.F64,
+    "FLOAT16": DType.F16,
+    "BOOL": DType.BOOL,
+    **{d.numpy.name.upper(): d for d in DType if d.numpy.kind in "iu"},
+}
+"""The element types by ONNX's names."""
+
+
+@onnx("Cast", since=(1,))
+def import_cast_by_name(node: OnnxNode) -> Primitive:
+    name = node.attribute("to", "").upper()
+    if name not in _NAMES:
+        raise node.unsupported(f"the element type {name!r} is none of {', '.join(_NAMES)}")
+    return Reorder(_NAMES[name])
+
+
 @onnx("Cast", since=(6, 9, 13, 19, 21, 23, 24, 25, 28))
 def import_cast(node: OnnxNode) -> Primitive:
     return Reorder(node.attribute("to", DType.F32))

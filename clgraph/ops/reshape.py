@@ -147,6 +147,11 @@ def _large(shape: Shape) -> list[int]:
     return [a for a, d in enumerate(shape) if d != 1]
 
 
+@onnx("Reshape", since=(1,))
+def import_reshape_to_attribute(node: OnnxNode) -> Primitive:
+    return Reshape(node.attribute("shape", ()))
+
+
 @onnx("Reshape", since=(5, 13, 14, 19, 21, 23, 24, 25))
 def import_reshape(node: OnnxNode) -> Primitive:
     return Reshape(zero_is_zero=bool(node.attribute("allowzero", 0)), reads=("shape",))

@@ -249,9 +249,11 @@ def import_resize(node: OnnxNode) -> Sequence[str]:
     return node.emit(wanted, node.inputs[0], *given.values())
 
 
-@onnx("Upsample", since=(7, 9))
+@onnx("Upsample", since=(1, 7, 9))
 def import_upsample(node: OnnxNode) -> Primitive:
     scales = tuple(float(s) for s in node.attribute("scales", ()))
+    if node.since == 1:
+        scales = (1.0, 1.0, node.attribute("height_scale", 1.0), node.attribute("width_scale", 1.0))
     mode = {"bilinear": "linear"}.get(node.attribute("mode", "nearest"), node.attribute("mode", "nearest"))
     return Resize(mode, "asymmetric", "floor", scales=scales, reads=present(("scales",), node.inputs))
 

@@ -64,6 +64,15 @@ class Split(Primitive):
         return Permuted(Split(axes[self.axis], self.sizes), (axes,), (axes,) * len(self.sizes))
 
 
+@onnx("Split", since=(1,))
+def import_split_by_lengths(node: OnnxNode) -> Primitive:
+    if "axis" not in node.attribute_names:
+        raise node.unsupported("version 1 of the operator says no axis that stands for an absent one")
+    sizes = tuple(node.attribute("split", ()))
+    reads = present(("sizes",), node.inputs) if not sizes else ()
+    return Split(node.attribute("axis", 0), sizes, node.declared_outputs, reads)
+
+
 @onnx("Split", since=(2, 11, 13, 18))
 def import_split(node: OnnxNode) -> Primitive:
     declared = node.declared_outputs

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from clgraph.core.dtype import DType
-from clgraph.errors import UnsupportedError
 from clgraph.ops.activation import Activation
 from clgraph.ops.batch_normalization import BatchNormalization
 from tests.support.check_op import check_op
@@ -18,12 +17,6 @@ def test_import_and_reference_agree_with_onnxruntime(shape, opset, rng):
         rng.random(3).astype(np.float32) + np.float32(0.1)
     ]
     agree("BatchNormalization", [rng.standard_normal(shape).astype(np.float32), *statistics], opset=opset, epsilon=1e-3)
-
-
-def test_training_is_refused(rng):
-    arrays = [rng.random((2, 3, 4)).astype(np.float32), *(rng.random(3).astype(np.float32) for _ in range(4))]
-    with pytest.raises(UnsupportedError, match="training_mode"):
-        agree("BatchNormalization", arrays, opset=15, training_mode=1)
 
 
 @pytest.mark.opencl

@@ -10,7 +10,7 @@ import pytest
 import clgraph.implementations  # noqa: F401
 from clgraph.graph.importing import IMPORTERS
 
-OLDEST, NEWEST = 7, 28
+OLDEST, NEWEST = 1, 28
 """Opsets that the front end reads."""
 
 CLAIMED: dict[str, set[int]] = defaultdict(set)
