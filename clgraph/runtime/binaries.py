@@ -89,17 +89,14 @@ def options_for(features: frozenset[str], library: bool, text: str = "") -> str:
 
 
 def build(context: Any, handle: Any, text: str, options: str, what: str) -> Any:
-    """Build *text* and return the ``pyopencl.Program``.
+    """Build *text* and return the program.
 
     Raises:
         KernelBuildError: It does not compile; the message has the first lines of the log and names *what*.
     """
     cl = driver.load()
-    program = cl.Program(context, text)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return program.build(options.split(), devices=[handle])
+        return cl.build(context, handle, text, options)
     except cl.Error as error:
         log = first_lines(str(error))
         raise KernelBuildError(f"kernel {what} does not compile for {handle.name}:\n{log}") from error
@@ -109,10 +106,8 @@ def from_binary(context: Any, handle: Any, binary: bytes, options: str) -> Any |
     """Return the program of a cached *binary*, ``None`` when the driver does not take it."""
     cl = driver.load()
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return cl.Program(context, [handle], [binary]).build(options.split())
-    except (cl.Error, ValueError):
+        return cl.build(context, handle, binary, options)
+    except cl.Error:
         return None
 
 

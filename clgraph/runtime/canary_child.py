@@ -17,6 +17,7 @@ import numpy as np
 from clgraph.errors import DeviceError
 from clgraph.runtime import child, driver, process
 from clgraph.runtime.instruction_sets import InstructionSet
+from clgraph.runtime.kernels import Kernel
 from clgraph.runtime.wheel import impose
 from clgraph.selector.sources import expand
 from clgraph.settings import settings
@@ -49,9 +50,8 @@ class Canary:
         seen: set[str] = set()
         names = ["values", "products", "read", *["vnni"] * self.vnni]
         text = f"#define SIMD {self.simd}\n" + "".join(expand(f"canary/canary_{name}.cl", seen) for name in names)
-        self.program = self.cl.Program(self.context, text).build(["-cl-std=CL1.2", "-cl-mad-enable"])
-        log = self.program.get_build_info(handle, self.cl.program_build_info.LOG) or ""
-        self.abi_warnings = log.count("changes the ABI")
+        self.program = self.cl.build(self.context, handle, text, "-cl-std=CL1.2 -cl-mad-enable")
+        self.abi_warnings = self.cl.log_of(self.program, handle).count("changes the ABI")
 
     def upload(self, array: _Array) -> Any:
         """Return a buffer with the bytes of *array*."""
@@ -63,11 +63,10 @@ class Canary:
 
         On a CPU that is the CPU time of its threads, which other processes do not lengthen, for each worker.
         """
-        kernel = self.cl.Kernel(self.program, f"canary_{name}")
-        kernel.set_args(*args)
+        kernel = Kernel(self.cl, self.program, f"canary_{name}", args)
         size = _THIN[1] if self.thin and name != "values" else 1
         start = self._seconds()
-        self.cl.enqueue_nd_range_kernel(self.queue, kernel, (groups * size,), (size,)).wait()
+        kernel.launch(self.queue, (groups * size,), (size,))().wait()
         return (self._seconds() - start) / (1 if self.thin else min(groups, self.workers))
 
     def _seconds(self) -> float:
@@ -76,7 +75,7 @@ class Canary:
     def read(self, buffer: Any, like: _Array) -> _Array:
         """Return the content of *buffer* as an array like *like*."""
         found = np.empty_like(like)
-        self.cl.enqueue_copy(self.queue, found, buffer)
+        self.cl._enqueue_read_buffer(self.queue, buffer, found)
         return found
 
 

@@ -12,10 +12,11 @@ from typing import Any
 
 from clgraph.errors import DeviceError
 from clgraph.runtime import driver
+from clgraph.runtime.kernels import Kernel
 
 EXTENSION = "cl_khr_command_buffer"
-Launched = tuple[Any, tuple[int, ...], tuple[int, ...] | None]
-"""A ``pyopencl.Kernel`` with its arguments set, its grid and its group."""
+Launched = tuple[Kernel, tuple[int, ...], tuple[int, ...] | None]
+"""A kernel with its arguments set, its grid and its group."""
 
 _REQUIRED_QUEUE_PROPERTIES = 0x12AA
 _POINTER, _COUNT = ctypes.c_void_p, ctypes.c_uint
@@ -60,13 +61,13 @@ class CommandBuffer:
             self._record(kernel, grid, group)
         _check("clFinalizeCommandBufferKHR", self._calls["clFinalizeCommandBufferKHR"](self._buffer))
 
-    def _record(self, kernel: Any, grid: tuple[int, ...], group: tuple[int, ...] | None) -> None:
+    def _record(self, kernel: Kernel, grid: tuple[int, ...], group: tuple[int, ...] | None) -> None:
         sizes = ctypes.c_size_t * len(grid)
         local = None if group is None else sizes(*group)
         code = self._calls["clCommandNDRangeKernelKHR"](
             *(self._buffer, None, None, kernel.int_ptr, len(grid), None, sizes(*grid), local, 0, None, None, None)
         )
-        _check(f"recording {kernel.function_name}", code)
+        _check(f"recording {kernel.entry}", code)
 
     def __call__(self) -> None:
         """Enqueue the launches; raises ``DeviceError``."""
@@ -87,7 +88,7 @@ def _check(what: str, code: int) -> None:
 @functools.cache
 def _functions(platform: Any) -> dict[str, Any]:
     """Return the functions of the extension that the driver has."""
-    find = _loader().clGetExtensionFunctionAddressForPlatform
+    find = driver.load().library.clGetExtensionFunctionAddressForPlatform
     find.restype, find.argtypes = _POINTER, (_POINTER, ctypes.c_char_p)
     found = {}
     for name, (result, arguments) in _SIGNATURES.items():
@@ -98,12 +99,6 @@ def _functions(platform: Any) -> dict[str, Any]:
 
 def _ask(handle: Any, what: int) -> int:
     answer = ctypes.c_uint64(0)
-    ask = _loader().clGetDeviceInfo
+    ask = driver.load().library.clGetDeviceInfo
     ask.argtypes = (_POINTER, _COUNT, ctypes.c_size_t, _POINTER, _POINTER)
     return 0 if ask(handle.int_ptr, what, ctypes.sizeof(answer), ctypes.byref(answer), None) else answer.value
-
-
-@functools.cache
-def _loader() -> ctypes.CDLL:
-    """Return pyopencl's own library: names are found in the OpenCL loader that it is linked to."""
-    return ctypes.CDLL(driver.load()._cl.__file__)

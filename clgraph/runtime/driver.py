@@ -7,16 +7,14 @@ import functools
 import logging
 import os
 import re
-import threading
 import time
-import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
 from clgraph.errors import DeviceError
-from clgraph.runtime import intel, pocl, pocl_cache, process
+from clgraph.runtime import intel, opencl, pocl, pocl_cache, process
 from clgraph.runtime.canary import Decision, Subject, decide
 from clgraph.runtime.cpus import usable_cores
 from clgraph.runtime.identity import identity_of
@@ -41,8 +39,6 @@ _PREFIXES = (
 GPU = InstructionSet("own", "", "", "", 1, frozenset(), frozenset())
 """The record of GPUs: their drivers compile for what they are, and their work-items are thin."""
 
-_Setters = tuple[Callable[..., Any], Callable[..., Any]]
-
 _ATOMIC_MEMORY_CAPABILITIES = 0x1063
 _MAX_NUM_SUB_GROUPS = 0x105C
 
@@ -54,11 +50,11 @@ def choose_options(options: Settings) -> None:
 
 
 @functools.cache
-def load() -> Any:
-    """Prepare the environment of the drivers once, and import pyopencl.
+def load() -> opencl.OpenCL:
+    """Prepare the environment of the drivers once, and load OpenCL.
 
     Raises:
-        DeviceError: pyopencl cannot be imported.
+        DeviceError: pyopencl is not installed, or cannot be loaded.
     """
     options = chosen_options()
     folder = pocl_folder()
@@ -67,40 +63,18 @@ def load() -> Any:
     atexit.register(pocl_cache.seal, folder, time.time() - 1)
     pocl_cache.sweep(folder)
     os.environ["POCL_CACHE_DIR"] = str(folder)
-    os.environ.setdefault("PYOPENCL_NO_CACHE", "1")
     intel.make_visible(options.cache_dir / "vendors")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            import pyopencl
-            import pyopencl.invoker
+        found = opencl.load()
     except ImportError as error:
         raise DeviceError(f"OpenCL cannot be loaded: {error}") from error
-    pyopencl.invoker.generate_enqueue_and_set_args = _once(pyopencl.invoker.generate_enqueue_and_set_args)
     library = wheel()
+    # pyopencl's loader looks for its own drivers below this folder.
+    home = opencl.package()
     if library is not None:
-        # pyopencl's loader looks for its own drivers below this folder.
-        os.environ["PYOPENCL_HOME"] = str(pocl.overlay(folder / "links", library, wheel_decision().record.built_in))
-    return pyopencl
-
-
-def _once(generate: Callable[..., _Setters]) -> Callable[..., _Setters]:
-    """Return *generate*, which writes the functions that set a kernel's arguments, called once for a number of them.
-
-    pyopencl 2026.1 calls it for each kernel object: 0.4 ms, and two threads at once give two pieces of code one name.
-    """
-    made: dict[object, _Setters] = {}
-    lock = threading.Lock()
-
-    def call(name: str, *arguments: object, **options: object) -> _Setters:
-        # The name of the kernel and its devices are for messages alone.
-        key = (arguments, tuple((option, value) for option, value in options.items() if option != "devs"))
-        with lock:
-            if key not in made:
-                made[key] = generate("kernel", *arguments, **options)
-            return made[key]
-
-    return call
+        home = pocl.overlay(folder / "links", library, wheel_decision().record.built_in)
+    os.environ["PYOPENCL_HOME"] = str(home)
+    return found
 
 
 @functools.cache

@@ -15,6 +15,7 @@ from clgraph.graph.primitive import Array
 from clgraph.runtime import binaries, driver, memory, pocl_binary, process
 from clgraph.runtime.compiling import compile_library
 from clgraph.runtime.device import Device, with_workers
+from clgraph.runtime.kernels import Kernel
 from clgraph.runtime.memory import Memory
 from clgraph.runtime.process import chosen_options
 from clgraph.runtime.stream import Stream
@@ -208,8 +209,7 @@ class Engine:
         self.build(text, what or entry, library=library)
         program = self._programs[text, library]
         try:
-            kernel = self._cl.Kernel(program, entry)
-            kernel.set_args(*(a.handle if isinstance(a, Memory) else a for a in args))
+            kernel = Kernel(self._cl, program, entry, [a.handle if isinstance(a, Memory) else a for a in args])
         except (self._cl.Error, TypeError) as error:
             raise KernelBuildError(
                 f"kernel {what or entry}: {entry} does not take {len(args)} arguments: {error}"

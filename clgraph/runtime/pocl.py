@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import importlib.util
 import os
 import re
 import struct
@@ -21,6 +20,7 @@ from typing import Protocol
 
 from clgraph.core import cache_folder
 from clgraph.errors import DeviceError
+from clgraph.runtime.opencl import package
 
 LIBRARY_SHA256 = "d214aece60df73c75d8a678d33e4a51f4e5b594772dc74891b5451f909db6025"
 CPU_NAME_OFFSET = 640
@@ -90,10 +90,8 @@ def patch(memory: AddressSpace, struct_address: int, reported: str, cpu: str) ->
 
 def wheel_library() -> Path | None:
     """Return the libpocl that pyopencl's wheel loads, without importing pyopencl."""
-    spec = importlib.util.find_spec("pyopencl")
-    if spec is None or spec.origin is None:
-        return None
-    return next(iter(sorted((Path(spec.origin).parent / ".libs").glob("libpocl-*.so"))), None)
+    home = package()
+    return None if home is None else next(iter(sorted((home / ".libs").glob("libpocl-*.so"))), None)
 
 
 def natural_library(flags: frozenset[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from clgraph.errors import DeviceError
 from clgraph.graph.primitive import Array
 from clgraph.runtime import command_buffers, driver
+from clgraph.runtime.kernels import Kernel
 from clgraph.runtime.memory import Memory
 
 Step = Callable[[], Any]
@@ -33,9 +33,9 @@ class Stream:
         flags |= flag.OUT_OF_ORDER_EXEC_MODE_ENABLE if self.out_of_order else 0
         self.queue = self._cl.CommandQueue(context, handle, properties=flags)
 
-    def launch(self, kernel: Any, grid: tuple[int, ...], group: tuple[int, ...] | None) -> Step:
+    def launch(self, kernel: Kernel, grid: tuple[int, ...], group: tuple[int, ...] | None) -> Step:
         """Return the step that enqueues *kernel*, whose arguments are bound."""
-        return functools.partial(self._cl.enqueue_nd_range_kernel, self.queue, kernel, grid, group)
+        return kernel.launch(self.queue, grid, group)
 
     def recorded(self, launches: Sequence[command_buffers.Launched]) -> Step:
         """Return the step that enqueues *launches*, recorded now; raises ``DeviceError`` when the driver refuses."""
@@ -48,7 +48,7 @@ class Stream:
 
     def launch_after(
         self,
-        kernel: Any,
+        kernel: Kernel,
         grid: tuple[int, ...],
         group: tuple[int, ...] | None,
         events: list[Any],
@@ -56,10 +56,10 @@ class Stream:
         after: tuple[int, ...],
     ) -> Step:
         """Return the step that enqueues *kernel* behind the events of *after*, and makes its own ``events[number]``."""
-        enqueue, queue = self._cl.enqueue_nd_range_kernel, self.queue
+        launch = kernel.launch(self.queue, grid, group)
 
         def step() -> None:
-            events[number] = enqueue(queue, kernel, grid, group, None, [events[n] for n in after] or None)
+            events[number] = launch([events[n] for n in after])
 
         return step
 
@@ -69,7 +69,9 @@ class Stream:
             return None
         if self.out_of_order:
             self.finish()
-        return self._cl.enqueue_copy(self.queue, memory.handle, array, dst_offset=offset, is_blocking=self.out_of_order)
+        return self._cl._enqueue_write_buffer(
+            self.queue, memory.handle, array, dst_offset=offset, is_blocking=self.out_of_order
+        )
 
     def read(self, memory: Memory, offset: int, array: Array) -> Any:
         """Fill a C-contiguous *array* from *memory*; returns when it is there, and all earlier commands are done."""
@@ -77,7 +79,7 @@ class Stream:
             return None
         if self.out_of_order:
             self.finish()
-        return self._cl.enqueue_copy(self.queue, array, memory.handle, src_offset=offset, is_blocking=True)
+        return self._cl._enqueue_read_buffer(self.queue, memory.handle, array, src_offset=offset, is_blocking=True)
 
     def copy(self, source: Memory, target: Memory, offset: int, nbytes: int, start: int = 0) -> Any:
         """Enqueue a copy of *nbytes* bytes of *source* from *start* on to *offset* of *target*."""
@@ -85,8 +87,8 @@ class Stream:
             return None
         if self.out_of_order:
             self.finish()
-        event = self._cl.enqueue_copy(
-            self.queue, target.handle, source.handle, src_offset=start, dst_offset=offset, byte_count=nbytes
+        event = self._cl._enqueue_copy_buffer(
+            self.queue, source.handle, target.handle, src_offset=start, dst_offset=offset, byte_count=nbytes
         )
         if self.out_of_order:
             self.finish()
@@ -97,14 +99,14 @@ class Stream:
         if self.out_of_order:
             self.finish()
         count = memory.nbytes - offset if nbytes is None else nbytes
-        self._cl.enqueue_fill_buffer(self.queue, memory.handle, np.uint8(value), offset, count)
+        self._cl._enqueue_fill_buffer(self.queue, memory.handle, np.uint8(value), offset, count)
         if self.out_of_order:
             self.finish()
 
     def barrier(self) -> None:
         """Let everything that follows start when all that was given before is done."""
         if self.out_of_order:
-            self._cl.enqueue_barrier(self.queue)
+            self._cl._enqueue_barrier_with_wait_list(self.queue)
 
     def flush(self) -> None:
         """Let the device start on what it was given, without waiting for it."""
@@ -113,7 +115,8 @@ class Stream:
     def times(self, event: Any) -> tuple[int, int, int]:
         """Wait for *event* of a profiling stream; return when it was queued, started and ended, in nanoseconds."""
         event.wait()
-        return event.profile.queued, event.profile.start, event.profile.end
+        ask, asked = event.get_profiling_info, self._cl.profiling_info
+        return ask(asked.QUEUED), ask(asked.START), ask(asked.END)
 
     def finish(self) -> None:
         """Wait until every command is done.

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from clgraph.errors import DeviceError, DeviceMemoryError, KernelBuildError
-from clgraph.runtime import driver
 from clgraph.runtime.device import HOST
 from clgraph.runtime.engine import Engine
 
@@ -83,21 +82,6 @@ def test_with_one_thread_a_cpu_device_computes_on_one_core(engine):
     np.testing.assert_array_equal(found, np.arange(64) + 3)
     if engine.info.name.startswith("pocl"):
         assert single._handle.max_compute_units == 1
-
-
-def test_pyopencl_writes_what_sets_arguments_once_for_a_number_of_them(engine, monkeypatch):
-    written = []
-
-    def generate(name, passed, taken, types, *, devs, **options):
-        written.append((passed, taken, types, options))
-        return len(written), lambda kernel, *arguments: None
-
-    once = driver._once(generate)
-    assert once("a", 3, 3, None, devs=[1], flag=None) == once("b", 3, 3, None, devs=[2], flag=None)
-    assert len(written) == 1
-    for arguments, flag in (((4, 4, None), None), ((3, 3, "i"), None), ((3, 3, None), True)):
-        once("a", *arguments, devs=[1], flag=flag)
-    assert len(written) == 4
 
 
 def test_a_kernel_takes_no_code_of_its_own(engine, monkeypatch):

@@ -143,7 +143,8 @@ def test_pocl_that_was_loaded_before_works_and_is_noted(pocl, cache):
     before = "import pyopencl; [p.get_devices() for p in pyopencl.get_platforms()]\n"
     code = before + RUN + "d = find_device(DEVICE); compute(Engine(d)); print(*d.notes)"
     assert "loaded before clgraph" in succeeds(code, cache, pocl, POCL_CACHE_DIR=str(cache / "own")).stdout
-    assert "loaded before clgraph" not in succeeds(code.replace(before, ""), cache, pocl).stdout
+    after = "\nimport pyopencl; assert isinstance(d.handle, pyopencl.Device); compute(Engine(d))"
+    assert "loaded before clgraph" not in succeeds(code.replace(before, "") + after, cache, pocl).stdout
 
 
 def test_pocl_compiles_for_avx2_with_its_avx2_library_when_told_so(pocl, cache):
