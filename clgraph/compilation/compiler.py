@@ -16,7 +16,7 @@ from clgraph.core.mapped import files_of
 from clgraph.engines.opening import device_infos, imagined, open_engines
 from clgraph.engines.option_checks import ANNOTATIONS, PREFERENCES, annotation_lines, note, note_idle, warn
 from clgraph.errors import BindingError, ModelError, OptionError
-from clgraph.families.families import Families
+from clgraph.families.families import Families, Member
 from clgraph.families.family import PassRow
 from clgraph.families.notes import NOTE
 from clgraph.graph.faults import faults
@@ -24,7 +24,7 @@ from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Dimension, Topology
 from clgraph.model.model import Model
-from clgraph.model.specialisations import PassRecord, Shapes, Specialisation, Values
+from clgraph.model.specialisations import PassRecord, Shapes, Specialisation, Values, pass_records
 from clgraph.model.stages.split import needs_stages, split
 from clgraph.network.network import Network
 from clgraph.network.steps import texts
@@ -164,7 +164,7 @@ class Compiler:
             file.check()
         self.context.packed.register(topology.constants.values())
         self.context.packed.keeps_steps = not all(s.is_fixed for s in topology.inputs.values())
-        program, records, bound = self._program(topology, shapes, values or {})
+        program, records, member = self._program(topology, shapes, values or {})
         for node in program:
             _log.debug("%s on %s: %s: %s", node.name, node.placement, node.choice, node.primitive)
         lost = sorted(set(self.context.forced) - {node.name for node in program})
@@ -175,48 +175,49 @@ class Compiler:
         self._note_preferences(program, topology, lost)
         for file in files:
             file.check()
-        families = self._families.get(topology)
-        return Specialisation(program, network, records, self.context.devices, self.options, families, bound)
+        families, bound = self._families.get(topology), member is not None
+        made = Specialisation(program, network, records, self.context.devices, self.options, families, bound)
+        return made if member is None else made.lightened(member.again)
 
     def _program(
         self, topology: Topology, shapes: Shapes, values: Values
-    ) -> tuple[Program, tuple[PassRecord, ...], bool]:
-        """Return the planned program, what the passes did, and whether it is bound to a family, where sizes are open.
+    ) -> tuple[Program, tuple[PassRecord, ...], Member | None]:
+        """Return the planned program, what the passes did, and where sizes are open, the member of a family that it is.
 
         Else it is compiled whole. Of one that is bound, the passes are those of the family's representative.
         """
         fixed = all(s.is_fixed for s in topology.inputs.values()) and not values
-        bound, records, why = None, tuple[PassRecord, ...](), ""
+        member, why = None, ""
         if not fixed and not self.observers:
             try:
-                bound, records = self._bind(topology, shapes, values)
+                member = self._bind(topology, shapes, values)
             except BindingError as error:
                 why = f"compiled whole: {error}"
-        if bound is not None and not self.options.verify_passes:
-            return bound, records, True
+        if member is not None and not self.options.verify_passes:
+            return member.program, pass_records(member.family.passes), member
         program = topology.build(shapes, values)
         numbers = VerifyNumbers(self.context, _feeds(program, values)) if self.options.verify_passes else None
         verifying: list[Observer] = [] if numbers is None else [Verify(), numbers]
         records = self._run_passes(program, shapes, topology, self.context, verifying)
-        if numbers is not None and bound is not None:
-            numbers.confirm(bound, "binding")
-            return bound, records, True
+        if numbers is not None and member is not None:
+            numbers.confirm(member.program, "binding")
+            return member.program, pass_records(member.family.passes), member
         if why:
             program.notes[NOTE] = why
-        return program, records, False
+        return program, records, None
 
-    def _bind(self, topology: Topology, shapes: Shapes, values: Values) -> tuple[Program, tuple[PassRecord, ...]]:
-        """Return the program of a member of a family, made where there is none yet, and the passes of that.
+    def _bind(self, topology: Topology, shapes: Shapes, values: Values) -> Member:
+        """Return the member of a family that inputs of *shapes* and *values* make, the family made if need be.
 
         Raises:
             BindingError: There is none, or it cannot tell.
         """
         sizes = [topology.shape_of(name, shapes) for name in topology.inputs]
         families = self._families.setdefault(topology, Families(for_families(self.context, topology)))
-        program, family = families.bind(topology, sizes, values, partial(self.represent, topology))
+        member = families.bind(topology, sizes, values, partial(self.represent, topology))
         if self.options.dump_graphs is not None:
-            self._list_member(self.options.dump_graphs / topology.label, sizes, program)
-        return program, tuple(PassRecord(*row) for row in family.passes)
+            self._list_member(self.options.dump_graphs / topology.label, sizes, member.program)
+        return member
 
     def adopt(self, topology: Topology, families: Families) -> None:
         """Bind what is asked for of *topology* to *families*, and make those that it lacks there."""

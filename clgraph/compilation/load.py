@@ -22,7 +22,7 @@ from clgraph.graph.serial import well_formed
 from clgraph.graph.topology import Topology
 from clgraph.model.model import Model
 from clgraph.model.save import library_key
-from clgraph.model.specialisations import Key, Known, PassRecord, Shapes, Specialisation, Values
+from clgraph.model.specialisations import Key, Known, PassRecord, Shapes, Specialisation, Values, pass_records
 from clgraph.network.workspace import Workspace
 from clgraph.ops import primitive_of
 from clgraph.runtime.engine import Engine
@@ -185,9 +185,8 @@ class Loader:
             if self._shared is not None:
                 member = self._shared.bind(topology, bound, values, deciding, self._compiler)
                 if member is not None:
-                    program, rows = member
-                    passes = tuple(PassRecord(*row) for row in rows)
-                    return self._warn(self._made(program, passes, workspace, bound=True))
+                    made = self._made(member.program, pass_records(member.family.passes), workspace, bound=True)
+                    return self._warn(made.lightened(member.again))
         except ModelError as error:
             if self._damaged is None:
                 raise
@@ -199,7 +198,7 @@ class Loader:
         level = logging.INFO if "no program" in why else logging.WARNING
         _log.log(level, "%s is compiled anew: %s", self._contents.path, why)
         made = self._compiler().specialise(topology, shapes, values, workspace)
-        made.program.notes["load"] = f"compiled anew: {why}"
+        made.notes["load"] = f"compiled anew: {why}"
         return self._warn(made)
 
     def _difference(self, shapes: Sequence[Shape]) -> str:
@@ -233,7 +232,7 @@ class Loader:
 
     def _warn(self, made: Specialisation) -> Specialisation:
         """Say once a model which of its annotations did nothing."""
-        lines = dict.fromkeys(made.program.notes.get(ANNOTATIONS, "").splitlines())
+        lines = dict.fromkeys(made.notes.get(ANNOTATIONS, "").splitlines())
         warn(line for line in lines if line not in self._warned)
         self._warned.update(lines)
         return made

@@ -22,7 +22,7 @@ from clgraph.settings import Settings
 
 if TYPE_CHECKING:
     from clgraph.compilation.compiler import Compiler
-    from clgraph.families.families import Families
+    from clgraph.families.families import Families, Member
     from clgraph.families.family import Family, PassRow
     from clgraph.families.schema import Schema
 
@@ -96,10 +96,8 @@ class SavedFamilies:
         values: Values,
         deciding: Collection[str],
         compiler: Callable[[], Compiler],
-    ) -> tuple[Program, tuple[PassRow, ...]] | None:
-        """Return the planned program for inputs of *shapes*, and the passes that made its family.
-
-        ``None`` where no family is known to have it.
+    ) -> Member | None:
+        """Return the member that inputs of *shapes* make, ``None`` where no family is known to have it.
 
         Args:
             deciding: The inputs whose values have decided sizes before.
@@ -114,9 +112,9 @@ class SavedFamilies:
         if self.families.covers(topology.inputs.values(), shapes, values):
             with contextlib.suppress(BindingError):
                 represent = partial(_represent, compiler, topology)
-                program, family = self.families.bind(topology, shapes, values, represent)
-                program.notes |= self._notes
-                return program, family.passes
+                member = self.families.bind(topology, shapes, values, represent)
+                member.program.notes |= self._notes
+                return member
         if more := set(deciding) - values.keys():
             raise UnknownValueError("sizes inside the model depend on the values of inputs", sorted(more))
         return None

@@ -67,8 +67,8 @@ class Compiled(Protocol):
     """What was compiled under options."""
 
     @property
-    def program(self) -> Program:
-        """The program."""
+    def notes(self) -> Mapping[str, str]:
+        """What there is to say about the program."""
 
     @property
     def options(self) -> Settings:
@@ -143,9 +143,7 @@ def idle_notes(made: Iterable[Compiled]) -> tuple[str, ...]:
     made = list(made)
     if not made:
         return ()
-    notes = [
-        {name: s.program.notes.get(name, "").splitlines() for name in (NOTE, PREFERENCES, ANNOTATIONS)} for s in made
-    ]
+    notes = [{name: s.notes.get(name, "").splitlines() for name in (NOTE, PREFERENCES, ANNOTATIONS)} for s in made]
     everywhere = [
         line for name in (NOTE, PREFERENCES) for line in notes[0][name] if all(line in n[name] for n in notes)
     ]

@@ -9,9 +9,12 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Shape
 from clgraph.errors import BindingError, ClgraphError, DeviceError, UnknownValueError
+from clgraph.families.again import Again
 from clgraph.families.binding import DERIVED
 from clgraph.families.family import Compile, Family
 from clgraph.families.notes import BOUND, NOTE
@@ -34,6 +37,15 @@ Found = Family | str | Callable[[], Family]
 _log = logging.getLogger(__name__)
 
 
+@frozen
+class Member:
+    """The planned program of a topology for some shapes, the family that it is bound to, and what binds it again."""
+
+    program: Program
+    family: Family
+    again: Again
+
+
 @dataclass
 class Families:
     """Finds the family of shapes, makes it where there is none yet, and binds members; safe between threads.
@@ -42,6 +54,7 @@ class Families:
 
     Attributes:
         made: How many schemas have been tried in this process.
+        latest: The program bound last: whoever asked for it may look at its nodes.
     """
 
     context: Context
@@ -49,11 +62,10 @@ class Families:
     _refusals: OrderedDict[Schema, str] = field(default_factory=OrderedDict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
     made: int = 0
+    latest: Program | None = None
 
-    def bind(
-        self, topology: Topology, shapes: Sequence[Shape], known: Mapping[str, Array], run: Compile
-    ) -> tuple[Program, Family]:
-        """Return the planned program of *topology* for inputs of *shapes*, and the family that it is bound to.
+    def bind(self, topology: Topology, shapes: Sequence[Shape], known: Mapping[str, Array], run: Compile) -> Member:
+        """Return what *topology* is for inputs of *shapes*.
 
         Args:
             topology: The same in every call.
@@ -69,11 +81,19 @@ class Families:
             family = self.find(topology, shapes, known, run)
             begin = max(begin, family.made)
             program = family.bind(shapes, known)
-            if (slices := family.slices(program)) > 1:
-                program = self._slice(topology, program, slices, known, run)
+            bind = partial(family.bind, shapes, known)
+            if (slices := family.slices(program)) > 1 and (part := _slice_shapes(program, slices)) is not None:
+                bind = partial(_sliced, self.find(topology, part, known, run), part, known, slices)
+                program = bind()
+            self.latest = program
         parts = [f"{BOUND}{(time.perf_counter() - begin) * 1e3:.1f} ms to the family {family}"]
         program.notes[NOTE] = "; ".join([*parts, *filter(None, [program.notes.pop(DERIVED, "")])])
-        return program, family
+        return Member(program, family, Again(program, partial(self._again, bind)))
+
+    def _again(self, bind: Callable[[], Program]) -> Program:
+        """Return the program of a member once more."""
+        with self._lock:
+            return bind()
 
     def find(self, topology: Topology, shapes: Sequence[Shape], known: Mapping[str, Array], run: Compile) -> Family:
         """Return the family of *shapes*, made where there is none yet; raises as :meth:`bind`."""
@@ -149,18 +169,24 @@ class Families:
         while len(self._refusals) > MOST_REFUSALS:
             self._refusals.popitem(last=False)
 
-    def _slice(
-        self, topology: Topology, program: Program, slices: int, known: Mapping[str, Array], run: Compile
-    ) -> Program:
-        """Return the program of one of so many slices of the batch of *program*, which a run computes in turn."""
-        entries = program.inputs[0].layout.shape[0]
-        shapes = [
-            (entries // slices, *v.layout.shape[1:]) if v.layout.shape[:1] == (entries,) else v.layout.shape
-            for v in program.inputs
-        ]
-        if any(v.layout.shape[:1] == (entries // slices,) for v in program.inputs):
-            return program
-        part = self.find(topology, shapes, known, run).bind(shapes, known)
-        part.batch_slices = slices
-        part.notes["split_batch"] = f"computed in {slices} slices of {entries // slices}, one after another"
-        return part
+
+def _slice_shapes(program: Program, slices: int) -> list[Shape] | None:
+    """Return the shapes of the inputs of one of so many slices of the batch of *program*.
+
+    ``None`` where an input that is not cut has as many entries as a slice: it would be taken for a part.
+    """
+    entries = program.inputs[0].layout.shape[0]
+    if any(v.layout.shape[:1] == (entries // slices,) for v in program.inputs):
+        return None
+    return [
+        (entries // slices, *v.layout.shape[1:]) if v.layout.shape[:1] == (entries,) else v.layout.shape
+        for v in program.inputs
+    ]
+
+
+def _sliced(family: Family, shapes: Sequence[Shape], known: Mapping[str, Array], slices: int) -> Program:
+    """Return the program of one of so many slices of a batch, with inputs of *shapes*, which a run computes in turn."""
+    part = family.bind(shapes, known)
+    part.batch_slices = slices
+    part.notes["split_batch"] = f"computed in {slices} slices of {shapes[0][0]}, one after another"
+    return part

@@ -16,7 +16,8 @@ def whole_shape(program: Program, value: Value) -> Shape:
     Inputs that have not as many entries as the first one are the same for all slices.
     """
     shape = value.layout.shape
-    if program.batch_slices == 1 or (value.producer is None and shape[:1] != program.inputs[0].layout.shape[:1]):
+    is_given = value.constant is not None or value in program.inputs
+    if program.batch_slices == 1 or (is_given and shape[:1] != program.inputs[0].layout.shape[:1]):
         return shape
     return (shape[0] * program.batch_slices, *shape[1:])
 

@@ -118,6 +118,12 @@ class Program:
         """Whether *value* is a result of the graph."""
         return value in self._returned
 
+    def without_nodes(self) -> Program:
+        """Return what is around the nodes of a planned program: inputs, outputs, arenas, and the same notes."""
+        made = Program(self.inputs, self.outputs, ())
+        made.stage, made.batch_slices, made.arenas, made.notes = self.stage, self.batch_slices, self.arenas, self.notes
+        return made
+
     def position(self, node: Node) -> int:
         """Return the place of *node* in the execution order."""
         return self._order.position(node)

@@ -124,7 +124,7 @@ class Model:
         where each program came from, and why.
         """
         kept = self._specialisations.kept.values()
-        return (*self.unused, *(s.program.notes["load"] for s in kept if "load" in s.program.notes))
+        return (*self.unused, *(s.notes["load"] for s in kept if "load" in s.notes))
 
     @property
     def unused(self) -> tuple[str, ...]:

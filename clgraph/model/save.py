@@ -90,7 +90,7 @@ def _families(s: Specialisation, blobs: Blobs) -> dict[str, Json]:
 
     assert s.families is not None
     known = encode_families(s.families.all(), blobs.add)
-    notes = {name: s.program.notes[name] for name in (ANNOTATIONS, PREFERENCES) if name in s.program.notes}
+    notes = {name: s.notes[name] for name in (ANNOTATIONS, PREFERENCES) if name in s.notes}
     return {"circumstances": circumstances(s.devices, s.options), "notes": notes, **known}
 
 

@@ -6,6 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -23,7 +24,8 @@ from clgraph.network.workspace import Workspace
 from clgraph.selector.query import DeviceInfo
 
 if TYPE_CHECKING:
-    from clgraph.families.family import Family
+    from clgraph.families.again import Again
+    from clgraph.families.family import Family, PassRow
     from clgraph.families.schema import Schema
     from clgraph.network.network import Network
     from clgraph.settings import Settings
@@ -33,6 +35,8 @@ Values = Mapping[str, Array]
 
 NODE_BYTES = 5 << 10
 """Python objects of a node with its values, query, plan and commands, in one more program of a model."""
+LEAST_BYTES = 24 << 10
+"""Python objects of a network beside those of nodes."""
 SPARED = 1 / 8
 """The part of the memory that is freed at once when it is full, so that what is there is seldom measured."""
 
@@ -45,6 +49,12 @@ class PassRecord:
     name: str
     changes: int
     seconds: float
+
+
+@lru_cache(maxsize=16)
+def pass_records(rows: tuple[PassRow, ...]) -> tuple[PassRecord, ...]:
+    """Return what the passes did to the representative of a family: the same objects for all of its members."""
+    return tuple(PassRecord(*row) for row in rows)
 
 
 class KnownFamilies(Protocol):
@@ -65,24 +75,45 @@ class Specialisation:
     """A topology compiled for one key.
 
     Attributes:
+        kept: The program; of a member of a family that is run, without its nodes.
         network: What runs it; ``None`` for a dry run.
         devices, options: What it was compiled for, by placement, and under which options.
         families: All that is known about the topology's families, where sizes are open; ``bound``, whether the program
             is a member of one.
+        again: Returns the program of a member that is kept without its nodes.
     """
 
-    program: Program
+    kept: Program
     network: Network | None
     passes: tuple[PassRecord, ...]
     devices: Mapping[str, DeviceInfo]
     options: Settings
     families: KnownFamilies | None = None
     bound: bool = False
+    again: Again | None = None
+
+    @property
+    def program(self) -> Program:
+        """The planned program."""
+        return self.kept if self.again is None else self.again()
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """What there is to say about the program."""
+        return self.kept.notes
 
     @property
     def nbytes(self) -> int:
-        """About the bytes that it alone takes: its network's, and the objects of its nodes."""
-        return NODE_BYTES * len(self.program) + (0 if self.network is None else self.network.nbytes)
+        """About the bytes that it alone takes: its network's, and Python's objects."""
+        objects = NODE_BYTES * len(self.kept) + LEAST_BYTES
+        return objects + (0 if self.network is None else self.network.nbytes)
+
+    def lightened(self, again: Again) -> Specialisation:
+        """Return what only runs a member, and makes its program *again* for who looks at its nodes."""
+        if self.network is None:
+            return self
+        self.network.lighten(again)
+        return replace(self, kept=self.network.program, again=again)
 
     def clone(self, workspace: Workspace) -> Specialisation:
         """Return the same program and constants with memory in *workspace*; raises as a network's constructor."""
@@ -153,7 +184,8 @@ class Specialisations:
         """Make specialisations of *topology* by *specialise*, and keep them within the option ``shape_cache``.
 
         Args:
-            family: Begin with clones of what that has, and clone what it has later instead of compiling it.
+            family: Begin with clones of what that has, of members of families only the latest, and clone what else it
+                has instead of compiling it.
             beside: Those of another topology with the same constants, whose copies on devices are shared.
         """
         self._topology, self.specialise = topology, specialise
@@ -170,6 +202,9 @@ class Specialisations:
             with family.lock:
                 self._deciding = family._deciding
                 for key, found in family._kept.items():
+                    if found.again is not None and found is not family.latest:
+                        # Binding all members would take long: each is cloned when it is asked for.
+                        continue
                     self._kept[key] = self.latest = found.clone(self._workspace)
                     self._nbytes += self.latest.nbytes
 
@@ -267,7 +302,7 @@ class Specialisations:
 
 def _story(specialisation: Specialisation) -> str:
     """Return how *specialisation* came about, and what it takes."""
-    notes = specialisation.program.notes
+    notes = specialisation.notes
     loaded, family = notes.get("load", ""), notes.get(FAMILY, "")
     parts = [loaded]
     if family.startswith(BOUND):

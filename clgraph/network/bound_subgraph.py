@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from clgraph.errors import DeviceError
 from clgraph.graph.subgraph import Subgraph
@@ -22,6 +23,7 @@ class BoundSubgraph:
         subgraph: What is bound.
         commands: One for each step of each node, in order.
         launches: The same, with tile steps that follow each other as one where the device can.
+        executors: What runs its tile steps: one a library.
     """
 
     def __init__(
@@ -41,14 +43,14 @@ class BoundSubgraph:
         self.subgraph = subgraph
         self.commands = commands(subgraph.nodes, places, host, library)
         self.launches = join(self.commands, lambda tiles: joining.allows(subgraph.placement, tiles))
+        self.executors: list[TileExecutor] = list(
+            dict.fromkeys(c.work.executor for c in self.commands if isinstance(c.work, Segment))
+        )
+        # What is launched does not keep alive the memory that its arguments refer to.
+        self._kernels = [c.work[0] for c in self.commands if isinstance(c.work, tuple)]
         self._joined = [c.work for c in self.launches if c.joined and isinstance(c.work, Segment)]
         self._stream = None if places is None else places.engine.stream
         self._steps: list[Step] = []
-
-    @property
-    def executors(self) -> list[TileExecutor]:
-        """What runs its tile steps: one a library."""
-        return list(dict.fromkeys(c.work.executor for c in self.commands if isinstance(c.work, Segment)))
 
     def prepare(self, *, alone: bool, recorded: bool = False) -> int:
         """Make what :meth:`submit` does; return how many recordings of launches there are.
@@ -67,6 +69,13 @@ class BoundSubgraph:
             self._steps = [stream.barrier, *self._steps, stream.flush]
         return count
 
+    def lighten(self) -> None:
+        """Forget the nodes and their commands: what :meth:`submit` does is all that is left."""
+        self.subgraph = replace(self.subgraph, nodes=())
+        self.commands, self.launches = [], []
+        for executor in self.executors:
+            executor.table.steps = []
+
     def submit(self) -> None:
         """Give the device everything there is to do."""
         for step in self._steps:
@@ -76,9 +85,8 @@ class BoundSubgraph:
         """Raise ``DeviceError`` when workers of a launch that joins tile steps have waited in vain."""
         for segment in self._joined:
             if step := segment.executor.check():
-                table = segment.executor.table
-                node, tile = table.steps[step - 1]
+                library, what = segment.executor.table.library, segment.executor.what(step - 1)
                 raise DeviceError(
-                    f"the workers of {table.library.name!r} waited in vain for node {node.name!r} "
-                    f"({tile.function}); the network can be run again, with executor=stream if it happens again"
+                    f"the workers of {library.name!r} waited in vain for {what}; the network can be run again, with "
+                    "executor=stream if it happens again"
                 )

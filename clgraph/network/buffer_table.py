@@ -119,6 +119,10 @@ class BufferTable:
         """Bytes of constants that were copied for it and that no other program uses."""
         return sum(m.nbytes for m in self._copies if self.workspace.constants.alone(m))
 
+    def lighten(self) -> None:
+        """Forget where constants lie: the kernels that read them are bound."""
+        self.fixed = {}
+
     def at(self, value: Value) -> tuple[int, int]:
         """Return the bank of *value* and the byte offset of its memory in it."""
         if (place := self.fixed.get(value)) is not None:

@@ -39,7 +39,11 @@ AnyEngine = Engine | HostEngine
 
 
 class Network:
-    """A program bound to devices. ``run`` may be called from any thread; calls are served one after the other."""
+    """A program bound to devices. ``run`` may be called from any thread; calls are served one after the other.
+
+    Attributes:
+        program: What is run; without its nodes once it has been lightened.
+    """
 
     @GATE
     def __init__(
@@ -76,6 +80,7 @@ class Network:
             if not value.layout.is_dense_plain:
                 raise ProgramError(f"{name!r} is {value.layout}; inputs and outputs of a program are plain and dense")
         self.program = program
+        self._again: Callable[[], Program] | None = None
         self._arguments = (engines, executor, poison, command_buffers, library)
         self._workspace = workspace or Workspace()
         self._lock = self._workspace.lock
@@ -108,6 +113,28 @@ class Network:
         ]
         self._files = files_of(v.constant for v in program.constants if v.constant is not None)
         self._boundary: list[Feed | Result] = [*self._feeds, *self._results]
+
+    def lighten(self, again: Callable[[], Program]) -> None:
+        """Keep only what runs the program: its nodes, and what they are bound to, are twenty times as many objects.
+
+        Where a model has been run in many sizes, Python's collector would walk through all of them.
+
+        Args:
+            again: Returns the program, for who looks at single nodes.
+        """
+        self._again, self.program = again, self.program.without_nodes()
+        for bound in self._subgraphs:
+            bound.lighten()
+        for places in self._places.values():
+            places.lighten()
+
+    def _whole(self) -> Network:
+        """Return the network with all its commands: bound anew, to be looked at, where it has been lightened."""
+        if self._again is None:
+            return self
+        whole = self.clone(self._workspace)
+        whole._runs, whole._created = self._runs, self._created
+        return whole
 
     def _bind(self, subgraph: Subgraph, library: Callable[[str, int], Library]) -> BoundSubgraph:
         """Make and bind what runs *subgraph*; ``profile`` says how often that was done."""
@@ -177,7 +204,8 @@ class Network:
         """
         engines, executor, poison, recorded, library = self._arguments
         options: dict[str, Any] = {"poison": poison, "command_buffers": recorded, "library": library}
-        return Network(self.program, engines, executor, **options, workspace=workspace or Workspace(self._workspace))
+        program = self.program if self._again is None else self._again()
+        return Network(program, engines, executor, **options, workspace=workspace or Workspace(self._workspace))
 
     @property
     def nbytes(self) -> int:
@@ -202,8 +230,11 @@ class Network:
         """Run once with the clock on every command, whose time is that in all batch slices. Raises as :meth:`run`."""
         from clgraph.network.profile import sum_of
 
+        whole = self._whole()
         with GATE, self._lock:
-            return sum_of([self._profile(given) for given in feeds_of_slices(self.program, feeds)])
+            found = sum_of([whole._profile(given) for given in feeds_of_slices(self.program, feeds)])
+            self._runs = whole._runs
+        return found
 
     def _profile(self, feeds: Mapping[str, Held]) -> Profile:
         from clgraph.network.profile import Profile, SubgraphUse
@@ -232,10 +263,11 @@ class Network:
 
         if (slices := self.program.batch_slices) > 1:
             raise InputError(f"the batch is computed in {slices} slices; compile with split_batch=0 to watch its nodes")
-        streams = {placement: engine.stream for placement, engine in self._engines.items()}
+        whole = self._whole()
+        streams = {placement: engine.stream for placement, engine in whole._engines.items()}
         with GATE, self._lock:
-            steps = watched_steps(self.program, self._commands, self._host, streams, watcher)
-            return self._run(feeds, steps)
+            steps = watched_steps(whole.program, whole._commands, whole._host, streams, watcher)
+            return whole._run(feeds, steps)
 
     def _run(
         self,

@@ -23,7 +23,11 @@ _RECORD = struct.Struct(RECORD)
 
 @dataclass
 class TileTable:
-    """The tile steps of one subgraph and library, in order."""
+    """The tile steps of one subgraph and library, in order.
+
+    Attributes:
+        steps: Empty once the table is on its device and its network keeps no nodes.
+    """
 
     library: Library
     steps: list[tuple[Node, Tile]] = field(default_factory=list)
@@ -76,6 +80,8 @@ class TileExecutor:
             )
         self.table, self.workers = table, engine.info.workers
         self.engine, self._text, self._library = engine, table.library.text, table.library.name
+        self._nodes = tuple([node.name for node, _ in table.steps])
+        self._functions = tuple([tile.function for _, tile in table.steps])
         self._tickets = [tile.tickets for _, tile in table.steps]
         self._scratch_bytes = -(-max(tile.scratch for _, tile in table.steps) // 64) * 64
         self._table = engine.upload(np.frombuffer(table.to_bytes(places), np.uint8), "the table of tiles")
@@ -133,6 +139,10 @@ class TileExecutor:
         kernel = self.engine.kernel(self._text, ENTRY, args, library=True, what=f"library {self._library}")
         self._kernels[first, last, timed] = kernel
         return kernel, (workers,), (1,)
+
+    def what(self, step: int) -> str:
+        """Return the node and the tile function of a step, in words."""
+        return f"node {self._nodes[step]!r} ({self._functions[step]})"
 
     def use_bank(self, bank: int, memory: Memory) -> None:
         """Let what uses the lent bank *bank* find *memory* there, which lives until the runs with it are over."""
