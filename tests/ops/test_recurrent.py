@@ -101,7 +101,7 @@ def _walk(engine, steps, full, direction, dtype=DType.F32, **more):
 @pytest.mark.parametrize("full", [False, True])
 @CELLS
 def test_every_implementation_walks_like_the_reference(steps, full, direction, engine):
-    _walk(engine, steps, full, direction)
+    assert "recurrent_steps.products" in _walk(engine, steps, full, direction, constant=(1,))
 
 
 @pytest.mark.opencl
@@ -115,13 +115,14 @@ def test_groups_of_a_gpu_walk_like_the_reference(steps, dtype, full, direction, 
 
 
 @pytest.mark.opencl
+@pytest.mark.parametrize(("device_class", "batch"), [("gpu", 3), ("cpu", 61)])
 @pytest.mark.parametrize(("op_type", "gates"), [("RNN", 1), ("GRU", 3), ("LSTM", 4)])
-def test_units_beyond_a_group_and_many_sequences_on_a_gpu(op_type, gates, device, rng):
+def test_units_beyond_a_group_and_many_sequences(op_type, gates, device_class, batch, device, rng):
     draw = lambda *shape: (rng.standard_normal(shape) / 16).astype(np.float32)  # noqa: E731
-    inputs = [draw(6, 3, 24), draw(1, gates * 300, 24), draw(1, gates * 300, 300), draw(1, 2 * gates * 300)]
+    inputs = [draw(6, batch, 24), draw(1, gates * 300, 24), draw(1, gates * 300, 300), draw(1, 2 * gates * 300)]
     more = {"opset": 14, "constant": (1, 2, 3), "outputs": 2 + (op_type == "LSTM"), "hidden_size": 300}
     source, feeds = one_node(op_type, inputs, **more)
-    made = clgraph.compile(source, device=device, config={"strict": True, "device_class": "gpu"})
+    made = clgraph.compile(source, device=device, config={"strict": True, "device_class": device_class})
     for got, want in zip(made.run(feeds).values(), onnxruntime_outputs(source, feeds), strict=True):
         # 300 products of numbers near 1/16 and 1 at most, over 6 tokens whose rows of r add up to less than 16.
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
