@@ -121,7 +121,8 @@ class Program:
     def without_nodes(self) -> Program:
         """Return what is around the nodes of a planned program: inputs, outputs, arenas, and the same notes."""
         made = Program(self.inputs, self.outputs, ())
-        made.stage, made.batch_slices, made.arenas, made.notes = self.stage, self.batch_slices, self.arenas, self.notes
+        made.milestone, made.batch_slices = self.milestone, self.batch_slices
+        made.arenas, made.notes = self.arenas, self.notes
         return made
 
     def position(self, node: Node) -> int:
