@@ -28,7 +28,7 @@ def picture_array(
     """
     wanted: Sequence[Any] = shape or signature.shape or ()
     layout = options.layout or _guess(wanted)
-    if layout is None or (wanted and len(wanted) != len(layout)):
+    if signature.host_type or layout is None or (wanted and len(wanted) != len(layout)):
         raise InputError(f"input {signature} is none that a picture fits; say which axes it has: --layout, --shape")
     sizes = dict(zip(layout, wanted or (None,) * len(layout), strict=True))
     width = sizes["w"] if isinstance(sizes["w"], int) else picture.width

@@ -5,25 +5,28 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from clgraph.cli.output import say, table
 from clgraph.errors import InputError
+from clgraph.graph.host_types import has_strings, kind_of
 from clgraph.graph.primitive import Array
 
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff")
 
 
-def show_outputs(results: Mapping[str, Array]) -> None:
-    """Print type, shape and range of every array."""
-    table(
-        ("output", "type", "shape", "least", "mean", "most"),
-        [(name, a.dtype, "x".join(map(str, a.shape)) or "scalar", *_figures(a)) for name, a in results.items()],
-    )
+def show_outputs(results: Mapping[str, Any]) -> None:
+    """Print type, shape and range of every array, and what else a result is; the first few of strings and sequences."""
+    if numbers := [_row(name, a) for name, a in results.items() if _has_numbers(a)]:
+        table(("output", "type", "shape", "least", "mean", "most"), numbers)
+    others = [(name, *_described(value)) for name, value in results.items() if not _has_numbers(value)]
+    if others:
+        table(("output", "kind", "size", "value"), others)
 
 
-def show_largest(results: Mapping[str, Array], count: int, labels: Sequence[str]) -> None:
+def show_largest(results: Mapping[str, Any], count: int, labels: Sequence[str]) -> None:
     """Print the *count* largest values of each array [classes] or [batch][classes], with their labels.
 
     Axes of one element do not count, and other arrays are left out.
@@ -33,6 +36,8 @@ def show_largest(results: Mapping[str, Array], count: int, labels: Sequence[str]
     """
     rows = []
     for name, array in results.items():
+        if not _has_numbers(array):
+            continue
         classes = array.reshape([size for size in array.shape if size != 1] or [1])
         if classes.ndim > 2 or classes.shape[-1] < 2 or (labels and classes.shape[-1] != len(labels)):
             continue
@@ -60,11 +65,11 @@ def read_labels(path: Path) -> list[str]:
         raise InputError(f"{path} is no text in UTF-8") from error
 
 
-def save_folder(results: Mapping[str, Array], folder: Path) -> dict[str, Path]:
+def save_folder(results: Mapping[str, Any], folder: Path) -> dict[str, Path]:
     """Write each array to a file called like its output, as far as file names allow; return the paths by name.
 
     Raises:
-        InputError: The folder cannot be written.
+        InputError: The folder cannot be written, or a result is no array.
     """
     paths: dict[str, Path] = {}
     try:
@@ -75,18 +80,18 @@ def save_folder(results: Mapping[str, Array], folder: Path) -> dict[str, Path]:
             while path in paths.values():
                 n += 1
                 path = folder / f"{stem}_{n}.npy"
-            np.save(path, array)
+            np.save(path, _plain(array, name))
             paths[name] = path
     except OSError as error:
         raise InputError(f"the outputs cannot be written to {folder}: {error}") from error
     return paths
 
 
-def save_output(results: Mapping[str, Array], text: str) -> str:
+def save_output(results: Mapping[str, Any], text: str) -> str:
     """Write what ``[NAME=]FILE`` says: all arrays to an .npz file, one to .npy or as a picture; return it in words.
 
     Raises:
-        InputError: There is no such output, the array is no picture, or the file cannot be written.
+        InputError: There is no such output, it is no array or no picture, or the file cannot be written.
     """
     name, equals, file = text.rpartition("=")
     path = Path(file)
@@ -99,7 +104,7 @@ def save_output(results: Mapping[str, Array], text: str) -> str:
         if len(results) != 1:
             raise InputError(f"{path} holds one output; say which: NAME={path}, of {', '.join(map(repr, results))}")
         (name,) = results
-    chosen = {name: results[name]} if name else dict(results)
+    chosen = {n: _plain(results[n], n) for n in ([name] if name else results)}
     how = ""
     try:
         if suffix == ".npz":
@@ -116,6 +121,31 @@ def save_output(results: Mapping[str, Array], text: str) -> str:
     except OSError as error:
         raise InputError(f"the output cannot be written to {path}: {error.strerror or error}") from error
     return f"{', '.join(chosen)} -> {path}{how}"
+
+
+def _plain(value: Any, name: str) -> Array:
+    """Return a result as a file holds it, strings as Unicode; raises ``InputError`` for what is no array."""
+    if has_strings(value):
+        return np.asarray(value, str)
+    if not isinstance(value, np.ndarray):
+        raise InputError(f"output {name!r} is {kind_of(value)}, which no file of arrays holds: run the model in Python")
+    return value
+
+
+def _has_numbers(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and not has_strings(value)
+
+
+def _described(value: Any) -> tuple[str, str, str]:
+    """Return the type, the size and the beginning of a result that is no array of numbers."""
+    if has_strings(value):
+        return "strings", "x".join(map(str, value.shape)) or "scalar", f"{', '.join(map(repr, value.ravel()[:8])):.60}"
+    size = "" if value is None else str(len(value))
+    return kind_of(value).removeprefix("a "), size, f"{value!r:.60}".replace("\n", " ")
+
+
+def _row(name: str, array: Array) -> tuple[object, ...]:
+    return name, array.dtype, "x".join(map(str, array.shape)) or "scalar", *_figures(array)
 
 
 def _figures(array: Array) -> tuple[str, ...]:

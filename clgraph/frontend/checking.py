@@ -84,7 +84,7 @@ def _problems(loader: GraphLoader, importers: Importers, pairs: Pairs, everythin
             try:
                 loader.signature(value, role)
             except ClgraphError as error:
-                yield Diagnostic("", "", str(error), "tensors of numbers or truth values")
+                yield Diagnostic("", "", str(error), "tensors, or sequences, optionals or maps of them")
     unknown = set()
     for node, label in everything:
         if not (is_constant(node) or importers.knows(node.op_type, node.domain)):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,11 @@ from clgraph.core.frozen import frozen
 from clgraph.errors import ModelError, UnsupportedError
 from clgraph.frontend.attribute_rules import plain_value
 from clgraph.frontend.weights import dtype_of, read_tensor
-from clgraph.graph.primitive import Array, Primitive
+from clgraph.graph.host_types import STRINGS
+from clgraph.graph.interpret import ControlFlow
+from clgraph.graph.primitive import Array, OfHostValues, Primitive
 from clgraph.graph.topology import Topology
+from clgraph.ops.on_strings import on_strings
 
 
 @frozen
@@ -38,6 +41,7 @@ class ModelNode:
         find_constant: Returns the data of a name, ``None`` where it is computed.
         fresh: Returns a name that no value of the model has, the given one where possible.
         read_body: Reads the graph of an attribute, whose nodes are annotated like this one unless they say otherwise.
+        types: Of the inputs as schemas spell them, ``None`` where they are absent or not known.
         emitted, literals: What the importer has added so far.
     """
 
@@ -50,6 +54,7 @@ class ModelNode:
     find_constant: Callable[[str], Array | None]
     fresh: Callable[[str], str]
     read_body: Callable[[onnx.GraphProto, str | None], Topology]
+    types: tuple[str | None, ...] = ()
     emitted: list[Emitted] = field(default_factory=list)
     literals: dict[str, Array] = field(default_factory=dict)
 
@@ -80,6 +85,10 @@ class ModelNode:
                 value = attribute_value(attribute, f"attribute {name!r} of node {self.name!r}")
                 return dtype_of(value, f"node {self.name!r}") if isinstance(default, DType) else value
         return default
+
+    def type_of(self, slot: int) -> str | None:
+        """Return the type of an input, as ``tensor(float)``; ``None`` where it is absent or not known."""
+        return self.types[slot] if slot < len(self.types) else None
 
     def constant(self, slot: int) -> Array | None:
         """Return the value of an input that is an initializer or a Constant node, else ``None``."""
@@ -115,6 +124,19 @@ class ModelNode:
                 else:
                     body.input(name, None, None)
         return bodies, captured
+
+    def told_types(self) -> Iterator[tuple[str, str]]:
+        """Yield the outputs whose types the bodies or the attributes of what makes them tell, with the types."""
+        for layer in self.emitted:
+            if isinstance(layer.primitive, ControlFlow | OfHostValues):
+                for name, type_ in zip(layer.outputs, layer.primitive.result_types(), strict=False):
+                    if type_ is not None:
+                        yield name, type_
+
+    def leave_strings_to_the_host(self) -> None:
+        """Let the host compute what operators that are not about strings make of them."""
+        if STRINGS in self.types:
+            self.emitted = [replace(layer, primitive=on_strings(layer.primitive)) for layer in self.emitted]
 
     def literal(self, array: Array) -> str:
         """Add a constant; return its name."""

@@ -22,9 +22,10 @@ from clgraph.frontend.inline import Label, inline, labels_of
 from clgraph.frontend.nodes import ModelNode, attribute_value
 from clgraph.frontend.order import ordered, reads_of, some_of
 from clgraph.frontend.schema import Importers, opsets_of
-from clgraph.frontend.signatures import spelled
+from clgraph.frontend.value_types import checked, declared_type, in_schemas, made_of, tensor_of
 from clgraph.frontend.weights import dtype_of, read_tensor
 from clgraph.graph.faults import faults
+from clgraph.graph.host_types import is_host_type
 from clgraph.graph.primitive import Array
 from clgraph.graph.topology import Dimension, Signature, Topology
 
@@ -66,8 +67,8 @@ class GraphLoader:
         self.tensors = {t.name: t for t in graph.initializer}
         self.data: dict[str, Array] = {}
         self.aliases: dict[str, str] = {}
-        found = ((v.name, spelled(v.type.tensor_type.elem_type)) for v in graph.input if v.name not in self.tensors)
-        self.types = {name: type_ for name, type_ in found if type_ is not None}
+        found = ((v.name, declared_type(v.type)) for v in graph.input if v.name not in self.tensors)
+        self.types = {name: in_schemas(type_) for name, type_ in found if type_ is not None}
         self.reads = [reads_of(node) for node in graph.node]
         self.made = set(self.tensors) | {v.name for v in graph.input} | {n for node in graph.node for n in node.output}
         self.names = self.made.union(*self.reads)
@@ -85,7 +86,7 @@ class GraphLoader:
         for value in self.graph.input:
             if value.name not in self.tensors:
                 signature = self.signature(value, "input")
-                topology.input(value.name, signature.shape, signature.dtype)
+                topology.input(value.name, signature.shape, signature.host_type or signature.dtype)
         taken: Counter[str] = Counter()
         refused: list[str] = []
         nodes: list[ModelNode] = []
@@ -134,7 +135,7 @@ class GraphLoader:
                 )
         for value, (name, source) in zip(self.graph.output, outputs, strict=True):
             topology.output(name, source)
-            topology.declared[name] = self.signature(value, "output")
+            topology.declared[name] = self._completed(self.signature(value, "output"), source)
 
     def expand_node(self, proto: onnx.NodeProto, label: Label, importers: Importers) -> list[Read] | None:
         """Return the nodes of the function that defines a node without an importer, ``None`` where it has one.
@@ -169,6 +170,8 @@ class GraphLoader:
             if (problem := signature.problem(proto, inputs, types)) is not None:
                 raise ModelError(f"node {name!r} ({proto.op_type}) {problem}")
             self.types.update(signature.output_types(proto, types))
+            if (made := made_of(proto, types)) is not None:
+                self.types[proto.output[0]] = made
         return inputs
 
     def import_node(self, proto: onnx.NodeProto, label: Label, importers: Importers, read: set[str]) -> ModelNode:
@@ -194,16 +197,19 @@ class GraphLoader:
             self._find_constant,
             self._fresh,
             partial(self._read_body, importers),
+            tuple([self._type_of(n) if n else None for n in inputs]),
         )
         try:
             with faults(f"the importer of {proto.op_type}", name):
                 self.aliases.update(node.finish(importer(node)))
+                node.leave_strings_to_the_host()
         except UnsupportedError as error:
             raise error if name in str(error) else node.unsupported(str(error)) from error
         except InternalError:
             raise
         except ClgraphError as error:
             raise type(error)(f"node {name!r} ({proto.op_type}): {error}") from error
+        self.types |= {name: type_ for name, type_ in node.told_types() if name not in self.types}
         return node
 
     def _read_body(self, importers: Importers, graph: onnx.GraphProto, annotation: str | None) -> Topology:
@@ -256,6 +262,8 @@ class GraphLoader:
         for attribute in proto.attribute:
             if attribute.name == "value":
                 return self._read_tensor(attribute.t, what, self.mapped.get(proto.output[0]))
+            if attribute.name in ("value_string", "value_strings"):
+                return _frozen(attribute_value(attribute, what), "object")
             if attribute.name in ("value_float", "value_floats", "value_int", "value_ints"):
                 dtype = "float32" if "float" in attribute.name else "int64"
                 return _frozen(attribute_value(attribute, what), dtype)
@@ -278,9 +286,9 @@ class GraphLoader:
         if name in self.types:
             return self.types[name]
         if name in self.tensors:
-            return spelled(self.tensors[name].data_type)
+            return tensor_of(self.tensors[name].data_type)
         if name in self.data:
-            return spelled(helper.np_dtype_to_tensor_dtype(self.data[name].dtype))
+            return tensor_of(helper.np_dtype_to_tensor_dtype(self.data[name].dtype))
         return None if self.outer is None or name in self.made else self.outer._type_of(name)
 
     def _shape_of(self, name: str) -> tuple[int | str | None, ...] | None:
@@ -316,20 +324,34 @@ class GraphLoader:
         return candidate
 
     def signature(self, value: onnx.ValueInfoProto, role: str) -> Signature:
-        """Return name, type and shape of an input or output; raises ``UnsupportedError`` for what is no tensor."""
+        """Return name, type and shape of an input or output.
+
+        Raises:
+            ModelError: An input has no type.
+            UnsupportedError: It has one that clgraph does not hold.
+        """
         what = f"{role} {value.name!r}"
-        kind = value.type.WhichOneof("value")
-        if self.outer is not None and (kind != "tensor_type" or not value.type.tensor_type.elem_type):
+        kind, spelled = value.type.WhichOneof("value"), declared_type(value.type)
+        tensor = value.type.tensor_type
+        shape = tuple(map(_dimension, tensor.shape.dim)) if tensor.HasField("shape") else None
+        if is_host_type(spelled) or kind in ("sparse_tensor_type", "opaque_type"):
+            return Signature(value.name, None, shape, checked(value.type, what))
+        if self.outer is not None and (kind != "tensor_type" or not tensor.elem_type):
             return Signature(value.name, None, None)
         if kind != "tensor_type":
             if kind is None and role == "output":
                 return Signature(value.name, None, None)
-            problem = "has no type" if kind is None else f"is a {kind.removesuffix('_type')}, not a tensor"
-            raise (ModelError if kind is None else UnsupportedError)(f"{what} {problem}")
-        tensor = value.type.tensor_type
+            problem = "has no type" if kind is None else f"is a {kind.removesuffix('_type')} of no type"
+            raise ModelError(f"{what} {problem}")
         dtype = dtype_of(tensor.elem_type, what) if tensor.elem_type or role == "input" else None
-        shape = tuple(map(_dimension, tensor.shape.dim)) if tensor.HasField("shape") else None
         return Signature(value.name, dtype, shape)
+
+    def _completed(self, declared: Signature, source: str) -> Signature:
+        """Return the signature of an output with the type that its maker tells, where that is no tensor of numbers."""
+        made = self._type_of(source)
+        if declared.type is not None or not is_host_type(made) or made is None or made.endswith("...)"):
+            return declared
+        return replace(declared, host_type=made)
 
 
 def is_constant(node: onnx.NodeProto) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 import onnx
-from onnx import AttributeProto, TensorProto, defs
+from onnx import AttributeProto, defs
 
 from clgraph.core.frozen import frozen
 from clgraph.core.memo import Remembering, remembered_with
@@ -18,15 +18,6 @@ _OPEN = "...)"
 """Ends a type of which only the container is known: ``seq(...)``, ``optional(...)``."""
 
 _OPTION = defs.OpSchema.FormalParameterOption
-
-_SPELLED = {
-    code: f"tensor({name.lower()})" for name, code in TensorProto.DataType.items() if code != TensorProto.UNDEFINED
-}
-
-
-def spelled(code: int) -> str | None:
-    """Return the type of a tensor of ONNX's element type *code* as schemas spell it."""
-    return _SPELLED.get(code)
 
 
 @frozen

@@ -45,7 +45,7 @@ def dtype_of(code: int, what: str) -> DType:
 
 
 def read_tensor(tensor: onnx.TensorProto, what: str, folder: Path | None, raw: Array | None = None) -> Array:
-    """Return the data of *tensor* as a read-only array.
+    """Return the data of *tensor* as a read-only array; strings as one of ``str``.
 
     Args:
         folder: Where external data may lie; nothing outside it is opened.
@@ -55,9 +55,12 @@ def read_tensor(tensor: onnx.TensorProto, what: str, folder: Path | None, raw: A
         ModelError: The data is missing, has another size than the shape says, or lies outside *folder*.
         UnsupportedError: clgraph does not hold the element type.
     """
-    dtype, shape = dtype_of(tensor.data_type, what), tuple(tensor.dims)
+    shape = tuple(tensor.dims)
     if any(d < 0 for d in shape):
         raise ModelError(f"{what} has shape {list(shape)}")
+    if tensor.data_type == TensorProto.STRING:
+        return _strings(tensor, what, shape)
+    dtype = dtype_of(tensor.data_type, what)
     wanted = prod(shape) * dtype.itemsize
     if tensor.data_location == TensorProto.EXTERNAL:
         data = _external(tensor, what, folder, wanted)
@@ -71,6 +74,15 @@ def read_tensor(tensor: onnx.TensorProto, what: str, folder: Path | None, raw: A
         raise ModelError(f"{what} has {data.nbytes} bytes of data; {dtype} of shape {list(shape)} takes {wanted}")
     array = data.view(dtype.numpy.newbyteorder("<")).reshape(shape)
     return array.astype(dtype.numpy, copy=False)
+
+
+def _strings(tensor: onnx.TensorProto, what: str, shape: tuple[int, ...]) -> Array:
+    if len(tensor.string_data) != prod(shape):
+        raise ModelError(f"{what} has {len(tensor.string_data)} strings; shape {list(shape)} takes {prod(shape)}")
+    array = np.empty(len(tensor.string_data), object)
+    array[:] = [text.decode("utf-8", "replace") for text in tensor.string_data]
+    array.flags.writeable = False
+    return array.reshape(shape)
 
 
 def _typed_fields(tensor: onnx.TensorProto, what: str, shape: tuple[int, ...]) -> Array:

@@ -40,6 +40,9 @@ class OnnxNode(Protocol):
     def attribute(self, name: str, default: Any) -> Any:
         """Return an attribute: int, float, str, tuple of those, or NumPy array for a tensor."""
 
+    def type_of(self, slot: int) -> str | None:
+        """Return the type of an input, as ``tensor(float)``; ``None`` where it is absent or not known."""
+
     def constant(self, slot: int) -> Array | None:
         """Return the value of an input that is an initializer or Constant node, else ``None``."""
 

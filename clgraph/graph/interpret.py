@@ -11,7 +11,8 @@ import numpy as np
 from clgraph.core.layout import Layout
 from clgraph.errors import DeviceMemoryError, ShapeError, UnsupportedError
 from clgraph.graph.faults import faults
-from clgraph.graph.primitive import Array, DataDependent
+from clgraph.graph.host_types import kind_of
+from clgraph.graph.primitive import Array, DataDependent, OfHostValues, Primitive
 from clgraph.graph.refusals import refusals
 from clgraph.graph.topology import Layer, Topology, inlined
 
@@ -36,18 +37,24 @@ def interpret(
     values: dict[str, Any] = {**topology.constants, **feeds}
     for layer in topology.layers:
         arguments = [values[name] for name in layer.inputs]
-        check_sequences(layer, arguments)
+        check_kinds(layer, arguments)
         try:
             with faults(f"the reference of {layer.primitive.kind}", layer.name, layer.origin), refusals():
-                results = _compute(layer, arguments, spend, run or interpret)
+                results = compute(layer.primitive, arguments, spend, run or interpret)
         except (ShapeError, UnsupportedError, DeviceMemoryError) as error:
             raise type(error)(f"node {layer.name!r} ({layer.primitive}): {error}") from error
         values.update(zip(layer.outputs, results, strict=False))
     return {name: values[source] for name, source in topology.outputs}
 
 
-def _compute(layer: Layer, arguments: list[Any], spend: Spend | None, run: RunBody) -> tuple[Array, ...]:
-    primitive = layer.primitive
+def compute(
+    primitive: Primitive, arguments: Sequence[Any], spend: Spend | None = None, run: RunBody = interpret
+) -> tuple[Array, ...]:
+    """Return the results of one primitive, not bound yet, on *arguments*; *spend* and *run* as for ``interpret``.
+
+    Raises:
+        ShapeError, UnsupportedError: It does not fit its inputs.
+    """
     if primitive.data_dependent:
         return (
             primitive.execute(arguments, run) if isinstance(primitive, ControlFlow) else primitive.reference(*arguments)
@@ -64,17 +71,17 @@ def _compute(layer: Layer, arguments: list[Any], spend: Spend | None, run: RunBo
     return bound.primitive.reference(*(np.asarray(arguments[i]) for i in bound.keep))
 
 
-def check_sequences(layer: Layer, arguments: Sequence[Any]) -> None:
-    """Raise ``ShapeError`` where an argument is a sequence of tensors and *layer* expects a tensor, or vice versa."""
+def check_kinds(layer: Layer, arguments: Sequence[Any]) -> None:
+    """Raise ``ShapeError`` where *layer* expects a tensor and gets a sequence, an optional or a map, or vice versa."""
     primitive = layer.primitive
-    if isinstance(primitive, ControlFlow):
+    own = primitive if isinstance(primitive, OfHostValues) else None
+    if isinstance(primitive, ControlFlow) or (own is not None and own.takes_any):
         return
-    wanted = primitive.sequences if isinstance(primitive, DataDependent) else frozenset()
     for slot, argument in enumerate(arguments):
-        if isinstance(argument, list | tuple) != (slot in wanted):
-            found, want = ("a tensor", "a sequence") if slot in wanted else ("a sequence", "a tensor")
+        found, wanted = kind_of(argument), "a tensor" if own is None else own.kind_at(slot)
+        if found != wanted:
             source = f"input {slot} ({layer.inputs[slot]!r})"
-            raise ShapeError(f"node {layer.name!r}: {source} is {found}, and {primitive.kind} requires {want}")
+            raise ShapeError(f"node {layer.name!r}: {source} is {found}, and {primitive.kind} requires {wanted}")
 
 
 class ControlFlow(DataDependent):
@@ -92,6 +99,11 @@ class ControlFlow(DataDependent):
     @abstractmethod
     def execute(self, inputs: Sequence[Any], run: RunBody) -> tuple[Array, ...]:
         """Compute the outputs, the bodies with *run*."""
+
+    def result_types(self) -> Sequence[str | None]:
+        """Return the types of the results as ONNX spells them, where the bodies tell them: as the first body's."""
+        body = next(iter(self.bodies().values()))
+        return [body.declared[name].type if name in body.declared else None for name, _ in body.outputs]
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         """Compute the outputs, the bodies by references too."""

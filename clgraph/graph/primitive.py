@@ -172,14 +172,12 @@ class DataDependent(Primitive):
 
     Attributes:
         foldable: Whether they may be computed while shapes are bound.
-        sequences: The slots of inputs that are sequences of tensors; all others are tensors.
     """
 
     __slots__ = ()
 
     data_dependent: ClassVar[bool] = True
     foldable: ClassVar[bool] = True
-    sequences: ClassVar[frozenset[int]] = frozenset()
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         """Raise ``UnsupportedError``: layouts do not tell."""
@@ -191,6 +189,32 @@ class DataDependent(Primitive):
     def evaluate(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> tuple[Array, ...] | None:
         """Return the outputs, of any size, when the inputs are known."""
         return None if any(v is None for v in values) else self.reference(*(v for v in values if v is not None))
+
+
+class OfHostValues(DataDependent):
+    """Base of what takes or makes values that are no tensors of numbers (:mod:`clgraph.graph.host_types`).
+
+    Shapes and compiled programs have no place for them.
+
+    Attributes:
+        sequences, maps: The slots of inputs that are sequences or maps.
+        takes_any: Whether inputs may be of any kind; else all further ones are tensors, of strings or numbers.
+    """
+
+    __slots__ = ()
+
+    foldable: ClassVar[bool] = False
+    sequences: ClassVar[frozenset[int]] = frozenset()
+    maps: ClassVar[frozenset[int]] = frozenset()
+    takes_any: ClassVar[bool] = False
+
+    def result_types(self) -> Sequence[str | None]:
+        """Return the types of the results as ONNX spells them, where the attributes tell; fewer where they do not."""
+        return ()
+
+    def kind_at(self, slot: int) -> str:
+        """Return what input *slot* is to be, as :func:`~clgraph.graph.host_types.kind_of` says it."""
+        return "a sequence" if slot in self.sequences else "a map" if slot in self.maps else "a tensor"
 
 
 def _fields(primitive: Primitive) -> tuple[Any, ...]:

@@ -23,6 +23,7 @@ from clgraph.errors import (
     UnsupportedError,
 )
 from clgraph.graph.faults import faults
+from clgraph.graph.host_types import describe_constant, tensor_type
 from clgraph.graph.known_values import check_evaluated, make_known
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array, Primitive
@@ -42,19 +43,26 @@ VALUE_ELEMENTS = 256
 
 @frozen
 class Signature:
-    """Element type and shape of an input or output as the model declares them; ``shape`` is ``None`` if undeclared."""
+    """Type and shape of an input or output as declared; what is no tensor of numbers has a ``host_type``, no dtype."""
 
     name: str
     dtype: DType | None
     shape: tuple[Dimension, ...] | None
+    host_type: str = ""
+
+    @property
+    def type(self) -> str | None:
+        """The type as ONNX spells it: ``tensor(float)``, ``seq(tensor(int64))``; ``None`` if undeclared."""
+        return self.host_type or (None if self.dtype is None else tensor_type(self.dtype))
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the shape has no open dimension."""
-        return self.shape is not None and all(isinstance(d, int) for d in self.shape)
+        """Whether the shape has no open dimension that a program would be compiled for."""
+        return bool(self.host_type) or (self.shape is not None and all(isinstance(d, int) for d in self.shape))
 
     def __str__(self) -> str:
-        return f"{self.name} {self.dtype or 'unknown type'} {_spell(self.shape)}"
+        shape = "" if self.host_type and self.shape is None else f" {_spell(self.shape)}"
+        return f"{self.name} {self.host_type or self.dtype or 'unknown type'}{shape}"
 
 
 @frozen
@@ -99,12 +107,12 @@ class Topology:
     def input(self, name: str, shape: Sequence[Dimension] | None, dtype: object = np.float32) -> str:
         """Declare an input; a dimension may be a name or ``None``, and so may the whole shape. Returns *name*.
 
-        The *dtype* ``None`` stays open: of what a body of control flow reads, it is known when the body is run.
+        The *dtype* ``None`` of what a body reads stays open until it is run; ``tensor(string)``, say, is a host type.
         """
         self._claim(name)
-        dims = None if shape is None else tuple(shape)
-        known = dtype if dtype is None or isinstance(dtype, DType) else DType.of(dtype)
-        self.inputs[name] = Signature(name, known, dims)
+        host_type = dtype if isinstance(dtype, str) and dtype.endswith(")") else ""
+        known = dtype if dtype is None or isinstance(dtype, DType) else None if host_type else DType.of(dtype)
+        self.inputs[name] = Signature(name, known, None if shape is None else tuple(shape), host_type)
         return name
 
     def constant(self, name: str, array: Array) -> str:
@@ -242,7 +250,7 @@ class Topology:
     def lines(self, indent: str = "") -> list[str]:
         """Return the lines that it prints as, each behind *indent*."""
         lines = [f"{indent}  input {signature}" for signature in self.inputs.values()]
-        lines += [f"{indent}  const {name} {Layout.of(array)}" for name, array in self.constants.items()]
+        lines += [f"{indent}  const {name} {describe_constant(array)}" for name, array in self.constants.items()]
         for layer in self.layers:
             made = f"{', '.join(layer.outputs)} = {layer.primitive}({', '.join(layer.inputs)})"
             lines.append(f"{indent}  {made}" + (f' "{layer.annotation}"' if layer.annotation is not None else ""))
@@ -373,7 +381,7 @@ def _is_absurd(shape: Shape) -> bool:
 
 def _dtype(signature: Signature) -> DType:
     if signature.dtype is None:
-        raise InputError(f"input {signature.name!r} has no element type")
+        raise InputError(f"input {signature.name!r} has no element type: {signature.host_type or 'it is undeclared'}")
     return signature.dtype
 
 

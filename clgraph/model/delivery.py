@@ -10,6 +10,7 @@ import numpy as np
 from clgraph.errors import DeviceMemoryError, InputError
 from clgraph.graph.batch_slices import whole_shape
 from clgraph.graph.primitive import Array
+from clgraph.model.host_feeds import take
 from clgraph.model.tensor import Tensor, host_array, new_tensor
 from clgraph.runtime.memory import Memory
 
@@ -21,10 +22,10 @@ Outputs = Mapping[str, "Array | Tensor | None"] | Sequence[str] | None
 """The results wanted: all, some by name, or some by name with the array or tensor that is to hold each."""
 
 
-def as_arrays(
-    feeds: Mapping[str, Any], wanted: Sequence[tuple[str, np.dtype[Any] | None]]
-) -> dict[str, Array | Tensor]:
+def as_arrays(feeds: Mapping[str, Any], wanted: Sequence[tuple[str, np.dtype[Any] | str | None]]) -> dict[str, Any]:
     """Return *feeds* in the order *wanted*, each as an array or tensor of the element type that is asked for.
+
+    What is no tensor of numbers is wanted by its type, a text, and returned as a run has it.
 
     Raises:
         InputError: One is missing, unknown, no array, or of another type.
@@ -32,11 +33,14 @@ def as_arrays(
     """
     if not isinstance(feeds, Mapping):
         raise InputError(f"the arrays come as a dictionary by name, not as {type(feeds).__name__}; {names(wanted)}")
-    arrays: dict[str, Array | Tensor] = {}
+    arrays: dict[str, Any] = {}
     for name, dtype in wanted:
         if name not in feeds:
             raise InputError(f"input {name!r} is missing; {names(wanted)}")
         given = feeds[name]
+        if isinstance(dtype, str):
+            arrays[name] = take(given, dtype, f"input {name!r}")
+            continue
         array = given if isinstance(given, Tensor) else host_array(given, f"input {name!r}")
         if array.dtype != dtype:
             if dtype is None or array.dtype.newbyteorder("=") != dtype or isinstance(array, Tensor):
@@ -103,9 +107,11 @@ def deliver(
 
 
 def wanted_places(
-    layouts: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]], outputs: Outputs
+    layouts: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]] | None], outputs: Outputs
 ) -> dict[str, Array | Tensor | None]:
     """Return what is to hold each result that *outputs* asks for, ``None`` for a new array; *layouts* is about all.
+
+    A result without a layout is no tensor, and no array holds it.
 
     Raises:
         InputError: A name is none of a result's; an array has another shape or type, is read-only, or overlaps another.
@@ -118,8 +124,10 @@ def wanted_places(
     for name, place in places.items():
         if name not in layouts:
             raise InputError(f"no output is called {name!r}; the outputs are {', '.join(map(repr, layouts))}")
-        if place is not None:
-            _check_place(name, place, *layouts[name])
+        if place is not None and (layout := layouts[name]) is None:
+            raise InputError(f"output {name!r} is no tensor, and no array can hold it: give None for it")
+        if place is not None and layout is not None:
+            _check_place(name, place, *layout)
     arrays = {n: p if isinstance(p, np.ndarray) else p.held for n, p in places.items() if p is not None}
     given = [(n, a) for n, a in arrays.items() if isinstance(a, np.ndarray)]
     for number, (name, array) in enumerate(given):

@@ -61,7 +61,9 @@ class Model:
         self._queue = RunQueue("clgraph-run")
         self._closed = False
         self._uses_driver = device.kind != "host" and device.name != "null"
-        self._wanted = tuple((s.name, None if s.dtype is None else s.dtype.numpy) for s in topology.inputs.values())
+        self._wanted = tuple(
+            (s.name, s.host_type or (None if s.dtype is None else s.dtype.numpy)) for s in topology.inputs.values()
+        )
 
     @property
     def inputs(self) -> tuple[Signature, ...]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.graph.composite import Composite, Composition
+from clgraph.graph.host_types import STRINGS, numpy_type
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Primitive, primitive
 from clgraph.ops.reorder import Reorder
+from clgraph.ops.string_cast import StringCast
 
 
 @primitive
@@ -25,5 +28,10 @@ class CastLike(Composite):
 
 
 @onnx("CastLike", since=(15, 19, 21, 23, 24, 25))
-def import_cast_like(node: OnnxNode) -> Primitive:
-    return CastLike()
+def import_cast_like(node: OnnxNode) -> Primitive | Sequence[str]:
+    like = node.type_of(1)
+    if STRINGS not in (node.type_of(0), like):
+        return CastLike()
+    if like is None:
+        raise node.unsupported("the element type that strings are to become is not known")
+    return node.emit(StringCast(None if like == STRINGS else DType.of(numpy_type(like))), node.inputs[0])

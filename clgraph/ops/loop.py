@@ -11,6 +11,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
 from clgraph.graph.gathered import Gathered
+from clgraph.graph.host_types import STRINGS
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.interpret import ControlFlow, RunBody
 from clgraph.graph.primitive import Array, primitive
@@ -42,6 +43,9 @@ class Loop(ControlFlow):
     def bodies(self) -> Mapping[str, Topology]:
         return {"body": self.body}
 
+    def result_types(self) -> Sequence[str | None]:
+        return ControlFlow.result_types(self)[1:]
+
     def execute(self, inputs: Sequence[Any], run: RunBody) -> tuple[Array, ...]:
         left = list(inputs)
         trips = int(np.ravel(left.pop(0))[0]) if self.counted else None
@@ -72,6 +76,8 @@ class Loop(ControlFlow):
                 raise ShapeError(f"the scanned result {name!r} changes its shape from trip to trip: {shapes}")
             return np.stack(stack)
         declared = self.body.declared.get(name)
+        if declared is not None and declared.host_type == STRINGS:
+            return np.zeros((0, *(d if isinstance(d, int) else 0 for d in declared.shape or ())), object)
         shape = () if declared is None or declared.shape is None else declared.shape
         return np.zeros((0, *(d if isinstance(d, int) else 0 for d in shape)), (dtype or DType.F32).numpy)
 

@@ -9,14 +9,19 @@ from clgraph.core.dtype import DType
 from clgraph.core.format import Format
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Halo, Layout
+from clgraph.graph.host_types import STRINGS
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.permute import Axes
 from clgraph.graph.primitive import Array, Permuted, Primitive, primitive
+from clgraph.ops.string_cast import StringCast
 from clgraph.selector.general import General, launch, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
+
+STRING = 8
+"""ONNX's number of the element type of strings."""
 
 
 @primitive
@@ -66,7 +71,10 @@ def import_cast_by_name(node: OnnxNode) -> Primitive:
 
 @onnx("Cast", since=(6, 9, 13, 19, 21, 23, 24, 25, 28))
 def import_cast(node: OnnxNode) -> Primitive:
-    return Reorder(node.attribute("to", DType.F32))
+    if node.attribute("to", 0) == STRING:
+        return StringCast()
+    dtype = node.attribute("to", DType.F32)
+    return StringCast(dtype) if node.type_of(0) == STRINGS else Reorder(dtype)
 
 
 @implements(

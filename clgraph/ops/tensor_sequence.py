@@ -11,23 +11,15 @@ from clgraph.errors import ShapeError
 from clgraph.graph.attributes import positive_axis
 from clgraph.graph.gathered import Gathered
 from clgraph.graph.importing import OnnxNode, onnx
-from clgraph.graph.primitive import Array, DataDependent, Primitive, primitive
+from clgraph.graph.primitive import Array, OfHostValues, Primitive, primitive
 
 Tensors = tuple[Array, ...]
 """A sequence as a value of a run."""
 
 
-class _OfSequences(DataDependent):
-    """Base of what takes or makes sequences, for which shapes and constants have no place."""
-
-    __slots__ = ()
-
-    foldable: ClassVar[bool] = False
-
-
 @primitive
 @frozen
-class SequenceConstruct(_OfSequences):
+class SequenceConstruct(OfHostValues):
     """The inputs as a sequence."""
 
     kind: ClassVar[str] = "sequence_construct"
@@ -39,7 +31,7 @@ class SequenceConstruct(_OfSequences):
 
 @primitive
 @frozen
-class SequenceAt(_OfSequences):
+class SequenceAt(OfHostValues):
     """The tensor at a place, which may count from the back."""
 
     kind: ClassVar[str] = "sequence_at"
@@ -52,7 +44,7 @@ class SequenceAt(_OfSequences):
 
 @primitive
 @frozen
-class SequenceInsert(_OfSequences):
+class SequenceInsert(OfHostValues):
     """The sequence with a tensor put before the one at a place, at the end without a place."""
 
     kind: ClassVar[str] = "sequence_insert"
@@ -68,7 +60,7 @@ class SequenceInsert(_OfSequences):
 
 @primitive
 @frozen
-class SequenceErase(_OfSequences):
+class SequenceErase(OfHostValues):
     """The sequence without the tensor at a place, the last one without a place."""
 
     kind: ClassVar[str] = "sequence_erase"
@@ -82,7 +74,7 @@ class SequenceErase(_OfSequences):
 
 @primitive
 @frozen
-class SequenceLength(_OfSequences):
+class SequenceLength(OfHostValues):
     """How many tensors there are, as an int64 scalar."""
 
     kind: ClassVar[str] = "sequence_length"
@@ -94,7 +86,7 @@ class SequenceLength(_OfSequences):
 
 @primitive
 @frozen
-class SplitToSequence(_OfSequences):
+class SplitToSequence(OfHostValues):
     """x cut along *axis* into parts of the sizes, or of the one size, in input 1; without it into slices of 1.
 
     Attributes:
@@ -122,7 +114,7 @@ class SplitToSequence(_OfSequences):
 
 @primitive
 @frozen
-class ConcatFromSequence(_OfSequences):
+class ConcatFromSequence(OfHostValues):
     """The tensors one behind the other along *axis*, along a new one with *stack*."""
 
     axis: int

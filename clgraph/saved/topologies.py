@@ -6,8 +6,11 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
+
 from clgraph.core.dtype import DType
 from clgraph.errors import ModelError
+from clgraph.graph.host_types import has_strings
 from clgraph.graph.interpret import ControlFlow
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.serial import Json, PrimitiveOf, decode, decode_primitive, encode, make_primitive, well_formed
@@ -60,7 +63,7 @@ def encode_topology(topology: Topology, add: Callable[[Array], Json]) -> Json:
         "metadata": dict(topology.metadata),
         "op_types": dict(topology.op_types),
         "expanded": dict(topology.expanded),
-        "constants": [[name, add(array)] for name, array in topology.constants.items()],
+        "constants": [[name, _constant(array, add)] for name, array in topology.constants.items()],
         "layers": [encode_layer(layer, add) for layer in topology.layers],
     }
 
@@ -87,7 +90,7 @@ def decode_topology(data: Json, array: Callable[[Json], Array], primitive_of: Pr
 
     def read() -> dict[str, Any]:
         with well_formed("a saved topology"):
-            constants = {name: array(held) for name, held in data["constants"]}
+            constants = {name: _read_constant(held, array) for name, held in data["constants"]}
             layers = [decode_layer(row, array, primitive_of) for row in data["layers"]]
         made = {*topology.inputs, *constants}
         for layer in layers:
@@ -136,12 +139,29 @@ def _decode(data: Json, array: Callable[[Json], Array], primitive_of: PrimitiveO
     return decode_primitive(data, primitive_of)
 
 
+def _constant(array: Array, add: Callable[[Array], Json]) -> Json:
+    """Return what stands for a constant: for strings a dictionary that holds them."""
+    return {"strings": array.ravel().tolist(), "shape": list(array.shape)} if has_strings(array) else add(array)
+
+
+def _read_constant(held: Json, array: Callable[[Json], Array]) -> Array:
+    if not isinstance(held, dict) or "strings" not in held:
+        return array(held)
+    if not fits(held["strings"], list[str]):
+        raise ModelError("a saved topology is damaged: what it holds as strings are none")
+    return np.array(held["strings"], object).reshape(held["shape"])
+
+
 def _signature(s: Signature) -> Json:
-    return [s.name, None if s.dtype is None else s.dtype.name, None if s.shape is None else list(s.shape)]
+    dtype = None if s.dtype is None else s.dtype.name
+    return [s.name, s.host_type or dtype, None if s.shape is None else list(s.shape)]
 
 
 def _read_signature(data: Json) -> Signature:
     name, dtype, shape = data
     if any(isinstance(d, int) and d < 0 for d in shape or ()):
         raise ModelError(f"a saved topology is damaged: {name!r} has the shape {shape}")
-    return Signature(name, None if dtype is None else DType[dtype], None if shape is None else tuple(shape))
+    dims = None if shape is None else tuple(shape)
+    if dtype is not None and dtype.endswith(")"):
+        return Signature(name, None, dims, dtype)
+    return Signature(name, None if dtype is None else DType[dtype], dims)

@@ -307,15 +307,28 @@ def test_a_model_without_a_graph_or_an_operator_set_is_an_error() -> None:
         load_onnx(model)
 
 
-def test_inputs_that_are_no_tensors_or_hold_strange_types_are_refused() -> None:
+def test_inputs_that_hold_strange_types_are_refused() -> None:
+    sparse = onnx.ValueInfoProto(name="x")
+    sparse.type.sparse_tensor_type.elem_type = TensorProto.FLOAT
     for info, match in (
-        (helper.make_tensor_sequence_value_info("x", TensorProto.FLOAT, None), "is a sequence"),
-        (helper.make_tensor_value_info("x", TensorProto.STRING, [1]), "STRING"),
-        (helper.make_tensor_value_info("x", TensorProto.BFLOAT16, [1]), "BFLOAT16"),
+        (helper.make_tensor_sequence_value_info("x", TensorProto.COMPLEX64, None), "COMPLEX64"),
+        (sparse, "sparse"),
+        (helper.make_tensor_value_info("x", TensorProto.COMPLEX64, [1]), "COMPLEX64"),
     ):
         model = chain()
         model.graph.input[0].CopyFrom(info)
         with pytest.raises(UnsupportedError, match=match):
+            load_onnx(model)
+
+
+def test_inputs_of_a_type_that_an_operator_does_not_take_are_refused() -> None:
+    for info, match in (
+        (helper.make_tensor_sequence_value_info("x", TensorProto.FLOAT, None), r"is a seq\(tensor\(float\)\)"),
+        (helper.make_tensor_value_info("x", TensorProto.STRING, [1]), r"is a tensor\(string\)"),
+    ):
+        model = chain()
+        model.graph.input[0].CopyFrom(info)
+        with pytest.raises(ModelError, match=match):
             load_onnx(model)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from clgraph.engines.option_checks import idle_notes
 from clgraph.errors import InputError
 from clgraph.graph.faults import faults
+from clgraph.graph.host_types import has_strings
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Signature, Topology, by_name
@@ -131,8 +132,8 @@ class StagedModel(Model):
         shapes = {name: array.shape for name, array in known.items()} | by_name(shapes)
         if unknown := sorted(set(shapes) - set(self.topology.inputs)):
             raise InputError(f"no input is called {unknown[0]!r}; {names(self._wanted)}")
-        inputs = self.topology.inputs
-        wanted = [{n: self.topology.shape_of(n, each) for n in inputs} for each in ends(shapes, inputs)]
+        inputs = {name: s for name, s in self.topology.inputs.items() if not s.host_type}
+        wanted = [{n: self.topology.shape_of(n, each) for n in inputs} for each in ends(shapes, self.topology.inputs)]
         with self._lock:
             for bound, model in product(wanted, self._fronts):
                 own = model.topology.inputs
@@ -142,7 +143,7 @@ class StagedModel(Model):
     def run(self, feeds: Mapping[str, Any], outputs: Outputs = None, *, tensors: bool = False) -> dict[str, Any]:
         """Run the stages one after the other; takes, returns and raises what :meth:`Model.run` does."""
         results = self._run(self._arrays(feeds), None)
-        layouts = {name: (a.shape, a.dtype) for name, a in results.items()}
+        layouts = {name: _layout(result) for name, result in results.items()}
         return {n: self._placed(results[n], p, tensors) for n, p in wanted_places(layouts, outputs).items()}
 
     def clone(self) -> Model:
@@ -192,23 +193,27 @@ class StagedModel(Model):
         with self._lock:
             return explanation(self._runner)
 
-    def _run(
-        self, arrays: Mapping[str, Array | Tensor], watch: StageClock | Recorder | Watcher | None
-    ) -> dict[str, Any]:
+    def _host_arrays(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: array_of(value) for name, value in self._arrays(feeds).items()}
+
+    def _run(self, arrays: Mapping[str, Any], watch: StageClock | Recorder | Watcher | None) -> dict[str, Any]:
         if self._dry:
             raise InputError(f"the model was compiled for {self.device.name!r}, which runs nothing: it is a dry run")
-        shapes = {name: a.shape for name, a in arrays.items()}
+        shapes = {name: a.shape for name, a in arrays.items() if hasattr(a, "shape")}
         for name in shapes:
             self.topology.shape_of(name, shapes)
         with self._lock:
             return self._runner.run_whole(arrays, watch)
 
-    def _placed(self, result: Array | Tensor, place: Array | Tensor | None, tensors: bool) -> Array | Tensor:
-        """Return *result* in *place*, or where there is none as an array or tensor of its own."""
+    def _placed(self, result: Any, place: Array | Tensor | None, tensors: bool) -> Any:
+        """Return *result* in *place*, or where there is none as an array or tensor of its own.
+
+        What is no tensor of numbers is returned as it is.
+        """
         if place is None:
-            if tensors:
-                return result if isinstance(result, Tensor) else Tensor(result, self.device.name)
-            return result.numpy() if isinstance(result, Tensor) else result
+            if tensors and isinstance(result, np.ndarray) and not has_strings(result):
+                return Tensor(result, self.device.name)
+            return result if tensors else array_of(result)
         if isinstance(place, Tensor):
             place.fill(array_of(result))
         else:
@@ -225,3 +230,8 @@ class StagedModel(Model):
             if model.is_compiled:
                 return model
         raise InputError("no stage is compiled: they are compiled for what a run brings, or run on the host")
+
+
+def _layout(result: Any) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
+    """Return shape and element type of a tensor; ``None`` for a sequence, an optional without an element, a map."""
+    return (result.shape, result.dtype) if isinstance(result, np.ndarray | Tensor) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from clgraph.graph.interpret import ControlFlow
+from clgraph.graph.primitive import OfHostValues
 from clgraph.graph.topology import Layer
 from clgraph.model.explain import Explanation, NodeReport, expanded_note, explain
 from clgraph.model.stages.runner import PieceRunner, StageRunner
@@ -75,6 +76,8 @@ def _run_bodies(piece: PieceRunner) -> list[tuple[str, StageRunner]]:
 def _report(layer: Layer, piece: PieceRunner) -> NodeReport:
     if isinstance(layer.primitive, ControlFlow):
         because = "control flow: the host runs its bodies, which are programs of their own"
+    elif isinstance(layer.primitive, OfHostValues):
+        because = "devices hold tensors of numbers, no strings, sequences, optionals or maps"
     elif layer.primitive.data_dependent:
         because = "the elements of its inputs decide the shape of its result"
     else:

@@ -17,7 +17,8 @@ import numpy as np
 
 from clgraph.core.dtype import DType
 from clgraph.errors import UnsupportedError
-from clgraph.graph.interpret import ControlFlow, check_sequences, interpret
+from clgraph.graph.host_types import kind_of
+from clgraph.graph.interpret import ControlFlow, check_kinds, interpret
 from clgraph.graph.topology import Topology
 from clgraph.model.model import Model
 from clgraph.model.stages.preferences import NO_PREFERENCES, Preferences
@@ -158,7 +159,7 @@ class PieceRunner:
 
     def _on_device(self, feeds: Mapping[str, Any], watch: StageObserver | None) -> dict[str, Any]:
         self.on_host = False
-        self._refuse_sequences(feeds)
+        self._refuse_host_values(feeds)
         model = self.latest = self._model(tuple(DType.of(a.dtype) for a in feeds.values()))
         if isinstance(watch, StageClock):
             start = time.perf_counter() - watch.begin
@@ -169,11 +170,11 @@ class PieceRunner:
             return model.watch(feeds, watch)
         return model.run(feeds, tensors=self._tensors)
 
-    def _refuse_sequences(self, feeds: Mapping[str, Any]) -> None:
-        """Raise ``ShapeError`` where a sequence comes for a compiled layer: all of them take tensors only."""
-        if any(isinstance(value, list | tuple) for value in feeds.values()):
-            for layer in self.piece.topology.layers:
-                check_sequences(layer, [feeds.get(name) for name in layer.inputs])
+    def _refuse_host_values(self, feeds: Mapping[str, Any]) -> None:
+        """Raise ``ShapeError`` where a sequence, say, comes for a compiled layer: all of them take tensors only."""
+        others = {name: value for name, value in feeds.items() if kind_of(value) != "a tensor"}
+        for layer in self.piece.topology.layers if others else ():
+            check_kinds(layer, [others.get(name, 0) for name in layer.inputs])
 
     def take_over(self, other: PieceRunner) -> None:
         """Clone what *other* has compiled of the same piece."""
@@ -246,13 +247,11 @@ class StageRunner:
     def run_whole(self, feeds: Mapping[str, Any], watch: StageObserver | None = None) -> dict[str, Any]:
         """Return the outputs by name, each in memory of its own."""
         results = self.run(feeds, watch)
-        if sequences := [name for name, value in results.items() if isinstance(value, list | tuple)]:
-            raise UnsupportedError(f"output {sequences[0]!r} is a sequence; clgraph hands out tensors")
         made = {name for piece in self.pieces if not piece.on_host for name, _ in piece.piece.topology.outputs}
         seen: set[int] = set()
         for name, source in self.topology.outputs:
             if source not in made or id(results[name]) in seen:
-                results[name] = np.array(array_of(results[name]))
+                results[name] = handed_out(results[name])
             seen.add(id(results[name]))
         return results
 
@@ -260,6 +259,15 @@ class StageRunner:
         """Clone what *other* has compiled of the same topology."""
         for mine, theirs in zip(self.pieces, other.pieces, strict=True):
             mine.take_over(theirs)
+
+
+def handed_out(value: Any) -> Any:
+    """Return a copy of a value of a run as the caller gets it: a sequence as a list."""
+    if isinstance(value, tuple):
+        return [handed_out(element) for element in value]
+    if isinstance(value, dict):
+        return dict(value)
+    return None if value is None else np.array(array_of(value))
 
 
 def array_of(value: Any) -> Any:

@@ -2,8 +2,9 @@
 
 A *piece* is an ordinary topology. Its number says when it can run: the even ones hold layers whose shapes are known
 once their inputs are there (and the elements of those that decide shapes), so that they can be compiled; the odd ones
-what has to be computed to know a shape (NonZero, NonMaxSuppression …) and control flow. Number -1 reads the model's
-inputs alone. What small inputs of the model decide needs no stages: their elements are part of a specialisation's key.
+what has to be computed to know a shape (NonZero, NonMaxSuppression …), control flow, and what takes or makes values
+that are no tensors of numbers. Number -1 reads the model's inputs alone. What small inputs of the model decide needs no
+stages: their elements are part of a specialisation's key.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from clgraph.core.frozen import frozen
+from clgraph.graph.host_types import has_strings
 from clgraph.graph.interpret import ControlFlow
-from clgraph.graph.primitive import DataDependent
+from clgraph.graph.primitive import DataDependent, OfHostValues
 from clgraph.graph.topology import VALUE_ELEMENTS, Layer, Signature, Topology
 
 FIRST = -1
@@ -34,8 +36,9 @@ class Piece:
 
 
 def needs_stages(topology: Topology) -> bool:
-    """Whether shapes depend on what *topology* computes, or bodies are run on conditions."""
-    return any(_Numbers(topology, _needed(topology)).of.values())
+    """Whether shapes depend on what *topology* computes, bodies are run on conditions, or values stay on the host."""
+    numbers = _Numbers(topology, _needed(topology))
+    return bool(numbers.held) or any(number != 0 for number in numbers.of.values())
 
 
 def split(topology: Topology, *, body: bool = False, label: str = "") -> tuple[Piece, ...]:
@@ -67,8 +70,8 @@ def _part(topology: Topology, layers: Sequence[Layer], later: Collection[str]) -
         if name in topology.constants:
             part.constant(name, topology.constants[name])
         else:
-            declared = topology.inputs.get(name)
-            part.input(name, *((None, None) if declared is None else (declared.shape, declared.dtype)))
+            s = topology.inputs.get(name)
+            part.input(name, *((None, None) if s is None else (s.shape, s.host_type or s.dtype)))
     for x in layers:
         part.add(x.name, x.primitive, *x.inputs, outputs=x.outputs, origin=x.origin, annotation=x.annotation)
     for name in (name for layer in layers for name in layer.outputs if name in later):
@@ -94,6 +97,7 @@ class _Numbers:
     Attributes:
         known: Values that shapes alone decide.
         keyed: Those and what small inputs decide: they are constants when shapes are bound.
+        held: Values that are no tensors of numbers, or may be none: programs have no place for them.
         of: The numbers by layer.
     """
 
@@ -101,10 +105,12 @@ class _Numbers:
     layers: Sequence[Layer]
     known_inputs: Collection[str] = ()
     keyed_inputs: Collection[str] = ()
+    held_inputs: Collection[str] = ()
     host_values: bool = False
     of: dict[str, int] = field(default_factory=dict)
     known: set[str] = field(init=False)
     keyed: set[str] = field(init=False)
+    held: set[str] = field(init=False)
 
     def __post_init__(self) -> None:
         """Walk the layers."""
@@ -112,10 +118,14 @@ class _Numbers:
         self.known = {*topology.constants, *self.known_inputs}
         small = {name for name, signature in topology.inputs.items() if _is_small(signature)}
         self.keyed = {*self.known, *self.keyed_inputs, *small}
+        self.held = {name for name, s in topology.inputs.items() if s.host_type or name in self.held_inputs}
+        self.held |= {name for name, array in topology.constants.items() if has_strings(array)}
         at = dict.fromkeys((*topology.inputs, *topology.constants), FIRST)
         for layer in self.layers:
             self.of[layer.name] = number = self._number(layer, at)
             at.update(dict.fromkeys(layer.outputs, number))
+            if number % 2 and self._may_hold(layer):
+                self.held.update(layer.outputs)
             for decided in (self.known, self.keyed) if number % 2 == 0 else ():
                 if layer.primitive.shapes_only or all(name in decided for name in layer.inputs):
                     decided.update(layer.outputs)
@@ -133,6 +143,14 @@ class _Numbers:
                 number = max(number, at[name] + 2 - at[name] % 2)
         return number
 
+    def _may_hold(self, layer: Layer) -> bool:
+        """Whether results of a layer that is not compiled may be other than tensors of numbers."""
+        if not isinstance(layer.primitive, ControlFlow):
+            return isinstance(layer.primitive, OfHostValues)
+        return not self.held.isdisjoint(layer.inputs) or any(
+            self._inner(body, layer).held for body in layer.primitive.bodies().values()
+        )
+
     def _settled(self, layer: Layer) -> bool:
         """Whether a layer whose results depend on elements leaves none when shapes are bound."""
         if isinstance(layer.primitive, DataDependent) and not layer.primitive.foldable:
@@ -141,21 +159,22 @@ class _Numbers:
             return all(name in self.known for name in layer.inputs)
         if not all(layer.inputs[i] in self.keyed for i in layer.primitive.value_slots()):
             return False
-        return not isinstance(layer.primitive, ControlFlow) or not any(
-            any(self._inner(body, layer).of.values()) for body in layer.primitive.bodies().values()
-        )
+        if not isinstance(layer.primitive, ControlFlow):
+            return True
+        inner = [self._inner(body, layer) for body in layer.primitive.bodies().values()]
+        return self.held.isdisjoint(layer.inputs) and not any(n.held or any(n.of.values()) for n in inner)
 
     def _inner(self, body: Topology, layer: Layer) -> _Numbers:
         """Return the numbers in a body whose last inputs are the last ones of *layer*."""
         count = min(len(body.inputs), len(layer.inputs))
         pairs = list(zip(list(body.inputs)[-count:], layer.inputs[-count:], strict=True)) if count else []
-        known, keyed = ([own for own, name in pairs if name in d] for d in (self.known, self.keyed))
-        return _Numbers(body, _needed(body), known, keyed)
+        known, keyed, held = ([own for own, name in pairs if name in d] for d in (self.known, self.keyed, self.held))
+        return _Numbers(body, _needed(body), known, keyed, held)
 
 
 def _is_small(signature: Signature) -> bool:
     """Whether an input can hold no more than a few numbers by its declaration."""
-    if signature.shape is None or len(signature.shape) > 1:
+    if signature.host_type or signature.shape is None or len(signature.shape) > 1:
         return False
     if signature.is_fixed:
         return all(isinstance(d, int) and d <= VALUE_ELEMENTS for d in signature.shape)

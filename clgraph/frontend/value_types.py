@@ -1,0 +1,86 @@
+"""Types of ONNX values as schemas spell them: of a graph's inputs and outputs, and of what containers hold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import onnx
+from onnx import TensorProto
+
+from clgraph.errors import UnsupportedError
+from clgraph.frontend.weights import dtype_of
+from clgraph.graph.host_types import inside
+
+_NAMES = {code: name.lower() for name, code in TensorProto.DataType.items() if code != TensorProto.UNDEFINED}
+_PICKS = frozenset({"SequenceAt", "ConcatFromSequence", "OptionalGetElement"})
+_WRAPS = {"SequenceConstruct": "seq", "SplitToSequence": "seq", "Optional": "optional"}
+_MAP = re.compile(r"map\((\w+),tensor\((\w+)\)\)")
+
+
+def tensor_of(code: int) -> str | None:
+    """Return the type of a tensor of ONNX's element type *code*; ``None`` for one that ONNX does not define."""
+    return f"tensor({_NAMES[code]})" if code in _NAMES else None
+
+
+def declared_type(declared: onnx.TypeProto) -> str | None:
+    """Return a declared type as ``tensor(float)`` or ``seq(map(int64,tensor(float)))``, ``None`` where it is open."""
+    match declared.WhichOneof("value"):
+        case "tensor_type":
+            return tensor_of(declared.tensor_type.elem_type)
+        case "sequence_type":
+            return _wrapped("seq", declared_type(declared.sequence_type.elem_type))
+        case "optional_type":
+            return _wrapped("optional", declared_type(declared.optional_type.elem_type))
+        case "map_type":
+            held, key = declared_type(declared.map_type.value_type), _NAMES.get(declared.map_type.key_type)
+            return None if held is None or key is None else f"map({key},{held})"
+    return None
+
+
+def checked(declared: onnx.TypeProto, what: str) -> str:
+    """Return a declared type of *what* that is no tensor of numbers.
+
+    Raises:
+        ModelError, UnsupportedError: ONNX does not define an element type in it, or clgraph does not hold it.
+    """
+    match declared.WhichOneof("value"):
+        case "tensor_type" if declared.tensor_type.elem_type != TensorProto.STRING:
+            dtype_of(declared.tensor_type.elem_type, what)
+        case "sequence_type":
+            checked(declared.sequence_type.elem_type, what)
+        case "optional_type":
+            checked(declared.optional_type.elem_type, what)
+        case "map_type":
+            checked(declared.map_type.value_type, what)
+        case "sparse_tensor_type" | "opaque_type":
+            raise UnsupportedError(f"{what} is a sparse or opaque tensor, which clgraph does not hold")
+    return declared_type(declared) or ""
+
+
+def in_schemas(spelled: str) -> str:
+    """Return a type as schemas have it, whose maps hold scalars: ``map(int64, float)``."""
+    return _MAP.sub(r"map(\1, \2)", spelled)
+
+
+def made_of(node: onnx.NodeProto, types: Sequence[str | None]) -> str | None:
+    """Return the type of the first output of a *node* that fills or empties a container; ``None`` where it does not.
+
+    Args:
+        types: Of its inputs.
+    """
+    attributes = {a.name: a for a in node.attribute}
+    first = types[0] if types else None
+    if node.op_type == "SequenceEmpty":
+        return _wrapped("seq", tensor_of(attributes["dtype"].i) if "dtype" in attributes else "tensor(float)")
+    if node.op_type == "Optional" and "type" in attributes and not types:
+        return _wrapped("optional", declared_type(attributes["type"].tp))
+    if first is None or first.endswith("...)"):
+        return None
+    if node.op_type in _PICKS:
+        return first if first.startswith("tensor(") else inside(first)
+    return _wrapped(_WRAPS[node.op_type], first) if node.op_type in _WRAPS else None
+
+
+def _wrapped(container: str, held: str | None) -> str | None:
+    return None if held is None else f"{container}({held})"

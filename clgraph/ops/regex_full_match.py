@@ -1,0 +1,40 @@
+"""Whether strings match a regular expression: ONNX's RegexFullMatch."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.frozen import frozen
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.primitive import Array, OfHostValues, Primitive, primitive
+
+
+@primitive
+@frozen
+class RegexFullMatch(OfHostValues):
+    """Whether the whole of each string matches *pattern*: a bool.
+
+    Patterns are ONNX's, those of RE2, as far as Python has the same; it lacks RE2's classes of Unicode.
+    """
+
+    pattern: str
+
+    kind: ClassVar[str] = "regex_full_match"
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        (x,) = inputs
+        match = re.compile(self.pattern).fullmatch
+        return (np.array([match(text) is not None for text in x.flat], np.bool_).reshape(x.shape),)
+
+
+@onnx("RegexFullMatch", since=(20,))
+def import_regex_full_match(node: OnnxNode) -> Primitive:
+    pattern = node.attribute("pattern", "")
+    try:
+        re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise node.unsupported(f"pattern {pattern!r} is none that Python reads: {error}") from error
+    return RegexFullMatch(pattern)

@@ -1,0 +1,52 @@
+"""Words without those that say nothing, in one case: ONNX's StringNormalizer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.frozen import frozen
+from clgraph.errors import ShapeError
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.primitive import Array, OfHostValues, Primitive, primitive
+
+_CASES: Mapping[str, Callable[[str], str]] = {"NONE": str, "LOWER": str.lower, "UPPER": str.upper}
+
+
+@primitive
+@frozen
+class StringNormalizer(OfHostValues):
+    """The words of x ``[words]`` or ``[1, words]`` that are no *stopwords*, in the case of *action*.
+
+    Where none is left there is one ``""``. The locale that a model names is not looked at: cases are Unicode's.
+
+    Attributes:
+        action: ``LOWER``, ``UPPER`` or ``NONE``.
+        case_sensitive: Whether a word in another case than a stop word's is none.
+    """
+
+    action: str = "NONE"
+    case_sensitive: bool = False
+    stopwords: tuple[str, ...] = ()
+
+    kind: ClassVar[str] = "string_normalizer"
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        (x,) = inputs
+        if x.ndim not in (1, 2) or (x.ndim == 2 and x.shape[0] != 1):
+            raise ShapeError(f"strings {list(x.shape)} are neither [words] nor [1, words]")
+        same = _CASES["NONE" if self.case_sensitive else "LOWER"]
+        left_out = set(map(same, self.stopwords))
+        words = [_CASES[self.action](word) for word in x.flat if same(word) not in left_out]
+        return (np.array(words or [""], object).reshape((-1,) if x.ndim == 1 else (1, -1)),)
+
+
+@onnx("StringNormalizer", since=(10,))
+def import_string_normalizer(node: OnnxNode) -> Primitive:
+    return StringNormalizer(
+        node.attribute("case_change_action", "NONE"),
+        bool(node.attribute("is_case_sensitive", 0)),
+        node.attribute("stopwords", ()),
+    )

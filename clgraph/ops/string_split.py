@@ -1,0 +1,42 @@
+"""Strings cut at a delimiter: ONNX's StringSplit."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.frozen import frozen
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.primitive import Array, OfHostValues, Primitive, primitive
+
+
+@primitive
+@frozen
+class StringSplit(OfHostValues):
+    """The parts of every string of x ``[...]`` as ``[..., most parts]``, filled up with ``""``; their number, int64.
+
+    Attributes:
+        delimiter: Where to cut; ``""`` for any run of white space.
+        maxsplit: The most cuts of one string; ``None`` for all.
+    """
+
+    delimiter: str = ""
+    maxsplit: int | None = None
+
+    kind: ClassVar[str] = "string_split"
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        (x,) = inputs
+        most = -1 if self.maxsplit is None else self.maxsplit
+        parts = [text.split(self.delimiter or None, most) for text in x.flat]
+        counts = np.array([len(found) for found in parts], np.int64).reshape(x.shape)
+        y = np.full((x.size, int(counts.max(initial=0))), "", object)
+        for row, found in zip(y, parts, strict=True):
+            row[: len(found)] = found
+        return y.reshape(*x.shape, y.shape[1]), counts
+
+
+@onnx("StringSplit", since=(20,))
+def import_string_split(node: OnnxNode) -> Primitive:
+    return StringSplit(node.attribute("delimiter", ""), node.attribute("maxsplit", None))
