@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import onnx
@@ -40,6 +41,7 @@ class ModelNode:
         outputs: Names, ``""`` for those that nothing reads; trailing ones of these are cut.
         find_constant: Returns the data of a name, ``None`` where it is computed.
         fresh: Returns a name that no value of the model has, the given one where possible.
+        read_key: Returns the input that holds the key of a run.
         read_body: Reads the graph of an attribute, whose nodes are annotated like this one unless they say otherwise.
         types: Of the inputs as schemas spell them, ``None`` where they are absent or not known.
         emitted, literals: What the importer has added so far.
@@ -54,6 +56,7 @@ class ModelNode:
     find_constant: Callable[[str], Array | None]
     fresh: Callable[[str], str]
     read_body: Callable[[onnx.GraphProto, str | None], Topology]
+    read_key: Callable[[], str]
     types: tuple[str | None, ...] = ()
     emitted: list[Emitted] = field(default_factory=list)
     literals: dict[str, Array] = field(default_factory=dict)
@@ -137,6 +140,10 @@ class ModelNode:
         """Let the host compute what operators that are not about strings make of them."""
         if STRINGS in self.types:
             self.emitted = [replace(layer, primitive=on_strings(layer.primitive)) for layer in self.emitted]
+
+    def random_key(self) -> tuple[str, int]:
+        """Return the input of the model that holds the key of a run, and a number of 32 bits of this node's own."""
+        return self.read_key(), crc32(next(filter(None, self.proto.output)).encode())
 
     def literal(self, array: Array) -> str:
         """Add a constant; return its name."""

@@ -27,6 +27,7 @@ from clgraph.frontend.weights import dtype_of, read_tensor
 from clgraph.graph.faults import faults
 from clgraph.graph.host_types import is_host_type
 from clgraph.graph.primitive import Array
+from clgraph.graph.random_numbers import KEY_WORDS, RANDOM_KEY
 from clgraph.graph.topology import Dimension, Signature, Topology
 
 Read = tuple[onnx.NodeProto, Label, Importers]
@@ -197,6 +198,7 @@ class GraphLoader:
             self._find_constant,
             self._fresh,
             partial(self._read_body, importers),
+            self._read_key,
             tuple([self._type_of(n) if n else None for n in inputs]),
         )
         try:
@@ -220,6 +222,16 @@ class GraphLoader:
         self.topology.expanded = body.expanded | self.topology.expanded
         self.topology.scattered |= body.scattered
         return body
+
+    def _read_key(self) -> str:
+        """Return the input that holds the key of a run; a body reads that of the graph around it."""
+        if RANDOM_KEY in self.made:
+            raise UnsupportedError(f"the model has a value called {RANDOM_KEY!r}, which clgraph reads the run's key by")
+        if self.outer is not None:
+            self.outer._read_key()
+        if RANDOM_KEY not in self.topology.inputs:
+            self.topology.input(RANDOM_KEY, (KEY_WORDS,) if self.outer is None else None, np.uint32)
+        return RANDOM_KEY
 
     def check_names(self) -> None:
         """Refuse values that two things make, or nothing."""

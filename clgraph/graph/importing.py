@@ -55,6 +55,9 @@ class OnnxNode(Protocol):
         These are the last inputs of every one of them, in the same order.
         """
 
+    def random_key(self) -> tuple[str, int]:
+        """Return the input of the model that holds the key of a run, and a number of 32 bits of this node's own."""
+
     def literal(self, array: Array) -> str:
         """Add a constant; return its name."""
 

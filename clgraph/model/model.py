@@ -15,6 +15,7 @@ from clgraph.errors import ClosedError, InputError, UnknownValueError
 from clgraph.graph.batch_slices import whole_shape
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
+from clgraph.graph.random_numbers import RANDOM_KEY, fresh_key
 from clgraph.graph.topology import Dimension, Signature, Topology, by_name
 from clgraph.model.delivery import Outputs, as_arrays, names, run_network
 from clgraph.model.ranges import Ranges, ends
@@ -61,14 +62,18 @@ class Model:
         self._queue = RunQueue("clgraph-run")
         self._closed = False
         self._uses_driver = device.kind != "host" and device.name != "null"
+        self._random = RANDOM_KEY in topology.inputs
         self._wanted = tuple(
             (s.name, s.host_type or (None if s.dtype is None else s.dtype.numpy)) for s in topology.inputs.values()
         )
 
     @property
     def inputs(self) -> tuple[Signature, ...]:
-        """Name, element type and shape of every input; a dimension may be a name or ``None``."""
-        return tuple(self.topology.inputs.values())
+        """Name, element type and shape of every input; a dimension may be a name or ``None``.
+
+        The key of a run that random numbers come from is not among them: a run makes one, unless it is fed.
+        """
+        return tuple(s for s in self.topology.inputs.values() if s.name != RANDOM_KEY)
 
     @property
     def outputs(self) -> tuple[Signature, ...]:
@@ -306,9 +311,10 @@ class Model:
         Raises:
             InputError: The number of arrays is not that of the inputs; else as :meth:`run`.
         """
-        if len(arrays) != len(self._wanted):
-            raise InputError(f"{len(arrays)} arrays were given; {names(self._wanted)}")
-        results = self.run({name: a for (name, _), a in zip(self._wanted, arrays, strict=True)})
+        inputs = [s.name for s in self.inputs]
+        if len(arrays) != len(inputs):
+            raise InputError(f"{len(arrays)} arrays were given; {names((name, None) for name in inputs)}")
+        results = self.run(dict(zip(inputs, arrays, strict=True)))
         return next(iter(results.values())) if len(results) == 1 else tuple(results.values())
 
     def profile(self, feeds: Mapping[str, Any]) -> Profile:
@@ -354,6 +360,8 @@ class Model:
 
     def _arrays(self, feeds: Mapping[str, Any]) -> dict[str, Array | Tensor]:
         self._check_open()
+        if self._random and isinstance(feeds, Mapping) and RANDOM_KEY not in feeds:
+            feeds = {**feeds, RANDOM_KEY: fresh_key()}
         return as_arrays(feeds, self._wanted)
 
     def _host_arrays(self, feeds: Mapping[str, Any]) -> dict[str, Array]:

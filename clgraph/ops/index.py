@@ -25,6 +25,7 @@ ONNX: Mapping[str, str] = {
     "cumulative_sum": "CumSum",
     "deformable_convolution": "DeformConv",
     "determinant": "Det",
+    "dropout": "Dropout",
     "dynamic_quantize": "DynamicQuantizeLinear",
     "einsum": "Einsum",
     "eltwise": "Add And BitwiseAnd BitwiseOr BitwiseXor Clip Div Equal Greater GreaterOrEqual Less LessOrEqual Max "
@@ -36,7 +37,7 @@ ONNX: Mapping[str, str] = {
     "gather_nd": "GatherND",
     "grid_sample": "GridSample",
     "hardmax": "Hardmax",
-    "identity": "Dropout Identity",
+    "identity": "Identity",
     "if_else": "If",
     "integer_convolution": "ConvInteger",
     "integer_matmul": "MatMulInteger",
@@ -58,6 +59,7 @@ ONNX: Mapping[str, str] = {
     "qlinear": "DequantizeLinear QGemm QLinearAdd QLinearAveragePool QLinearConcat QLinearConv "
     "QLinearGlobalAveragePool QLinearLeakyRelu QLinearMatMul QLinearMul QLinearSigmoid QLinearSoftmax QuantizeLinear",
     "quantize": "DequantizeLinear QuantizeLinear",
+    "random": "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike",
     "recurrent": "GRU LSTM RNN",
     "reduce": "GlobalAveragePool GlobalMaxPool ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean "
     "ReduceMin ReduceProd ReduceSum ReduceSumSquare",
@@ -106,6 +108,7 @@ KINDS: Mapping[str, str] = {
     "optional": "make_optional optional_get_element optional_has_element",
     "qlinear": "qlinear_convolution qlinear_matmul",
     "quantize": "dequantize",
+    "random": "bernoulli multinomial random_like",
     "reshape": "flatten squeeze unsqueeze",
     "roi_align": "max_roi_pool",
     "scatter": "scatter_elements scatter_nd tensor_scatter",

@@ -15,6 +15,7 @@ from clgraph.graph.host_types import STRINGS
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.interpret import ControlFlow, RunBody
 from clgraph.graph.primitive import Array, primitive
+from clgraph.graph.random_numbers import RANDOM_KEY, folded
 from clgraph.graph.topology import Topology
 
 
@@ -57,6 +58,8 @@ class Loop(ControlFlow):
         trip = 0
         while going and (trips is None or trip < trips):
             feeds = dict(zip(names, [np.array(trip, np.int64), np.array(going), *state, *around], strict=True))
+            if RANDOM_KEY in feeds:
+                feeds[RANDOM_KEY] = folded(feeds[RANDOM_KEY], trip)
             made = run(self.body, feeds)
             condition, *results = (made[name] for name, _ in self.body.outputs)
             going, state, trip = bool(np.ravel(condition)[0]), results[: self.carried], trip + 1

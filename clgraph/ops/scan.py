@@ -14,6 +14,7 @@ from clgraph.graph.gathered import Gathered
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.interpret import ControlFlow, RunBody
 from clgraph.graph.primitive import Array, primitive
+from clgraph.graph.random_numbers import RANDOM_KEY, folded
 from clgraph.graph.topology import Topology
 
 
@@ -50,10 +51,10 @@ class Scan(ControlFlow):
             return self._one(inputs, run)
         count = self.carried + len(self.input_axes)
         own, around = inputs[:count], inputs[count:]
-        rows = [self._one([*(a[i] for a in own), *around], run) for i in range(own[0].shape[0])]
+        rows = [self._one([*(a[i] for a in own), *around], run, i) for i in range(own[0].shape[0])]
         return tuple(np.stack(column) for column in zip(*rows, strict=True))
 
-    def _one(self, inputs: Sequence[Any], run: RunBody) -> tuple[Array, ...]:
+    def _one(self, inputs: Sequence[Any], run: RunBody, row: int = 0) -> tuple[Array, ...]:
         scans = len(self.input_axes)
         state = list(inputs[: self.carried])
         cut, around = inputs[self.carried : self.carried + scans], inputs[self.carried + scans :]
@@ -66,7 +67,10 @@ class Scan(ControlFlow):
         for trip in range(length):
             places = [length - 1 - trip if back else trip for back in self.input_reverse]
             slices = [a.take(at, axis) for a, at, axis in zip(cut, places, self.input_axes, strict=True)]
-            made = run(self.body, dict(zip(self.body.inputs, [*state, *slices, *around], strict=True)))
+            feeds = dict(zip(self.body.inputs, [*state, *slices, *around], strict=True))
+            if RANDOM_KEY in feeds:
+                feeds[RANDOM_KEY] = folded(feeds[RANDOM_KEY], row << 32 | trip)
+            made = run(self.body, feeds)
             results = [made[name] for name, _ in self.body.outputs]
             state = results[: self.carried]
             gathered.add(results[self.carried :])
