@@ -4,10 +4,11 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import platformdirs
 import pytest
 
 from clgraph.errors import OptionError
-from clgraph.settings import Settings, option_table, settings
+from clgraph.settings import Settings, option_table, settings, user_cache_dir
 from tests.conftest import pytest_configure
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -147,3 +148,11 @@ def test_a_device_may_be_given_by_its_number():
 def test_empty_variables_count_as_unset() -> None:
     found = settings({"CLGRAPH_CACHE_DIR": "", "CLGRAPH_WINOGRAD": "", "CLGRAPH_THREADS": ""})
     assert found == settings({})
+
+
+@pytest.mark.parametrize("named", [None, "", " ", "relative", "/absolute", "~/.elsewhere"])
+def test_the_cache_is_where_the_system_keeps_caches_of_users(named, monkeypatch):
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    if named is not None:
+        monkeypatch.setenv("XDG_CACHE_HOME", named)
+    assert user_cache_dir() == Path(platformdirs.user_cache_dir("clgraph"))

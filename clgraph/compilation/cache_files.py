@@ -13,7 +13,6 @@ import hashlib
 import os
 import stat
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 from clgraph.core.cache_folder import is_trusted, read, write
@@ -60,7 +59,7 @@ class Stamp:
         return hashlib.sha256(repr(state).encode()).hexdigest()
 
 
-@dataclass(frozen=True)
+@frozen
 class ModelCache:
     """Compiled models in *folder*, at most *limit* bytes of them: the ones used longest ago go first."""
 

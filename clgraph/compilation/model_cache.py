@@ -10,7 +10,7 @@ import json
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from functools import partial
 from io import BufferedReader
 from pathlib import Path
@@ -20,6 +20,7 @@ from clgraph.compilation.cache_files import ModelCache, Stamp, kept_for
 from clgraph.compilation.keeper import Keeper
 from clgraph.compilation.load import Loader, read_topology
 from clgraph.core.cache_folder import cache_folder
+from clgraph.core.frozen import frozen
 from clgraph.core.mapped import files_of
 from clgraph.core.registry import third_party
 from clgraph.core.version import __version__
@@ -44,7 +45,7 @@ _APART = ("cli", "demo", "tuner")
 _NOT_IN_KEY = ("cache_dir", "log_level", "model_cache")
 
 
-@dataclass(frozen=True)
+@frozen
 class Cached:
     """One call of ``clgraph.compile`` whose model may be in the cache.
 
@@ -149,7 +150,7 @@ class Cached:
             _log.info("%s is not kept in the model cache: %s", self.path, error)
 
 
-@dataclass(frozen=True)
+@frozen
 class _Layers:
     """Reads the layers of the model in a file that was found in the cache: another shape is to be compiled."""
 

@@ -12,7 +12,6 @@ import contextlib
 import errno
 import functools
 import os
-import shutil
 import stat
 import warnings
 from collections.abc import Iterator
@@ -91,7 +90,7 @@ def not_writable(folder: Path) -> str | None:
         make_folder(folder)
         if not os.access(folder, os.W_OK):
             return "it cannot be written"
-        return None if shutil.disk_usage(folder).free >= LEAST_FREE else "its file system is full"
+        return None if _free_bytes(folder) >= LEAST_FREE else "its file system is full"
     except OSError as error:
         return str(error)
 
@@ -116,7 +115,18 @@ def temporary_folder() -> Path:
     return made
 
 
+def _free_bytes(folder: Path) -> int:
+    if hasattr(os, "statvfs"):
+        found = os.statvfs(folder)
+        return found.f_bavail * found.f_frsize
+    import shutil
+
+    return shutil.disk_usage(folder).free
+
+
 def _remove(folder: Path, process: int) -> None:
+    import shutil
+
     # A child that was forked runs what its parent has registered.
     if os.getpid() == process:
         shutil.rmtree(folder, ignore_errors=True)

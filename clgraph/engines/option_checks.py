@@ -101,9 +101,9 @@ def idle_options(
     """Return a line for each option that has done nothing to a *program* compiled for *devices*, run on *engines*."""
     against = _contradictions(options, in_use_of(options, devices))
     lines = [f"{name}={_spell(getattr(options, name))} does nothing: {why}" for name, why in against.items()]
-    for name, idle in IDLE.items():
-        if name not in against and _is_given(options, name):
-            lines += [f"{name}={value} does nothing: {why}" for value, why in idle(options, program, engines)]
+    for name in _given(options, IDLE):
+        if name not in against:
+            lines += [f"{name}={value} does nothing: {why}" for value, why in IDLE[name](options, program, engines)]
     return lines
 
 
@@ -159,18 +159,20 @@ def in_use_of(options: Settings, devices: Iterable[DeviceInfo]) -> InUse:
 def log_level_note(options: Settings) -> tuple[str, ...]:
     """Return the note of a ``CLGRAPH_LOG_LEVEL`` that this process does not follow: only the command line does."""
     level = options.log_level.upper()
-    if not _is_given(options, "log_level") or logging.getLogger("clgraph").isEnabledFor(logging.getLevelName(level)):
+    if not _given(options, ["log_level"]) or logging.getLogger("clgraph").isEnabledFor(logging.getLevelName(level)):
         return ()
     return (f"{variable_of('log_level')}={options.log_level} does nothing: {LOGGING.format(level=level)}",)
 
 
 def _contradictions(options: Settings, in_use: InUse) -> dict[str, str]:
-    found = {name: why(options, in_use) for name, why in CONTRADICTS.items() if _is_given(options, name)}
+    found = {name: CONTRADICTS[name](options, in_use) for name in _given(options, CONTRADICTS)}
     return {name: why for name, why in found.items() if why}
 
 
-def _is_given(options: Settings, name: str) -> bool:
-    return bool(getattr(options, name) != getattr(Settings(), name))
+def _given(options: Settings, names: Iterable[str]) -> list[str]:
+    """Return which of the options called *names* are not as they are where nobody says anything."""
+    plain = Settings()
+    return [name for name in names if getattr(options, name) != getattr(plain, name)]
 
 
 def _spell(value: Any) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import tempfile
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -114,6 +113,9 @@ def _key(subject: Subject, record: InstructionSet) -> str:
 def _try(subject: Subject, record: InstructionSet) -> tuple[dict[str, Any], bool]:
     """Return what the canary says, and whether it would say so again."""
     _log.info("trying whether %s computes rightly with %s, once on this machine", subject.device, record.name)
+    # Imported where it is needed: few starts compile or try anything.
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="clgraph-canary-", ignore_cleanup_errors=True) as folder:
         work = {"device": subject.device, "record": record.to_data(), "workers": subject.workers, "folder": folder}
         ended = child.run(_MODULE, work, _CPU_SECONDS)

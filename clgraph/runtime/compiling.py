@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-import tempfile
 from pathlib import Path
 
 from clgraph.errors import KernelBuildError
@@ -40,6 +39,9 @@ def compile_library(device: Device, text: str, what: str, cache: ProgramCache, k
         raise KernelBuildError(
             f"{note}\nIt is not tried again, as {cache.note_path(key)} remembers: remove that to do so"
         )
+    # Imported where it is needed: few starts compile or try anything.
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="clgraph-compile-", ignore_cleanup_errors=True) as folder:
         output = Path(folder) / "binary"
         work = {

@@ -6,10 +6,11 @@ import functools
 import re
 import sys
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from platform import machine
 from typing import Any
 
+from clgraph.core.frozen import frozen
 from clgraph.errors import DeviceError
 from clgraph.runtime import driver
 from clgraph.runtime.cpus import usable_cores
@@ -31,7 +32,7 @@ _AMD_UNITS = {
 """Features of AMD's matrix units, by the beginning of what its driver calls an architecture: gfx90a, gfx1100."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Device:
     """One device that nodes can be placed on.
 

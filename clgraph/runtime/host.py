@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from clgraph.core.frozen import frozen
 from clgraph.runtime.device import HOST
 from clgraph.selector.query import DeviceInfo
 
 
-@dataclass(frozen=True)
+@frozen
 class HostEngine:
     """A placement whose nodes run their NumPy reference: the host, or a target's device that no driver knows."""
 

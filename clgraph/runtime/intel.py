@@ -29,7 +29,9 @@ def make_visible(folder: Path) -> None:
     A folder below *folder* gets an ``.icd`` file with the library's full path, beside copies of those that the loader
     would have read, and ``OCL_ICD_VENDORS`` names it. PoCL of the wheels is found by pyopencl's loader in any case.
     """
-    prefixes = dict.fromkeys(Path(p) for p in (sys.prefix, sysconfig.get_path("data")))
+    # As written, because expanding it reads all that Python was built with.
+    data = sysconfig.get_path("data", expand=False).replace("{base}", sys.prefix)
+    prefixes = dict.fromkeys(Path(p) for p in (sys.prefix, data))
     libraries = runtime_libraries(prefixes)
     if not libraries:
         return

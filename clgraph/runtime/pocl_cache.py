@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import struct
 import time
 import zlib
@@ -50,6 +49,8 @@ def sweep(folder: Path) -> int:
         files = _files(state)
         sealed = _read_json(folder / program / SEAL)
         if not _is_sound(folder / program, files, sealed):
+            import shutil
+
             shutil.rmtree(folder / program, ignore_errors=True)
             removed += 1
         elif sealed.keys() == files.keys():

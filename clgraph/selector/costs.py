@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import MISSING, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ class Rates:
         return next((rate for count, rate in reversed(self.bandwidths) if count <= workers), self.bandwidths[0][1])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class CostModel:
     """Figures of a class of devices, or fitted for one device; times in seconds, rates a second.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, ClassVar, Generic, TypeVar, final
 
@@ -21,7 +21,7 @@ P = TypeVar("P", bound=Primitive)
 Impl = TypeVar("Impl", bound="type[Implementation[Any]]")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Serves:
     """What an implementation declares to serve. What is not listed is refused: silence never means yes.
 

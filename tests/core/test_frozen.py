@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+import clgraph.core.frozen as frozen_module
 from clgraph.core.frozen import frozen
 
 
@@ -145,6 +146,49 @@ def test_values_are_copied_pickled_matched_and_described() -> None:
             assert (first, second) == (1, "c")
     assert is_dataclass(pair)
     assert str(inspect.signature(Pair)) == str(inspect.signature(_standard(type("Pair", (), dict(_body())))))
+
+
+def test_methods_are_compiled_for_the_first_instance_whatever_is_asked_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[type[Any]] = []
+    of_fields = frozen_module._compiled
+    monkeypatch.setattr(frozen_module, "_compiled", lambda made: compiled.append(made) or of_fields(made))
+    for first in (lambda cls: cls(3), lambda cls: cls(x=3), lambda cls: hash(_bare(cls)), lambda cls: _bare(cls) == 3):
+        cls = _declare(frozen)
+        assert not compiled
+        first(cls)
+        assert (compiled, cls(3) == cls(3), cls(3).norm) == ([cls], True, 3)
+        compiled.clear()
+
+
+def test_a_signature_is_that_of_the_class_that_is_asked() -> None:
+    class Own(_declare(frozen)):  # type: ignore[misc]  # of a class that is made here
+        def __init__(self, z: int) -> None:
+            super().__init__(z)
+
+    assert list(inspect.signature(_declare(frozen)).parameters) == ["x", "y", "tags", "note"]
+    assert str(inspect.signature(Own)) == "(z: 'int') -> 'None'"
+    assert Own(-4).norm == 4
+
+
+def test_fields_are_given_by_name_where_the_class_says_so() -> None:
+    @frozen(kw_only=True)
+    class Choices:
+        depth: int
+        name: str = "n"
+        rest: list[int] = field(default_factory=list)
+
+    assert asdict(Choices(depth=1)) == {"depth": 1, "name": "n", "rest": []}
+    assert replace(Choices(depth=1), depth=2).depth == 2
+    with pytest.raises(TypeError, match="1 positional argument but 2 were given"):
+        Choices(1)  # type: ignore[misc]  # what must not be
+
+
+def _bare(cls: type[Any]) -> Any:
+    """Return an instance that no constructor has made, as copies are."""
+    made = cls.__new__(cls)
+    for name in ("x", "y", "tags", "norm", "kept", "held"):
+        object.__setattr__(made, name, 1)
+    return made
 
 
 def _body() -> dict[str, Any]:
