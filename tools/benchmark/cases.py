@@ -15,6 +15,7 @@ from clgraph.errors import InputError
 from clgraph.frontend.files import read_model
 from tests.support.models import image, light_model, light_names, with_batch
 from tests.support.zoo import ZOO, zoo_names
+from tools.benchmark.operators import OPERATORS
 
 Feeds = dict[str, NDArray[Any]]
 
@@ -60,6 +61,7 @@ SETS = {
         {"onnxruntime": Goal(0.95, 1.1)},
     ),
     "text": ModelSet(("bert_base_128", "minilm_16", "minilm_128", "minilm_512"), {"onnxruntime": Goal(0.90, 1.05)}),
+    "operators": ModelSet(tuple(OPERATORS), {"onnxruntime": Goal(1.0, 2.0)}),
     "batch": ModelSet(("resnet50@8x3x224x224", "resnet50@32x3x224x224"), {"onnxruntime": Goal(None, 0.90)}),
 }
 
@@ -73,8 +75,8 @@ def load(text: str) -> tuple[onnx.ModelProto, Feeds]:
     """Return a model and its inputs.
 
     Args:
-        text: An architecture with random weights, a fetched model or a file; then ``@1x3x224x224`` where a shape is
-            to be given to its inputs.
+        text: An architecture with random weights, a fetched model, an operator or a file; then ``@1x3x224x224`` where
+            a shape is to be given to its inputs.
 
     Raises:
         InputError: The file is none, or dimensions are open and no shape is given.
@@ -82,6 +84,8 @@ def load(text: str) -> tuple[onnx.ModelProto, Feeds]:
     """
     name, _, given = text.partition("@")
     shape = tuple(int(size) for size in given.split("x")) if given else None
+    if text in OPERATORS:
+        return OPERATORS[text]().model()
     if name in ZOO:
         return ZOO[name].make()
     if name in light_names():
@@ -102,6 +106,9 @@ def _random(value: onnx.ValueInfoProto, shape: Sequence[int] | None, model: str)
 
 
 def chosen(sets: Sequence[str], models: Sequence[str]) -> list[tuple[str, str]]:
-    """Return (set, model) of everything to be measured; single models are of the set ``""``."""
-    names = list(SETS) if "all" in sets else list(sets)
+    """Return (set, model) of everything to be measured; single models are of the set ``""``.
+
+    ``all`` is every set of networks; the operators are measured where they are asked for.
+    """
+    names = [name for name in SETS if name != "operators" or name in sets] if "all" in sets else list(sets)
     return [(name, model) for name in names for model in SETS[name].models] + [("", model) for model in models]

@@ -130,8 +130,8 @@ def _block(run: Run, warm: int, runs: int) -> list[float]:
 
 
 def _error(ours: list[NDArray[Any]], theirs: list[NDArray[Any]]) -> float:
-    pairs = zip(ours, theirs, strict=True)
-    return max(float(np.abs(a - b).max() / (np.abs(b).max() or 1)) for a, b in pairs)
+    pairs = [(a.astype(np.float64), b.astype(np.float64)) for a, b in zip(ours, theirs, strict=True)]
+    return max(float(np.abs(a - b).max(initial=0) / (np.abs(b).max(initial=0) or 1)) for a, b in pairs)
 
 
 def usable_cores() -> int:
