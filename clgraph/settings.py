@@ -8,11 +8,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import Field, field, fields, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from clgraph.core.frozen import frozen
 from clgraph.errors import OptionError
 
 PREFIX = "CLGRAPH_"
@@ -131,7 +130,7 @@ def _about(read: Callable[[str], Any], doc: str) -> dict[str, Any]:
     return {"read": read, "doc": doc}
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """The options in force. The docs of the fields are in their metadata: ``option_table()``."""
 
