@@ -118,6 +118,10 @@ class Registry(Generic[K, V]):
             self._groups[group, room] = len(entries), found
         return found
 
+    def keys_of(self, group: str) -> tuple[K, ...]:
+        """Return the keys of one group, in order."""
+        return tuple(sorted((key for key, e in self._filled(group).items() if self._group(key, e) == group), key=str))
+
     def snapshot(self) -> dict[K, V]:
         """Return a copy of the table, for :meth:`restore`."""
         return dict(self._filled(None))

@@ -126,7 +126,8 @@ def _unknown(importers: Importers, node: onnx.NodeProto) -> tuple[str, str]:
     if domain or not any(s.name == node.op_type and s.domain == "" for s in defs.get_all_schemas()):
         where = f"domain {domain!r}" if domain else "ONNX"
         known = any(s.name == node.op_type and s.domain == domain for s in defs.get_all_schemas())
-        return f"clgraph has no such operator of {where}" + ("" if known else ", nor has onnx"), "a plugin that has it"
+        needed = importers.advice(node.op_type, node.domain) or "a plugin that has it"
+        return f"clgraph has no such operator of {where}" + ("" if known else ", nor has onnx"), needed
     return "clgraph does not have the operator", "the operator, as docs/adding_an_operator.md says, or a plugin"
 
 

@@ -161,7 +161,7 @@ class ModelNode:
         The layer that makes an output of the node makes it under the output's own name.
 
         Raises:
-            UnsupportedError: The importer made fewer outputs than are read.
+            UnsupportedError: The importer did not make an output that is read; ``""`` stands for such a one.
         """
         if isinstance(result, Primitive):
             names = tuple(name or self.fresh(f"{self.name}:{i}") for i, name in enumerate(self.outputs))
@@ -169,6 +169,10 @@ class ModelNode:
             return {}
         if len(result) < self.output_count:
             raise self.unsupported(f"output {self.output_count - 1} is read, but only {len(result)} are made")
+        if missing := [
+            i for i, (output, name) in enumerate(zip(self.outputs, result, strict=False)) if output and not name
+        ]:
+            raise self.unsupported(f"output {missing[0]} is read, which is not made")
         made = {name for layer in self.emitted for name in layer.outputs}
         renamed: dict[str, str] = {}
         aliases: dict[str, str] = {}

@@ -266,7 +266,10 @@ class GraphLoader:
                 unknown[self.importers.describe(op_type, domain)] += count
         if unknown:
             listed = ", ".join(f"{name} ({count})" for name, count in sorted(unknown.items()))
-            raise UnsupportedError(f"the model uses operators that clgraph does not have: {listed}")
+            advised = sorted({text for op_type, domain in found if (text := self.importers.advice(op_type, domain))})
+            raise UnsupportedError(
+                "; ".join([f"the model uses operators that clgraph does not have: {listed}", *advised])
+            )
 
     def read_constant(self, proto: onnx.NodeProto, name: str) -> Array:
         """Return the value of a Constant node. Raises ``UnsupportedError`` or ``ModelError`` where it has none."""

@@ -10,6 +10,7 @@ from onnx import defs
 import clgraph.ops  # noqa: F401  # importing the operators registers their importers
 from clgraph.errors import ModelError, UnsupportedError
 from clgraph.frontend.functions import has_function
+from clgraph.frontend.microsoft import advice, is_foreign, microsoft_signature
 from clgraph.frontend.signatures import Signature
 from clgraph.graph.importing import IMPORTERS, Importer
 
@@ -84,12 +85,16 @@ class Importers:
             self._others[key]._others = self._others
         return self._others[key]
 
+    def advice(self, op_type: str, domain: str) -> str | None:
+        """Return what to do about an operator that has no importer, where something is known."""
+        return advice(domain) if self.get(op_type, domain) is None else None
+
     def describe(self, op_type: str, domain: str) -> str:
         """Return how to call an operator that has no importer, with the versions that have one."""
         name = f"{domain}.{op_type}" if _domain(domain) else op_type
         name = name if name.isprintable() else repr(name)
         version = self.version(op_type, domain)
-        known = sorted(v for d, o, v in IMPORTERS if (d, o) == (_domain(domain), op_type))
+        known = sorted(_read(_domain(domain), op_type))
         if version is None or not known:
             return name if version is None else f"{name}-{version}"
         return f"{name}-{version} (read are the versions {', '.join(map(str, known))})"
@@ -101,10 +106,19 @@ class Importers:
         try:
             schema = defs.get_schema(op_type, opset, domain)
         except defs.SchemaError:
-            known = [v for d, o, v in IMPORTERS if (d, o) == (domain, op_type) and v <= opset]
-            return max(known, default=None)
+            known = _read(domain, op_type)
+            if (signature := microsoft_signature(op_type, domain)) is not None:
+                self._signatures[domain, op_type] = signature
+            if is_foreign(op_type, domain):
+                return min(known)
+            return max((v for v in known if v <= opset), default=None)
         self._signatures[domain, op_type] = Signature.of(schema)
         return int(schema.since_version)
+
+
+def _read(domain: str, op_type: str) -> list[int]:
+    """Return the versions of an operator that have an importer."""
+    return [version for _, _, version in IMPORTERS.keys_of(f"{domain}:{op_type}")]
 
 
 def _domain(name: str) -> str:

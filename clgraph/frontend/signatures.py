@@ -11,7 +11,7 @@ from clgraph.core.frozen import frozen
 from clgraph.core.memo import Remembering, remembered_with
 from clgraph.frontend.attribute_rules import value_problem
 
-_ANY_NUMBER = 1 << 30
+NO_LIMIT = 1 << 30
 """Schemas say at most 2^31 - 1 where there is no limit."""
 
 _OPEN = "...)"
@@ -177,7 +177,7 @@ def _count_problem(found: int, counts: tuple[int, int], what: str) -> str | None
     least, most = counts
     if least <= found <= most:
         return None
-    wanted = f"{least}" if least == most else f"at least {least}" if most >= _ANY_NUMBER else f"{least} to {most}"
+    wanted = f"{least}" if least == most else f"at least {least}" if most >= NO_LIMIT else f"{least} to {most}"
     return f"has {found} {what}s, not {wanted}"
 
 

@@ -68,7 +68,13 @@ class OnnxNode(Protocol):
 Importer = Callable[[OnnxNode], Primitive | Sequence[str]]
 """Returns the primitive that takes the node's present inputs, or the names of layers it emitted, one an output."""
 
-IMPORTERS: Registry[tuple[str, str, int], Importer] = Registry("ONNX importer", group=lambda key, _: key[1])
+IMPORTERS: Registry[tuple[str, str, int], Importer] = Registry(
+    "ONNX importer", group=lambda key, _: f"{key[0]}:{key[1]}"
+)
+"""By domain, operator and schema version; a group is an operator of a domain."""
+
+MICROSOFT = "com.microsoft"
+"""The domain of ONNX Runtime's own operators, which its optimiser and its quantiser write."""
 
 F = TypeVar("F", bound=Importer)
 

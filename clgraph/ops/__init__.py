@@ -8,7 +8,7 @@ import pkgutil
 from collections.abc import Iterable, Mapping
 
 from clgraph.errors import UnsupportedError
-from clgraph.graph.importing import IMPORTERS
+from clgraph.graph.importing import IMPORTERS, MICROSOFT
 from clgraph.graph.primitive import PRIMITIVES, Primitive
 from clgraph.ops import index
 
@@ -32,14 +32,17 @@ def primitive_of(kind: str) -> type[Primitive]:
     return found
 
 
-def _importers_of(op_type: str | None, room: str | None = None) -> Iterable[str]:
-    homes = _by_name("ONNX").get(op_type or "", "").split()
+def _importers_of(operator: str | None, room: str | None = None) -> Iterable[str]:
+    domain, _, op_type = (operator or "").rpartition(":")
+    homes = _by_name("MICROSOFT" if domain == MICROSOFT else "ONNX").get(op_type, "").split()
     return [f"{__name__}.{module}" for module in homes or _modules()]
 
 
 @functools.cache
 def _modules() -> tuple[str, ...]:
-    return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__) if module.name != "index"))
+    found = pkgutil.walk_packages(__path__, f"{__name__}.")
+    names = (module.name.removeprefix(f"{__name__}.") for module in found if not module.ispkg)
+    return tuple(sorted(name for name in names if name != "index"))
 
 
 @functools.cache

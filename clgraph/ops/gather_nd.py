@@ -11,7 +11,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
-from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
 from clgraph.graph.primitive import Array, Primitive, primitive
 from clgraph.selector.general import General, View, bits_jit, launch, space, table
 from clgraph.selector.implementation import Serves, implements
@@ -51,6 +51,7 @@ class GatherND(Primitive):
         return (x[(*front, *np.moveaxis(places, -1, 0))],)
 
 
+@onnx("GatherND", since=(1,), domain=MICROSOFT)
 @onnx("GatherND", since=(11, 12, 13))
 def import_gather_nd(node: OnnxNode) -> Primitive:
     return GatherND(node.attribute("batch_dims", 0))

@@ -11,7 +11,7 @@ import numpy as np
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
-from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
 from clgraph.graph.primitive import Array, Primitive, primitive
 from clgraph.selector.general import FLOATS, General, View, float_jit, launch, space, table
 from clgraph.selector.implementation import Serves, implements
@@ -106,6 +106,7 @@ class GridSample(Primitive):
         return np.clip(np.where(folded > span, 2 * span - folded, folded) + low, 0, size - 1)
 
 
+@onnx("GridSample", since=(1,), domain=MICROSOFT)
 @onnx("GridSample", since=(16, 20, 22))
 def import_grid_sample(node: OnnxNode) -> Primitive:
     mode = node.attribute("mode", "linear").removeprefix("bi")

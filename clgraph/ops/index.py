@@ -48,6 +48,7 @@ ONNX: Mapping[str, str] = {
     "lrn": "LRN",
     "matmul": "Gemm MatMul",
     "max_pool_indices": "MaxPool MaxUnpool",
+    "microsoft.normalization": "SimplifiedLayerNormalization",
     "moment_normalization": "GroupNormalization MeanVarianceNormalization RMSNormalization",
     "multi_head_attention": "Attention",
     "non_max_suppression": "NonMaxSuppression",
@@ -56,8 +57,7 @@ ONNX: Mapping[str, str] = {
     "optional": "Optional OptionalGetElement OptionalHasElement",
     "pad": "Pad",
     "pooling": "AveragePool",
-    "qlinear": "DequantizeLinear QGemm QLinearAdd QLinearAveragePool QLinearConcat QLinearConv "
-    "QLinearGlobalAveragePool QLinearLeakyRelu QLinearMatMul QLinearMul QLinearSigmoid QLinearSoftmax QuantizeLinear",
+    "qlinear": "QLinearConv QLinearMatMul",
     "quantize": "DequantizeLinear QuantizeLinear",
     "random": "Bernoulli Multinomial RandomNormal RandomNormalLike RandomUniform RandomUniformLike",
     "recurrent": "GRU LSTM RNN",
@@ -97,6 +97,29 @@ ONNX: Mapping[str, str] = {
 }
 """ONNX's operators that a module imports."""
 
+MICROSOFT: Mapping[str, str] = {
+    "gather_nd": "GatherND",
+    "grid_sample": "GridSample",
+    "inverse": "Inverse",
+    "microsoft.activation": "BiasAdd BiasGelu BiasSplitGelu FastGelu Gelu QuickGelu",
+    "microsoft.attention": "Attention MultiHeadAttention",
+    "microsoft.block_quantised": "GatherBlockQuantized MatMulNBits",
+    "microsoft.convolution": "ConvTransposeWithDynamicPads FusedConv NhwcConv NhwcFusedConv NhwcMaxPool",
+    "microsoft.embedding": "EmbedLayerNormalization QEmbedLayerNormalization",
+    "microsoft.matmul": "FusedGemm FusedMatMul FusedMatMulActivation TransposeMatMul",
+    "microsoft.normalization": "GroupNorm SimplifiedLayerNormalization SkipGroupNorm SkipLayerNormalization "
+    "SkipSimplifiedLayerNormalization",
+    "microsoft.qlinear": "DequantizeLinear QGemm QLinearAdd QLinearAveragePool QLinearConcat QLinearConv "
+    "QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearReduceMean QLinearSigmoid QLinearSoftmax "
+    "QLinearWhere QuantizeLinear",
+    "microsoft.quantised_matmul": "DynamicQuantizeMatMul MatMulIntegerToFloat QAttention",
+    "microsoft.recurrent": "DynamicQuantizeLSTM",
+    "microsoft.rotary_embedding": "RotaryEmbedding",
+    "pad": "Pad",
+    "triangle": "Trilu",
+}
+"""Operators of the domain com.microsoft that a module imports."""
+
 KINDS: Mapping[str, str] = {
     "bits": "bit_cast bit_shift bitwise_not",
     "expand": "repeat repeat_along",
@@ -104,6 +127,16 @@ KINDS: Mapping[str, str] = {
     "layer_normalization": "moments",
     "lp_norm": "lp_normalization lp_pool",
     "max_pool_indices": "max_unpool",
+    "microsoft.attention": "cross_attention self_attention",
+    "microsoft.block_quantised": "gather_inside",
+    "microsoft.channels": "move_channels",
+    "microsoft.convolution": "conv_transpose_with_pads",
+    "microsoft.embedding": "count_words embedding_sum",
+    "microsoft.matmul": "rows_to_matrix",
+    "microsoft.normalization": "group_norm inverse_rms over_images simplified_layer_normalization skip_sum",
+    "microsoft.quantised_matmul": "scaled_sums",
+    "microsoft.recurrent": "recurrent_weights",
+    "microsoft.rotary_embedding": "positions rotary_heads",
     "moment_normalization": "group_normalization mean_variance_normalization rms_normalization",
     "optional": "make_optional optional_get_element optional_has_element",
     "qlinear": "qlinear_convolution qlinear_matmul",

@@ -120,9 +120,12 @@ def _spread(zero: Array, axis: int) -> Array:
 def with_zeros(node: OnnxNode) -> list[str]:
     """Return both operands and their zero points: where none is given, a zero of the operand's type."""
     operands, given = node.inputs[:2], dict(enumerate(node.inputs[2:]))
-    none = node.literal(np.zeros((), np.uint8))
-    zeros = [given.get(i) or node.emit(CastLike(), none, operand)[0] for i, operand in enumerate(operands)]
-    return [*operands, *zeros]
+    return [*operands, *(given.get(i) or zero_like(node, operand) for i, operand in enumerate(operands))]
+
+
+def zero_like(node: OnnxNode, operand: str) -> str:
+    """Return a zero point of 0, of the type of *operand*."""
+    return node.emit(CastLike(), node.literal(np.zeros((), np.uint8)), operand)[0]
 
 
 @onnx("MatMulInteger", since=(10,))

@@ -90,7 +90,7 @@ def import_matmul(node: OnnxNode) -> Primitive:
 
 
 @onnx("Gemm", since=(1, 6, 7, 9, 11, 13))
-def import_gemm(node: OnnxNode) -> Primitive | Sequence[str]:
+def import_gemm(node: OnnxNode) -> Sequence[str]:
     alpha, beta = node.attribute("alpha", 1.0), node.attribute("beta", 1.0)
     product = MatMul(bool(node.attribute("transA", 0)), bool(node.attribute("transB", 0)), matrices=True)
     bias = node.inputs[2] if len(node.inputs) > 2 and beta else ""

@@ -12,7 +12,7 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import Pads, ints, pairs, positive_axis, present, read_values
-from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
 from clgraph.graph.permute import Axes, held
 from clgraph.graph.primitive import Array, Bound, Permuted, Primitive, primitive
 from clgraph.selector.general import General, View, bits_jit, launch, table, value_words
@@ -81,6 +81,7 @@ class Pad(Primitive):
         return Permuted.along(Pad(held(self.pads, axes), self.mode, self.value), axes, 1)
 
 
+@onnx("Pad", since=(1,), domain=MICROSOFT)
 @onnx("Pad", since=(1, 2, 11, 13, 18, 19, 21, 23, 24, 25))
 def import_pad(node: OnnxNode) -> Primitive:
     return Pad(

@@ -93,8 +93,12 @@ class Recurrent(Composite):
 @onnx("GRU", since=(1, 3, 7, 14, 22))
 @onnx("LSTM", since=(1, 7, 14, 22))
 def import_recurrent(node: OnnxNode) -> Sequence[str]:
-    cell = node.op_type.lower()
-    reads = tuple(n for n, given in zip(_OPTIONAL, node.inputs[3:], strict=False) if given)
+    return emit_recurrent(node, node.op_type.lower(), node.inputs)
+
+
+def emit_recurrent(node: OnnxNode, cell: str, inputs: Sequence[str]) -> tuple[str, ...]:
+    """Emit the *cell* that a node's attributes describe, of *inputs* in ONNX's order, ``""`` where one is absent."""
+    reads = tuple(n for n, given in zip(_OPTIONAL, inputs[3:], strict=False) if given)
     names = [str(n).lower() for n in node.attribute("activations", ())]
     if unknown := [n for n in names if n not in ACTIVATIONS]:
         raise node.unsupported(f"the activation {unknown[0]!r} is none of {', '.join(ACTIVATIONS)}")
@@ -116,4 +120,4 @@ def import_recurrent(node: OnnxNode) -> Sequence[str]:
         bool(node.attribute("layout", 0)),
         reads,
     )
-    return node.emit(recurrent, *filter(None, node.inputs), outputs=3 if cell == "lstm" else 2)
+    return node.emit(recurrent, *filter(None, inputs), outputs=3 if cell == "lstm" else 2)

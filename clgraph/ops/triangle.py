@@ -13,7 +13,7 @@ from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import known_ints
 from clgraph.graph.composite import Composite, Composition
-from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
 from clgraph.graph.primitive import Array, Primitive, primitive
 from clgraph.ops.where import Where
 
@@ -77,6 +77,7 @@ class EyeLike(Primitive):
         return np.eye(rows, columns, self.k, dtype)
 
 
+@onnx("Trilu", since=(1,), domain=MICROSOFT)
 @onnx("Trilu", since=(14,))
 def import_trilu(node: OnnxNode) -> Primitive:
     return Triangle(bool(node.attribute("upper", 1)), ("k",) if len(node.inputs) > 1 else ())

@@ -13,9 +13,12 @@ from clgraph.graph.importing import IMPORTERS
 OLDEST, NEWEST = 1, 28
 """Opsets that the front end reads."""
 
+FOREIGN = {"SimplifiedLayerNormalization"}
+"""What ONNX Runtime has in ONNX's domain, and ONNX has not."""
+
 CLAIMED: dict[str, set[int]] = defaultdict(set)
 for _domain, _op_type, _version in IMPORTERS:
-    if _domain == "":
+    if _domain == "" and _op_type not in FOREIGN:
         CLAIMED[_op_type].add(_version)
 
 SCHEMAS: dict[str, dict[int, bool]] = defaultdict(dict)

@@ -4,38 +4,42 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+import pytest
+
 from clgraph.core.registry import Registry
-from clgraph.graph.importing import IMPORTERS
+from clgraph.graph.importing import IMPORTERS, MICROSOFT
 from clgraph.graph.primitive import PRIMITIVES
 from clgraph.ops import index
 
 HERE = "clgraph.ops."
 
 
-def _names_by_module(registry: Registry, name: Callable[[Any], str]) -> dict[str, set[str]]:
-    """Return the names of the entries by the module of this package that registers them."""
+def _names_by_module(keys: Iterable[Any], registry: Registry, name: Callable[[Any], str]) -> dict[str, set[str]]:
+    """Return the names of the entries at *keys* by the module of this package that registers them."""
     found: dict[str, set[str]] = {}
-    for key in registry:
+    for key in keys:
         home = getattr(registry[key], "__module__", "")
         if home.startswith(HERE):
             found.setdefault(home.removeprefix(HERE), set()).add(name(key))
     return found
 
 
-def test_the_index_of_onnx_operators_names_what_there_is_and_all_of_it() -> None:
-    table = {module: set(text.split()) for module, text in index.ONNX.items()}
-    defined = _names_by_module(IMPORTERS, lambda key: key[1])
+@pytest.mark.parametrize("name", ["ONNX", "MICROSOFT"])
+def test_the_index_of_onnx_operators_names_what_there_is_and_all_of_it(name: str) -> None:
+    table = {module: set(text.split()) for module, text in getattr(index, name).items()}
+    keys = [key for key in IMPORTERS if (key[0] == MICROSOFT) is (name == "MICROSOFT")]
+    defined = _names_by_module(keys, IMPORTERS, lambda key: key[1])
     lines = [f'    "{m}": "{" ".join(sorted(names))}",' for m, names in defined.items() if table.get(m) != names]
-    assert not lines, "clgraph/ops/index.py, ONNX:\n" + "\n".join(lines)
+    assert not lines, f"clgraph/ops/index.py, {name}:\n" + "\n".join(lines)
     assert table.keys() == defined.keys()
 
 
 def test_the_index_of_primitives_names_what_is_not_called_like_its_module_and_all_of_it() -> None:
     table = {module: set(text.split()) for module, text in index.KINDS.items()}
-    defined = _names_by_module(PRIMITIVES, str)
+    defined = _names_by_module(PRIMITIVES, PRIMITIVES, str)
     assert table == {module: kinds - {module} for module, kinds in defined.items() if kinds != {module}}
 
 

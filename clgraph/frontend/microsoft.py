@@ -1,0 +1,148 @@
+"""What ONNX Runtime's optimiser and quantiser write and onnx does not know: the signatures of its own operators.
+
+They are ONNX Runtime's schemas, which ``tests/frontend/test_microsoft.py`` compares with. A text has the letters of the
+inputs' types, ``?`` where one may be left out and ``*`` where it repeats, those of the outputs, and the attributes with
+the kinds of their values, ``!`` where there must be one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from onnx import AttributeProto, TensorProto
+
+from clgraph.frontend.signatures import NO_LIMIT, Place, Signature
+from clgraph.frontend.value_types import tensor_of
+from clgraph.graph.importing import MICROSOFT
+
+NCHWC = "com.microsoft.nchwc"
+
+_FOREIGN: Mapping[str, str] = {
+    "LayerNormalization": "T V V? -> V U? U? | axis:i epsilon:f stash_type:i",
+    "SimplifiedLayerNormalization": "T V -> V U? | axis:i epsilon:f stash_type:i",
+}
+"""Operators that ONNX Runtime has in ONNX's domain, whatever the version of the operator set."""
+
+_MICROSOFT: Mapping[str, str] = {
+    "Attention": "T T T? M? T? T? M? -> T T? | do_rotary:i mask_filter_value:f num_heads:i! "
+    "past_present_share_buffer:i qkv_hidden_sizes:I rotary_embedding_dim:i scale:f unidirectional:i",
+    "BiasAdd": "T T T -> T",
+    "BiasGelu": "T T -> T",
+    "BiasSplitGelu": "T T -> T",
+    "ConvTransposeWithDynamicPads": "T T tensor(int64)? T? -> T | auto_pad:s dilations:I group:i kernel_shape:I "
+    "output_padding:I strides:I",
+    "DequantizeLinear": "T1 T2 T1? -> T2 | axis:i",
+    "DynamicQuantizeLSTM": "T T2 T2 T? T1? T? T? T? T T2 T T2 -> T? T? T? | activation_alpha:F activation_beta:F "
+    "activations:S clip:f direction:s hidden_size:i input_forget:i",
+    "DynamicQuantizeMatMul": "T1 T2 T1 T2? T1? -> T1",
+    "EmbedLayerNormalization": "T1 T1? T T T? T T T1? T1? -> T T1? T? | epsilon:f mask_index_type:i",
+    "FastGelu": "T T? -> T",
+    "FusedConv": "T T T? T? -> T | activation:s activation_params:F auto_pad:s dilations:I group:i kernel_shape:I "
+    "pads:I strides:I",
+    "FusedGemm": "T T T? -> T | activation:s activation_alpha:f activation_beta:f activation_gamma:f alpha:f beta:f "
+    "transA:i transB:i",
+    "FusedMatMul": "T T -> T | alpha:f transA:i transB:i transBatchA:i transBatchB:i",
+    "FusedMatMulActivation": "T T -> T | activation:s! activation_alpha:f activation_axis:i activation_beta:f "
+    "activation_gamma:f alpha:f transA:i transB:i transBatchA:i transBatchB:i",
+    "GatherBlockQuantized": "T1 Tind T2 T1? -> T2 | bits:i block_size:i gather_axis:i quantize_axis:i",
+    "GatherND": "T Tind -> T",
+    "Gelu": "T -> T",
+    "GridSample": "T1 T1 -> T2 | align_corners:i mode:s padding_mode:s",
+    "GroupNorm": "T M M -> T | activation:i! channels_last:i epsilon:f groups:i!",
+    "Inverse": "T -> T",
+    "MatMulIntegerToFloat": "T1 T2 T3 T3 T1? T2? T3? -> T3",
+    "MatMulNBits": "T1 T2 T1 T3? T4? T1? -> T1 | K:i! N:i! accuracy_level:i bits:i block_size:i! weight_prepacked:i",
+    "MultiHeadAttention": "T T? T? T? M? T? T? T? M? M? -> T T? T? QK? | mask_filter_value:f num_heads:i! scale:f "
+    "unidirectional:i",
+    "NhwcConv": "T T T? -> T | auto_pad:s dilations:I group:i kernel_shape:I pads:I strides:I",
+    "NhwcFusedConv": "T T T? T? -> T | activation:s activation_params:F auto_pad:s dilations:I group:i kernel_shape:I "
+    "pads:I strides:I",
+    "NhwcMaxPool": "T -> T | auto_pad:s ceil_mode:i dilations:I kernel_shape:I! pads:I strides:I",
+    "Pad": "T tensor(int64) T? -> T | mode:s",
+    "QAttention": "T1 T2 T3 T3 T3 T4? T1? T2? T3? -> T3 T3? | do_rotary:i mask_filter_value:f num_heads:i! "
+    "past_present_share_buffer:i scale:f unidirectional:i",
+    "QEmbedLayerNormalization": "T1 T1? T2 T2 T2? T2 T2 T1? T T T? T T T2 T2 T2? T2 T2 -> T T1 | epsilon:f",
+    "QGemm": "TA T TA TB T TB TC? T? TYZ? -> TY | alpha:f transA:i transB:i",
+    "QLinearAdd": "T tensor(float) T? T tensor(float) T? tensor(float) T? -> T",
+    "QLinearAveragePool": "T tensor(float) T? tensor(float) T? -> T | auto_pad:s ceil_mode:i channels_last:i "
+    "count_include_pad:i kernel_shape:I! pads:I strides:I",
+    "QLinearConcat": "TF T8 TV** -> T8 | axis:i!",
+    "QLinearConv": "T1 tensor(float) T1 T2 tensor(float) T2 tensor(float) T3 T4? -> T3 | auto_pad:s channels_last:i "
+    "dilations:I group:i kernel_shape:I pads:I strides:I",
+    "QLinearGlobalAveragePool": "T tensor(float) T tensor(float) T -> T | channels_last:i",
+    "QLinearLeakyRelu": "T tensor(float) T? tensor(float) T? -> T | alpha:f",
+    "QLinearMul": "T tensor(float) T? T tensor(float) T? tensor(float) T? -> T",
+    "QLinearReduceMean": "T tensor(float) T? tensor(float) T? -> T | axes:I! keepdims:i!",
+    "QLinearSigmoid": "T tensor(float) T? tensor(float) T? -> T",
+    "QLinearSoftmax": "T tensor(float) T? tensor(float) T -> T | axis:i opset:i!",
+    "QLinearWhere": "B T TF T T TF T TF T -> T",
+    "QuantizeLinear": "T1 T1 T2? -> T2 | axis:i",
+    "QuickGelu": "T -> T | alpha:f",
+    "RotaryEmbedding": "T M T T -> T | interleaved:i is_packed_batching:i num_heads:i rotary_embedding_dim:i scale:f",
+    "SkipGroupNorm": "T M M T T? -> T T? | activation:i! channels_last:i epsilon:f groups:i!",
+    "SkipLayerNormalization": "T T T T? T? -> T U? U? T? | epsilon:f",
+    "SkipSimplifiedLayerNormalization": "T T T T? -> T U? U? T? | epsilon:f",
+    "TransposeMatMul": "T T -> T | alpha:f transA:i transB:i",
+    "Trilu": "T tensor(int64)? -> T | upper:i",
+}
+
+_TENSORS = frozenset(filter(None, map(tensor_of, TensorProto.DataType.values())))
+
+_KINDS = {
+    "f": AttributeProto.FLOAT,
+    "i": AttributeProto.INT,
+    "s": AttributeProto.STRING,
+    "F": AttributeProto.FLOATS,
+    "I": AttributeProto.INTS,
+    "S": AttributeProto.STRINGS,
+}
+
+
+def is_foreign(op_type: str, domain: str) -> bool:
+    """Whether ONNX Runtime writes the operator in ONNX's domain under operator sets that do not have it."""
+    return not domain and op_type in _FOREIGN
+
+
+def microsoft_signature(op_type: str, domain: str) -> Signature | None:
+    """Return the signature of an operator of ONNX Runtime's own, ``None`` where it is none that clgraph reads."""
+    table = {"": _FOREIGN, MICROSOFT: _MICROSOFT}.get(domain, {})
+    return _signature(op_type, table[op_type]) if op_type in table else None
+
+
+def advice(domain: str) -> str | None:
+    """Return what to do about operators of *domain* that clgraph cannot read, if there is something."""
+    if domain == NCHWC:
+        return (
+            "onnxruntime has optimised the model at the level 'layout' or 'all', whose weights are in blocks for the "
+            "processor of the machine that wrote it, which the file does not name: write it at the level 'extended'"
+        )
+    return None
+
+
+def _signature(op_type: str, text: str) -> Signature:
+    places, _, attributes = text.partition(" | ")
+    inputs, outputs = (
+        tuple(map(_place, letters.split())) if letters else () for letters in places.split(" -> ", maxsplit=1)
+    )
+    names = [a.partition(":") for a in attributes.split()]
+    return Signature(
+        op_type,
+        inputs,
+        outputs,
+        _counts(inputs, places.partition(" -> ")[0]),
+        _counts(outputs, places.partition(" -> ")[2]),
+        {name: _KINDS[kind[0]] for name, _, kind in names},
+        frozenset(name for name, _, kind in names if kind.endswith("!")),
+    )
+
+
+def _place(letter: str) -> Place:
+    name = letter.rstrip("?*")
+    types = frozenset({name}) if name.startswith("tensor(") else _TENSORS
+    return Place(name, types, "*" not in letter, letter.endswith("?"))
+
+
+def _counts(places: tuple[Place, ...], letters: str) -> tuple[int, int]:
+    """Return fewest and most: optional places at the end may be left out."""
+    needed = [i for i, place in enumerate(places) if not place.optional]
+    return max(needed, default=-1) + 1, NO_LIMIT if "*" in letters else len(places)

@@ -1,0 +1,160 @@
+"""Attention of several heads in ONNX Runtime's forms: Attention, with the product in front, and MultiHeadAttention."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+from clgraph.core.frozen import frozen
+from clgraph.errors import ShapeError
+from clgraph.graph.composite import Composition
+from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
+from clgraph.graph.primitive import primitive
+from clgraph.ops.concat import Concat
+from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.matmul import MatMul
+from clgraph.ops.microsoft.attention_parts import Attending, joined, split_heads
+from clgraph.ops.reshape import Reshape
+from clgraph.ops.slice import Slice
+from clgraph.ops.split import Split
+
+
+@primitive
+@frozen
+class SelfAttention(Attending):
+    """Attention among the tokens of x: queries, keys and values are what one product makes of it.
+
+    Inputs: the product ``[batch, tokens, H + H + E]``, then as *given* says: mask, past keys and values
+    ``[2, batch, heads, tokens, D]``, bias of the scores. Results: y ``[batch, tokens, E]``, past and present keys and
+    values.
+
+    Attributes:
+        sizes: H, H and E; empty for three equal ones.
+        keeps: Whether there is the second result.
+    """
+
+    sizes: tuple[int, ...] = ()
+    keeps: bool = False
+
+    kind: ClassVar[str] = "self_attention"
+
+    def compose(self, c: Composition) -> Sequence[str]:
+        given = dict(zip(self.given, c.inputs[1:], strict=True))
+        width = c.layout(c.inputs[0]).shape[-1]
+        sizes = self.sizes or (width // 3,) * 3
+        if len(sizes) != 3 or sum(sizes) != width or sizes[0] != sizes[1]:
+            raise ShapeError(f"queries, keys and values of {list(sizes)} do not make up {width} columns")
+        q, k, v = (split_heads(c, x, self.heads) for x in c.add_all(Split(2, sizes), c.inputs[0]))
+        pasts: Sequence[str | None] = (None, None)
+        if "past" in given:
+            shape = c.layout(given["past"]).shape
+            parts = c.add_all(Split(0, (1, 1)), given["past"])
+            pasts = [c.add(Reshape(shape[1:], zero_is_zero=True), x) for x in parts]
+        k, v = (joined(c, past, x) for past, x in zip(pasts, (k, v), strict=True))
+        y = self.attend(c, q, k, v, given)
+        if not self.keeps:
+            return (y,)
+        one = (1, *c.layout(k).shape)
+        return y, c.add(Concat(0), *(c.add(Reshape(one, zero_is_zero=True), x) for x in (k, v)))
+
+
+@primitive
+@frozen
+class CrossAttention(Attending):
+    """Attention of queries ``[batch, tokens, H]`` to keys and values.
+
+    The other inputs as *given* says: key ``[batch, tokens, H]`` and value ``[batch, tokens, E]``, or both ``[batch,
+    heads, tokens, D]``; all three packed in the queries ``[batch, tokens, heads, 3, D]``, or key and value in the key
+    ``[batch, tokens, heads, 2, D]``; ``added``, a bias ``[H + H + E]`` of all three; mask; bias of the scores; past
+    keys and values ``[batch, heads, tokens, D]``. Results: y ``[batch, tokens, E]``, present keys, present values.
+    """
+
+    kind: ClassVar[str] = "cross_attention"
+
+    def compose(self, c: Composition) -> Sequence[str]:
+        given = dict(zip(self.given, c.inputs[1:], strict=True))
+        parts = self._parts(c, c.inputs[0], given)
+        if "added" in given:
+            parts = self._with_bias(c, parts, given["added"])
+        q, k, v = (x if c.layout(x).rank == 4 else split_heads(c, x, self.heads) for x in parts)
+        if ("past_key" in given) != ("past_value" in given):
+            raise ShapeError("past_key and past_value want to be given together")
+        k, v = joined(c, given.get("past_key"), k), joined(c, given.get("past_value"), v)
+        return self.attend(c, q, k, v, given), k, v
+
+    def _parts(self, c: Composition, query: str, given: dict[str, str]) -> list[str]:
+        """Return queries, keys and values, each ``[batch, tokens, H]`` or ``[batch, heads, tokens, D]``."""
+        if "key" not in given:
+            return self._unpacked(c, query, 3)
+        if "value" not in given:
+            return [query, *self._unpacked(c, given["key"], 2)]
+        return [query, given["key"], given["value"]]
+
+    def _unpacked(self, c: Composition, packed: str, count: int) -> list[str]:
+        shape = c.layout(packed).shape
+        if len(shape) != 5 or shape[2:4] != (self.heads, count):
+            raise ShapeError(f"{list(shape)} does not hold {count} times {self.heads} heads")
+        parts = c.add_all(Split(3, (1,) * count), packed)
+        return [c.add(Reshape((*shape[:2], shape[2] * shape[4]), zero_is_zero=True), x) for x in parts]
+
+    def _with_bias(self, c: Composition, parts: Sequence[str], bias: str) -> list[str]:
+        """Return the parts with theirs of the bias; keys and values that have heads are as they should be."""
+        found, start = [], 0
+        for x in parts:
+            shape = c.layout(x).shape
+            width = shape[2] if len(shape) == 3 else shape[1] * shape[3]
+            piece = c.add(Slice((start,), (start + width,)), bias)
+            found.append(c.add(Eltwise("add"), x, piece) if len(shape) == 3 else x)
+            start += width
+        if c.layout(bias).shape != (start,):
+            raise ShapeError(f"a bias {list(c.layout(bias).shape)} is not one for each of {start} columns")
+        return found
+
+
+def read_scores(node: OnnxNode, given: Iterable[str]) -> dict[str, Any]:
+    """Return the fields of :class:`Attending` that a node's attributes say."""
+    return {
+        "heads": node.attribute("num_heads", 0),
+        "scale": node.attribute("scale", 0.0),
+        "causal": bool(node.attribute("unidirectional", 0)),
+        "masked": node.attribute("mask_filter_value", -10000.0),
+        "given": tuple(given),
+    }
+
+
+def refuse_shared_buffers(node: OnnxNode) -> None:
+    """Raise ``UnsupportedError`` where present keys are to be written into the memory of the past ones, or turned."""
+    if node.attribute("past_present_share_buffer", 0):
+        raise node.unsupported("past_present_share_buffer=1, past and present in one memory, is not there: export it 0")
+    if node.attribute("do_rotary", 0):
+        raise node.unsupported("do_rotary=1 is not there: export RotaryEmbedding as a node of its own")
+
+
+@onnx("Attention", since=(1,), domain=MICROSOFT)
+def import_attention(node: OnnxNode) -> Sequence[str]:
+    refuse_shared_buffers(node)
+    x, weights, bias, mask, past, added, count = (*node.inputs, *[""] * 5)[:7]
+    if count:
+        raise node.unsupported("past_sequence_length, which is for past and present in one memory, is not there")
+    (product,) = node.emit(MatMul(), *filter(None, (x, weights, bias)))
+    return emit_self_attention(node, product, tuple(node.attribute("qkv_hidden_sizes", ())), mask, past, added)
+
+
+def emit_self_attention(
+    node: OnnxNode, product: str, sizes: tuple[int, ...], mask: str, past: str, bias: str
+) -> tuple[str, ...]:
+    """Emit the attention among tokens whose queries, keys and values are the *product*."""
+    reads = {name: x for name, x in (("mask", mask), ("past", past), ("bias", bias)) if x}
+    count = max(1, node.output_count)
+    whole = SelfAttention(**read_scores(node, reads), sizes=sizes, keeps=count > 1)
+    return node.emit(whole, product, *reads.values(), outputs=count)
+
+
+@onnx("MultiHeadAttention", since=(1,), domain=MICROSOFT)
+def import_multi_head_attention(node: OnnxNode) -> Sequence[str]:
+    names = ("key", "value", "added", "mask", "bias", "past_key", "past_value", "past_sequence_length", "beams")
+    reads = {name: x for name, x in zip(names, node.inputs[1:], strict=False) if x}
+    if odd := [name for name in names[-2:] if name in reads]:
+        raise node.unsupported(f"input {names.index(odd[0]) + 1}, for past and present in one memory, is not there")
+    attention = CrossAttention(**read_scores(node, reads))
+    return node.emit(attention, node.inputs[0], *reads.values(), outputs=3)

@@ -1,0 +1,124 @@
+"""Operators on integers with scales that ONNX Runtime's quantiser writes beside ONNX's own.
+
+Each is Dequantize, the operator of floats, and Quantize: see :mod:`clgraph.ops.qlinear`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from clgraph.core.dtype import DType
+from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
+from clgraph.graph.primitive import Primitive
+from clgraph.ops.activation import Activation
+from clgraph.ops.concat import Concat
+from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.matmul import MatMul
+from clgraph.ops.microsoft.channels import channels_last
+from clgraph.ops.pooling import import_pooling
+from clgraph.ops.qlinear import import_qlinear_conv
+from clgraph.ops.quantize import Dequantize, Quantize
+from clgraph.ops.reduce import Reduce
+from clgraph.ops.reorder import Reorder
+from clgraph.ops.softmax import Softmax
+from clgraph.ops.where import Where
+
+
+def _floats(node: OnnxNode, quantised: Sequence[str], axis: int = 1) -> str:
+    """Emit the floats of x, its scale and perhaps its zero point."""
+    return node.emit(Dequantize(axis), *filter(None, quantised))[0]
+
+
+def _rounded(node: OnnxNode, y: str, parameters: Sequence[str]) -> tuple[str, ...]:
+    """Emit the rounding of y by scale and zero point; without a zero point to U8, as ONNX Runtime has it."""
+    return node.emit(Quantize(), y, *filter(None, parameters))
+
+
+@onnx("QLinearConv", since=(1,), domain=MICROSOFT)
+def import_contrib_qlinear_conv(node: OnnxNode) -> Primitive | Sequence[str]:
+    convolution = import_qlinear_conv(node)
+    return channels_last(node, convolution, *node.inputs) if node.attribute("channels_last", 0) else convolution
+
+
+@onnx("QLinearAdd", since=(1,), domain=MICROSOFT)
+@onnx("QLinearMul", since=(1,), domain=MICROSOFT)
+def import_qlinear_eltwise(node: OnnxNode) -> Sequence[str]:
+    left, right = (_floats(node, node.inputs[i : i + 3]) for i in (0, 3))
+    (y,) = node.emit(Eltwise(node.op_type.removeprefix("QLinear").lower()), left, right)
+    return _rounded(node, y, node.inputs[6:])
+
+
+@onnx("QLinearWhere", since=(1,), domain=MICROSOFT)
+def import_qlinear_where(node: OnnxNode) -> Sequence[str]:
+    left, right = (_floats(node, node.inputs[i : i + 3]) for i in (1, 4))
+    (y,) = node.emit(Where(), node.inputs[0], left, right)
+    return _rounded(node, y, node.inputs[7:])
+
+
+@onnx("QGemm", since=(1,), domain=MICROSOFT)
+def import_qgemm(node: OnnxNode) -> Sequence[str]:
+    """Return ``alpha a b`` plus the bias, whose steps are those of the product, rounded where there is a scale."""
+    a, a_scale, a_zero, b, b_scale, b_zero, bias, y_scale, y_zero = (*node.inputs, "", "", "")[:9]
+    alpha, transposed = node.attribute("alpha", 1.0), bool(node.attribute("transB", 0))
+    right = _floats(node, (b, b_scale, b_zero), 0 if transposed else 1)
+    product = MatMul(bool(node.attribute("transA", 0)), transposed)
+    (y,) = node.emit(product, _floats(node, (a, a_scale, a_zero)), right)
+    if bias:
+        (scale,) = node.emit(Eltwise("mul"), a_scale, b_scale)
+        (whole,) = node.emit(Reorder(DType.F32), bias)
+        (y,) = node.emit(Eltwise("add"), y, *node.emit(Eltwise("mul"), whole, scale))
+    if alpha != 1:
+        (y,) = node.emit(Activation("linear", alpha), y)
+    return _rounded(node, y, (y_scale, y_zero)) if y_scale else (y,)
+
+
+def _softmax(node: OnnxNode) -> Primitive:
+    return Softmax((node.attribute("axis", -1),), flatten=node.attribute("opset", 13) < 13)
+
+
+def _mean(node: OnnxNode) -> Primitive:
+    return Reduce("mean", tuple(node.attribute("axes", ())), bool(node.attribute("keepdims", 1)))
+
+
+_UNARY: dict[str, Callable[[OnnxNode], Primitive]] = {
+    "QLinearGlobalAveragePool": lambda node: Reduce("mean", spatial=True),
+    "QLinearAveragePool": lambda node: import_pooling(node, "average"),
+    "QLinearSigmoid": lambda node: Activation("sigmoid"),
+    "QLinearSoftmax": _softmax,
+    "QLinearLeakyRelu": lambda node: Activation("leaky_relu", node.attribute("alpha", 0.01)),
+    "QLinearReduceMean": _mean,
+}
+
+
+@onnx("QLinearGlobalAveragePool", since=(1,), domain=MICROSOFT)
+@onnx("QLinearAveragePool", since=(1,), domain=MICROSOFT)
+@onnx("QLinearSigmoid", since=(1,), domain=MICROSOFT)
+@onnx("QLinearLeakyRelu", since=(1,), domain=MICROSOFT)
+@onnx("QLinearSoftmax", since=(1,), domain=MICROSOFT)
+@onnx("QLinearReduceMean", since=(1,), domain=MICROSOFT)
+def import_qlinear_unary(node: OnnxNode) -> Sequence[str]:
+    last = bool(node.attribute("channels_last", 0))
+    x = _floats(node, node.inputs[:3])
+    function = _UNARY[node.op_type](node)
+    (y,) = channels_last(node, function, x) if last else node.emit(function, x)
+    return _rounded(node, y, node.inputs[3:])
+
+
+@onnx("QLinearConcat", since=(1,), domain=MICROSOFT)
+def import_qlinear_concat(node: OnnxNode) -> Sequence[str]:
+    y_scale, y_zero, *parts = node.inputs
+    if len(parts) % 3:
+        raise node.unsupported(f"{len(parts)} inputs are not parts with a scale and a zero point each")
+    floats = [_floats(node, parts[i : i + 3]) for i in range(0, len(parts), 3)]
+    (y,) = node.emit(Concat(node.attribute("axis", 0)), *floats)
+    return _rounded(node, y, (y_scale, y_zero))
+
+
+@onnx("QuantizeLinear", since=(1,), domain=MICROSOFT)
+def import_contrib_quantize(node: OnnxNode) -> Primitive:
+    return Quantize(node.attribute("axis", 1))
+
+
+@onnx("DequantizeLinear", since=(1,), domain=MICROSOFT)
+def import_contrib_dequantize(node: OnnxNode) -> Primitive:
+    return Dequantize(node.attribute("axis", 1))

@@ -1,0 +1,58 @@
+"""An LSTM with 8-bit weights: ONNX Runtime's DynamicQuantizeLSTM, by the weights as floats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
+from clgraph.errors import ShapeError
+from clgraph.graph.composite import Composite, Composition
+from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
+from clgraph.graph.primitive import primitive
+from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.recurrent import emit_recurrent
+from clgraph.ops.reorder import Reorder
+from clgraph.ops.reshape import Reshape
+from clgraph.ops.transpose import Transpose
+
+
+@primitive
+@frozen
+class RecurrentWeights(Composite):
+    """Weights ``[directions, columns, rows]`` of 8 bits as floats ``[directions, rows, columns]``.
+
+    Inputs: weights, scale and zero point: ``[directions]``, or ``[directions, rows]``.
+    """
+
+    kind: ClassVar[str] = "recurrent_weights"
+
+    def compose(self, c: Composition) -> Sequence[str]:
+        weights, *parameters = c.inputs
+        shape = c.layout(weights).shape
+        if len(shape) != 3:
+            raise ShapeError(f"weights are [directions, columns, rows], not {list(shape)}")
+        scale, zero = (self._wide(c, p, shape) for p in parameters)
+        whole, start = (c.add(Reorder(DType.F32), x) for x in (weights, zero))
+        y = c.add(Eltwise("mul"), c.add(Eltwise("sub"), whole, start), scale)
+        return (c.add(Transpose((0, 2, 1)), y),)
+
+    def _wide(self, c: Composition, parameter: str, shape: Sequence[int]) -> str:
+        count = int(np.prod(c.layout(parameter).shape))
+        if count not in (1, shape[0], shape[0] * shape[2]):
+            raise ShapeError(f"{c.layout(parameter)} is no scale or zero point of weights {list(shape)}")
+        rows = shape[2] if count == shape[0] * shape[2] else 1
+        return c.add(Reshape((count // rows, 1, rows)), parameter)
+
+
+@onnx("DynamicQuantizeLSTM", since=(1,), domain=MICROSOFT)
+def import_dynamic_quantize_lstm(node: OnnxNode) -> Sequence[str]:
+    """Return an LSTM whose x and hidden states stay floats, which ONNX Runtime rounds to 8 bits."""
+    x, w, r, *optional = node.inputs[:8]
+    parameters = node.inputs[8:]
+    (w,) = node.emit(RecurrentWeights(), w, *parameters[:2])
+    (r,) = node.emit(RecurrentWeights(), r, *parameters[2:])
+    return emit_recurrent(node, "lstm", (x, w, r, *optional))

@@ -1,0 +1,73 @@
+"""Weights of few bits in blocks, against ONNX Runtime."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from clgraph.errors import UnsupportedError
+from clgraph.frontend.onnx_loader import load_onnx
+from tests.support.onnx_case import agree, one_node
+
+F = np.float32
+MICROSOFT = {"opset": 17, "domain": "com.microsoft"}
+N, K, BLOCK = 6, 40, 16
+BLOCKS = 3
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_products_with_packed_weights_are_onnxruntimes(bits, rng):
+    a = rng.standard_normal((2, 3, K)).astype(F)
+    packed = rng.integers(0, 256, (N, BLOCKS, BLOCK * bits // 8)).astype(np.uint8)
+    scales = rng.uniform(0.01, 0.02, (N, BLOCKS)).astype(F)
+    zeros = rng.integers(0, 256, (N, -(-BLOCKS * bits // 8))).astype(np.uint8)
+    product = {**MICROSOFT, "N": N, "K": K, "bits": bits, "block_size": BLOCK, "constant": (1, 2, 3, 4, 5)}
+    # Sums of 40 products: 40 roundings of half an ulp of a partial sum, which is below 40 in magnitude.
+    bound = {"rtol": 1e-5, "atol": 40 * 2.0**-24 * 40}
+    agree("MatMulNBits", [a, packed, scales], **product, **bound)
+    agree("MatMulNBits", [a, packed, scales.ravel(), zeros.ravel()], **product, **bound)
+    bias = rng.standard_normal(N).astype(F)
+    agree("MatMulNBits", [a, packed, scales, zeros, None, bias], **product, **bound)
+
+
+def test_rows_may_name_their_block_and_zero_points_be_floats(rng):
+    a = rng.standard_normal((3, 32)).astype(F)
+    packed = rng.integers(0, 256, (N, 2, 8)).astype(np.uint8)
+    scales, zeros = rng.uniform(0.01, 0.02, (N, 2)).astype(F), rng.uniform(6, 9, (N, 2)).astype(F)
+    product = {**MICROSOFT, "N": N, "K": 32, "bits": 4, "block_size": 16, "constant": (1, 2, 3, 4)}
+    bound = {"rtol": 1e-5, "atol": 32 * 2.0**-24 * 32}
+    agree("MatMulNBits", [a, packed, scales, zeros], **product, **bound)
+    groups = rng.permutation(np.repeat([0, 1], 16)).astype(np.int32)
+    agree("MatMulNBits", [a, packed, scales, None, groups], **product, **bound)
+
+
+def test_what_cannot_be_unpacked_is_refused(rng):
+    a, scales = np.zeros((1, 32), F), np.ones((N, 2), F)
+    packed = np.zeros((N, 2, 8), np.uint8)
+    product = {**MICROSOFT, "N": N, "K": 32, "block_size": 16}
+    for inputs, more, why in (
+        ([a, packed, scales], {"bits": 4}, "input 1, a part of quantised weights, is not a constant"),
+        ([a, packed, scales], {"bits": 3, "constant": (1, 2)}, "bits is 2, 4 or 8, not 3"),
+        ([a, packed, scales], {"weight_prepacked": 1, "constant": (1, 2)}, "weight_prepacked=1"),
+        ([a, packed[:5], scales], {"constant": (1, 2)}, r"\(5, 2, 8\) and \(6, 2\) are not weights and scales"),
+    ):
+        model, _ = one_node("MatMulNBits", inputs, **product, **more)
+        with pytest.raises(UnsupportedError, match=f"'node' \\(MatMulNBits\\): {why}"):
+            load_onnx(model)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_packed_embeddings_are_onnxruntimes(bits, rng):
+    data = rng.integers(0, 256, (9, 32 * bits // 8)).astype(np.uint8)
+    scales = rng.uniform(0.01, 0.02, (9, 2)).astype(F)
+    zeros = rng.integers(0, 256, (9, 2 * bits // 8)).astype(np.uint8)
+    indices = np.array([[0, 8, 3], [-1, -9, 1]])
+    gather = {**MICROSOFT, "bits": bits, "block_size": 16, "quantize_axis": 1, "constant": (0, 2, 3)}
+    agree("GatherBlockQuantized", [data, indices, scales], **gather)
+    agree("GatherBlockQuantized", [data, indices.astype(np.int32), scales, zeros], **gather)
+
+
+def test_an_index_outside_of_the_table_is_a_row_of_zeros(rng):
+    data, scales = rng.integers(0, 256, (9, 32)).astype(np.uint8), np.ones((9, 2), F)
+    gather = {**MICROSOFT, "bits": 8, "block_size": 16, "quantize_axis": 1, "constant": (0, 2)}
+    agree("GatherBlockQuantized", [data, np.array([1, 9, -10, 100]), scales], **gather)

@@ -1,0 +1,107 @@
+"""Operators on integers with scales that ONNX Runtime has beside ONNX's."""
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from clgraph.errors import UnsupportedError
+from clgraph.frontend.onnx_loader import load_onnx
+from tests.support.onnx_case import agree, one_node, onnxruntime_outputs, reference_outputs
+
+F = np.float32
+ONE = {"opset": 17, "domain": "com.microsoft"}
+MICROSOFT = {**ONE, "atol": 1}
+
+
+def run(op_type, inputs, **more):
+    model, feeds = one_node(op_type, inputs, **ONE, **more)
+    return reference_outputs(load_onnx(model).build(), feeds)[0]
+
+
+@pytest.mark.parametrize("op_type", ["QLinearAdd", "QLinearMul"])
+def test_sums_and_products_are_within_a_step_of_onnxruntime(op_type, rng):
+    a, b = (rng.integers(0, 256, s).astype(np.uint8) for s in ((2, 3, 4), (3, 1)))
+    inputs = [a, F(0.1), np.uint8(120), b, F(0.2), np.uint8(100), F(0.3), np.uint8(128)]
+    agree(op_type, inputs, **MICROSOFT)
+
+
+def test_relatives_are_within_a_step_of_onnxruntime(rng):
+    x = rng.integers(0, 256, (2, 3, 6, 4)).astype(np.uint8)
+    given = [x, F(0.05), np.uint8(120), F(0.03), np.uint8(100)]
+    agree("QLinearGlobalAveragePool", given, **MICROSOFT)
+    agree("QLinearAveragePool", given, **MICROSOFT, kernel_shape=[2, 2], strides=[2, 1])
+    agree("QLinearSigmoid", [*given[:3], F(1 / 256), np.uint8(0)], constant=(1, 2, 3, 4), **MICROSOFT)
+    agree("QLinearLeakyRelu", given, constant=(1, 2, 3, 4), **MICROSOFT, alpha=0.2)
+    parts = [F(0.04), np.uint8(90), x, F(0.05), np.uint8(120), x[:, :1], F(0.02), np.uint8(4)]
+    agree("QLinearConcat", parts, constant=(0, 1, 3, 4, 6, 7), **MICROSOFT, axis=1)
+
+
+@pytest.mark.parametrize("columns", [False, True])
+def test_gemm_is_within_a_step_of_onnxruntime(columns, rng):
+    a, b = rng.integers(0, 256, (3, 8)).astype(np.uint8), rng.integers(0, 100, (5, 8)).astype(np.int8)
+    scale = rng.uniform(0.01, 0.02, 5).astype(F) if columns else F(0.01)
+    zero = np.zeros(5, np.int8) if columns else np.int8(0)
+    bias = rng.integers(-900, 900, 5).astype(np.int32)
+    inputs = [a, F(0.1), np.uint8(120), b, scale, zero, bias]
+    for end in ([F(0.4), np.uint8(128)], []):
+        more = {**MICROSOFT, "transB": 1, "atol": 1 if end else 1e-5}
+        agree("QGemm", [*inputs, *end], constant=range(3, 7 + len(end)), **more)
+
+
+def test_zero_points_that_are_absent_are_zero(rng):
+    a, b = (rng.integers(0, 256, (3, 4)).astype(np.uint8) for _ in range(2))
+    zero = np.uint8(0)
+    for op_type in ("QLinearAdd", "QLinearMul"):
+        whole = run(op_type, [a, F(0.1), zero, b, F(0.02), zero, F(0.1), zero])
+        np.testing.assert_array_equal(run(op_type, [a, F(0.1), None, b, F(0.02), None, F(0.1)]), whole)
+    whole = run("QLinearLeakyRelu", [a, F(0.1), zero, F(0.2), zero])
+    np.testing.assert_array_equal(run("QLinearLeakyRelu", [a, F(0.1), None, F(0.2)]), whole)
+
+
+def test_a_choice_and_means_are_within_a_step_of_onnxruntime(rng):
+    x, y = (rng.integers(-128, 128, (2, 3, 4)).astype(np.int8) for _ in range(2))
+    chosen = [rng.integers(0, 2, (3, 4)).astype(np.bool_), x, F(0.1), np.int8(3), y, F(0.2), np.int8(-9)]
+    agree("QLinearWhere", [*chosen, F(0.3), np.int8(5)], constant=(2, 3, 5, 6, 7, 8), **MICROSOFT)
+    mean = [x, F(0.1), np.int8(3), F(0.05), np.int8(-4)]
+    for axes, keepdims in (([1], 1), ([0, -1], 0)):
+        floats = ((x.astype(F) - 3) * F(0.1)).mean(tuple(axes), keepdims=bool(keepdims))
+        want = np.clip(np.rint(floats / F(0.05)) - 4, -128, 127)
+        got = run("QLinearReduceMean", mean, axes=axes, keepdims=keepdims)
+        np.testing.assert_allclose(got, want, rtol=0, atol=1)
+
+
+def test_softmax_goes_by_the_version_that_it_names(rng):
+    x = rng.integers(0, 256, (2, 3, 4)).astype(np.uint8)
+    given = [x, F(0.05), np.uint8(120), F(1 / 256), np.uint8(0)]
+    for opset, axis in ((12, 1), (12, 2), (12, -1), (13, 1), (13, -1)):
+        model, feeds = one_node("QLinearSoftmax", given, **ONE, constant=(1, 2, 3, 4), axis=axis)
+        model.graph.node[0].attribute.append(helper.make_attribute("opset", opset))
+        (got,), (want,) = reference_outputs(load_onnx(model).build(), feeds), onnxruntime_outputs(model, feeds)
+        np.testing.assert_allclose(got, want, rtol=0, atol=1)
+
+
+def test_images_may_have_their_channels_last(rng):
+    x = rng.integers(0, 256, (2, 6, 5, 4)).astype(np.uint8)
+    w = rng.integers(-100, 100, (6, 4, 3, 3)).astype(np.int8)
+    quantised = [x, F(0.05), np.uint8(120), w, F(0.01), np.int8(0), F(0.4), np.uint8(100)]
+    last = {**MICROSOFT, "channels_last": 1}
+    agree("QLinearConv", quantised, constant=range(1, 8), **last, pads=[1, 0, 1, 1], strides=[2, 1])
+    given = [x, F(0.05), np.uint8(120), F(0.03), np.uint8(100)]
+    agree("QLinearGlobalAveragePool", given, constant=range(1, 5), **last)
+    agree("QLinearAveragePool", given, constant=range(1, 5), **last, kernel_shape=[2, 2], strides=[1, 2])
+    agree("NhwcMaxPool", [x], **MICROSOFT, kernel_shape=[3, 2], strides=[2, 2], pads=[1, 0, 1, 1])
+
+
+def test_the_product_has_a_factor(rng):
+    a, b = rng.integers(0, 256, (3, 8)).astype(np.uint8), rng.integers(0, 100, (8, 5)).astype(np.int8)
+    inputs = [a, F(0.1), np.uint8(120), b, F(0.015), np.int8(0), rng.integers(-900, 900, 5).astype(np.int32)]
+    for end in ([F(0.4), np.uint8(128)], []):
+        more = {**MICROSOFT, "alpha": 0.5, "atol": 1 if end else 1e-5}
+        agree("QGemm", [*inputs, *end], constant=range(3, 7 + len(end)), **more)
+
+
+def test_inputs_that_are_no_parts_are_refused():
+    x = np.zeros((1, 2), np.uint8)
+    model, _ = one_node("QLinearConcat", [F(1), np.uint8(0), x, F(1)], **ONE, axis=0)
+    with pytest.raises(UnsupportedError, match="2 inputs are not parts with a scale and a zero point each"):
+        load_onnx(model)
