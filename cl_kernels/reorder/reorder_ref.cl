@@ -2,7 +2,7 @@
 //
 // Grid: one work-item an element of y's memory, n of them. RANK axes in the order of y's memory. table: extents of y
 // (halo and tail lanes included), then for each axis: size of the tensor; of y: halo before, block, pitch of blocks,
-// pitch inside a block; of x the same. LOAD_X reads an element of x as V, CONVERT makes the element of y from it.
+// pitch inside a block; of x the same. LOAD_X reads an element of x as V, STORE writes what CONVERT makes of it as an element of y.
 // Float to integer is towards zero; what does not fit is the device's.
 #include "tensor.clh"
 
@@ -16,7 +16,7 @@
   #define V float
 #endif
 #ifndef CONVERT
-  #define CONVERT(v) ((T)(v))
+  #define CONVERT(v) (v)
 #endif
 
 static int reorder_offset(__global const int* axis, const int i) {

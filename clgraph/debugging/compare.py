@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from clgraph.compilation.compiler import Compiler, staged_model
+from clgraph.core.dtype import is_floating
 from clgraph.core.frozen import frozen
 from clgraph.engines.option_checks import idle_notes
 from clgraph.errors import OptionError
@@ -255,7 +256,7 @@ def relative_error(found: Array, wanted: Array) -> float:
     """
     if found.shape != wanted.shape:
         return float("inf")
-    if found.dtype.kind != "f" or wanted.dtype.kind != "f":
+    if not is_floating(found.dtype) or not is_floating(wanted.dtype):
         return 0.0 if np.array_equal(found, wanted) else float("inf")
     a, b = found.astype(np.float64), wanted.astype(np.float64)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
@@ -316,4 +317,4 @@ def _same_bits(first: Array, second: Array) -> bool:
 
 
 def _wide(array: Array) -> Array:
-    return array.astype(np.float64) if array.dtype.kind == "f" else array
+    return array.astype(np.float64) if is_floating(array.dtype) else array

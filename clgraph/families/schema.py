@@ -9,6 +9,7 @@ from math import prod
 
 import numpy as np
 
+from clgraph.core.dtype import named, spelled
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Shape
 from clgraph.graph.primitive import Array
@@ -26,7 +27,7 @@ class Given:
     """A value that decides sizes, as all members of a family have it.
 
     Attributes:
-        dtype: As NumPy spells it.
+        dtype: As ``spelled`` spells it.
         elements: In order; of integers those above 1 may be free. ``data`` holds those of other types.
         count_of: The input that has as many elements as the product of these, as a tensor and its shape do.
     """
@@ -41,7 +42,7 @@ class Given:
     def of(self, sizes: Mapping[str, int]) -> Array:
         """Return the value with *sizes* for the free elements."""
         if self.data:
-            return np.frombuffer(self.data, self.dtype).reshape(self.shape)
+            return np.frombuffer(self.data, named(self.dtype)).reshape(self.shape)
         elements = [sizes[e] if isinstance(e, str) else e for e in self.elements]
         return np.array(elements, self.dtype).reshape(self.shape)
 
@@ -162,9 +163,9 @@ def _named(signature: Signature, shape: Shape, known: bool, tied: bool) -> tuple
 
 def _given(name: str, array: Array) -> Given:
     if array.dtype.kind not in "iu":
-        return Given(name, array.dtype.str, array.shape, (), array.tobytes())
+        return Given(name, spelled(array.dtype), array.shape, (), array.tobytes())
     elements: list[Size] = [e if e < 2 else f"{name}[{i}]" for i, e in enumerate(array.ravel().tolist())]
-    return Given(name, array.dtype.str, array.shape, tuple(elements))
+    return Given(name, spelled(array.dtype), array.shape, tuple(elements))
 
 
 def _matched(given: Given, schema: Schema, shapes: Sequence[Shape], known: Mapping[str, Array]) -> Given:

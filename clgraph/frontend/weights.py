@@ -27,6 +27,17 @@ DTYPES: dict[int, DType] = {
     TensorProto.UINT16: DType.U16,
     TensorProto.UINT8: DType.U8,
     TensorProto.BOOL: DType.BOOL,
+    TensorProto.BFLOAT16: DType.BF16,
+    TensorProto.FLOAT8E4M3FN: DType.F8E4M3FN,
+    TensorProto.FLOAT8E4M3FNUZ: DType.F8E4M3FNUZ,
+    TensorProto.FLOAT8E5M2: DType.F8E5M2,
+    TensorProto.FLOAT8E5M2FNUZ: DType.F8E5M2FNUZ,
+    TensorProto.FLOAT8E8M0: DType.F8E8M0,
+    TensorProto.FLOAT4E2M1: DType.F4E2M1,
+    TensorProto.INT4: DType.I4,
+    TensorProto.UINT4: DType.U4,
+    TensorProto.INT2: DType.I2,
+    TensorProto.UINT2: DType.U2,
 }
 
 
@@ -61,7 +72,7 @@ def read_tensor(tensor: onnx.TensorProto, what: str, folder: Path | None, raw: A
     if tensor.data_type == TensorProto.STRING:
         return _strings(tensor, what, shape)
     dtype = dtype_of(tensor.data_type, what)
-    wanted = prod(shape) * dtype.itemsize
+    wanted = -(-prod(shape) * dtype.bits // 8)
     if tensor.data_location == TensorProto.EXTERNAL:
         data = _external(tensor, what, folder, wanted)
     elif raw is not None:
@@ -72,6 +83,8 @@ def read_tensor(tensor: onnx.TensorProto, what: str, folder: Path | None, raw: A
         return _typed_fields(tensor, what, shape)
     if data.nbytes != wanted:
         raise ModelError(f"{what} has {data.nbytes} bytes of data; {dtype} of shape {list(shape)} takes {wanted}")
+    if dtype.bits < 8:
+        return _unpacked(data, dtype, prod(shape)).reshape(shape)
     array = data.view(dtype.numpy.newbyteorder("<")).reshape(shape)
     return array.astype(dtype.numpy, copy=False)
 
@@ -83,6 +96,14 @@ def _strings(tensor: onnx.TensorProto, what: str, shape: tuple[int, ...]) -> Arr
     array[:] = [text.decode("utf-8", "replace") for text in tensor.string_data]
     array.flags.writeable = False
     return array.reshape(shape)
+
+
+def _unpacked(data: Array, dtype: DType, count: int) -> Array:
+    """Return *count* elements, a byte each, of which *data* packs several into a byte, the first in its lowest bits."""
+    shifts = np.arange(0, 8, dtype.bits, dtype=np.uint8)
+    whole = (data[:, None] >> shifts & ((1 << dtype.bits) - 1)).reshape(-1)[:count]
+    whole.flags.writeable = False
+    return whole.view(dtype.numpy)
 
 
 def _typed_fields(tensor: onnx.TensorProto, what: str, shape: tuple[int, ...]) -> Array:

@@ -17,7 +17,10 @@ from clgraph.core.layout import Layout
 STRINGS = "tensor(string)"
 """The type of a tensor of strings."""
 
-_NAMES = {"float32": "float", "float64": "double"}
+_NAMES = {"float32": "float", "float64": "double", "float8_e8m0fnu": "float8e8m0", "float4_e2m1fn": "float4e2m1"}
+_NAMES |= {
+    name: name.replace("_", "") for name in ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz")
+}
 _TWINS = {name: twin for twin, name in _NAMES.items()}
 
 
@@ -29,7 +32,7 @@ def tensor_type(dtype: DType) -> str:
 def numpy_type(spelled: str) -> np.dtype[Any]:
     """Return NumPy's element type of the tensor type *spelled*; that of strings is object."""
     name = inside(spelled)
-    return np.dtype(object if name == "string" else _TWINS.get(name, name))
+    return np.dtype(object) if name == "string" else DType.of(_TWINS.get(name, name)).numpy
 
 
 def inside(spelled: str) -> str:

@@ -116,7 +116,7 @@ class Fused:
     def apply(self, running: Array, inputs: Sequence[Array]) -> Array:
         """Compute the primitive's reference on the running value and the node's inputs."""
         others = [inputs[i] for i in self.operands]
-        (result,) = self.primitive.reference(*others[: self.slot], running, *others[self.slot :])
+        (result,) = self.primitive.computed(*others[: self.slot], running, *others[self.slot :])
         return result
 
 
@@ -182,7 +182,7 @@ class Node:
         for step in self.fused:
             if step.where == "pre":
                 own[0] = step.apply(own[0], inputs)
-        results = list(self.primitive.reference(*own))
+        results = list(self.primitive.computed(*own))
         for step in self.fused:
             if step.where == "post":
                 results[0] = step.apply(results[0], inputs)

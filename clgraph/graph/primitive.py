@@ -76,6 +76,7 @@ class Primitive:
         data_dependent: Whether the shapes of the results depend on the elements of the inputs.
         has_reference: Whether ``reference`` computes it; only an operator of a user may be without.
         exact_inputs: Slots of parameters that stay float32 when the operator is to read and write float16.
+        keeps_types: Whether ``reference`` is about element types itself, or moves elements as they are.
         holds_sizes: Whether attributes of the bound primitive may hold sizes of its tensors, or places in them. Where
             they do not, what a pass has made for some sizes is right for others.
     """
@@ -86,6 +87,7 @@ class Primitive:
     data_dependent: ClassVar[bool] = False
     has_reference: ClassVar[bool] = True
     exact_inputs: ClassVar[frozenset[int]] = frozenset()
+    keeps_types: ClassVar[bool] = False
     holds_sizes: ClassVar[bool] = True
 
     @abstractmethod
@@ -101,6 +103,17 @@ class Primitive:
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         """Compute the outputs with NumPy in the precision of the inputs."""
         raise NotImplementedError(f"{type(self).__name__} has no reference")
+
+    def computed(self, *inputs: Array) -> tuple[Array, ...]:
+        """Return what ``reference`` makes of *inputs*, bfloat16 as float32 in it, and its results rounded once.
+
+        NumPy's bfloat16 is rounded at every step. What is no arithmetic (``keeps_types``) gets arrays as they are.
+        """
+        if self.keeps_types or not any(_is_bfloat16(a) for a in inputs):
+            return self.reference(*inputs)
+        results = self.reference(*(a.astype(np.float32) if _is_bfloat16(a) else a for a in inputs))
+        wanted = self.infer([Layout.of(a) for a in inputs])
+        return tuple(r.astype(w.dtype.numpy, copy=False) for r, w in zip(results, wanted, strict=True))
 
     def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
         """Turn inputs that must be known into attributes, and negative axes into positive ones.
@@ -130,7 +143,7 @@ class Primitive:
             or any(out.count > EVALUATED_ELEMENTS for out in self.infer(inputs))
         ):
             return None
-        return self.reference(*(v for v in values if v is not None))
+        return self.computed(*(v for v in values if v is not None))
 
     def as_post(self, slot: int) -> PostOperation | None:
         """Return how kernels apply the primitive to a running value that is its input *slot*; ``None``: they do not."""
@@ -177,6 +190,7 @@ class DataDependent(Primitive):
     __slots__ = ()
 
     data_dependent: ClassVar[bool] = True
+    keeps_types: ClassVar[bool] = True
     foldable: ClassVar[bool] = True
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
@@ -215,6 +229,10 @@ class OfHostValues(DataDependent):
     def kind_at(self, slot: int) -> str:
         """Return what input *slot* is to be, as :func:`~clgraph.graph.host_types.kind_of` says it."""
         return "a sequence" if slot in self.sequences else "a map" if slot in self.maps else "a tensor"
+
+
+def _is_bfloat16(array: Array) -> bool:
+    return array.dtype.kind == "V" and array.dtype.name == "bfloat16"
 
 
 def _fields(primitive: Primitive) -> tuple[Any, ...]:

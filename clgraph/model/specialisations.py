@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from clgraph.core.dtype import named, spelled
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Shape
 from clgraph.errors import UnknownValueError
@@ -132,12 +133,12 @@ class Known:
     def of(value: Any) -> Known:
         """Return what *value*, an array or what NumPy can make one of, holds now."""
         array = np.asarray(value)
-        return Known(array.dtype.str, array.shape, array.tobytes())
+        return Known(spelled(array.dtype), array.shape, array.tobytes())
 
     @property
     def array(self) -> Array:
         """The value as a new read-only array."""
-        return np.frombuffer(self.data, self.dtype).reshape(self.shape)
+        return np.frombuffer(self.data, named(self.dtype)).reshape(self.shape)
 
     def __str__(self) -> str:
         return np.array2string(self.array, separator=", ", threshold=16)

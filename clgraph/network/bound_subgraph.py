@@ -74,7 +74,7 @@ class BoundSubgraph:
         self.subgraph = replace(self.subgraph, nodes=())
         self.commands, self.launches = [], []
         for executor in self.executors:
-            executor.table.lighten()
+            executor.table.steps = []
 
     def submit(self) -> None:
         """Give the device everything there is to do."""
@@ -85,8 +85,8 @@ class BoundSubgraph:
         """Raise ``DeviceError`` when workers of a launch that joins tile steps have waited in vain."""
         for segment in self._joined:
             if step := segment.executor.check():
-                table = segment.executor.table
+                library, what = segment.executor.table.library, segment.executor.what(step - 1)
                 raise DeviceError(
-                    f"the workers of {table.library.name!r} waited in vain for {table.what(step - 1)}; the network can "
-                    "be run again, with executor=stream if it happens again"
+                    f"the workers of {library.name!r} waited in vain for {what}; the network can be run again, with "
+                    "executor=stream if it happens again"
                 )

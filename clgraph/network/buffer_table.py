@@ -135,16 +135,17 @@ class BufferTable:
 
     def pointers(self, node: Node) -> Resolve:
         """Return what makes the pointer of a descriptor of a reference, as seen from *node*: -1 for ``null``."""
-        known: dict[str, int] = {}
+        known: dict[str, tuple[int, int]] = {}
 
         def resolve(ref: Ref) -> int:
             role = ref.role
             if role == "null":
                 return -1
-            if (begin := known.get(role)) is None:
+            if role not in known:
                 bank, offset = self.role(node, role)
-                begin = known[role] = bank << BANK_SHIFT | offset
-            return begin + ref.offset
+                known[role] = bank << BANK_SHIFT, offset
+            high, low = known[role]
+            return high | (low + ref.offset)
 
         return resolve
 

@@ -59,6 +59,7 @@ class BitCast(Primitive):
     dtype: DType
 
     kind: ClassVar[str] = "bit_cast"
+    keeps_types: ClassVar[bool] = True
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         (x,) = inputs

@@ -34,6 +34,7 @@ from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Plan
 from clgraph.selector.post import FUSABLE, post_codes
 from clgraph.selector.query import Query
+from clgraph.selector.storage import loaded
 
 
 def _div(a: Array, b: Array) -> Array:
@@ -247,8 +248,7 @@ class EltwiseRef(General[Eltwise]):
         code = _CODES.get(function, post_codes().get(function, 0))
         jit = float_jit(y.dtype, len(s.dims))
         if b.dtype != y.dtype:
-            half = b.dtype == DType.F16
-            jit = jit.define(**{"TB": b.dtype, "LOAD_B(p, i)": "vload_half(i, p)" if half else "((float)(p)[i])"})
+            jit = jit.define(**{"TB": b.dtype.cl, "LOAD_B(p, i)": loaded(b.dtype)})
         posts = post_arguments(q, s.views[3:], len(s.dims))
         numbers = table(s.dims, *s.views[:3], code)
         return Plan((launch("eltwise/eltwise_ref", jit, s.counts[0], "in0", "in1", "out0", numbers, *posts),))

@@ -93,7 +93,7 @@ class Moments(Composite):
         (x,) = c.inputs
         rank = c.layout(x).rank
         axes = tuple(range(positive_axis(self.axis, rank), rank))
-        x = c.add(Reorder(DType.F32), x) if c.layout(x).dtype == DType.F16 else x
+        x = c.add(Reorder(DType.F32), x) if c.layout(x).dtype in (DType.F16, DType.BF16) else x
         mean = c.add(Reduce("mean", axes), x)
         square = c.add(Activation("square"), c.add(Eltwise("sub"), x, mean))
         variance = c.add(Activation("linear", 1.0, self.epsilon), c.add(Reduce("mean", axes), square))

@@ -25,7 +25,7 @@ from clgraph.ops.reshape import Reshape
 
 def in_float32(c: Composition, x: str) -> str:
     """Return *x*, a half as a float."""
-    return c.add(Reorder(DType.F32), x) if c.layout(x).dtype == DType.F16 else x
+    return c.add(Reorder(DType.F32), x) if c.layout(x).dtype in (DType.F16, DType.BF16) else x
 
 
 def in_type_of(c: Composition, y: str, like: str) -> str:

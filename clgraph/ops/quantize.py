@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
+from clgraph.core.conversion import SATURATED, converted
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
@@ -20,6 +22,7 @@ from clgraph.selector.general import (
     FLOATS,
     General,
     View,
+    accesses,
     launch,
     post_arguments,
     post_views,
@@ -31,9 +34,15 @@ from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Plan
 from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import Query
+from clgraph.selector.storage import computed_in, loaded, stored
 
-SMALL = frozenset({DType.U8, DType.I8, DType.U16, DType.I16})
+SMALL = frozenset(
+    {*(DType.U8, DType.I8, DType.U16, DType.I16), *(DType.I4, DType.U4, DType.I2, DType.U2), *SATURATED, DType.F4E2M1}
+)
+"""What floats are quantized to."""
 WHOLE = SMALL | {DType.I32}
+SCALES = FLOATS | {DType.F8E8M0}
+_FRACTIONS = SATURATED | {DType.F4E2M1}
 
 
 @frozen
@@ -89,36 +98,50 @@ class _Scaled(Primitive):
 class Quantize(_Scaled):
     """``y = saturate(round(x / scale) + zero)``, halves to even; NaN becomes the zero point.
 
+    Floats of 8 and 4 bits are rounded as :func:`converted` does, and keep NaN where they have it.
+
     Attributes:
         dtype: Of the result: that of the zero point where there is one.
+        saturate: Of floats of 8 bits: whether what is beyond the largest number becomes that.
+        precision: What the quotient is computed in; float32, or float64 for a scale of it, where nothing is said.
     """
 
     dtype: DType = DType.U8
+    saturate: bool = True
+    precision: DType | None = None
 
     kind: ClassVar[str] = "quantize"
+    keeps_types: ClassVar[bool] = True
     holds_sizes: ClassVar[bool] = False
 
     def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
         dtype = inputs[2].dtype if len(inputs) > 2 else self.dtype
-        return Bound(Quantize(**self.bound_to(inputs), dtype=dtype), tuple(range(len(inputs))))
+        return Bound(replace(self, **self.bound_to(inputs), dtype=dtype), tuple(range(len(inputs))))
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         self.check(inputs)
         x, scale, *zero = inputs
         fits = (x.dtype.floating or x.dtype == DType.I32) and all(z.dtype == self.dtype for z in zero)
-        if self.dtype not in SMALL or not fits or not scale.dtype.floating:
+        scaled = scale.dtype.floating or scale.dtype in (DType.F8E8M0, DType.I32)
+        if self.dtype not in SMALL or not fits or not scaled:
             types = ", ".join(str(v.dtype) for v in inputs)
-            raise ShapeError(f"floats and i32 become integers of 8 or 16 bits by a float, not ({types}) {self.dtype}")
+            made = ", ".join(sorted(map(str, SMALL)))
+            raise ShapeError(f"floats and i32 become one of {made} by a float, not ({types}) {self.dtype}")
         return (Layout(self.dtype, inputs[0].shape),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         x, scale, *zero = inputs
-        exact = np.result_type(scale.dtype, np.float32)
+        exact = _computed(scale.dtype)
+        divided = exact if self.precision is None else self.precision.numpy
         start = self.spread(x, zero[0]).astype(exact) if zero else np.zeros((), exact)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            v = np.rint(x.astype(exact) / self.spread(x, scale).astype(exact)) + start
-        limits = np.iinfo(self.dtype.numpy)
-        return (np.where(np.isnan(v), start, np.clip(v, limits.min, limits.max)).astype(self.dtype.numpy),)
+            quotient = (x.astype(divided) / self.spread(x, scale).astype(divided)).astype(exact)
+            if self.dtype in _FRACTIONS:
+                return (
+                    converted(np.where(start == 0, quotient, quotient + start), self.dtype, saturate=self.saturate),
+                )
+            v = np.rint(quotient) + start
+        return (np.where(np.isnan(v), start, np.clip(v, *self.dtype.bounds)).astype(self.dtype.numpy),)
 
 
 @primitive
@@ -133,6 +156,7 @@ class Dequantize(_Scaled):
     dtype: DType | None = None
 
     kind: ClassVar[str] = "dequantize"
+    keeps_types: ClassVar[bool] = True
     holds_sizes: ClassVar[bool] = False
 
     def evaluate(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> tuple[Array, ...] | None:
@@ -142,17 +166,24 @@ class Dequantize(_Scaled):
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         self.check(inputs)
         x, scale, *zero = inputs
-        if x.dtype not in WHOLE or not scale.dtype.floating or (zero and zero[0].dtype != x.dtype):
+        scaled = scale.dtype.floating or scale.dtype == DType.F8E8M0
+        if x.dtype not in WHOLE or not scaled or (zero and zero[0].dtype != x.dtype):
             types = ", ".join(str(v.dtype) for v in inputs)
-            raise ShapeError(f"x and zero point are integers of one type here, the scale a float, not ({types})")
+            raise ShapeError(f"x and zero point are of one type that quantizes, the scale a float, not ({types})")
         return (Layout(self.dtype or scale.dtype, x.shape),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         x, scale, *zero = inputs
         made = scale.dtype if self.dtype is None or scale.dtype == np.float64 else self.dtype.numpy
-        whole = x.astype(np.int64) - (self.spread(x, zero[0]).astype(np.int64) if zero else 0)
-        exact = np.result_type(scale.dtype, np.float32)
+        exact = _computed(scale.dtype)
+        counted = exact if DType.of(x.dtype) in _FRACTIONS else np.dtype(np.int64)
+        whole = x.astype(counted) - (self.spread(x, zero[0]).astype(counted) if zero else counted.type(0))
         return ((whole.astype(exact) * self.spread(x, scale).astype(exact)).astype(made),)
+
+
+def _computed(scale: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the type that is computed in with a *scale* of a type."""
+    return np.dtype(np.float64 if scale == np.float64 else np.float32)
 
 
 _SINCE = (10, 13, 19, 21, 23, 24, 25, 28)
@@ -160,17 +191,23 @@ _SINCE = (10, 13, 19, 21, 23, 24, 25, 28)
 
 @onnx("QuantizeLinear", since=_SINCE)
 def import_quantize(node: OnnxNode) -> Primitive:
-    return Quantize(node.attribute("axis", 1), node.attribute("block_size", 0), _type(node) or DType.U8)
+    return Quantize(
+        node.attribute("axis", 1),
+        node.attribute("block_size", 0),
+        _type(node, "output_dtype") or DType.U8,
+        bool(node.attribute("saturate", 1)),
+        _type(node, "precision"),
+    )
 
 
 @onnx("DequantizeLinear", since=_SINCE)
 def import_dequantize(node: OnnxNode) -> Primitive:
-    return Dequantize(node.attribute("axis", 1), node.attribute("block_size", 0), _type(node))
+    return Dequantize(node.attribute("axis", 1), node.attribute("block_size", 0), _type(node, "output_dtype"))
 
 
-def _type(node: OnnxNode) -> DType | None:
-    """Return the type of the result that the node asks for; 0, the default, says nothing."""
-    asked: DType | None = node.attribute("output_dtype", DType.U8) if node.attribute("output_dtype", 0) else None
+def _type(node: OnnxNode, attribute: str) -> DType | None:
+    """Return the type that the node asks for by *attribute*; 0, the default, says nothing."""
+    asked: DType | None = node.attribute(attribute, DType.U8) if node.attribute(attribute, 0) else None
     return asked
 
 
@@ -180,18 +217,18 @@ class _Ref(General[Any]):
     kernel: ClassVar[str]
 
     @classmethod
+    @abstractmethod
+    def macros(cls, x: DType, y: DType, f: Any) -> dict[str, str]:
+        """Return the macros of the types of x and y."""
+
+    @classmethod
     def plan(cls, q: Query[Any]) -> Plan:
         (x, scale), (y,), f = q.own[:2], q.outputs, q.primitive
         pitches = scale.all_pitches if f.block else _along(scale, f.axis, y.rank)
         # An axis that is counted in blocks stays one, under its own number.
         groups = [[a] for a in range(y.rank)] if f.block else None
         s = space(y.shape, [View.of(y), View.of(x), View(scale.origin, pitches), *post_views(q)], groups)
-        jit = _read(_read(Jit(), scale.dtype, "S"), x.dtype if isinstance(f, Quantize) else y.dtype)
-        whole = y.dtype if isinstance(f, Quantize) else x.dtype
-        limits = np.iinfo(whole.numpy)
-        jit = jit.define(RANK=len(s.dims), Q=whole)
-        if isinstance(f, Quantize):
-            jit = jit.define(LOW=f"{float(limits.min)}f", HIGH=f"{float(limits.max)}f")
+        jit = Jit().define(RANK=len(s.dims), **accesses(scale.dtype, "S"), **cls.macros(x.dtype, y.dtype, f))
         zero = "in2" if q.arity > 2 else "null"
         tables = table(s.dims, *s.views[:3], [f.axis, max(f.block, 1)])
         post = () if isinstance(f, Quantize) else post_arguments(q, s.views[3:], len(s.dims))
@@ -204,27 +241,43 @@ def _along(scale: Layout, axis: int, rank: int) -> tuple[int, ...]:
     return tuple(pitch if a == axis else 0 for a in range(rank))
 
 
-def _read(jit: Jit, dtype: DType, name: str = "T") -> Jit:
-    """Return *jit* with the macros of a type whose elements are read as floats."""
-    load, store = ("LOAD", "STORE") if name == "T" else (f"LOAD_{name}", f"STORE_{name}")
-    if dtype == DType.F16:
-        return jit.define(
-            **{name: "half", f"{load}(p, i)": "vload_half(i, p)", f"{store}(p, i, v)": "vstore_half_rte(v, i, p)"}
-        )
-    return jit.define(**{name: dtype, f"{load}(p, i)": "((float)(p)[i])"})
-
-
-@implements(Quantize, name="quantize.ref", serves=Serves(dtypes=FLOATS | WHOLE, mixed=True), general=True)
+@implements(Quantize, name="quantize.ref", serves=Serves(dtypes=SCALES | WHOLE, mixed=True), general=True)
 class QuantizeRef(_Ref):
-    """Any type of 8 or 16 bits."""
+    """Any type of 2 to 16 bits."""
 
     kernel = "quantize/quantize_ref"
 
+    @classmethod
+    def further_limits(cls, q: Query[Quantize]) -> str | None:
+        wanted = q.primitive.precision
+        return None if wanted in _DIVIDED else f"divides in float, half and bfloat16, not in {wanted}"
+
+    @classmethod
+    def macros(cls, x: DType, y: DType, f: Quantize) -> dict[str, str]:
+        found = accesses(x) | {"Q": y.cl, "LOAD_Q(p, i)": loaded(y), "STORE_Q(p, i, v)": stored(y, saturate=f.saturate)}
+        if y in _FRACTIONS:
+            found["ROUNDED(r, zero)"] = "(zero == 0.0f ? r : r + zero)"
+        else:
+            found["LOW"], found["HIGH"] = (f"{float(limit)}f" for limit in y.bounds)
+        if (rounded := _DIVIDED[f.precision]) is not None:
+            found["DIVIDED(x, s)"] = f"{rounded}({rounded}(x) / {rounded}(s))"
+        return found
+
+
+_DIVIDED = {None: None, DType.F32: None, DType.F16: "half_rounded", DType.BF16: "bfloat16_rounded"}
+"""The function of the kernel that rounds to a type, by the type that the quotient is computed in."""
+
 
 @implements(
-    Dequantize, name="dequantize.ref", serves=Serves(dtypes=FLOATS | WHOLE, mixed=True, fuses=FUSABLE), general=True
+    Dequantize, name="dequantize.ref", serves=Serves(dtypes=SCALES | WHOLE, mixed=True, fuses=FUSABLE), general=True
 )
 class DequantizeRef(_Ref):
-    """Any type of 8 to 32 bits."""
+    """Any type of 2 to 32 bits."""
 
     kernel = "quantize/dequantize_ref"
+
+    @classmethod
+    def macros(cls, x: DType, y: DType, f: Dequantize) -> dict[str, str]:
+        exact = computed_in(x)
+        load = loaded(x) if exact == "float" or x.bits < 8 else "((p)[i])"
+        return accesses(y) | {"Q": x.cl, "EXACT": exact, "LOAD_Q(p, i)": load}

@@ -16,7 +16,7 @@ from clgraph.graph.attributes import Pads
 from clgraph.graph.primitive import Array, Primitive, primitive
 from clgraph.ops.convolution import Convolution, convolution_table
 from clgraph.ops.static_quantize import BYTES, StaticQuantize, saturating
-from clgraph.selector.general import FLOATS, General, float_jit, launch, post_arguments, post_views
+from clgraph.selector.general import General, float_jit, launch, post_arguments, post_views
 from clgraph.selector.implementation import Serves, implements, roofline
 from clgraph.selector.plan import Argument, Plan
 from clgraph.selector.post import FUSABLE
@@ -24,7 +24,8 @@ from clgraph.selector.query import Query
 
 ROUNDED = FUSABLE | {"static_quantize", "dequantize_add"}
 """Kinds of primitives that products of integers apply to their results."""
-SERVES = Serves(dtypes=FLOATS | BYTES | {DType.I32}, mixed=True, formats=True, fuses=ROUNDED)
+_MADE = frozenset({DType.F32, DType.F16})
+SERVES = Serves(dtypes=_MADE | BYTES | {DType.I32}, mixed=True, formats=True, fuses=ROUNDED)
 _BY_BYTES = 0.25
 """What is left of a general kernel's speed where each load is a byte. An estimate."""
 TERMS = 1 << 16
@@ -80,7 +81,7 @@ class QuantizedConvolution(Primitive):
 def check_types(inputs: Sequence[Layout], outputs: int, dtype: DType) -> None:
     """Raise ``ShapeError`` unless the inputs have the types of a product of integers, and *outputs* scales."""
     types = tuple(v.dtype for v in inputs)
-    if types != (DType.I8, DType.I8, DType.I32, DType.F32, DType.F32) or dtype not in FLOATS:
+    if types != (DType.I8, DType.I8, DType.I32, DType.F32, DType.F32) or dtype not in _MADE:
         found = ", ".join(map(str, types))
         raise ShapeError(f"requires i8, i8, i32, f32, f32 to make f32 or f16 of, not {found} to make {dtype} of")
     if odd := [v for v in inputs[2:] if v.shape != (outputs,)]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from clgraph.core.conversion import ROUND_MODES, SATURATED, converted
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format
 from clgraph.core.frozen import frozen
@@ -19,6 +20,7 @@ from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
+from clgraph.selector.storage import computed_in, loaded, stored
 
 STRING = 8
 """ONNX's number of the element type of strings."""
@@ -31,13 +33,17 @@ class Reorder(Primitive):
 
     Attributes:
         dtype, format, halo: Those of the result; ``format`` is ``None`` for plain.
+        saturate, round_mode: How floats become narrower ones: :func:`converted`.
     """
 
     dtype: DType
     format: Format | None = None
     halo: Halo = ()
+    saturate: bool = True
+    round_mode: str = "up"
 
     kind: ClassVar[str] = "reorder"
+    keeps_types: ClassVar[bool] = True
     holds_sizes: ClassVar[bool] = False
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
@@ -45,7 +51,7 @@ class Reorder(Primitive):
         return (Layout(self.dtype, x.shape, self.format or Format.plain(x.rank), self.halo),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
-        return (inputs[0].astype(self.dtype.numpy),)
+        return (converted(inputs[0], self.dtype, saturate=self.saturate, round_mode=self.round_mode),)
 
     def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
         return Permuted.along(self, axes, 1) if self.format is None and not self.halo else None
@@ -56,7 +62,7 @@ _NAMES = {
     "DOUBLE": DType.F64,
     "FLOAT16": DType.F16,
     "BOOL": DType.BOOL,
-    **{d.numpy.name.upper(): d for d in DType if d.numpy.kind in "iu"},
+    **{f"{'U' if d.name[0] == 'U' else ''}INT{d.bits}": d for d in DType if d.name[0] in "IU" and d.bits > 7},
 }
 """The element types by ONNX's names."""
 
@@ -74,7 +80,23 @@ def import_cast(node: OnnxNode) -> Primitive:
     if node.attribute("to", 0) == STRING:
         return StringCast()
     dtype = node.attribute("to", DType.F32)
-    return StringCast(dtype) if node.type_of(0) == STRINGS else Reorder(dtype)
+    return StringCast(dtype) if node.type_of(0) == STRINGS else cast_to(dtype, *cast_rules(node))
+
+
+def cast_rules(node: OnnxNode) -> tuple[bool, str]:
+    """Return whether a cast saturates, and how it rounds to powers of two."""
+    mode = node.attribute("round_mode", "up")
+    if mode not in ROUND_MODES:
+        raise node.unsupported(f"rounds by one of {', '.join(ROUND_MODES)}, not by {mode!r}")
+    return bool(node.attribute("saturate", 1)), mode
+
+
+def cast_to(dtype: DType, saturate: bool, round_mode: str) -> Reorder:
+    """Return the cast to *dtype*, with the rules that matter to it alone."""
+    powers = dtype == DType.F8E8M0
+    return Reorder(
+        dtype, saturate=saturate or not (powers or dtype in SATURATED), round_mode=round_mode if powers else "up"
+    )
 
 
 @implements(
@@ -105,7 +127,7 @@ class ReorderRef(General[Reorder]):
         count = 1
         for extent in extents:
             count *= extent
-        jit = _conversion(x.dtype, y.dtype).define(RANK=len(extents))
+        jit = _conversion(x.dtype, y.dtype, q.primitive).define(RANK=len(extents))
         return Plan((launch("reorder/reorder_ref", jit, count, "in0", "out0", table(extents, *axes)),))
 
 
@@ -115,21 +137,15 @@ def _axis(layout: Layout) -> list[tuple[int, int, int, int]]:
     return [(halo[0], layout.format.block(a), pitch, inner) for a, (halo, pitch, inner) in enumerate(rows)]
 
 
-def _conversion(source: DType, target: DType) -> Jit:
+def _conversion(source: DType, target: DType, cast: Reorder) -> Jit:
     """Return the macros that read *source* and write *target*."""
     if source == target:
         bits = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}[source.itemsize]
         return Jit().define(T=bits, X=bits, V=bits)
-    macros = {"T": target.cl, "X": source.cl}
-    if source.floating:
-        macros["V"] = "double" if source == DType.F64 else "float"
-    else:
-        macros["V"] = "ulong" if source == DType.U64 else "long"
-    if source == DType.F16:
-        macros["LOAD_X(p, i)"] = "vload_half(i, p)"
+    macros = {"T": target.cl, "X": source.cl, "V": computed_in(source)}
+    macros["LOAD_X(p, i)"] = loaded(source) if macros["V"] == "float" or source.bits < 8 else "((p)[i])"
+    macros["STORE(p, i, v)"] = stored(target, saturate=cast.saturate, round_mode=cast.round_mode)
     if target == DType.F16:
-        macros |= {"LOAD(p, i)": "vload_half(i, p)", "STORE(p, i, v)": "vstore_half_rte(v, i, p)"}
-        macros["CONVERT(v)"] = "(v)" if source.floating else "((float)(v))"
-    if target == DType.BOOL:
-        macros["CONVERT(v)"] = "((v) != 0)"
+        macros["LOAD(p, i)"] = loaded(target)
+        macros["CONVERT(v)"] = "((float)(v))" if macros["V"] in ("long", "ulong") else "(v)"
     return Jit().define(**macros)

@@ -19,6 +19,7 @@ from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import Query
+from clgraph.selector.storage import loaded
 
 
 @primitive
@@ -185,8 +186,7 @@ class RoiAlignRef(General[RoiAlign]):
         where = [regions.origin, *regions.all_pitches, images.origin, *images.all_pitches, x.shape[0]]
         numbers = table(dims, View.of(y), View.of(x), x.shape[2:], where, flags)
         jit = float_jit(y.dtype, y.rank)
-        if regions.dtype == DType.F16:
-            jit = jit.define(**{"REGION": "half", "LOAD_REGION(p, i)": "vload_half(i, p)"})
+        jit = jit.define(**{"REGION": regions.dtype.cl, "LOAD_REGION(p, i)": loaded(regions.dtype)})
         posts = post_arguments(q, post_views(q), y.rank)
         arguments = ("in0", "in1", "in2", "out0", numbers, f.scale, *posts)
         return Plan((launch("roi_align/roi_align_ref", jit, prod(dims), *arguments),))

@@ -37,6 +37,7 @@ class Sequential(Primitive):
             return Bound(self, ())
         ends = [known(values, i, name).ravel()[0] for i, name in enumerate(("start", "limit", "delta"))]
         # Python's integers: a difference of two int64 need not be one, and doubles do not hold every one of them.
+        ends = [v.astype(np.float32) if v.dtype.name == "bfloat16" else v for v in ends]
         start, limit, step = (v.item() if v.dtype.kind in "iu" else v for v in ends)
         if step == 0:
             raise ShapeError("a range with a delta of 0 has no end")

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from clgraph.core.dtype import is_floating, unit
 from clgraph.errors import OptionError, ProgramError
 from clgraph.graph.check import check
 from clgraph.graph.dot import print_dot
@@ -188,17 +189,17 @@ def _distance(first: Array, second: Array) -> float:
     """Return the largest difference; ``inf`` where one is no number and the other is."""
     if first.shape != second.shape:
         return float("inf")
-    if first.dtype.kind != "f":
+    if not is_floating(first.dtype):
         return 0.0 if np.array_equal(first, second) else float("inf")
     same = (first == second) | (np.isnan(first) & np.isnan(second))
     with np.errstate(invalid="ignore"):
-        difference = np.where(same, 0.0, np.abs(first - second.astype(np.float64)))
+        difference = np.where(same, 0.0, np.abs(first.astype(np.float64) - second.astype(np.float64)))
     return float(np.max(np.nan_to_num(difference, nan=np.inf), initial=0.0))
 
 
 def _unit(rounded: Array, exact: Array) -> float:
     """Return a unit in the last place of the largest result, for programs that round nothing on the way."""
-    if rounded.dtype.kind != "f":
+    if not is_floating(rounded.dtype):
         return 0.0
     finite = np.abs(exact[np.isfinite(exact)])
-    return float(np.finfo(rounded.dtype).eps) * float(np.max(finite, initial=0.0))
+    return unit(rounded.dtype) * float(np.max(finite, initial=0.0))

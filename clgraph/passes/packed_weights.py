@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 
 import numpy as np
 
+from clgraph.core.dtype import spelled
 from clgraph.graph.primitive import Array
 
 SMALL_BYTES = 1 << 12
@@ -108,6 +109,6 @@ class PackedWeights:
 
     def _recipe(self, array: Array) -> Recipe | None:
         if array.nbytes <= SMALL_BYTES:
-            return (array.dtype.str, array.shape, array.tobytes())
+            return (spelled(array.dtype), array.shape, array.tobytes())
         reference, recipe = self._recipes.get(id(array), (None, None))
         return recipe if reference is not None and reference() is array else None

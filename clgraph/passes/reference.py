@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from clgraph.core.dtype import is_floating
 from clgraph.graph.batch_slices import slices_of, whole_shape
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
@@ -63,4 +64,4 @@ def compute(node: Node, inputs: Sequence[Array], *, exact: bool = False) -> tupl
 
 
 def _widen(array: Array, exact: bool) -> Array:
-    return array.astype(np.float64) if exact and array.dtype.kind == "f" else array
+    return array.astype(np.float64) if exact and is_floating(array.dtype) else array

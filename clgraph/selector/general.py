@@ -24,6 +24,7 @@ from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Argument, Launch, Table
 from clgraph.selector.post import post_codes
 from clgraph.selector.query import Query
+from clgraph.selector.storage import loaded, stored
 
 GROUP = 64
 """Work-items of a work-group at most; a grid is rounded up to it and the kernel leaves out what is beyond."""
@@ -35,7 +36,7 @@ GROUPS = 32
 """Work-groups that are worth more than full ones: few long rows are spread over the device."""
 OPERANDS = 4
 """Operands of fused operations that a general kernel takes."""
-FLOATS = frozenset({DType.F32, DType.F16})
+FLOATS = frozenset({DType.F32, DType.F16, DType.BF16})
 INTEGERS = frozenset({DType.I64, DType.I32, DType.I16, DType.I8, DType.U64, DType.U32, DType.U16, DType.U8})
 _BITS = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong", 16: "uint4"}
 
@@ -156,10 +157,18 @@ def value_words(value: float, dtype: DType) -> tuple[int, int]:
 
 
 def float_jit(dtype: DType, rank: int) -> Jit:
-    """Return the preamble of a kernel that computes in float on F32 or F16 tensors."""
-    jit = Jit().define(RANK=rank)
-    half = {"T": "half", "LOAD(p, i)": "vload_half(i, p)", "STORE(p, i, v)": "vstore_half_rte(v, i, p)"}
-    return jit.define(**half) if dtype == DType.F16 else jit
+    """Return the preamble of a kernel that computes in float on tensors of a floating *dtype*; of others ``RANK``."""
+    return Jit().define(RANK=rank, **(accesses(dtype) if dtype.floating and dtype != DType.F32 else {}))
+
+
+def accesses(dtype: DType, suffix: str = "") -> dict[str, str]:
+    """Return the macros ``T``, ``LOAD`` and ``STORE`` of elements of *dtype* as floats.
+
+    Args:
+        suffix: Behind each name, after an underscore; without the ``T`` then.
+    """
+    names = (f"{suffix}", f"LOAD_{suffix}", f"STORE_{suffix}") if suffix else ("T", "LOAD", "STORE")
+    return {names[0]: dtype.cl, f"{names[1]}(p, i)": loaded(dtype), f"{names[2]}(p, i, v)": stored(dtype)}
 
 
 def bits_jit(itemsize: int, rank: int) -> Jit:

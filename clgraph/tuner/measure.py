@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from clgraph.core.dtype import is_floating
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ClgraphError
@@ -171,7 +172,7 @@ def _program(q: Query[Any], arrays: Sequence[Array]) -> tuple[Program, list[str]
 
 
 def _scaled(array: Array, scale: float) -> Array:
-    return (array * array.dtype.type(scale)).astype(array.dtype) if array.dtype.kind == "f" else array
+    return (array * array.dtype.type(scale)).astype(array.dtype) if is_floating(array.dtype) else array
 
 
 def _random(random: np.random.Generator, layout: Layout) -> Array:

@@ -11,7 +11,11 @@ from clgraph.ops.quantize import SMALL, WHOLE, Dequantize, Quantize
 from tests.support.check_op import check_op
 from tests.support.onnx_case import ONNX_TYPES, agree
 
-NAMES = {DType.U8: np.uint8, DType.I8: np.int8, DType.U16: np.uint16, DType.I16: np.int16, DType.I32: np.int32}
+
+def whole_numbers(rng, shape, dtype, most):
+    """Draw from 0 to *most*, or to the largest number of a narrow *dtype*."""
+    limit = dtype.bounds[1] if dtype.name[0] in "IU" else 7
+    return rng.integers(0, min(most, limit + 1), shape).astype(np.int32).astype(dtype.numpy)
 
 
 @pytest.mark.parametrize("opset", [13, 19, 21])
@@ -57,7 +61,7 @@ def test_one_scale_and_one_zero_point_fit_in_whatever_shapes(scales, zeros, engi
 @pytest.mark.parametrize("dtype", sorted(SMALL, key=str))
 def test_every_implementation_quantizes_like_the_reference(dtype, shape, engine):
     scales = {1: lambda rng, s: 2.0 ** rng.integers(-3, 4, s).astype(np.float32)}
-    whole = {2: lambda rng, s: rng.integers(0, 90, s).astype(NAMES[dtype])}
+    whole = {2: lambda rng, s: whole_numbers(rng, s, dtype, 90)}
     types = (DType.F32, DType.F32, dtype)
     check_op(engine, Quantize(1), (2, 3, 5), shape, shape, dtype=types, draw=scales | whole)
     check_op(engine, Quantize(1, dtype=dtype), (2, 3, 5), shape, dtype=types, draw=scales)
@@ -67,7 +71,7 @@ def test_every_implementation_quantizes_like_the_reference(dtype, shape, engine)
 @pytest.mark.parametrize("shape", [(3,), ()])
 @pytest.mark.parametrize("dtype", sorted(WHOLE, key=str))
 def test_every_implementation_dequantizes_like_the_reference(dtype, shape, engine):
-    whole = {i: lambda rng, s: rng.integers(0, 120, s).astype(NAMES[dtype]) for i in (0, 2)}
+    whole = {i: lambda rng, s: whole_numbers(rng, s, dtype, 120) for i in (0, 2)}
     # One rounding of the product, one of the result of the activation.
     types = (dtype, DType.F32, dtype)
     relu = [(Activation("relu"), (), 0)]

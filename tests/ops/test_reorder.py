@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 
+from clgraph.core.conversion import ROUND_MODES, SATURATED, converted
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format, channels_last, feature_blocked
 from clgraph.core.layout import Layout, pack
 from clgraph.ops.reorder import Reorder, ReorderRef
 from clgraph.selector.query import Query
 from tests.support.check_op import check_op, run_raw
+from tests.support.narrow import NARROW, every_code, numbers_beside
 from tests.support.onnx_case import ONNX_TYPES, agree
 
 TYPES = [np.float32, np.float16, np.float64, np.int64, np.int32, np.int8, np.uint8, np.bool_]
@@ -28,7 +30,7 @@ def test_casts_agree_with_onnxruntime(dtype, to, opset):
     agree("Cast", [x.astype(dtype)], opset=opset, to=ONNX_TYPES[np.dtype(to)])
 
 
-DTYPES = list(DType)
+DTYPES = [dtype for dtype in DType if dtype not in NARROW]
 FORMATS = [
     Format.plain(4),
     feature_blocked(4),
@@ -46,6 +48,67 @@ def test_every_pair_of_types_converts_as_numpy_does(dtype, to, engine):
     values = [v for v in values if v >= 0 or (dtype.numpy.kind in "fi" and to.numpy.kind in "fi")]
     draw = {0: lambda rng, shape: np.resize(values, shape)}
     check_op(engine, Reorder(to), (7, 11), dtype=dtype, draw=draw, families=["normal"], ulps=1 if to.floating else 0)
+
+
+def run_cast(engine, array, cast):
+    x = Layout.of(array)
+    query = Query(cast, (x,), cast.infer([x]), engine.info, 1)
+    return run_raw(engine, ReorderRef, query, [array])[0]
+
+
+def same_bits(found, wanted):
+    assert found.dtype == wanted.dtype
+    bits = DType.of(found.dtype) in NARROW
+    np.testing.assert_array_equal(*(a.view(np.uint8) if bits else a for a in (found, wanted)))
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("dtype", NARROW, ids=str)
+def test_every_number_of_a_narrow_type_is_read_and_written(dtype, engine):
+    codes = every_code(dtype)
+    np.testing.assert_array_equal(run_cast(engine, codes, Reorder(DType.F32)), codes.astype(np.float32))
+    x = numbers_beside(dtype)
+    same_bits(run_cast(engine, x, Reorder(dtype)), converted(x, dtype))
+    if dtype in SATURATED:
+        same_bits(run_cast(engine, x, Reorder(dtype, saturate=False)), converted(x, dtype, saturate=False))
+
+
+@pytest.mark.opencl
+def test_powers_of_two_are_rounded_in_every_mode(engine):
+    x = numbers_beside(DType.F8E8M0)
+    for mode in ROUND_MODES:
+        cast = Reorder(DType.F8E8M0, saturate=mode == "up", round_mode=mode)
+        same_bits(run_cast(engine, x, cast), converted(x, DType.F8E8M0, saturate=cast.saturate, round_mode=mode))
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        (DType.F16, DType.F8E5M2),
+        (DType.F64, DType.BF16),
+        (DType.I64, DType.F8E4M3FN),
+        (DType.U64, DType.BF16),
+        (DType.I64, DType.I4),
+        (DType.U8, DType.U2),
+        (DType.I4, DType.I8),
+        (DType.U4, DType.F4E2M1),
+        (DType.I2, DType.F16),
+        (DType.BF16, DType.F16),
+        (DType.F8E4M3FNUZ, DType.F8E5M2FNUZ),
+        (DType.F8E8M0, DType.F16),
+        (DType.F4E2M1, DType.I64),
+        (DType.F8E5M2, DType.BOOL),
+        (DType.BOOL, DType.BF16),
+    ],
+)
+def test_narrow_types_convert_to_and_from_all_kinds(source, target, engine):
+    x = np.array([0, 1, 1, 0]) if DType.BOOL in (source, target) else np.array([0, 1, 2, 3, 5, 6, 7])
+    if source.bits > 8:
+        x = np.append(x, [3001, 65, 121])
+        x = -x if source.bounds[0] < 0 or source.floating else x
+    x = x.astype(source.numpy)
+    same_bits(run_cast(engine, x, Reorder(target)), converted(x, target))
 
 
 @pytest.mark.opencl

@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
 import clgraph.implementations  # noqa: F401
-from clgraph.core.dtype import DType
+from clgraph.core.dtype import STORED, DType
 from clgraph.core.layout import Layout
 from clgraph.graph.check import check
 from clgraph.graph.node import Fused, Node, Value
@@ -38,9 +39,9 @@ Scale = Callable[..., Any]
 
 U32 = 2.0**-24
 """Half an ulp of a float32 near 1: the unit of all bounds."""
-HALF = {DType.F64: 0.0, DType.F32: 0.0, DType.F16: 2.0**-11}
+HALF = {DType.F64: 0.0, DType.F32: 0.0, DType.F16: 2.0**-11, DType.BF16: 2.0**-8}
 """What storing the result adds, relative to it; a float32 result's own rounding is in the bound."""
-TINY = {DType.F64: 0.0, DType.F32: 1e-37, DType.F16: 2.0**-24}
+TINY = {DType.F64: 0.0, DType.F32: 1e-37, DType.F16: 2.0**-24, DType.BF16: 1e-37}
 """Below this, results may be flushed or denormal."""
 
 FAMILIES: dict[str, Callable[[np.random.Generator, tuple[int, ...]], Array]] = {
@@ -263,18 +264,23 @@ def _draw(slot: int, layout: Layout, family: str, rng: np.random.Generator, draw
     if layout.dtype == DType.BOOL:
         array = array > 0
     elif not layout.dtype.floating and slot not in draw:
-        array = np.clip(np.rint(array), -100 if layout.dtype.numpy.kind == "i" else 0, 100)
+        low, high = layout.dtype.bounds if layout.dtype.name[0] in "IU" else (-100, 100)
+        array = np.clip(np.rint(array), max(low, -100), min(high, 100))
     return np.ascontiguousarray(array.astype(layout.dtype.numpy)).reshape(layout.shape)
 
 
 def _compare(what: str, got: Array, want: Array, dtype: DType, limit: Any, size: Any) -> float:
     assert got.shape == want.shape, f"{what}: shape {got.shape}, wanted {want.shape}"
     assert got.dtype == dtype.numpy, f"{what}: {got.dtype}, wanted {dtype}"
+    if dtype in STORED:
+        wanted = want.astype(got.dtype)
+        np.testing.assert_array_equal(got.view(np.uint8), wanted.view(np.uint8), what)
+        return 0.0
     if not dtype.floating:
         np.testing.assert_array_equal(got, want.astype(got.dtype), what)
         return 0.0
     exact, want = got.astype(np.float64), np.asarray(want, np.float64)
-    most = float(np.finfo(dtype.numpy).max)
+    most = float(ml_dtypes.finfo(dtype.numpy).max)
     # Within a hundredth of the largest number either side of overflow is right.
     edge = (np.abs(want) > 0.99 * most) & (np.abs(want) < 1.01 * most)
     rounded = np.where(np.abs(want) > most, np.copysign(np.inf, want), want)

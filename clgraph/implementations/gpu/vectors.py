@@ -146,16 +146,23 @@ def lies_in_vectors(layout: Layout, lanes: int = LANES) -> str | None:
 
 
 def vector_jit(dtype: DType, rank: int, lanes: int = LANES) -> Jit:
-    """Return the preamble of a kernel that computes in vectors of *lanes* floats on F32 or F16 tensors."""
+    """Return the preamble of a kernel that computes in vectors of *lanes* floats on tensors of *dtype*."""
     jit = float_jit(dtype, rank)
     if lanes != LANES:
         jit = jit.define(LANES=lanes)
-    if dtype != DType.F16:
-        return jit
-    return jit.define(
-        **{
-            "LOAD4(p, i)": "vloada_half4(0, (p) + (i))",
-            "LOAD4_LOOSE(p, i)": "vload_half4(0, (p) + (i))",
-            "STORE4(p, i, v)": "vstorea_half4_rte(v, 0, (p) + (i))",
-        }
-    )
+    return jit.define(**_ACCESSES.get(dtype, {}))
+
+
+_ACCESSES = {
+    DType.F16: {
+        "LOAD4(p, i)": "vloada_half4(0, (p) + (i))",
+        "LOAD4_LOOSE(p, i)": "vload_half4(0, (p) + (i))",
+        "STORE4(p, i, v)": "vstorea_half4_rte(v, 0, (p) + (i))",
+    },
+    DType.BF16: {
+        "LOAD4(p, i)": "bfloat16_value4(*(__global const ushort4*)((p) + (i)))",
+        "LOAD4_LOOSE(p, i)": "bfloat16_value4(vload4(0, (p) + (i)))",
+        "STORE4(p, i, v)": "(*(__global ushort4*)((p) + (i)) = bfloat16_of4(v))",
+    },
+}
+"""Access to four elements at once, by type; of floats it is a plain one."""
