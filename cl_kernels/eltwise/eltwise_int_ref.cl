@@ -1,8 +1,9 @@
 // y = f(a, b), element by element with broadcasting, on integers and bools.
 //
 // Grid: one work-item an element of y, n of them. table: dims, views of y, a and b, code: those of post_codes.clh, 128
-// for a modulus with the sign of b, 129 with the sign of a, 130 and, 131 or, 132 xor. Division is towards zero, and 0 by
-// zero. A negative exponent gives what is left of the fraction: 0, 1 or -1. Exact, modulo 2^(bits of T).
+// for a modulus with the sign of b, 129 with the sign of a, 130 and, 131 or, 132 xor, 133 a shift to the left, 134 to the
+// right. Division is towards zero, and 0 by zero. A negative exponent gives what is left of the fraction: 0, 1 or -1; a
+// shift by a negative number, or by all bits, what is left of the sign: 0 or -1. Exact, modulo 2^(bits of T).
 #ifndef T
   #define T int
 #endif
@@ -39,6 +40,8 @@ static T eltwise_integer(const int code, const T a, const T b) {
     case 130: return a & b;
     case 131: return a | b;
     case 132: return a ^ b;
+    case 133: return (ulong)b < 8 * sizeof(T) ? (T)((ulong)a << b) : 0;
+    case 134: return (ulong)b < 8 * sizeof(T) ? a >> b : a < 0 ? (T)-1 : 0;
   }
   return a;
 }

@@ -13,28 +13,12 @@ from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import OnnxNode, onnx
-from clgraph.graph.primitive import Array, Primitive, broadcast, primitive
+from clgraph.graph.primitive import Array, Primitive, primitive
 from clgraph.ops.eltwise import Eltwise
-
-
-@primitive
-@frozen
-class BitShift(Primitive):
-    """Integers a shifted by b bits, with NumPy's broadcasting; a shift by all bits or more gives 0."""
-
-    left: bool
-
-    kind: ClassVar[str] = "bit_shift"
-
-    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
-        a, b = inputs
-        if a.dtype != b.dtype or a.dtype.floating:
-            raise ShapeError(f"a shift requires integers of one type, not {a.dtype} and {b.dtype}")
-        return (a.with_shape(broadcast(a.shape, b.shape)),)
-
-    def reference(self, *inputs: Array) -> tuple[Array, ...]:
-        a, b = inputs
-        return (np.asarray(np.left_shift(a, b) if self.left else np.right_shift(a, b)),)
+from clgraph.selector.general import General, View, move
+from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.plan import Plan
+from clgraph.selector.query import Query
 
 
 @primitive
@@ -73,7 +57,7 @@ class BitCast(Primitive):
 
 @onnx("BitShift", since=(11, 28))
 def import_bit_shift(node: OnnxNode) -> Primitive:
-    return BitShift(node.attribute("direction", "LEFT") == "LEFT")
+    return Eltwise("shift_left" if node.attribute("direction", "LEFT") == "LEFT" else "shift_right")
 
 
 @onnx("BitwiseNot", since=(18,))
@@ -84,3 +68,13 @@ def import_bitwise_not(node: OnnxNode) -> Primitive:
 @onnx("BitCast", since=(26,))
 def import_bit_cast(node: OnnxNode) -> Primitive:
     return BitCast(node.attribute("to", DType.F32))
+
+
+@implements(BitCast, name="bit_cast.ref", serves=Serves(dtypes=frozenset(DType), mixed=True), general=True)
+class BitCastRef(General[BitCast]):
+    """A copy of the bytes."""
+
+    @classmethod
+    def plan(cls, q: Query[BitCast]) -> Plan:
+        (y,) = q.outputs
+        return Plan((move(y, ("in0", View.of(q.inputs[0])), ("out0", View.of(y)), y.shape),))

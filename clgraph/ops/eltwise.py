@@ -77,6 +77,8 @@ ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "and": lambda a, b: a & b,
     "or": lambda a, b: a | b,
     "xor": lambda a, b: a ^ b,
+    "shift_left": np.left_shift,
+    "shift_right": np.right_shift,
 }
 """Functions whose result has the type of the first input."""
 
@@ -98,7 +100,8 @@ _REVERSED = {"sub": "rsub", "div": "rdiv", "pow": "rpow"}
 class Eltwise(Primitive):
     """``y = f(a, b)``, element by element, with NumPy's broadcasting.
 
-    Integers divide towards zero; division by an integer zero gives 0. ``mod`` has the sign of b, ``fmod`` of a.
+    Integers divide towards zero; division by an integer zero gives 0. ``mod`` has the sign of b, ``fmod`` of a. A shift
+    by all bits, more, or a negative number of them leaves 0, to the right what is left of the sign: 0 or -1.
 
     Attributes:
         function: A key of ``ARITHMETIC`` or ``COMPARISONS``.
@@ -114,6 +117,8 @@ class Eltwise(Primitive):
         if self.function not in ARITHMETIC and self.function not in COMPARISONS:
             raise ShapeError(f"{self.function!r} is none of {', '.join((*ARITHMETIC, *COMPARISONS))}")
         a, b = inputs
+        if self.function.startswith("shift") and (a.dtype.floating or a.dtype == DType.BOOL):
+            raise ShapeError(f"{self.function} takes integers, not {a.dtype}")
         if a.dtype != b.dtype and self.function != "pow":
             raise ShapeError(f"{self.function} requires one element type, not {a.dtype} and {b.dtype}")
         try:
@@ -215,7 +220,7 @@ def import_mod(node: OnnxNode) -> Primitive:
     return Eltwise("fmod" if node.attribute("fmod", 0) else "mod")
 
 
-_CODES = {"mod": 128, "fmod": 129, "and": 130, "or": 131, "xor": 132}
+_CODES = {"mod": 128, "fmod": 129, "and": 130, "or": 131, "xor": 132, "shift_left": 133, "shift_right": 134}
 _COMPARED = {"equal": 0, "less": 1, "less_equal": 2, "greater": 3, "greater_equal": 4}
 _EXPONENTS = INTEGERS - {DType.U64}
 

@@ -122,7 +122,7 @@ MICROSOFT: Mapping[str, str] = {
 """Operators of the domain com.microsoft that a module imports."""
 
 KINDS: Mapping[str, str] = {
-    "bits": "bit_cast bit_shift bitwise_not",
+    "bits": "bit_cast bitwise_not",
     "expand": "repeat repeat_along",
     "is_special": "is_inf",
     "layer_normalization": "moments",
