@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from clgraph.graph.topology import Topology
     from clgraph.model.model import Model
     from clgraph.model.tensor import Tensor
+    from clgraph.network.cancelling import Cancellation
     from clgraph.runtime.device import devices
     from clgraph.tuner.tune import tune
 
 __all__ = [
+    "Cancellation",
     "Model",
     "Tensor",
     "TensorSpec",
@@ -38,6 +40,7 @@ __all__ = [
 
 _HOMES = {
     "__version__": ("clgraph.core.version", "__version__"),
+    "Cancellation": ("clgraph.network.cancelling", "Cancellation"),
     "Model": ("clgraph.model.model", "Model"),
     "Tensor": ("clgraph.model.tensor", "Tensor"),
     "TensorSpec": ("clgraph.extensions.custom_operator", "TensorSpec"),

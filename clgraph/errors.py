@@ -49,6 +49,14 @@ class InputError(ClgraphError, ValueError):
     """A feed of ``run`` is missing, unknown, or has another shape or type than the model expects."""
 
 
+class RunCancelledError(ClgraphError):
+    """A run was cancelled; the model can be used again."""
+
+
+class RunTimeoutError(RunCancelledError, TimeoutError):
+    """A run took longer than it was given; the model can be used again."""
+
+
 class ClosedError(ClgraphError, ValueError):
     """The model was closed: its memory is given back."""
 

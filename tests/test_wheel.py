@@ -96,7 +96,7 @@ reveal_type(clgraph.tune("m.onnx"))
 reveal_type(clgraph.Tensor(x))
 clgraph.compile("m.onnx", devise="cpu")
 clgraph.complie("m.onnx")
-model.run([x])
+model.run(x, tensors="yes")
 model.runs
 """
 SEEN = """
@@ -111,7 +111,7 @@ SEEN = """
 15: note: Revealed type is "clgraph.model.tensor.Tensor"
 16: error: Unexpected keyword argument "devise" for "compile_model"
 17: error: Module has no attribute "complie"
-18: error: No overload variant of "run" of "Model" matches argument type "list[
+18: error: No overload variant of "run" of "Model" matches argument types
 19: error: "Model" has no attribute "runs"
 """
 

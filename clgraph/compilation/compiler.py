@@ -297,7 +297,7 @@ def read_source(source: Source | Topology, outputs: Sequence[str] | None, shapes
     if not isinstance(source, Topology):
         from clgraph.frontend.onnx_loader import load_onnx
 
-        source = load_onnx(source)
+        source = load_onnx(source, fed=shapes or ())
     if outputs is not None:
         source = _narrow(source, outputs)
     if not source.outputs:

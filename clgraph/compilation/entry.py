@@ -40,7 +40,8 @@ def compile_model(
         device: ``auto``, ``cpu``, ``gpu``, ``host``, ``null`` (a dry run without OpenCL), ``pocl:0``, an index or a
             part of the name; ``clgraph devices`` lists what there is. ``auto`` leaves it to ``CLGRAPH_DEVICE``.
         shapes: Shapes of inputs by name, theirs from now on; a dimension is a size, or a name or ``None`` where it
-            stays open, as in ``{"x": ("batch", 3, 640, 640)}``. They cannot contradict declared sizes.
+            stays open, as in ``{"x": ("batch", 3, 640, 640)}``. They cannot contradict declared sizes. An input that
+            the model has a value for is to be fed where it has a shape here.
         outputs: The results to compute, by name: outputs of the model, or any value in it. All outputs by default.
         precision: ``f32``; ``f16`` stores values between operators and weights in half precision, but for the nodes
             that ``config={"keep_f32": [...]}`` names, and adds up in single; ``auto`` does so on GPUs, where the range

@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 OpenShapes = Mapping[str, Sequence[Dimension]]
 NOTE = "out of the model cache: no pass was run"
 
-_APART = ("cli", "demo", "tuner")
+_APART = ("cli", "demo", "onnxruntime", "tuner")
 """Packages of clgraph that no compiled model depends on."""
 _NOT_IN_KEY = ("cache_dir", "log_level", "model_cache")
 

@@ -80,7 +80,7 @@ def _problems(loader: GraphLoader, importers: Importers, pairs: Pairs, everythin
     except ClgraphError as error:
         yield Diagnostic("", "", str(error), "a well-formed graph")
     for value, role in [*((v, "input") for v in graph.input), *((v, "output") for v in graph.output)]:
-        if value.name not in loader.tensors:
+        if value.name not in loader.constants:
             try:
                 loader.signature(value, role)
             except ClgraphError as error:

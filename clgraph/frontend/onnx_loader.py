@@ -22,8 +22,10 @@ from clgraph.frontend.inline import Label, inline, labels_of
 from clgraph.frontend.nodes import ModelNode, attribute_value
 from clgraph.frontend.order import ordered, reads_of, some_of
 from clgraph.frontend.schema import Importers, opsets_of
+from clgraph.frontend.sparse import read_sparse_tensor
 from clgraph.frontend.value_types import checked, declared_type, in_schemas, made_of, tensor_of
 from clgraph.frontend.weights import dtype_of, read_tensor
+from clgraph.graph.about import About
 from clgraph.graph.faults import faults
 from clgraph.graph.host_types import is_host_type
 from clgraph.graph.primitive import Array
@@ -35,11 +37,12 @@ Read = tuple[onnx.NodeProto, Label, Importers]
 
 
 @faults("reading the model")
-def load_onnx(source: Source) -> Topology:
+def load_onnx(source: Source, fed: Iterable[str] = ()) -> Topology:
     """Read an ONNX model.
 
     Args:
         source: A path, the bytes of a file, or a ``ModelProto``. External data is read from the path's folder only.
+        fed: Inputs that are to be fed although the model has values for them.
 
     Raises:
         ModelError: The file cannot be read, or what it holds is not a well-formed graph.
@@ -47,9 +50,27 @@ def load_onnx(source: Source) -> Topology:
     """
     model, folder, label, mapped = map_model(source)
     importers = Importers(opsets_of(model, label))
+    about = about_of(model)
     model, labels = inline(model)
     metadata = {entry.key: entry.value for entry in model.metadata_props}
-    return GraphLoader(model.graph, folder, importers, mapped).load(labels, metadata)
+    topology = GraphLoader(model.graph, folder, importers, mapped, fed=fed).load(labels, metadata)
+    topology.about = about
+    return topology
+
+
+def about_of(model: onnx.ModelProto) -> About:
+    """Return what *model* says about itself."""
+    return About(
+        producer=model.producer_name,
+        producer_version=model.producer_version,
+        domain=model.domain,
+        version=int(model.model_version) if model.HasField("model_version") else None,
+        graph=model.graph.name,
+        doc=model.doc_string,
+        graph_doc=model.graph.doc_string,
+        ir_version=int(model.ir_version),
+        opsets=tuple(sorted((entry.domain, int(entry.version)) for entry in model.opset_import)),
+    )
 
 
 class GraphLoader:
@@ -62,16 +83,23 @@ class GraphLoader:
         importers: Importers,
         mapped: Mapping[str, Array],
         outer: GraphLoader | None = None,
+        fed: Iterable[str] = (),
     ) -> None:
         self.outer = outer
         self.graph, self.folder, self.importers, self.mapped = graph, folder, importers, mapped
-        self.tensors = {t.name: t for t in graph.initializer}
+        inputs = {v.name for v in graph.input}
+        left_out = inputs.intersection(fed)
+        self.tensors = {t.name: t for t in graph.initializer if t.name not in left_out}
+        self.sparse = {t.values.name: t for t in graph.sparse_initializer if t.values.name not in left_out}
+        self.constants = self.tensors.keys() | self.sparse.keys()
+        self.overridable = inputs & self.constants
+        self.deciding: set[str] = set()
         self.data: dict[str, Array] = {}
         self.aliases: dict[str, str] = {}
-        found = ((v.name, declared_type(v.type)) for v in graph.input if v.name not in self.tensors)
+        found = ((v.name, declared_type(v.type)) for v in graph.input if v.name not in self.constants)
         self.types = {name: in_schemas(type_) for name, type_ in found if type_ is not None}
         self.reads = [reads_of(node) for node in graph.node]
-        self.made = set(self.tensors) | {v.name for v in graph.input} | {n for node in graph.node for n in node.output}
+        self.made = self.constants | inputs | {n for node in graph.node for n in node.output}
         self.names = self.made.union(*self.reads)
         if outer is not None:
             self.names |= outer.names
@@ -85,8 +113,10 @@ class GraphLoader:
         read = {o.name for o in self.graph.output}.union(*self.reads)
         topology = self.topology
         for value in self.graph.input:
-            if value.name not in self.tensors:
-                signature = self.signature(value, "input")
+            signature = self.signature(value, "input")
+            if value.name in self.overridable:
+                topology.overridable[value.name] = signature
+            else:
                 topology.input(value.name, signature.shape, signature.host_type or signature.dtype)
         taken: Counter[str] = Counter()
         refused: list[str] = []
@@ -112,6 +142,7 @@ class GraphLoader:
             raise UnsupportedError("; ".join(refused))
         self._add(nodes)
         topology.metadata.update(metadata)
+        topology.deciding = frozenset(self.deciding & self.overridable)
         return topology
 
     def _add(self, nodes: list[ModelNode]) -> None:
@@ -195,7 +226,7 @@ class GraphLoader:
             since,
             inputs,
             _cut([n if n in read else "" for n in proto.output]) or (proto.output[0],),
-            self._find_constant,
+            self._find_deciding,
             self._fresh,
             partial(self._read_body, importers),
             self._read_key,
@@ -235,14 +266,10 @@ class GraphLoader:
 
     def check_names(self) -> None:
         """Refuse values that two things make, or nothing."""
-        made = Counter(t.name for t in self.graph.initializer)
-        made.update(v.name for v in self.graph.input if v.name not in self.tensors)
+        made = Counter(t.name for t in self.graph.initializer if t.name in self.tensors)
+        made.update(t.values.name for t in self.graph.sparse_initializer if t.values.name in self.sparse)
+        made.update(v.name for v in self.graph.input if v.name not in self.constants)
         made.update(n for node in self.graph.node for n in node.output if n)
-        if self.graph.sparse_initializer:
-            raise UnsupportedError(
-                f"constant {self.graph.sparse_initializer[0].values.name!r} is a sparse tensor, "
-                "which clgraph does not hold"
-            )
         if twice := [name for name, count in made.items() if count > 1]:
             raise ModelError(f"the graph makes {some_of(twice)} more than once")
         for node, reads in zip(self.graph.node, self.reads, strict=True):
@@ -279,6 +306,8 @@ class GraphLoader:
                 return self._read_tensor(attribute.t, what, self.mapped.get(proto.output[0]))
             if attribute.name in ("value_string", "value_strings"):
                 return _frozen(attribute_value(attribute, what), "object")
+            if attribute.name == "sparse_value":
+                return read_sparse_tensor(attribute.sparse_tensor, what, self.folder)
             if attribute.name in ("value_float", "value_floats", "value_int", "value_ints"):
                 dtype = "float32" if "float" in attribute.name else "int64"
                 return _frozen(attribute_value(attribute, what), dtype)
@@ -292,9 +321,17 @@ class GraphLoader:
     def _find_constant(self, name: str) -> Array | None:
         if name not in self.data and name in self.tensors:
             self.data[name] = self._read_tensor(self.tensors[name], f"constant {name!r}", self.mapped.get(name))
+        if name not in self.data and name in self.sparse:
+            self.data[name] = read_sparse_tensor(self.sparse[name], f"constant {name!r}", self.folder)
         if name in self.data or self.outer is None or name in self.made:
             return self.data.get(name)
-        return self.outer._find_constant(name)
+        # A body holds what it reads of the graph around as a constant of its own.
+        return self.outer._find_deciding(name)
+
+    def _find_deciding(self, name: str) -> Array | None:
+        """Return a constant whose value decides what is made of the model; one that is also an input is noted."""
+        self.deciding.add(name)
+        return self._find_constant(name)
 
     def _type_of(self, name: str) -> str | None:
         """Return the type of a value as schemas spell it, ``None`` where it is not known."""
@@ -302,6 +339,8 @@ class GraphLoader:
             return self.types[name]
         if name in self.tensors:
             return tensor_of(self.tensors[name].data_type)
+        if name in self.sparse:
+            return tensor_of(self.sparse[name].values.data_type)
         if name in self.data:
             return tensor_of(helper.np_dtype_to_tensor_dtype(self.data[name].dtype))
         return None if self.outer is None or name in self.made else self.outer._type_of(name)

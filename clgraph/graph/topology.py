@@ -22,6 +22,7 @@ from clgraph.errors import (
     UnknownValueError,
     UnsupportedError,
 )
+from clgraph.graph.about import NOWHERE, About
 from clgraph.graph.faults import faults
 from clgraph.graph.host_types import describe_constant, tensor_type
 from clgraph.graph.known_values import check_evaluated, make_known
@@ -82,9 +83,10 @@ class Topology:
     """Inputs, constants, layers in execution order, and outputs.
 
     ``declared`` holds what a model file says about its outputs, ``metadata`` what its author wrote beside the graph,
-    ``op_types`` the ONNX operator type of each node by the name that layers have it in their origin, ``expanded`` the
-    operators that were read by the functions of their schemas, by the names of their nodes. A topology that is
-    a stage of another has a ``label``. Of a model file that has some of its data in other files, it is ``scattered``.
+    ``about`` what it says of itself, ``op_types`` the ONNX operator type of each node by the name that layers have it
+    in their origin, ``expanded`` the operators that were read by the functions of their schemas, by the names of their
+    nodes. ``overridable`` are constants that may be fed, ``deciding`` those that decide what layers there are. A stage
+    of another has a ``label``; one of a file that has some of its data in other files is ``scattered``.
 
     >>> topology = Topology()
     >>> x = topology.input("x", (1, 8), np.float32)
@@ -98,6 +100,9 @@ class Topology:
     outputs: list[tuple[str, str]] = field(default_factory=list)
     declared: dict[str, Signature] = field(default_factory=dict)
     metadata: dict[str, str] = field(default_factory=dict)
+    about: About = NOWHERE
+    overridable: dict[str, Signature] = field(default_factory=dict)
+    deciding: frozenset[str] = frozenset()
     op_types: dict[str, str] = field(default_factory=dict)
     expanded: dict[str, str] = field(default_factory=dict)
     label: str = ""

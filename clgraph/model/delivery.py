@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,12 +10,14 @@ import numpy as np
 from clgraph.errors import DeviceMemoryError, InputError
 from clgraph.graph.batch_slices import whole_shape
 from clgraph.graph.primitive import Array
+from clgraph.model.feeds import is_literal, literal, names
 from clgraph.model.host_feeds import take
 from clgraph.model.tensor import Tensor, host_array, new_tensor
 from clgraph.runtime.memory import Memory
 
 if TYPE_CHECKING:
     from clgraph.network.boundary import Held
+    from clgraph.network.cancelling import Cancellation
     from clgraph.network.network import Network
 
 Outputs = Mapping[str, "Array | Tensor | None"] | Sequence[str] | None
@@ -41,6 +43,8 @@ def as_arrays(feeds: Mapping[str, Any], wanted: Sequence[tuple[str, np.dtype[Any
         if isinstance(dtype, str):
             arrays[name] = take(given, dtype, f"input {name!r}")
             continue
+        if dtype is not None and is_literal(given):
+            given = literal(given, dtype, f"input {name!r}")
         array = given if isinstance(given, Tensor) else host_array(given, f"input {name!r}")
         if array.dtype != dtype:
             if dtype is None or array.dtype.newbyteorder("=") != dtype or isinstance(array, Tensor):
@@ -61,13 +65,13 @@ def _native(array: Array, dtype: np.dtype[Any], name: str) -> Array:
         raise DeviceMemoryError(f"the host has no memory left to change the byte order of input {name!r}") from error
 
 
-def names(wanted: Iterable[tuple[str, Any]]) -> str:
-    """Say what the inputs are called."""
-    return f"the inputs are {', '.join(repr(name) for name, _ in wanted) or 'none'}"
-
-
 def run_network(
-    network: Network, feeds: Mapping[str, Array | Tensor], outputs: Outputs = None, *, tensors: bool = False
+    network: Network,
+    feeds: Mapping[str, Array | Tensor],
+    outputs: Outputs = None,
+    *,
+    tensors: bool = False,
+    cancellation: Cancellation | None = None,
 ) -> dict[str, Any]:
     """Run *network* once and leave the results where *outputs* says, the others in new tensors or arrays.
 
@@ -77,14 +81,14 @@ def run_network(
     """
     held = {name: _held(given, network) for name, given in feeds.items()}
     if outputs is None and not tensors:
-        return network.run(held)
+        return network.run(held, None, cancellation)
     program = network.program
     layouts = {name: (whole_shape(program, v), v.layout.dtype.numpy) for name, v in program.outputs}
     places = wanted_places(layouts, outputs)
     if tensors:
         places = {n: new_tensor(network.engine, *layouts[n]) if p is None else p for n, p in places.items()}
     targets = {name: _target(place, network) for name, place in places.items()}
-    results = network.run(held, targets)
+    results = network.run(held, targets, cancellation)
     return {name: _delivered(place, targets[name], results[name]) for name, place in places.items()}
 
 

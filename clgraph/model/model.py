@@ -6,21 +6,25 @@ import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
 
 import numpy as np
 
 from clgraph.engines.option_checks import idle_notes
 from clgraph.errors import ClosedError, InputError, UnknownValueError
 from clgraph.graph.batch_slices import whole_shape
+from clgraph.graph.overriding import opened
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.random_numbers import RANDOM_KEY, fresh_key
 from clgraph.graph.topology import Dimension, Signature, Topology, by_name
-from clgraph.model.delivery import Outputs, as_arrays, names, run_network
+from clgraph.model.delivery import Outputs, as_arrays, run_network
+from clgraph.model.described import Described
+from clgraph.model.feeds import arranged, as_given, foreign_places, names, shared_places
 from clgraph.model.ranges import Ranges, ends
 from clgraph.model.run_queue import RunQueue
 from clgraph.model.specialisations import Key, PassRecord, Specialisation, Specialisations, Specialise, Values
+from clgraph.network.cancelling import Cancellation
 from clgraph.runtime.process import check_process
 from clgraph.selector.query import DeviceInfo
 
@@ -37,7 +41,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class Model:
+class Model(Described):
     """What ``clgraph.compile`` returns. Calls from several threads are served one after the other; clones run at once.
 
     A model is a context manager that closes it.
@@ -61,38 +65,24 @@ class Model:
         self._lock = self._specialisations.lock
         self._queue = RunQueue("clgraph-run")
         self._closed = False
+        self._others: dict[frozenset[str], Model] = {}
         self._uses_driver = device.kind != "host" and device.name != "null"
         self._random = RANDOM_KEY in topology.inputs
+        self._fed = [(name, None) for name in self.input_names]
         self._wanted = tuple(
             (s.name, s.host_type or (None if s.dtype is None else s.dtype.numpy)) for s in topology.inputs.values()
         )
 
     @property
-    def inputs(self) -> tuple[Signature, ...]:
-        """Name, element type and shape of every input; a dimension may be a name or ``None``.
-
-        The key of a run that random numbers come from is not among them: a run makes one, unless it is fed.
-        """
-        return tuple(s for s in self.topology.inputs.values() if s.name != RANDOM_KEY)
-
-    @property
     def outputs(self) -> tuple[Signature, ...]:
         """Name, element type and shape of every output: as compiled where inputs fix it, else as declared."""
-        if self.is_static and not self._specialisations.deciding:
+        # Before version 4 of the format every initialiser was an input, too.
+        overridden = bool(self.topology.overridable) and self.about.ir_version > 3
+        if self.is_static and not self._specialisations.deciding and not overridden:
             program = self._current().program
             return tuple(Signature(name, v.layout.dtype, whole_shape(program, v)) for name, v in program.outputs)
         unknown = (Signature(name, None, None) for name, _ in self.topology.outputs)
         return tuple(self.topology.declared.get(s.name, s) for s in unknown)
-
-    @property
-    def metadata(self) -> Mapping[str, str]:
-        """What the model's author wrote beside the graph, e.g. class names."""
-        return self.topology.metadata
-
-    @property
-    def is_static(self) -> bool:
-        """Whether every input has one shape only."""
-        return all(s.is_fixed for s in self.topology.inputs.values())
 
     @property
     def is_compiled(self) -> bool:
@@ -227,56 +217,105 @@ class Model:
 
     @overload
     def run(
-        self, feeds: Mapping[str, Any], outputs: Sequence[str] | None = None, *, tensors: Literal[False] = False
+        self,
+        *given: Any,
+        outputs: Sequence[str] | None = None,
+        tensors: Literal[False] = False,
+        timeout: float | None = None,
+        cancellation: Cancellation | None = None,
+        **named: Any,
     ) -> dict[str, Array]: ...
     @overload
-    def run(self, feeds: Mapping[str, Any], outputs: Outputs = None, *, tensors: bool = False) -> dict[str, Any]: ...
-    def run(self, feeds: Mapping[str, Any], outputs: Outputs = None, *, tensors: bool = False) -> dict[str, Any]:
+    def run(
+        self,
+        *given: Any,
+        outputs: Outputs = None,
+        tensors: bool = False,
+        timeout: float | None = None,
+        cancellation: Cancellation | None = None,
+        **named: Any,
+    ) -> dict[str, Any]: ...
+    def run(
+        self,
+        *given: Any,
+        outputs: Outputs = None,
+        tensors: bool = False,
+        timeout: float | None = None,
+        cancellation: Cancellation | None = None,
+        **named: Any,
+    ) -> dict[str, Any]:
         """Run the model once.
 
         Args:
-            feeds: One array an input, of the input's element type: a NumPy array, a :class:`clgraph.Tensor`, or what
-                NumPy or DLPack can make one of. On a device that works on the host's memory, large contiguous ones are
-                read where they lie.
+            given: The feeds: a dictionary by name, or arrays in the order of :attr:`inputs`. Each is of the input's
+                element type: a NumPy array, a :class:`clgraph.Tensor`, a tensor of torch, or what NumPy or DLPack can
+                make one of. Numbers and nested lists take the input's type, where none of them is lost. On a device
+                that works on the host's memory, large contiguous arrays are read where they lie. *outputs* may follow
+                a dictionary.
             outputs: The names of the results to return, all by default; or by name the array or tensor that is to hold
                 each. On a device that works on the host's memory, kernels write large ones directly where the first
                 byte is aligned to 64, as a tensor's is. ``profile`` says what was copied.
             tensors: Return the results that are given no array as tensors on the model's device.
+            timeout: Seconds after which the run is ended, where it is not over: between two steps.
+            cancellation: Lets another thread end the run.
+            named: Feeds by keyword, of inputs that are not called like an argument of this method.
 
         Returns:
             The results by name: what *outputs* gives, filled, else new arrays or tensors.
 
         Raises:
             InputError: A feed is missing, unknown, or has the wrong type or shape; or *outputs* does not fit.
+            RunTimeoutError, RunCancelledError: The run was ended before it was over; the model can be used again.
             ClosedError: The model was closed.
             ClgraphError: The shapes are new and the model cannot be compiled for them, or the device fails.
         """
+        if given and isinstance(given[0], Mapping):
+            given, (outputs,) = given[:1], (*given[1:], outputs)[:1]
+        feeds = arranged(given, named, self._fed)
+        if overridden := feeds.keys() & self.topology.overridable.keys():
+            other = self._overriding(frozenset(overridden))
+            return other.run(feeds, outputs=outputs, tensors=tensors, timeout=timeout, cancellation=cancellation)
         arrays = self._arrays(feeds)
-        with self._lock:
-            return run_network(self._network(arrays), arrays, outputs, tensors=tensors)
+        if foreign := foreign_places(outputs):
+            outputs = {**cast("Mapping[str, Any]", outputs), **shared_places(foreign)}
+        if timeout is not None:
+            cancellation = Cancellation(timeout, cancellation)
+        results = self._run_arrays(arrays, outputs, tensors=tensors, cancellation=cancellation)
+        return results | foreign if foreign else results
 
-    @overload
-    def run_async(
-        self, feeds: Mapping[str, Any], outputs: Sequence[str] | None = None, *, tensors: Literal[False] = False
-    ) -> Future[dict[str, Array]]: ...
-    @overload
-    def run_async(
-        self, feeds: Mapping[str, Any], outputs: Outputs = None, *, tensors: bool = False
-    ) -> Future[dict[str, Any]]: ...
-    def run_async(
-        self, feeds: Mapping[str, Any], outputs: Outputs = None, *, tensors: bool = False
-    ) -> Future[dict[str, Any]]:
+    def _run_arrays(
+        self,
+        arrays: dict[str, Array | Tensor],
+        outputs: Outputs,
+        *,
+        tensors: bool,
+        cancellation: Cancellation | None,
+    ) -> dict[str, Any]:
+        with self._lock if cancellation is None else cancellation.holding(self._lock):
+            network = self._network(arrays)
+            return run_network(network, arrays, outputs, tensors=tensors, cancellation=cancellation)
+
+    def _overriding(self, names: frozenset[str]) -> Model:
+        """Return the model that is fed the inputs *names*, for which the topology has values."""
+        self._check_open()
+        with self._lock:
+            if names not in self._others:
+                self._others[names] = self._of(opened(self.topology, names))
+            return self._others[names]
+
+    def run_async(self, *given: Any, **options: Any) -> Future[dict[str, Any]]:
         """Start a run and return its future, whose result or exception is what :meth:`run` returns or raises.
 
-        Calls are served in order by one thread of the model. Until they are, the feeds are not to be changed. When
-        ``LONGEST`` (:mod:`clgraph.model.run_queue`) are not over, this waits. What has not begun can be cancelled. A
-        done-callback may start further runs; to wait there for one of them is a ``DeadlockError``.
+        It takes what that takes. Calls are served in order by one thread of the model. Until they are, the feeds are
+        not to be changed. When ``LONGEST`` (:mod:`clgraph.model.run_queue`) are not over, this waits. What has not
+        begun can be cancelled; what has, by its *cancellation*. A done-callback may start further runs; to wait there
+        for one of them is a ``DeadlockError``.
 
         Raises:
             ClosedError: The model was closed.
         """
         self._check_open()
-        return self._queue.submit(self.run, feeds, outputs, tensors=tensors)
+        return self._queue.submit(self.run, *given, **options)
 
     def clone(self) -> Model:
         """Return a model with memory and a queue of its own that runs at the same time as this one.
@@ -298,6 +337,8 @@ class Model:
         self._closed = True
         self._queue.close()
         self._specialisations.clear()
+        for other in self._others.values():
+            other.close()
 
     def __enter__(self) -> Self:
         return self
@@ -305,17 +346,14 @@ class Model:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def __call__(self, *arrays: Any) -> Any:
-        """Run with the arrays in the order of :attr:`inputs`; return the only output, or a tuple of them.
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        """Run with feeds as :meth:`run` takes them; return the only output, or a tuple of them.
 
-        Raises:
-            InputError: The number of arrays is not that of the inputs; else as :meth:`run`.
+        Where all feeds are tensors of torch, so are the outputs. Raises as :meth:`run`.
         """
-        inputs = [s.name for s in self.inputs]
-        if len(arrays) != len(inputs):
-            raise InputError(f"{len(arrays)} arrays were given; {names((name, None) for name in inputs)}")
-        results = self.run(dict(zip(inputs, arrays, strict=True)))
-        return next(iter(results.values())) if len(results) == 1 else tuple(results.values())
+        feeds = arranged(given, named, self._fed)
+        results = tuple(self.run(feeds).values())
+        return as_given(results[0] if len(results) == 1 else results, feeds)
 
     def profile(self, feeds: Mapping[str, Any]) -> Profile:
         """Run once with the clock on each node; raises as :meth:`run`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -95,7 +96,7 @@ def _families(s: Specialisation, blobs: Blobs) -> dict[str, Json]:
 
 
 def _signatures(t: Topology) -> Topology:
-    return Topology(t.inputs, {}, [], t.outputs, t.declared, t.metadata, t.op_types, t.expanded)
+    return replace(t, constants={}, layers=[], _made=set())
 
 
 def library_key(name: str, simd: int) -> str:

@@ -185,6 +185,8 @@ def host_array(given: Any, what: str) -> Array:
     _check_mask(given, what)
     if isinstance(given, Tensor):
         return given.numpy()
+    # A tensor of torch that takes part in training gives its memory only so.
+    given = given.detach() if getattr(given, "requires_grad", False) else given
     by_dlpack = hasattr(given, "__dlpack__") and not hasattr(given, "__array__")
     try:
         return np.from_dlpack(given) if by_dlpack else np.asarray(given)
@@ -192,6 +194,18 @@ def host_array(given: Any, what: str) -> Array:
         raise DeviceMemoryError(f"the host has no memory left for {what}") from error
     except _UNREADABLE as error:
         raise InputError(f"{what} is a {type(given).__name__}, of which NumPy makes no array: {error}") from error
+
+
+def shared_array(given: Any, what: str) -> Array:
+    """Return the memory of an array of another library as a NumPy array that may be written to.
+
+    Raises:
+        InputError: NumPy gets a copy only, or none; the message calls it *what*.
+    """
+    array = host_array(given, what)
+    if array.size and not np.may_share_memory(array, host_array(given, what)):
+        raise InputError(f"{what} is a {type(given).__name__}, whose memory NumPy cannot share: give an array")
+    return array
 
 
 def _check_mask(given: Any, what: str) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from clgraph.errors import DeviceError
+from clgraph.errors import DeviceError, RunCancelledError
 from clgraph.graph.subgraph import Subgraph
 from clgraph.network.buffer_table import BufferTable
 from clgraph.network.host import Host
 from clgraph.network.joining import Joining, join
 from clgraph.network.steps import Segment, commands, ordered_steps, recorded_steps
-from clgraph.network.tiles import TileExecutor
+from clgraph.network.tiles import INTERRUPTED, TileExecutor
 from clgraph.runtime.stream import Step
 from clgraph.selector.library import Library
 
@@ -24,6 +24,7 @@ class BoundSubgraph:
         commands: One for each step of each node, in order.
         launches: The same, with tile steps that follow each other as one where the device can.
         executors: What runs its tile steps: one a library.
+        steps: What :meth:`submit` does, one after the other.
     """
 
     def __init__(
@@ -50,7 +51,12 @@ class BoundSubgraph:
         self._kernels = [c.work[0] for c in self.commands if isinstance(c.work, tuple)]
         self._joined = [c.work for c in self.launches if c.joined and isinstance(c.work, Segment)]
         self._stream = None if places is None else places.engine.stream
-        self._steps: list[Step] = []
+        self.steps: list[Step] = []
+
+    @property
+    def joined(self) -> list[TileExecutor]:
+        """Of :attr:`executors`, those whose launches :meth:`check` looks at."""
+        return list(dict.fromkeys(segment.executor for segment in self._joined))
 
     def prepare(self, *, alone: bool, recorded: bool = False) -> int:
         """Make what :meth:`submit` does; return how many recordings of launches there are.
@@ -62,11 +68,11 @@ class BoundSubgraph:
         """
         stream, count = self._stream, 0
         if stream is not None and recorded:
-            self._steps, count = recorded_steps(self.launches, stream)
+            self.steps, count = recorded_steps(self.launches, stream)
         else:
-            self._steps = ordered_steps(self.launches, stream)
+            self.steps = ordered_steps(self.launches, stream)
         if stream is not None and not alone:
-            self._steps = [stream.barrier, *self._steps, stream.flush]
+            self.steps = [stream.barrier, *self.steps, stream.flush]
         return count
 
     def lighten(self) -> None:
@@ -78,13 +84,20 @@ class BoundSubgraph:
 
     def submit(self) -> None:
         """Give the device everything there is to do."""
-        for step in self._steps:
+        for step in self.steps:
             step()
 
     def check(self) -> None:
-        """Raise ``DeviceError`` when workers of a launch that joins tile steps have waited in vain."""
+        """Look at the launches that join tile steps.
+
+        Raises:
+            DeviceError: Workers have waited in vain.
+            RunCancelledError: They were interrupted.
+        """
         for segment in self._joined:
             if step := segment.executor.check():
+                if step == INTERRUPTED:
+                    raise RunCancelledError("the run was interrupted; the model can be used again")
                 library, what = segment.executor.table.library, segment.executor.what(step - 1)
                 raise DeviceError(
                     f"the workers of {library.name!r} waited in vain for {what}; the network can be run again, with "

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from clgraph.core.mapped import files_of
-from clgraph.errors import DeviceError, DeviceMemoryError, InputError, ProgramError
+from clgraph.errors import DeviceError, DeviceMemoryError, InputError, ProgramError, RunCancelledError
 from clgraph.graph.faults import faults
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Milestone, Program
@@ -20,6 +20,7 @@ from clgraph.network.borrowed_buffers import borrowed_buffer
 from clgraph.network.bound_subgraph import BoundSubgraph
 from clgraph.network.boundary import Feed, Held, Result
 from clgraph.network.buffer_table import BufferTable
+from clgraph.network.cancelling import Cancellation
 from clgraph.network.host import Host
 from clgraph.network.joining import Joining
 from clgraph.network.steps import Command, Segment
@@ -159,24 +160,52 @@ class Network:
         return [c for s in self._subgraphs for c in s.commands]
 
     @faults("a run of the model")
-    def run(self, feeds: Mapping[str, Held], targets: Mapping[str, Held | None] | None = None) -> dict[str, Array]:
+    def run(
+        self,
+        feeds: Mapping[str, Held],
+        targets: Mapping[str, Held | None] | None = None,
+        cancellation: Cancellation | None = None,
+    ) -> dict[str, Array]:
         """Return one array an output.
 
         Args:
             feeds: An array an input, or memory of the input's device that holds its elements.
             targets: The results to return, all by default: in the array or the memory given, which then is what is
                 returned, or with ``None`` in a new array. They overlap neither each other nor a constant.
+            cancellation: Ends the run between two steps, of which each then waits for the one before; a launch that
+                joins tile steps is ended between those, where the host can reach the device's memory.
 
         Raises:
+            RunCancelledError: The run was ended.
             InputError: A feed is missing, unknown, or has another shape or element type than the program expects.
             ModelError: The file that constants lie in was cut or written to.
             DeviceError: A device failed, or the process was forked since the network was made.
             DeviceMemoryError: There is no memory left for a copy or a result.
         """
         with GATE, self._lock:
-            if self.program.batch_slices == 1:
-                return self._run(feeds, self._steps, targets)
-            return in_turn(self.program, feeds, targets, lambda given, to: self._run(given, self._steps, to))
+            if cancellation is None:
+                return self._run_whole(feeds, targets, lambda: self._steps)
+            with cancellation.watching([tiles for bound in self._subgraphs for tiles in bound.joined]):
+                return self._run_whole(feeds, targets, lambda: self._singly(cancellation))
+
+    def _run_whole(
+        self,
+        feeds: Mapping[str, Held],
+        targets: Mapping[str, Held | None] | None,
+        steps: Callable[[], Iterable[Step]],
+    ) -> dict[str, Array]:
+        if self.program.batch_slices == 1:
+            return self._run(feeds, steps(), targets)
+        return in_turn(self.program, feeds, targets, lambda given, to: self._run(given, steps(), to))
+
+    def _singly(self, cancellation: Cancellation) -> Iterator[Step]:
+        """Yield the steps of a run, each once the one before is over, as long as nobody ends it."""
+        poisoned = self._arguments[2]
+        steps = self._steps if poisoned else [step for bound in self._subgraphs for step in bound.steps]
+        for step in steps:
+            cancellation.check()
+            yield step
+            self._finish()
 
     @faults("a run of the model")
     def run_once(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
@@ -309,7 +338,7 @@ class Network:
         finally:
             # Whatever was raised: nothing may be in flight when the arrays it uses go away.
             if not over:
-                with contextlib.suppress(DeviceError):
+                with contextlib.suppress(DeviceError, RunCancelledError):
                     self._finish()
                     self._check()
             self._host.forget()

@@ -20,6 +20,9 @@ from clgraph.selector.plan import Tile
 
 _RECORD = struct.Struct(RECORD)
 
+INTERRUPTED = 2**31 - 1
+"""In the error word: the host wants the workers to leave. No table has as many steps."""
+
 
 @dataclass
 class TileTable:
@@ -150,6 +153,16 @@ class TileExecutor:
             if any(first <= step < last for step in self._users[bank]):
                 kernel.set(FIRST_BANK + bank, memory)
 
+    def interrupt(self) -> None:
+        """Let the workers of a launch leave before the next step, where the host can reach the device's memory."""
+        if self._error.array is not None:
+            self._word[0] = INTERRUPTED
+
+    def forget_interrupt(self) -> None:
+        """Take back an interrupt that no worker has seen; nothing is in flight."""
+        if self._error.array is not None and self._word[0] == INTERRUPTED:
+            self._word[0] = 0
+
     def spoil(self, byte: int) -> None:
         """Enqueue setting every byte of the workers' scratch to *byte*: no step may rely on what another left there."""
         self.engine.stream.fill(self._scratch, byte)
@@ -163,7 +176,10 @@ class TileExecutor:
         return found
 
     def check(self) -> int:
-        """Wait, and return 0, or 1 + the step at which a wait between steps was given up; clears the state then."""
+        """Wait, and return 0, or 1 + the step at which a wait between steps was given up; clears the state then.
+
+        ``INTERRUPTED`` where :meth:`interrupt` was called.
+        """
         word = self._word
         if self._error.array is not None:
             self.engine.stream.finish()

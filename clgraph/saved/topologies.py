@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import astuple, fields
 from typing import Any
 
 import numpy as np
 
 from clgraph.core.dtype import DType
 from clgraph.errors import ModelError
+from clgraph.graph.about import About
 from clgraph.graph.host_types import has_strings
 from clgraph.graph.interpret import ControlFlow
 from clgraph.graph.primitive import Array, Primitive
@@ -27,6 +28,9 @@ _FORM = {
     "metadata": dict[str, str],
     "op_types": dict[str, str],
     "expanded": dict[str, str],
+    "about": tuple[str, str, str, int | None, str, str, str, int, list[tuple[str, int]]],
+    "overridable": list[_Signature],
+    "deciding": list[str],
     "constants": list[tuple[str, Any]],
     "layers": list[LAYER_FORM],
 }
@@ -62,6 +66,9 @@ def encode_topology(topology: Topology, add: Callable[[Array], Json]) -> Json:
         "declared": [_signature(s) for s in topology.declared.values()],
         "metadata": dict(topology.metadata),
         "op_types": dict(topology.op_types),
+        "about": [list(x) if isinstance(x, tuple) else x for x in astuple(topology.about)],
+        "overridable": [_signature(s) for s in topology.overridable.values()],
+        "deciding": sorted(topology.deciding),
         "expanded": dict(topology.expanded),
         "constants": [[name, _constant(array, add)] for name, array in topology.constants.items()],
         "layers": [encode_layer(layer, add) for layer in topology.layers],
@@ -114,6 +121,11 @@ def decode_topology(data: Json, array: Callable[[Json], Array], primitive_of: Pr
         topology.metadata = dict(data["metadata"])
         topology.op_types = dict(data.get("op_types", {}))
         topology.expanded = dict(data.get("expanded", {}))
+        if "about" in data:
+            about: list[Any] = [tuple(map(tuple, x)) if isinstance(x, list) else x for x in data["about"]]
+            topology.about = About(*about)
+        topology.deciding = frozenset(data.get("deciding", []))
+        topology.overridable = {s.name: s for s in map(_read_signature, data.get("overridable", []))}
     topology._read = read
     return topology
 

@@ -129,8 +129,8 @@ def test_arrays_in_any_order_of_memory_give_the_same_result() -> None:
         ({"x": image((1, 3, 10, 11))}, "does not fit"),
         ({"x": image((3, 10, 10))}, "does not fit"),
         ({"x": "text"}, "the model requires float32"),
-        (None, "a dictionary by name, not as NoneType; the inputs are 'x'"),
-        ([image((1, 3, 10, 10))], "a dictionary by name, not as list"),
+        (None, "input 'x' is missing; the inputs are 'x'"),
+        ([image((1, 3, 10, 10))], "does not fit"),
     ],
     ids=["missing", "unknown", "type", "size", "rank", "text", "nothing", "list"],
 )

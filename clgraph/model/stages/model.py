@@ -17,8 +17,9 @@ from clgraph.graph.host_types import has_strings
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Signature, Topology, by_name
-from clgraph.model.delivery import Outputs, names, wanted_places
+from clgraph.model.delivery import Outputs, wanted_places
 from clgraph.model.explain import Explanation
+from clgraph.model.feeds import names
 from clgraph.model.model import Model
 from clgraph.model.ranges import Ranges, ends
 from clgraph.model.specialisations import PassRecord, Specialise, Values
@@ -26,6 +27,7 @@ from clgraph.model.stages.preferences import NO_PREFERENCES, Preferences
 from clgraph.model.stages.report import describe, explanation
 from clgraph.model.stages.runner import Recorder, StageClock, StageRunner, array_of
 from clgraph.model.tensor import Tensor
+from clgraph.network.cancelling import Cancellation
 from clgraph.network.profile import Profile
 from clgraph.network.watch import Watcher
 from clgraph.selector.query import DeviceInfo
@@ -140,9 +142,16 @@ class StagedModel(Model):
                 model.prepare({n: bound[n] for n in own}, {n: a for n, a in known.items() if n in own})
 
     @faults("a run of the model")
-    def run(self, feeds: Mapping[str, Any], outputs: Outputs = None, *, tensors: bool = False) -> dict[str, Any]:
-        """Run the stages one after the other; takes, returns and raises what :meth:`Model.run` does."""
-        results = self._run(self._arrays(feeds), None)
+    def _run_arrays(
+        self,
+        arrays: dict[str, Any],
+        outputs: Outputs,
+        *,
+        tensors: bool,
+        cancellation: Cancellation | None,
+    ) -> dict[str, Any]:
+        """Run the stages one after the other."""
+        results = self._run(arrays, None, cancellation)
         layouts = {name: _layout(result) for name, result in results.items()}
         return {n: self._placed(results[n], p, tensors) for n, p in wanted_places(layouts, outputs).items()}
 
@@ -196,14 +205,19 @@ class StagedModel(Model):
     def _host_arrays(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         return {name: array_of(value) for name, value in self._arrays(feeds).items()}
 
-    def _run(self, arrays: Mapping[str, Any], watch: StageClock | Recorder | Watcher | None) -> dict[str, Any]:
+    def _run(
+        self,
+        arrays: Mapping[str, Any],
+        watch: StageClock | Recorder | Watcher | None,
+        cancellation: Cancellation | None = None,
+    ) -> dict[str, Any]:
         if self._dry:
             raise InputError(f"the model was compiled for {self.device.name!r}, which runs nothing: it is a dry run")
         shapes = {name: a.shape for name, a in arrays.items() if hasattr(a, "shape")}
         for name in shapes:
             self.topology.shape_of(name, shapes)
-        with self._lock:
-            return self._runner.run_whole(arrays, watch)
+        with self._lock if cancellation is None else cancellation.holding(self._lock):
+            return self._runner.run_whole(arrays, watch, cancellation)
 
     def _placed(self, result: Any, place: Array | Tensor | None, tensors: bool) -> Any:
         """Return *result* in *place*, or where there is none as an array or tensor of its own.

@@ -24,6 +24,7 @@ from clgraph.model.model import Model
 from clgraph.model.stages.preferences import NO_PREFERENCES, Preferences
 from clgraph.model.stages.split import Piece, split
 from clgraph.model.tensor import Tensor
+from clgraph.network.cancelling import Cancellation
 from clgraph.network.profile import NodeTime
 from clgraph.network.watch import Watcher
 
@@ -104,37 +105,52 @@ class PieceRunner:
         """What has run the bodies of control flow in the piece, by the identity of the topology."""
         return self._bodies
 
-    def run(self, arrays: Mapping[str, Any], watch: StageObserver | None = None) -> dict[str, Any]:
-        """Return what the piece makes of *arrays*."""
+    def run(
+        self, arrays: Mapping[str, Any], watch: StageObserver | None = None, cancellation: Cancellation | None = None
+    ) -> dict[str, Any]:
+        """Return what the piece makes of *arrays*; raises as :meth:`Cancellation.check`."""
         feeds = {name: arrays[name] for name in self.piece.topology.inputs}
+        if cancellation is not None:
+            cancellation.check()
         if not self.piece.compilable:
-            return self._on_host(feeds, watch)
+            return self._on_host(feeds, watch, cancellation)
         size = float(sum(getattr(a, "size", 0) for a in feeds.values()))
         if not self._always and size < self._most:
             try:
-                return self._on_host(feeds, watch)
+                return self._on_host(feeds, watch, cancellation)
             except _TooMuch:
                 self._most = size
-        return self._on_device(feeds, watch)
+        return self._on_device(feeds, watch, cancellation)
 
-    def _on_host(self, feeds: Mapping[str, Any], watch: StageObserver | None) -> dict[str, Any]:
+    def _on_host(
+        self, feeds: Mapping[str, Any], watch: StageObserver | None, cancellation: Cancellation | None
+    ) -> dict[str, Any]:
         start = time.perf_counter()
         self.operations = 0.0
 
         def spend(operations: float) -> None:
             self.operations += operations
+            if cancellation is not None:
+                cancellation.check()
             if self.piece.compilable and self.operations > HOST_OPERATIONS:
                 raise _TooMuch
 
         arrays = {name: array_of(a) for name, a in feeds.items()}
-        results = interpret(self.piece.topology, arrays, spend, functools.partial(self._run_body, watch=watch))
+        body = functools.partial(self._run_body, watch=watch, cancellation=cancellation)
+        results = interpret(self.piece.topology, arrays, spend, body)
         self.latest, self.on_host = None, True
         if isinstance(watch, StageClock) and (self.piece.compilable or not self._bodies):
             end = time.perf_counter()
             watch.commands.append(_host_time(self.piece, start - watch.begin, end - start, self.operations))
         return results
 
-    def _run_body(self, body: Topology, feeds: Mapping[str, Any], watch: StageObserver | None = None) -> dict[str, Any]:
+    def _run_body(
+        self,
+        body: Topology,
+        feeds: Mapping[str, Any],
+        watch: StageObserver | None = None,
+        cancellation: Cancellation | None = None,
+    ) -> dict[str, Any]:
         if id(body) not in self._bodies:
             self._bodies[id(body)] = StageRunner(
                 body,
@@ -145,7 +161,7 @@ class PieceRunner:
                 whole=False,
                 label=f"{self.piece.topology.label}_{self._role(body)}_",
             )
-        results = self._bodies[id(body)].run(feeds, watch)
+        results = self._bodies[id(body)].run(feeds, watch, cancellation)
         return {name: array_of(a) for name, a in results.items()}
 
     def _role(self, body: Topology) -> str:
@@ -157,7 +173,9 @@ class PieceRunner:
                         return re.sub(r"[^\w.-]+", "_", f"{layer.name}_{role}")
         return "body"
 
-    def _on_device(self, feeds: Mapping[str, Any], watch: StageObserver | None) -> dict[str, Any]:
+    def _on_device(
+        self, feeds: Mapping[str, Any], watch: StageObserver | None, cancellation: Cancellation | None
+    ) -> dict[str, Any]:
         self.on_host = False
         self._refuse_host_values(feeds)
         model = self.latest = self._model(tuple(DType.of(a.dtype) for a in feeds.values()))
@@ -168,7 +186,7 @@ class PieceRunner:
             watch.calls.append((model, {name: array_of(a) for name, a in feeds.items()}))
         elif watch is not None:
             return model.watch(feeds, watch)
-        return model.run(feeds, tensors=self._tensors)
+        return model.run(feeds, tensors=self._tensors, cancellation=cancellation)
 
     def _refuse_host_values(self, feeds: Mapping[str, Any]) -> None:
         """Raise ``ShapeError`` where a sequence, say, comes for a compiled layer: all of them take tensors only."""
@@ -237,16 +255,20 @@ class StageRunner:
             for piece in split(topology, body=not whole, label=label)
         )
 
-    def run(self, feeds: Mapping[str, Any], watch: StageObserver | None = None) -> dict[str, Any]:
+    def run(
+        self, feeds: Mapping[str, Any], watch: StageObserver | None = None, cancellation: Cancellation | None = None
+    ) -> dict[str, Any]:
         """Return the outputs by name; they may be memory of *feeds*, or of one another."""
         values: dict[str, Any] = {**self.topology.constants, **feeds}
         for piece in self.pieces:
-            values.update(piece.run(values, watch))
+            values.update(piece.run(values, watch, cancellation))
         return {name: values[source] for name, source in self.topology.outputs}
 
-    def run_whole(self, feeds: Mapping[str, Any], watch: StageObserver | None = None) -> dict[str, Any]:
+    def run_whole(
+        self, feeds: Mapping[str, Any], watch: StageObserver | None = None, cancellation: Cancellation | None = None
+    ) -> dict[str, Any]:
         """Return the outputs by name, each in memory of its own."""
-        results = self.run(feeds, watch)
+        results = self.run(feeds, watch, cancellation)
         made = {name for piece in self.pieces if not piece.on_host for name, _ in piece.piece.topology.outputs}
         seen: set[int] = set()
         for name, source in self.topology.outputs:

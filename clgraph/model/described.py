@@ -1,0 +1,57 @@
+"""What a model tells of itself without being compiled: its inputs, its names, what its file says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from clgraph.graph.about import About
+from clgraph.graph.random_numbers import RANDOM_KEY
+from clgraph.graph.topology import Signature, Topology
+
+
+class Described:
+    """Base of models: answers out of the topology.
+
+    Attributes:
+        topology: What was compiled.
+    """
+
+    topology: Topology
+
+    @property
+    def inputs(self) -> tuple[Signature, ...]:
+        """Name, element type and shape of every input; a dimension may be a name or ``None``.
+
+        The key of a run that random numbers come from is not among them: a run makes one, unless it is fed.
+        """
+        return tuple(s for s in self.topology.inputs.values() if s.name != RANDOM_KEY)
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """The names of the inputs, in order."""
+        return tuple(s.name for s in self.inputs)
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """The names of the outputs, in order."""
+        return tuple(name for name, _ in self.topology.outputs)
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """What the model's author wrote beside the graph, e.g. class names."""
+        return self.topology.metadata
+
+    @property
+    def about(self) -> About:
+        """What the model's file says of itself: producer, version, domain, names and descriptions."""
+        return self.topology.about
+
+    @property
+    def overridable(self) -> tuple[Signature, ...]:
+        """Inputs that the model has a value for, which a feed replaces: by another program, compiled at the first."""
+        return tuple(self.topology.overridable.values())
+
+    @property
+    def is_static(self) -> bool:
+        """Whether every input has one shape only."""
+        return all(s.is_fixed for s in self.topology.inputs.values())

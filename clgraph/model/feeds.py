@@ -1,0 +1,100 @@
+"""What a run is called with: arrays by name, in the order of the inputs, or by keyword; lists and numbers too."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from clgraph.errors import InputError
+from clgraph.graph.primitive import Array
+from clgraph.model.tensor import Tensor, host_array, shared_array
+
+_NUMBERS = "biuf"
+"""NumPy's kinds of element types that numbers are cast among."""
+
+
+def names(wanted: Iterable[tuple[str, Any]]) -> str:
+    """Say what the inputs are called."""
+    return f"the inputs are {', '.join(repr(name) for name, _ in wanted) or 'none'}"
+
+
+def arranged(given: Sequence[Any], named: Mapping[str, Any], wanted: Sequence[tuple[str, Any]]) -> Mapping[str, Any]:
+    """Return feeds by name.
+
+    Args:
+        given: One dictionary by name; or arrays in the order of the inputs, as one sequence where there are several
+            inputs, ``None`` for none. A sequence for the only input is its value.
+        named: Further feeds, by keyword.
+
+    Raises:
+        InputError: There are more arrays than inputs, or one is given twice.
+    """
+    if len(given) == 1 and isinstance(given[0], Mapping):
+        by_name = dict(given[0])
+    else:
+        several = len(given) == 1 and len(wanted) > 1 and isinstance(given[0], list | tuple)
+        arrays = given[0] if several else given
+        if len(arrays) > len(wanted):
+            raise InputError(f"{len(arrays)} arrays were given; {names(wanted)}")
+        by_name = {name: array for (name, _), array in zip(wanted, arrays, strict=False) if array is not None}
+    if twice := sorted(by_name.keys() & named.keys()):
+        raise InputError(f"input {twice[0]!r} is given twice")
+    return by_name | dict(named) if named else by_name
+
+
+def literal(given: Any, dtype: np.dtype[Any], what: str) -> Array:
+    """Return numbers of Python, nested lists of them or NumPy's as an array of *dtype*.
+
+    Only floating-point numbers are rounded. What cannot become *dtype* at all stays as it is.
+
+    Raises:
+        InputError: They are no array, or one of them is lost in *dtype*; the message calls them *what*.
+    """
+    array = host_array(given, what)
+    if array.dtype == dtype or array.dtype.kind not in _NUMBERS or dtype.kind not in _NUMBERS:
+        return array
+    with np.errstate(all="ignore"):
+        cast = array.astype(dtype)
+    if array.dtype.kind == "f" and dtype.kind == "f":
+        lost = np.isinf(cast) & np.isfinite(array)
+    else:
+        # Python compares whole numbers and fractions exactly, NumPy rounds one of them first.
+        pairs = zip(cast.ravel().tolist(), array.ravel().tolist(), strict=True)
+        lost = np.array([new != old for new, old in pairs], bool)
+    if lost.any():
+        raise InputError(f"{what} holds {array.ravel()[lost.ravel()][0]}, which {dtype.name} cannot hold")
+    return cast
+
+
+def is_literal(given: Any) -> bool:
+    """Whether *given* has no element type of its own that a caller has chosen: a number, or a list."""
+    return isinstance(given, bool | int | float | list | tuple | np.generic)
+
+
+def foreign_places(outputs: Any) -> dict[str, Any]:
+    """Return the arrays of other libraries (torch's tensors) among those that are to hold results."""
+    if not isinstance(outputs, Mapping):
+        return {}
+    return {
+        name: place
+        for name, place in outputs.items()
+        if not isinstance(place, np.ndarray | Tensor) and hasattr(place, "__dlpack__")
+    }
+
+
+def shared_places(foreign: Mapping[str, Any]) -> dict[str, Array]:
+    """Return the memory of *foreign* arrays; raises ``InputError`` where it cannot be had."""
+    return {name: shared_array(place, f"what is to hold output {name!r}") for name, place in foreign.items()}
+
+
+def as_given(results: Any, feeds: Mapping[str, Any]) -> Any:
+    """Return an array, or a tuple of them, as torch's tensors where all *feeds* are such, else as it is."""
+    if not feeds or not all(type(given).__module__.partition(".")[0] == "torch" for given in feeds.values()):
+        return results
+    torch = sys.modules["torch"]
+    if isinstance(results, tuple):
+        return tuple(torch.from_numpy(array) for array in results)
+    return torch.from_numpy(results)

@@ -1,0 +1,80 @@
+"""ONNX Runtime's Python interface, answered by clgraph: ``import clgraph.onnxruntime as onnxruntime``.
+
+:func:`install` makes ``import onnxruntime`` find it, ``python -m clgraph.as_onnxruntime`` runs unmodified programs so.
+See https://onnxruntime.ai/docs/api/python/api_summary.html.
+"""
+
+from clgraph.onnxruntime import capi
+from clgraph.onnxruntime.binding import IOBinding
+from clgraph.onnxruntime.binding import IOBinding as SessionIOBinding
+from clgraph.onnxruntime.described import ModelMetadata, NodeArg
+from clgraph.onnxruntime.environment import (
+    __version__,
+    create_and_register_allocator,
+    disable_telemetry_events,
+    enable_telemetry_events,
+    get_build_info,
+    get_device,
+    get_ep_devices,
+    get_version_string,
+    has_collective_ops,
+    preload_dlls,
+    register_execution_provider_library,
+    set_default_logger_callback,
+    set_default_logger_severity,
+    set_default_logger_verbosity,
+    set_global_thread_pool_sizes,
+    set_seed,
+    unregister_execution_provider_library,
+)
+from clgraph.onnxruntime.installing import install, is_installed, uninstall
+from clgraph.onnxruntime.options import (
+    ExecutionMode,
+    ExecutionOrder,
+    GraphOptimizationLevel,
+    RunOptions,
+    SessionOptions,
+)
+from clgraph.onnxruntime.providers import get_all_providers, get_available_providers
+from clgraph.onnxruntime.session import InferenceSession
+from clgraph.onnxruntime.values import OrtDevice, OrtValue, SparseTensor, copy_tensors
+
+__all__ = [
+    "ExecutionMode",
+    "ExecutionOrder",
+    "GraphOptimizationLevel",
+    "IOBinding",
+    "InferenceSession",
+    "ModelMetadata",
+    "NodeArg",
+    "OrtDevice",
+    "OrtValue",
+    "RunOptions",
+    "SessionIOBinding",
+    "SessionOptions",
+    "SparseTensor",
+    "__version__",
+    "capi",
+    "copy_tensors",
+    "create_and_register_allocator",
+    "disable_telemetry_events",
+    "enable_telemetry_events",
+    "get_all_providers",
+    "get_available_providers",
+    "get_build_info",
+    "get_device",
+    "get_ep_devices",
+    "get_version_string",
+    "has_collective_ops",
+    "install",
+    "is_installed",
+    "preload_dlls",
+    "register_execution_provider_library",
+    "set_default_logger_callback",
+    "set_default_logger_severity",
+    "set_default_logger_verbosity",
+    "set_global_thread_pool_sizes",
+    "set_seed",
+    "uninstall",
+    "unregister_execution_provider_library",
+]

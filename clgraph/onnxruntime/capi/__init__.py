@@ -1,0 +1,1 @@
+"""The modules behind ONNX Runtime's interface that programs import by name."""

@@ -1,0 +1,7 @@
+"""The package's name and version, where programs look for them."""
+
+from clgraph.onnxruntime.environment import __version__
+
+package_name = "onnxruntime"
+
+__all__ = ["__version__", "package_name"]

@@ -1,0 +1,93 @@
+"""What ``onnxruntime`` offers beside sessions: versions, logging, telemetry, seeds."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any
+
+from clgraph.core.version import __version__ as own_version
+from clgraph.onnxruntime.options import log, say_once
+from clgraph.onnxruntime.statuses import NotImplemented as NotHere
+
+__version__ = "1.32.0"
+"""The version of ONNX Runtime whose Python interface is answered."""
+
+_LEVELS = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL)
+"""Of Python's logging, by ONNX Runtime's severities: verbose, info, warning, error, fatal."""
+
+
+def get_version_string() -> str:
+    """Return the version of the interface."""
+    return __version__
+
+
+def get_build_info() -> str:
+    """Return what answers."""
+    return f"ORT Build Info: clgraph {own_version}, Python {sys.version_info.major}.{sys.version_info.minor}"
+
+
+def get_device() -> str:
+    """Return the kind of device that programs shall prepare for: arrays of the host."""
+    return "CPU"
+
+
+def set_default_logger_severity(severity: int) -> None:
+    """Let the logger ``clgraph.onnxruntime`` show messages of a *severity* from 0 (all) to 4 (fatal) and above."""
+    log.setLevel(_LEVELS[min(max(int(severity), 0), len(_LEVELS) - 1)])
+
+
+def set_default_logger_verbosity(verbosity: int) -> None:
+    """Return at once: there is one level of debugging."""
+
+
+def set_default_logger_callback(callback: Any) -> None:
+    """Log that messages go to Python's logging."""
+    say_once("set_default_logger_callback: messages go to the logger 'clgraph.onnxruntime'")
+
+
+def enable_telemetry_events() -> None:
+    """Return at once: clgraph reports nothing to anybody."""
+
+
+def disable_telemetry_events() -> None:
+    """Return at once: clgraph reports nothing to anybody."""
+
+
+def set_seed(seed: int) -> None:
+    """Log that random operators go by their attribute *seed* alone."""
+    say_once(f"set_seed({seed}): random operators go by the model's attribute seed")
+
+
+def preload_dlls(*_: Any, **__: Any) -> None:
+    """Return at once: clgraph finds its drivers itself."""
+
+
+def set_global_thread_pool_sizes(intra: int, inter: int) -> None:
+    """Log that threads are an option of the session."""
+    say_once("set_global_thread_pool_sizes: threads are SessionOptions.intra_op_num_threads")
+
+
+def has_collective_ops() -> bool:
+    """Return whether operators of several processes are there: never."""
+    return False
+
+
+def get_ep_devices() -> list[Any]:
+    """Return devices of plugins: none."""
+    return []
+
+
+def register_execution_provider_library(name: str, path: str) -> None:
+    """Refuse. Raises ``NotImplemented``, always."""
+    raise NotHere(f"the library {path!r} of {name!r} is made for ONNX Runtime; clgraph runs OpenCL devices")
+
+
+def unregister_execution_provider_library(name: str) -> None:
+    """Refuse. Raises ``NotImplemented``, always."""
+    raise NotHere(f"no library is registered for {name!r}")
+
+
+def create_and_register_allocator(*_: Any) -> None:
+    """Log that clgraph's memory is its own."""
+    say_once("create_and_register_allocator: clgraph plans its memory itself")

@@ -1,0 +1,134 @@
+"""From what a session is made of to a compiled model: providers, threads, free dimensions, replaced initialisers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import onnx
+from onnx import numpy_helper
+
+from clgraph.compilation.entry import compile_model
+from clgraph.errors import OptionError
+from clgraph.model.model import Model
+from clgraph.onnxruntime.options import SessionOptions, log, say_once
+from clgraph.onnxruntime.providers import Provided
+from clgraph.onnxruntime.statuses import MismatchError
+from clgraph.onnxruntime.statuses import NotImplemented as NotHere
+
+_ORT_FORMAT = b"ORTM"
+"""At byte 4 of a file in ONNX Runtime's own format."""
+
+
+def checked_source(source: Any) -> str | bytes:
+    """Return a path or the bytes of a file.
+
+    Raises:
+        MismatchError: *source* is something else (a ``TypeError``, as ONNX Runtime's).
+        NotImplemented: It is in ONNX Runtime's own format.
+    """
+    if isinstance(source, os.PathLike):
+        source = os.fspath(source)
+    if not isinstance(source, str | bytes):
+        raise MismatchError(f"Unable to load from type '{type(source)}': give a path, or the bytes of a model")
+    if (isinstance(source, bytes) and source[4:8] == _ORT_FORMAT) or (isinstance(source, str) and _is_ort(source)):
+        raise NotHere("models in ONNX Runtime's own format are not read: give the ONNX model")
+    return source
+
+
+def _is_ort(path: str) -> bool:
+    if path.lower().endswith(".ort"):
+        return True
+    try:
+        with open(path, "rb") as file:
+            return file.read(8)[4:] == _ORT_FORMAT
+    except OSError:
+        return False  # who reads the model says what is wrong
+
+
+def compiled(source: str | bytes, options: SessionOptions, provided: Provided, fed: tuple[str, ...] = ()) -> Model:
+    """Return the model of a session.
+
+    Args:
+        fed: Inputs that are to be fed although the model has values for them.
+
+    Raises:
+        ClgraphError: As :func:`clgraph.compile`.
+    """
+    given: Any = _with_initializers(source, options.initializers) if options.initializers else source
+    if options.optimized_model_filepath:
+        _write(given, options.optimized_model_filepath)
+    threads = options.intra_op_num_threads if options.intra_op_num_threads > 0 else None
+    model = compile_model(
+        given,
+        provided.device,
+        shapes=_shapes_of(given, fed) if fed else None,
+        threads=threads,
+        config=provided.config,
+    )
+    if not (options.by_name or options.by_denotation):
+        return model
+    denoted = _denotations(given) if options.by_denotation else {}
+    sizes = {
+        s.name: [_size(d, denoted.get((s.name, axis)), options) for axis, d in enumerate(s.shape)]
+        for s in model.inputs
+        if s.shape is not None
+    }
+    return model.reshape(sizes)
+
+
+def _size(dimension: int | str | None, denotation: str | None, options: SessionOptions) -> int | str | None:
+    if isinstance(dimension, int):
+        return dimension
+    found: int | str | None = options.by_name.get(dimension, options.by_denotation.get(denotation, dimension))
+    return found
+
+
+def _outline(source: Any) -> onnx.ModelProto:
+    """Return the model without the data that lies beside it."""
+    if isinstance(source, onnx.ModelProto):
+        return source
+    return onnx.load_from_string(source) if isinstance(source, bytes) else onnx.load(source, load_external_data=False)
+
+
+def _denotations(source: Any) -> dict[tuple[str, int], str]:
+    return {
+        (value.name, axis): dim.denotation
+        for value in _outline(source).graph.input
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim)
+        if dim.denotation
+    }
+
+
+def _shapes_of(source: Any, names: tuple[str, ...]) -> dict[str, list[int | str | None]]:
+    """Return the declared shapes of inputs."""
+    return {
+        value.name: [d.dim_value if d.HasField("dim_value") else d.dim_param or None for d in dims]
+        for value in _outline(source).graph.input
+        if value.name in names
+        for dims in [value.type.tensor_type.shape.dim]
+    }
+
+
+def _with_initializers(source: str | bytes, values: Mapping[str, Any]) -> onnx.ModelProto:
+    """Return the model with other initialisers; raises ``OptionError`` for one that it does not have."""
+    model = _outline(source)
+    held = {tensor.name: tensor for tensor in model.graph.initializer}
+    if unknown := sorted(values.keys() - held.keys()):
+        raise OptionError(f"no initialiser is called {unknown[0]!r}")
+    for name, value in values.items():
+        held[name].CopyFrom(numpy_helper.from_array(value.numpy(), name))
+    if isinstance(source, str):
+        onnx.load_external_data_for_model(model, str(Path(source).parent))
+    return model
+
+
+def _write(source: Any, path: str) -> None:
+    """Write the model as it is: what clgraph makes of it is no ONNX model."""
+    say_once(f"{path} holds the model as it was read: what clgraph compiles is no ONNX model")
+    try:
+        onnx.save(onnx.load(source) if isinstance(source, str) else _outline(source), path)
+    except (OSError, ValueError) as error:
+        log.warning("%s cannot be written: %s", path, error)

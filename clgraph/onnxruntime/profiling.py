@@ -1,0 +1,50 @@
+"""The trace that ``SessionOptions.enable_profiling`` asks for: a file of Chrome's trace events."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from clgraph.errors import OptionError
+from clgraph.model.model import Model
+from clgraph.onnxruntime.statuses import statuses
+
+
+class Trace:
+    """What a session has done, with times in microseconds from its begin."""
+
+    def __init__(self, prefix: str) -> None:
+        """Begin; the file's name is *prefix* and the time."""
+        self._path = Path(f"{prefix}{time.strftime('_%Y-%m-%d_%H-%M-%S')}.json")
+        self._begin = time.monotonic_ns()
+        self._events: list[dict[str, Any]] = []
+
+    def note(self, name: str, category: str, start: int) -> None:
+        """Add what has been done since *start*, in nanoseconds of ``time.monotonic_ns``."""
+        self._add(name, category, (start - self._begin) / 1e3, (time.monotonic_ns() - start) / 1e3)
+
+    def profile(self, model: Model, feeds: Mapping[str, Any]) -> None:
+        """Run once more, with the clock on each node, and add their times."""
+        start = (time.monotonic_ns() - self._begin) / 1e3
+        with statuses():
+            commands = model.profile(feeds).commands
+        for node in commands:
+            details = {"op_name": node.kind, "provider": node.placement, "kernel": node.implementation}
+            self._add(f"{node.node}_kernel_time", "Node", start + node.start * 1e6, node.seconds * 1e6, details)
+
+    def _add(self, name: str, category: str, start: float, length: float, details: Any = None) -> None:
+        times = {"ts": round(start, 1), "dur": round(length, 1)}
+        where = {"pid": os.getpid(), "tid": 0, "ph": "X"}
+        self._events.append({"cat": category, **where, "name": name, **times, "args": details or {}})
+
+    def write(self) -> str:
+        """Write the file and return its name; raises ``OptionError`` where it cannot be written."""
+        try:
+            self._path.write_text(json.dumps(self._events), encoding="utf-8")
+        except OSError as error:
+            raise OptionError(f"the profile cannot be written to {self._path}: {error}") from error
+        return str(self._path)

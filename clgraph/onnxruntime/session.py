@@ -1,0 +1,275 @@
+"""``InferenceSession``: a compiled model under ONNX Runtime's interface."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from clgraph.errors import ClgraphError
+from clgraph.model.model import Model
+from clgraph.model.run_queue import RunQueue
+from clgraph.network.cancelling import Cancellation
+from clgraph.onnxruntime.binding import IOBinding
+from clgraph.onnxruntime.described import ModelMetadata, NodeArg
+from clgraph.onnxruntime.feeds import taken
+from clgraph.onnxruntime.loading import checked_source, compiled
+from clgraph.onnxruntime.options import RunOptions, SessionOptions, say_once
+from clgraph.onnxruntime.profiling import Trace
+from clgraph.onnxruntime.providers import provided
+from clgraph.onnxruntime.statuses import InvalidArgument, MismatchError, StatusError, statuses
+from clgraph.onnxruntime.values import OrtValue, OrtValueVector
+
+Callback = Callable[[list[Any], Any, str], object]
+"""Takes the results, what the caller has given for it, and an error's text, empty where there is none."""
+
+
+class Session:
+    """Base of :class:`InferenceSession`, as programs name it."""
+
+
+class InferenceSession(Session):
+    """A model, compiled for a device. Calls from several threads are served one after the other."""
+
+    def __init__(
+        self,
+        path_or_bytes: Any,
+        sess_options: SessionOptions | None = None,
+        providers: Any = None,
+        provider_options: Any = None,
+        **ignored: Any,
+    ) -> None:
+        """Compile a model.
+
+        Args:
+            path_or_bytes: Path of an ONNX file, or its bytes.
+            sess_options: Options; those that mean nothing here are logged once.
+            providers: Names of execution providers, or pairs of name and options: ``CPUExecutionProvider``, or
+                ``ClgraphExecutionProvider`` with the options of :func:`clgraph.compile`. Others are warned about.
+            provider_options: One dictionary a provider.
+            ignored: Arguments that ONNX Runtime keeps to itself.
+
+        Raises:
+            NoSuchFile, InvalidProtobuf, InvalidGraph: There is no such file, or no model in it.
+            NotImplemented: clgraph does not have what the model asks for.
+            InvalidArgument: An option means nothing.
+            MismatchError: *path_or_bytes* or *sess_options* is something else.
+        """
+        if sess_options is not None and not isinstance(sess_options, SessionOptions):
+            raise MismatchError(f"sess_options are SessionOptions, not {type(sess_options).__name__}")
+        self._source = checked_source(path_or_bytes)
+        self._options = SessionOptions() if sess_options is None else sess_options
+        self._options.say_unused()
+        for name in sorted(ignored):
+            say_once(f"InferenceSession({name}=...): no meaning in clgraph")
+        self._queue = RunQueue("clgraph-onnxruntime")
+        self._trace = Trace(self._options.profile_file_prefix) if self._options.enable_profiling else None
+        self._opened = time.monotonic_ns()
+        self.set_providers(providers, provider_options)
+
+    def set_providers(self, providers: Any = None, provider_options: Any = None) -> None:
+        """Compile the model for other providers; raises as the constructor."""
+        start = time.monotonic_ns()
+        self._provided = provided(providers, provider_options)
+        with statuses(loading=True):
+            self._model = compiled(self._source, self._options, self._provided)
+        self._describe()
+        if self._trace is not None:
+            self._trace.note("session_initialization", "Session", start)
+
+    def _describe(self) -> None:
+        model = self._model
+        # Before version 4 of the format every initialiser was an input, too, and could not be fed.
+        self._inputs, self._overridable = model.inputs, model.overridable if model.about.ir_version > 3 else ()
+        self._input_args = [NodeArg.of(s) for s in self._inputs]
+        self._output_args = [NodeArg.of(s) for s in model.outputs]
+        self._overridable_args = [NodeArg.of(s) for s in self._overridable]
+        self._names = list(model.output_names)
+        self._others: dict[frozenset[str], Model] = {}
+
+    def run(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        run_options: RunOptions | None = None,
+    ) -> list[Any]:
+        """Return the results: arrays, in the order of *output_names*, by default of all outputs.
+
+        Args:
+            output_names: Names of outputs; all where there are none.
+            input_feed: A value an input, by name. Nested lists and numbers take the input's type; an array has it.
+            run_options: ``terminate`` ends the run.
+
+        Raises:
+            InputError: An input is missing (a ``ValueError``).
+            InvalidArgument: A name is unknown, or a feed does not fit.
+            RuntimeException: The run failed.
+            Fail: It was terminated.
+        """
+        names = self._wanted(output_names)
+        start = time.monotonic_ns()
+        results = self._run(names, input_feed, run_options)
+        if self._trace is not None:
+            self._trace.note("model_run", "Session", start)
+            self._trace.profile(self._model, taken(input_feed, self._inputs))
+        return [results[name] for name in names]
+
+    def _wanted(self, output_names: Sequence[str] | None) -> list[str]:
+        if isinstance(output_names, str):
+            raise MismatchError(f"output names are a list, as [{output_names!r}]")
+        names = list(output_names or self._names)
+        for name in names:
+            if name not in self._names:
+                raise InvalidArgument(f"Invalid output name:{name}")
+        return names
+
+    def _run(
+        self,
+        names: Sequence[str],
+        feeds: Mapping[str, Any],
+        options: RunOptions | None,
+        places: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Return the results by name, those with *places* in them."""
+        if options is not None and not isinstance(options, RunOptions):
+            raise MismatchError(f"run_options are RunOptions, not {type(options).__name__}")
+        given = taken(feeds, self._inputs, self._overridable)
+        cancellation: Cancellation | None = None if options is None else options.cancellation
+        outputs: Any = None if names == self._names else list(dict.fromkeys(names))
+        if places:
+            outputs = {name: places.get(name) for name in names}
+        with statuses():
+            return self._model_for(given).run(given, outputs=outputs, cancellation=cancellation)
+
+    def _model_for(self, feeds: Mapping[str, Any]) -> Model:
+        """Return the model, or one that is fed what has decided how it was compiled."""
+        deciding = frozenset(feeds.keys() & self._model.topology.deciding) if self._overridable else frozenset()
+        if not deciding:
+            return self._model
+        if deciding not in self._others:
+            with statuses(loading=True):
+                self._others[deciding] = compiled(self._source, self._options, self._provided, tuple(sorted(deciding)))
+        return self._others[deciding]
+
+    def run_async(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        callback: Callback,
+        user_data: Any = None,
+        run_options: RunOptions | None = None,
+    ) -> None:
+        """Start a run; *callback* is told its results, *user_data* and an error's text, by a thread of the session.
+
+        Raises:
+            InputError: An input is missing. Other errors go to the callback.
+        """
+        if missing := [a.name for a in self._input_args if a.name not in input_feed]:
+            taken({}, [s for s in self._inputs if s.name in missing])
+
+        def call() -> None:
+            try:
+                results, problem = self.run(output_names, input_feed, run_options), ""
+            except ClgraphError as error:
+                results, problem = [], error.message if isinstance(error, StatusError) else str(error)
+            callback(results, user_data, problem)
+
+        self._queue.submit(call)
+
+    def run_with_ort_values(
+        self,
+        output_names: Sequence[str] | None,
+        input_dict_ort_values: Mapping[str, OrtValue],
+        run_options: RunOptions | None = None,
+    ) -> list[OrtValue]:
+        """Return the results of :meth:`run` as values."""
+        return [OrtValue(result) for result in self.run(output_names, input_dict_ort_values, run_options)]
+
+    def run_with_ortvaluevector(
+        self,
+        run_options: RunOptions | None,
+        feed_names: Sequence[str],
+        feeds: Sequence[OrtValue],
+        fetch_names: Sequence[str],
+        fetches: OrtValueVector,
+        fetch_devices: Any = None,
+    ) -> None:
+        """Run with values in order; the results are appended to *fetches*."""
+        fetches += self.run_with_ort_values(fetch_names, dict(zip(feed_names, feeds, strict=True)), run_options)
+
+    def io_binding(self) -> IOBinding:
+        """Return a binding of this session's inputs and outputs to memory."""
+        return IOBinding(self)
+
+    def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
+        """Run with what is bound, which then has the results; raises as :meth:`run`."""
+        names = self._wanted(list(iobinding.places))
+        places = {name: v.numpy() for name, v in iobinding.places.items() if v is not None}
+        results = self._run(names, iobinding.inputs, run_options, places)
+        iobinding.keep([iobinding.places.get(name) or OrtValue(results[name]) for name in names])
+
+    def get_inputs(self) -> list[NodeArg]:
+        """Return the inputs that have to be fed."""
+        return list(self._input_args)
+
+    def get_outputs(self) -> list[NodeArg]:
+        """Return the outputs."""
+        return list(self._output_args)
+
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        """Return the inputs that the model has values for."""
+        return list(self._overridable_args)
+
+    def get_modelmeta(self) -> ModelMetadata:
+        """Return what the model's file says of itself."""
+        return ModelMetadata.of(self._model)
+
+    def get_session_options(self) -> SessionOptions:
+        """Return the options."""
+        return self._options
+
+    def get_providers(self) -> list[str]:
+        """Return the names of the providers in use."""
+        return list(self._provided.options)
+
+    def get_provider_options(self) -> dict[str, dict[str, str]]:
+        """Return the options of each provider in use."""
+        return {name: dict(options) for name, options in self._provided.options.items()}
+
+    def enable_fallback(self) -> None:
+        """Return at once: a session always runs on what it was compiled for."""
+
+    def disable_fallback(self) -> None:
+        """Return at once: a session always runs on what it was compiled for."""
+
+    def create_ortvalue_from_shape_and_type(
+        self, shape: Sequence[int], element_type: Any, device_type: str = "cpu", device_id: int = 0, *_: Any
+    ) -> OrtValue:
+        """Return a value of zeros."""
+        return OrtValue.ortvalue_from_shape_and_type(shape, element_type, device_type, device_id)
+
+    def get_profiling_start_time_ns(self) -> int:
+        """Return when the session was made, as ``time.monotonic_ns`` counts."""
+        return self._opened
+
+    def end_profiling(self) -> str:
+        """Write the trace, and return the name of its file; empty where nothing was to be profiled."""
+        trace, self._trace = self._trace, None
+        return "" if trace is None else trace.write()
+
+    @property
+    def model(self) -> Model:
+        """The compiled model."""
+        return self._model
+
+    @property
+    def _sess(self) -> InferenceSession:
+        return self
+
+    @property
+    def _model_path(self) -> str | None:
+        return self._source if isinstance(self._source, str) else None
+
+    @property
+    def _model_bytes(self) -> bytes | None:
+        return self._source if isinstance(self._source, bytes) else None

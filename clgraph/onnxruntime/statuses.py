@@ -1,0 +1,184 @@
+"""The exceptions of ONNX Runtime's Python API, and which of them each error of clgraph becomes.
+
+A text begins as ONNX Runtime's do, with code and name of the status, which programs look for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import ClassVar
+
+from clgraph.errors import (
+    ClgraphError,
+    InputError,
+    ModelError,
+    OptionError,
+    RunCancelledError,
+    ShapeError,
+    UnsupportedError,
+)
+
+
+class StatusError(ClgraphError):
+    """A failure with a code. ``except ClgraphError`` catches it too.
+
+    Attributes:
+        code, status: Number and name, as ``onnxruntime_c_api.h`` has them.
+    """
+
+    code: ClassVar[int] = 1
+    status: ClassVar[str] = "FAIL"
+
+    def __init__(self, message: str = "") -> None:
+        """Say what failed."""
+        super().__init__(f"[ONNXRuntimeError] : {self.code} : {self.status} : {message}")
+        self.message = message
+
+
+class Fail(StatusError):
+    """Something failed that has no code of its own."""
+
+
+class InvalidArgument(StatusError):
+    """An argument, a feed or an option means nothing here."""
+
+    code, status = 2, "INVALID_ARGUMENT"
+
+
+class NoSuchFile(StatusError):
+    """There is no such model file."""
+
+    code, status = 3, "NO_SUCHFILE"
+
+
+class NoModel(StatusError):
+    """There is no model."""
+
+    code, status = 4, "NO_MODEL"
+
+
+class EngineError(StatusError):
+    """The engine failed."""
+
+    code, status = 5, "ENGINE_ERROR"
+
+
+class RuntimeException(StatusError):
+    """A run failed."""
+
+    code, status = 6, "RUNTIME_EXCEPTION"
+
+
+class InvalidProtobuf(StatusError):
+    """The bytes are no ONNX model."""
+
+    code, status = 7, "INVALID_PROTOBUF"
+
+
+class ModelLoaded(StatusError):
+    """The model was loaded before."""
+
+    code, status = 8, "MODEL_LOADED"
+
+
+class NotImplemented(StatusError):  # the name that programs catch
+    """clgraph does not have it."""
+
+    code, status = 9, "NOT_IMPLEMENTED"
+
+
+class InvalidGraph(StatusError):
+    """The graph is not well formed."""
+
+    code, status = 10, "INVALID_GRAPH"
+
+
+class EPFail(StatusError):
+    """A device failed."""
+
+    code, status = 11, "EP_FAIL"
+
+
+class ModelLoadCanceled(StatusError):
+    """Loading was cancelled."""
+
+    code, status = 12, "MODEL_LOAD_CANCELED"
+
+
+class ModelRequiresCompilation(StatusError):
+    """The model has to be compiled first."""
+
+    code, status = 13, "MODEL_REQUIRES_COMPILATION"
+
+
+class NotFound(StatusError):
+    """What was asked for is not there."""
+
+    code, status = 14, "NOT_FOUND"
+
+
+class DeviceReset(StatusError):
+    """The device was reset."""
+
+    code, status = 15, "DEVICE_RESET"
+
+
+EXCEPTIONS: tuple[type[StatusError], ...] = (
+    DeviceReset,
+    EPFail,
+    EngineError,
+    Fail,
+    InvalidArgument,
+    InvalidGraph,
+    InvalidProtobuf,
+    ModelLoadCanceled,
+    ModelLoaded,
+    ModelRequiresCompilation,
+    NoModel,
+    NoSuchFile,
+    NotFound,
+    NotImplemented,
+    RuntimeException,
+)
+
+
+class RefusedError(ClgraphError, RuntimeError):
+    """What ONNX Runtime refuses by a plain ``RuntimeError``."""
+
+
+class MismatchError(ClgraphError, TypeError):
+    """What ONNX Runtime refuses by a plain ``TypeError``: an argument of another type."""
+
+
+@contextmanager
+def statuses(*, loading: bool = False) -> Iterator[None]:
+    """Turn clgraph's errors into ONNX Runtime's; *loading* a model, or running one."""
+    try:
+        yield
+    except (StatusError, RefusedError, MismatchError):
+        raise
+    except ClgraphError as error:
+        raise _status(error, loading=loading)(str(error)) from error
+
+
+def _status(error: ClgraphError, *, loading: bool) -> type[StatusError]:
+    match error:
+        case RunCancelledError():
+            return Fail
+        case InputError() | OptionError():
+            return InvalidArgument
+        case UnsupportedError():
+            return NotImplemented
+        case ModelError() | ShapeError() if loading:
+            return _of_file(error)
+    return RuntimeException
+
+
+def _of_file(error: ClgraphError) -> type[StatusError]:
+    """Return the status of a file that was not read: by why it was not."""
+    cause = error.__cause__
+    if isinstance(cause, FileNotFoundError):
+        return NoSuchFile
+    # protobuf is imported by whoever raised its error, and by name here: this module is not to need it
+    return InvalidProtobuf if type(cause).__name__ == "DecodeError" else InvalidGraph

@@ -1,0 +1,85 @@
+"""``install``: programs that import onnxruntime, and its modules, find clgraph; what was there comes back."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import clgraph.onnxruntime as ours
+from tests.support.ort_models import identity
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = """
+import sys
+import onnxruntime as ort
+from onnxruntime import InferenceSession, SessionOptions
+from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
+from onnxruntime.capi import _pybind_state as C
+import onnxruntime.capi._pybind_state as D
+session = InferenceSession(sys.argv[1], SessionOptions(), providers=C.get_available_providers())
+try:
+    session.run(None, {"x": [[1]]})
+except InvalidArgument:
+    print(ort.__name__, C is D, __name__, session.run(None, {"x": [[1, 2, 3]]})[0].tolist())
+"""
+
+
+def test_what_imports_onnxruntime_finds_clgraph_until_it_is_taken_back() -> None:
+    version = importlib.metadata.version("onnxruntime")
+    ours.install()
+    try:
+        ours.install()
+        found = importlib.import_module("onnxruntime")
+        assert found is ours
+        state = importlib.import_module("onnxruntime.capi.onnxruntime_pybind11_state")
+        assert state.InvalidArgument is ours.statuses.InvalidArgument
+        assert importlib.util.find_spec("onnxruntime") is not None
+        assert importlib.metadata.version("onnxruntime") == ours.__version__
+        assert importlib.metadata.version("numpy") == np.__version__
+        assert importlib.import_module("onnxruntime.datasets").__name__ == "onnxruntime.datasets"
+    finally:
+        ours.uninstall()
+    assert importlib.import_module("onnxruntime") is onnxruntime
+    assert importlib.metadata.version("onnxruntime") == version
+    assert not ours.is_installed()
+
+
+@pytest.mark.opencl
+def test_an_unmodified_program_runs_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "x.onnx").write_bytes(identity())
+    (tmp_path / "program.py").write_text(PROGRAM)
+    command = [sys.executable, "-m", "clgraph.as_onnxruntime"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "CLGRAPH_DEVICE": "host"}
+    for how in (["program.py"], ["-m", "program"], ["-c", PROGRAM]):
+        done = subprocess.run(
+            [*command, *how, "x.onnx"], cwd=tmp_path, capture_output=True, text=True, env=environment, check=True
+        )
+        assert done.stdout == "clgraph.onnxruntime True __main__ [[1.0, 2.0, 3.0]]\n", done.stderr
+
+
+def test_every_public_name_of_onnxruntime_that_programs_use_is_there() -> None:
+    # Of model packages, compiled contexts, adapters, allocators and devices of plugins clgraph has nothing.
+    left_out = {
+        n for n in dir(onnxruntime) if n.startswith(("_", "Model", "OrtEp", "OrtMem", "OrtHardware", "OrtArena"))
+    }
+    left_out |= {"AdapterFormat", "LoraAdapter", "OrtAllocatorType", "OrtCompileApiFlags", "OrtDeviceMemoryType"}
+    left_out |= {"OrtDeviceVendorId", "OrtExecutionProviderDevicePolicy", "OrtExternalInitializerInfo"}
+    left_out |= {"OrtSparseFormat", "OrtSyncStream", "contextlib", "cuda_version", "import_capi_exception"}
+    left_out |= {
+        "onnxruntime_validation",
+        "package_name",
+        "print_debug_info",
+        "version",
+        "create_and_register_allocator_v2",
+    }
+    left_out -= {"ModelMetadata"}
+    assert set(dir(onnxruntime)) - left_out <= set(dir(ours))

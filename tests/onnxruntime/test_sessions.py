@@ -1,0 +1,201 @@
+"""Sessions: what they tell about models, how they run them, and in which exceptions they end."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import clgraph.onnxruntime as ours
+from clgraph.onnxruntime import statuses
+from tests.support.models import small_model
+from tests.support.ort_models import identity, model_of, two_inputs
+
+HOST = [("ClgraphExecutionProvider", {"device": "host"})]
+CPU = ["CPUExecutionProvider"]
+A, B = np.array([1, 2, 3], np.float32), np.array([10, 20, 30], np.float32)
+
+
+def both(source: Any, options: Any = lambda ort: None) -> tuple[Any, Any]:
+    """Return a session of onnxruntime and one of clgraph; *options* makes their options."""
+    return (
+        onnxruntime.InferenceSession(source, options(onnxruntime), providers=CPU),
+        ours.InferenceSession(source, options(ours), providers=HOST),
+    )
+
+
+def overridable() -> onnx.ModelProto:
+    """Return ``y = Reshape(x + w, s)`` whose ``w`` and ``s`` are initialisers and inputs."""
+    nodes = [helper.make_node("Add", ["x", "w"], ["sum"]), helper.make_node("Reshape", ["sum", "s"], ["y"])]
+    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in "xw"]
+    inputs.append(helper.make_tensor_value_info("s", TensorProto.INT64, [2]))
+    values = [numpy_helper.from_array(np.full(4, 2, np.float32), "w"), numpy_helper.from_array(np.array([2, 2]), "s")]
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["a", "b"])
+    return model_of(helper.make_graph(nodes, "g", inputs, [y], values))
+
+
+def described(session: Any) -> Any:
+    """Return what a program can ask a session about its model."""
+    meta = session.get_modelmeta()
+    names = ("producer_name", "graph_name", "domain", "description", "graph_description", "version")
+    args = (session.get_inputs(), session.get_outputs(), session.get_overridable_initializers())
+    return (
+        [sorted((a.name, a.type, tuple(a.shape)) for a in found) for found in args],
+        [getattr(meta, name) for name in names],
+        dict(meta.custom_metadata_map),
+    )
+
+
+def test_a_session_tells_what_onnxruntimes_tells() -> None:
+    model = two_inputs()
+    model.producer_name, model.domain, model.doc_string, model.model_version = "pen", "org.example", "adds", 7
+    model.graph.doc_string = "a graph"
+    helper.set_model_props(model, {"classes": "cat,dog"})
+    for source in (model.SerializeToString(), identity(), overridable().SerializeToString()):
+        theirs, own = both(source)
+        assert described(own) == described(theirs)
+
+
+def test_results_come_in_the_order_of_the_names() -> None:
+    theirs, own = both(two_inputs().SerializeToString())
+    for names in (None, ["difference"], ["difference", "total"]):
+        for mine, wanted in zip(own.run(names, {"a": A, "b": B}), theirs.run(names, {"a": A, "b": B}), strict=True):
+            np.testing.assert_array_equal(mine, wanted)
+
+
+def test_initialisers_that_are_inputs_are_overridden_by_feeds() -> None:
+    theirs, own = both(overridable().SerializeToString())
+    x, w = np.arange(4, dtype=np.float32), np.full(4, 7, np.float32)
+    for feeds in ({"x": x}, {"x": x, "w": w}, {"x": x, "s": np.array([4, 1])}, {"x": x, "w": w, "s": np.array([1, 4])}):
+        np.testing.assert_array_equal(own.run(None, feeds)[0], theirs.run(None, feeds)[0])
+
+
+def test_free_dimensions_and_initialisers_are_replaced() -> None:
+    def options(ort: Any) -> Any:
+        made = ort.SessionOptions()
+        made.add_free_dimension_override_by_name("n", 5)
+        return made
+
+    for session in both(identity(), options):
+        assert session.get_inputs()[0].shape == [5, 3]
+    made = ours.SessionOptions()
+    made.add_initializer("w", ours.OrtValue.ortvalue_from_numpy(np.full(4, 9, np.float32)))
+    session = ours.InferenceSession(overridable().SerializeToString(), made, providers=HOST)
+    np.testing.assert_array_equal(session.run(None, {"x": np.zeros(4, np.float32)})[0], np.full((2, 2), 9))
+
+
+@pytest.mark.parametrize(
+    "source", ["nowhere.onnx", "junk.onnx", b"garbage", identity(op="Nothing"), None, 5], ids=range(6)
+)
+def test_what_is_no_model_ends_in_onnxruntimes_exception(source: Any, tmp_path: Path) -> None:
+    if isinstance(source, str):
+        (tmp_path / "junk.onnx").write_bytes(b"no model at all")
+        source = str(tmp_path / source)
+    with pytest.raises(Exception) as theirs:  # noqa: PT011  # whatever it is, ours is called so
+        onnxruntime.InferenceSession(source, providers=CPU)
+    # An operator that nobody knows breaks the graph there, and is one that clgraph does not have.
+    wanted = {"InvalidGraph": "NotImplemented"}.get(theirs.type.__name__, theirs.type.__name__)
+    with pytest.raises(Exception) as caught:  # noqa: PT011
+        ours.InferenceSession(source, providers=HOST)
+    assert wanted in {kind.__name__ for kind in caught.type.__mro__}
+
+
+def test_onnxruntimes_own_format_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.ort"
+    path.write_bytes(b"\0\0\0\0ORTM")
+    for source in (str(path), path, path.read_bytes()):
+        with pytest.raises(statuses.NotImplemented, match="own format"):
+            ours.InferenceSession(source)
+
+
+def test_a_binding_reads_and_writes_the_programs_memory() -> None:
+    own = ours.InferenceSession(two_inputs().SerializeToString(), providers=HOST)
+    place, held = np.zeros(3, np.float32), ours.OrtValue.ortvalue_from_shape_and_type([3], np.float32)
+    binding = own.io_binding()
+    binding.bind_cpu_input("a", A)
+    binding.bind_input("b", "cpu", 0, np.float32, B.shape, B.ctypes.data)
+    binding.bind_output("difference", "cpu", 0, np.float32, [3], place.ctypes.data)
+    binding.bind_ortvalue_output("total", held)
+    own.run_with_iobinding(binding)
+    np.testing.assert_array_equal(place, A - B)
+    np.testing.assert_array_equal(held.numpy(), A + B)
+    np.testing.assert_array_equal(binding.copy_outputs_to_cpu()[1], A + B)
+    with pytest.raises(RuntimeError, match="Failed to find NodeArg with name: z"):
+        binding.bind_cpu_input("z", A)
+    with pytest.raises(statuses.InvalidArgument, match="'cuda'"):
+        binding.bind_output("total", "cuda")
+
+
+def test_an_asynchronous_run_tells_its_callback() -> None:
+    own = ours.InferenceSession(identity(), providers=HOST)
+    told: list[Any] = []
+    done = threading.Event()
+
+    def callback(results: Any, data: Any, problem: str) -> None:
+        told.append((results, data, problem))
+        done.set()
+
+    for feed in (np.ones((1, 3), np.float32), np.ones((1, 2), np.float32)):
+        done.clear()
+        own.run_async(None, {"x": feed}, callback, "mine")
+        assert done.wait(30)
+    np.testing.assert_array_equal(told[0][0][0], np.ones((1, 3)))
+    assert told[0][1:] == ("mine", "")
+    assert told[1][0] == []
+    assert told[1][2].startswith("Got invalid dimensions for input: x")
+    with pytest.raises(ValueError, match="missing"):
+        own.run_async(None, {}, callback, None)
+
+
+def test_terminate_ends_a_run_and_can_be_taken_back() -> None:
+    own = ours.InferenceSession(identity(), providers=HOST)
+    options, feeds = ours.RunOptions(), {"x": np.ones((1, 3), np.float32)}
+    options.terminate = True
+    with pytest.raises(statuses.Fail, match="cancelled"):
+        own.run(None, feeds, options)
+    options.terminate = False
+    assert len(own.run(None, feeds, options)) == 1
+
+
+@pytest.mark.opencl
+def test_the_cpu_provider_runs_on_an_opencl_cpu_and_writes_a_trace(tmp_path: Path) -> None:
+    options = ours.SessionOptions()
+    options.enable_profiling, options.profile_file_prefix = True, str(tmp_path / "trace")
+    options.optimized_model_filepath = str(tmp_path / "optimised.onnx")
+    model = small_model()
+    own = ours.InferenceSession(model.SerializeToString(), options, providers=CPU)
+    assert own.get_providers() == CPU
+    own.run(None, {"x": np.ones((1, 3, 10, 10), np.float32)})
+    events = json.loads(Path(own.end_profiling()).read_text())
+    assert {"session_initialization", "model_run"} <= {e["name"] for e in events}
+    assert any(e["cat"] == "Node" and e["dur"] > 0 for e in events)
+    assert own.end_profiling() == ""
+    assert onnx.load(options.optimized_model_filepath) == model
+
+
+def test_providers_are_taken_in_every_form() -> None:
+    assert ours.get_available_providers() == ["ClgraphExecutionProvider", "CPUExecutionProvider"]
+    for providers, options in (
+        (HOST, None),
+        ([HOST[0], "CPUExecutionProvider"], None),
+        (["ClgraphExecutionProvider"], [{"device": "host"}]),
+        ((("ClgraphExecutionProvider", {"device": "host"}),), None),
+    ):
+        session = ours.InferenceSession(identity(), None, providers, options)
+        assert session.get_providers() == ["ClgraphExecutionProvider", "CPUExecutionProvider"]
+        assert session.get_provider_options()["ClgraphExecutionProvider"] == {"device": "host"}
+        assert session.model.device.name == "host"
+    with pytest.warns(UserWarning, match="'CUDAExecutionProvider' is not available"):
+        ours.InferenceSession(identity(), providers=["CUDAExecutionProvider", *HOST])
+    for providers, options in (("CPUExecutionProvider", None), ([("a",)], None), (CPU, [{}, {}])):
+        with pytest.raises(ValueError, match="provider"):
+            ours.InferenceSession(identity(), providers=providers, provider_options=options)
+    with pytest.raises(statuses.InvalidArgument, match="'fast' is no option"):
+        ours.InferenceSession(identity(), providers=[("ClgraphExecutionProvider", {"fast": "1"})])
