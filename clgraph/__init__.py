@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from clgraph import errors
     from clgraph.compilation.entry import compile_model as compile
-    from clgraph.compilation.load import load_model as load
+    from clgraph.compilation.entry import load_model as load
     from clgraph.core.version import __version__
     from clgraph.debugging.dumped import load_dump
     from clgraph.extensions.custom_operator import TensorSpec, custom_op
@@ -49,7 +49,7 @@ _HOMES = {
     "custom_op": ("clgraph.extensions.custom_operator", "custom_op"),
     "devices": ("clgraph.runtime.device", "devices"),
     "load_dump": ("clgraph.debugging.dumped", "load_dump"),
-    "load": ("clgraph.compilation.load", "load_model"),
+    "load": ("clgraph.compilation.entry", "load_model"),
     "tune": ("clgraph.tuner.tune", "tune"),
 }
 

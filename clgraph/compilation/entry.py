@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clgraph.compilation.model_cache import Cached
 from clgraph.engines.opening import load_extensions, options_of
 from clgraph.errors import OptionError
 from clgraph.graph.topology import Dimension, Topology, by_name
+from clgraph.saved.container import is_model, is_saved
 
 if TYPE_CHECKING:
     from clgraph.frontend.files import Source
@@ -34,9 +36,10 @@ def compile_model(
     compiled at the first run with shapes of a family, or by :meth:`Model.prepare`, and bound to each set of shapes.
 
     Args:
-        source: Path of an ONNX file, its bytes, a ``ModelProto``, or a :class:`Topology`. A file of more than 16 MiB
-            or of weights alone stays mapped: it may be removed or replaced while the model is in use; when it is
-            written to or cut, runs and compilations that begin later raise ``ModelError``.
+        source: Path of an ONNX file, its bytes, a ``ModelProto``, a :class:`Topology`, or the path of a saved model: as
+            :func:`clgraph.load`, or with other shapes or outputs compiled. A file of more than 16 MiB or of weights
+            alone stays mapped: it may be removed or replaced while the model is in use; when it is written to or cut,
+            runs and compilations that begin later raise ``ModelError``.
         device: ``auto``, ``cpu``, ``gpu``, ``host``, ``null`` (a dry run without OpenCL), ``pocl:0``, an index or a
             part of the name; ``clgraph devices`` lists what there is. ``auto`` leaves it to ``CLGRAPH_DEVICE``.
         shapes: Shapes of inputs by name, theirs from now on; a dimension is a size, or a name or ``None`` where it
@@ -69,6 +72,12 @@ def compile_model(
         raise OptionError(f"outputs are a list of names, as [{outputs!r}]")
     further = {"placement": placement, "placement_fallback": placement_fallback, **dict(config or {})}
     options = options_of(device, threads, cache_dir, further).with_(precision=precision)
+    if isinstance(source, str | os.PathLike) and is_saved(Path(source)):
+        from clgraph.compilation.load import load_saved, saved_topology
+
+        if not (shapes or outputs is not None or options.placement):
+            return load_saved(source, options)
+        source = saved_topology(source, options)
     load_extensions(options)
     cached = Cached.of(source, outputs, shapes, options)
     if cached is not None and (model := cached.model()) is not None:
@@ -80,3 +89,33 @@ def compile_model(
     if cached is not None:
         cached.keep_later(model)
     return model
+
+
+def load_model(
+    path: str | os.PathLike[str],
+    device: str | int = "auto",
+    threads: int | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> Model:
+    """Load a model that :meth:`clgraph.Model.save` has written.
+
+    Programs saved for the same device, driver, workers, options and sources of clgraph are run as they are, on weights
+    that stay in the mapped file; so are families of shapes, to which any shape of theirs is bound. Others are compiled
+    anew, which the log, ``Model.notes`` and ``explain`` say.
+
+    Args:
+        path: The file. An ONNX file is compiled, as by :func:`clgraph.compile`.
+        device, threads, cache_dir, config: As for :func:`clgraph.compile`.
+
+    Raises:
+        ModelError: The file is missing, cut, damaged, of a newer version, or no model.
+        UnsupportedError: It needs an operator of a plugin that is not there.
+        DeviceError: There is no such device.
+        ClgraphError: Anything that is wrong with the options.
+    """
+    if not is_saved(Path(path)) and is_model(Path(path)):
+        return compile_model(path, device, threads=threads, cache_dir=cache_dir, config=config)
+    from clgraph.compilation.load import load_saved
+
+    return load_saved(path, options_of(device, threads, cache_dir, config))

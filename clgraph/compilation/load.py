@@ -1,4 +1,4 @@
-"""``clgraph.load``: a model out of the file that ``Model.save`` wrote."""
+"""Behind ``clgraph.load``: a model out of the file that ``Model.save`` wrote."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import json
 import logging
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clgraph.compilation.saved_families import SavedFamilies
 from clgraph.core.layout import Shape
-from clgraph.engines.opening import device_infos, load_extensions, open_engines, options_of, placement_of
+from clgraph.engines.opening import device_infos, load_extensions, open_engines, placement_of
 from clgraph.engines.option_checks import ANNOTATIONS, note_idle, warn
 from clgraph.errors import ClgraphError, ModelError, UnknownValueError
 from clgraph.graph.faults import faults
@@ -41,33 +41,18 @@ _log = logging.getLogger(__name__)
 
 
 @faults("loading the model")
-def load_model(
-    path: str | os.PathLike[str],
-    device: str | int = "auto",
-    threads: int | None = None,
-    cache_dir: str | os.PathLike[str] | None = None,
-    config: Mapping[str, Any] | None = None,
-) -> Model:
-    """Load a model that :meth:`clgraph.Model.save` has written.
-
-    Programs saved for the same device, driver, workers, options and sources of clgraph are run as they are, on weights
-    that stay in the mapped file; so are families of shapes, to which any shape of theirs is bound. Others are compiled
-    anew, which the log, ``Model.notes`` and ``explain`` say.
-
-    Args:
-        path: The file.
-        device, threads, cache_dir, config: As for :func:`clgraph.compile`.
-
-    Raises:
-        ModelError: The file is missing, cut, damaged, of a newer version, or no saved model.
-        UnsupportedError: It needs an operator of a plugin that is not there.
-        DeviceError: There is no such device.
-        ClgraphError: Anything that is wrong with the options.
-    """
-    options = options_of(device, threads, cache_dir, config)
+def load_saved(path: str | os.PathLike[str], options: Settings) -> Model:
+    """Return the model in a file of :meth:`clgraph.Model.save`; raises what :func:`clgraph.load` does."""
     contents = Contents(Path(path))
     load_extensions(options)
     return Loader(contents, options).model(read_topology(contents))
+
+
+@faults("loading the model")
+def saved_topology(path: str | os.PathLike[str], options: Settings) -> Topology:
+    """Return the topology in a file of :meth:`clgraph.Model.save`; raises what :func:`clgraph.load` does."""
+    load_extensions(options)
+    return read_topology(Contents(Path(path)))
 
 
 def read_topology(contents: Contents) -> Topology:

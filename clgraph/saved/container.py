@@ -108,11 +108,22 @@ def _padding(nbytes: int) -> int:
 
 def is_saved(path: Path) -> bool:
     """Whether the file at *path* starts like a saved model."""
+    return _start(path) == MAGIC
+
+
+def is_model(path: Path) -> bool:
+    """Whether *path* is an ONNX file, by its name or by how such files start: with the version of the format."""
+    return path.suffix == ".onnx" or _start(path).startswith(b"\x08")
+
+
+def _start(path: Path) -> bytes:
     try:
+        if not path.is_file():
+            return b""  # what is read of a pipe is gone
         with path.open("rb") as file:
-            return file.read(len(MAGIC)) == MAGIC
-    except OSError:
-        return False
+            return file.read(len(MAGIC))
+    except (OSError, ValueError):
+        return b""
 
 
 def is_dump(path: Path) -> bool:

@@ -69,8 +69,8 @@ def test_a_subgraph_starts_behind_all_before_and_its_device_at_once_a_program_of
     for name in ("barrier", "flush"):
         monkeypatch.setattr(Stream, name, lambda _, name=name: called.append(name))
     network = Network(_program(engine, ScaleLaunch), {engine.info.name: engine})
-    launch = network._subgraphs[2]._steps[1]
-    network._subgraphs[2]._steps[1] = lambda: called.append("launch") or launch()
+    launch = network._subgraphs[2].steps[1]
+    network._subgraphs[2].steps[1] = lambda: called.append("launch") or launch()
     network.run({"x": np.zeros(4096, np.float32)})
     assert called == ["barrier", "flush", "barrier", "launch", "flush"]
     called.clear()

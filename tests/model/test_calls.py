@@ -1,0 +1,202 @@
+"""The ways to call a model: by name, in order, by keyword; lists, numbers, arrays of other libraries; what it tells."""
+
+from __future__ import annotations
+
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+import clgraph
+from clgraph.errors import InputError, UnsupportedError
+from tests.support.models import small_model
+from tests.support.ort_models import identity, two_inputs
+
+A, B = np.array([1, 2, 3], np.float32), np.array([10, 20, 30], np.float32)
+
+
+@pytest.fixture(scope="module")
+def model() -> clgraph.Model:
+    return clgraph.compile(two_inputs(), device="host")
+
+
+class Theirs:
+    """An array of another library: torch's, as far as clgraph looks at it."""
+
+    __module__ = "torch"
+
+    def __init__(self, array: np.ndarray, requires_grad: bool = False) -> None:
+        self._array, self.requires_grad = array, requires_grad
+
+    def detach(self) -> Theirs:
+        return Theirs(self._array)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        if self.requires_grad:
+            raise RuntimeError("call detach first")
+        return self._array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._array.__dlpack__(**options)
+
+
+def test_feeds_come_by_name_in_order_and_by_keyword(model: clgraph.Model) -> None:
+    want = model.run({"a": A, "b": B})
+    calls = [
+        model.run(A, B),
+        model.run([A, B]),
+        model.run((A, B)),
+        model.run(a=A, b=B),
+        model.run(A, b=B),
+        model.run({"a": A}, b=B),
+        model.run(A.tolist(), [10, 20, 30]),
+        model.run_async(A, B).result(30),
+    ]
+    for results in calls:
+        for name, array in want.items():
+            np.testing.assert_array_equal(results[name], array)
+    assert list(model.run({"a": A, "b": B}, ["difference"])) == ["difference"]
+    assert list(model.run(A, B, outputs=["total"])) == ["total"]
+    for results in (model(A, B), model([A, B]), model(a=A, b=B), model({"a": A, "b": B})):
+        np.testing.assert_array_equal(results, tuple(want.values()))
+
+
+def test_wrong_calls_say_what_is_wrong(model: clgraph.Model) -> None:
+    for call, words in (
+        (lambda: model.run(A), "input 'b' is missing; the inputs are 'a', 'b'"),
+        (lambda: model.run(A, B, A), "3 arrays were given; the inputs are 'a', 'b'"),
+        (lambda: model.run(A, B, a=A), "input 'a' is given twice"),
+        (lambda: model.run(A, c=B), "input 'b' is missing"),
+        (lambda: model.run(A, B, c=B), "no input is called 'c'"),
+    ):
+        with pytest.raises(InputError, match=words):
+            call()
+
+
+def test_numbers_are_cast_where_nothing_is_lost() -> None:
+    models = {
+        dtype: clgraph.compile(identity(elem, None), device="host")
+        for dtype, elem in (
+            ("float32", TensorProto.FLOAT),
+            ("float16", TensorProto.FLOAT16),
+            ("int32", TensorProto.INT32),
+            ("uint8", TensorProto.UINT8),
+            ("bool", TensorProto.BOOL),
+        )
+    }
+    kept = {
+        "float32": [0.1, 1, True, [1, 2], [[0.5, 3]], 1 << 24, np.float64(0.1), np.inf, []],
+        "float16": [0.1, 65504, [1, 2.5]],
+        "int32": [7, 7.0, True, [1, -2], np.int64(3)],
+        "uint8": [255, [0.0, 1.0], True],
+        "bool": [True, 1, 0.0, [0, 1]],
+    }
+    lost = {
+        "float32": [(1 << 24) + 1, 1e300, [0, -1e39]],
+        "float16": [65520, [1e5]],
+        "int32": [1.5, 1 << 31, [0, np.nan], np.inf],
+        "uint8": [-1, 256, [0.5]],
+        "bool": [2, [0, 0.5]],
+    }
+    for dtype, model in models.items():
+        for given in kept[dtype]:
+            found = model(given)
+            assert found.dtype == dtype
+            np.testing.assert_array_equal(found, np.asarray(given).astype(dtype))
+        for given in lost[dtype]:
+            with pytest.raises(InputError, match=f"input 'x' holds .* which {dtype} cannot hold"):
+                model(given)
+
+
+def test_arrays_of_other_libraries_are_read_and_written(model: clgraph.Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = types.SimpleNamespace(from_numpy=lambda array: Theirs(array))
+    monkeypatch.setitem(sys.modules, "torch", made)
+    place = Theirs(np.zeros(3, np.float32))
+    results = model.run(Theirs(A, requires_grad=True), Theirs(B), outputs={"total": place, "difference": None})
+    assert results["total"] is place
+    np.testing.assert_array_equal(place._array, A + B)
+    np.testing.assert_array_equal(results["difference"], A - B)
+    total, difference = model(Theirs(A), Theirs(B))
+    assert (type(total), type(difference)) == (Theirs, Theirs)
+    assert type(model(Theirs(A), B)[0]) is np.ndarray
+    copies = Theirs(A)
+    copies.__class__ = type("Copying", (Theirs,), {"__array__": lambda self, *_, **__: self._array.copy()})
+    with pytest.raises(InputError, match="whose memory NumPy cannot share"):
+        model.run(A, B, outputs={"total": copies})
+
+
+def test_a_model_tells_what_its_file_says(tmp_path: Path) -> None:
+    proto = two_inputs()
+    proto.producer_name, proto.producer_version, proto.domain, proto.model_version = "pen", "2", "org.example", 3
+    proto.doc_string, proto.graph.doc_string = "adds", "a graph"
+    helper.set_model_props(proto, {"classes": "cat,dog"})
+    model = clgraph.compile(proto, device="host")
+    model.save(tmp_path / "saved.clg")
+    for found in (model, clgraph.load(tmp_path / "saved.clg", device="host")):
+        about = found.about
+        assert (about.producer, about.producer_version, about.domain, about.version) == ("pen", "2", "org.example", 3)
+        assert (about.graph, about.doc, about.graph_doc, about.ir_version) == ("two", "adds", "a graph", 8)
+        assert about.opsets == (("", 17),)
+        assert dict(found.metadata) == {"classes": "cat,dog"}
+        assert (found.input_names, found.output_names) == (("a", "b"), ("total", "difference"))
+        assert [(s.type, s.shape) for s in found.inputs] == [("tensor(float)", (3,))] * 2
+
+
+def test_compile_and_load_do_what_is_meant_with_each_others_files(tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").write_bytes(two_inputs().SerializeToString())
+    clgraph.compile(tmp_path / "model.onnx", device="host").save(tmp_path / "saved.clg")
+    (tmp_path / "junk").write_bytes(b"junk")
+    for model in (
+        clgraph.load(tmp_path / "model.onnx", device="host"),
+        clgraph.compile(tmp_path / "saved.clg", device="host"),
+        clgraph.compile(str(tmp_path / "saved.clg"), device="host", outputs=["total"]),
+    ):
+        np.testing.assert_array_equal(model.run(A, B)["total"], A + B)
+    assert clgraph.compile(tmp_path / "saved.clg", device="host", outputs=["total"]).output_names == ("total",)
+    opened = clgraph.compile(tmp_path / "saved.clg", device="host", shapes={"a": (3,), "b": (3,)})
+    np.testing.assert_array_equal(opened(A, B)[0], A + B)
+    for call in (clgraph.compile, clgraph.load):
+        with pytest.raises(clgraph.errors.ModelError):
+            call(tmp_path / "junk", device="host")
+
+
+def test_overridable_initialisers_are_fed_or_not(tmp_path: Path) -> None:
+    from tests.onnxruntime.test_sessions import overridable
+
+    model = clgraph.compile(overridable(), device="host")
+    x, w = np.arange(4, dtype=np.float32), np.full(4, 7, np.float32)
+    assert [s.name for s in model.overridable] == ["w", "s"]
+    model.save(tmp_path / "saved.clg")
+    for found in (model, clgraph.load(tmp_path / "saved.clg", device="host")):
+        np.testing.assert_array_equal(found(x), (x + 2).reshape(2, 2))
+        np.testing.assert_array_equal(found(x, w=w), (x + w).reshape(2, 2))
+        np.testing.assert_array_equal(found(x, s=np.array([4, 1])), (x + 2).reshape(4, 1))
+        np.testing.assert_array_equal(found(x), (x + 2).reshape(2, 2))
+    small_model()
+
+
+def test_a_value_that_decided_what_was_compiled_is_fed_only_to_a_model_that_is_compiled_for_it() -> None:
+    from tests.onnxruntime.test_sessions import model_of
+
+    values = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [3]),
+        helper.make_tensor_value_info("high", TensorProto.FLOAT, []),
+    ]
+    nodes = [helper.make_node("Clip", ["x", "", "high"], ["y"])]
+    graph = helper.make_graph(
+        nodes,
+        "clip",
+        values,
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3])],
+        [helper.make_tensor("high", TensorProto.FLOAT, [], [2.0])],
+    )
+    model = clgraph.compile(model_of(graph), device="host")
+    np.testing.assert_array_equal(model(A), [1, 2, 2])
+    with pytest.raises(UnsupportedError, match=r"'high'.*shapes=\{'high'"):
+        model(A, high=1.0)
+    fed = clgraph.compile(model_of(graph), device="host", shapes={"high": ()})
+    np.testing.assert_array_equal(fed(A, 1.0), [1, 1, 1])
