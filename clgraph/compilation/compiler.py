@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -52,9 +52,17 @@ _log = logging.getLogger(__name__)
 
 @faults("compiling the model")
 def compile_source(
-    source: Source | Topology, outputs: Sequence[str] | None, shapes: OpenShapes | None, options: Settings
+    source: Source | Topology,
+    outputs: Sequence[str] | None,
+    shapes: OpenShapes | None,
+    options: Settings,
+    make_stage: MakeStage | None = None,
 ) -> Model:
-    """Return the model of *source*, compiled if its shapes are known; raises what ``clgraph.compile`` does."""
+    """Return the model of *source*, compiled if its shapes are known; raises what ``clgraph.compile`` does.
+
+    Args:
+        make_stage: Makes the models of stages, where it is cut into such.
+    """
     topology = read_source(source, outputs, shapes)
     if unused := unused_patterns(topology, [pattern for pattern, _ in options.placement]):
         raise OptionError(f"placement: {unused[0]!r} fits no annotation, node name or operator of the model")
@@ -62,10 +70,14 @@ def compile_source(
     devices = [info.name for info in compiler.context.devices.values()]
     warn(annotation_lines(idle_annotations(topology, options.placement, devices)))
     if needs_stages(topology):
-        return staged_model(topology, compiler)
+        return staged_model(topology, compiler, make_stage)
     model = Model(topology, compiler.context.default, compiler.specialise)
     model.prepare_fixed()
     return model
+
+
+MakeStage = Callable[["Compiler", Topology], Model]
+"""Makes the model of a stage that the compiler compiles where nothing else has it."""
 
 
 @dataclass(frozen=True)
@@ -305,8 +317,12 @@ def read_source(source: Source | Topology, outputs: Sequence[str] | None, shapes
     return source.with_shapes(shapes) if shapes else source
 
 
-def staged_model(topology: Topology, compiler: Compiler) -> StagedModel:
-    """Return the model of a topology whose shapes depend on data, or that holds control flow."""
+def staged_model(topology: Topology, compiler: Compiler, make_stage: MakeStage | None = None) -> StagedModel:
+    """Return the model of a topology whose shapes depend on data, or that holds control flow.
+
+    Args:
+        make_stage: Makes the models of its stages; by default *compiler* compiles them.
+    """
     from clgraph.model.stages.model import StagedModel
     from clgraph.model.stages.preferences import Preferences
 
@@ -320,7 +336,13 @@ def staged_model(topology: Topology, compiler: Compiler) -> StagedModel:
             raise OptionError(f"the stages cannot be written to {folder}: {error}") from error
     preferences = Preferences(compiler.context.placement, compiler.context.fallback)
     model = StagedModel(
-        topology, compiler.context.default, compiler.specialise, strict=strict, dry=dry, preferences=preferences
+        topology,
+        compiler.context.default,
+        compiler.specialise,
+        strict=strict,
+        dry=dry,
+        preferences=preferences,
+        make=None if make_stage is None else partial(make_stage, compiler),
     )
     model.prepare_fixed()
     return model

@@ -85,7 +85,7 @@ def compile_model(
     # Imported only where something is to be compiled: it takes longer than all of a start out of the cache.
     from clgraph.compilation.compiler import compile_source
 
-    model = compile_source(source, outputs, shapes, options)
+    model = compile_source(source, outputs, shapes, options, None if cached is None else cached.stage)
     if cached is not None:
         cached.keep_later(model)
     return model

@@ -69,10 +69,12 @@ class Loader:
         options: Settings,
         note: str = "as saved: no pass was run",
         damaged: Callable[[ModelError], None] | None = None,
+        compiler: Compiler | None = None,
     ) -> None:
         """Open the device.
 
         Args:
+            compiler: Compiles what is not in the file, for devices that it has opened.
             note: What programs out of the file get.
             damaged: Told when a part of the file that is read late is damaged, and compiled anew. Without, it is an
                 error.
@@ -82,9 +84,10 @@ class Loader:
             ModelError: The file is damaged.
         """
         self._contents, self._options, self._note, self._damaged = contents, options, note, damaged
-        self._engines = open_engines(options)
+        self._engines = open_engines(options) if compiler is None else compiler.engines
         self.devices = device_infos(self._engines, options) or {"null": DeviceInfo()}
         self._here = circumstances(self.devices, options)
+        self._given = compiler
         self._compile: Compiler | None = None
         self._warned: set[str] = set()
         with well_formed(str(contents.path)):
@@ -107,9 +110,7 @@ class Loader:
         """Return the model of the file's *topology*, by default *prepared* for what was asked for last."""
         if self._contents.header.get("staged"):
             return self._staged(topology)
-        if self._shared is not None:
-            self._shared.serve(topology, self.devices, self._options)
-        model = Model(topology, next(iter(self.devices.values())), self.specialise)
+        model = self.unprepared(topology)
         self._build_ahead()
         if prepared and (key := self._latest()) is not None:
             with well_formed(str(self._contents.path)):
@@ -118,6 +119,12 @@ class Loader:
         else:
             model.prepare_fixed()
         return model
+
+    def unprepared(self, topology: Topology) -> Model:
+        """Return the model of *topology*, which the file's programs are for, with none of them yet."""
+        if self._shared is not None:
+            self._shared.serve(topology, self.devices, self._options)
+        return Model(topology, next(iter(self.devices.values())), self.specialise)
 
     def _staged(self, topology: Topology) -> Model:
         """Return a model whose stages are compiled for what its runs bring."""
@@ -196,7 +203,7 @@ class Loader:
         if self._compile is None:
             from clgraph.compilation.compiler import Compiler
 
-            self._compile = Compiler(self._options)
+            self._compile = self._given or Compiler(self._options)
             if self._shared is not None:
                 self._shared.adopted_by(self._compile)
         return self._compile

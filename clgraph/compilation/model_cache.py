@@ -10,11 +10,11 @@ import json
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import field, fields
+from dataclasses import field, fields, replace
 from functools import partial
 from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clgraph.compilation.cache_files import ModelCache, Stamp, kept_for
 from clgraph.compilation.keeper import Keeper
@@ -34,6 +34,9 @@ from clgraph.saved.container import Contents
 from clgraph.saved.topologies import SavedTopology
 from clgraph.selector.sources import kernel_directories
 from clgraph.settings import Settings
+
+if TYPE_CHECKING:
+    from clgraph.compilation.compiler import Compiler
 
 _log = logging.getLogger(__name__)
 
@@ -90,6 +93,23 @@ class Cached:
 
     def model(self) -> Model | None:
         """Return the model, ready to run; ``None`` where the cache does not have it, or what it has is damaged."""
+        return self._kept()
+
+    def stage(self, compiler: Compiler, topology: Topology) -> Model:
+        """Return the model of a stage: what was compiled of it before is not compiled again.
+
+        Stages are entries of their own, because data decide which of them run, and on which types.
+        """
+        types = ",".join(str(s.dtype) for s in topology.inputs.values())
+        entry = replace(self, key=f"{self.key} {topology.label} {types}")
+        if (found := entry._kept(topology, compiler)) is not None:
+            return found
+        model = Model(topology, compiler.context.default, compiler.specialise)
+        entry.keep_later(model)
+        return model
+
+    def _kept(self, stage: Topology | None = None, compiler: Compiler | None = None) -> Model | None:
+        """Return the model in the cache, of a *stage* not prepared yet; *compiler* compiles what there is not."""
         content = self.cache.content(self.path, self.stamp)
         if content is None:
             return None
@@ -98,14 +118,13 @@ class Cached:
             return None
         try:
             contents = self._contents(entry, content)
-            topology = read_topology(contents)
-            assert isinstance(topology, SavedTopology)
-            topology.read_by(_Layers(self.path, self.outputs, self.shapes, self.stamp, content, self.path.open("rb")))
+            topology = self._topology(contents, content) if stage is None else stage
             keeper = Keeper(partial(self._write, topology))
-            loader = Loader(contents, self.options, NOTE, damaged=partial(self._lose, entry, keeper))
+            loader = Loader(contents, self.options, NOTE, partial(self._lose, entry, keeper), compiler)
             if not loader.fits():
                 return None
-            model = loader.model(topology, prepared=all(s.is_fixed for s in topology.inputs.values()))
+            fixed = all(s.is_fixed for s in topology.inputs.values())
+            model = loader.model(topology, prepared=fixed) if stage is None else loader.unprepared(topology)
         except (ModelError, OSError) as error:
             self._drop(entry, error)
             return None
@@ -113,6 +132,13 @@ class Cached:
         keeper.has(loader.held, loader.programs)
         model.when_compiled(keeper)
         return model
+
+    def _topology(self, contents: Contents, content: str) -> Topology:
+        """Return the topology of an entry, whose layers are read when another shape is to be compiled."""
+        topology = read_topology(contents)
+        assert isinstance(topology, SavedTopology)
+        topology.read_by(_Layers(self.path, self.outputs, self.shapes, self.stamp, content, self.path.open("rb")))
+        return topology
 
     def _lose(self, entry: Path, keeper: Keeper, error: ModelError) -> None:
         self._drop(entry, error)

@@ -25,7 +25,7 @@ from clgraph.model.ranges import Ranges, ends
 from clgraph.model.specialisations import PassRecord, Specialise, Values
 from clgraph.model.stages.preferences import NO_PREFERENCES, Preferences
 from clgraph.model.stages.report import describe, explanation
-from clgraph.model.stages.runner import Recorder, StageClock, StageRunner, array_of
+from clgraph.model.stages.runner import MakeModel, Recorder, StageClock, StageRunner, array_of
 from clgraph.model.tensor import Tensor
 from clgraph.network.cancelling import Cancellation
 from clgraph.network.profile import Profile
@@ -49,10 +49,12 @@ class StagedModel(Model):
         strict: bool = False,
         dry: bool = False,
         preferences: Preferences = NO_PREFERENCES,
+        make: MakeModel | None = None,
     ) -> None:
         """Cut *topology* into pieces.
 
         Args:
+            make: Makes the model of a piece, by default one that *specialise* compiles.
             strict: Compile every piece that can be, and refuse what only the host can compute.
             dry: Nothing can be run.
             preferences: Where layers are to run.
@@ -64,7 +66,7 @@ class StagedModel(Model):
         keeps = "host_memory" not in device.features
         self._runner = StageRunner(
             topology,
-            lambda part: Model(part, device, specialise),
+            make or (lambda part: Model(part, device, specialise)),
             strict=strict,
             tensors=keeps,
             preferences=preferences,

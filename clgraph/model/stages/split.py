@@ -64,7 +64,7 @@ def split(topology: Topology, *, body: bool = False, label: str = "") -> tuple[P
 
 def _part(topology: Topology, layers: Sequence[Layer], later: Collection[str]) -> Topology:
     """Return *layers* as a topology that makes what is in *later*."""
-    part = Topology(op_types=topology.op_types, expanded=topology.expanded)
+    part = Topology(op_types=topology.op_types, expanded=topology.expanded, scattered=topology.scattered)
     inner = {name for layer in layers for name in layer.outputs}
     for name in dict.fromkeys(name for layer in layers for name in layer.inputs if name not in inner):
         if name in topology.constants:
