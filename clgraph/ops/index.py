@@ -145,6 +145,7 @@ KINDS: Mapping[str, str] = {
     "quantize": "dequantize",
     "random": "bernoulli multinomial random_like",
     "reshape": "flatten squeeze unsqueeze",
+    "resize": "extrapolate",
     "roi_align": "max_roi_pool",
     "scatter": "scatter_elements scatter_nd tensor_scatter",
     "shape": "size",

@@ -14,9 +14,11 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import ints, positive_axis, present, read_values
+from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.permute import Axes, held
 from clgraph.graph.primitive import Array, Bound, Permuted, Primitive, primitive
+from clgraph.ops.where import Where
 from clgraph.selector.general import FLOATS, General, View, bits, float_jit, launch, post_arguments, post_views, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan, Table
@@ -165,6 +167,8 @@ def _coordinate(rule: str, i: int, scale: float, size: int, out: int) -> float:
             return float(offset + (at + half) / factor - half)
         case "align_corners":
             return float(at * np.float32(size - 1) / np.float32(out - 1)) if out > 1 else 0.0
+        case "tf_half_pixel_for_nn":
+            return float((at + half) / factor)
         case "asymmetric":
             return float(at / factor)
     raise ShapeError(f"coordinates {rule!r} are not computed")
@@ -219,14 +223,33 @@ def _nearest(rule: str, at: float) -> int:
     raise ShapeError(f"nearest_mode {rule!r} is none of round_prefer_floor, round_prefer_ceil, floor, ceil")
 
 
+@primitive
+@frozen
+class Extrapolate(Composite):
+    """What *resize* makes of its inputs, and *value* where a place lies outside of x along any axis."""
+
+    resize: Resize
+    value: float
+
+    kind: ClassVar[str] = "extrapolate"
+
+    def compose(self, c: Composition) -> Sequence[str]:
+        y, x = c.add(self.resize, *c.inputs), c.layout(c.inputs[0])
+        bound = self.resize.bind([c.layout(n) for n in c.inputs], c.values).primitive
+        assert isinstance(bound, Resize)
+        inside = np.ones((1,) * x.rank, np.bool_)
+        for axis, size in enumerate(x.shape):
+            along = [any(weight for _, weight in taps) for taps in bound.taps(axis, size)]
+            inside = inside & np.array(along).reshape([-1 if a == axis else 1 for a in range(x.rank)])
+        value = np.array(self.value, np.float64).astype(x.dtype.numpy)
+        return (c.add(Where(), c.constant(inside), y, c.constant(value)),)
+
+
 @onnx("Resize", since=(10, 11, 13, 18, 19))
 def import_resize(node: OnnxNode) -> Sequence[str]:
     mode, old = node.attribute("mode", "nearest"), node.since == 10
     rule = node.attribute("coordinate_transformation_mode", "asymmetric" if old else "half_pixel")
     crops = rule == "tf_crop_and_resize"
-    if rule == "tf_half_pixel_for_nn" or (crops and node.attribute("extrapolation_value", 0.0)):
-        what = " with an extrapolation_value" if crops else ""
-        raise node.unsupported(f"coordinate_transformation_mode {rule}{what} is not computed")
     names = ("scales",) if old else ("roi", "scales", "sizes")
     given = {
         name: value for name, value in zip(names, node.inputs[1:], strict=False) if value and (crops or name != "roi")
@@ -246,7 +269,8 @@ def import_resize(node: OnnxNode) -> Sequence[str]:
         antialias=bool(node.attribute("antialias", 0)),
         reads=tuple(given),
     )
-    return node.emit(wanted, node.inputs[0], *given.values())
+    outside = node.attribute("extrapolation_value", 0.0) if crops else 0.0
+    return node.emit(Extrapolate(wanted, outside) if outside else wanted, node.inputs[0], *given.values())
 
 
 @onnx("Upsample", since=(1, 7, 9))

@@ -38,6 +38,31 @@ def test_interpolation_agrees_with_onnxruntime(mode, rule, scales, x):
     agree("Resize", [x, None, scales], opset=13, constant=(1, 2), atol=1e-5, **attributes)
 
 
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_what_lies_outside_of_the_image_takes_a_value_as_onnxruntime_has_it(mode, x):
+    roi = np.array([0, 0, -0.3, 0.1, 1, 1, 0.8, 1.4], np.float32)
+    more = {"coordinate_transformation_mode": "tf_crop_and_resize", "mode": mode}
+    for value in (0.0, 7.5):
+        inputs = [x, roi, None, np.array([1, 2, 7, 9], np.int64)]
+        program = agree(
+            "Resize",
+            inputs,
+            opset=13,
+            constant=(1, 3),
+            atol=1e-5,
+            extrapolation_value=value,
+            nearest_mode="floor",
+            **more,
+        )
+        assert [n.primitive.kind for n in program] == ["resize", *["where"] * bool(value)]
+
+
+def test_half_pixels_of_tensorflows_nearest_neighbours_agree_with_onnxruntime(x):
+    for scales in (SCALES, DOWN):
+        more = {"coordinate_transformation_mode": "tf_half_pixel_for_nn", "nearest_mode": "floor"}
+        agree("Resize", [x, np.zeros(0, np.float32), scales], opset=11, constant=(1, 2), **more)
+
+
 def test_cubic_taps_outside_may_be_excluded(x):
     more = {"mode": "cubic", "exclude_outside": 1, "cubic_coeff_a": -0.5}
     agree("Resize", [x, None, SCALES], opset=13, constant=(1, 2), atol=1e-5, **more)
