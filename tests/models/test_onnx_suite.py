@@ -13,7 +13,18 @@ import onnx
 import pytest
 
 from tests.support.models import light_names
-from tests.support.onnx_suite import PASSED, Known, Reason, faults, gone, known, outcome, suite
+from tests.support.onnx_suite import (
+    PASSED,
+    STRICT_LIST,
+    Known,
+    Reason,
+    besides,
+    faults,
+    gone,
+    known,
+    outcome,
+    suite,
+)
 
 PARTS = 8
 """Tests of pytest that the suite is dealt out to, so that its processes share them."""
@@ -31,11 +42,25 @@ def test_what_the_list_names_fails_and_nothing_else_does(
     assert not wrong, "\n".join(wrong)
 
 
-def test_the_list_names_tests_of_the_suite_each_once() -> None:
+@pytest.mark.opencl
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(PARTS))
+def test_what_the_strict_list_names_is_all_that_the_host_computes(
+    part: int, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ONNX_MODELS", str(tmp_path))
+    monkeypatch.setenv("CLGRAPH_STRICT", "1")
+    tests = list(besides(suite(device), known()).items())[part::PARTS]
+    wrong = list(faults({name: outcome(test) for name, test in tests}, known(STRICT_LIST), onnx.__version__))
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_lists_name_tests_of_the_suite_each_once() -> None:
     names = suite("host")
-    assert gone(names, known(), onnx.__version__) == []
-    assert [t for t, count in Counter(t for r in known().reasons for t in r.tests).items() if count > 1] == []
-    assert all(r.why and list(r.tests) == sorted(r.tests) for r in known().reasons)
+    reasons = (*known().reasons, *known(STRICT_LIST).reasons)
+    assert gone(names, known(), onnx.__version__) == gone(names, known(STRICT_LIST), onnx.__version__) == []
+    assert [t for t, count in Counter(t for r in reasons for t in r.tests).items() if count > 1] == []
+    assert all(r.why and list(r.tests) == sorted(r.tests) for r in reasons)
     assert {f"test_{name}" for name in light_names()} <= set(names)
 
 

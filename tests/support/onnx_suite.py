@@ -26,6 +26,8 @@ from clgraph.errors import UnsupportedError
 from tests.support.node_cases import node_cases
 
 LIST = Path(__file__).parents[1] / "models" / "onnx_suite_failures.toml"
+STRICT_LIST = LIST.with_name("onnx_suite_strict_failures.toml")
+"""What passes only where the host may compute nodes; that of :data:`LIST` fails either way."""
 
 PASSED = ""
 """The outcome of a test that passes; that of another is its exception's class and text."""
@@ -122,6 +124,11 @@ def faults(outcomes: Mapping[str, str], listed: Known, version: str) -> Iterator
             yield f"{test} is listed ({reason.why}) and passes"
         elif reason is not None and found != PASSED and not reason.error.search(found):
             yield f"{test} is listed ({reason.why}) and fails otherwise: {found[:400]}"
+
+
+def besides(outcomes: Mapping[str, str], listed: Known) -> dict[str, str]:
+    """Return the outcomes of the tests that *listed* does not have."""
+    return {test: found for test, found in outcomes.items() if listed.reason_of(test) is None}
 
 
 def gone(tests: Iterable[str], listed: Known, version: str) -> list[str]:
