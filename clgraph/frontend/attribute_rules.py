@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from math import isfinite, isnan
 from typing import Any
 
-import onnx
-from onnx import AttributeProto
+from clgraph.frontend.protobuf import AttributeProto, onnx
 
 Rule = Callable[[Any], str | None]
 """Returns what was wanted of a value that does not fit, ``None`` for one that does."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import onnx
+from clgraph.frontend.protobuf import onnx
 
 
 def bodies_of(attribute: onnx.AttributeProto) -> Sequence[onnx.GraphProto]:

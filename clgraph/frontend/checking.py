@@ -6,15 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-import onnx
-from onnx import defs
-
 from clgraph.core.frozen import frozen
 from clgraph.errors import ClgraphError, InternalError, UnsupportedError
 from clgraph.frontend.bodies import bodies_of
 from clgraph.frontend.files import Source, map_model
 from clgraph.frontend.inline import Label, inline, labels_of
 from clgraph.frontend.onnx_loader import GraphLoader, is_constant
+from clgraph.frontend.protobuf import defs, onnx
 from clgraph.frontend.schema import Importers, opsets_of
 from clgraph.graph.faults import faults
 from clgraph.graph.importing import IMPORTERS

@@ -6,12 +6,12 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import onnx
 from google.protobuf.message import DecodeError
 
 from clgraph.errors import ModelError
 from clgraph.frontend.bodies import bodies_of
 from clgraph.frontend.mapping import outline
+from clgraph.frontend.protobuf import onnx
 from clgraph.graph.primitive import Array
 
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview | onnx.ModelProto

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import onnx
-from onnx import helper
-
 from clgraph.core.frozen import frozen
 from clgraph.errors import ModelError, UnsupportedError
 from clgraph.frontend.bodies import bodies_of
 from clgraph.frontend.inline import Label, annotation_of
+from clgraph.frontend.protobuf import onnx
 
 
 @frozen
@@ -79,6 +77,9 @@ def _function_of(
     call: onnx.NodeProto, label: Label, schema: Schema, types: Sequence[onnx.TypeProto]
 ) -> onnx.FunctionProto:
     """Return the body of the operator for *call*."""
+    # The whole package gives schemas the attributes that are asked for here.
+    import onnx.defs
+
     if schema.has_function:
         function: onnx.FunctionProto = schema.function_body
         return function
@@ -89,7 +90,7 @@ def _function_of(
     )
     made.ParseFromString(data)
     if not made.node:
-        found = ", ".join(helper.printable_type(t) if t.WhichOneof("value") else "unknown" for t in types)
+        found = ", ".join(onnx.helper.printable_type(t) if t.WhichOneof("value") else "unknown" for t in types)
         raise UnsupportedError(
             f"node {label.name!r} ({call.op_type}): ONNX defines the operator by a function, but not for inputs of "
             f"the types ({found}); declare their element types and shapes"
@@ -147,7 +148,7 @@ def type_of(spelled: str | None, shape: Sequence[int | str | None] | None = None
         return made
     kind, _, inner = spelled.removesuffix(")").partition("(")
     if kind == "tensor":
-        return helper.make_tensor_type_proto(_CODES[inner], shape)
+        return onnx.helper.make_tensor_type_proto(_CODES[inner], shape)
     if kind == "seq":
         made.sequence_type.elem_type.CopyFrom(type_of(inner))
     elif kind == "optional":

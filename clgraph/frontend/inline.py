@@ -6,12 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
-import onnx
-import onnx.inliner
-
 from clgraph.core.frozen import frozen
 from clgraph.errors import ModelError, UnsupportedError
 from clgraph.frontend.bodies import bodies_of
+from clgraph.frontend.protobuf import onnx
 
 FunctionKey = tuple[str, str, str]
 """Domain, name and overload."""
@@ -57,8 +55,10 @@ def inline(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[Label]]:
         raise ModelError(f"the model's functions expand to more than {MOST_NODES} nodes")
     if not functions:
         return model, labels
+    from onnx import inliner
+
     try:
-        model = onnx.inliner.inline_local_functions(model)
+        model = inliner.inline_local_functions(model)
     except (RuntimeError, onnx.checker.ValidationError) as error:
         raise ModelError(f"the model's functions cannot be expanded: {' '.join(str(error).split())}") from error
     _check(model.graph.node, labels, functions)

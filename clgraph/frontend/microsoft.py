@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from onnx import AttributeProto, TensorProto
-
+from clgraph.frontend.protobuf import AttributeProto, TensorProto
 from clgraph.frontend.signatures import NO_LIMIT, Place, Signature
 from clgraph.frontend.value_types import tensor_of
 from clgraph.graph.importing import MICROSOFT

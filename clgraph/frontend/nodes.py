@@ -8,13 +8,12 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
-import onnx
-from onnx import AttributeProto
 
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.errors import ModelError, UnsupportedError
 from clgraph.frontend.attribute_rules import plain_value
+from clgraph.frontend.protobuf import AttributeProto, onnx
 from clgraph.frontend.weights import dtype_of, read_tensor
 from clgraph.graph.host_types import STRINGS
 from clgraph.graph.interpret import ControlFlow

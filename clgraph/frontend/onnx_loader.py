@@ -12,8 +12,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import onnx
-from onnx import helper
 
 from clgraph.errors import ClgraphError, InternalError, ModelError, UnsupportedError
 from clgraph.frontend.files import Source, map_model
@@ -21,10 +19,11 @@ from clgraph.frontend.functions import expand, type_of
 from clgraph.frontend.inline import Label, inline, labels_of
 from clgraph.frontend.nodes import ModelNode, attribute_value
 from clgraph.frontend.order import ordered, reads_of, some_of
+from clgraph.frontend.protobuf import onnx
 from clgraph.frontend.schema import Importers, opsets_of
 from clgraph.frontend.sparse import read_sparse_tensor
 from clgraph.frontend.value_types import checked, declared_type, in_schemas, made_of, tensor_of
-from clgraph.frontend.weights import dtype_of, read_tensor
+from clgraph.frontend.weights import code_of, dtype_of, read_tensor
 from clgraph.graph.about import About
 from clgraph.graph.faults import faults
 from clgraph.graph.host_types import is_host_type
@@ -342,7 +341,7 @@ class GraphLoader:
         if name in self.sparse:
             return tensor_of(self.sparse[name].values.data_type)
         if name in self.data:
-            return tensor_of(helper.np_dtype_to_tensor_dtype(self.data[name].dtype))
+            return tensor_of(code_of(self.data[name]))
         return None if self.outer is None or name in self.made else self.outer._type_of(name)
 
     def _shape_of(self, name: str) -> tuple[int | str | None, ...] | None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Sequence
 
-import onnx
-
 from clgraph.errors import ModelError
 from clgraph.frontend.inline import Label
+from clgraph.frontend.protobuf import onnx
 
 Pair = tuple[onnx.NodeProto, Label]
 """A node and what it came from."""

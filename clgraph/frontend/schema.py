@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import onnx
-from onnx import defs
-
 import clgraph.ops  # noqa: F401  # importing the operators registers their importers
 from clgraph.errors import ModelError, UnsupportedError
 from clgraph.frontend.functions import has_function
 from clgraph.frontend.microsoft import advice, is_foreign, microsoft_signature
+from clgraph.frontend.protobuf import defs, newest_opset, onnx
 from clgraph.frontend.signatures import Signature
 from clgraph.graph.importing import IMPORTERS, Importer
 
@@ -27,7 +25,7 @@ def opsets_of(model: onnx.ModelProto, label: str) -> dict[str, int]:
         raise ModelError(f"{label} does not say which operator set it is written for (opset_import is empty)")
     if odd := [version for version in opsets.values() if not 0 < version < 1 << 31]:
         raise ModelError(f"{label} says it is written for version {odd[0]} of an operator set")
-    if (wanted := opsets.get("", 1)) > (known := defs.onnx_opset_version()):
+    if (wanted := opsets.get("", 1)) > (known := newest_opset()):
         raise UnsupportedError(
             f"{label} is written for operator set {wanted}; onnx {onnx.__version__} knows those up to {known}: "
             "install a newer onnx"

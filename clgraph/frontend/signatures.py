@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-import onnx
-from onnx import AttributeProto, defs
-
 from clgraph.core.frozen import frozen
 from clgraph.core.memo import Remembering, remembered_with
 from clgraph.frontend.attribute_rules import value_problem
+from clgraph.frontend.protobuf import AttributeProto, defs, onnx
 
 NO_LIMIT = 1 << 30
 """Schemas say at most 2^31 - 1 where there is no limit."""

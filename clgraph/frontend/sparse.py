@@ -6,9 +6,9 @@ from math import prod
 from pathlib import Path
 
 import numpy as np
-import onnx
 
 from clgraph.errors import DeviceMemoryError, ModelError
+from clgraph.frontend.protobuf import onnx
 from clgraph.frontend.weights import read_tensor
 from clgraph.graph.primitive import Array
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-import onnx
-from onnx import TensorProto
-
 from clgraph.errors import UnsupportedError
+from clgraph.frontend.protobuf import TensorProto, onnx
 from clgraph.frontend.weights import dtype_of
 from clgraph.graph.host_types import inside
 

@@ -6,12 +6,11 @@ from math import prod
 from pathlib import Path
 
 import numpy as np
-import onnx
-from onnx import TensorProto, numpy_helper
 
 from clgraph.core.dtype import DType
 from clgraph.core.mapped import MappedFile
 from clgraph.errors import ModelError, UnsupportedError
+from clgraph.frontend.protobuf import TensorProto, onnx
 from clgraph.graph.primitive import Array
 
 DTYPES: dict[int, DType] = {
@@ -39,6 +38,21 @@ DTYPES: dict[int, DType] = {
     TensorProto.INT2: DType.I2,
     TensorProto.UINT2: DType.U2,
 }
+
+
+_CODES = {dtype: code for code, dtype in DTYPES.items()}
+_FIELDS: dict[int, str] = {
+    TensorProto.FLOAT: "float_data",
+    TensorProto.DOUBLE: "double_data",
+    TensorProto.INT64: "int64_data",
+    TensorProto.INT32: "int32_data",
+}
+"""Where data lies that is not raw, of the types whose elements lie there as they are."""
+
+
+def code_of(array: Array) -> int:
+    """Return ONNX's element type of *array*, whose elements are numbers or ``str``."""
+    return TensorProto.STRING if array.dtype == object else _CODES[DType.of(array.dtype)]
 
 
 def dtype_of(code: int, what: str) -> DType:
@@ -107,8 +121,12 @@ def _unpacked(data: Array, dtype: DType, count: int) -> Array:
 
 
 def _typed_fields(tensor: onnx.TensorProto, what: str, shape: tuple[int, ...]) -> Array:
+    field = _FIELDS.get(tensor.data_type)
     try:
-        array = numpy_helper.to_array(tensor)
+        if field is None:
+            array = onnx.numpy_helper.to_array(tensor)
+        else:
+            array = np.array(getattr(tensor, field), DTYPES[tensor.data_type].numpy).reshape(shape)
     except (ValueError, TypeError) as error:
         raise ModelError(f"{what} does not hold the data of shape {list(shape)}: {error}") from error
     array.flags.writeable = False

@@ -13,6 +13,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+from clgraph.core.part import folder_of
 from clgraph.errors import DeviceError
 from clgraph.runtime import intel, opencl, pocl, pocl_cache, process
 from clgraph.runtime.canary import Decision, Subject, decide
@@ -70,7 +71,7 @@ def load() -> opencl.OpenCL:
         raise DeviceError(f"OpenCL cannot be loaded: {error}") from error
     library = wheel()
     # pyopencl's loader looks for its own drivers below this folder.
-    home = opencl.package()
+    home = folder_of("pyopencl")
     if library is not None:
         home = pocl.overlay(folder / "links", library, wheel_decision().record.built_in)
     os.environ["PYOPENCL_HOME"] = str(home)

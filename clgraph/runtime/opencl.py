@@ -11,14 +11,11 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import importlib.util
-import sys
-from importlib.machinery import PathFinder
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-_COMPILED = "pyopencl._cl"
+from clgraph.core.part import import_part
+
 _INFORMATION = {
     "Platform": "platform_info",
     "Device": "device_info",
@@ -72,27 +69,7 @@ class OpenCL:
 @functools.cache
 def load() -> OpenCL:
     """Load pyopencl's compiled half; raises ``ImportError`` where it is not installed, or cannot be loaded."""
-    return OpenCL(sys.modules.get(_COMPILED) or _import_compiled())
-
-
-def package() -> Path | None:
-    """Return the folder of pyopencl, which need not be imported for that; ``None`` where it is not installed."""
-    spec = importlib.util.find_spec("pyopencl")
-    return None if spec is None or spec.origin is None else Path(spec.origin).parent
-
-
-def _import_compiled() -> ModuleType:
-    folder = package()
-    spec = None if folder is None else PathFinder.find_spec(_COMPILED, [str(folder)])
-    if spec is None or spec.loader is None:
-        raise ImportError("there is no pyopencl: pip install pyopencl", name="pyopencl")
-    made = sys.modules.setdefault(_COMPILED, importlib.util.module_from_spec(spec))
-    try:
-        spec.loader.exec_module(made)
-    except BaseException:
-        del sys.modules[_COMPILED]
-        raise
-    return made
+    return OpenCL(import_part("pyopencl._cl"))
 
 
 def _answer(cls: Any, questions: type) -> None:

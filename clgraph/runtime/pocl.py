@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Protocol
 
 from clgraph.core import cache_folder
+from clgraph.core.part import folder_of
 from clgraph.errors import DeviceError
-from clgraph.runtime.opencl import package
 
 LIBRARY_SHA256 = "d214aece60df73c75d8a678d33e4a51f4e5b594772dc74891b5451f909db6025"
 CPU_NAME_OFFSET = 640
@@ -90,7 +90,7 @@ def patch(memory: AddressSpace, struct_address: int, reported: str, cpu: str) ->
 
 def wheel_library() -> Path | None:
     """Return the libpocl that pyopencl's wheel loads, without importing pyopencl."""
-    home = package()
+    home = folder_of("pyopencl")
     return None if home is None else next(iter(sorted((home / ".libs").glob("libpocl-*.so"))), None)
 
 
