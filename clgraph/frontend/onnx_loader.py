@@ -22,7 +22,7 @@ from clgraph.frontend.order import ordered, reads_of, some_of
 from clgraph.frontend.protobuf import onnx
 from clgraph.frontend.schema import Importers, opsets_of
 from clgraph.frontend.sparse import read_sparse_tensor
-from clgraph.frontend.value_types import checked, declared_type, in_schemas, made_of, tensor_of
+from clgraph.frontend.value_types import checked, declared_type, made_of, tensor_of
 from clgraph.frontend.weights import code_of, dtype_of, read_tensor
 from clgraph.graph.about import About
 from clgraph.graph.faults import faults
@@ -96,7 +96,7 @@ class GraphLoader:
         self.data: dict[str, Array] = {}
         self.aliases: dict[str, str] = {}
         found = ((v.name, declared_type(v.type)) for v in graph.input if v.name not in self.constants)
-        self.types = {name: in_schemas(type_) for name, type_ in found if type_ is not None}
+        self.types = {name: type_ for name, type_ in found if type_ is not None}
         self.reads = [reads_of(node) for node in graph.node]
         self.made = self.constants | inputs | {n for node in graph.node for n in node.output}
         self.names = self.made.union(*self.reads)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from clgraph.errors import UnsupportedError
@@ -13,7 +12,6 @@ from clgraph.graph.host_types import inside
 _NAMES = {code: name.lower() for name, code in TensorProto.DataType.items() if code != TensorProto.UNDEFINED}
 _PICKS = frozenset({"SequenceAt", "ConcatFromSequence", "OptionalGetElement"})
 _WRAPS = {"SequenceConstruct": "seq", "SplitToSequence": "seq", "Optional": "optional"}
-_MAP = re.compile(r"map\((\w+),tensor\((\w+)\)\)")
 
 
 def tensor_of(code: int) -> str | None:
@@ -54,11 +52,6 @@ def checked(declared: onnx.TypeProto, what: str) -> str:
         case "sparse_tensor_type" | "opaque_type":
             raise UnsupportedError(f"{what} is a sparse or opaque tensor, which clgraph does not hold")
     return declared_type(declared) or ""
-
-
-def in_schemas(spelled: str) -> str:
-    """Return a type as schemas have it, whose maps hold scalars: ``map(int64, float)``."""
-    return _MAP.sub(r"map(\1, \2)", spelled)
 
 
 def made_of(node: onnx.NodeProto, types: Sequence[str | None]) -> str | None:

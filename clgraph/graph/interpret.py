@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from clgraph.core.layout import Layout
-from clgraph.errors import DeviceMemoryError, ShapeError, UnsupportedError
+from clgraph.errors import DeviceMemoryError, InputError, ShapeError, UnsupportedError
 from clgraph.graph.faults import faults
 from clgraph.graph.host_types import kind_of
 from clgraph.graph.primitive import Array, DataDependent, OfHostValues, Primitive
@@ -33,6 +33,7 @@ def interpret(
 
     Raises:
         ShapeError, UnsupportedError: A layer does not fit its inputs; the message names it.
+        InputError: An element means nothing to it, such as a text that is to be a number.
     """
     values: dict[str, Any] = {**topology.constants, **feeds}
     for layer in topology.layers:
@@ -41,7 +42,7 @@ def interpret(
         try:
             with faults(f"the reference of {layer.primitive.kind}", layer.name, layer.origin), refusals():
                 results = compute(layer.primitive, arguments, spend, run or interpret)
-        except (ShapeError, UnsupportedError, DeviceMemoryError) as error:
+        except (ShapeError, UnsupportedError, DeviceMemoryError, InputError) as error:
             raise type(error)(f"node {layer.name!r} ({layer.primitive}): {error}") from error
         values.update(zip(layer.outputs, results, strict=False))
     return {name: values[source] for name, source in topology.outputs}

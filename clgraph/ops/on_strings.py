@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,11 +22,18 @@ class OnStrings(OfHostValues):
     """What *inner* makes of tensors of strings, each a number for its place in the alphabetical list of all of them.
 
     The empty string has number 0, so that what pads with zeros pads with it.
+
+    Attributes:
+        types: Of the results, where the front end cannot tell them by the operator.
     """
 
     inner: Primitive
+    types: tuple[str, ...] = ()
 
     kind: ClassVar[str] = "on_strings"
+
+    def result_types(self) -> Sequence[str | None]:
+        return self.types
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         texts = [a.ravel() for a in inputs if has_strings(a)]

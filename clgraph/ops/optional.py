@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from clgraph.core.frozen import frozen
-from clgraph.errors import ShapeError
+from clgraph.errors import InputError
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, OfHostValues, Primitive, primitive
 
@@ -35,7 +35,7 @@ class OptionalGetElement(OfHostValues):
 
     def reference(self, *inputs: Any) -> Any:
         if inputs[0] is None:
-            raise ShapeError("the optional has no element to get: let the model ask OptionalHasElement first")
+            raise InputError("the optional has no element to get: let the model ask OptionalHasElement first")
         return inputs
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
-from clgraph.errors import ShapeError
+from clgraph.errors import InputError
 from clgraph.graph.host_types import STRINGS, has_strings, tensor_type
 from clgraph.graph.primitive import Array, OfHostValues, primitive
 
@@ -56,4 +56,4 @@ def _number(text: str, dtype: DType) -> Any:
         with np.errstate(over="ignore"):
             return np.array(number).astype(dtype.numpy) if dtype.floating else dtype.numpy.type(number)
     except (ValueError, OverflowError) as error:
-        raise ShapeError(f"the text {text!r:.40} is no {dtype} number") from error
+        raise InputError(f"the text {text!r:.40} is no {dtype} number") from error

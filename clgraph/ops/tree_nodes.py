@@ -1,0 +1,223 @@
+"""Decision trees in flat arrays: read from the attributes of ai.onnx.ml's operators, and walked by all rows at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+
+from clgraph.core.frozen import frozen
+from clgraph.errors import ModelError, ShapeError
+from clgraph.graph.importing import OnnxNode
+from clgraph.graph.primitive import Array
+
+_MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER", "LEAF")
+"""In the order of TreeEnsemble's numbers, and what those operators lack that have no leaves of their own."""
+
+_MEMBER, _LEAF = 6, 7
+_COMPARE = {0: np.less_equal, 1: np.less, 2: np.greater_equal, 3: np.greater, 4: np.equal, 5: np.not_equal}
+
+
+@frozen
+class Trees:
+    """The nodes of all trees, one behind the other.
+
+    Attributes:
+        modes: What each compares its feature by: places in ``_MODES``.
+        feature_ids, values: The feature, and what it is compared with.
+        yes, no: The nodes that follow.
+        missing: Whether NaN goes to *yes* in any case.
+        roots: Where each tree begins.
+        members, ends: Of nodes that ask for a member of a set, all sets one behind the other; a node's ends there, and
+            begins where the node's before ends.
+    """
+
+    NAMES: ClassVar[tuple[str, ...]] = (
+        *("modes", "feature_ids", "values", "yes", "no", "missing", "roots", "members", "ends"),
+    )
+
+    modes: Array
+    feature_ids: Array
+    values: Array
+    yes: Array
+    no: Array
+    missing: Array
+    roots: Array
+    members: Array
+    ends: Array
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """All of them, in the order of ``NAMES``."""
+        return tuple(getattr(self, name) for name in self.NAMES)
+
+    @property
+    def features(self) -> int:
+        """How many features a row must have."""
+        return int(self.feature_ids[self.modes != _LEAF].max(initial=-1)) + 1
+
+    def walk(self, x: Array) -> Array:
+        """Return the leaf that each row of x reaches in each tree ``[rows, trees]``."""
+        at = np.tile(self.roots, (len(x), 1))
+        rows = np.arange(len(x))[:, np.newaxis]
+        kinds = np.unique(self.modes)
+        for _ in range(len(self.modes) + 1):
+            modes = self.modes[at]
+            if (modes == _LEAF).all():
+                return at
+            found, wanted = x[rows, self.feature_ids[at]], self.values[at]
+            taken = self.missing[at] & np.isnan(found)
+            for mode in kinds[kinds < _MEMBER]:
+                taken |= (modes == mode) & _COMPARE[int(mode)](found, wanted)
+            for node in np.unique(at[modes == _MEMBER]) if _MEMBER in kinds else ():
+                taken |= (at == node) & np.isin(found, self._set(node))
+            at = np.where(modes == _LEAF, at, np.where(taken, self.yes[at], self.no[at]))
+        raise ShapeError("a tree has no end: its nodes follow each other in a circle")
+
+    def _set(self, node: int) -> Array:
+        return self.members[self.ends[node - 1] if node else 0 : self.ends[node]]
+
+    def checked(self) -> Trees:
+        """Return it; raises ``ModelError`` where a node is followed by none, or reads no feature."""
+        count, inner = len(self.modes), self.modes != _LEAF
+        for which in (self.yes[inner], self.no[inner], self.roots):
+            if which.size and not 0 <= which.min() <= which.max() < count:
+                raise ModelError(f"a tree leads to a node that is none of its {count}")
+        if (self.feature_ids[inner] < 0).any():
+            raise ModelError("a node of a tree compares a feature before the first")
+        return self
+
+
+@frozen
+class Leaves:
+    """The scores of leaves, those of one node one behind the other.
+
+    Attributes:
+        starts: Where those of each node begin, and at last the number of all.
+        targets, weights: What each is added to, and how much.
+    """
+
+    NAMES: ClassVar[tuple[str, ...]] = ("starts", "targets", "weights")
+
+    starts: Array
+    targets: Array
+    weights: Array
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """All of them, in the order of ``NAMES``."""
+        return (self.starts, self.targets, self.weights)
+
+    @classmethod
+    def of(cls, nodes: Array, targets: Array, weights: Array, count: int) -> Leaves:
+        """Return the scores that are given one a row, of *nodes* among *count*."""
+        order = np.argsort(nodes, kind="stable")
+        starts = np.searchsorted(nodes[order], np.arange(count + 1))
+        return cls(starts.astype(np.int64), targets[order].astype(np.int64), weights[order])
+
+    def entries(self, reached: Array) -> Iterator[tuple[Array, Array, Array]]:
+        """Yield rows, targets and weights at nodes *reached* ``[rows, trees]``: all first ones, then all second."""
+        begins, ends = self.starts[reached], self.starts[reached + 1]
+        for number in range(int((ends - begins).max(initial=0))):
+            rows, trees = np.nonzero(begins + number < ends)
+            places = begins[rows, trees] + number
+            yield rows, self.targets[places], self.weights[places]
+
+
+def read_ensemble(node: OnnxNode) -> tuple[Trees, Leaves]:
+    """Return the trees and leaves of TreeEnsemble, whose leaves are counted on behind its nodes."""
+
+    def integers(name: str) -> Array:
+        return np.array(node.attribute(name, ()), np.int64)
+
+    modes = np.asarray(node.attribute("nodes_modes", np.zeros(0, np.uint8))).astype(np.int64)
+    splits = np.asarray(node.attribute("nodes_splits", np.zeros(0, np.float32)))
+    targets, weights = integers("leaf_targetids"), np.asarray(node.attribute("leaf_weights", splits))
+    count, leaves = len(modes), len(targets)
+    follow = [integers(f"nodes_{w}nodeids") + count * (integers(f"nodes_{w}leafs") != 0) for w in ("true", "false")]
+    missing = integers("nodes_missing_value_tracks_true").astype(np.bool_)
+    missing = missing if missing.size else np.zeros(count, np.bool_)
+    sets, sizes = _sets(np.asarray(node.attribute("membership_values", np.zeros(0, splits.dtype))), modes)
+    _check_lengths(count, integers("nodes_featureids"), splits, *follow, missing)
+    if len(weights) != leaves or (count and not 0 <= modes.min() <= modes.max() <= _MEMBER):
+        raise ModelError("leaf_weights, leaf_targetids and nodes_modes do not fit each other")
+
+    def padded(array: Array, fill: Any = 0) -> Array:
+        return np.concatenate([array, np.full(leaves, fill, array.dtype)])
+
+    trees = Trees(
+        padded(modes, _LEAF).astype(np.uint8),
+        padded(integers("nodes_featureids")),
+        padded(splits),
+        padded(follow[0]),
+        padded(follow[1]),
+        padded(missing),
+        integers("tree_roots"),
+        sets,
+        np.cumsum(padded(sizes)),
+    )
+    return trees.checked(), Leaves.of(np.arange(count, count + leaves), targets, weights, count + leaves)
+
+
+def read_classic(node: OnnxNode, role: str) -> tuple[Trees, Leaves]:
+    """Return the trees and leaves of a regressor (*role* ``target``) or classifier (``class``).
+
+    Its nodes are called by the numbers of their tree and of themselves.
+    """
+
+    def integers(name: str) -> Array:
+        return np.array(node.attribute(name, ()), np.int64)
+
+    trees, ids = integers("nodes_treeids"), integers("nodes_nodeids")
+    places = {pair: i for i, pair in enumerate(zip(trees.tolist(), ids.tolist(), strict=True))}
+    if unknown := sorted(set(node.attribute("nodes_modes", ())) - set(_MODES)):
+        raise ModelError(f"nodes_modes has {unknown[0]!r}, which ONNX does not define")
+    modes = np.array([_MODES.index(m) for m in node.attribute("nodes_modes", ())], np.uint8)
+    inner = modes != _LEAF
+    values, features = values_of(node, "nodes_values"), integers("nodes_featureids")
+    missing = integers("nodes_missing_value_tracks_true").astype(np.bool_)
+    missing = missing if missing.size else np.zeros(len(modes), np.bool_)
+    _check_lengths(len(modes), trees, values, features, missing)
+    follow = []
+    for which in ("true", "false"):
+        wanted = integers(f"nodes_{which}nodeids")
+        _check_lengths(len(modes), wanted)
+        pairs = zip(trees.tolist(), wanted.tolist(), inner.tolist(), strict=True)
+        follow.append(np.array([places.get((t, n), -1) if i else 0 for t, n, i in pairs], np.int64))
+    led = {*follow[0][inner].tolist(), *follow[1][inner].tolist()}
+    roots: dict[int, int] = {}
+    for place, tree in enumerate(trees.tolist()):
+        if place not in led:
+            roots.setdefault(tree, place)
+    own, numbers = integers(f"{role}_treeids"), integers(f"{role}_nodeids")
+    at = np.array([places.get(pair, -1) for pair in zip(own.tolist(), numbers.tolist(), strict=True)], np.int64)
+    targets, weights = integers(f"{role}_ids"), values_of(node, f"{role}_weights")
+    if (at < 0).any() or not len(at) == len(targets) == len(weights):
+        raise ModelError(f"a {role} is given to a node that no tree has, or lacks its id or weight")
+    sets = np.zeros(0, values.dtype), np.zeros(len(modes), np.int64)
+    yes, no = follow
+    made = Trees(modes, features, values, yes, no, missing, np.array(list(roots.values()), np.int64), *sets)
+    return made.checked(), Leaves.of(at, targets, weights, len(modes))
+
+
+def values_of(node: OnnxNode, name: str) -> Array:
+    """Return floats that are given as an attribute, or as a tensor of doubles, ``name_as_tensor``."""
+    tensor = node.attribute(f"{name}_as_tensor", None)
+    return np.array(node.attribute(name, ()), np.float32) if tensor is None else np.asarray(tensor).ravel()
+
+
+def _sets(values: Array, modes: Array) -> tuple[Array, Array]:
+    """Return the members of all sets, which NaN ends in *values*, and how many each node has."""
+    ends = np.flatnonzero(np.isnan(values))
+    sizes = np.zeros(len(modes), np.int64)
+    nodes = np.flatnonzero(modes == _MEMBER)
+    if len(nodes) > len(ends):
+        raise ModelError(f"{len(nodes)} nodes ask for members of {len(ends)} sets, each of which NaN ends")
+    sizes[nodes] = np.diff(ends, prepend=-1)[: len(nodes)] - 1
+    return values[~np.isnan(values)], sizes
+
+
+def _check_lengths(count: int, *arrays: Array) -> None:
+    if any(len(array) != count for array in arrays):
+        raise ModelError(f"the attributes of {count} nodes have {', '.join(str(len(a)) for a in arrays)} entries")

@@ -1,0 +1,44 @@
+"""Scores as maps from their labels: ai.onnx.ml's ZipMap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from clgraph.core.frozen import frozen
+from clgraph.errors import ShapeError
+from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.primitive import Array, OfHostValues, Primitive, primitive
+
+
+@primitive
+@frozen
+class ZipMap(OfHostValues):
+    """A map from *labels* to the scores of each row of x ``[rows, labels]``, as a sequence; a vector is one row.
+
+    The labels are in alphabetical order, or in that of numbers.
+    """
+
+    labels: tuple[str, ...] | tuple[int, ...]
+
+    kind: ClassVar[str] = "zip_map"
+
+    def result_types(self) -> Sequence[str | None]:
+        return (f"seq(map({'string' if isinstance(self.labels[0], str) else 'int64'},tensor(float)))",)
+
+    def reference(self, *inputs: Array) -> Any:
+        (x,) = inputs
+        if x.ndim not in (1, 2) or x.shape[-1] != len(self.labels):
+            raise ShapeError(f"scores {list(x.shape)} are not [rows, {len(self.labels)}], one a label")
+        rows = np.atleast_2d(x).astype(np.float32).tolist()
+        return (tuple(dict(sorted(zip(self.labels, row, strict=True))) for row in rows),)
+
+
+@onnx("ZipMap", since=(1,), domain="ai.onnx.ml")
+def import_zip_map(node: OnnxNode) -> Primitive:
+    strings, numbers = node.attribute("classlabels_strings", ()), node.attribute("classlabels_int64s", ())
+    if bool(strings) == bool(numbers):
+        raise node.unsupported("wanted are either classlabels_strings or classlabels_int64s")
+    return ZipMap(strings or numbers)
