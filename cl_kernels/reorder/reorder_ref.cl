@@ -1,8 +1,9 @@
 // The same tensor in another memory format and element type; halo and tail lanes of y are written as zeros.
 //
-// Grid: one work-item an element of y's memory, n of them. RANK axes in the order of y's memory. table: extents of y
-// (halo and tail lanes included), then for each axis: size of the tensor; of y: halo before, block, pitch of blocks,
-// pitch inside a block; of x the same. LOAD_X reads an element of x as V, STORE writes what CONVERT makes of it as an element of y.
+// Grid: one work-item an element of y's memory, n of them. RANK axes in the order of y's memory; without blocks and
+// halos, those that lie behind one another in both are one. table: extents of y (halo and tail lanes included), then for
+// each axis: size of the tensor; of y: halo before, block, pitch of blocks, pitch inside a block; of x the same. LOAD_X
+// reads an element of x as V, STORE writes what CONVERT makes of it as an element of y.
 // Float to integer is towards zero; what does not fit is the device's.
 #include "tensor.clh"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import ClassVar
 
 from clgraph.core.conversion import ROUND_MODES, SATURATED, converted
@@ -15,7 +16,7 @@ from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.permute import Axes
 from clgraph.graph.primitive import Array, Permuted, Primitive, primitive
 from clgraph.ops.string_cast import StringCast
-from clgraph.selector.general import General, launch, table
+from clgraph.selector.general import General, View, launch, space, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Plan
@@ -118,17 +119,17 @@ class ReorderRef(General[Reorder]):
     @classmethod
     def plan(cls, q: Query[Reorder]) -> Plan:
         x, (y,) = q.inputs[0], q.outputs
-        order = y.format.order
-        places = [_axis(v) for v in (y, x)]
-        axes = [(y.shape[a], *places[0][a], *places[1][a]) for a in order]
-        extents = tuple(y.extents[a] for a in order)
-        if not order:
-            extents, axes = (1,), [(1, 0, 1, 1, 0, 0, 1, 1, 0)]
-        count = 1
-        for extent in extents:
-            count *= extent
+        if any(v.format.blocks or v.halo for v in (x, y)):
+            places = [_axis(v) for v in (y, x)]
+            axes = [(y.shape[a], *places[0][a], *places[1][a]) for a in y.format.order]
+            extents = tuple(y.extents[a] for a in y.format.order)
+        else:
+            s = space(y.shape, (View.of(y), View.of(x)), [y.format.order])
+            pitches = zip(s.dims, s.views[0].pitches, s.views[1].pitches, strict=True)
+            axes = [(n, 0, 1, to, 0, 0, 1, at, 0) for n, to, at in pitches]
+            extents = s.dims
         jit = _conversion(x.dtype, y.dtype, q.primitive).define(RANK=len(extents))
-        return Plan((launch("reorder/reorder_ref", jit, count, "in0", "out0", table(extents, *axes)),))
+        return Plan((launch("reorder/reorder_ref", jit, prod(extents), "in0", "out0", table(extents, *axes)),))
 
 
 def _axis(layout: Layout) -> list[tuple[int, int, int, int]]:

@@ -8,7 +8,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.format import Format, channels_last, feature_blocked
 from clgraph.core.layout import Layout, pack
 from clgraph.ops.reorder import Reorder, ReorderRef
-from clgraph.selector.query import Query
+from clgraph.selector.query import DeviceInfo, Query
 from tests.support.check_op import check_op, run_raw
 from tests.support.narrow import NARROW, every_code, numbers_beside
 from tests.support.onnx_case import ONNX_TYPES, agree
@@ -40,9 +40,21 @@ FORMATS = [
 ]
 
 
+FEW = {
+    *((DType.F32, t) for t in DTYPES),
+    *((t, DType.F32) for t in DTYPES),
+    *((t, DType.F16) for t in (DType.F16, DType.F64, DType.I64, DType.U64)),
+    *((t, DType.BOOL) for t in (DType.BOOL, DType.F16, DType.F64, DType.I64, DType.U64)),
+    *((DType.F64, DType.I32), (DType.F16, DType.I8), (DType.I64, DType.I32), (DType.I64, DType.F64)),
+}
+"""Pairs with each type on either side, and with each macro of a source beside each of a target."""
+
+
 @pytest.mark.opencl
-@pytest.mark.parametrize("to", DTYPES)
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("dtype", "to"),
+    [pytest.param(a, b, marks=[] if (a, b) in FEW else pytest.mark.slow) for a in DTYPES for b in DTYPES],
+)
 def test_every_pair_of_types_converts_as_numpy_does(dtype, to, engine):
     values = [-100, -3.75, -1.5, -1, -0.25, 0, 0.5, 1, 2.5, 7, 100.875]
     values = [v for v in values if v >= 0 or (dtype.numpy.kind in "fi" and to.numpy.kind in "fi")]
@@ -109,6 +121,22 @@ def test_narrow_types_convert_to_and_from_all_kinds(source, target, engine):
         x = -x if source.bounds[0] < 0 or source.floating else x
     x = x.astype(source.numpy)
     same_bits(run_cast(engine, x, Reorder(target)), converted(x, target))
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "axes"),
+    [
+        (Layout(DType.F32, (2, 3, 4, 5)), Layout(DType.I64, (2, 3, 4, 5)), 1),
+        (Layout(DType.F32, (2, 3, 4, 5), channels_last(4)), Layout(DType.I64, (2, 3, 4, 5), channels_last(4)), 1),
+        (Layout(DType.F32, (2, 3, 4, 5), channels_last(4)), Layout(DType.I64, (2, 3, 4, 5)), 3),
+        (Layout(DType.F32, (2, 3, 4, 5), pitches=(80, 20, 5, 1)), Layout(DType.I64, (2, 3, 4, 5)), 2),
+        (Layout(DType.F32, ()), Layout(DType.I64, ()), 1),
+    ],
+)
+def test_axes_that_lie_behind_one_another_in_both_are_one(source, target, axes):
+    query = Query(Reorder(DType.I64, target.format), (source,), (target,), DeviceInfo(), 1)
+    (step,) = ReorderRef.plan(query).steps
+    assert dict(step.jit.macros)["RANK"] == str(axes)
 
 
 @pytest.mark.opencl
