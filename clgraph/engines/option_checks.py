@@ -88,10 +88,9 @@ def check_options(options: Settings, in_use: InUse) -> None:
     Raises:
         OptionError: An option contradicts the devices in use, or another one.
     """
-    environment = settings()
     for name, why in _contradictions(options, in_use).items():
         excused = name in OF_KERNELS and not in_use.has("cpu", "gpu")
-        if not excused and getattr(options, name) != getattr(environment, name):
+        if not excused and getattr(options, name) != getattr(settings(), name):
             raise OptionError(f"{name}={_spell(getattr(options, name))} does nothing: {why}")
 
 
@@ -171,8 +170,7 @@ def _contradictions(options: Settings, in_use: InUse) -> dict[str, str]:
 
 def _given(options: Settings, names: Iterable[str]) -> list[str]:
     """Return which of the options called *names* are not as they are where nobody says anything."""
-    plain = Settings()
-    return [name for name in names if getattr(options, name) != getattr(plain, name)]
+    return [name for name in names if getattr(options, name) != getattr(Settings, name)]  # the class has the defaults
 
 
 def _spell(value: Any) -> str:

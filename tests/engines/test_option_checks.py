@@ -18,8 +18,9 @@ from onnx import parser
 import clgraph
 from clgraph import cli
 from clgraph.engines import opening
-from clgraph.engines.option_checks import ALWAYS, CONTRADICTS, IDLE
+from clgraph.engines.option_checks import ALWAYS, CONTRADICTS, IDLE, check_options, in_use_of
 from clgraph.errors import DeviceError, OptionError, UnsupportedError
+from clgraph.selector.query import DeviceInfo
 from clgraph.settings import Settings, settings
 from tests.support.models import image, small_model
 
@@ -143,6 +144,13 @@ def test_an_option_that_does_nothing_is_an_error_or_a_note(row: Row) -> None:
         assert row.note in said[0]
     else:
         assert said == []
+
+
+def test_the_cache_folder_is_not_asked_for_to_see_which_options_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To find it takes longer than all comparisons, and every compilation makes them."""
+    options = settings()
+    monkeypatch.setattr("platformdirs.user_cache_dir", None)
+    check_options(options, in_use_of(options, [DeviceInfo()]))
 
 
 def test_every_option_has_its_entry_and_its_rows() -> None:
