@@ -122,9 +122,11 @@ def nvidia_engine():
         absent("pocl", error)
 
 
-@pytest.fixture(
-    params=["intel_dpas", "intel_dpas intel_dpas16", "amd_matrix", "amd_matrix amd_wmma12", "amd_matrix amd_mfma"]
-)
+MATRIX_ENGINES = ["intel_dpas", "intel_dpas intel_dpas16", "amd_matrix", "amd_matrix amd_wmma12", "amd_matrix amd_mfma"]
+"""Features of emulated matrix units; the first of each vendor's is alone."""
+
+
+@pytest.fixture(params=MATRIX_ENGINES)
 def matrix_engine(request: pytest.FixtureRequest):
     """An engine with one of Intel's or AMD's matrix units, emulated, and the first feature of that vendor's."""
     from tests.support.ptx.compiler import why_no_machine

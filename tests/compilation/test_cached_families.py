@@ -64,6 +64,7 @@ def test_another_process_binds_any_shape_without_a_pass_or_the_file(device: str,
     time.sleep(cache_files.SETTLED_SECONDS + 0.2)
     code = f"""
 import hashlib, sys, numpy as np, clgraph
+clgraph.devices()  # opens the drivers with kernels that are compiled already; the folder is for the model alone
 model = clgraph.compile("m.onnx", {device!r}, cache_dir="cache", config={{"model_cache": 64}})
 for shape in {SHAPES}[int(sys.argv[1]):]:
     y = model.run({{"x": np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)}})["y"]

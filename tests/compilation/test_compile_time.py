@@ -109,6 +109,6 @@ def _lines(run: Callable[[], object]) -> int:
 )
 def test_twice_the_nodes_are_twice_the_work(nodes: Callable[[GraphWriter, str, int], list[str]], device: str) -> None:
     clgraph.compile(_model(nodes, 12), device=device)
-    few, many = _model(nodes, 300), _model(nodes, 600)
+    few, many = _model(nodes, 150), _model(nodes, 300)
     less, more = (_lines(lambda m=m: clgraph.compile(m, device=device)) for m in (few, many))
     assert more < 2.2 * less

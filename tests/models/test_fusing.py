@@ -10,11 +10,11 @@ from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, PassManager
 from clgraph.passes.pipeline import default_pipeline
-from tests.support.models import light_model, light_names
+from tests.support.models import HEAVY, light_model, light_names
 from tests.support.zoo_detection import yolov8n
 
 
-@pytest.mark.parametrize("name", light_names())
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in HEAVY)) for n in light_names()])
 def test_no_elementwise_node_and_at_most_one_reorder_are_left(name: str) -> None:
     program = load_onnx(light_model(name)).build({})
     passes = default_pipeline()

@@ -12,13 +12,11 @@ from clgraph.debugging.compare import compare
 from clgraph.engines.opening import options_of
 from clgraph.frontend.onnx_loader import load_onnx
 from tests.support.matrix import load, model_names
+from tests.support.models import HEAVY
 from tests.support.poisoned import any_order, run_in_order, same_bits
 from tests.support.zoo import ZOO, zoo_names
 
 pytestmark = pytest.mark.opencl
-
-HEAVY = {"vgg19", "bvlc_alexnet", "zfnet512"}
-"""Random weights of hundreds of megabytes take seconds to make."""
 
 
 def poisoned_like_plain(name: str, device: str, out_of_order: bool, orders: int = 0) -> None:

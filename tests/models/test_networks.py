@@ -13,7 +13,7 @@ import clgraph
 from clgraph.demo.pictures import draw_text
 from clgraph.demo.recognition import characters_of, decode, prepare
 from clgraph.ops.convolution import Convolution
-from tests.support.models import image, light_model, light_names, small_model
+from tests.support.models import HEAVY, image, light_model, light_names, small_model
 from tests.support.oracle import WHOLE_MODEL, expected, worst_error
 
 pytestmark = pytest.mark.opencl
@@ -50,7 +50,9 @@ def test_resnet50_agrees_with_onnxruntime_run_after_run(device: str) -> None:
         assert worst_error(compiled.run(feeds), expected(model, feeds)) <= WHOLE_MODEL
 
 
-@pytest.mark.parametrize("name", sorted(set(light_names()) - {"resnet50"}))
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n in HEAVY)) for n in light_names() if n != "resnet50"]
+)
 def test_an_architecture_agrees_with_onnxruntime(name: str, device: str) -> None:
     model = light_model(name)
     value = model.graph.input[0]

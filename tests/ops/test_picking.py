@@ -8,6 +8,7 @@ from clgraph.ops.gather_elements import GatherElements
 from clgraph.ops.gather_nd import GatherND
 from clgraph.ops.scatter import ScatterElements, ScatterND
 from tests.support.check_op import check_op
+from tests.support.combinations import each_value
 from tests.support.onnx_case import agree
 
 TYPES = [DType.F32, DType.F16, DType.I64, DType.U8]
@@ -20,8 +21,7 @@ def places(*sizes):
 
 
 @pytest.mark.opencl
-@pytest.mark.parametrize("index", [DType.I32, DType.I64])
-@pytest.mark.parametrize("dtype", TYPES)
+@each_value(dtype=TYPES, index=[DType.I32, DType.I64])
 def test_elements_and_slices_are_picked(dtype, index, engine):
     types = (dtype, index)
     check_op(engine, GatherElements(1), (3, 7, 4), (3, 5, 2), dtype=types, draw=places(7))

@@ -13,6 +13,7 @@ from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.quantized_convolution import QuantizedConvolution
 from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
 from tests.support.check_op import check_op
+from tests.support.combinations import each_value, in_both_types
 
 TYPES = (DType.I8, DType.I8, DType.I32, DType.F32, DType.F32)
 BYTES = lambda rng, shape: rng.integers(-128, 128, shape)  # noqa: E731
@@ -54,8 +55,7 @@ def check(engine, case, draw=DRAWN, **more):
 
 
 @pytest.mark.opencl
-@pytest.mark.parametrize("dtype", [DType.F32, DType.F16])
-@pytest.mark.parametrize("case", CASES)
+@in_both_types("case", CASES)
 def test_sums_are_exact_and_scaled_within_the_bound(case, dtype, gpu_engine):
     x, w, primitive = CASES[case]
     primitive = conv(primitive.strides, primitive.dilations, primitive.pads, primitive.groups, primitive.zero, dtype)
@@ -81,8 +81,10 @@ def fused(case, rounding):
 
 
 @pytest.mark.opencl
-@pytest.mark.parametrize("rounding", [StaticQuantize(0.25, -128), StaticQuantize(0.125, 100, DType.U8)])
-@pytest.mark.parametrize("case", ["three_by_three", "strided", "one_axis"])
+@each_value(
+    case=["three_by_three", "strided", "one_axis"],
+    rounding=[StaticQuantize(0.25, -128), StaticQuantize(0.125, 100, DType.U8)],
+)
 def test_a_residual_an_activation_and_rounding_are_applied_exactly(case, rounding, gpu_engine):
     check(gpu_engine, case, EXACT, fused=fused(case, rounding), ulps=0)
 

@@ -10,6 +10,9 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
+HEAVY = ("vgg19", "zfnet512")
+"""Architectures with hundreds of megabytes of weights and no operator that ``bvlc_alexnet`` has not."""
+
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
 

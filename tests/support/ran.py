@@ -43,12 +43,12 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Name the registered implementations that no test ran, and fail, when all tests of operators were run."""
+    """Name the registered implementations that no test ran, and fail, when all tests were run."""
     config = session.config
     if hasattr(config, "workeroutput"):
         config.workeroutput["ran"] = sorted(RAN)
         return
-    whole = {TESTS, TESTS / "ops"} & {Path(argument).resolve() for argument in config.args}
+    whole = TESTS in {Path(argument).resolve() for argument in config.args}
     if (
         exitstatus != 0
         or not whole
@@ -65,5 +65,5 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     asked = [i for i in IMPLEMENTATIONS.values() if not absent & i.serves.features]
     missing = [i.name for i in asked if i.name not in RAN]
     if missing:
-        print(f"\nno test has run {', '.join(missing)} on a device: add a case to tests/ops")
+        print(f"\nno test has run {', '.join(missing)} on a device: add a case to tests/ops or tests/implementations")
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -15,13 +15,11 @@ from clgraph.ops.eltwise import Eltwise
 from clgraph.selector.implementation import IMPLEMENTATIONS
 from clgraph.selector.query import DeviceInfo, Query
 from tests.support.check_op import check_op, run_raw
-
-TYPES = pytest.mark.parametrize("dtype", [DType.F32, DType.F16])
+from tests.support.combinations import in_both_types
 
 
 @pytest.mark.opencl
-@TYPES
-@pytest.mark.parametrize("shape", [(2, 8, 5, 7), (1, 12, 1, 1), (3, 5, 24), (7, 4), (1, 4, 3, 5), (2, 3, 4, 2, 8)])
+@in_both_types("shape", [(2, 8, 5, 7), (1, 12, 1, 1), (3, 5, 24), (7, 4), (1, 4, 3, 5), (2, 3, 4, 2, 8)])
 def test_activations_are_exact_in_every_format(dtype, shape, gpu_engine):
     for primitive, ulps in ((Activation("relu"), 0), (Activation("linear", 3.0, -1.5), 1)):
         scale = lambda x: 3 * np.abs(x) + 1.5  # noqa: E731
@@ -30,8 +28,7 @@ def test_activations_are_exact_in_every_format(dtype, shape, gpu_engine):
 
 
 @pytest.mark.opencl
-@TYPES
-@pytest.mark.parametrize(
+@in_both_types(
     "other", [(2, 8, 5, 12), (8, 5, 12), (8, 1, 1), (1, 8, 1, 12), (12,), (), (2, 1, 5, 12), (1, 1, 1, 1), (5, 1)]
 )
 @pytest.mark.parametrize("swapped", [False, True])
@@ -45,7 +42,7 @@ def test_every_broadcast_is_read_in_every_format(dtype, other, swapped, gpu_engi
 
 
 @pytest.mark.opencl
-@TYPES
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F16])
 def test_fused_operations_read_vectors_too(dtype, gpu_engine):
     shape = (2, 8, 3, 4)
     fused = [

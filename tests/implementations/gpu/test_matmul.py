@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import clgraph.implementations.gpu.matmul as module
-from clgraph.core.dtype import DType
 from clgraph.implementations.gpu.local_tiles import LocalTile
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
 from tests.support.check_op import check_op
+from tests.support.combinations import in_both_types
 
 NAME = "matmul.gpu_vectors"
 
@@ -19,10 +19,9 @@ def _scale(primitive):
 
 
 @pytest.mark.opencl
-@pytest.mark.parametrize("dtype", [DType.F32, DType.F16])
 @pytest.mark.parametrize("by_column", [False, True])
-@pytest.mark.parametrize(
-    ("a", "b"),
+@in_both_types(
+    "a,b",
     [
         ((37, 20), (20, 44)),
         ((2, 3, 33, 16), (2, 3, 16, 20)),

@@ -8,6 +8,7 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.pooling import Pooling
 from tests.support.check_op import check_op
+from tests.support.combinations import in_both_types
 
 NAME = "pooling.gpu_vectors"
 CASES = {
@@ -24,8 +25,7 @@ CASES = {
 
 
 @pytest.mark.opencl
-@pytest.mark.parametrize("dtype", [DType.F32, DType.F16])
-@pytest.mark.parametrize("case", CASES)
+@in_both_types("case", CASES)
 def test_windows_are_within_the_bound_of_their_sum_in_both_formats(case, dtype, gpu_engine):
     shape, primitive = CASES[case]
     taps = int(np.prod(primitive.kernel))

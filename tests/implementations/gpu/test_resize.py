@@ -12,6 +12,7 @@ from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.resize import Resize
 from clgraph.selector.query import DeviceInfo, Query
 from tests.support.check_op import check_op
+from tests.support.combinations import in_both_types
 
 NAME = "resize.gpu_vectors"
 # Channels in vectors of 4 and of 8, a larger and a smaller side, one axis.
@@ -23,8 +24,7 @@ def _resize(mode, shape, size, **more):
 
 
 @pytest.mark.opencl
-@pytest.mark.parametrize("dtype", [DType.F32, DType.F16])
-@pytest.mark.parametrize(("shape", "size"), SIZES)
+@in_both_types("shape,size", SIZES)
 def test_pixels_are_within_the_bound_of_their_sum_in_both_formats(shape, size, dtype, gpu_engine):
     # A term: two weights rounded, their product and the term: 4 units; sums of 4 and 16 terms. The weights of a cubic
     # add up to at most 1.5 in size along an axis.

@@ -19,15 +19,14 @@ from clgraph.selector.query import DeviceInfo, Query
 from clgraph.selector.sources import kernel_text
 from tests.ops.test_reduce import BOUNDS
 from tests.support.check_op import check_op, run_raw
+from tests.support.combinations import in_both_types
 
-TYPES = pytest.mark.parametrize("dtype", [DType.F32, DType.F16])
 # A row within a group, one that its registers hold, ones beyond them by elements and in vectors, several axes in a row.
 ROWS = [((2, 3, 65), (2,)), ((3, 40, 33), (1, 2)), ((2, 2501), (1,)), ((2, 4808), (1,)), ((4, 5, 4, 8), (2, 3))]
 
 
 @pytest.mark.opencl
-@pytest.mark.parametrize(("shape", "axes"), ROWS)
-@TYPES
+@in_both_types("shape,axes", ROWS)
 def test_softmax_is_within_its_bound(dtype, shape, axes, gpu_engine):
     k = int(np.prod([shape[a] for a in axes]))
     plain, logarithm = Softmax(axes), Softmax(axes, log=True)
@@ -40,8 +39,8 @@ def test_softmax_is_within_its_bound(dtype, shape, axes, gpu_engine):
 
 
 @pytest.mark.opencl
-@pytest.mark.parametrize(
-    ("primitive", "shapes"),
+@in_both_types(
+    "primitive,shapes",
     [
         (LayerNormalization(2, 2.0**-10), [(2, 3, 65), (65,), (65,)]),
         (LayerNormalization(1, 2.0**-10), [(2, 3, 12), (3, 12)]),
@@ -50,7 +49,6 @@ def test_softmax_is_within_its_bound(dtype, shape, axes, gpu_engine):
         (LayerNormalization(2, 2.0**-10, channels=True), [(2, 19, 4, 9), (19,), (19,)]),
     ],
 )
-@TYPES
 def test_layer_normalization_is_within_its_bound(dtype, primitive, shapes, gpu_engine):
     axes = tuple(range(primitive.axis, len(shapes[0])))
     k = int(np.prod([shapes[0][a] for a in axes]))
@@ -83,7 +81,7 @@ def test_every_reduction_is_within_its_bound(function, shape, axes, gpu_engine):
 
 
 @pytest.mark.opencl
-@TYPES
+@pytest.mark.parametrize("dtype", [DType.F32, pytest.param(DType.F16, marks=pytest.mark.slow)])
 def test_fused_operations_are_applied_to_each_row(dtype, gpu_engine):
     fused = [(Eltwise("mul"), [(2, 3, 72)], 0)]
     softmax = Softmax((2,))

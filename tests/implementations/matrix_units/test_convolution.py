@@ -17,6 +17,7 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
 from clgraph.selector.query import DeviceInfo, Query
+from tests.conftest import MATRIX_ENGINES
 from tests.support.check_op import check_op
 from tests.support.ptx.emulator import EmulationError
 
@@ -100,6 +101,11 @@ FAULTS = {
 
 
 @pytest.mark.opencl
+@pytest.mark.parametrize(
+    "matrix_engine",
+    [pytest.param(engine, marks=pytest.mark.slow if " " in engine else []) for engine in MATRIX_ENGINES],
+    indirect=True,
+)
 @pytest.mark.parametrize("number", range(4))
 def test_planted_faults_are_found(number, matrix_engine, monkeypatch):
     engine, vendor = matrix_engine

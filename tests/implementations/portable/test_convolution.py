@@ -14,8 +14,8 @@ from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
 from clgraph.selector.query import DeviceInfo
 from tests.support.check_op import check_op
+from tests.support.combinations import in_both_types
 
-TYPES = pytest.mark.parametrize("dtype", [DType.F32, DType.F16])
 TILED, DEPTHWISE = "convolution.gpu_vectors", "convolution.gpu_depthwise"
 
 
@@ -47,8 +47,7 @@ def _scale(primitive):
 
 
 @pytest.mark.opencl
-@TYPES
-@pytest.mark.parametrize("case", CASES)
+@in_both_types("case", CASES)
 def test_the_product_is_within_the_bound_of_its_sum_in_both_formats(case, dtype, gpu_engine):
     x, w, primitive = CASES[case]
     found = check_op(
@@ -66,8 +65,7 @@ def test_the_product_is_within_the_bound_of_its_sum_in_both_formats(case, dtype,
 
 
 @pytest.mark.opencl
-@TYPES
-@pytest.mark.parametrize("case", DEPTHWISE_CASES)
+@in_both_types("case", DEPTHWISE_CASES)
 def test_each_channel_is_within_the_bound_of_its_sum_in_both_formats(case, dtype, gpu_engine):
     x, w, primitive = DEPTHWISE_CASES[case]
     check_op(
@@ -83,8 +81,7 @@ def test_each_channel_is_within_the_bound_of_its_sum_in_both_formats(case, dtype
 
 
 @pytest.mark.opencl
-@TYPES
-@pytest.mark.parametrize(("case", "name"), [("pointwise", TILED), ("uneven", TILED), ("depthwise", DEPTHWISE)])
+@in_both_types("case,name", [("pointwise", TILED), ("uneven", TILED), ("depthwise", DEPTHWISE)])
 def test_residual_and_activation_are_fused(case, name, dtype, gpu_engine):
     x, w, primitive = CASES.get(case) or DEPTHWISE_CASES["strided"]
     (shape,) = [layout.shape for layout in primitive.infer([Layout(DType.F32, x), Layout(DType.F32, w)])]

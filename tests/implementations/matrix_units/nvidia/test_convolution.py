@@ -17,6 +17,7 @@ from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
 from clgraph.selector.query import PTX, DeviceInfo, Query
 from tests.support.check_op import check_op
+from tests.support.combinations import each_value
 
 F16_NAME, F32_NAME, TF32X3_NAME = "convolution.nvidia_f16", "convolution.nvidia_f32", "convolution.nvidia_tf32x3"
 F16X3_NAME = "convolution.nvidia_f16x3"
@@ -102,8 +103,7 @@ def test_channels_that_are_no_whole_chunks_are_read_one_by_one(case, name, nvidi
 
 
 @pytest.mark.opencl
-@pytest.mark.parametrize("parts", [1, 3])
-@pytest.mark.parametrize("tile", TILES, ids=lambda t: t.unit)
+@each_value(tile=TILES, parts=[1, 3])
 @pytest.mark.usefixtures("own_classes")
 def test_every_tile_makes_the_sums_in_one_part_or_several(tile, parts, nvidia_engine, monkeypatch):
     monkeypatch.setattr(products, "best_tiling", lambda *_: Tiling(tile, parts, 1e-6))

@@ -13,6 +13,7 @@ from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
 from clgraph.selector.sources import kernel_text
 from tests.support.check_op import check_op
+from tests.support.combinations import each_value
 
 F16_NAME, F32_NAME, TF32X3_NAME = "matmul.nvidia_f16", "matmul.nvidia_f32", "matmul.nvidia_tf32x3"
 F16X3_NAME = "matmul.nvidia_f16x3"
@@ -68,8 +69,7 @@ def test_constant_floats_are_asked_for_by_column(name, nvidia_engine):
 
 
 @pytest.mark.opencl
-@pytest.mark.parametrize("parts", [1, 3])
-@pytest.mark.parametrize("tile", TILES, ids=lambda t: t.unit)
+@each_value(tile=TILES, parts=[1, 3])
 @pytest.mark.usefixtures("own_classes")
 def test_every_tile_makes_the_sums_in_one_part_or_several(tile, parts, nvidia_engine, monkeypatch):
     monkeypatch.setattr(products, "best_tiling", lambda *_: Tiling(tile, parts, 1e-6))

@@ -16,6 +16,7 @@ from clgraph.ops.static_quantize import StaticQuantize
 from clgraph.selector.query import PTX, DeviceInfo, Query
 from clgraph.selector.sources import kernel_text
 from tests.ops.test_quantized_convolution import DRAWN, ENDS, EXACT, TYPES, check, conv, fused
+from tests.support.combinations import each_value
 from tests.support.ptx.compiler import to_ptx, why_not
 from tests.support.ptx.emulator import EmulationError
 
@@ -59,8 +60,7 @@ def test_the_largest_bytes_do_not_overflow(nvidia_engine):
 
 
 @pytest.mark.opencl
-@pytest.mark.parametrize("parts", [1, 3])
-@pytest.mark.parametrize("tile", BYTE_TILES, ids=lambda t: t.unit)
+@each_value(tile=BYTE_TILES, parts=[1, 3])
 def test_every_tile_makes_the_sums_in_one_part_or_several(tile, parts, nvidia_engine, tiled):
     tiled(tile, parts)
     # Pixels and outputs beyond a tile, terms that fill no last step.
