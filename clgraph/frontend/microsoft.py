@@ -48,6 +48,10 @@ _MICROSOFT: Mapping[str, str] = {
     "Gelu": "T -> T",
     "GridSample": "T1 T1 -> T2 | align_corners:i mode:s padding_mode:s",
     "GroupNorm": "T M M -> T | activation:i! channels_last:i epsilon:f groups:i!",
+    "GroupQueryAttention": "T T? T? T_CACHE? T_CACHE? M M T? T? tensor(int64)? T? T? T_KV_SCALE? T_KV_SCALE? T? T? M? "
+    "-> T T_CACHE? T_CACHE? T? | causal:i do_rotary:i k_norm_epsilon:f k_quant_type:s kv_cache_bit_width:i "
+    "kv_num_heads:i! local_window_size:i num_heads:i! q_norm_epsilon:f qk_norm_epsilon:f qk_output:i "
+    "rotary_interleaved:i scale:f sliding_window_cache:i smooth_softmax:i softcap:f v_quant_type:s",
     "Inverse": "T -> T",
     "MatMulIntegerToFloat": "T1 T2 T3 T3 T1? T2? T3? -> T3",
     "MatMulNBits": "T1 T2 T1 T3? T4? T1? -> T1 | K:i! N:i! accuracy_level:i bits:i block_size:i! weight_prepacked:i",

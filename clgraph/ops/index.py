@@ -121,6 +121,7 @@ MICROSOFT: Mapping[str, str] = {
     "microsoft.block_quantised": "GatherBlockQuantized MatMulNBits",
     "microsoft.convolution": "ConvTransposeWithDynamicPads FusedConv NhwcConv NhwcFusedConv NhwcMaxPool",
     "microsoft.embedding": "EmbedLayerNormalization QEmbedLayerNormalization",
+    "microsoft.group_query_attention": "GroupQueryAttention",
     "microsoft.matmul": "FusedGemm FusedMatMul FusedMatMulActivation TransposeMatMul",
     "microsoft.normalization": "GroupNorm SimplifiedLayerNormalization SkipGroupNorm SkipLayerNormalization "
     "SkipSimplifiedLayerNormalization",
@@ -149,6 +150,7 @@ KINDS: Mapping[str, str] = {
     "microsoft.channels": "move_channels",
     "microsoft.convolution": "conv_transpose_with_pads",
     "microsoft.embedding": "count_words embedding_sum",
+    "microsoft.group_query_attention": "group_query_attention",
     "microsoft.matmul": "rows_to_matrix",
     "microsoft.normalization": "group_norm inverse_rms over_images simplified_layer_normalization skip_sum",
     "microsoft.quantised_matmul": "scaled_sums",

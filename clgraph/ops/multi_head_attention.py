@@ -84,7 +84,7 @@ class MultiHeadAttention(Composite):
         (batch, heads, rows, width), keys = c.layout(q).shape, c.layout(k).shape[2]
         if not c.layout(k).shape[1] or heads % c.layout(k).shape[1]:
             raise ShapeError(f"{heads} heads of queries are no groups of {c.layout(k).shape[1]} heads of keys")
-        k, v = (self._repeated(c, x, heads) for x in (k, v))
+        k, v = (repeated_heads(c, x, heads) for x in (k, v))
         scale = 1 / sqrt(width) if self.scale is None else self.scale
         if scale < 0:
             raise ShapeError(f"scale is {scale:g}, whose root is no number")
@@ -125,15 +125,6 @@ class MultiHeadAttention(Composite):
         split = c.add(Reshape((*shape[:2], heads, shape[2] // heads), zero_is_zero=True), x)
         return c.add(Transpose((0, 2, 1, 3)), split)
 
-    def _repeated(self, c: Composition, x: str, heads: int) -> str:
-        """Return keys or values with one head for each of the queries'."""
-        batch, own, tokens, width = c.layout(x).shape
-        if own == heads:
-            return x
-        x = c.add(Reshape((batch, own, 1, tokens, width), zero_is_zero=True), x)
-        x = c.add(Expand((batch, own, heads // own, tokens, width)), x)
-        return c.add(Reshape((batch, heads, tokens, width), zero_is_zero=True), x)
-
     def _masks(self, c: Composition, given: dict[str, str], batch: int, rows: int, keys: int, before: int) -> list[str]:
         """Return what is added to the products."""
         dtype = c.layout(c.inputs[0]).dtype
@@ -172,6 +163,16 @@ class MultiHeadAttention(Composite):
 
     def _leaves_none(self, rows: int, keys: int, before: int) -> bool:
         return not _seen(rows, keys, before, *self._window()).any(axis=1).all()
+
+
+def repeated_heads(c: Composition, x: str, heads: int) -> str:
+    """Return keys or values ``[batch, shared, tokens, D]`` with one head for each of the queries' *heads*."""
+    batch, own, tokens, width = c.layout(x).shape
+    if own == heads:
+        return x
+    x = c.add(Reshape((batch, own, 1, tokens, width), zero_is_zero=True), x)
+    x = c.add(Expand((batch, own, heads // own, tokens, width)), x)
+    return c.add(Reshape((batch, heads, tokens, width), zero_is_zero=True), x)
 
 
 def _seen(rows: int, keys: int, before: int, ahead: int, behind: int) -> Array:

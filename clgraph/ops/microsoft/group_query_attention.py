@@ -1,0 +1,198 @@
+"""Attention of groups of query heads that share keys and values, with a cache: ONNX Runtime's GroupQueryAttention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import sqrt
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
+from clgraph.errors import ShapeError
+from clgraph.graph.attributes import known_ints
+from clgraph.graph.composite import Composite, Composition
+from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
+from clgraph.graph.primitive import primitive
+from clgraph.ops.activation import Activation
+from clgraph.ops.concat import Concat
+from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.expand import Expand
+from clgraph.ops.matmul import MatMul
+from clgraph.ops.microsoft.attention_parts import join_heads, split_heads
+from clgraph.ops.multi_head_attention import repeated_heads
+from clgraph.ops.pad import Pad
+from clgraph.ops.reorder import Reorder
+from clgraph.ops.reshape import Reshape
+from clgraph.ops.rotary_embedding import RotaryEmbedding
+from clgraph.ops.scatter import TensorScatter
+from clgraph.ops.slice import Slice
+from clgraph.ops.softmax import Softmax
+from clgraph.ops.split import Split
+from clgraph.ops.where import Where
+
+
+@primitive
+@frozen
+class GroupQueryAttention(Composite):
+    """Attention of new tokens to those of a cache and to one another; the cache with the new ones behind its own.
+
+    Inputs: queries ``[batch, tokens, heads * D]``, perhaps with keys and values behind them in the last axis; last
+    place ``[batch]`` that each text has then; the greatest of their lengths, which must be known; then as *given* says
+    key and value ``[batch, tokens, shared * D]``, past keys and values ``[batch, shared, places, D]``, tables of
+    cos and sin, places of the tokens ``[batch, tokens]``, bias of the scores, sink ``[heads]``. Results: y, keys and
+    values ``[batch, shared, max(places, greatest length), D]``.
+
+    Where the new tokens are a whole text, they are its first ones, and what is behind a shorter text means nothing.
+
+    Attributes:
+        heads, shared: Heads of the queries, and of keys and values.
+        scale: 0 for 1 / sqrt(D).
+        cap: Products become ``cap * tanh(x / cap)``; 0: they stay.
+        causal: A token sees those up to itself.
+        window: How many keys a token sees, itself the last of them; -1: all.
+        rotates, interleaved: Whether queries and keys are turned by their places, and how pairs lie.
+        sinks: Shares have one more in their sum: the exponential of the sink, 1 where none is given.
+        given: Names of the inputs from the fourth on.
+    """
+
+    heads: int
+    shared: int
+    scale: float = 0.0
+    cap: float = 0.0
+    causal: bool = True
+    window: int = -1
+    rotates: bool = False
+    interleaved: bool = False
+    sinks: bool = False
+    given: tuple[str, ...] = ()
+
+    kind: ClassVar[str] = "group_query_attention"
+
+    def value_slots(self) -> tuple[int, ...]:
+        return (2,)
+
+    def compose(self, c: Composition) -> Sequence[str]:
+        given = dict(zip(self.given, c.inputs[3:], strict=True))
+        q, k, v = self._heads(c, given)
+        if self.shared < 1 or self.heads % self.shared:
+            raise ShapeError(f"{self.heads} heads of queries are no groups of {self.shared} heads of keys")
+        (batch, _, rows, width), (total,) = c.layout(q).shape, known_ints(c.values, 2, "total_sequence_length")
+        last = c.add(Reorder(DType.I64), c.inputs[1])
+        first = self._first(c, last, batch, rows, total)
+        if self.rotates:
+            places = given.get("places") or self._places(c, first, batch, rows)
+            rotary = RotaryEmbedding(0, 2 * c.layout(given["cos"]).shape[1], self.interleaved)
+            q, k = (c.add(rotary, x, given["cos"], given["sin"], places) for x in (q, k))
+        k, v = (
+            self._cached(c, past, x, first, total)
+            for past, x in ((given.get("past_key"), k), (given.get("past_value"), v))
+        )
+        keys = c.layout(k).shape[2]
+        product = c.add(MatMul(transpose_b=True), q, repeated_heads(c, k, self.heads))
+        scores = c.add(Activation("linear", self.scale or 1 / sqrt(width)), product)
+        if self.cap:
+            small = c.add(Activation("tanh"), c.add(Activation("linear", 1 / self.cap), scores))
+            scores = c.add(Activation("linear", self.cap), small)
+        if "bias" in given:
+            bias = given["bias"]
+            beyond = keys - c.layout(bias).shape[-1]
+            bias = c.add(Pad(((0, 0), (0, 0), (0, 0), (0, beyond))), bias) if beyond > 0 else bias
+            scores = c.add(Eltwise("add"), scores, bias)
+        dtype = c.layout(q).dtype.numpy
+        zero, low = (c.constant(np.array(x, dtype)) for x in (0, np.finfo(dtype).min))
+        scores = c.add(Eltwise("add"), scores, c.add(Where(), self._seen(c, first, last, rows, keys), zero, low))
+        y = c.add(MatMul(), self._shares(c, scores, given), repeated_heads(c, v, self.heads))
+        return join_heads(c, y), k, v
+
+    def _heads(self, c: Composition, given: dict[str, str]) -> list[str]:
+        """Return queries, keys and values ``[batch, heads, tokens, D]``."""
+        parts = [c.inputs[0]]
+        if "key" in given:
+            parts += [given["key"], given["value"]]
+        else:
+            width = c.layout(c.inputs[0]).shape[-1] // (self.heads + 2 * self.shared)
+            sizes = tuple(n * width for n in (self.heads, self.shared, self.shared))
+            parts = list(c.add_all(Split(2, sizes), *parts))
+        counts = (self.heads, self.shared, self.shared)
+        return [split_heads(c, x, n) for x, n in zip(parts, counts, strict=True)]
+
+    def _first(self, c: Composition, last: str, batch: int, rows: int, total: int) -> str:
+        """Return the place of the first new token of each text, ``[batch]``."""
+        if rows == total:
+            return c.constant(np.zeros(batch, np.int64))
+        if batch == 1:
+            return c.constant(np.array([total - rows], np.int64))
+        return c.add(Eltwise("sub"), last, c.constant(np.array(rows - 1, np.int64)))
+
+    def _places(self, c: Composition, first: str, batch: int, rows: int) -> str:
+        """Return the place of each new token, ``[batch, tokens]``."""
+        column = c.add(Reshape((batch, 1), zero_is_zero=True), first)
+        return c.add(Eltwise("add"), column, c.constant(np.arange(rows, dtype=np.int64)))
+
+    def _cached(self, c: Composition, past: str | None, x: str, first: str, total: int) -> str:
+        """Return the cache with x ``[batch, shared, tokens, D]`` from the places *first* on."""
+        batch, _, rows, _ = c.layout(x).shape
+        before = 0 if past is None else c.layout(past).shape[2]
+        if past is None or before == 0 or (batch == 1 and before == total - rows):
+            return x if past is None or before == 0 else c.add(Concat(2), past, x)
+        cache = past if before >= total else c.add(Pad(((0, 0), (0, 0), (0, total - before), (0, 0))), past)
+        return c.add(TensorScatter(2), cache, x, first)
+
+    def _seen(self, c: Composition, first: str, last: str, rows: int, keys: int) -> str:
+        """Return which keys count, ``[batch, 1, tokens, keys]``."""
+        batch = c.layout(first).shape[0]
+        places = c.constant(np.arange(keys, dtype=np.int64))
+        if not self.causal:
+            ends = c.add(Reshape((batch, 1, 1, 1), zero_is_zero=True), last)
+            return c.add(Eltwise("less_equal"), places, ends)
+        own = c.add(Reshape((batch, 1, rows, 1), zero_is_zero=True), self._places(c, first, batch, rows))
+        seen = c.add(Eltwise("less_equal"), places, own)
+        if self.window < 0:
+            return seen
+        start = c.add(Eltwise("sub"), own, c.constant(np.array(self.window, np.int64)))
+        return c.add(Eltwise("and"), seen, c.add(Eltwise("greater"), places, start))
+
+    def _shares(self, c: Composition, scores: str, given: dict[str, str]) -> str:
+        """Return the softmax of the scores, with the sinks in its sum."""
+        if not self.sinks:
+            return c.add(Softmax((3,)), scores)
+        batch, heads, rows, keys = c.layout(scores).shape
+        sink = given.get("sink") or c.constant(np.zeros(heads, c.layout(scores).dtype.numpy))
+        column = c.add(Expand((batch, heads, rows, 1)), c.add(Reshape((1, heads, 1, 1)), sink))
+        shares = c.add(Softmax((3,)), c.add(Concat(3), scores, column))
+        return c.add(Slice((0,), (keys,), axes=(3,)), shares)
+
+
+_NAMES = ("key", "value", "past_key", "past_value", "", "", "cos", "sin", "places", "bias", "sink")
+"""What the inputs from the second on are called in ``given``."""
+
+_REFUSED = ("k_scale", "v_scale", "q_norm_weight", "k_norm_weight", "query_seqlens")
+"""The inputs behind them."""
+
+
+@onnx("GroupQueryAttention", since=(1,), domain=MICROSOFT)
+def import_group_query_attention(node: OnnxNode) -> Sequence[str]:
+    if odd := [name for name, x in zip(_REFUSED, node.inputs[12:], strict=False) if x]:
+        raise node.unsupported(f"the input {odd[0]} is not there")
+    for name in ("sliding_window_cache", "kv_cache_bit_width", "qk_output"):
+        if node.attribute(name, 0):
+            raise node.unsupported(f"{name}={node.attribute(name, 0)} is not there, only 0")
+    for name in ("k_quant_type", "v_quant_type"):
+        if node.attribute(name, "NONE") != "NONE":
+            raise node.unsupported(f"{name}={node.attribute(name, '')}, a cache of integers, is not there")
+    reads = {name: x for name, x in zip(_NAMES, node.inputs[1:12], strict=False) if x and name}
+    attention = GroupQueryAttention(
+        node.attribute("num_heads", 0),
+        node.attribute("kv_num_heads", 0),
+        node.attribute("scale", 0.0),
+        node.attribute("softcap", 0.0),
+        bool(node.attribute("causal", 1)),
+        node.attribute("local_window_size", -1),
+        bool(node.attribute("do_rotary", 0)),
+        bool(node.attribute("rotary_interleaved", 0)),
+        node.attribute("smooth_softmax", -1) > 0 or "sink" in reads,
+        tuple(reads),
+    )
+    return node.emit(attention, node.inputs[0], *node.inputs[5:7], *reads.values(), outputs=3)

@@ -1,0 +1,84 @@
+"""GroupQueryAttention of prompts and of further tokens, against ONNX Runtime."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from clgraph.errors import UnsupportedError
+from clgraph.frontend.onnx_loader import load_onnx
+from tests.support.onnx_case import agree, one_node, onnxruntime_outputs, reference_outputs
+
+F, INT = np.float32, np.int32
+HEADS, SHARED, WIDTH = 4, 2, 16
+GROUPS = {"opset": 17, "domain": "com.microsoft", "outputs": 3, "num_heads": HEADS, "kv_num_heads": SHARED}
+ANGLES = np.linspace(0, 6, 12 * 8).reshape(12, 8)
+TABLES = [np.cos(ANGLES).astype(F), np.sin(ANGLES).astype(F)]
+
+OPTIONS = {
+    "plain": {},
+    "scale": {"scale": 0.4},
+    "cap": {"softcap": 0.5},
+    "window": {"local_window_size": 2},
+    "rotary": {"do_rotary": 1},
+    "interleaved": {"do_rotary": 1, "rotary_interleaved": 1},
+    "smooth": {"smooth_softmax": 1},
+}
+
+
+def normal(rng, *shape):
+    return rng.standard_normal(shape).astype(F)
+
+
+def inputs(rng, batch, tokens, past, last, *, packed=False, rotates=False):
+    parts = [normal(rng, batch, tokens, n * WIDTH) for n in (HEADS, SHARED, SHARED)]
+    parts = [np.concatenate(parts, 2), None, None] if packed else parts
+    pasts = [normal(rng, batch, SHARED, past, WIDTH) for _ in range(2)]
+    total = np.array(max(last) + 1, INT)
+    return [*parts, *pasts, np.array(last, INT), total, *(TABLES if rotates else [])]
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_prompts_and_further_tokens_are_onnxruntimes(option, rng):
+    more = {**GROUPS, **OPTIONS[option], "constant": (6,)}
+    rotates = "do_rotary" in more
+    agree("GroupQueryAttention", inputs(rng, 2, 4, 0, [3, 3], rotates=rotates), **more)
+    agree("GroupQueryAttention", inputs(rng, 1, 1, 5, [5], packed=True, rotates=rotates), **more)
+    agree("GroupQueryAttention", inputs(rng, 2, 1, 5, [5, 5], rotates=rotates), **more)
+    agree("GroupQueryAttention", inputs(rng, 1, 3, 5, [7], rotates=rotates), **more)
+
+
+def test_a_bias_places_and_sinks_are_onnxruntimes(rng):
+    given = inputs(rng, 1, 2, 3, [4], rotates=True)
+    more = {**GROUPS, "constant": (6,), "do_rotary": 1}
+    agree("GroupQueryAttention", [*given, np.array([[3, 4]]), normal(rng, 1, HEADS, 2, 5)], **more)
+    agree("GroupQueryAttention", [*given, None, None, normal(rng, HEADS)], **more)
+
+
+def test_every_token_may_see_all_of_its_text(rng):
+    agree("GroupQueryAttention", inputs(rng, 2, 4, 0, [3, 3]), **GROUPS, constant=(6,), causal=0)
+
+
+def test_texts_of_several_lengths_are_onnxruntimes_as_far_as_they_go(rng):
+    prompt = inputs(rng, 2, 4, 0, [1, 3])
+    further = inputs(rng, 2, 1, 5, [3, 5], rotates=True)
+    whole = inputs(rng, 2, 1, 8, [3, 5], rotates=True)
+    for given, lengths, more in ((prompt, (2, 4), {}), (further, (4, 6), {"do_rotary": 1}), (whole, (4, 6), {})):
+        model, feeds = one_node("GroupQueryAttention", given, **GROUPS, constant=(6,), **more)
+        got, want = reference_outputs(load_onnx(model).build(), feeds), onnxruntime_outputs(model, feeds)
+        for row, length in enumerate(lengths):
+            rows = slice(0, min(length, given[0].shape[1]))
+            np.testing.assert_allclose(got[0][row, rows], want[0][row, rows], rtol=1e-5, atol=1e-6)
+            for mine, theirs in zip(got[1:], want[1:], strict=True):
+                assert mine.shape == theirs.shape
+                np.testing.assert_allclose(mine[row, :, :length], theirs[row, :, :length], rtol=1e-5, atol=1e-6)
+
+
+def test_what_is_not_there_is_refused_by_name(rng):
+    for more, what in (
+        ({"sliding_window_cache": 1}, "sliding_window_cache=1"),
+        ({"k_quant_type": "PER_TENSOR"}, "k_quant_type=PER_TENSOR"),
+    ):
+        model, _ = one_node("GroupQueryAttention", inputs(rng, 1, 1, 5, [5]), **GROUPS, **more)
+        with pytest.raises(UnsupportedError, match=f"'node' \\(GroupQueryAttention\\): {what}"):
+            load_onnx(model)
