@@ -16,6 +16,7 @@ from clgraph.ops.batch_normalization import BatchNormalization
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
+from clgraph.passes.patterns.flattened_product import spread_product
 from clgraph.passes.patterns.pixel_shuffle import spread_shuffle, spread_windows
 from clgraph.passes.rewriting import bypass
 from clgraph.selector.post import keeps_its_bits
@@ -35,12 +36,14 @@ class Decompose(Pass):
       A division stays one unless the divisor is a power of two, because the reciprocal would round again.
     * Channels become pixels by a transpose between reshapes (``pixel_shuffle``).
     * A transposed convolution with few outputs whose windows do not overlap is a convolution, and such a transpose.
+    * A product of a flattened tensor, unflattened behind it, is one of the tensor itself (``flattened_product``).
     """
 
     name: ClassVar[str] = "decompose"
     handles: ClassVar[Mapping[str, str]] = {
         "batch_normalization": "becomes a product and a sum of constants where its statistics are constant",
         "eltwise": "a scalar constant becomes an activation's parameter",
+        "matmul": "of a tensor that is flattened for it: one of the tensor itself",
         "shuffle": "channels to pixels: a transpose between reshapes",
         "conv_transpose": "with few outputs and windows side by side, a convolution and a transpose",
     }
@@ -50,7 +53,7 @@ class Decompose(Pass):
         for node in program:
             if isinstance(node.primitive, BatchNormalization):
                 changes += _batch_normalization(program, node)
-            elif spread_shuffle(program, node) or spread_windows(program, node):
+            elif spread_shuffle(program, node) or spread_windows(program, node) or spread_product(program, node):
                 changes += 1
             elif _returns_input(node):
                 changes += bypass(program, node)
