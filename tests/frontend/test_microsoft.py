@@ -63,6 +63,12 @@ def test_types_are_followed_through_onnxruntimes_operators() -> None:
         load_onnx(model(text))
 
 
+def test_a_model_need_not_import_onnxruntimes_domain() -> None:
+    made = model("g (float[2] x) => (float[2] y) { y = com.microsoft.Gelu(x) }")
+    del made.opset_import[1:]
+    assert [layer.primitive.kind for layer in load_onnx(made).layers] == ["activation"]
+
+
 def test_a_level_that_is_for_one_processor_is_refused_by_its_name(tmp_path) -> None:
     made = optimised(small_model(), "all", tmp_path)
     with pytest.raises(UnsupportedError, match=r"nchwc\.Conv \(.*at the level 'layout' or 'all'.*level 'extended'"):

@@ -11,7 +11,7 @@ import clgraph
 from tests.models.test_quantised import quantised
 from tests.models.test_zoo import BOUND
 from tests.support.matrix import load, model_names
-from tests.support.optimised import optimised, own_operators, rows
+from tests.support.optimised import optimised, optimised_transformer, own_operators, row_of, rows
 from tests.support.oracle import WHOLE_MODEL
 from tests.support.zoo import ZOO, zoo_names
 
@@ -36,6 +36,18 @@ def test_a_small_quantised_model_agrees_at_every_portable_level(name, form, devi
     model, feeds = quantised(name, form, tmp_path)
     # Sums beside a half go to either side: half a step of 1/255 a layer, which add up as the roots of their numbers.
     agrees(name, model, feeds, tmp_path, device, np.sqrt(16) / 255)
+
+
+@pytest.mark.parametrize("attention", ["Attention", "MultiHeadAttention"])
+@pytest.mark.parametrize("name", ["small_encoder", "small_encoder_open"])
+def test_an_encoder_agrees_that_the_optimiser_for_transformers_has_made(name, attention, device, tmp_path):
+    pytest.importorskip("sympy", reason="onnxruntime.transformers wants it")
+    model, feeds = ZOO[name].make()
+    made = optimised_transformer(model, tmp_path, heads=4, width=32, attention=attention)
+    assert own_operators(made)[attention] == 2
+    row = row_of(name, "transformers", made, feeds, device)
+    assert not row.wrong
+    assert row.error <= BOUND
 
 
 @pytest.mark.slow

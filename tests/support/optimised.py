@@ -34,6 +34,23 @@ def optimised(model: onnx.ModelProto | Path, level: str, folder: Path) -> onnx.M
     return found
 
 
+def optimised_transformer(
+    model: onnx.ModelProto, folder: Path, *, heads: int, width: int, attention: str
+) -> onnx.ModelProto:
+    """Return an encoder as ``onnxruntime.transformers`` writes it, with *attention* as the operator of that."""
+    from onnxruntime.transformers import optimizer
+    from onnxruntime.transformers.fusion_options import FusionOptions
+
+    options = FusionOptions("bert")
+    options.use_multi_head_attention = attention == "MultiHeadAttention"
+    onnx.save(model, folder / "encoder.onnx")
+    source = str(folder / "encoder.onnx")
+    found: onnx.ModelProto = optimizer.optimize_model(
+        source, "bert", heads, width, optimization_options=options, opt_level=0
+    ).model
+    return found
+
+
 def is_portable(model: onnx.ModelProto) -> bool:
     """Whether no operator of the model has its data in blocks for one processor."""
     return all(node.domain != NCHWC for node in model.graph.node)
@@ -67,10 +84,10 @@ def rows(
     """Yield what becomes of *model* at each level."""
     for level in LEVELS:
         made = optimised(model, level, folder)
-        yield row(name, level, made, feeds, device)
+        yield row_of(name, level, made, feeds, device)
 
 
-def row(name: str, level: str, made: onnx.ModelProto, feeds: Mapping[str, Array], device: str) -> Row:
+def row_of(name: str, level: str, made: onnx.ModelProto, feeds: Mapping[str, Array], device: str) -> Row:
     """Return what becomes of the optimised model *made*."""
     operators = own_operators(made)
     shapes = {n: a.shape for n, a in feeds.items()}
