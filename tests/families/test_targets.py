@@ -43,5 +43,5 @@ def test_a_member_sees_the_passes_of_its_target(phase: Phase) -> None:
     topology.output("y", topology.add("y", Activation("relu"), topology.input("x", ("n", 8))))
     with fake_target(["activation"], (TargetPass(phase, Leaves()),)) as info:
         context = Context(devices={info.name: info})
-        member, _ = Families(context).bind(topology, [(3, 8)], {}, partial(passes_over, context=context))
+        member = Families(context).bind(topology, [(3, 8)], {}, partial(passes_over, context=context)).program
     assert member.notes["left"] == "(3, 8)"

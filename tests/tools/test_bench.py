@@ -16,19 +16,21 @@ from clgraph.errors import ClgraphError, InputError
 from clgraph.network.profile import NodeTime
 from clgraph.selector.query import DeviceInfo
 from tests.support.models import light_model
+from tests.support.open_models import convolutions
 from tests.support.zoo import ZOO
 from tools.benchmark import everything
 from tools.benchmark.cases import SETS, Goal, chosen, known_models, load
 from tools.benchmark.everything import Journal, Step, run_steps, steps
 from tools.benchmark.found import Found
 from tools.benchmark.fresh import Start, starts_markdown
+from tools.benchmark.kept_shapes import different, keep_shapes, kept_shapes_markdown
 from tools.benchmark.layers import Layer, _groups, kinds_markdown, layers_markdown, match
 from tools.benchmark.measuring import Figures, Schedule, geometric_mean
 from tools.benchmark.peers import Options
 from tools.benchmark.plots import comparison, ratios, roofline
 from tools.benchmark.readme import BEGIN, END, replaced, speed
 from tools.benchmark.report import markdown, results_path, save
-from tools.benchmark.streams import STREAMS, Stream, stream, streams_markdown
+from tools.benchmark.streams import STREAMS, Stream, StreamCase, stream, streams_markdown
 from tools.benchmark.variants import AVX2, variants_markdown
 
 
@@ -318,3 +320,15 @@ def test_the_readme_shows_streams_behind_the_sets() -> None:
     assert shown.startswith(plain)
     assert "ONNX Runtime 1.32, 2026-11-23." in shown
     assert shown.endswith("| PP-OCRv4 detection: pages with sides of 256 to 768 pixels | 3 | **1.00** | **0.50** |\n\n")
+
+
+@pytest.mark.opencl
+def test_shapes_that_are_kept_are_all_different(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a stream has not as many, batches of several of its requests are others."""
+    case = StreamCase(convolutions, lambda r: {"x": np.zeros((r.randint(2, 3), 3, 8, 9), np.float32)}, (1.0, 1.0))
+    monkeypatch.setitem(STREAMS, "small", case)
+    assert len({f["x"].shape for f in different(case, 5)}) == 5
+    found = keep_shapes("small", 5, Options(device, 2))
+    assert (found.shapes, found.kept) == (5, 5)
+    assert 0 < found.begin <= found.end
+    assert kept_shapes_markdown([found]).splitlines()[2].startswith("| small | 5 | 5 | ")

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from tools.benchmark.fresh import Start, starts_markdown
+from tools.benchmark.kept_shapes import KeptShapes, kept_shapes_markdown
 from tools.benchmark.measuring import Figures
 from tools.benchmark.on_gpu import Case, Timed, gpu_markdown
 from tools.benchmark.streams import Stream, streams_markdown
@@ -26,6 +27,7 @@ class Found:
     gpu: list[Timed] = field(default_factory=list)
     cold_starts: list[Start] = field(default_factory=list)
     streams: list[Stream] = field(default_factory=list)
+    kept_shapes: list[KeptShapes] = field(default_factory=list)
     layers: list[str] = field(default_factory=list)
     variants: dict[str, list[Figures]] = field(default_factory=dict)
 
@@ -49,6 +51,7 @@ class Found:
             gpu=[Timed(**one | {"case": Case(**one["case"])}) for one in data.get("gpu", ())],
             cold_starts=[Start(**one) for one in data.get("cold_starts", ())],
             streams=[Stream(**one) for one in data.get("streams", ())],
+            kept_shapes=[KeptShapes(**one) for one in data.get("kept_shapes", ())],
             layers=list(data.get("layers", ())),
             variants={name: [Figures(**one) for one in of] for name, of in data.get("variants", {}).items()},
         )
@@ -59,6 +62,7 @@ class Found:
             "On a GPU": gpu_markdown(self.gpu) if self.gpu else "",
             "Cold starts": starts_markdown(self.cold_starts) if self.cold_starts else "",
             "Streams of shapes": streams_markdown(self.streams) if self.streams else "",
+            "Thousands of shapes": kept_shapes_markdown(self.kept_shapes) if self.kept_shapes else "",
             "Instruction sets and drivers": variants_markdown(self.results, self.variants) if self.variants else "",
             "Layers": "\n\n".join(self.layers),
         }
