@@ -1,0 +1,114 @@
+"""What binding refuses, and how constants come by other formats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clgraph.core.format import Format, feature_blocked
+from clgraph.core.layout import Halo, Layout, pack, unpack
+from clgraph.errors import BindingError
+from clgraph.families.binding import Packings
+from clgraph.families.cone import beginning
+from clgraph.families.layouts import Pair, widen_halos
+from clgraph.families.rules import Guards
+from clgraph.graph.node import Value
+from clgraph.graph.program import Program
+from clgraph.ops.activation import Activation
+from clgraph.passes.base import Context
+from clgraph.passes.selection import in_place
+from clgraph.selector.choose import Choice, HostReference
+from clgraph.selector.query import Query
+from tests.support.programs import RELU, Net
+
+ARRAY = np.random.default_rng(0).standard_normal((48, 20, 3, 3)).astype(np.float32)
+NARROW, WIDE = (Format((0, 1, 2, 3), ((1, 16), (0, 16 * n))) for n in (1, 2))
+
+
+def constant(format: Format) -> Value:
+    layout = Layout.of(ARRAY).with_format(format)
+    return Value("w", layout, constant=ARRAY if format.is_plain else pack(ARRAY, layout))
+
+
+@pytest.mark.parametrize("source", [Format.plain(4), WIDE, feature_blocked(4)])
+def test_packed_constants_hold_what_they_were_packed_from(source: Format) -> None:
+    value = Packings().of(constant(source), NARROW)
+    assert value.layout.format == NARROW
+    assert value.constant is not None
+    np.testing.assert_array_equal(unpack(value.constant, value.layout), ARRAY)
+    assert not value.constant.flags.writeable
+
+
+def test_each_constant_is_packed_once_a_format() -> None:
+    packings, first, second = Packings(), constant(WIDE), constant(WIDE)
+    assert packings.of(first, NARROW).constant is packings.of(first, NARROW).constant
+    assert packings.of(first, NARROW).constant is not packings.of(second, NARROW).constant
+    assert packings.of(first, NARROW).constant is not packings.of(first, Format.plain(4)).constant
+    assert len(packings.made) == 3
+
+
+@pytest.mark.parametrize(
+    ("guards", "why"),
+    [
+        (
+            Guards((), (("n", ("x",), ((1, 8),)),), (), ()),
+            "node 'n': a size of 1 is 3 here and 1 there",
+        ),
+        (Guards((), (), (("n", Activation("relu")),), ()), "node 'n' is .*tanh.*, which was .*relu.* when it was"),
+        (Guards((), (), (), (("c", np.array([4])),)), "the constant 'c' depends on sizes, and was folded"),
+    ],
+)
+def test_what_left_no_trace_must_be_the_same(guards: Guards, why: str) -> None:
+    found = beginning([("x", Layout.of(np.zeros((3, 8), "f4")))], {}, {"c": np.array([3])})
+    found.primitives["n"] = Activation("tanh")
+    with pytest.raises(BindingError, match=why):
+        guards.check(found)
+
+
+def test_what_is_the_same_for_a_member_passes() -> None:
+    found = beginning([("x", Layout.of(np.zeros((3, 8), "f4")))], {}, {"c": np.array([3])})
+    found.primitives["n"] = Activation("tanh")
+    Guards((), (("n", ("x",), ((2, 8),)),), (("n", Activation("tanh")),), (("c", np.array([3])),)).check(found)
+
+
+class ReadsAround(HostReference):
+    """Reads a row of zeros around its input."""
+
+    name = "reads_around"
+
+    @classmethod
+    def halo(cls, q: Query[Any]) -> Mapping[int, Halo]:
+        return {0: ((0, 0), (1, 1))}
+
+
+def pairs_of(program: Program, **choices: type[HostReference] | None) -> list[Pair]:
+    """Return the nodes of *program* as a representative's and a member's, of which those named have such choices."""
+    context = Context()
+    for node in program:
+        chosen = choices.get(node.name, HostReference)
+        q = context.query(node)
+        node.choice = in_place(node, context) if chosen is None else Choice(q, chosen, 0.0, "of a test")
+    return [(node, node) for node in program]
+
+
+def test_zeros_that_kernels_read_are_made_by_who_makes_the_value() -> None:
+    net = Net()
+    a = net.add("a", RELU, net.input("x", (3, 8)))
+    program = net.program(net.add("b", RELU, a), net.add("c", RELU, a))
+    assert widen_halos(program, Context(), pairs_of(program, b=ReadsAround, c=ReadsAround)) == 1
+    assert program["a"].output.layout.halo == ((0, 0), (1, 1))
+    assert not program["b"].output.layout.halo
+
+
+def test_zeros_around_what_nobody_pads_are_refused() -> None:
+    """An input of the model, a result of it, and what lies in another value's memory."""
+    net = Net()
+    a = net.add("a", RELU, net.input("x", (3, 8)))
+    b = net.add("b", RELU, a)
+    program = net.program(net.add("c", RELU, b), a)
+    for reader, value, others in (("a", "x", {}), ("b", "a", {}), ("c", "b", {"b": None})):
+        with pytest.raises(BindingError, match=f"node {reader!r} reads zeros .* around {value!r}, which has none"):
+            widen_halos(program, Context(), pairs_of(program, **{reader: ReadsAround, **others}))
