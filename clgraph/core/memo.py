@@ -25,11 +25,6 @@ class Remembering:
     _memo: dict[Any, Any] | None
 
 
-def forget(value: Remembering) -> None:
-    """Give back what was made of *value*, which can be made again: of values that stay long and are asked no more."""
-    object.__setattr__(value, "_memo", None)
-
-
 def remembered(function: Callable[[V], R]) -> Callable[[V], R]:
     """Decorator of a pure function of one frozen value: computed once a value."""
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from clgraph.core.format import Format
 from clgraph.core.layout import Layout, Shape, pack, unpack
-from clgraph.core.memo import forget
 from clgraph.errors import BindingError, ClgraphError
 from clgraph.families.layouts import Pair, share, widen_halos
 from clgraph.families.member import Recipe
@@ -88,7 +87,6 @@ def bind(
         for step in (*_BEHIND, PlanMemory(orders=(order,), moves=0), TargetCodeEmission()):
             step.run(program, context)
             program.milestone = max(program.milestone, step.reaches or program.milestone)
-        _forget(program)
         program.notes[DERIVED] = _derived(pairs, widened, lost)
     except BindingError:
         raise
@@ -123,14 +121,6 @@ def _like(node: Node, twin: Node) -> bool:
     return True
 
 
-def _forget(program: Program) -> None:
-    """Give back what was derived on the way, which is a third of what a member holds: many are kept."""
-    for node in program:
-        q = choice_of(node).query
-        for value in (q, *q.inputs, *q.outputs):
-            forget(value)
-
-
 def _choose(program: Program, packings: Packings, context: Context, rule: Rule, node: Node) -> None:
     """Give *node* the implementation that the representative has where it serves these sizes, else another one."""
     q = rule.query(node, context.device(node))
@@ -138,7 +128,8 @@ def _choose(program: Program, packings: Packings, context: Context, rule: Rule, 
         choice = choice_of(rule.node)
         implementation = choice.implementation
         # Types, fused operations and the device are those that it was chosen for.
-        if implementation.sizes_refusal(rule.as_asked(q)) is None and not missing_halo(implementation, q):
+        asked = rule.as_asked(q)
+        if implementation.sizes_refusal(asked) is None and not missing_halo(implementation, asked):
             if overrides(implementation, "weights") and _pack(program, packings, rule, node, implementation.weights(q)):
                 q = rule.query(node, q.device)
             node.choice = taken_over(q, implementation, choice.seconds, MADE)

@@ -80,7 +80,7 @@ class BoundSubgraph:
         self.subgraph = replace(self.subgraph, nodes=())
         self.commands, self.launches = [], []
         for executor in self.executors:
-            executor.table.steps = []
+            executor.table.lighten()
 
     def submit(self) -> None:
         """Give the device everything there is to do."""
@@ -98,8 +98,8 @@ class BoundSubgraph:
             if step := segment.executor.check():
                 if step == INTERRUPTED:
                     raise RunCancelledError("the run was interrupted; the model can be used again")
-                library, what = segment.executor.table.library, segment.executor.what(step - 1)
+                table = segment.executor.table
                 raise DeviceError(
-                    f"the workers of {library.name!r} waited in vain for {what}; the network can be run again, with "
-                    "executor=stream if it happens again"
+                    f"the workers of {table.library.name!r} waited in vain for {table.what(step - 1)}; the network can "
+                    "be run again, with executor=stream if it happens again"
                 )

@@ -135,17 +135,16 @@ class BufferTable:
 
     def pointers(self, node: Node) -> Resolve:
         """Return what makes the pointer of a descriptor of a reference, as seen from *node*: -1 for ``null``."""
-        known: dict[str, tuple[int, int]] = {}
+        known: dict[str, int] = {}
 
         def resolve(ref: Ref) -> int:
             role = ref.role
             if role == "null":
                 return -1
-            if role not in known:
+            if (begin := known.get(role)) is None:
                 bank, offset = self.role(node, role)
-                known[role] = bank << BANK_SHIFT, offset
-            high, low = known[role]
-            return high | (low + ref.offset)
+                begin = known[role] = bank << BANK_SHIFT | offset
+            return begin + ref.offset
 
         return resolve
 

@@ -152,21 +152,21 @@ class _Binder:
         self._makers: dict[Value, frozenset[int]] = {}
 
     def bind(self, node: Node, steps: Sequence[Step]) -> None:
-        makers = frozenset[int]()
-        if self._tracks:
-            makers = makers.union(*(self._makers.get(v, ()) for v in node.inputs))
+        if not self._tracks:
+            for step in steps:
+                self._add(node, step, ())
+            return
+        makers = frozenset[int]().union(*(self._makers.get(v, ()) for v in node.inputs))
         for step in steps:
             number = len(self.found)
             self._add(node, step, tuple(sorted(self._awaited(step, makers, number))))
-            if self._tracks:
-                # What a step waits for need not be waited for again behind it.
-                makers = frozenset({number})
-        if self._tracks:
-            self._makers |= dict.fromkeys(node.outputs, makers)
+            # What a step waits for need not be waited for again behind it.
+            makers = frozenset({number})
+        self._makers |= dict.fromkeys(node.outputs, makers)
 
     def _awaited(self, step: Step, makers: frozenset[int], number: int) -> frozenset[int]:
         """Return what *step* waits for: those who make what it reads, and what shares counters and scratch with it."""
-        if not self._tracks or not isinstance(step, Tile):
+        if not isinstance(step, Tile):
             return makers
         before = self._latest.get(step.library)
         self._latest[step.library] = number

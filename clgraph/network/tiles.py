@@ -34,11 +34,25 @@ class TileTable:
 
     library: Library
     steps: list[tuple[Node, Tile]] = field(default_factory=list)
+    _names: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
 
     def add(self, node: Node, tile: Tile) -> int:
         """Append a step and return its number."""
         self.steps.append((node, tile))
         return len(self.steps) - 1
+
+    def lighten(self) -> None:
+        """Forget the steps, but for the names of their nodes and functions: tuples of text cost a collector nothing."""
+        self._names = tuple([node.name for node, _ in self.steps]), tuple([tile.function for _, tile in self.steps])
+        self.steps = []
+
+    def what(self, step: int) -> str:
+        """Return the node and the tile function of a step, in words."""
+        if self.steps:
+            node, tile = self.steps[step]
+            return f"node {node.name!r} ({tile.function})"
+        nodes, functions = self._names
+        return f"node {nodes[step]!r} ({functions[step]})"
 
     def to_bytes(self, places: BufferTable) -> bytes:
         """Return the table with every pointer resolved."""
@@ -83,8 +97,6 @@ class TileExecutor:
             )
         self.table, self.workers = table, engine.info.workers
         self.engine, self._text, self._library = engine, table.library.text, table.library.name
-        self._nodes = tuple([node.name for node, _ in table.steps])
-        self._functions = tuple([tile.function for _, tile in table.steps])
         self._tickets = [tile.tickets for _, tile in table.steps]
         self._scratch_bytes = -(-max(tile.scratch for _, tile in table.steps) // 64) * 64
         self._table = engine.upload(np.frombuffer(table.to_bytes(places), np.uint8), "the table of tiles")
@@ -142,10 +154,6 @@ class TileExecutor:
         kernel = self.engine.kernel(self._text, ENTRY, args, library=True, what=f"library {self._library}")
         self._kernels[first, last, timed] = kernel
         return kernel, (workers,), (1,)
-
-    def what(self, step: int) -> str:
-        """Return the node and the tile function of a step, in words."""
-        return f"node {self._nodes[step]!r} ({self._functions[step]})"
 
     def use_bank(self, bank: int, memory: Memory) -> None:
         """Let what uses the lent bank *bank* find *memory* there, which lives until the runs with it are over."""

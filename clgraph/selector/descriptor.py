@@ -90,8 +90,7 @@ class Descriptor:
 
     def to_bytes(self, resolve: Resolve) -> bytes:
         """Return the struct's bytes with every pointer resolved."""
-        held, longs = self.__dict__, self.c_longs
-        row = [held[name] for name, _, _ in self.c_fields]
+        row, longs = [*map(self.__dict__.__getitem__, self.c_names)], self.c_longs
         return self.c_layout.pack(*[resolve(v) if type(v) is Ref else v for v in row[:longs]], *row[longs:])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, ClassVar, Generic, TypeVar, final
 
 from clgraph.core.dtype import DType
@@ -121,8 +121,10 @@ class Implementation(ABC, Generic[P]):
     @final
     def further_refusal(cls, q: Query[P]) -> str | None:
         """Say why *q* cannot be served beyond what :class:`Serves` refuses, or return ``None``."""
-        if not cls.general and any(0 in x.shape for x in (*q.inputs, *q.outputs)):
-            return "serves no tensors without elements"
+        if not cls.general:
+            for x in (*q.inputs, *q.outputs):
+                if 0 in x.shape:
+                    return "serves no tensors without elements"
         return cls.limits(q)
 
     @classmethod
@@ -189,6 +191,7 @@ class Implementation(ABC, Generic[P]):
         """Return the steps for *q*, whose layouts are final and whose weights have the formats asked for."""
 
 
+@cache
 def overrides(implementation: type[Implementation[Any]], name: str) -> bool:
     """Whether *implementation* answers *name* (``formats``, ``halo``, ``weights`` …) itself, not by the default."""
     own, default = getattr(implementation, name), getattr(Implementation, name)

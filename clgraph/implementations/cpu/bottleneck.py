@@ -13,6 +13,7 @@ from clgraph.implementations.cpu.convolution_depthwise import MICROS, depthwise_
 from clgraph.implementations.cpu.cost import step_seconds
 from clgraph.implementations.cpu.geometry import (
     LANES,
+    PACKED_BIAS,
     InRegisters,
     blocked_posts,
     blocked_refusal,
@@ -158,7 +159,7 @@ class BottleneckFsv16(Implementation[Bottleneck]):
         for nb in (w.expand.nb if w.expand else None, 0, w.project.nb if w.project else None):
             if nb is not None:
                 blocks = ((1, LANES), (0, LANES * nb)) if nb else ((0, LANES),)
-                formats |= {slot: Format((0, 1, 2, 3), blocks), slot + 1: Format((0,), ((0, LANES),))}
+                formats |= {slot: Format((0, 1, 2, 3), blocks), slot + 1: PACKED_BIAS}
                 slot += 2
         return formats
 

@@ -13,6 +13,7 @@ from clgraph.implementations.cpu.convolution import TILE, square, wanted_formats
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import (
     LANES,
+    PACKED_BIAS,
     InPlanes,
     OutPlanes,
     SlidingWindow,
@@ -119,7 +120,7 @@ class ConvTransposeFsv16(Implementation[ConvTranspose]):
     def weights(cls, q: Query[ConvTranspose]) -> Mapping[int, Format]:
         rank = q.inputs[1].rank
         packed = Format((1, *range(2, rank), 0), ((0, LANES), (1, LANES * _block(q).nb)))
-        return {1: packed} | ({2: Format((0,), ((0, LANES),))} if q.arity > 2 else {})
+        return {1: packed, 2: PACKED_BIAS} if q.arity > 2 else {1: packed}
 
     @classmethod
     def halo(cls, q: Query[ConvTranspose]) -> Mapping[int, Halo]:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import cache, lru_cache
 from math import prod
 from typing import Any
 
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format, feature_blocked
 from clgraph.core.frozen import frozen
-from clgraph.core.layout import Halo, Layout
+from clgraph.core.layout import Halo, Layout, Shape
 from clgraph.core.memo import remembered
 from clgraph.implementations.cpu.blocks import BLOCKED, Block, blocks_of, ids
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import (
     LANES,
+    PACKED_BIAS,
     InPlanes,
     OutPlanes,
     Planes,
@@ -97,11 +99,19 @@ class ConvFsv16Desc(InPlanes, OutPlanes, Surface, Descriptor):
 
 def window_halo(q: Query[Convolution], kernel: tuple[int, ...]) -> Halo:
     """Return the zeros that the windows reach into, (before, after) each axis of the first input."""
-    p, x, y = q.primitive, q.inputs[0].shape[2:], q.outputs[0].shape[2:]
+    p = q.primitive
+    return _window_halo(q.inputs[0].shape[2:], q.outputs[0].shape[2:], kernel, p.pads, p.strides, p.dilations)
+
+
+@lru_cache(maxsize=1024)
+def _window_halo(
+    x: Shape, y: Shape, kernel: tuple[int, ...], pads: Halo, strides: tuple[int, ...], dilations: tuple[int, ...]
+) -> Halo:
+    """Return the zeros that windows over *x* reach into, whose results are *y*: asked several times a node."""
     around = [
         (before, max(0, (size - 1) * stride + (taps - 1) * dilation - before - (extent - 1)))
         for (before, _), size, extent, taps, stride, dilation in zip(
-            p.pads, y, x, kernel, p.strides, p.dilations, strict=True
+            pads, y, x, kernel, strides, dilations, strict=True
         )
     ]
     return ((0, 0), (0, 0), *around)
@@ -152,6 +162,12 @@ def _flat(q: Query[Convolution], x: Planes, y: Planes) -> bool:
         return False
     operands = [operand_pitches(q.inputs[s], q.outputs[0]) for s in q.post_slots]
     return y.height > 1 and all(row == pixel * y.width for _, _, row, pixel, _ in operands)
+
+
+@cache
+def _packed(rank: int, nb: int) -> Format:
+    """Return the format of weights for *nb* blocks of output channels at a time."""
+    return Format(tuple(range(rank)), ((1, LANES), (0, LANES * nb)))
 
 
 @frozen
@@ -300,9 +316,8 @@ class ConvFsv16(Implementation[Convolution]):
 
     @classmethod
     def weights(cls, q: Query[Convolution]) -> Mapping[int, Format]:
-        rank = q.inputs[1].rank
-        packed = Format(tuple(range(rank)), ((1, LANES), (0, LANES * _shape(q).block.nb)))
-        return {1: packed} | ({2: Format((0,), ((0, LANES),))} if q.arity > 2 else {})
+        packed = _packed(q.inputs[1].rank, _shape(q).block.nb)
+        return {1: packed, 2: PACKED_BIAS} if q.arity > 2 else {1: packed}
 
     @classmethod
     def halo(cls, q: Query[Convolution]) -> Mapping[int, Halo]:

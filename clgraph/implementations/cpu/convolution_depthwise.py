@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from math import prod
 
 from clgraph.core.format import Format
@@ -12,6 +13,7 @@ from clgraph.implementations.cpu.convolution import TILE, square, wanted_formats
 from clgraph.implementations.cpu.cost import TicketRanges, row_strips, step_seconds, ticket_seconds
 from clgraph.implementations.cpu.geometry import (
     LANES,
+    PACKED_BIAS,
     InPlanes,
     OutPlanes,
     Surface,
@@ -102,6 +104,12 @@ def _strips(q: Query[Convolution]) -> TicketRanges:
     return row_strips(rows, row, n * -(-c // LANES), wanted, q.device)
 
 
+@cache
+def _packed(rank: int) -> Format:
+    """Return the format of windows: blocks of 16 channels."""
+    return Format(tuple(range(rank)), ((0, LANES),))
+
+
 @implements(Convolution, name="convolution.depthwise_fsv16", serves=TILE)
 class DepthwiseFsv16(Implementation[Convolution]):
     """One channel a group: vectors of 16 channels, the whole window for a run of pixels in registers."""
@@ -125,8 +133,8 @@ class DepthwiseFsv16(Implementation[Convolution]):
 
     @classmethod
     def weights(cls, q: Query[Convolution]) -> Mapping[int, Format]:
-        packed = Format(tuple(range(q.inputs[1].rank)), ((0, LANES),))
-        return {1: packed} | ({2: Format((0,), ((0, LANES),))} if q.arity > 2 else {})
+        packed = _packed(q.inputs[1].rank)
+        return {1: packed, 2: PACKED_BIAS} if q.arity > 2 else {1: packed}
 
     @classmethod
     def halo(cls, q: Query[Convolution]) -> Mapping[int, Halo]:

@@ -11,6 +11,7 @@ from clgraph.implementations.cpu.convolution import TILE, operand_proposals, squ
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import (
     LANES,
+    PACKED_BIAS,
     InPlanes,
     OutPlanes,
     SlidingWindow,
@@ -117,7 +118,7 @@ class ConvPlanar(Implementation[Convolution]):
     @classmethod
     def weights(cls, q: Query[Convolution]) -> Mapping[int, Format]:
         packed = Format(tuple(range(q.inputs[1].rank)), ((0, LANES * _block(q).nb),))
-        return {1: packed} | ({2: Format((0,), ((0, LANES),))} if q.arity > 2 else {})
+        return {1: packed, 2: PACKED_BIAS} if q.arity > 2 else {1: packed}
 
     @classmethod
     def cost(cls, q: Query[Convolution]) -> float:

@@ -14,6 +14,7 @@ from clgraph.implementations.cpu.convolution import TILE, square, weights_refusa
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import (
     LANES,
+    PACKED_BIAS,
     InPlanes,
     OutPlanes,
     Planes,
@@ -245,7 +246,7 @@ class ConvStaged(Implementation[Convolution]):
     @classmethod
     def weights(cls, q: Query[Convolution]) -> Mapping[int, Format]:
         packed = Format(tuple(range(q.inputs[1].rank)), ((1, LANES), (0, LANES * _strips(q).block.nb)))
-        return {1: packed} | ({2: Format((0,), ((0, LANES),))} if q.arity > 2 else {})
+        return {1: packed, 2: PACKED_BIAS} if q.arity > 2 else {1: packed}
 
     @classmethod
     def overwrites(cls, q: Query[Convolution]) -> frozenset[int]:

@@ -12,6 +12,7 @@ from clgraph.implementations.cpu.convolution import TILE, operand_proposals, wei
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import (
     LANES,
+    PACKED_BIAS,
     OutPlanes,
     Surface,
     blocked_posts,
@@ -128,7 +129,7 @@ class ConvWindows(Implementation[Convolution]):
     @classmethod
     def weights(cls, q: Query[Convolution]) -> Mapping[int, Format]:
         packed = Format(tuple(range(q.inputs[1].rank)), ((0, GROUP),))
-        return {1: packed} | ({2: Format((0,), ((0, LANES),))} if q.arity > 2 else {})
+        return {1: packed, 2: PACKED_BIAS} if q.arity > 2 else {1: packed}
 
     @classmethod
     def cost(cls, q: Query[Convolution]) -> float:

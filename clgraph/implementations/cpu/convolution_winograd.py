@@ -15,6 +15,7 @@ from clgraph.implementations.cpu.convolution import TILE, wanted_formats, weight
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import (
     LANES,
+    PACKED_BIAS,
     InPlanes,
     OutPlanes,
     Planes,
@@ -267,7 +268,7 @@ class ConvWinograd(Implementation[Convolution]):
 
     @classmethod
     def weights(cls, q: Query[Convolution]) -> Mapping[int, Format | Primitive]:
-        asked: dict[int, Format | Primitive] = {2: Format((0,), ((0, LANES),))} if q.arity > 2 else {}
+        asked: dict[int, Format | Primitive] = {2: PACKED_BIAS} if q.arity > 2 else {}
         if not isinstance(q.primitive, WinogradConvolution):
             asked[1] = WinogradWeights(_shape(q).blocking.nb)
         return asked

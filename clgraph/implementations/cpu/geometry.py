@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from clgraph.core.format import feature_blocked
+from clgraph.core.format import Format, feature_blocked
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Halo, Layout
 from clgraph.core.memo import remembered
@@ -15,6 +15,8 @@ from clgraph.selector.query import Query
 
 LANES = 16
 """Channels of a block on every CPU device."""
+PACKED_BIAS = Format((0,), ((0, LANES),))
+"""The format of a number a channel: whole blocks."""
 
 
 @frozen
