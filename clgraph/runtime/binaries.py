@@ -10,7 +10,7 @@ from typing import Any
 
 from clgraph.core import cache_folder
 from clgraph.errors import KernelBuildError
-from clgraph.runtime import driver
+from clgraph.runtime import driver, pocl_binary
 
 LOG_LINES = 12
 """How much of a build log an error shows."""
@@ -95,6 +95,7 @@ def build(context: Any, handle: Any, text: str, options: str, what: str) -> Any:
         KernelBuildError: It does not compile; the message has the first lines of the log and names *what*.
     """
     cl = driver.load()
+    driver.look_after(None)
     try:
         return cl.build(context, handle, text, options)
     except cl.Error as error:
@@ -105,6 +106,7 @@ def build(context: Any, handle: Any, text: str, options: str, what: str) -> Any:
 def from_binary(context: Any, handle: Any, binary: bytes, options: str) -> Any | None:
     """Return the program of a cached *binary*, ``None`` when the driver does not take it."""
     cl = driver.load()
+    driver.look_after(pocl_binary.place_of(binary))
     try:
         return cl.build(context, handle, binary, options)
     except cl.Error:

@@ -7,10 +7,12 @@ import functools
 import logging
 import os
 import re
+import threading
 import time
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal
 
 from clgraph.core.part import folder_of
@@ -60,9 +62,6 @@ def load() -> opencl.OpenCL:
     options = chosen_options()
     folder = pocl_folder()
     pocl_was_loaded()
-    # File systems count time in ticks.
-    atexit.register(pocl_cache.seal, folder, time.time() - 1)
-    pocl_cache.sweep(folder)
     os.environ["POCL_CACHE_DIR"] = str(folder)
     intel.make_visible(options.cache_dir / "vendors")
     try:
@@ -76,6 +75,32 @@ def load() -> opencl.OpenCL:
         home = pocl.overlay(folder / "links", library, wheel_decision().record.built_in)
     os.environ["PYOPENCL_HOME"] = str(home)
     return found
+
+
+def look_after(program: str | None) -> None:
+    """Remove what is damaged in PoCL's cache before PoCL looks there, each once a process, and seal at its end.
+
+    Args:
+        program: The only place in the cache that PoCL will look at, ``None`` where that is not known. Looking at all
+            takes 25 us a program, 80 ms where tests have left three thousand, and most starts build none of a text.
+    """
+    with _LOOKING:
+        _look_after(pocl_folder(), program)
+
+
+_LOOKING = threading.Lock()
+
+
+@functools.cache
+def _look_after(folder: Path, program: str | None) -> None:
+    # File systems count time in ticks.
+    since = time.time() - 1
+    if program is None:
+        atexit.register(pocl_cache.seal, folder, since)
+        pocl_cache.sweep(folder)
+    else:
+        atexit.register(pocl_cache.seal, folder, since, [program])
+        pocl_cache.check(folder, program)
 
 
 @functools.cache

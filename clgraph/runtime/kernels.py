@@ -41,11 +41,12 @@ class Kernel:
             TypeError: It takes another number of arguments.
         """
         self._cl, self.entry, self.int_ptr = cl, entry, None
+        self._calls = _functions(cl)
         code = _INT(0)
-        self.int_ptr = _functions(cl)["clCreateKernel"](program.int_ptr, entry.encode(), ctypes.byref(code))
+        self.int_ptr = self._calls["clCreateKernel"](program.int_ptr, entry.encode(), ctypes.byref(code))
         self._check("clCreateKernel", code.value)
         count = _UINT(0)
-        asked = _functions(cl)["clGetKernelInfo"](self.int_ptr, _NUM_ARGS, 4, ctypes.byref(count), None)
+        asked = self._calls["clGetKernelInfo"](self.int_ptr, _NUM_ARGS, 4, ctypes.byref(count), None)
         self._check("clGetKernelInfo", asked)
         if count.value != len(args):
             raise TypeError(f"it takes {count.value}")
@@ -60,14 +61,14 @@ class Kernel:
         else:
             value = arg.tobytes()
             size, address = len(value), value
-        self._check("clSetKernelArg", _functions(self._cl)["clSetKernelArg"](self.int_ptr, number, size, address))
+        self._check("clSetKernelArg", self._calls["clSetKernelArg"](self.int_ptr, number, size, address))
 
     def launch(self, queue: Any, grid: tuple[int, ...], group: tuple[int, ...] | None) -> Callable[..., Any]:
         """Return what enqueues the kernel on a ``pyopencl.CommandQueue``, behind events if there are any.
 
         It returns the launch's own event, and raises ``cl.Error``.
         """
-        enqueue, made = _functions(self._cl)["clEnqueueNDRangeKernel"], self._cl.Event.from_int_ptr
+        enqueue, made = self._calls["clEnqueueNDRangeKernel"], self._cl.Event.from_int_ptr
         sizes = _SIZE * len(grid)
         items, local = sizes(*grid), None if group is None else sizes(*group)
         rest = (self.int_ptr, len(grid), None, items, local)
@@ -88,7 +89,7 @@ class Kernel:
     def __del__(self) -> None:
         """Give the kernel back to the driver."""
         if self.int_ptr is not None:
-            _functions(self._cl)["clReleaseKernel"](self.int_ptr)
+            self._calls["clReleaseKernel"](self.int_ptr)
 
 
 def _functions(cl: OpenCL) -> dict[str, Any]:

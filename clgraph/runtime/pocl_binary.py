@@ -72,6 +72,16 @@ def binary_of(code: Path, empty: bytes) -> bytes | None:
     return head + _file("/clgraph", b"no bitcode") + sizes + about + file
 
 
+def place_of(binary: bytes) -> str | None:
+    """Return where PoCL looks in its cache for the files of *binary*; ``None`` for what it did not make, or later."""
+    if len(binary) < _HEAD.size:
+        return None
+    magic, _, version, _, _, folder = _HEAD.unpack_from(binary)
+    if (magic, version) != (_MAGIC, _VERSION):
+        return None
+    return bytes(folder).rstrip(b"\0").decode("ascii", "replace")
+
+
 def _after_file(data: bytes, at: int) -> int:
     for _ in range(2):
         (size,) = struct.unpack_from("<I", data, at)

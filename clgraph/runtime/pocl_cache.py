@@ -8,6 +8,7 @@ import os
 import struct
 import time
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ _State = dict[str, list[int]]
 def sweep(folder: Path) -> int:
     """Remove every program of PoCL's cache in *folder* that is damaged; return how many.
 
-    Call before PoCL is loaded. A program without a seal (its process was killed) is looked at for completeness only.
+    Call before PoCL builds a program. One without a seal (its process was killed) is looked at for completeness only.
     """
     removed = 0
     index = _read_json(folder / INDEX)
@@ -49,9 +50,7 @@ def sweep(folder: Path) -> int:
         files = _files(state)
         sealed = _read_json(folder / program / SEAL)
         if not _is_sound(folder / program, files, sealed):
-            import shutil
-
-            shutil.rmtree(folder / program, ignore_errors=True)
+            _remove(folder / program)
             removed += 1
         elif sealed.keys() == files.keys():
             known[program] = state
@@ -59,6 +58,22 @@ def sweep(folder: Path) -> int:
         _write_json(folder / INDEX, known)
     _remove_abandoned(folder)
     return removed
+
+
+def check(folder: Path, program: str) -> bool:
+    """Remove one program of PoCL's cache, called as :func:`_programs` calls it, if it is damaged; return whether so."""
+    home = folder / program
+    damaged = not _is_sound(home, _files(_state_of(home)), _read_json(home / SEAL))
+    if damaged:
+        _remove(home)
+    _remove_abandoned(folder)
+    return damaged
+
+
+def _remove(program: Path) -> None:
+    import shutil
+
+    shutil.rmtree(program, ignore_errors=True)
 
 
 def _remove_abandoned(folder: Path) -> None:
@@ -72,14 +87,15 @@ def _remove_abandoned(folder: Path) -> None:
                     os.unlink(entry.path)
 
 
-def seal(folder: Path, since: float = 0.0) -> None:
+def seal(folder: Path, since: float = 0.0, programs: Sequence[str] | None = None) -> None:
     """Record the files that programs have got; a folder that cannot be written stays as it is.
 
     Args:
         since: Look only at the programs that somebody has used since then, in seconds of ``time.time``.
+        programs: Look at no others.
     """
-    index = _read_json(folder / INDEX)
-    for program in _programs(folder):
+    index = _read_json(folder / INDEX) if programs is None else {}
+    for program in _programs(folder) if programs is None else programs:
         home = folder / program
         if not _used_since(f"{home}/{_ACCESS}", since):
             continue

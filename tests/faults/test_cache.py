@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import subprocess
 import sys
 import warnings
@@ -16,6 +15,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from clgraph.core import cache_folder
 from clgraph.runtime import pocl_cache, process
 from clgraph.runtime.binaries import ProgramCache
 from clgraph.runtime.wheel import pocl_folder
@@ -80,7 +80,7 @@ def test_a_full_file_system_gets_no_kernels(tmp_path: Path, monkeypatch: pytest.
     """PoCL ends the process when it cannot write."""
     options = settings({"CLGRAPH_CACHE_DIR": str(tmp_path)})
     monkeypatch.setattr(process, "CHOSEN", [options])
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(1 << 40, 1 << 40, 0))
+    monkeypatch.setattr(cache_folder, "_free_bytes", lambda _: 0)
     with pytest.warns(UserWarning, match="no cache in .* its file system is full"):
         folder = pocl_folder.__wrapped__()
     assert not folder.is_relative_to(tmp_path)

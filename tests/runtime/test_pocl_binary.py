@@ -48,6 +48,14 @@ def test_other_code_has_another_folder_in_the_cache(code):
     assert set(folder[:2] + folder[3:40]) <= set(b"ABCDEFGHIJKLMNOP")
 
 
+def test_the_place_of_a_binary_in_the_cache_is_told_by_itself(code):
+    assert pocl_binary.place_of(EMPTY) == "AB/CD"
+    made = pocl_binary.binary_of(code, EMPTY)
+    assert pocl_binary.place_of(made) == made[32:72].decode()
+    later = struct.pack("<8sQIIQ41s", b"poclbin\0", 77, 9, 1, 5, b"AB/CD")
+    assert [pocl_binary.place_of(other) for other in (b"", b"ELF" + EMPTY[3:], later)] == [None] * 3
+
+
 @pytest.mark.parametrize(
     "foreign",
     [

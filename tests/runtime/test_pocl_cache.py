@@ -1,11 +1,13 @@
+import atexit
 import os
+import shutil
 import struct
 import time
 
 import pytest
 
-from clgraph.runtime import pocl_cache
-from clgraph.runtime.pocl_cache import INDEX, SEAL, seal, sweep
+from clgraph.runtime import binaries, driver, pocl_cache
+from clgraph.runtime.pocl_cache import INDEX, SEAL, check, seal, sweep
 
 
 def elf(size=4096):
@@ -150,3 +152,38 @@ def test_only_programs_that_were_used_since_are_sealed(tmp_path, program):
     assert not (program / SEAL).exists()
     seal(tmp_path, since=100)
     assert (program / SEAL).exists()
+
+
+@pytest.mark.parametrize("sealed", [True, False])
+def test_one_program_is_looked_at_alone(tmp_path, program, sealed):
+    other = tmp_path / "AB" / "OTHER"
+    shutil.copytree(program, other)
+    if sealed:
+        seal(tmp_path, programs=["AB/CDEF"])
+        assert (program / SEAL).exists()
+        assert not (other / SEAL).exists()
+    (other / "program.bc").write_bytes(b"")
+    abandoned = tmp_path / "tempfile_empty"
+    abandoned.touch()
+    os.utime(abandoned, (1, 1))
+    assert not check(tmp_path, "AB/CDEF")
+    assert not check(tmp_path, "AB/NOT_THERE")
+    assert not abandoned.exists()
+    (program / "f" / "1-1-1" / "f.so").write_bytes(elf()[:-1])
+    assert check(tmp_path, "AB/CDEF")
+    assert (program.exists(), other.exists()) == (False, True)
+
+
+def test_what_is_looked_at_goes_by_what_is_to_be_built(tmp_path, monkeypatch, engine):
+    looked = []
+    monkeypatch.setattr(driver, "pocl_folder", lambda: tmp_path)
+    monkeypatch.setattr(pocl_cache, "sweep", lambda folder: looked.append(folder))
+    monkeypatch.setattr(pocl_cache, "check", lambda folder, program: looked.append(folder / program))
+    monkeypatch.setattr(atexit, "register", lambda *call: None)
+    binary = struct.pack("<8sQIIQ41s", b"poclbin\0", 77, 8, 1, 5, b"AB/CDEF")
+    for _ in range(2):
+        assert binaries.from_binary(engine._context, engine._handle, binary, "") is None
+    assert looked == [tmp_path / "AB" / "CDEF"]
+    for _ in range(2):
+        binaries.build(engine._context, engine._handle, "__kernel void f() {}", "", "f")
+    assert looked[1:] == [tmp_path]
