@@ -1,6 +1,6 @@
-// y = f(x), element by element, on float or half tensors, then the post-operations.
+// y = f(x), element by element, on tensors of floats, then the post-operations.
 //
-// Grid: one work-item an element, n of them. table: dims, view of y, view of x, code, alpha, beta (bits of floats).
+// Grid: one work-item an element, n of them. table: dims, view of y, view of x, code, alpha, beta.
 // Error: that of the function in post_apply.clh, then of each post-operation.
 #include "tensor.clh"
 
@@ -12,7 +12,7 @@ __kernel void activation_ref(const int n, TENSOR(in0), TENSOR(out0), __global co
   __global const int* y = table + RANK;
   __global const int* x = y + VIEW;
   __global const int* f = x + VIEW;
-  const float v = LOAD(BASE_OF(const T, in0), element(x, at));
-  const float r = post_apply(f[0], v, v, as_float(f[1]), as_float(f[2]));
+  const REAL v = LOAD(BASE_OF(const T, in0), element(x, at));
+  const REAL r = post_apply(f[0], v, v, PARAMETER(f + 1, 0), PARAMETER(f + 1, 1));
   STORE(BASE_OF(T, out0), element(y, at), POST_ALL(r, at));
 }

@@ -6,7 +6,7 @@
 #include "tensor.clh"
 
 #ifndef V
-  #define V float
+  #define V REAL
 #endif
 
 __kernel void arg_ref(const int n, TENSOR(in0), TENSOR(out0), __global const int* table) {

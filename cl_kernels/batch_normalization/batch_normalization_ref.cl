@@ -1,4 +1,4 @@
-// y = (x - mean) * scale / sqrt(variance + epsilon) + bias, with post-operations, on float or half tensors.
+// y = (x - mean) * scale / sqrt(variance + epsilon) + bias, with post-operations, on tensors of floats.
 //
 // Grid: one work-item an element, n of them. table: dims, views of y, x, scale, bias, mean and variance.
 // Error: 6 * 2^-24 * (|x - mean| |scale| / deviation + |bias|), plus the post-operations'.
@@ -11,11 +11,11 @@ __kernel void batch_normalization_ref(const int n, TENSOR(in0), TENSOR(in1), TEN
   int at[RANK];
   coordinates(id, table, 0, RANK, at);
   __global const int* y = table + RANK;
-  const float x = LOAD(BASE_OF(const T, in0), element(y + VIEW, at));
-  const float scale = LOAD(BASE_OF(const T, in1), element(y + 2 * VIEW, at));
-  const float bias = LOAD(BASE_OF(const T, in2), element(y + 3 * VIEW, at));
-  const float mean = LOAD(BASE_OF(const T, in3), element(y + 4 * VIEW, at));
-  const float variance = LOAD(BASE_OF(const T, in4), element(y + 5 * VIEW, at));
-  const float r = fma(x - mean, scale / sqrt(variance + epsilon), bias);
+  const REAL x = LOAD(BASE_OF(const T, in0), element(y + VIEW, at));
+  const REAL scale = LOAD(BASE_OF(const T, in1), element(y + 2 * VIEW, at));
+  const REAL bias = LOAD(BASE_OF(const T, in2), element(y + 3 * VIEW, at));
+  const REAL mean = LOAD(BASE_OF(const T, in3), element(y + 4 * VIEW, at));
+  const REAL variance = LOAD(BASE_OF(const T, in4), element(y + 5 * VIEW, at));
+  const REAL r = fma(x - mean, scale / sqrt(variance + epsilon), bias);
   STORE(BASE_OF(T, out0), element(y, at), POST_ALL(r, at));
 }

@@ -1,4 +1,4 @@
-// Transposed convolution of any number of spatial axes, with groups, bias and post-operations, on float or half tensors.
+// Transposed convolution of any number of spatial axes, with groups, bias and post-operations, on tensors of floats.
 //
 // x [N, C, spatial], w [C, O / groups, kernel], bias [O] or none, y [N, O, spatial]; RANK = 2 + spatial axes.
 // Grid: one work-item an element of y, n of them; each gathers the x whose window reaches it. table: dims of y, views of
@@ -20,7 +20,7 @@ __kernel void conv_transpose_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(i
   const int channels = rest[0], outputs = rest[1], taps = rest[2], first = at[1] / outputs * channels;
   __global const T* source = BASE_OF(const T, in0) + x[0] + at[0] * x[1] + first * x[2];
   __global const T* weights = BASE_OF(const T, in1) + w[0] + first * w[1] + at[1] % outputs * w[2];
-  float sum = rest[3] >= 0 ? LOAD(BASE_OF(const T, in2), rest[3] + at[1] * rest[4]) : 0.0f;
+  REAL sum = rest[3] >= 0 ? LOAD(BASE_OF(const T, in2), rest[3] + at[1] * rest[4]) : 0.0f;
   for (int tap = 0; tap < taps; tap++) {
     int left = tap, from = 0, with = 0, inside = 1;
     for (int axis = RANK - 1; axis >= 2; axis--) {

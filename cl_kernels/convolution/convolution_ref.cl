@@ -1,4 +1,4 @@
-// Convolution of any number of spatial axes, with groups, bias and post-operations, on float or half tensors.
+// Convolution of any number of spatial axes, with groups, bias and post-operations, on tensors of floats.
 //
 // x [N, C, spatial], w [O, C / groups, kernel], bias [O] or none, y [N, O, spatial]; RANK = 2 + spatial axes.
 // Grid: one work-item an element of y, n of them. table: dims of y, views of y, x and w, channels a group, outputs a
@@ -26,12 +26,12 @@ __kernel void convolution_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(in2)
   const int channels = rest[0], taps = rest[2];
   __global const T* source = BASE_OF(const T, in0) + x[0] + at[0] * x[1] + at[1] / rest[1] * channels * x[2];
   __global const T* weights = BASE_OF(const T, in1) + w[0] + at[1] * w[1];
-  float sum = rest[3] >= 0 ? LOAD(BASE_OF(const T, in2), rest[3] + at[1] * rest[4]) : 0.0f;
+  REAL sum = rest[3] >= 0 ? LOAD(BASE_OF(const T, in2), rest[3] + at[1] * rest[4]) : 0.0f;
   for (int tap = 0; tap < taps; tap++) {
     int from, with;
     if (window_element(tap, rest + 5, at, x, w, &from, &with))
       for (int c = 0; c < channels; c++) {
-        const float by = LOAD(weights, with + c * w[2]);
+        const REAL by = LOAD(weights, with + c * w[2]);
         if (!APART || by != 0.0f || !signbit(by)) sum = fma(LOAD(source, from + c * x[2]), by, sum);
       }
   }

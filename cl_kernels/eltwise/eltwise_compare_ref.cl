@@ -5,7 +5,7 @@
 #include "tensor.clh"
 
 #ifndef V
-  #define V float
+  #define V REAL
 #endif
 
 __kernel void eltwise_compare_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(out0), __global const int* table) {

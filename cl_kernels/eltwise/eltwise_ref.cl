@@ -1,4 +1,4 @@
-// y = f(a, b), element by element with broadcasting, on float or half tensors, then the post-operations.
+// y = f(a, b), element by element with broadcasting, on tensors of floats, then the post-operations.
 //
 // Grid: one work-item an element of y, n of them. table: dims, views of y, a and b, code. LOAD_B reads b, which may have
 // another element type TB where f is a power. Codes are those of post_codes.clh, 128 for a - floor(a / b) b and 129 for
@@ -12,9 +12,9 @@
   #define LOAD_B LOAD
 #endif
 
-static float eltwise_apply(const int code, const float a, const float b) {
+static REAL eltwise_apply(const int code, const REAL a, const REAL b) {
   if (code < 128) return post_apply(code, a, b, 0.0f, 0.0f);
-  const float r = fmod(a, b);
+  const REAL r = fmod(a, b);
   return code == 128 && r != 0.0f && (r < 0.0f) != (b < 0.0f) ? r + b : r;
 }
 
@@ -27,7 +27,7 @@ __kernel void eltwise_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(out0), _
   __global const int* y = table + RANK;
   __global const int* a = y + VIEW;
   __global const int* b = a + VIEW;
-  const float r = eltwise_apply(b[VIEW], LOAD(BASE_OF(const T, in0), element(a, at)),
+  const REAL r = eltwise_apply(b[VIEW], LOAD(BASE_OF(const T, in0), element(a, at)),
                                 LOAD_B(BASE_OF(const TB, in1), element(b, at)));
   STORE(BASE_OF(T, out0), element(y, at), POST_ALL(r, at));
 }

@@ -13,17 +13,17 @@
   #define AXES 4
 #endif
 
-static float inside(const float at, const int size, const int padding, const int corners) {
-  if (padding == 1) return clamp(at, 0.0f, size - 1.0f);
-  const float low = corners ? 0.0f : -0.5f, span = corners ? size - 1.0f : (float)size;
+static REAL inside(const REAL at, const int size, const int padding, const int corners) {
+  if (padding == 1) return clamp(at, (REAL)0, (REAL)(size - 1));
+  const REAL low = corners ? 0.0f : -0.5f, span = corners ? size - 1.0f : (REAL)size;
   if (span <= 0) return 0.0f;
-  const float folded = fmod(fabs(at - low), 2 * span);
-  return clamp((folded > span ? 2 * span - folded : folded) + low, 0.0f, size - 1.0f);
+  const REAL folded = fmod(fabs(at - low), 2 * span);
+  return clamp((folded > span ? 2 * span - folded : folded) + low, (REAL)0, (REAL)(size - 1));
 }
 
 // Keys' kernel with a = -3/4, at a distance below 1 and from 1 to 2.
-static float near_share(const float d) { return (1.25f * d - 2.25f) * d * d + 1; }
-static float far_share(const float d) { return ((-0.75f * d + 3.75f) * d - 6) * d + 3; }
+static REAL near_share(const REAL d) { return (1.25f * d - 2.25f) * d * d + 1; }
+static REAL far_share(const REAL d) { return ((-0.75f * d + 3.75f) * d - 6) * d + 3; }
 
 __kernel void grid_sample_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(out0), __global const int* table) {
   const int id = get_global_id(0);
@@ -37,14 +37,14 @@ __kernel void grid_sample_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(out0
   const int channels = rest[0], mode = rest[4], padding = rest[5], corners = rest[6], axes = rest[7];
   const int each = mode == 0 ? 1 : mode == 1 ? 2 : 4;
   int place[AXES][4], taps = 1;
-  float share[AXES][4];
+  REAL share[AXES][4];
   for (int axis = 0; axis < axes; axis++) {
     const int size = rest[8 + 2 * axis];
-    const float g = LOAD(BASE_OF(const T, in1), element(grid, at) + (axes - 1 - axis) * rest[3]);
-    float v = corners ? (g + 1) / 2 * (size - 1) : ((g + 1) * size - 1) / 2;
+    const REAL g = LOAD(BASE_OF(const T, in1), element(grid, at) + (axes - 1 - axis) * rest[3]);
+    REAL v = corners ? (g + 1) / 2 * (size - 1) : ((g + 1) * size - 1) / 2;
     if (mode < 2 && padding > 0) v = inside(v, size, padding, corners);
     v = mode == 0 ? rint(v) : v;
-    const float low = floor(v), t = v - low;
+    const REAL low = floor(v), t = v - low;
     if (mode == 0) share[axis][0] = 1;
     if (mode == 1) share[axis][0] = 1 - t, share[axis][1] = t;
     if (mode == 2) {
@@ -52,18 +52,18 @@ __kernel void grid_sample_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(out0
       share[axis][2] = near_share(1 - t), share[axis][3] = far_share(2 - t);
     }
     for (int k = 0; k < each; k++) {
-      float p = (mode == 0 ? v : low) + k - (mode == 2);
+      REAL p = (mode == 0 ? v : low) + k - (mode == 2);
       if (padding == 0 && !(p >= 0 && p < size)) share[axis][k] = 0;
       if (padding > 0) p = rint(inside(p, size, padding, corners));
-      place[axis][k] = (int)clamp(p, 0.0f, size - 1.0f) * rest[9 + 2 * axis];
+      place[axis][k] = (int)clamp(p, (REAL)0, (REAL)(size - 1)) * rest[9 + 2 * axis];
     }
     taps *= each;
   }
   for (int c = 0; c < channels; c++) {
-    float sum = 0;
+    REAL sum = 0;
     for (int tap = 0; tap < taps; tap++) {
       int left = tap, from = element(x, at) + c * rest[2];
-      float weight = 1;
+      REAL weight = 1;
       for (int axis = axes - 1; axis >= 0; axis--) {
         weight *= share[axis][left % each];
         from += place[axis][left % each];

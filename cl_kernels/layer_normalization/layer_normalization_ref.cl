@@ -1,4 +1,4 @@
-// Each row minus its mean, divided by its deviation, times scale plus bias, with post-operations; float or half tensors.
+// Each row minus its mean, divided by its deviation, times scale plus bias, with post-operations; tensors of floats.
 //
 // Grid: one work-item a row, n of them. The axes of the rows are counted first, `kept` of them, then those of the row,
 // `count` elements. table: dims, views of y, x, scale and bias, kept, count, whether there is a bias.
@@ -19,7 +19,7 @@ __kernel void layer_normalization_ref(const int n, TENSOR(in0), TENSOR(in1), TEN
   __global const T* source = BASE_OF(const T, in0);
   const int kept = rest[0], count = rest[1];
   coordinates(id, table, 0, kept, at);
-  float sum = 0.0f, squares = 0.0f, part = 0.0f;
+  REAL sum = 0.0f, squares = 0.0f, part = 0.0f;
   for (int i = 0; i < count; i++) {
     coordinates(i, table, kept, RANK, at);
     part += LOAD(source, element(x, at));
@@ -28,22 +28,22 @@ __kernel void layer_normalization_ref(const int n, TENSOR(in0), TENSOR(in1), TEN
       part = 0.0f;
     }
   }
-  const float mean = (sum + part) / (float)count;
+  const REAL mean = (sum + part) / (REAL)count;
   part = 0.0f;
   for (int i = 0; i < count; i++) {
     coordinates(i, table, kept, RANK, at);
-    const float v = LOAD(source, element(x, at)) - mean;
+    const REAL v = LOAD(source, element(x, at)) - mean;
     part = fma(v, v, part);
     if (i % 64 == 63) {
       squares += part;
       part = 0.0f;
     }
   }
-  const float factor = 1.0f / sqrt((squares + part) / (float)count + epsilon);
+  const REAL factor = 1.0f / sqrt((squares + part) / (REAL)count + epsilon);
   for (int i = 0; i < count; i++) {
     coordinates(i, table, kept, RANK, at);
-    const float v = (LOAD(source, element(x, at)) - mean) * factor * LOAD(BASE_OF(const T, in1), element(scale, at));
-    const float r = rest[2] ? v + LOAD(BASE_OF(const T, in2), element(bias, at)) : v;
+    const REAL v = (LOAD(source, element(x, at)) - mean) * factor * LOAD(BASE_OF(const T, in1), element(scale, at));
+    const REAL r = rest[2] ? v + LOAD(BASE_OF(const T, in2), element(bias, at)) : v;
     STORE(BASE_OF(T, out0), element(y, at), POST_ALL(r, at));
   }
 }

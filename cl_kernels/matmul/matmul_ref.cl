@@ -1,4 +1,4 @@
-// Batched product of matrices with bias and post-operations, on float or half tensors.
+// Batched product of matrices with bias and post-operations, on tensors of floats.
 //
 // y[..., m, n] = sum over k of a[..., m, k] b[..., k, n], plus bias. Grid: one work-item an element of y, n of them.
 // table: dims of y, views of y, a (of k = 0; pitch 0 along n), b (of k = 0; pitch 0 along m) and bias, k, pitches of a
@@ -21,10 +21,10 @@ __kernel void matmul_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(in2), TEN
   __global const int* rest = bias + VIEW;
   __global const T* row = BASE_OF(const T, in0) + element(a, at);
   __global const T* column = BASE_OF(const T, in1) + element(b, at);
-  float sum = rest[3] ? LOAD(BASE_OF(const T, in2), element(bias, at)) : 0.0f;
+  REAL sum = rest[3] ? LOAD(BASE_OF(const T, in2), element(bias, at)) : 0.0f;
   for (int done = 0; done < rest[0]; done += SUMMED) {
     const int end = min(done + SUMMED, rest[0]);
-    float part = 0.0f;
+    REAL part = 0.0f;
     for (int k = done; k < end; k++) part = fma(LOAD(row, k * rest[1]), LOAD(column, k * rest[2]), part);
     sum += part;
   }

@@ -23,19 +23,19 @@ __kernel void max_roi_pool_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(out
   for (int axis = 0; axis < 2; axis++) {
     const int size = rest[1 + axis], bins = table[2 + axis], bin = at[2 + axis];
     // Corners far outside are where none of their pixels counts; products of bins and sizes stay numbers.
-    const float far = 1 << 20;
+    const REAL far = 1 << 20;
     const int from = (int)clamp(floor(LOAD(region, (2 - axis) * rest[5]) * scale + 0.5f), -far, far);
     const int to = (int)clamp(floor(LOAD(region, (4 - axis) * rest[5]) * scale + 0.5f), -far, far);
     const long length = max(to - from + 1, 1);
     first[axis] = clamp((int)(bin * length / bins) + from, 0, size);
     last[axis] = clamp((int)(((bin + 1) * length + bins - 1) / bins) + from, 0, size);
   }
-  float most = -INFINITY;
+  REAL most = -INFINITY;
   for (int i = first[0]; i < last[0]; i++)
     for (int j = first[1]; j < last[1]; j++) {
-      const float v = LOAD(source, i * x[3] + j * x[4]);
+      const REAL v = LOAD(source, i * x[3] + j * x[4]);
       most = v > most || v != v ? v : most;
     }
-  const float r = first[0] < last[0] && first[1] < last[1] ? most : 0.0f;
+  const REAL r = first[0] < last[0] && first[1] < last[1] ? most : 0.0f;
   STORE(BASE_OF(T, out0), element(y, at), POST_ALL(r, at));
 }

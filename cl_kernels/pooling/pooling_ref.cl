@@ -1,4 +1,4 @@
-// Maximum or average over sliding windows, with post-operations, on float or half tensors.
+// Maximum or average over sliding windows, with post-operations, on tensors of floats.
 //
 // x [N, C, spatial], y [N, C, spatial]; RANK = 2 + spatial axes. Grid: one work-item an element of y, n of them.
 // table: dims of y, views of y and x, taps, whether it is an average, whether pads count, then for each spatial axis:
@@ -15,7 +15,7 @@ __kernel void pooling_ref(const int n, TENSOR(in0), TENSOR(out0), __global const
   __global const int* x = y + VIEW;
   __global const int* rest = x + VIEW;
   __global const T* source = BASE_OF(const T, in0) + x[0] + at[0] * x[1] + at[1] * x[2];
-  float sum = 0.0f, most = -INFINITY;
+  REAL sum = 0.0f, most = -INFINITY;
   int counted = 0;
   for (int tap = 0; tap < rest[0]; tap++) {
     int left = tap, from = 0, inside = 1, around = rest[2];
@@ -29,11 +29,11 @@ __kernel void pooling_ref(const int n, TENSOR(in0), TENSOR(out0), __global const
     }
     counted += inside | around;
     if (inside) {
-      const float v = LOAD(source, from);
+      const REAL v = LOAD(source, from);
       sum += v;
       most = v > most || v != v ? v : most;
     }
   }
-  const float r = rest[1] ? sum / (float)counted : most;
+  const REAL r = rest[1] ? sum / (REAL)counted : most;
   STORE(BASE_OF(T, out0), element(y, at), POST_ALL(r, at));
 }

@@ -1,4 +1,4 @@
-// Sums, means, extrema and norms over some axes, with post-operations, on float or half tensors.
+// Sums, means, extrema and norms over some axes, with post-operations, on tensors of floats.
 //
 // Grid: one work-item an element of y, n of them. The axes that stay are counted first, `kept` of them, then those
 // reduced, `count` elements. table: dims, view of y (pitch 0 along reduced axes), view of x, kept, count, function: 0 sum,
@@ -17,10 +17,10 @@ __kernel void reduce_ref(const int n, TENSOR(in0), TENSOR(out0), __global const 
   __global const T* source = BASE_OF(const T, in0);
   const int kept = rest[0], count = rest[1], function = rest[2];
   coordinates(id, table, 0, kept, at);
-  float total = 0.0f, part = 0.0f, product = 1.0f, most = -INFINITY, least = INFINITY;
+  REAL total = 0.0f, part = 0.0f, product = 1.0f, most = -INFINITY, least = INFINITY;
   for (int i = 0; i < count; i++) {
     coordinates(i, table, kept, RANK, at);
-    const float v = LOAD(source, element(x, at));
+    const REAL v = LOAD(source, element(x, at));
     part += function == 5 ? fabs(v) : function == 6 || function == 7 ? v * v : v;
     product *= v;
     most = v > most || v != v ? v : most;
@@ -30,9 +30,9 @@ __kernel void reduce_ref(const int n, TENSOR(in0), TENSOR(out0), __global const 
       part = 0.0f;
     }
   }
-  float r = total + part;
+  REAL r = total + part;
   if (function == 9) {
-    const float top = isfinite(most) ? most : 0.0f;
+    const REAL top = isfinite(most) ? most : 0.0f;
     total = part = 0.0f;
     for (int i = 0; i < count; i++) {
       coordinates(i, table, kept, RANK, at);
@@ -44,7 +44,7 @@ __kernel void reduce_ref(const int n, TENSOR(in0), TENSOR(out0), __global const 
     }
     r = log(total + part) + top;
   }
-  r = function == 1 ? r / (float)count : function == 2 ? most : function == 3 ? least : r;
+  r = function == 1 ? r / (REAL)count : function == 2 ? most : function == 3 ? least : r;
   r = function == 4 ? product : function == 6 ? sqrt(r) : function == 8 ? log(r) : r;
   STORE(BASE_OF(T, out0), element(y, at), POST_ALL(r, at));
 }

@@ -1,4 +1,4 @@
-// Interpolation along every axis by lists of taps, with post-operations, on float or half tensors.
+// Interpolation along every axis by lists of taps, with post-operations, on tensors of floats.
 //
 // Grid: one work-item an element of y, n of them. table: dims of y, views of y and x, then for each axis the place in
 // `taps` of its first and how many an output coordinate has. taps: pairs (input coordinate, bits of the weight).
@@ -18,10 +18,10 @@ __kernel void resize_ref(const int n, TENSOR(in0), TENSOR(out0), __global const 
   __global const T* source = BASE_OF(const T, in0);
   int combinations = 1;
   for (int axis = 0; axis < RANK; axis++) combinations *= rest[2 * axis + 1];
-  float sum = 0.0f;
+  REAL sum = 0.0f;
   for (int combination = 0; combination < combinations; combination++) {
     int left = combination, from = x[0];
-    float weight = 1.0f;
+    REAL weight = 1.0f;
     for (int axis = 0; axis < RANK; axis++) {
       const int count = rest[2 * axis + 1];
       __global const int* tap = taps + rest[2 * axis] + 2 * (at[axis] * count + left % count);

@@ -21,13 +21,13 @@
 // Pixels before and behind a place, and the share of each; no share where it does not count.
 typedef struct {
   int low, high;
-  float first, second;
+  REAL first, second;
 } neighbours;
 
-static neighbours neighbours_of(const float place, const int size) {
-  const float at = fmax(place, 0.0f);
-  const int low = min((int)fmin(at, (float)size), size - 1), high = min(low + 1, size - 1);
-  const float share = low >= size - 1 ? 0.0f : at - low;
+static neighbours neighbours_of(const REAL place, const int size) {
+  const REAL at = fmax(place, (REAL)0);
+  const int low = min((int)fmin(at, (REAL)size), size - 1), high = min(low + 1, size - 1);
+  const REAL share = low >= size - 1 ? 0.0f : at - low;
   const int inside = place >= -1.0f && place <= size;
   return (neighbours){low, high, inside ? 1.0f - share : 0.0f, inside ? share : 0.0f};
 }
@@ -47,18 +47,18 @@ __kernel void roi_align_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(in2), 
   __global const T* source = BASE_OF(const T, in0) + x[0] + (int)image * x[1] + first * x[2];
 
   // Of y, then of x: where the bin begins, how long a sample is, how many there are.
-  float begin[2], step[2];
+  REAL begin[2], step[2];
   int samples[2];
   for (int axis = 0; axis < 2; axis++) {
     const int bins = table[2 + axis];
-    const float offset = rest[9] ? 0.5f : 0.0f, from = LOAD_REGION(region, (1 - axis) * rest[4]) * scale - offset;
-    const float whole = LOAD_REGION(region, (3 - axis) * rest[4]) * scale - offset - from;
-    const float length = rest[9] ? whole : fmax(whole, 1.0f), bin = length / bins;
-    samples[axis] = rest[8] > 0 ? rest[8] : (int)clamp(ceil(bin), 0.0f, 4096.0f);
+    const REAL offset = rest[9] ? 0.5f : 0.0f, from = LOAD_REGION(region, (1 - axis) * rest[4]) * scale - offset;
+    const REAL whole = LOAD_REGION(region, (3 - axis) * rest[4]) * scale - offset - from;
+    const REAL length = rest[9] ? whole : fmax(whole, (REAL)1), bin = length / bins;
+    samples[axis] = rest[8] > 0 ? rest[8] : (int)clamp(ceil(bin), (REAL)0, (REAL)4096);
     step[axis] = bin / max(samples[axis], 1);
     begin[axis] = from + at[2 + axis] * samples[axis] * step[axis];
   }
-  float made[CHANNELS];
+  REAL made[CHANNELS];
   for (int c = 0; c < CHANNELS; c++) made[c] = largest ? -INFINITY : 0.0f;
   for (int i = 0; i < samples[0]; i++) {
     const neighbours rows = neighbours_of(begin[0] + (i + 0.5f) * step[0], rest[0]);
@@ -66,10 +66,10 @@ __kernel void roi_align_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(in2), 
       const neighbours columns = neighbours_of(begin[1] + (j + 0.5f) * step[1], rest[1]);
       const int low = rows.low * x[3], high = rows.high * x[3], left = columns.low * x[4], right = columns.high * x[4];
       for (int c = 0; c < channels; c++) {
-        const float a = LOAD(source, c * x[2] + low + left) * (rows.first * columns.first);
-        const float b = LOAD(source, c * x[2] + low + right) * (rows.first * columns.second);
-        const float d = LOAD(source, c * x[2] + high + left) * (rows.second * columns.first);
-        const float e = LOAD(source, c * x[2] + high + right) * (rows.second * columns.second);
+        const REAL a = LOAD(source, c * x[2] + low + left) * (rows.first * columns.first);
+        const REAL b = LOAD(source, c * x[2] + low + right) * (rows.first * columns.second);
+        const REAL d = LOAD(source, c * x[2] + high + left) * (rows.second * columns.first);
+        const REAL e = LOAD(source, c * x[2] + high + right) * (rows.second * columns.second);
         made[c] = largest ? fmax(made[c], fmax(fmax(a, b), fmax(d, e))) : made[c] + (a + b + d + e);
       }
     }
@@ -77,7 +77,7 @@ __kernel void roi_align_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(in2), 
   const int count = samples[0] * samples[1];
   for (int c = 0; c < channels; c++) {
     at[1] = first + c;
-    const float v = count == 0 ? 0.0f : largest ? made[c] : made[c] / count;
+    const REAL v = count == 0 ? 0.0f : largest ? made[c] : made[c] / count;
     STORE(BASE_OF(T, out0), element(y, at), POST_ALL(v, at));
   }
 }

@@ -11,7 +11,7 @@
 #include "tensor.clh"
 
 #ifndef V
-  #define V float
+  #define V REAL
 #endif
 #ifndef INDEX
   #define INDEX long

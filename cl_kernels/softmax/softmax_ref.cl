@@ -1,4 +1,4 @@
-// Softmax of each row, or its logarithm, with post-operations, on float or half tensors.
+// Softmax of each row, or its logarithm, with post-operations, on tensors of floats.
 //
 // Grid: one work-item a row, n of them. The axes of the rows are counted first, `kept` of them, then those of the row,
 // `count` elements. table: dims, views of y and x, kept, count, whether the logarithm is wanted.
@@ -16,10 +16,10 @@ __kernel void softmax_ref(const int n, TENSOR(in0), TENSOR(out0), __global const
   __global const T* source = BASE_OF(const T, in0);
   const int kept = rest[0], count = rest[1];
   coordinates(id, table, 0, kept, at);
-  float most = -INFINITY, sum = 0.0f, part = 0.0f;
+  REAL most = -INFINITY, sum = 0.0f, part = 0.0f;
   for (int i = 0; i < count; i++) {
     coordinates(i, table, kept, RANK, at);
-    const float v = LOAD(source, element(x, at));
+    const REAL v = LOAD(source, element(x, at));
     most = v > most || v != v ? v : most;
   }
   for (int i = 0; i < count; i++) {
@@ -31,11 +31,11 @@ __kernel void softmax_ref(const int n, TENSOR(in0), TENSOR(out0), __global const
     }
   }
   sum += part;
-  const float logarithm = log(sum);
+  const REAL logarithm = log(sum);
   for (int i = 0; i < count; i++) {
     coordinates(i, table, kept, RANK, at);
-    const float v = LOAD(source, element(x, at)) - most;
-    const float r = rest[2] ? v - logarithm : post_exp(v) / sum;
+    const REAL v = LOAD(source, element(x, at)) - most;
+    const REAL r = rest[2] ? v - logarithm : post_exp(v) / sum;
     STORE(BASE_OF(T, out0), element(y, at), POST_ALL(r, at));
   }
 }

@@ -9,7 +9,7 @@
 #include "tensor.clh"
 
 #ifndef V
-  #define V float
+  #define V REAL
 #endif
 
 static int greater(const V a, const V b) { return (a != a && b == b) || a > b; }

@@ -8,7 +8,7 @@
 #include "tensor.clh"
 
 #ifndef V
-  #define V float
+  #define V REAL
 #endif
 
 // A heap of elements and their places, and from one to the next.

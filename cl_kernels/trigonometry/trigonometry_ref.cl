@@ -1,4 +1,4 @@
-// y = f(x), element by element, on float or half tensors: tan, asin, acos, atan and the hyperbolic functions.
+// y = f(x), element by element, on tensors of floats: tan, asin, acos, atan and the hyperbolic functions.
 //
 // Grid: one work-item an element, n of them. table: dims, view of y, view of x, number of the function.
 // Error: that of OpenCL's functions, at most 5 ulp (asinh, acosh and atanh of the single precision profile: 4 and 5).
@@ -11,8 +11,8 @@ __kernel void trigonometry_ref(const int n, TENSOR(in0), TENSOR(out0), __global 
   coordinates(id, table, 0, RANK, at);
   __global const int* y = table + RANK;
   __global const int* x = y + VIEW;
-  const float v = LOAD(BASE_OF(const T, in0), element(x, at));
-  float r = 0;
+  const REAL v = LOAD(BASE_OF(const T, in0), element(x, at));
+  REAL r = 0;
   switch (x[VIEW]) {
     case 0: r = tan(v); break;
     case 1: r = asin(v); break;

@@ -16,11 +16,10 @@ from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.permute import Axes
 from clgraph.graph.primitive import Array, Permuted, PostOperation, Primitive, primitive
 from clgraph.selector.general import (
-    FLOATS,
     INTEGERS,
+    REALS,
     General,
     View,
-    bits,
     float_jit,
     launch,
     post_arguments,
@@ -28,6 +27,7 @@ from clgraph.selector.general import (
     space,
     table,
     value_words,
+    words,
 )
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.jit import Jit
@@ -212,7 +212,7 @@ def import_swish(node: OnnxNode) -> Primitive:
     return Activation("swish", node.attribute("alpha", 1.0))
 
 
-@implements(Activation, name="activation.ref", serves=Serves(dtypes=FLOATS, fuses=FUSABLE), general=True)
+@implements(Activation, name="activation.ref", serves=Serves(dtypes=REALS, fuses=FUSABLE), general=True)
 class ActivationRef(General[Activation]):
     """One work-item an element, any rank."""
 
@@ -224,7 +224,9 @@ class ActivationRef(General[Activation]):
     def plan(cls, q: Query[Activation]) -> Plan:
         (y,), x, f = q.outputs, q.inputs[0], q.primitive
         s = space(y.shape, [View.of(y), View.of(x), *post_views(q)])
-        numbers = table(s.dims, *s.views[:2], [post_codes()[f.function], bits(f.alpha), bits(f.beta)])
+        numbers = table(
+            s.dims, *s.views[:2], [post_codes()[f.function], *words(f.alpha, y.dtype), *words(f.beta, y.dtype)]
+        )
         posts = post_arguments(q, s.views[2:], len(s.dims))
         jit = float_jit(y.dtype, len(s.dims))
         return Plan((launch("activation/activation_ref", jit, s.counts[0], "in0", "out0", numbers, *posts),))

@@ -17,7 +17,7 @@ from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.permute import Axes, without
 from clgraph.graph.primitive import Array, Bound, Permuted, Primitive, primitive
 from clgraph.ops.reduce import reduced_shape
-from clgraph.selector.general import FLOATS, INTEGERS, General, View, float_jit, launch, space, table
+from clgraph.selector.general import INTEGERS, REALS, General, View, float_jit, launch, space, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
@@ -69,7 +69,7 @@ def import_arg(node: OnnxNode) -> Primitive:
     return ArgExtremum(node.op_type == "ArgMin", node.attribute("axis", 0), keepdims, last)
 
 
-@implements(ArgExtremum, name="arg.ref", serves=Serves(dtypes=FLOATS | INTEGERS, mixed=True), general=True)
+@implements(ArgExtremum, name="arg.ref", serves=Serves(dtypes=REALS | INTEGERS, mixed=True), general=True)
 class ArgRef(General[ArgExtremum]):
     """One work-item a result, any rank."""
 

@@ -12,7 +12,7 @@ from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.primitive import Array, Primitive, primitive
 from clgraph.selector.general import (
-    FLOATS,
+    REALS,
     General,
     Space,
     View,
@@ -22,6 +22,7 @@ from clgraph.selector.general import (
     post_views,
     space,
     table,
+    words,
 )
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
@@ -105,7 +106,7 @@ def attention_space(q: Query[Attention], groups: Sequence[Sequence[int]]) -> Spa
     return space(y.shape, views, groups)
 
 
-@implements(Attention, name="attention.ref", serves=Serves(dtypes=FLOATS, fuses=FUSABLE), general=True)
+@implements(Attention, name="attention.ref", serves=Serves(dtypes=REALS, fuses=FUSABLE), general=True)
 class AttentionRef(General[Attention]):
     """One work-item a query, any rank; the scores are computed again for each 16 elements of the result."""
 
@@ -121,9 +122,9 @@ class AttentionRef(General[Attention]):
             s.dims,
             *s.views[:5],
             [s.groups[0], n, d, e, queries.all_pitches[-1], keys.all_pitches[part], keys.all_pitches[key]],
-            [values.all_pitches[-2], bias_view(q).pitches[-1], int(q.arity > 3)],
+            [values.all_pitches[-2], bias_view(q).pitches[-1], int(q.arity > 3), *words(p.scale, y.dtype)],
         )
-        arguments = ("in0", "in1", "in2", "in3" if q.arity > 3 else "null", "out0", numbers, p.scale)
+        arguments = ("in0", "in1", "in2", "in3" if q.arity > 3 else "null", "out0", numbers)
         posts = post_arguments(q, s.views[5:], len(s.dims))
         jit = float_jit(y.dtype, len(s.dims))
         return Plan((launch("attention/attention_ref", jit, rows if e else 0, *arguments, *posts),))

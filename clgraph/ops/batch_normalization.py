@@ -13,7 +13,7 @@ from clgraph.errors import ShapeError
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, Primitive, primitive
 from clgraph.ops.batch_statistics import BatchStatistics
-from clgraph.selector.general import FLOATS, General, View, float_jit, launch, post_arguments, post_views, space, table
+from clgraph.selector.general import REALS, General, View, float_jit, launch, post_arguments, post_views, space, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.post import FUSABLE
@@ -79,7 +79,7 @@ def import_batch_normalization(node: OnnxNode) -> Primitive | Sequence[str]:
 
 
 @implements(
-    BatchNormalization, name="batch_normalization.ref", serves=Serves(dtypes=FLOATS, fuses=FUSABLE), general=True
+    BatchNormalization, name="batch_normalization.ref", serves=Serves(dtypes=REALS, fuses=FUSABLE), general=True
 )
 class BatchNormalizationRef(General[BatchNormalization]):
     """One work-item an element, any rank."""

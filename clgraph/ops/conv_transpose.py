@@ -17,7 +17,7 @@ from clgraph.graph.attributes import Pads, check_kernel_shape, pairs, window_pad
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, Bound, Primitive, primitive
 from clgraph.ops.convolution import convolution_launch, convolution_table
-from clgraph.selector.general import FLOATS, General
+from clgraph.selector.general import REALS, General
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.post import FUSABLE
@@ -137,7 +137,7 @@ def import_conv_transpose(node: OnnxNode) -> Primitive:
     )
 
 
-@implements(ConvTranspose, name="conv_transpose.ref", serves=Serves(dtypes=FLOATS, fuses=FUSABLE), general=True)
+@implements(ConvTranspose, name="conv_transpose.ref", serves=Serves(dtypes=REALS, fuses=FUSABLE), general=True)
 class ConvTransposeRef(General[ConvTranspose]):
     """One work-item an output element, any number of spatial axes; gathers what reaches it."""
 

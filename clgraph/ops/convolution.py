@@ -16,7 +16,7 @@ from clgraph.errors import ShapeError
 from clgraph.graph.attributes import Pads, check_kernel_shape, pairs, window_pads, window_sizes
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, Bound, Primitive, primitive
-from clgraph.selector.general import FLOATS, General, View, float_jit, launch, post_arguments, post_views, table
+from clgraph.selector.general import REALS, General, View, float_jit, launch, post_arguments, post_views, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Argument, Launch, Plan, Table
 from clgraph.selector.post import FUSABLE
@@ -139,7 +139,7 @@ def bias_numbers(layout: Layout | None) -> tuple[int, int]:
     return (-1, 0) if layout is None else (layout.origin, layout.all_pitches[0])
 
 
-_SERVES = Serves(dtypes=FLOATS, fuses=FUSABLE, meets=frozenset({APART}))
+_SERVES = Serves(dtypes=REALS, fuses=FUSABLE, meets=frozenset({APART}))
 
 
 @implements(Convolution, name="convolution.ref", serves=_SERVES, general=True)

@@ -14,7 +14,7 @@ from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.permute import Axes
 from clgraph.graph.primitive import Array, Permuted, Primitive, primitive
 from clgraph.ops.cumulative import Cumulative
-from clgraph.selector.general import FLOATS, INTEGERS, General, View, float_jit, launch, space, table
+from clgraph.selector.general import INTEGERS, REALS, General, View, float_jit, launch, space, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
@@ -45,7 +45,7 @@ def import_cumsum(node: OnnxNode) -> Primitive:
     return CumulativeSum.of(node)
 
 
-@implements(CumulativeSum, name="cumulative_sum.ref", serves=Serves(dtypes=FLOATS | INTEGERS), general=True)
+@implements(CumulativeSum, name="cumulative_sum.ref", serves=Serves(dtypes=REALS | INTEGERS), general=True)
 class CumulativeSumRef(General[CumulativeSum]):
     """One work-item a line, any rank."""
 

@@ -18,8 +18,8 @@ from clgraph.graph.primitive import Array, Permuted, PostOperation, Primitive, b
 from clgraph.ops.activation import Activation
 from clgraph.ops.align import Align, aligned
 from clgraph.selector.general import (
-    FLOATS,
     INTEGERS,
+    REALS,
     General,
     View,
     float_jit,
@@ -231,7 +231,7 @@ def _views(q: Query[Eltwise]) -> list[View]:
 
 
 @implements(
-    Eltwise, name="eltwise.ref", serves=Serves(dtypes=FLOATS | _EXPONENTS, mixed=True, fuses=FUSABLE), general=True
+    Eltwise, name="eltwise.ref", serves=Serves(dtypes=REALS | _EXPONENTS, mixed=True, fuses=FUSABLE), general=True
 )
 class EltwiseRef(General[Eltwise]):
     """One work-item an element, any rank, any broadcast; the exponent of a power may be an integer."""
@@ -241,6 +241,8 @@ class EltwiseRef(General[Eltwise]):
         a, b, y = q.inputs[0], q.inputs[1], q.outputs[0]
         if not a.dtype.floating or y.dtype != a.dtype or (b.dtype != a.dtype and q.primitive.function != "pow"):
             return "computes floats from floats"
+        if b.dtype == DType.F64 and a.dtype != b.dtype:
+            return "raises doubles alone to doubles"
         if any(x.dtype != a.dtype for x in q.inputs[2:]):
             return "reads operands of one type"
         known = q.primitive.function in post_codes() or q.primitive.function in ("mod", "fmod")
@@ -282,7 +284,7 @@ class EltwiseIntRef(General[Eltwise]):
 @implements(
     Eltwise,
     name="eltwise.compare_ref",
-    serves=Serves(dtypes=FLOATS | INTEGERS | {DType.BOOL}, mixed=True),
+    serves=Serves(dtypes=REALS | INTEGERS | {DType.BOOL}, mixed=True),
     general=True,
 )
 class EltwiseCompareRef(General[Eltwise]):

@@ -13,7 +13,7 @@ from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
 from clgraph.graph.primitive import Array, Primitive, primitive
-from clgraph.selector.general import FLOATS, General, View, float_jit, launch, space, table
+from clgraph.selector.general import REALS, General, View, float_jit, launch, space, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
@@ -117,7 +117,7 @@ _MODES = ("nearest", "linear", "cubic")
 _PADDINGS = ("zeros", "border", "reflection")
 
 
-@implements(GridSample, name="grid_sample.ref", serves=Serves(dtypes=FLOATS), general=True)
+@implements(GridSample, name="grid_sample.ref", serves=Serves(dtypes=REALS), general=True)
 class GridSampleRef(General[GridSample]):
     """One work-item a place, for all channels."""
 

@@ -21,7 +21,7 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.reorder import Reorder
-from clgraph.selector.general import FLOATS, General, View, float_jit, launch, post_arguments, post_views, space, table
+from clgraph.selector.general import REALS, General, View, float_jit, launch, post_arguments, post_views, space, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.post import FUSABLE
@@ -113,7 +113,7 @@ def import_instance_normalization(node: OnnxNode) -> Primitive:
 
 
 @implements(
-    LayerNormalization, name="layer_normalization.ref", serves=Serves(dtypes=FLOATS, fuses=FUSABLE), general=True
+    LayerNormalization, name="layer_normalization.ref", serves=Serves(dtypes=REALS, fuses=FUSABLE), general=True
 )
 class LayerNormalizationRef(General[LayerNormalization]):
     """One work-item a row, any rank."""

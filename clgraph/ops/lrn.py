@@ -12,7 +12,7 @@ from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, Primitive, primitive
-from clgraph.selector.general import FLOATS, General, View, float_jit, launch, post_arguments, post_views, table
+from clgraph.selector.general import REALS, General, View, float_jit, launch, post_arguments, post_views, table, words
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.post import FUSABLE
@@ -63,14 +63,15 @@ def import_lrn(node: OnnxNode) -> Primitive:
     )
 
 
-@implements(Lrn, name="lrn.ref", serves=Serves(dtypes=FLOATS, fuses=FUSABLE), general=True)
+@implements(Lrn, name="lrn.ref", serves=Serves(dtypes=REALS, fuses=FUSABLE), general=True)
 class LrnRef(General[Lrn]):
     """One work-item an element, any rank."""
 
     @classmethod
     def plan(cls, q: Query[Lrn]) -> Plan:
         (y,), f = q.outputs, q.primitive
-        numbers = table(y.shape, View.of(y), View.of(q.inputs[0]), [(f.size - 1) // 2, f.size // 2])
-        arguments = ("in0", "out0", numbers, float(f.alpha / f.size), float(f.beta), float(f.bias))
+        reach = [(f.size - 1) // 2, f.size // 2]
+        parameters = [word for value in (f.alpha / f.size, f.beta, f.bias) for word in words(value, y.dtype)]
+        arguments = ("in0", "out0", table(y.shape, View.of(y), View.of(q.inputs[0]), reach, parameters))
         posts = post_arguments(q, post_views(q), y.rank)
         return Plan((launch("lrn/lrn_ref", float_jit(y.dtype, y.rank), y.count, *arguments, *posts),))

@@ -15,7 +15,7 @@ from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, Bound, Primitive, broadcast, broadcasts_to, primitive
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
-from clgraph.selector.general import FLOATS, General, View, float_jit, launch, post_arguments, post_views, space, table
+from clgraph.selector.general import REALS, General, View, float_jit, launch, post_arguments, post_views, space, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.post import FUSABLE
@@ -107,7 +107,7 @@ def import_gemm(node: OnnxNode) -> Sequence[str]:
     return node.emit(Eltwise("add"), y, bias) if bias else (y,)
 
 
-@implements(MatMul, name="matmul.ref", serves=Serves(dtypes=FLOATS, fuses=FUSABLE), general=True)
+@implements(MatMul, name="matmul.ref", serves=Serves(dtypes=REALS, fuses=FUSABLE), general=True)
 class MatMulRef(General[MatMul]):
     """One work-item an output element, any rank, any batch."""
 

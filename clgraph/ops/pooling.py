@@ -16,7 +16,7 @@ from clgraph.errors import ShapeError
 from clgraph.graph.attributes import Pads, check_pads, pairs, window_pads, window_sizes
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, Bound, Primitive, primitive
-from clgraph.selector.general import FLOATS, General, View, float_jit, launch, post_arguments, post_views, table
+from clgraph.selector.general import REALS, General, View, float_jit, launch, post_arguments, post_views, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.post import FUSABLE
@@ -139,7 +139,7 @@ def import_average_pool(node: OnnxNode) -> Primitive:
     return import_pooling(node, "average")
 
 
-@implements(Pooling, name="pooling.ref", serves=Serves(dtypes=FLOATS, fuses=FUSABLE), general=True)
+@implements(Pooling, name="pooling.ref", serves=Serves(dtypes=REALS, fuses=FUSABLE), general=True)
 class PoolingRef(General[Pooling]):
     """One work-item an output element, any number of spatial axes."""
 

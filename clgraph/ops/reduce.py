@@ -19,8 +19,8 @@ from clgraph.graph.permute import Axes, without
 from clgraph.graph.primitive import Array, Bound, Permuted, Primitive, primitive
 from clgraph.ops.fill import Fill
 from clgraph.selector.general import (
-    FLOATS,
     INTEGERS,
+    REALS,
     General,
     Space,
     View,
@@ -220,7 +220,7 @@ def reduced_space(q: Query[Reduce]) -> Space:
     return space(x.shape, views, [kept, axes])
 
 
-@implements(Reduce, name="reduce.ref", serves=Serves(dtypes=FLOATS, fuses=FUSABLE, formats=True), general=True)
+@implements(Reduce, name="reduce.ref", serves=Serves(dtypes=REALS, fuses=FUSABLE, formats=True), general=True)
 class ReduceRef(General[Reduce]):
     """One work-item a result, any rank, any axes."""
 

@@ -19,7 +19,7 @@ from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.permute import Axes, held
 from clgraph.graph.primitive import Array, Bound, Permuted, Primitive, primitive
 from clgraph.ops.where import Where
-from clgraph.selector.general import FLOATS, General, View, bits, float_jit, launch, post_arguments, post_views, table
+from clgraph.selector.general import REALS, General, View, bits, float_jit, launch, post_arguments, post_views, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan, Table
 from clgraph.selector.post import FUSABLE
@@ -282,7 +282,7 @@ def import_upsample(node: OnnxNode) -> Primitive:
     return Resize(mode, "asymmetric", "floor", scales=scales, reads=present(("scales",), node.inputs))
 
 
-@implements(Resize, name="resize.ref", serves=Serves(dtypes=FLOATS, fuses=FUSABLE, formats=True), general=True)
+@implements(Resize, name="resize.ref", serves=Serves(dtypes=REALS, fuses=FUSABLE, formats=True), general=True)
 class ResizeRef(General[Resize]):
     """One work-item an element, any rank, any mode: the taps of each axis are a table."""
 

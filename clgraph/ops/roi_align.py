@@ -14,7 +14,7 @@ from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, Primitive, primitive
-from clgraph.selector.general import FLOATS, General, View, float_jit, launch, post_arguments, post_views, table
+from clgraph.selector.general import REALS, General, View, float_jit, launch, post_arguments, post_views, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.post import FUSABLE
@@ -162,7 +162,7 @@ _CHANNELS = 16
 @implements(
     RoiAlign,
     name="roi_align.ref",
-    serves=Serves(dtypes=FLOATS | {DType.I64}, mixed=True, fuses=FUSABLE),
+    serves=Serves(dtypes=REALS | {DType.I64}, mixed=True, fuses=FUSABLE),
     general=True,
 )
 class RoiAlignRef(General[RoiAlign]):
@@ -192,7 +192,7 @@ class RoiAlignRef(General[RoiAlign]):
         return Plan((launch("roi_align/roi_align_ref", jit, prod(dims), *arguments),))
 
 
-@implements(MaxRoiPool, name="max_roi_pool.ref", serves=Serves(dtypes=FLOATS, fuses=FUSABLE), general=True)
+@implements(MaxRoiPool, name="max_roi_pool.ref", serves=Serves(dtypes=REALS, fuses=FUSABLE), general=True)
 class MaxRoiPoolRef(General[MaxRoiPool]):
     """One work-item an element."""
 

@@ -14,7 +14,7 @@ from clgraph.errors import ShapeError
 from clgraph.graph.attributes import positive_axis
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, Bound, Primitive, primitive
-from clgraph.selector.general import FLOATS, General, View, bits_jit, float_jit, launch, move, space, table
+from clgraph.selector.general import INTEGERS, REALS, General, View, bits_jit, float_jit, launch, move, space, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Plan
@@ -160,9 +160,12 @@ _SERVES = Serves(dtypes=frozenset(DType), mixed=True)
 
 
 def _limits(q: Query[Any]) -> str | None:
-    if q.primitive.reduction != "none" and q.inputs[0].dtype in (DType.F64, DType.BOOL):
-        return f"computes no {q.primitive.reduction} of {q.inputs[0].dtype}"
-    return None
+    x = q.inputs[0].dtype
+    if q.primitive.reduction == "none":
+        return None
+    if x == DType.F64 and "fp64" not in q.device.features:
+        return "needs fp64 to compute with doubles"
+    return None if x in REALS | INTEGERS else f"computes no {q.primitive.reduction} of {x}"
 
 
 def _jit(q: Query[Any], rank: int) -> Jit:
@@ -170,7 +173,7 @@ def _jit(q: Query[Any], rank: int) -> Jit:
     if q.primitive.reduction == "none":
         jit = bits_jit(x.itemsize, rank)
         jit = jit.define(V=dict(jit.macros)["T"])
-    elif x in FLOATS:
+    elif x in REALS:
         jit = float_jit(x, rank)
     else:
         jit = Jit().define(RANK=rank, T=x, V=x)

@@ -14,7 +14,7 @@ from clgraph.graph.attributes import positive_axes, positive_axis
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.permute import Axes
 from clgraph.graph.primitive import Array, Bound, Permuted, Primitive, primitive
-from clgraph.selector.general import FLOATS, General, View, float_jit, launch, post_arguments, post_views, space, table
+from clgraph.selector.general import REALS, General, View, float_jit, launch, post_arguments, post_views, space, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.post import FUSABLE
@@ -76,7 +76,7 @@ def import_softmax(node: OnnxNode) -> Primitive:
     return Softmax((node.attribute("axis", 1 if old else -1),), node.op_type == "LogSoftmax", flatten=old)
 
 
-@implements(Softmax, name="softmax.ref", serves=Serves(dtypes=FLOATS, fuses=FUSABLE), general=True)
+@implements(Softmax, name="softmax.ref", serves=Serves(dtypes=REALS, fuses=FUSABLE), general=True)
 class SoftmaxRef(General[Softmax]):
     """One work-item a row, any rank, any axes."""
 

@@ -15,7 +15,7 @@ from clgraph.errors import ShapeError
 from clgraph.graph.attributes import known_ints, positive_axis
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, Bound, Primitive, primitive
-from clgraph.selector.general import FLOATS, INTEGERS, General, Space, View, float_jit, launch, space, table
+from clgraph.selector.general import INTEGERS, REALS, General, Space, View, float_jit, launch, space, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Plan, Table
@@ -80,7 +80,7 @@ def import_top_k(node: OnnxNode) -> Primitive:
     return TopK(node.attribute("axis", -1), bool(node.attribute("largest", 1)), node.attribute("k", None))
 
 
-SERVES = Serves(dtypes=FLOATS | INTEGERS, mixed=True)
+SERVES = Serves(dtypes=REALS | INTEGERS, mixed=True)
 
 
 class TopKLine(General[TopK]):

@@ -12,7 +12,7 @@ from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.importing import onnx
 from clgraph.graph.primitive import Array, Primitive, primitive
-from clgraph.selector.general import FLOATS, General, View, float_jit, launch, space, table
+from clgraph.selector.general import REALS, General, View, float_jit, launch, space, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
@@ -69,7 +69,7 @@ def _register() -> None:
 _register()
 
 
-@implements(Trigonometric, name="trigonometry.ref", serves=Serves(dtypes=FLOATS), general=True)
+@implements(Trigonometric, name="trigonometry.ref", serves=Serves(dtypes=REALS), general=True)
 class TrigonometryRef(General[Trigonometric]):
     """One work-item an element, any rank."""
 

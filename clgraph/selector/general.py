@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from clgraph.core.dtype import DType
+from clgraph.core.dtype import STORED, DType
 from clgraph.core.format import channels_last
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, Shape
@@ -37,6 +37,9 @@ GROUPS = 32
 OPERANDS = 4
 """Operands of fused operations that a general kernel takes."""
 FLOATS = frozenset({DType.F32, DType.F16, DType.BF16})
+"""What kernels compute with in float."""
+REALS = FLOATS | {DType.F64}
+"""What general kernels compute with: doubles as such, on devices that have them."""
 INTEGERS = frozenset({DType.I64, DType.I32, DType.I16, DType.I8, DType.U64, DType.U32, DType.U16, DType.U8})
 _BITS = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong", 16: "uint4"}
 
@@ -129,7 +132,7 @@ def post_arguments(q: Query[Any], views: Sequence[View], rank: int) -> tuple[Arg
     Args:
         views: Those of :func:`post_views`, on the axes that the kernel counts.
     """
-    operands = sorted({f.operands[0] for f in q.post if f.operands})
+    operands, dtype = sorted({f.operands[0] for f in q.post if f.operands}), q.outputs[0].dtype
     steps: list[int] = [len(q.post)]
     left = iter(views)
     for fused in q.post:
@@ -138,7 +141,8 @@ def post_arguments(q: Query[Any], views: Sequence[View], rank: int) -> tuple[Arg
             raise ValueError(f"{fused.primitive} has no post-operation")
         at = operands.index(fused.operands[0]) if fused.operands else 0
         view = next(left).ints() if fused.operands else (0,) * (rank + 1)
-        steps += [post_codes()[operation.name], bits(operation.a), bits(operation.b), at, *view]
+        parameters = (*words(operation.a, dtype), *words(operation.b, dtype))
+        steps += [post_codes()[operation.name], *parameters, at, *view]
     roles = [f"in{slot}" for slot in operands]
     return (*roles, *["null"] * (OPERANDS - len(roles)), Table(tuple(steps)))
 
@@ -149,6 +153,11 @@ def bits(value: float) -> int:
     return found
 
 
+def words(value: float, dtype: DType) -> tuple[int, ...]:
+    """Return *value* as a parameter of a general kernel of *dtype*: two ints of a double, else the bits of a float."""
+    return value_words(value, dtype) if dtype == DType.F64 else (bits(value),)
+
+
 def value_words(value: float, dtype: DType) -> tuple[int, int]:
     """Return the bytes of *value* as *dtype*, as the low and high 32 bits that a kernel takes."""
     data = np.array(value).astype(dtype.numpy).tobytes().ljust(8, b"\0")
@@ -157,7 +166,9 @@ def value_words(value: float, dtype: DType) -> tuple[int, int]:
 
 
 def float_jit(dtype: DType, rank: int) -> Jit:
-    """Return the preamble of a kernel that computes in float on tensors of a floating *dtype*; of others ``RANK``."""
+    """Return the preamble of a kernel that computes on tensors of a floating *dtype*; of others ``RANK`` alone."""
+    if dtype == DType.F64:
+        return Jit().define(RANK=rank, T="double", DOUBLES=1)
     return Jit().define(RANK=rank, **(accesses(dtype) if dtype.floating and dtype != DType.F32 else {}))
 
 
@@ -219,7 +230,9 @@ def in_vectors(s: Space, lanes: int) -> Space:
 
 
 class General(Implementation[P]):
-    """Base of general implementations: refuses what their 32-bit offsets cannot reach.
+    """Base of general implementations: refuses what their 32-bit offsets cannot reach, and doubles the device lacks.
+
+    One that serves types of storage moves elements, and does not compute with them.
 
     Attributes:
         blocked: Whether it reads and writes blocked formats.
@@ -250,6 +263,8 @@ class General(Implementation[P]):
         layouts = (*q.inputs, *q.outputs)
         if max([x.span for x in layouts]) >= 2**31:
             return "counts elements in 32 bits"
+        if DType.F64 in q.dtypes and "fp64" not in q.device.features and not cls.serves.dtypes >= STORED:
+            return "needs fp64 to compute with doubles"
         if not cls.blocked and any(x.format.blocks for x in layouts):
             return "reads no blocked formats"
         if q.post and not cls.rounds and not q.outputs[0].dtype.floating:

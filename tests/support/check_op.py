@@ -39,6 +39,8 @@ Scale = Callable[..., Any]
 
 U32 = 2.0**-24
 """Half an ulp of a float32 near 1: the unit of all bounds."""
+U64 = 2.0 * 2.0**-53
+"""The same for results of doubles: half an ulp of the kernel and one of the reference, which is of doubles, too."""
 HALF = {DType.F64: 0.0, DType.F32: 0.0, DType.F16: 2.0**-11, DType.BF16: 2.0**-8}
 """What storing the result adds, relative to it; a float32 result's own rounding is in the bound."""
 TINY = {DType.F64: 0.0, DType.F32: 1e-37, DType.F16: 2.0**-24, DType.BF16: 1e-37}
@@ -289,7 +291,8 @@ def _compare(what: str, got: Array, want: Array, dtype: DType, limit: Any, size:
     np.testing.assert_array_equal(exact[~finite & ~edge], rounded[~finite & ~edge], what)
     error = np.abs(exact - np.where(finite, want, 0))[finite]
     size = np.broadcast_to(np.abs(want) if size is None else size, want.shape)[finite]
-    allowed = np.broadcast_to(limit, want.shape)[finite] * U32 * size
+    unit = U64 if dtype == DType.F64 else U32
+    allowed = np.broadcast_to(limit, want.shape)[finite] * unit * size
     allowed = allowed + HALF[dtype] * np.abs(want[finite]) + TINY[dtype] * (np.any(limit) or dtype == DType.F16)
     if (error > allowed).any():
         at = int(np.argmax(error - allowed))
@@ -297,5 +300,5 @@ def _compare(what: str, got: Array, want: Array, dtype: DType, limit: Any, size:
             f"{what}: {exact[finite][at]!r} should be {want[finite][at]!r}: off by {error[at]:.3g}, allowed "
             f"{allowed[at]:.3g}; {np.count_nonzero(error > allowed)} of {error.size} are off"
         )
-    sized = np.isfinite(size) & (U32 * size > 0)
-    return float((error[sized] / (U32 * size[sized])).max()) if sized.any() else 0.0
+    sized = np.isfinite(size) & (unit * size > 0)
+    return float((error[sized] / (unit * size[sized])).max()) if sized.any() else 0.0
