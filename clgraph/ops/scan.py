@@ -51,7 +51,7 @@ class Scan(ControlFlow):
             return self._one(inputs, run)
         count = self.carried + len(self.input_axes)
         own, around = inputs[:count], inputs[count:]
-        rows = [self._one([*(a[i] for a in own), *around], run, i) for i in range(own[0].shape[0])]
+        rows = [self._one([*(_slice(a, i, 0) for a in own), *around], run, i) for i in range(own[0].shape[0])]
         return tuple(np.stack(column) for column in zip(*rows, strict=True))
 
     def _one(self, inputs: Sequence[Any], run: RunBody, row: int = 0) -> tuple[Array, ...]:
@@ -66,7 +66,7 @@ class Scan(ControlFlow):
         gathered = Gathered("the scanned results")
         for trip in range(length):
             places = [length - 1 - trip if back else trip for back in self.input_reverse]
-            slices = [a.take(at, axis) for a, at, axis in zip(cut, places, self.input_axes, strict=True)]
+            slices = [_slice(a, at, axis) for a, at, axis in zip(cut, places, self.input_axes, strict=True)]
             feeds = dict(zip(self.body.inputs, [*state, *slices, *around], strict=True))
             if RANDOM_KEY in feeds:
                 feeds[RANDOM_KEY] = folded(feeds[RANDOM_KEY], row << 32 | trip)
@@ -82,6 +82,11 @@ class Scan(ControlFlow):
         if not length and turned:
             raise ShapeError("a scan over no slice makes results of unknown shape")
         return (*state, *(np.stack(s, axis) for s, axis in zip(turned, self.output_axes, strict=True)))
+
+
+def _slice(x: Array, place: int, axis: int) -> Array:
+    """Return a slice of x as an array, a scalar too, which NumPy would give as a string."""
+    return np.asarray(x.take(place, axis), x.dtype)
 
 
 @onnx("Scan", since=(8, 9, 11, 16, 19, 21, 23, 24, 25))

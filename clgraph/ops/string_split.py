@@ -16,6 +16,8 @@ from clgraph.graph.primitive import Array, OfHostValues, Primitive, primitive
 class StringSplit(OfHostValues):
     """The parts of every string of x ``[...]`` as ``[..., most parts]``, filled up with ``""``; their number, int64.
 
+    An empty string has no parts, as in ONNX Runtime.
+
     Attributes:
         delimiter: Where to cut; ``""`` for any run of white space.
         maxsplit: The most cuts of one string; ``None`` for all.
@@ -28,13 +30,18 @@ class StringSplit(OfHostValues):
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
-        most = -1 if self.maxsplit is None else self.maxsplit
-        parts = [text.split(self.delimiter or None, most) for text in x.flat]
+        parts = [self._parts(text) for text in x.flat]
         counts = np.array([len(found) for found in parts], np.int64).reshape(x.shape)
         y = np.full((x.size, int(counts.max(initial=0))), "", object)
         for row, found in zip(y, parts, strict=True):
             row[: len(found)] = found
         return y.reshape(*x.shape, y.shape[1]), counts
+
+    def _parts(self, text: str) -> list[str]:
+        most = -1 if self.maxsplit is None else self.maxsplit
+        if not self.delimiter:
+            return text.strip().split(maxsplit=most)
+        return text.split(self.delimiter, most) if text else []
 
 
 @onnx("StringSplit", since=(20,))

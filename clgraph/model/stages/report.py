@@ -54,7 +54,7 @@ def _explained(runner: StageRunner, prefix: str) -> tuple[list[NodeReport], dict
 
 def _where(piece: PieceRunner) -> str:
     if not piece.piece.compilable:
-        return "on the host: it decides shapes, or runs bodies"
+        return "on the host: it decides shapes, runs bodies, or holds other values than tensors of numbers"
     if piece.on_host:
         return f"on the host by references: {piece.operations:.0f} operations are few"
     if piece.latest is not None:

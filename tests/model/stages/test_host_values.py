@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, parser
 
 import clgraph
-from clgraph.errors import InputError, UnsupportedError
+from clgraph.errors import InputError, ShapeError, UnsupportedError
 
 WORDS = np.array([["tea", "", "coffee"], ["tea", "milk", "é"]], object)
 
@@ -287,3 +287,63 @@ def test_saved_models_hold_strings_and_types(tmp_path: Path) -> None:
     assert loaded.inputs == compiled.inputs
     assert loaded.run({"x": ["a"]})["y"].tolist() == ["a-é"]
     assert "const ending tensor(string) [1]" in str(loaded.topology)
+
+
+def test_bodies_and_sequences_of_strings_keep_to_the_host() -> None:
+    """Types are followed into and out of containers and bodies: what reshapes a string there is not compiled."""
+    model = onnx_model(
+        """g (string[n] x, float[n] t) => (string[k] y, string[m] z, float[n] u) {
+             parts = SplitToSequence(x, two)
+             one = SequenceAt(parts, zero)
+             y = Reshape(one, flat)
+             held = Optional(parts)
+             again = OptionalGetElement(held)
+             z = ConcatFromSequence<axis = 0>(again)
+             u = Relu(t)
+           }"""
+    )
+    for name, value in (("two", 2), ("zero", 0), ("flat", [-1])):
+        model.graph.initializer.append(onnx.numpy_helper.from_array(np.array(value), name))
+    compiled = clgraph.compile(model, "host")
+    found = compiled.run({"x": ["a", "b", "c"], "t": np.array([-1, 0, 1], np.float32)})
+    assert (found["y"].tolist(), found["z"].tolist()) == (["a", "b"], ["a", "b", "c"])
+    assert [s.type for s in compiled.outputs] == ["tensor(string)", "tensor(string)", "tensor(float)"]
+
+
+MAPPED = """
+g (float[2] s, float[m] t, float k) => (float[2] r, int64 n) {
+  r, sizes = SequenceMap (s, t) <body = body (float[i] a, float[j] b) => (float[i] c, int64[1] size) {
+    d = Add(a, b)
+    c = Mul(d, k)
+    size = Shape(a)
+  }>
+  n = SequenceLength(sizes)
+}
+"""
+
+
+def test_a_body_is_mapped_over_sequences_with_what_it_reads_from_around(device: str) -> None:
+    model = onnx_model(MAPPED, sequence("s"), outputs=(sequence("r"),))
+    compiled = clgraph.compile(model, device)
+    s = [np.array([1, 2], np.float32), np.array([3], np.float32)]
+    found = compiled.run({"s": s, "t": np.ones(1, np.float32), "k": np.full((), 2, np.float32)})
+    assert [a.tolist() for a in found["r"]] == [[4, 6], [8]]
+    assert int(found["n"]) == 2
+    assert compiled.run({"s": [], "t": np.ones(1, np.float32), "k": np.ones((), np.float32)})["r"] == []
+    two = onnx_model(MAPPED, sequence("s"), sequence("t"), outputs=(sequence("r"),))
+    with pytest.raises(ShapeError, match=r"the sequences have different lengths: \[1, 2\]"):
+        clgraph.compile(two, device).run({"s": s, "t": s[:1], "k": np.ones((), np.float32)})
+
+
+def test_scans_walk_and_stack_strings() -> None:
+    model = onnx_model(
+        """g (string[n] x) => (string last, string[n] y) {
+             last, y = Scan<num_scan_inputs = 1, body = body (string held, string part) => (string now, string out) {
+               now = StringConcat(held, part)
+               out = Identity(now)
+             }>(begin, x)
+           }"""
+    )
+    model.graph.initializer.append(helper.make_tensor("begin", TensorProto.STRING, [], [b">"]))
+    found = clgraph.compile(model, "host").run({"x": ["a", "b"]})
+    assert (found["last"].tolist(), found["y"].tolist()) == (">ab", [">a", ">ab"])

@@ -1,0 +1,168 @@
+"""Operators of strings against ONNX Runtime: text to numbers and back, parts, words, n-grams."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import clgraph
+from clgraph.errors import InputError, ModelError, ShapeError, UnsupportedError
+
+TEXT = TensorProto.STRING
+CODES = {
+    np.dtype(np.float16): TensorProto.FLOAT16,
+    np.dtype(np.float32): TensorProto.FLOAT,
+    np.dtype(np.float64): TensorProto.DOUBLE,
+    np.dtype(np.int64): TensorProto.INT64,
+    np.dtype(np.int32): TensorProto.INT32,
+    np.dtype(np.uint8): TensorProto.UINT8,
+    np.dtype(np.bool_): TensorProto.BOOL,
+    np.dtype(object): TEXT,
+}
+
+
+def model_of(operator: str, feeds: list[np.ndarray[Any, Any]], *results: int, **attributes: Any) -> onnx.ModelProto:
+    """Return a model of one node."""
+    names = [f"x{i}" for i in range(len(feeds))]
+    outputs = [f"y{i}" for i in range(len(results))]
+    graph = helper.make_graph(
+        [helper.make_node(operator, names, outputs, name="node", **attributes)],
+        "g",
+        [helper.make_tensor_value_info(n, CODES[a.dtype], a.shape) for n, a in zip(names, feeds, strict=True)],
+        [helper.make_tensor_value_info(name, code, None) for name, code in zip(outputs, results, strict=True)],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+
+
+def computed(operator: str, feeds: list[np.ndarray[Any, Any]], *results: int, **attributes: Any) -> list[Any]:
+    model = model_of(operator, feeds, *results, **attributes)
+    return list(clgraph.compile(model, "host").run({f"x{i}": a for i, a in enumerate(feeds)}).values())
+
+
+def check(operator: str, feeds: list[np.ndarray[Any, Any]], *results: int, **attributes: Any) -> None:
+    """Compare a node with ONNX Runtime's, to the last bit."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(model_of(operator, feeds, *results, **attributes).SerializeToString())
+    wanted = session.run(None, {f"x{i}": a for i, a in enumerate(feeds)})
+    for found, expected in zip(computed(operator, feeds, *results, **attributes), wanted, strict=True):
+        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+        np.testing.assert_array_equal(found, expected)
+
+
+def texts(*given: str) -> np.ndarray[Any, Any]:
+    return np.array(given, object)
+
+
+def test_numbers_become_strings_that_read_back() -> None:
+    floats = [0, -0.0, 1, 0.1, -2.5, 1e-7, 123456789, 3e38, 1 / 3, np.nan, np.inf, -np.inf]
+    for dtype in (np.float32, np.float64):
+        x = np.array(floats).astype(dtype)
+        (found,) = computed("Cast", [x], TEXT, to=TEXT)
+        (back,) = computed("Cast", [found], CODES[x.dtype], to=CODES[x.dtype])
+        np.testing.assert_array_equal(back, x)
+        assert found.tolist()[-3:] == ["NaN", "INF", "-INF"]
+    for x in (np.array([[1, -7, 2**60]]), np.array([3, 250], np.uint8), np.array(5, np.int32)):
+        check("Cast", [x], TEXT, to=TEXT)
+    assert computed("Cast", [np.array([True, False])], TEXT, to=TEXT)[0].tolist() == ["1", "0"]
+    assert computed("Cast", [texts("a")], TEXT, to=TEXT)[0].tolist() == ["a"]
+
+
+def test_strings_become_numbers() -> None:
+    check("Cast", [texts("0.5", "-1e-3", "1e10", "NaN", "-INF", "7")], TensorProto.FLOAT, to=TensorProto.FLOAT)
+    check("Cast", [texts("0.1", "-2.5e-300")], TensorProto.DOUBLE, to=TensorProto.DOUBLE)
+    check("Cast", [texts("12", "-9223372036854775808")], TensorProto.INT64, to=TensorProto.INT64)
+    (found,) = computed("CastLike", [texts("12", "3"), np.array([0.5])], TensorProto.DOUBLE)
+    assert (found.dtype, found.tolist()) == (np.float64, [12.0, 3.0])
+    assert computed("CastLike", [np.array([12]), texts("a")], TEXT)[0].tolist() == ["12"]
+
+
+@pytest.mark.parametrize(
+    ("text", "to"), [("x", TensorProto.FLOAT), ("1.5", TensorProto.INT64), ("300", TensorProto.UINT8)]
+)
+def test_a_text_that_is_no_such_number_is_an_error_that_names_the_node(text: str, to: int) -> None:
+    with pytest.raises(InputError, match=rf"node 'node' .* the text '{text}' is no \w+ number"):
+        computed("Cast", [texts("1", text)], to, to=to)
+
+
+def test_strings_are_put_together_and_cut() -> None:
+    check("StringConcat", [np.array([["a"], ["é"]], object), texts("x", "", "z")], TEXT)
+    x = np.array([["a,b,,c", "", " a  b "], [",", "a", "b,c"]], object)
+    for delimiter in (",", " ", "", "b,"):
+        for most in (None, 1, 2):
+            more = {} if most is None else {"maxsplit": most}
+            check("StringSplit", [x], TEXT, TensorProto.INT64, delimiter=delimiter, **more)
+    with pytest.raises(ShapeError, match="do not broadcast"):
+        computed("StringConcat", [texts("a", "b"), texts("a", "b", "c")], TEXT)
+
+
+def test_whole_strings_match_expressions() -> None:
+    x = np.array([["www.google.com", "google"], ["12-34", ""]], object)
+    for pattern in (r"www\.[\w.]+", r"\d+-\d+", r".*", r"(google|)", r"[^a-z]+"):
+        check("RegexFullMatch", [x], TensorProto.BOOL, pattern=pattern)
+    with pytest.raises(UnsupportedError, match="is none that Python reads"):
+        computed("RegexFullMatch", [x], TensorProto.BOOL, pattern="(")
+
+
+def test_words_are_left_out_and_put_into_one_case() -> None:
+    words = texts("Monday", "TUESDAY", "monday", "ä", "Friday")
+    for x in (words, words[np.newaxis]):
+        for action in ("NONE", "LOWER", "UPPER"):
+            for sensitive in (0, 1):
+                for stop in ([], ["monday", "friday"], ["Monday", "TUESDAY", "monday", "ä", "Friday"]):
+                    more = {"case_change_action": action, "is_case_sensitive": sensitive, "locale": "C.UTF-8"}
+                    check("StringNormalizer", [x], TEXT, **more, **({"stopwords": stop} if stop else {}))
+    with pytest.raises(ShapeError, match=r"neither \[words\] nor \[1, words\]"):
+        computed("StringNormalizer", [np.array([["a"], ["b"]], object)], TEXT)
+
+
+GRAMS: dict[str, Any] = {
+    "ngram_counts": [0, 3, 9],
+    "ngram_indexes": [1, 0, 4, 2, 3, 5, 6],
+    "weights": [0.5, 1, 2, 0.25, 3, 1.5, 4],
+}
+"""Three n-grams of one item, three of two, one of three."""
+
+NUMBERS, WORDS = [1, 2, 3, 1, 2, 2, 3, 3, 3, 1, 2, 3], ["a", "b", "c", "a", "b", "b", "c", "c", "c", "a", "b", "c"]
+
+
+def test_n_grams_are_counted_and_weighted() -> None:
+    random = np.random.default_rng(2)
+    counted = np.array([[1, 2, 3, 1, 2, 3], [3, 3, 3, 2, 9, 1]])
+    spelt = np.array([[{9: "?"}.get(n, WORDS[n - 1]) for n in row] for row in counted.tolist()], object)
+    for mode in ("TF", "IDF", "TFIDF"):
+        for least, most in ((1, 1), (1, 3), (2, 2), (2, 3)):
+            for skips in (0, 1, 3):
+                more = {"mode": mode, "min_gram_length": least, "max_gram_length": most, "max_skip_count": skips}
+                x = counted if random.integers(2) else counted[int(random.integers(2))]
+                check("TfIdfVectorizer", [x], TensorProto.FLOAT, pool_int64s=NUMBERS, **GRAMS, **more)
+        check("TfIdfVectorizer", [spelt], TensorProto.FLOAT, pool_strings=WORDS, **GRAMS, **more)
+
+
+def test_a_pool_that_is_cut_wrongly_is_refused() -> None:
+    more = {"mode": "TF", "min_gram_length": 1, "max_gram_length": 1, "max_skip_count": 0, "pool_int64s": NUMBERS}
+    for counts, columns in (([0, 2, 9], GRAMS["ngram_indexes"]), ([0, 3, 9], [1, 2])):
+        with pytest.raises(ModelError, match="n-grams"):
+            computed("TfIdfVectorizer", [np.array([1])], 1, ngram_counts=counts, ngram_indexes=columns, **more)
+
+
+def test_pictures_are_decoded_and_others_refused() -> None:
+    from io import BytesIO
+
+    from PIL import Image
+
+    pixels = np.arange(4 * 5 * 3, dtype=np.uint8).reshape(4, 5, 3)
+    file = BytesIO()
+    Image.fromarray(pixels).save(file, "PNG")
+    data = np.frombuffer(file.getvalue(), np.uint8)
+    assert computed("ImageDecoder", [data], TensorProto.UINT8)[0].tolist() == pixels.tolist()
+    (turned,) = computed("ImageDecoder", [data], TensorProto.UINT8, pixel_format="BGR")
+    assert turned.tolist() == pixels[:, :, ::-1].tolist()
+    assert computed("ImageDecoder", [data], TensorProto.UINT8, pixel_format="Grayscale")[0].shape == (4, 5, 1)
+    for damaged in (data[:40], data[:0], data[::-1].copy()):
+        with pytest.raises(InputError, match=r"node 'node' .* its input is no picture that Pillow reads"):
+            computed("ImageDecoder", [damaged], TensorProto.UINT8)
