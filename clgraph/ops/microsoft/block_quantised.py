@@ -35,6 +35,8 @@ def import_matmul_n_bits(node: OnnxNode) -> Sequence[str]:
         raise node.unsupported(f"N={rows}, K={columns} and block_size={block} are no blocks of whole bytes")
     blocks = -(-columns // block)
     packed, scales = _constant(node, 1), _constant(node, 2)
+    if packed.dtype != np.uint8 or not np.issubdtype(scales.dtype, np.floating):
+        raise node.unsupported(f"weights of {packed.dtype} and scales of {scales.dtype}; they are bytes and floats")
     if packed.size != rows * blocks * block * bits // 8 or scales.size != rows * blocks:
         raise node.unsupported(f"{packed.shape} and {scales.shape} are not weights and scales of {rows} x {columns}")
     whole = unpacked(packed.reshape(rows, -1), bits)[:, :columns]
@@ -85,6 +87,8 @@ class GatherInside(Composite):
 @onnx("GatherBlockQuantized", since=(1,), domain=MICROSOFT)
 def import_gather_block_quantized(node: OnnxNode) -> Sequence[str]:
     data, scales = _constant(node, 0), _constant(node, 2)
+    if not data.ndim:
+        raise node.unsupported("a table of no axes has no blocks")
     zero = 0
     if data.dtype == np.uint8:
         bits = _bits(node)
@@ -97,7 +101,9 @@ def import_gather_block_quantized(node: OnnxNode) -> Sequence[str]:
     zeros = np.full(wanted, zero)
     if _given(node, 3):
         zeros = _constant(node, 3)
-        zeros = unpacked(zeros, _bits(node))[..., : wanted[-1]] if zeros.dtype == np.uint8 else zeros
+        zeros = unpacked(zeros, _bits(node))[..., : wanted[-1]] if zeros.dtype == np.uint8 and zeros.ndim else zeros
+        if zeros.shape != wanted:
+            raise node.unsupported(f"zero points {zeros.shape} do not fit scales {wanted}")
     spread = [x.astype(np.float32).repeat(block, axis).take(np.arange(size), axis) for x in (zeros, scales)]
     floats = (data.astype(np.float32) - spread[0]) * spread[1]
     table = node.literal(floats.astype(scales.dtype))

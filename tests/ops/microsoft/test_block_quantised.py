@@ -49,6 +49,7 @@ def test_what_cannot_be_unpacked_is_refused(rng):
         ([a, packed, scales], {"bits": 4}, "input 1, a part of quantised weights, is not a constant"),
         ([a, packed, scales], {"bits": 3, "constant": (1, 2)}, "bits is 2, 4 or 8, not 3"),
         ([a, packed, scales], {"weight_prepacked": 1, "constant": (1, 2)}, "weight_prepacked=1"),
+        ([a, packed.astype(np.int32), scales], {"constant": (1, 2)}, "weights of int32 and scales of float32"),
         ([a, packed[:5], scales], {"constant": (1, 2)}, r"\(5, 2, 8\) and \(6, 2\) are not weights and scales"),
     ):
         model, _ = one_node("MatMulNBits", inputs, **product, **more)
@@ -65,6 +66,19 @@ def test_packed_embeddings_are_onnxruntimes(bits, rng):
     gather = {**MICROSOFT, "bits": bits, "block_size": 16, "quantize_axis": 1, "constant": (0, 2, 3)}
     agree("GatherBlockQuantized", [data, indices, scales], **gather)
     agree("GatherBlockQuantized", [data, indices.astype(np.int32), scales, zeros], **gather)
+
+
+def test_tables_whose_parts_do_not_fit_are_refused(rng):
+    data, scales, zeros = np.zeros((9, 32), np.uint8), np.ones((9, 2), F), np.zeros((1, 2), np.uint8)
+    gather = {**MICROSOFT, "bits": 8, "block_size": 16, "constant": (0, 2, 3)}
+    for inputs, why in (
+        ([data, np.array([1]), scales[:, :1]], r"scales \(9, 1\) do not fit \(9, 32\) in blocks of 16 along axis 1"),
+        ([data, np.array([1]), scales, zeros], r"zero points \(1, 2\) do not fit scales \(9, 2\)"),
+        ([data[0, 0], np.array([1]), scales], "a table of no axes has no blocks"),
+    ):
+        model, _ = one_node("GatherBlockQuantized", inputs, **gather)
+        with pytest.raises(UnsupportedError, match=f"'node' \\(GatherBlockQuantized\\): {why}"):
+            load_onnx(model)
 
 
 def test_an_index_outside_of_the_table_is_a_row_of_zeros(rng):
