@@ -29,8 +29,9 @@ from clgraph.graph.topology import Dimension, Topology
 from clgraph.model.model import Model
 from clgraph.model.save import save_model
 from clgraph.model.specialisations import Key, Specialisation
-from clgraph.saved.circumstances import digest_of
+from clgraph.saved.circumstances import digests_in
 from clgraph.saved.container import Contents
+from clgraph.saved.source_digests import digest_of
 from clgraph.saved.topologies import SavedTopology
 from clgraph.selector.sources import kernel_directories
 from clgraph.settings import Settings
@@ -211,16 +212,18 @@ def _key(outputs: tuple[str, ...] | None, shapes: OpenShapes, options: Settings)
     values = {f.name: getattr(options, f.name) for f in fields(options) if f.name not in _NOT_IN_KEY}
     spelled = {n: sorted(v) if isinstance(v, frozenset) else str(v) for n, v in values.items()}
     bound = sorted((str(name), [str(size) for size in shape]) for name, shape in shapes.items())
-    return json.dumps([__version__, _code(kernel_directories()), outputs, bound, spelled], sort_keys=True)
+    return json.dumps(
+        [__version__, _code(kernel_directories(), options.cache_dir), outputs, bound, spelled], sort_keys=True
+    )
 
 
 @functools.cache
-def _code(directories: tuple[Path, ...]) -> str:
+def _code(directories: tuple[Path, ...], cache_dir: Path) -> str:
     """Return a digest of all code that makes a program of a file: clgraph's, the kernels', the version of onnx."""
     package = Path(__file__).parents[1]
     with os.scandir(package) as entries:
         parts = sorted(e.path for e in entries if e.is_dir() and e.name not in (*_APART, "__pycache__"))
-    digest = hashlib.sha256(digest_of((*map(Path, parts), *directories)).encode())
+    digest = hashlib.sha256(digest_of((*map(Path, parts), *directories), digests_in(cache_dir)).encode())
     files = sorted(package.glob("*.py"))
     onnx = importlib.util.find_spec("onnx")
     if onnx is not None and onnx.origin is not None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from clgraph.errors import ModelError
+
+Check = Callable[[object], bool]
 
 
 def check_fields(of: type, values: Mapping[str, object]) -> None:
@@ -20,30 +22,47 @@ def check_fields(of: type, values: Mapping[str, object]) -> None:
 
 def fits(value: object, hint: Any) -> bool:
     """Return whether *value* is of the type *hint*; a list is as good as a tuple, and a whole number as a float."""
+    return _check(hint)(value)
+
+
+@functools.cache
+def _check(hint: Any) -> Check:
+    """Return what tells whether a value is of the type *hint*: taken apart once, asked of every row of a file."""
     if hint is Any:
-        return True
+        return lambda value: True
     origin, of = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
-        return any(fits(value, each) for each in of)
+        checks = tuple(map(_check, of))
+        return lambda value: any(check(value) for check in checks)
     if origin is Literal:
-        return value in of
+        return lambda value: value in of
     if origin in (tuple, list):
-        return isinstance(value, tuple | list) and _items_fit(value, of)
+        return _items(of)
     if origin is frozenset:
-        return isinstance(value, frozenset) and all(fits(item, of[0]) for item in value)
+        item = _check(of[0])
+        return lambda value: isinstance(value, frozenset) and all(map(item, value))
     if origin is dict:
-        return isinstance(value, dict) and all(fits(k, of[0]) and fits(v, of[1]) for k, v in value.items())
+        key, held = map(_check, of)
+        return lambda value: isinstance(value, dict) and all(map(key, value)) and all(map(held, value.values()))
     if hint in (int, float):
-        return isinstance(value, (int, hint)) and not isinstance(value, bool)
-    if hint is None:
-        hint = NoneType
-    return isinstance(value, hint) if isinstance(hint, type) else True
+        return lambda value: isinstance(value, (int, hint)) and not isinstance(value, bool)
+    kind = NoneType if hint is None else hint
+    return (lambda value: isinstance(value, kind)) if isinstance(kind, type) else (lambda value: True)
 
 
-def _items_fit(items: tuple[object, ...] | list[object], of: tuple[Any, ...]) -> bool:
+def _items(of: tuple[Any, ...]) -> Check:
+    """Return what tells whether a value is a list or tuple of items *of* these types, of the first any number."""
     if len(of) == 1 or of[1:] == (...,):
-        return all(fits(item, of[0]) for item in items)
-    return len(items) == len(of) and all(map(fits, items, of))
+        item = _check(of[0])
+        return lambda value: isinstance(value, tuple | list) and all(map(item, value))
+    checks = tuple(map(_check, of))
+
+    def fit(value: object) -> bool:
+        if not isinstance(value, tuple | list) or len(value) != len(checks):
+            return False
+        return all(check(item) for check, item in zip(checks, value, strict=True))
+
+    return fit
 
 
 @functools.cache

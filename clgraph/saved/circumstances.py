@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
+from clgraph.core.cache_folder import cache_folder
 from clgraph.core.version import __version__
+from clgraph.saved.source_digests import digest_of
 from clgraph.selector.query import DeviceInfo
 from clgraph.selector.sources import KERNEL_TEXTS, kernel_directories
 from clgraph.settings import Settings
@@ -52,7 +52,7 @@ def circumstances(devices: Mapping[str, DeviceInfo], options: Settings) -> dict[
         "tuning": info.tuning.digest if info.tuning else NOT_TUNED,
         "plugins": f"{options.plugins} {texts_digest()}",
         "clgraph": __version__,
-        "sources": sources_digest(),
+        "sources": sources_digest(options.cache_dir),
     }
 
 
@@ -77,35 +77,15 @@ def texts_digest() -> str:
     return hashlib.sha256(texts.encode()).hexdigest()[:12] if texts else ""
 
 
-def sources_digest() -> str:
+def sources_digest(cache_dir: Path) -> str:
     """Return a digest of clgraph's modules that compile and run, and of every kernel file there is now."""
     package = Path(__file__).parents[1]
-    return digest_of((*(package / part for part in _PARTS), *kernel_directories()))
+    return digest_of((*(package / part for part in _PARTS), *kernel_directories()), digests_in(cache_dir))
 
 
-def digest_of(folders: Iterable[Path]) -> str:
-    """Return a digest of the modules and kernel files in *folders*, each read once a process."""
-    return hashlib.sha256("".join(_digest(str(folder)) for folder in folders).encode()).hexdigest()
-
-
-@functools.cache
-def _digest(folder: str) -> str:
-    digest = hashlib.sha256()
-    for name in sorted(_files(folder, "")):
-        with open(f"{folder}/{name}", "rb") as file:
-            content = file.read()
-        digest.update(f"{name} {len(content)}\0".encode())
-        digest.update(content)
-    return digest.hexdigest()
-
-
-def _files(folder: str, prefix: str) -> Iterator[str]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name.endswith((".py", ".cl", ".clh", ".json")):
-                yield prefix + entry.name
-            elif entry.name != "__pycache__" and entry.is_dir():
-                yield from _files(entry.path, f"{prefix}{entry.name}/")
+def digests_in(cache_dir: Path) -> Path:
+    """Return where digests of sources are remembered in the cache folder that options name."""
+    return cache_folder(cache_dir) / "compiled" / "sources"
 
 
 def _spell(value: object) -> str:

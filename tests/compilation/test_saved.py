@@ -129,7 +129,7 @@ def test_a_dry_run_and_other_options_compile_anew(saved: Path) -> None:
 
 
 def test_other_sources_of_clgraph_compile_anew(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(circumstances, "sources_digest", lambda: "other")
+    monkeypatch.setattr(circumstances, "sources_digest", lambda _: "other")
     assert "other sources" in clgraph.load(saved, device="host").notes[0]
 
 

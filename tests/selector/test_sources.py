@@ -37,11 +37,15 @@ def test_a_missing_file_names_the_folders(folder: Path) -> None:
 def test_a_folder_of_kernels_that_is_added_later_changes_the_digests_of_what_is_kept(tmp_path: Path) -> None:
     """Those of saved models and of the model cache."""
     (tmp_path / "more.cl").write_text("// one more\n")
-    digests = [(circumstances.sources_digest(), model_cache._code(sources.kernel_directories()))]
+
+    def digest() -> tuple[str, str]:
+        return circumstances.sources_digest(tmp_path), model_cache._code(sources.kernel_directories(), tmp_path)
+
+    digests = [digest()]
     saved = sources.KERNEL_DIRECTORIES.snapshot()
     sources.add_kernel_directory(tmp_path)
     try:
-        digests.append((circumstances.sources_digest(), model_cache._code(sources.kernel_directories())))
+        digests.append(digest())
     finally:
         sources.KERNEL_DIRECTORIES.restore(saved)
     assert all(one != other for one, other in zip(*digests, strict=True))
