@@ -29,10 +29,11 @@ class MemoryDependencies(Pass):
     needs: ClassVar[Milestone] = Milestone.SELECTED
 
     def run(self, program: Program, context: Context) -> int:
-        _give_buffers(program, context)
+        values = program.values
+        _give_buffers(program, values, context)
         liveness = Liveness.of(program)
         held: dict[Buffer, list[Value]] = {}
-        for value in program.values:
+        for value in values:
             if value.buffer is not None:
                 held.setdefault(value.buffer, []).append(value)
         for position, node in enumerate(liveness.nodes):
@@ -63,8 +64,8 @@ def _computing(readers: Sequence[Node]) -> Sequence[Node]:
     return [n for n in readers if not isinstance(n.primitive, Transfer)] or readers
 
 
-def _give_buffers(program: Program, context: Context) -> None:
-    for value in program.values:
+def _give_buffers(program: Program, values: Iterable[Value], context: Context) -> None:
+    for value in values:
         if value.constant is None:
             if value.buffer is None:
                 value.buffer = Buffer(value.name, value.layout.nbytes)
