@@ -47,7 +47,11 @@ class Gather(Primitive):
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         x, indices = inputs
         size = x.shape[self.axis]
-        return (np.take(x, np.clip(np.where(indices < 0, indices + size, indices), 0, size - 1), self.axis),)
+        places = np.clip(np.where(indices < 0, indices + size, indices), 0, size - 1)
+        if x.flags.aligned:
+            return (np.take(x, places, self.axis),)
+        # Of a table in a mapped file, whose elements may start anywhere, take would copy all before it picks.
+        return (np.asarray(x[(slice(None),) * positive_axis(self.axis, x.ndim) + (places,)], order="C"),)
 
     def permuted(self, axes: Axes, inputs: Sequence[Layout]) -> Permuted | None:
         if len(axes) != inputs[0].rank or inputs[1].rank > 1:

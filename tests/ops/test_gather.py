@@ -56,3 +56,16 @@ def test_tiles_copy_rows_exactly(seed, engine):
 def test_rows_of_odd_bytes_are_refused():
     layouts = [Layout(DType.U8, (5, 3)), Layout(DType.I64, (2,))]
     assert "whole words" in str(GatherRows.refusal(pose(DeviceInfo(), GatherRows, Gather(0), layouts, arity=2)))
+
+
+def test_the_reference_takes_tables_whose_elements_start_anywhere() -> None:
+    bytes_of = np.zeros(4 * 24 + 1, np.uint8)
+    table = bytes_of[1:].view(np.float32).reshape(2, 3, 4)
+    table[...] = np.arange(24).reshape(2, 3, 4)
+    assert not table.flags.aligned
+    for axis in (0, 1, -1):
+        for indices in (np.array([1, -1]), np.array(1), np.array([[0, 9], [-9, 1]])):
+            (found,) = Gather(axis).reference(table, indices)
+            (want,) = Gather(axis).reference(table.copy(), indices)
+            np.testing.assert_array_equal(found, want)
+            assert found.flags.c_contiguous

@@ -1,7 +1,8 @@
 """Runs a topology that was cut into pieces: compiled ones on the device, what is small or decides shapes on the host.
 
 A piece that can be compiled is run by the primitives' references instead where a run of it costs less arithmetic than
-``HOST_OPERATIONS``: its shapes are others in nearly every run, and to compile it for them would take longer by far.
+``HOST_OPERATIONS`` and it reads fewer constants than ``HOST_CONSTANTS``: its shapes are others in nearly every run, and
+to compile it for them would take longer by far.
 """
 
 from __future__ import annotations
@@ -30,6 +31,11 @@ from clgraph.network.watch import Watcher
 
 HOST_OPERATIONS = 4e6
 """Arithmetic of a piece up to which the host computes it: some milliseconds; see ``docs/decisions``."""
+
+HOST_CONSTANTS = 1 << 20
+"""Bytes of constants in a piece up to which the host computes it: the references of products convert them in each run,
+a program packs them once.
+"""
 
 MakeModel = Callable[[Topology], Model]
 """Makes an ordinary model of a topology."""
@@ -81,6 +87,7 @@ class PieceRunner:
         self.piece = piece
         self._make, self._tensors, self._wishes = make, tensors, preferences
         self._always = always or strict or (piece.compilable and preferences.name_device(piece))
+        self._heavy = piece.compilable and sum(a.nbytes for a in piece.topology.constants.values()) > HOST_CONSTANTS
         self._models: dict[tuple[DType, ...], Model] = {}
         self._bodies: dict[int, StageRunner] = {}
         self._most = float("inf")
@@ -115,7 +122,7 @@ class PieceRunner:
         if not self.piece.compilable:
             return self._on_host(feeds, watch, cancellation)
         size = float(sum(getattr(a, "size", 0) for a in feeds.values()))
-        if not self._always and size < self._most:
+        if not self._always and not self._heavy and size < self._most:
             try:
                 return self._on_host(feeds, watch, cancellation)
             except _TooMuch:

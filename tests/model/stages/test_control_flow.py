@@ -225,3 +225,16 @@ def test_a_body_may_hand_on_what_it_reads_and_constants(condition, device, rng):
     compiled = clgraph.compile(source, device=device)
     for sign in (1, -1):
         agrees(compiled, source, {"x": sign * np.abs(rng.standard_normal((2, 3))).astype(np.float32)})
+
+
+@pytest.mark.opencl
+def test_a_body_that_reads_large_constants_is_compiled(device, rng, monkeypatch):
+    monkeypatch.setattr("clgraph.model.stages.runner.HOST_CONSTANTS", 1000)
+    w = (rng.standard_normal((16, 16)) / 8).astype(np.float32)
+    made = [node("Identity", ["go"], ["on"]), node("MatMul", ["v", "w"], ["next"])]
+    body = graph(made, LOOP_INPUTS, [("on", BOOL, []), ("next", FLOAT, None)])
+    nodes = [node("Loop", ["n", "", "x"], ["y"], body=body)]
+    source = model(graph(nodes, [("x", FLOAT, [1, 16]), ("n", INT, [])], [("y", FLOAT, None)], w=w))
+    compiled = clgraph.compile(source, device=device)
+    agrees(compiled, source, {"x": rng.standard_normal((1, 16)).astype(np.float32), "n": np.int64(3)})
+    assert any("compiled: 1 nodes" in note for note in compiled.notes)
