@@ -14,17 +14,18 @@ from pathlib import Path
 import numpy as np
 
 from clgraph.errors import ClgraphError, InternalError, ModelError, UnsupportedError
+from clgraph.frontend.about import about_of
 from clgraph.frontend.files import Source, map_model
 from clgraph.frontend.functions import expand, type_of
+from clgraph.frontend.graph_names import check_names
 from clgraph.frontend.inline import Label, inline, labels_of
 from clgraph.frontend.nodes import ModelNode, attribute_value
-from clgraph.frontend.order import ordered, reads_of, some_of
+from clgraph.frontend.order import ordered, reads_of
 from clgraph.frontend.protobuf import onnx
 from clgraph.frontend.schema import Importers, opsets_of
 from clgraph.frontend.sparse import read_sparse_tensor
 from clgraph.frontend.value_types import checked, declared_type, made_of, tensor_of
 from clgraph.frontend.weights import code_of, dtype_of, read_tensor
-from clgraph.graph.about import About
 from clgraph.graph.faults import faults
 from clgraph.graph.host_types import is_host_type
 from clgraph.graph.primitive import Array
@@ -49,27 +50,11 @@ def load_onnx(source: Source, fed: Iterable[str] = ()) -> Topology:
     """
     model, folder, label, mapped = map_model(source)
     importers = Importers(opsets_of(model, label))
-    about = about_of(model)
-    model, labels = inline(model)
+    whole, labels = inline(model)
     metadata = {entry.key: entry.value for entry in model.metadata_props}
-    topology = GraphLoader(model.graph, folder, importers, mapped, fed=fed).load(labels, metadata)
-    topology.about = about
+    topology = GraphLoader(whole.graph, folder, importers, mapped, fed=fed).load(labels, metadata)
+    topology.about = about_of(model)
     return topology
-
-
-def about_of(model: onnx.ModelProto) -> About:
-    """Return what *model* says about itself."""
-    return About(
-        producer=model.producer_name,
-        producer_version=model.producer_version,
-        domain=model.domain,
-        version=int(model.model_version) if model.HasField("model_version") else None,
-        graph=model.graph.name,
-        doc=model.doc_string,
-        graph_doc=model.graph.doc_string,
-        ir_version=int(model.ir_version),
-        opsets=tuple(sorted((entry.domain, int(entry.version)) for entry in model.opset_import)),
-    )
 
 
 class GraphLoader:
@@ -268,21 +253,7 @@ class GraphLoader:
         made = Counter(t.name for t in self.graph.initializer if t.name in self.tensors)
         made.update(t.values.name for t in self.graph.sparse_initializer if t.values.name in self.sparse)
         made.update(v.name for v in self.graph.input if v.name not in self.constants)
-        made.update(n for node in self.graph.node for n in node.output if n)
-        if twice := [name for name, count in made.items() if count > 1]:
-            raise ModelError(f"the graph makes {some_of(twice)} more than once")
-        for node, reads in zip(self.graph.node, self.reads, strict=True):
-            if not node.output:
-                raise ModelError(f"node {node.name or node.op_type!r} has no output")
-            if missing := [n for n in reads if n and not self._visible(n)]:
-                raise ModelError(f"node {node.name or node.op_type!r} reads {some_of(missing)}, which nothing makes")
-        if missing := [v.name for v in self.graph.output if not self._visible(v.name)]:
-            raise ModelError(f"the graph's output {some_of(missing)} is made by nothing")
-        if not self.graph.output:
-            raise ModelError("the graph has no outputs")
-        twice = [name for name, count in Counter(v.name for v in self.graph.output).items() if count > 1]
-        if twice and self.outer is None:
-            raise ModelError(f"the graph has two outputs called {some_of(twice)}")
+        check_names(self.graph, made, self.reads, self._visible, whole=self.outer is None)
 
     def _refuse_unknown(self, nodes: Iterable[onnx.NodeProto]) -> None:
         found = Counter((n.op_type, n.domain) for n in nodes if not is_constant(n))
@@ -324,8 +295,7 @@ class GraphLoader:
             self.data[name] = read_sparse_tensor(self.sparse[name], f"constant {name!r}", self.folder)
         if name in self.data or self.outer is None or name in self.made:
             return self.data.get(name)
-        # A body holds what it reads of the graph around as a constant of its own.
-        return self.outer._find_deciding(name)
+        return self.outer._find_deciding(name)  # a body holds it as a constant of its own
 
     def _find_deciding(self, name: str) -> Array | None:
         """Return a constant whose value decides what is made of the model; one that is also an input is noted."""

@@ -87,11 +87,6 @@ class Topology:
     in their origin, ``expanded`` the operators that were read by the functions of their schemas, by the names of their
     nodes. ``overridable`` are constants that may be fed, ``deciding`` those that decide what layers there are. A stage
     of another has a ``label``; one of a file that has some of its data in other files is ``scattered``.
-
-    >>> topology = Topology()
-    >>> x = topology.input("x", (1, 8), np.float32)
-    >>> y = topology.add("double", SomePrimitive(), x)      # doctest: +SKIP
-    >>> topology.output("y", y)                             # doctest: +SKIP
     """
 
     inputs: dict[str, Signature] = field(default_factory=dict)

@@ -17,11 +17,11 @@ from clgraph.graph.overriding import opened
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.random_numbers import RANDOM_KEY, fresh_key
-from clgraph.graph.topology import Dimension, Signature, Topology, by_name
+from clgraph.graph.topology import Dimension, Signature, Topology
 from clgraph.model.delivery import Outputs, as_arrays, run_network
 from clgraph.model.described import Described
-from clgraph.model.feeds import arranged, as_given, foreign_places, names, shared_places
-from clgraph.model.ranges import Ranges, ends
+from clgraph.model.feeds import arranged, as_given, foreign_places, shared_places
+from clgraph.model.ranges import Ranges, asked
 from clgraph.model.run_queue import RunQueue
 from clgraph.model.specialisations import Key, PassRecord, Specialisation, Specialisations, Specialise, Values
 from clgraph.network.cancelling import Cancellation
@@ -76,8 +76,7 @@ class Model(Described):
     @property
     def outputs(self) -> tuple[Signature, ...]:
         """Name, element type and shape of every output: as compiled where inputs fix it, else as declared."""
-        # Before version 4 of the format every initialiser was an input, too.
-        overridden = bool(self.topology.overridable) and self.about.ir_version > 3
+        overridden = self.topology.overridable and self.about.ir_version > 3  # before, every initialiser was an input
         if self.is_static and not self._specialisations.deciding and not overridden:
             program = self._current().program
             return tuple(Signature(name, v.layout.dtype, whole_shape(program, v)) for name, v in program.outputs)
@@ -199,20 +198,9 @@ class Model(Described):
             ClgraphError: The model cannot be compiled for them; the model stays usable for others.
         """
         self._check_open()
-        known = {name: np.asarray(value) for name, value in (values or {}).items()}
-        shapes = {name: array.shape for name, array in known.items()} | by_name(shapes)
-        if unknown := sorted(set(shapes) - set(self.topology.inputs)):
-            raise InputError(f"no input is called {unknown[0]!r}; {names(self._wanted)}")
-        for name, array in known.items():
-            wanted = self.topology.inputs[name].dtype
-            if wanted is not None:
-                known[name] = array.astype(wanted.numpy)
-        wanted_shapes = [
-            tuple(self.topology.shape_of(name, each) for name in self.topology.inputs)
-            for each in ends(shapes, self.topology.inputs)
-        ]
-        for bound in wanted_shapes:
-            found = self._specialisations.get(bound, known)
+        known, wanted = asked(self.topology, shapes, values)
+        for bound in wanted:
+            found = self._specialisations.get(tuple(bound.values()), known)
         return found.program
 
     @overload
@@ -256,8 +244,7 @@ class Model(Described):
                 each. On a device that works on the host's memory, kernels write large ones directly where the first
                 byte is aligned to 64, as a tensor's is. ``profile`` says what was copied.
             tensors: Return the results that are given no array as tensors on the model's device.
-            timeout: Seconds after which the run is ended, where it is not over: between two steps.
-            cancellation: Lets another thread end the run.
+            timeout, cancellation: Seconds after which the run ends, and what lets another thread end it, between steps.
             named: Feeds by keyword, of inputs that are not called like an argument of this method.
 
         Returns:

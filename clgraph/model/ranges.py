@@ -8,8 +8,12 @@ from itertools import product
 from math import prod
 from typing import Any
 
+import numpy as np
+
+from clgraph.core.layout import Shape
 from clgraph.errors import InputError
-from clgraph.graph.topology import Signature
+from clgraph.graph.primitive import Array
+from clgraph.graph.topology import Signature, Topology, by_name
 
 Range = tuple[int, int]
 """The smallest and the largest size of an axis, both included."""
@@ -20,6 +24,30 @@ MOST_ENDS = 64
 """How many shapes one call prepares."""
 
 Place = tuple[str, int]
+
+
+def asked(
+    topology: Topology, shapes: Ranges | None, values: Mapping[str, Any] | None
+) -> tuple[dict[str, Array], list[dict[str, Shape]]]:
+    """Return *values* as arrays of the inputs' types, and the shapes of all tensors at the ends of the ranges.
+
+    Args:
+        values: What inputs will hold, whose shapes *shapes* need not have.
+
+    Raises:
+        InputError: A name is no input's, a shape does not fit or leaves a size open, or a range is none.
+    """
+    known = {name: np.asarray(value) for name, value in (values or {}).items()}
+    given = {name: array.shape for name, array in known.items()} | by_name(shapes)
+    inputs = topology.inputs
+    if unknown := sorted(set(given) - set(inputs)):
+        listed = ", ".join(map(repr, inputs)) or "none"
+        raise InputError(f"no input is called {unknown[0]!r}; the inputs are {listed}")
+    for name, array in known.items():
+        dtype = inputs[name].dtype
+        known[name] = array if dtype is None else array.astype(dtype.numpy)
+    tensors = [name for name, s in inputs.items() if not s.host_type]
+    return known, [{name: topology.shape_of(name, each) for name in tensors} for each in ends(given, inputs)]
 
 
 def ends(shapes: Mapping[str, Sequence[Any]], signatures: Mapping[str, Signature]) -> list[dict[str, tuple[Any, ...]]]:

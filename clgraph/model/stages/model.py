@@ -16,12 +16,11 @@ from clgraph.graph.faults import faults
 from clgraph.graph.host_types import has_strings
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
-from clgraph.graph.topology import Signature, Topology, by_name
+from clgraph.graph.topology import Signature, Topology
 from clgraph.model.delivery import Outputs, wanted_places
 from clgraph.model.explain import Explanation
-from clgraph.model.feeds import names
 from clgraph.model.model import Model
-from clgraph.model.ranges import Ranges, ends
+from clgraph.model.ranges import Ranges, asked
 from clgraph.model.specialisations import PassRecord, Specialise, Values
 from clgraph.model.stages.preferences import NO_PREFERENCES, Preferences
 from clgraph.model.stages.report import describe, explanation
@@ -132,12 +131,7 @@ class StagedModel(Model):
     def compile_front(self, shapes: Ranges | None = None, values: Values | None = None) -> None:
         """Compile the stages that need only what the inputs tell, if there are any; raises as :meth:`prepare`."""
         self._check_open()
-        known = {name: np.asarray(value) for name, value in (values or {}).items()}
-        shapes = {name: array.shape for name, array in known.items()} | by_name(shapes)
-        if unknown := sorted(set(shapes) - set(self.topology.inputs)):
-            raise InputError(f"no input is called {unknown[0]!r}; {names(self._wanted)}")
-        inputs = {name: s for name, s in self.topology.inputs.items() if not s.host_type}
-        wanted = [{n: self.topology.shape_of(n, each) for n in inputs} for each in ends(shapes, self.topology.inputs)]
+        known, wanted = asked(self.topology, shapes, values)
         with self._lock:
             for bound, model in product(wanted, self._fronts):
                 own = model.topology.inputs
