@@ -32,8 +32,10 @@ __all__ = [
 for variable in [v for v in os.environ if v.startswith(PREFIX) and v not in FOREIGN]:
     del os.environ[variable]  # what the shell sets for a user's own runs is not what is tested
 
-if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):  # hundreds of processes would compile clgraph, 0.2-0.5 s each
-    os.environ["PYTHONPYCACHEPREFIX"] = str(FOLDER / "pycache")
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+    # Hundreds of processes would compile clgraph, 0.2-0.5 s each; each worker the tests with their assertions, 4 s.
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = str(FOLDER / "pycache")
+    sys.dont_write_bytecode = False
 
 os.environ["CLGRAPH_TUNING"] = "off"  # tests must not depend on what was tuned on the machine
 os.environ["CLGRAPH_MODEL_CACHE"] = "0"  # what a test sees must not depend on what ran before

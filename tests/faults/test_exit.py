@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from clgraph.runtime.at_exit import DriverGate
+from tests.support.combinations import each_value
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -49,8 +50,7 @@ time.sleep(delay)
 
 
 @pytest.mark.opencl
-@pytest.mark.parametrize("delay", [0.0, 0.1])
-@pytest.mark.parametrize("what", ["run", "clones", "run_async", "profile", "compile", "queued", "no daemon"])
+@each_value(what=["run", "clones", "run_async", "profile", "compile", "queued", "no daemon"], delay=[0.1, 0.0])
 def test_a_process_ends_well_whatever_its_threads_are_in(what: str, delay: float, device: str) -> None:
     command = [sys.executable, "-c", CHILD, device, what, str(delay)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)

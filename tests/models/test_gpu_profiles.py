@@ -52,6 +52,16 @@ PROFILES = {
     "no_local": gpu("none", 64, 0, 64 << 20, "", 1, 1e10),
 }
 NAMES = ["resnet50", "shufflenet", "small_mobilenet_v3", "small_yolov8", "small_encoder"]
+HALVES = ("amd", "intel", "nvidia", "mali", "small")
+CASES = [
+    # The large network by default in one precision a profile.
+    pytest.param(
+        name, p, precision, marks=[pytest.mark.slow] * (name == "resnet50" and precision == "f32" and p in HALVES)
+    )
+    for name in NAMES
+    for precision, profiles in (("f16", HALVES), ("f32", [p for p in PROFILES if p != "amd"]))
+    for p in profiles
+]
 
 
 @functools.lru_cache(maxsize=1)
@@ -67,11 +77,7 @@ def planned(name: str, profile: DeviceInfo, precision: str, monkeypatch: pytest.
     return clgraph.compile(model, "null", shapes=shapes, config={"precision": precision, "strict": True}).program
 
 
-@pytest.mark.parametrize(
-    ("profile", "precision"),
-    [*((p, "f16") for p in ("amd", "intel", "nvidia", "mali", "small")), *((p, "f32") for p in PROFILES if p != "amd")],
-)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "profile", "precision"), CASES)
 def test_what_a_gpu_is_given_it_can_run(
     name: str, profile: str, precision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

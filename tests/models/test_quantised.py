@@ -11,6 +11,7 @@ from onnx import helper, numpy_helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
 
 import clgraph
+from tests.support.combinations import each_value
 from tests.support.onnx_case import onnxruntime_outputs
 from tests.support.zoo import ZOO
 
@@ -94,8 +95,7 @@ def test_a_quantised_network_agrees_with_onnxruntime(name, form, device, tmp_pat
 
 @pytest.mark.opencl
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("precision", ["f32", "f16"])
-@pytest.mark.parametrize("form", ["QDQ", "QOperator"])
+@each_value(form=["QDQ", "QOperator"], precision=["f32", "f16"])
 def test_integers_give_what_onnxruntime_gives(form, precision, device, tmp_path):
     model, feeds = quantised("residual", form, tmp_path)
     names = [n.name for n in model.graph.node if n.op_type in ("Conv", "QLinearConv") and "stem" not in n.name]

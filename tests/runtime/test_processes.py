@@ -10,6 +10,7 @@ import pytest
 
 from clgraph.runtime.instruction_sets import of_host
 from clgraph.settings import settings
+from tests.support.combinations import each_value
 
 pytestmark = pytest.mark.opencl
 
@@ -118,8 +119,7 @@ def filled(engine, tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("suffix", [".so", ".bc"])
-@pytest.mark.parametrize("keep", [0, 1000])
+@each_value(suffix=[".so", ".bc"], keep=[0, 1000])
 def test_a_damaged_kernel_cache_is_rebuilt(pocl, filled, tmp_path, suffix, keep):
     cache = copied(filled, tmp_path / "cache")
     files = [p for p in (cache / "pocl").rglob(f"*{suffix}") if p.is_file() and not p.is_symlink()]
