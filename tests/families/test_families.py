@@ -28,11 +28,13 @@ def note(model: clgraph.Model) -> str:
     return model.program.notes.get(NOTE, "")
 
 
-@pytest.mark.parametrize("device_class", ["auto", "gpu"])
-def test_members_compute_what_whole_compilations_do(device: str, device_class: str) -> None:
+@pytest.mark.parametrize(
+    ("device_class", "count"), [("auto", 6), ("gpu", 2), pytest.param("gpu", 20, marks=pytest.mark.slow)]
+)
+def test_members_compute_what_whole_compilations_do(device: str, device_class: str, count: int) -> None:
     source, config = convolutions(), {"device_class": device_class}
     model = clgraph.compile(source, device, config=config)
-    for shape in [*shapes_of(0, 6), (1, 3, 1, 1), (2, 3, 1, 9)]:
+    for shape in [*shapes_of(0, count), (1, 3, 1, 1), (2, 3, 1, 9)]:
         x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
         whole = clgraph.compile(source, device, shapes={"x": shape}, config=config).run({"x": x})["y"]
         # Sums of at most 48 * 9 products of numbers around 1, in another order.

@@ -46,7 +46,9 @@ HALF = {DType.F64: 0.0, DType.F32: 0.0, DType.F16: 2.0**-11, DType.BF16: 2.0**-8
 TINY = {DType.F64: 0.0, DType.F32: 1e-37, DType.F16: 2.0**-24, DType.BF16: 1e-37}
 """Below this, results may be flushed or denormal."""
 
-FAMILIES: dict[str, Callable[[np.random.Generator, tuple[int, ...]], Array]] = {
+Draw = Callable[[np.random.Generator, tuple[int, ...]], Array]
+
+FAMILIES: dict[str, Draw] = {
     "normal": lambda rng, shape: rng.standard_normal(shape),
     "wide": lambda rng, shape: rng.standard_normal(shape) * 1000,
     "equal": lambda rng, shape: np.full(shape, 3.0),
@@ -64,8 +66,8 @@ def check_op(
     dtype: DType | Sequence[DType] = DType.F32,
     constant: Sequence[int] = (),
     fused: Sequence[tuple[Primitive, Sequence[tuple[int, ...]], int]] = (),
-    draw: Mapping[int, Callable[[np.random.Generator, tuple[int, ...]], Array]] | None = None,
-    families: Sequence[str] = tuple(FAMILIES),
+    draw: Mapping[int, Draw] | None = None,
+    families: Sequence[str] | Mapping[str, Draw] = tuple(FAMILIES),
     only: Sequence[str] | None = None,
     laid_out: Sequence[Layout] | None = None,
     seed: int = 0,
@@ -80,6 +82,7 @@ def check_op(
         dtype: Of all inputs, or of each; then of operands of fused operations, or these begin with the first again.
         constant: Input slots that are constants, so that kernels may ask for other formats of them.
         fused: Post-operations: primitive, shapes of its other inputs, slot of the running value.
+        families: Names of ``FAMILIES``, or others with how to draw their inputs.
         draw: How to draw an input instead of by family.
         only: Names of implementations to run; all by default.
         laid_out: Layouts of the inputs to run on, instead of every one that an implementation proposes.
@@ -96,7 +99,8 @@ def check_op(
     ready: list[tuple[Proposal, Network]] = []
     for family in families:
         rng = np.random.default_rng(seed)
-        arrays = [_draw(i, x, family, rng, draw or {}) for i, x in enumerate(layouts)]
+        drawn = families[family] if isinstance(families, Mapping) else FAMILIES[family]
+        arrays = [_draw(i, x, drawn, rng, draw or {}) for i, x in enumerate(layouts)]
         exact = [a.astype(np.float64) if x.dtype.floating else a for a, x in zip(arrays, layouts, strict=True)]
         node = _program(bound, arrays, len(shapes), constant, fused)[1]
         want = node.reference(*exact)
@@ -259,8 +263,8 @@ def _serving(
     return found
 
 
-def _draw(slot: int, layout: Layout, family: str, rng: np.random.Generator, draw: Mapping[int, Any]) -> Array:
-    array = np.asarray((draw[slot] if slot in draw else FAMILIES[family])(rng, layout.shape))
+def _draw(slot: int, layout: Layout, family: Draw, rng: np.random.Generator, draw: Mapping[int, Draw]) -> Array:
+    array = np.asarray(draw.get(slot, family)(rng, layout.shape))
     if layout.dtype == DType.F16:
         array = np.clip(array, -100, 100)
     if layout.dtype == DType.BOOL:

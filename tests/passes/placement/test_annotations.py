@@ -16,6 +16,7 @@ from clgraph.passes.observers import PassObserver, Verify
 from clgraph.passes.pipeline import default_pipeline
 from clgraph.selector.query import DeviceInfo
 from tests.support.channels_last import random_net
+from tests.support.combinations import each_value
 from tests.support.programs import ADD, RELU, Net, compile_all
 from tests.support.random_nets import joined, networks
 from tests.support.zoo_mobile import mobilenet_v3_small
@@ -86,8 +87,7 @@ def test_nets_keep_their_annotations_through_every_pass(net, retire, seed) -> No
     _check(_annotated(topology, _some_hints(seed)), retire=retire)
 
 
-@pytest.mark.parametrize("retire", [False, True])
-@pytest.mark.parametrize("seeds", [range(i, i + 45) for i in range(0, 180, 45)], ids=str)
+@each_value(seeds=[range(i, i + 45) for i in range(0, 180, 45)], retire=[False, True])
 def test_nets_with_explicit_transposes_and_quantized_groups_keep_their_annotations(seeds, retire) -> None:
     for seed in seeds:
         net, outputs = random_net(seed)
@@ -96,9 +96,11 @@ def test_nets_with_explicit_transposes_and_quantized_groups_keep_their_annotatio
         _check(_annotated(net, _some_hints(seed)), retire=retire, precision="f16" if seed % 2 else "f32")
 
 
-@pytest.mark.parametrize("retire", [False, True])
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("build", [lambda: mobilenet_v3_small(64), lambda: encoder(Encoder(2, 32, 2, 64), 1, 8)])
+@each_value(
+    build=[lambda: mobilenet_v3_small(64), lambda: encoder(Encoder(2, 32, 2, 64), 1, 8)],
+    seed=range(4),
+    retire=[False, True],
+)
 def test_exported_models_keep_their_annotations_through_every_fusion(build, seed, retire) -> None:
     watcher = _check(_annotated(load_onnx(build()), _some_hints(seed)), retire=retire)
     assert watcher.seen
