@@ -24,11 +24,14 @@ from clgraph.core.frozen import frozen
 from clgraph.core.mapped import files_of
 from clgraph.core.registry import third_party
 from clgraph.core.version import __version__
+from clgraph.engines.opening import open_engines
 from clgraph.errors import ClgraphError, ModelError
+from clgraph.graph.program import Program
 from clgraph.graph.topology import Dimension, Topology
 from clgraph.model.model import Model
 from clgraph.model.save import save_model
 from clgraph.model.specialisations import Key, Specialisation
+from clgraph.runtime.engine import Engine
 from clgraph.saved.circumstances import digests_in
 from clgraph.saved.container import Contents
 from clgraph.saved.source_digests import digest_of
@@ -162,6 +165,15 @@ class Cached:
         if type(model) is Model and not model.topology.scattered and all(file.path == self.path for file in files):
             model.when_compiled(Keeper(partial(self._write, model.topology)))
 
+    def _keep_binaries(self, programs: Sequence[Program]) -> None:
+        """Keep binaries of the kernels of *programs* beside the model: a start then builds none of its text."""
+        from clgraph.network.steps import kernel_texts
+
+        for placement, engine in open_engines(self.options).items():
+            if isinstance(engine, Engine):
+                for program in programs:
+                    engine.keep_binaries(kernel_texts(program, placement))
+
     def _write(self, topology: Topology, made: Mapping[Key, Specialisation]) -> None:
         try:
             content = self.cache.learn(self.path, self.stamp)
@@ -173,6 +185,7 @@ class Cached:
             entry = self.cache.entry(self.stamp, content, self.key)
             save_model(topology, made, entry, kept_for=kept_for(content, self.key))
             self.cache.trim()
+            self._keep_binaries([s.program for s in made.values()])
         except (ClgraphError, OSError) as error:
             _log.info("%s is not kept in the model cache: %s", self.path, error)
 

@@ -235,6 +235,12 @@ def _arguments(node: Node, argument: Argument, places: BufferTable) -> list[Kern
     return [np.float32(argument)] if isinstance(argument, float) else [np.int32(argument)]
 
 
+def kernel_texts(program: Program, placement: str) -> list[str]:
+    """Return the texts of the kernels, not of libraries, that the plans of nodes on *placement* name, each once."""
+    nodes = (node for node in program if node.placement == placement)
+    return list(dict.fromkeys(launch_text(s) for node in nodes for s in steps_of(node) if isinstance(s, Launch)))
+
+
 def texts(program: Program, placements: Mapping[str, Any]) -> dict[tuple[str, str], tuple[str, bool]]:
     """Return every kernel text that the plans name, as (what, is a library) by (placement, text)."""
     found: dict[tuple[str, str], tuple[str, bool]] = {}

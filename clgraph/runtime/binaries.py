@@ -24,7 +24,7 @@ _NEWER = re.compile(r"^#define OPENCL_C ([23])0$", re.MULTILINE)
 class ProgramCache:
     """Binaries of programs in a folder, by key. Damaged or foreign files count as absent; write errors warn once.
 
-    PoCL keeps the binaries itself (its own take 2.5 s more to hand out than to make); there an empty entry says that
+    PoCL keeps code itself, and takes as long to hand out a binary as to make the code; there an empty entry says that
     it has the program.
     """
 

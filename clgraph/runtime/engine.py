@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from clgraph.errors import DeviceError, KernelBuildError
 from clgraph.graph.primitive import Array
 from clgraph.runtime import binaries, driver, memory, pocl_binary, process
+from clgraph.runtime.at_exit import GATE
 from clgraph.runtime.compiling import compile_library
 from clgraph.runtime.device import Device, with_workers
 from clgraph.runtime.kernels import Kernel
@@ -53,6 +54,7 @@ class Engine:
         process.check_process()
         self._programs: dict[tuple[str, bool], Any] = {}
         self._remembered: set[tuple[str, str]] = set()
+        self._of_text: dict[str, tuple[str, Any]] = {}
         self._keeps_itself = self.info.name.startswith("pocl")
         folder = pocl_folder() if self._keeps_itself else chosen_options().cache_dir
         self._cache = binaries.ProgramCache(folder / "programs")
@@ -196,7 +198,25 @@ class Engine:
         program = binaries.build(self._context, self._handle, text, options, what)
         if cached is None:
             self._cache.write(key, b"" if self._keeps_itself else binaries.to_binary(program))
+        if self._keeps_itself:
+            self._of_text[text] = key, program
         return program
+
+    @GATE
+    def keep_binaries(self, texts: Iterable[str]) -> None:
+        """Keep the binaries of the kernels that PoCL was given as *texts*.
+
+        It takes 36 ms to load a text of which it has the code, because it preprocesses it to find that; a binary takes
+        2. Making one takes as long as compiling the kernel did: for when there is time.
+        """
+        for text in texts:
+            if (found := self._of_text.pop(text, None)) is None:
+                continue
+            key, program = found
+            try:
+                self._cache.write(key, binaries.to_binary(program))
+            except self._cl.Error as error:
+                _log.info("PoCL makes no binary, and is given the text again: %s", error)
 
     def kernel(
         self, text: str, entry: str, args: list[KernelArgument], *, library: bool = False, what: str = ""

@@ -14,6 +14,8 @@ from clgraph.compilation import keeper
 from clgraph.compilation import model_cache as cached
 from clgraph.compilation.cache_files import ModelCache, Stamp
 from clgraph.errors import ModelError
+from clgraph.network.steps import kernel_texts
+from clgraph.runtime.engine import Engine
 
 RNG = np.random.default_rng(8)
 WAIT = 0.06
@@ -75,6 +77,18 @@ def test_the_same_file_compiled_again_is_run_as_it_was_kept(compiled, file, weig
     assert "out of the model cache" in str(second.explain())
     assert [p.name for p in second.passes] == [p.name for p in first.passes]
     assert (str(second.inputs[0]), str(second.outputs[0])) == (str(first.inputs[0]), str(first.outputs[0]))
+
+
+@pytest.mark.opencl
+def test_binaries_of_the_models_own_kernels_are_kept_with_it(compiled, file, monkeypatch):
+    kept = []
+    monkeypatch.setattr(Engine, "keep_binaries", lambda self, texts: kept.extend(texts))
+    model = compiled(file, config={"device_class": "gpu"})
+    assert kept == kernel_texts(model.program, next(iter(model.program)).placement)
+    assert kept
+    kept.clear()
+    compiled(file, config={"device_class": "gpu"})
+    assert not kept
 
 
 @pytest.mark.opencl

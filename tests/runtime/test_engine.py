@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from clgraph.errors import DeviceError, DeviceMemoryError, KernelBuildError
+from clgraph.runtime import binaries
 from clgraph.runtime.device import HOST
 from clgraph.runtime.engine import Engine
 
@@ -104,3 +105,26 @@ def test_what_is_remembered_of_a_text_is_looked_up_once(engine, monkeypatch):
     assert engine.beside().remembers(text, "it is good")
     assert not engine.remembers(text, "it is better")
     assert len(read) == 2
+
+
+def test_a_kernel_whose_binary_was_kept_is_not_built_of_its_text_again(engine, tmp_path, monkeypatch):
+    """It takes any size of work-group, whichever it ran with when it was kept."""
+
+    def run(engine, group):
+        memory = engine.upload(np.arange(64, dtype=np.int32), "x")
+        engine.kernel(text, "increment", [memory, np.int32(3)]).on(engine.stream, (64,), group)()
+        found = np.empty(64, np.int32)
+        engine.stream.read(memory, 0, found)
+        np.testing.assert_array_equal(found, np.arange(64) + 3)
+
+    text, built = INCREMENT + "\n// kept", []
+    build = binaries.build
+    monkeypatch.setattr(binaries, "build", lambda *args: built.append(args[2]) or build(*args))
+    keeping, other = Engine(engine.device), Engine(engine.device)
+    keeping._cache = other._cache = binaries.ProgramCache(tmp_path)
+    run(keeping, (1,))
+    keeping.keep_binaries(["another text"])
+    keeping.keep_binaries([text])
+    keeping.keep_binaries([text])
+    run(other, (4,))
+    assert built == [text]
