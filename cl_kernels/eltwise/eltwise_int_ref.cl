@@ -3,11 +3,16 @@
 // Grid: one work-item an element of y, n of them. table: dims, views of y, a and b, code: those of post_codes.clh, 128
 // for a modulus with the sign of b, 129 with the sign of a, 130 and, 131 or, 132 xor, 133 a shift to the left, 134 to the
 // right. Division is towards zero, and 0 by zero. A negative exponent gives what is left of the fraction: 0, 1 or -1; a
-// shift by a negative number, or by all bits, what is left of the sign: 0 or -1. Exact, modulo 2^(bits of T).
+// shift by a negative number, or by all bits, what is left of the sign: 0 or -1. Exact, modulo
+// 2^(bits of T). TB (default T) is the type of b: exponents may have another.
 #ifndef T
   #define T int
 #endif
 #include "tensor.clh"
+
+#ifndef TB
+  #define TB T
+#endif
 
 // C leaves open what the least integer divided by -1 is, and its remainder.
 static int is_minus_one(const T v) { return (T)-1 < 0 && v == (T)-1; }
@@ -16,7 +21,7 @@ static T eltwise_quotient(const T a, const T b) { return b == 0 ? 0 : is_minus_o
 
 static T eltwise_remainder(const T a, const T b) { return b == 0 || is_minus_one(b) ? 0 : a % b; }
 
-static T eltwise_power(const T base, const T exponent) {
+static T eltwise_power(const T base, const TB exponent) {
   if (exponent < 0) return base == 1 ? 1 : is_minus_one(base) ? (exponent & 1 ? -1 : 1) : 0;
   ulong result = 1, square = (ulong)base;
   for (ulong left = (ulong)exponent; left; left >>= 1, square *= square)
@@ -24,7 +29,7 @@ static T eltwise_power(const T base, const T exponent) {
   return (T)result;
 }
 
-static T eltwise_integer(const int code, const T a, const T b) {
+static T eltwise_integer(const int code, const T a, const TB b) {
   const T r = code == 128 || code == 129 ? eltwise_remainder(a, b) : 0;
   switch (code) {
     case POST_ADD: return (T)((ulong)a + (ulong)b);
@@ -54,6 +59,6 @@ __kernel void eltwise_int_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(out0
   __global const int* y = table + RANK;
   __global const int* a = y + VIEW;
   __global const int* b = a + VIEW;
-  const T r = eltwise_integer(b[VIEW], BASE_OF(const T, in0)[element(a, at)], BASE_OF(const T, in1)[element(b, at)]);
+  const T r = eltwise_integer(b[VIEW], BASE_OF(const T, in0)[element(a, at)], BASE_OF(const TB, in1)[element(b, at)]);
   BASE_OF(T, out0)[element(y, at)] = r;
 }

@@ -4,10 +4,15 @@
 // (of channel 0), view of x (of channel 0 of image n; pitch 0 along out), view of the grid (its first coordinate), channels
 // and their pitches in y and x, pitch of coordinates, mode (0 nearest, 1 linear, 2 cubic), padding (0 zeros, 1 border,
 // 2 reflection), whether -1 and 1 are centres of pixels, spatial axes, then size and pitch in x of each.
-// T, LOAD, STORE as in tensor.clh, for x, grid and y; AXES at most (default 4).
+// T, LOAD, STORE as in tensor.clh, for x and y; GRID, LOAD_GRID for the grid (default the same); AXES at most (default 4).
 // Error: of the place, (2 |g| + 2) size * 2^-24 pixels, times the slope of x there (5 times it for cubic), and 2 roundings
 // a pixel read; nearest: beside a half, either neighbour.
 #include "tensor.clh"
+
+#ifndef GRID
+  #define GRID T
+  #define LOAD_GRID LOAD
+#endif
 
 #ifndef AXES
   #define AXES 4
@@ -40,7 +45,7 @@ __kernel void grid_sample_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(out0
   REAL share[AXES][4];
   for (int axis = 0; axis < axes; axis++) {
     const int size = rest[8 + 2 * axis];
-    const REAL g = LOAD(BASE_OF(const T, in1), element(grid, at) + (axes - 1 - axis) * rest[3]);
+    const REAL g = LOAD_GRID(BASE_OF(const GRID, in1), element(grid, at) + (axes - 1 - axis) * rest[3]);
     REAL v = corners ? (g + 1) / 2 * (size - 1) : ((g + 1) * size - 1) / 2;
     if (mode < 2 && padding > 0) v = inside(v, size, padding, corners);
     v = mode == 0 ? rint(v) : v;

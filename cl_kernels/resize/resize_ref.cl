@@ -3,8 +3,15 @@
 // Grid: one work-item an element of y, n of them. table: dims of y, views of y and x, then for each axis the place in
 // `taps` of its first and how many an output coordinate has. taps: pairs (input coordinate, bits of the weight).
 // An element of weight 0 counts nothing, NaN or not.
+// SUM, ADDED, RESULT: what is added up in, one more term of it, and what is stored; of elements that are picked, themselves.
 // Error: (taps along all axes + their number) * 2^-24 * sum |weight x|.
 #include "tensor.clh"
+
+#ifndef SUM
+  #define SUM REAL
+  #define ADDED(weight, x, sum) fma(weight, x, sum)
+  #define RESULT POST_ALL
+#endif
 
 __kernel void resize_ref(const int n, TENSOR(in0), TENSOR(out0), __global const int* table, __global const int* taps,
                          POST_PARAMETERS) {
@@ -18,7 +25,7 @@ __kernel void resize_ref(const int n, TENSOR(in0), TENSOR(out0), __global const 
   __global const T* source = BASE_OF(const T, in0);
   int combinations = 1;
   for (int axis = 0; axis < RANK; axis++) combinations *= rest[2 * axis + 1];
-  REAL sum = 0.0f;
+  SUM sum = 0;
   for (int combination = 0; combination < combinations; combination++) {
     int left = combination, from = x[0];
     REAL weight = 1.0f;
@@ -29,7 +36,7 @@ __kernel void resize_ref(const int n, TENSOR(in0), TENSOR(out0), __global const 
       from += tap[0] * x[axis + 1];
       weight *= as_float(tap[1]);
     }
-    if (weight != 0.0f) sum = fma(weight, LOAD(source, from), sum);
+    if (weight != 0.0f) sum = ADDED(weight, LOAD(source, from), sum);
   }
-  STORE(BASE_OF(T, out0), element(y, at), POST_ALL(sum, at));
+  STORE(BASE_OF(T, out0), element(y, at), RESULT(sum, at));
 }

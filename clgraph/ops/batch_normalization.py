@@ -7,13 +7,25 @@ from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, Primitive, primitive
 from clgraph.ops.batch_statistics import BatchStatistics
-from clgraph.selector.general import REALS, General, View, float_jit, launch, post_arguments, post_views, space, table
+from clgraph.selector.general import (
+    REALS,
+    General,
+    View,
+    accesses,
+    float_jit,
+    launch,
+    post_arguments,
+    post_views,
+    space,
+    table,
+)
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.post import FUSABLE
@@ -79,10 +91,20 @@ def import_batch_normalization(node: OnnxNode) -> Primitive | Sequence[str]:
 
 
 @implements(
-    BatchNormalization, name="batch_normalization.ref", serves=Serves(dtypes=REALS, fuses=FUSABLE), general=True
+    BatchNormalization,
+    name="batch_normalization.ref",
+    serves=Serves(dtypes=REALS, mixed=True, fuses=FUSABLE),
+    general=True,
 )
 class BatchNormalizationRef(General[BatchNormalization]):
-    """One work-item an element, any rank."""
+    """One work-item an element, any rank; scale and bias may be of another type than x, mean and variance too."""
+
+    @classmethod
+    def further_limits(cls, q: Query[BatchNormalization]) -> str | None:
+        x, scale, bias, mean, variance = (v.dtype for v in q.own)
+        if (scale, mean) != (bias, variance) or any(v.dtype != x for v in (*q.outputs, *q.inputs[q.arity :])):
+            return "requires scale and bias of one type, mean and variance too, and operands of the type of x"
+        return "mixes doubles with no other type" if DType.F64 in q.dtypes and len(q.dtypes) > 1 else None
 
     @classmethod
     def plan(cls, q: Query[BatchNormalization]) -> Plan:
@@ -96,4 +118,6 @@ class BatchNormalizationRef(General[BatchNormalization]):
         posts = post_arguments(q, s.views[6:], len(s.dims))
         arguments = ("in0", "in1", "in2", "in3", "in4", "out0", table(s.dims, *s.views[:6]), q.primitive.epsilon)
         jit = float_jit(y.dtype, len(s.dims))
+        for name, v in (("S", q.own[1]), ("M", q.own[3])):
+            jit = jit if v.dtype == y.dtype else jit.define(**accesses(v.dtype, name))
         return Plan((launch("batch_normalization/batch_normalization_ref", jit, s.counts[0], *arguments, *posts),))

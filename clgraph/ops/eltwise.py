@@ -222,7 +222,6 @@ def import_mod(node: OnnxNode) -> Primitive:
 
 _CODES = {"mod": 128, "fmod": 129, "and": 130, "or": 131, "xor": 132, "shift_left": 133, "shift_right": 134}
 _COMPARED = {"equal": 0, "less": 1, "less_equal": 2, "greater": 3, "greater_equal": 4}
-_EXPONENTS = INTEGERS - {DType.U64}
 
 
 def _views(q: Query[Eltwise]) -> list[View]:
@@ -231,7 +230,7 @@ def _views(q: Query[Eltwise]) -> list[View]:
 
 
 @implements(
-    Eltwise, name="eltwise.ref", serves=Serves(dtypes=REALS | _EXPONENTS, mixed=True, fuses=FUSABLE), general=True
+    Eltwise, name="eltwise.ref", serves=Serves(dtypes=REALS | INTEGERS, mixed=True, fuses=FUSABLE), general=True
 )
 class EltwiseRef(General[Eltwise]):
     """One work-item an element, any rank, any broadcast; the exponent of a power may be an integer."""
@@ -261,23 +260,26 @@ class EltwiseRef(General[Eltwise]):
         return Plan((launch("eltwise/eltwise_ref", jit, s.counts[0], "in0", "in1", "out0", numbers, *posts),))
 
 
-@implements(Eltwise, name="eltwise.int_ref", serves=Serves(dtypes=INTEGERS | {DType.BOOL}), general=True)
+@implements(Eltwise, name="eltwise.int_ref", serves=Serves(dtypes=INTEGERS | {DType.BOOL}, mixed=True), general=True)
 class EltwiseIntRef(General[Eltwise]):
-    """One work-item an element, any rank, any broadcast, on integers and bools."""
+    """One work-item an element, any rank, any broadcast, on integers and bools; exponents may be of another type."""
 
     @classmethod
     def further_limits(cls, q: Query[Eltwise]) -> str | None:
         logic = q.primitive.function in ("and", "or", "xor")
         if q.outputs[0].dtype == DType.BOOL and not logic:
             return f"has no {q.primitive.function} of bools"
+        if len(q.dtypes) > 1 and (q.primitive.function != "pow" or DType.BOOL in q.dtypes):
+            return "requires one element type but for powers"
         return None if q.primitive.function in ARITHMETIC else f"has no {q.primitive.function}"
 
     @classmethod
     def plan(cls, q: Query[Eltwise]) -> Plan:
-        function, (y,) = q.primitive.function, q.outputs
+        function, (y,), b = q.primitive.function, q.outputs, q.inputs[1]
         s = space(y.shape, _views(q))
         numbers = table(s.dims, *s.views, _CODES.get(function, post_codes().get(function, 0)))
         jit = Jit().define(RANK=len(s.dims), T=y.dtype)
+        jit = jit if b.dtype == y.dtype else jit.define(TB=b.dtype)
         return Plan((launch("eltwise/eltwise_int_ref", jit, s.counts[0], "in0", "in1", "out0", numbers),))
 
 

@@ -8,12 +8,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
 from clgraph.graph.primitive import Array, Primitive, primitive
-from clgraph.selector.general import REALS, General, View, float_jit, launch, space, table
+from clgraph.selector.general import REALS, General, View, accesses, float_jit, launch, space, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
@@ -117,12 +118,14 @@ _MODES = ("nearest", "linear", "cubic")
 _PADDINGS = ("zeros", "border", "reflection")
 
 
-@implements(GridSample, name="grid_sample.ref", serves=Serves(dtypes=REALS), general=True)
+@implements(GridSample, name="grid_sample.ref", serves=Serves(dtypes=REALS, mixed=True), general=True)
 class GridSampleRef(General[GridSample]):
-    """One work-item a place, for all channels."""
+    """One work-item a place, for all channels; places may be of another type than x."""
 
     @classmethod
     def further_limits(cls, q: Query[GridSample]) -> str | None:
+        if q.outputs[0].dtype != q.inputs[0].dtype or (DType.F64 in q.dtypes and len(q.dtypes) > 1):
+            return "mixes doubles with no other type, and makes the type of x"
         return "reads up to 4 spatial axes" if q.inputs[0].rank > 6 else None
 
     @classmethod
@@ -139,4 +142,5 @@ class GridSampleRef(General[GridSample]):
         axes = zip(x.shape[2:], x.all_pitches[2:], strict=True)
         numbers = table(s.dims, *s.views, channels, how, *axes)
         jit = float_jit(y.dtype, len(s.dims))
+        jit = jit if grid.dtype == y.dtype else jit.define(**accesses(grid.dtype, "GRID"))
         return Plan((launch("grid_sample/grid_sample_ref", jit, s.counts[0], "in0", "in1", "out0", numbers),))

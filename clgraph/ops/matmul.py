@@ -15,8 +15,20 @@ from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, Bound, Primitive, broadcast, broadcasts_to, primitive
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
-from clgraph.selector.general import REALS, General, View, float_jit, launch, post_arguments, post_views, space, table
+from clgraph.selector.general import (
+    INTEGERS,
+    REALS,
+    General,
+    View,
+    float_jit,
+    launch,
+    post_arguments,
+    post_views,
+    space,
+    table,
+)
 from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Plan
 from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import Query
@@ -120,6 +132,20 @@ class MatMulRef(General[MatMul]):
         posts = post_arguments(q, s.views[4:], len(s.dims))
         jit = float_jit(q.outputs[0].dtype, len(s.dims))
         return Plan((launch("matmul/matmul_ref", jit, s.counts[0], "in0", "in1", bias, "out0", numbers, *posts),))
+
+
+@implements(MatMul, name="matmul.int_ref", serves=Serves(dtypes=INTEGERS), general=True)
+class MatMulIntRef(General[MatMul]):
+    """One work-item an output element, any rank, any batch, on integers."""
+
+    @classmethod
+    def plan(cls, q: Query[MatMul]) -> Plan:
+        p = matrix_product(q)
+        s = space(p.dims, [p.y, p.a, p.b, p.bias])
+        numbers = table(s.dims, *s.views, [p.k, p.a_pitch, p.b_pitch, int(q.arity > 2)])
+        bias = "in2" if q.arity > 2 else "null"
+        jit = Jit().define(RANK=len(s.dims), T=q.outputs[0].dtype)
+        return Plan((launch("matmul/matmul_int_ref", jit, s.counts[0], "in0", "in1", bias, "out0", numbers),))
 
 
 @frozen

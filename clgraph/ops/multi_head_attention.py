@@ -104,7 +104,7 @@ class MultiHeadAttention(Composite):
         wide = self.softmax_dtype not in (None, dtype)
         shares = c.add(Softmax((3,)), c.add(Reorder(self.softmax_dtype or dtype), products) if wide else products)
         shares = found[SHARES] = c.add(Reorder(dtype), shares) if wide else shares
-        y = c.add(MatMul(), shares, v)
+        y = c.add(MatMul(), shares, v if c.layout(v).dtype == dtype else c.add(Reorder(dtype), v))
         if mask is not None and (given or self._leaves_none(rows, keys, before)):
             best = c.add(Reduce("max", (-1,)), mask)
             none = c.add(Eltwise("equal"), best, c.constant(np.array(-np.inf, dtype.numpy)))

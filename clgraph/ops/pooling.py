@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
@@ -21,6 +22,7 @@ from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import Query
+from clgraph.selector.storage import loaded
 
 
 @primitive
@@ -139,9 +141,17 @@ def import_average_pool(node: OnnxNode) -> Primitive:
     return import_pooling(node, "average")
 
 
-@implements(Pooling, name="pooling.ref", serves=Serves(dtypes=REALS, fuses=FUSABLE), general=True)
+BYTES = frozenset({DType.I8, DType.U8})
+
+
+@implements(Pooling, name="pooling.ref", serves=Serves(dtypes=REALS | BYTES, fuses=FUSABLE), general=True)
 class PoolingRef(General[Pooling]):
-    """One work-item an output element, any number of spatial axes."""
+    """One work-item an output element, any number of spatial axes; maxima of bytes too."""
+
+    @classmethod
+    def further_limits(cls, q: Query[Pooling]) -> str | None:
+        averaged = q.primitive.function == "average" and q.outputs[0].dtype in BYTES
+        return "averages floats" if averaged else None
 
     @classmethod
     def plan(cls, q: Query[Pooling]) -> Plan:
@@ -152,4 +162,7 @@ class PoolingRef(General[Pooling]):
         numbers = table(y.shape, View.of(y), View.of(x), flags, *axes)
         posts = post_arguments(q, post_views(q), y.rank)
         jit = float_jit(y.dtype, y.rank)
+        if y.dtype in BYTES:
+            store = f"((p)[i] = ({y.dtype.cl})fmax((v), {float(y.dtype.bounds[0])}f))"
+            jit = jit.define(T=y.dtype, **{"LOAD(p, i)": loaded(y.dtype), "STORE(p, i, v)": store})
         return Plan((launch("pooling/pooling_ref", jit, y.count, "in0", "out0", numbers, *posts),))

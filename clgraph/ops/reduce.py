@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from clgraph.core.dtype import DType
 from clgraph.core.format import channels_last
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, Shape
@@ -203,7 +204,7 @@ CODES = {name: code for code, name in enumerate(("sum", "mean", "max", "min", "p
     "log_sum_exp": 9,
 }
 """Code of each function in the kernels."""
-_INTEGER = {"sum", "max", "min", "prod", "l1", "sum_square"}
+_INTEGER = {"sum", "mean", "max", "min", "prod", "l1", "sum_square"}
 
 
 def reduced_space(q: Query[Reduce]) -> Space:
@@ -245,13 +246,15 @@ class ReduceRef(General[Reduce]):
         return Plan((launch("reduce/reduce_ref", jit, rows, "in0", "out0", numbers, *posts),))
 
 
-@implements(Reduce, name="reduce.int_ref", serves=Serves(dtypes=INTEGERS), general=True)
+@implements(Reduce, name="reduce.int_ref", serves=Serves(dtypes=INTEGERS | {DType.BOOL}), general=True)
 class ReduceIntRef(General[Reduce]):
-    """One work-item a result, any rank, any axes, on integers."""
+    """One work-item a result, any rank, any axes, on integers; extremes of bools too."""
 
     @classmethod
     def further_limits(cls, q: Query[Reduce]) -> str | None:
-        return None if q.primitive.function in _INTEGER else f"has no {q.primitive.function} of integers"
+        whole = q.inputs[0].dtype != DType.BOOL
+        known = q.primitive.function in (_INTEGER if whole else ("max", "min"))
+        return None if known else f"has no {q.primitive.function} of {'integers' if whole else 'bools'}"
 
     @classmethod
     def plan(cls, q: Query[Reduce]) -> Plan:

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
@@ -19,8 +20,21 @@ from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.permute import Axes, held
 from clgraph.graph.primitive import Array, Bound, Permuted, Primitive, primitive
 from clgraph.ops.where import Where
-from clgraph.selector.general import REALS, General, View, bits, float_jit, launch, post_arguments, post_views, table
+from clgraph.selector.general import (
+    INTEGERS,
+    REALS,
+    General,
+    View,
+    bits,
+    bits_jit,
+    float_jit,
+    launch,
+    post_arguments,
+    post_views,
+    table,
+)
 from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Plan, Table
 from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import Query
@@ -282,11 +296,19 @@ def import_upsample(node: OnnxNode) -> Primitive:
     return Resize(mode, "asymmetric", "floor", scales=scales, reads=present(("scales",), node.inputs))
 
 
-@implements(Resize, name="resize.ref", serves=Serves(dtypes=REALS, fuses=FUSABLE, formats=True), general=True)
+_WHOLE = INTEGERS | {DType.BOOL}
+
+
+@implements(Resize, name="resize.ref", serves=Serves(dtypes=REALS | _WHOLE, fuses=FUSABLE, formats=True), general=True)
 class ResizeRef(General[Resize]):
-    """One work-item an element, any rank, any mode: the taps of each axis are a table."""
+    """One work-item an element, any rank, any mode: the taps of each axis are a table. Of integers it picks alone."""
 
     orders = True
+
+    @classmethod
+    def further_limits(cls, q: Query[Resize]) -> str | None:
+        mixes = q.primitive.mode != "nearest" and q.outputs[0].dtype in _WHOLE
+        return "mixes floats; of integers and bools it picks the nearest" if mixes else None
 
     @classmethod
     def plan(cls, q: Query[Resize]) -> Plan:
@@ -305,4 +327,12 @@ class ResizeRef(General[Resize]):
         numbers = table(sizes, View.of(y).along(order), View.of(x).along(order), places)
         posts = post_arguments(q, [view.along(order) for view in post_views(q)], y.rank)
         arguments = ("in0", "out0", numbers, Table(tuple(taps) or (0,)), *posts)
-        return Plan((launch("resize/resize_ref", float_jit(y.dtype, y.rank), y.count, *arguments),))
+        return Plan((launch("resize/resize_ref", _jit(y.dtype, y.rank), y.count, *arguments),))
+
+
+def _jit(dtype: DType, rank: int) -> Jit:
+    """Return the preamble of the kernel; without arithmetic of types that are only picked."""
+    if dtype.floating:
+        return float_jit(dtype, rank)
+    jit = bits_jit(dtype.itemsize, rank)
+    return jit.define(SUM=dict(jit.macros)["T"], **{"ADDED(weight, x, sum)": "(x)", "RESULT(sum, at)": "(sum)"})

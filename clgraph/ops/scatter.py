@@ -19,6 +19,7 @@ from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
+from clgraph.selector.storage import stored
 
 REDUCTIONS: dict[str, Callable[..., Any]] = {
     "add": np.add.at,
@@ -165,7 +166,7 @@ def _limits(q: Query[Any]) -> str | None:
         return None
     if x == DType.F64 and "fp64" not in q.device.features:
         return "needs fp64 to compute with doubles"
-    return None if x in REALS | INTEGERS else f"computes no {q.primitive.reduction} of {x}"
+    return None if x in REALS | INTEGERS | {DType.BOOL} else f"computes no {q.primitive.reduction} of {x}"
 
 
 def _jit(q: Query[Any], rank: int) -> Jit:
@@ -176,7 +177,7 @@ def _jit(q: Query[Any], rank: int) -> Jit:
     elif x in REALS:
         jit = float_jit(x, rank)
     else:
-        jit = Jit().define(RANK=rank, T=x, V=x)
+        jit = Jit().define(RANK=rank, T=x, V=x, **{"STORE(p, i, v)": stored(x)})
     return jit.define(INDEX=q.inputs[1].dtype)
 
 
