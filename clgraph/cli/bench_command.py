@@ -182,7 +182,7 @@ def _batched(topology: Topology, shapes: Mapping[str, Shape], batch: int | None)
     sizes = dict(shapes)
     if batch is None:
         return sizes
-    for signature in topology.inputs.values():
+    for signature in topology.fed.values():
         shape: Sequence[Any] = sizes.get(signature.name) or signature.shape or ()
         if shape and all(isinstance(size, int) for size in shape[1:]):
             sizes[signature.name] = (batch, *shape[1:])

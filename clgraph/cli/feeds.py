@@ -75,9 +75,9 @@ def _read(
     if not equals and Path(text).suffix.lower() == ".npz":
         return _named(_load(Path(text)), Path(text), topology)
     if not equals:
-        if len(topology.inputs) != 1:
+        if len(topology.fed) != 1:
             raise InputError(f"--input {text!r} names no input; give NAME=FILE, the inputs are {_names(topology)}")
-        (name,), file = topology.inputs, text
+        (name,), file = topology.fed, text
     if name not in topology.inputs:
         raise InputError(f"no input is called {name!r}; the inputs are {_names(topology)}")
     path, signature = Path(file), topology.inputs[name]
@@ -123,4 +123,4 @@ def _named(loaded: Any, path: Path, topology: Topology) -> dict[str, Array]:
 
 
 def _names(topology: Topology) -> str:
-    return ", ".join(map(repr, topology.inputs)) or "none"
+    return ", ".join(map(repr, topology.fed)) or "none"

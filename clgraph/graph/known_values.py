@@ -15,6 +15,8 @@ from clgraph.graph.primitive import Primitive
 
 MOST_EVALUATED_BYTES = 1 << 30
 """Of a result that is computed on the host while shapes are bound."""
+VALUE_ELEMENTS = 256
+"""Inputs of up to this many elements may decide sizes inside a model: their values are read when shapes are bound."""
 
 
 def make_known(wanted: Iterable[Value], nodes: list[Node]) -> bool:
@@ -57,3 +59,23 @@ def check_evaluated(primitive: Primitive, inputs: Sequence[Value]) -> None:
             raise ShapeError(
                 f"the result {list(layout.shape)} is computed with the shapes, and takes {layout.nbytes} bytes"
             )
+
+
+def deciding(value: Value, nodes: Sequence[Node]) -> tuple[str, ...]:
+    """Return the inputs that *value* is computed from by *nodes*; none when one is larger than ``VALUE_ELEMENTS``."""
+    makers = {made: node for node in nodes for made in node.outputs}
+    found: dict[str, None] = {}
+    waiting, seen = [value], {value}
+    while waiting:
+        source = waiting.pop()
+        if source.constant is not None:
+            continue
+        if source in makers:
+            fresh = [v for v in makers[source].inputs if v not in seen]
+            waiting += fresh
+            seen.update(fresh)
+        elif source.layout.count > VALUE_ELEMENTS:
+            return ()
+        else:
+            found[source.name] = None
+    return tuple(found)

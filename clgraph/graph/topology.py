@@ -25,10 +25,11 @@ from clgraph.errors import (
 from clgraph.graph.about import NOWHERE, About
 from clgraph.graph.faults import faults
 from clgraph.graph.host_types import describe_constant, tensor_type
-from clgraph.graph.known_values import check_evaluated, make_known
+from clgraph.graph.known_values import check_evaluated, deciding, make_known
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.program import Program
+from clgraph.graph.random_numbers import RANDOM_KEY
 from clgraph.graph.refusals import refusals
 
 S = TypeVar("S")
@@ -37,9 +38,6 @@ Dimension = int | str | None
 
 MOST_ELEMENTS = 1 << 48
 """Tensors of more are refused when shapes are bound: no device holds one, and sums of offsets stay within 64 bits."""
-
-VALUE_ELEMENTS = 256
-"""Inputs of up to this many elements may decide sizes inside a model: their values are read when shapes are bound."""
 
 
 @frozen
@@ -114,6 +112,11 @@ class Topology:
         known = dtype if dtype is None or isinstance(dtype, DType) else None if host_type else DType.of(dtype)
         self.inputs[name] = Signature(name, known, None if shape is None else tuple(shape), host_type)
         return name
+
+    @property
+    def fed(self) -> dict[str, Signature]:
+        """The inputs that who runs it feeds: all but the key that random numbers come from."""
+        return {name: signature for name, signature in self.inputs.items() if name != RANDOM_KEY}
 
     def constant(self, name: str, array: Array) -> str:
         """Add data under *name* (kept as it is, not copied). Returns *name*."""
@@ -239,7 +242,7 @@ class Topology:
                 shapes_text = ", ".join(str(made[n].layout) for n in layer.inputs)
                 what = f"node {layer.name!r} ({layer.primitive}) on ({shapes_text}): {error}"
                 if isinstance(error, UnknownValueError):
-                    raise UnknownValueError(what, _deciding(made[error.value], nodes)) from error
+                    raise UnknownValueError(what, deciding(made[error.value], nodes)) from error
                 raise type(error)(what) from error
         return Program(inputs, [(name, made[source]) for name, source in self.outputs], nodes)
 
@@ -353,26 +356,6 @@ def _inline(layer: Layer, body: Topology, values: dict[str, Value], nodes: list[
         bind_layer(renamed, values, nodes)
     for outer, name in results:
         values[outer] = values[names[name]]
-
-
-def _deciding(value: Value, nodes: Sequence[Node]) -> tuple[str, ...]:
-    """Return the inputs that *value* is computed from by *nodes*; none when one is larger than ``VALUE_ELEMENTS``."""
-    makers = {made: node for node in nodes for made in node.outputs}
-    found: dict[str, None] = {}
-    waiting, seen = [value], {value}
-    while waiting:
-        source = waiting.pop()
-        if source.constant is not None:
-            continue
-        if source in makers:
-            fresh = [v for v in makers[source].inputs if v not in seen]
-            waiting += fresh
-            seen.update(fresh)
-        elif source.layout.count > VALUE_ELEMENTS:
-            return ()
-        else:
-            found[source.name] = None
-    return tuple(found)
 
 
 def _is_absurd(shape: Shape) -> bool:

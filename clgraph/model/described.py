@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from clgraph.graph.about import About
-from clgraph.graph.random_numbers import RANDOM_KEY
 from clgraph.graph.topology import Signature, Topology
 
 
@@ -24,7 +23,7 @@ class Described:
 
         The key of a run that random numbers come from is not among them: a run makes one, unless it is fed.
         """
-        return tuple(s for s in self.topology.inputs.values() if s.name != RANDOM_KEY)
+        return tuple(self.topology.fed.values())
 
     @property
     def input_names(self) -> tuple[str, ...]:

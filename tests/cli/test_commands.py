@@ -160,3 +160,13 @@ def test_profile_times_every_node(clgraph_command: Command, model: Path, tmp_pat
     assert status == 0
     assert "first" in out
     assert len(json.loads(trace.read_text())["traceEvents"]) > 3
+
+
+def test_the_key_of_random_numbers_is_no_input_that_is_asked_for(clgraph_command: Command, tmp_path: Path) -> None:
+    text = '<ir_version: 10, opset_import: ["": 22]> g (float[1, 4] x) => (float[1, 4] y) { y = RandomUniformLike(x) }'
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "random.onnx")
+    np.save(tmp_path / "x.npy", np.zeros((1, 4), np.float32))
+    at = (tmp_path / "random.onnx", "--device", "host")
+    for command in (("run", *at, "--input", tmp_path / "x.npy"), ("bench", *at, "--batch", 1, "--iterations", 2)):
+        status, _, err = clgraph_command(*command)
+        assert status == 0, err

@@ -13,8 +13,10 @@ import clgraph
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError, UnsupportedError
+from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.graph.random_numbers import RANDOM_KEY, folded, fresh_key, philox
 from clgraph.ops.random import Random
+from clgraph.passes.memory.split_batch import slice_of
 from tests.support.check_op import check_op
 from tests.support.onnx_case import one_node
 
@@ -157,6 +159,16 @@ def test_a_device_draws_anew_each_run_and_the_key_gives_the_numbers_of_the_host(
     mine, theirs = (clgraph.compile(model, d).run({"x": x, RANDOM_KEY: KEY}) for d in (device, "host"))
     np.testing.assert_array_equal(mine["kept"], theirs["kept"])
     np.testing.assert_array_equal(compiled.run({"x": x, RANDOM_KEY: KEY})["kept"], mine["kept"])
+
+
+@pytest.mark.opencl
+def test_members_of_a_family_draw_anew_and_a_batch_is_not_drawn_in_slices(device):
+    compiled = clgraph.compile(parser.parse_model(DROP.replace("[4, 1000]", "[N, 1000]")), device)
+    for rows in (4, 6, 4):
+        one, other = (compiled.run({"x": np.ones((rows, 1000), np.float32)})["kept"] for _ in range(2))
+        assert not np.array_equal(one, other)
+        assert len({row.tobytes() for row in one}) == rows
+    assert slice_of(load_onnx(parser.parse_model(DROP)).build(), 2) is None
 
 
 def test_nodes_of_one_model_draw_different_numbers():

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from clgraph.core.frozen import frozen
 from clgraph.graph.host_types import has_strings
 from clgraph.graph.interpret import ControlFlow
+from clgraph.graph.known_values import VALUE_ELEMENTS
 from clgraph.graph.primitive import DataDependent, OfHostValues
-from clgraph.graph.topology import VALUE_ELEMENTS, Layer, Signature, Topology
+from clgraph.graph.topology import Layer, Signature, Topology
 
 FIRST = -1
 """Of what is there before anything has run."""
