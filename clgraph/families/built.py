@@ -31,12 +31,17 @@ class BuiltNode:
 
 @dataclass(frozen=True)
 class Built:
-    """The nodes of a built program by name, the shapes of its values, and the constants that its nodes read."""
+    """The nodes of a built program by name, the shapes of its values, and the constants that its nodes read.
+
+    Attributes:
+        results: The value that each result of the program is, and its elements where they are known.
+    """
 
     nodes: dict[str, BuiltNode]
     shapes: dict[str, Shape]
     constants: dict[str, Array]
     outputs: tuple[Shape, ...]
+    results: dict[str, tuple[str, Array | None]]
 
     @staticmethod
     def of(program: Program) -> Built:
@@ -57,7 +62,8 @@ class Built:
             )
             shapes.update((v.name, v.layout.shape) for v in node.outputs)
             constants.update((v.name, v.constant) for v in node.inputs if v.constant is not None)
-        return Built(nodes, shapes, constants, tuple(v.layout.shape for _, v in program.outputs))
+        results = {name: (v.name, v.constant) for name, v in program.outputs}
+        return Built(nodes, shapes, constants, tuple(v.layout.shape for _, v in program.outputs), results)
 
 
 def special(built: Built, witness: Built) -> str | None:

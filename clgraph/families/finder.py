@@ -12,7 +12,7 @@ from clgraph.families.built import Built
 from clgraph.families.cone import Cone
 from clgraph.families.rules import Guards, Rule, alike, constants_of, regrouped
 from clgraph.graph.node import Node, Value
-from clgraph.graph.primitive import Primitive
+from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Layer
 from clgraph.ops.reshape import Reshape
@@ -40,6 +40,7 @@ def rules_of(
         BindingError: There is no rule for a node.
     """
     finder = _Finder(program, built, others, cone, deciding)
+    finder.check_results(program)
     rules = [finder.rule(node) for node in program]
     first: dict[Query[Any], int] = {}
     for number, rule in enumerate(rules):
@@ -117,6 +118,17 @@ class _Finder:
         except BindingError:
             return False
 
+    def check_results(self, program: Program) -> None:
+        """Raise ``BindingError`` where a result is known, and sizes decide it: it is none of the member's then."""
+        for result, value in program.outputs:
+            if value.constant is None:
+                continue
+            name, known = self._built.results[result]
+            others = [o.results[result][1] for o in self._others]
+            same = known is not None and all(o is not None and _same(o, known) for o in others)
+            if self._depends(name) if known is None else not same or self._cone.depends(name, self._deciding):
+                raise BindingError(f"the result {result!r} is computed from sizes alone")
+
     def guards(self, extremes: Sequence[Built]) -> Guards:
         """Return what is to be checked behind all nodes; *extremes* show where a size is 1, or equal, by chance."""
         shapes, primitives, layers = dict[str, tuple[tuple[str, ...], tuple[Shape, ...]]](), [], list[Layer]()
@@ -183,9 +195,7 @@ class _Finder:
     def _varies(self, constant: str) -> bool:
         array = self._built.constants.get(constant)
         others = [o.constants.get(constant) for o in self._others]
-        return array is not None and any(
-            o is None or (o is not array and (o.shape != array.shape or o.tobytes() != array.tobytes())) for o in others
-        )
+        return array is not None and any(o is None or not _same(o, array) for o in others)
 
     def _read(self) -> set[str]:
         """Return the names of what nodes read that do not depend on constants alone."""
@@ -214,6 +224,10 @@ class _Finder:
         if name is not None:
             self._traced.add(name)
         return name
+
+
+def _same(one: Array, other: Array) -> bool:
+    return one is other or (one.shape == other.shape and one.tobytes() == other.tobytes())
 
 
 def _computed(built: Built) -> set[str]:

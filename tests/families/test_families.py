@@ -318,3 +318,23 @@ def test_a_fed_shape_may_name_a_size_that_is_a_sum(device: str) -> None:
         feeds = {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
         found = model.run(feeds | {"shape": np.array([2, past + 1, 8])})["y"]
         np.testing.assert_array_equal(found, np.full((2, past + 1, 8), 2, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("results", "bound"),
+    [
+        ("s = Shape(x) y = Relu(x)", False),
+        ("s = Shape(x) z = Constant <value = float {2.0}> () y = Add(x, z)", False),
+        ("h = Shape(x) k = Constant <value = int64[1] {7}> () s = Mul(h, k) y = Relu(x)", False),
+        ("s = Constant <value = int64[2] {3, 4}> () y = Relu(x)", True),
+    ],
+)
+def test_a_result_that_sizes_alone_decide_is_that_of_the_shape(results: str, bound: bool, device: str) -> None:
+    text = f"g (float[H, W] x) => (int64[2] s, float[H, W] y) {{ {results} }}"
+    source = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> {text}')
+    model = clgraph.compile(source, device)
+    for shape in ((40, 30), (20, 10)):
+        feeds = {"x": np.ones(shape, np.float32)}
+        wanted = clgraph.compile(source, "host").run(feeds)["s"]
+        np.testing.assert_array_equal(model.run(feeds)["s"], wanted)
+        assert note(model).startswith("bound" if bound else "compiled whole")
