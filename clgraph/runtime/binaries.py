@@ -16,7 +16,7 @@ LOG_LINES = 12
 """How much of a build log an error shows."""
 
 _MAGIC = b"clgraph program 2\n"
-_DEFINED = ("acq_rel", "yield", "prefetch", "cycle_counter")
+_DEFINED = ("acq_rel", "yield", "prefetch", "cycle_counter", "f16c")
 """Features that libraries know by a macro of that name."""
 _NEWER = re.compile(r"^#define OPENCL_C ([23])0$", re.MULTILINE)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -121,7 +122,7 @@ def run_tiles(
     tiles = [step for step in plan.steps if isinstance(step, Tile)]
     table = TileTable(compose(tiles[0].library, engine.info.simd))
     for tile in tiles:
-        table.add(None, tile)  # type: ignore[arg-type]
+        table.add(SimpleNamespace(name="tested"), tile)  # type: ignore[arg-type]
     executor = TileExecutor(table, places)
     found = []
     for _ in range(2):

@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper
 
@@ -26,6 +27,7 @@ from tools.benchmark.fresh import Start, starts_markdown
 from tools.benchmark.kept_shapes import different, keep_shapes, kept_shapes_markdown
 from tools.benchmark.layers import Layer, _groups, kinds_markdown, layers_markdown, match
 from tools.benchmark.measuring import Figures, Schedule, geometric_mean
+from tools.benchmark.operators import OPERATORS
 from tools.benchmark.peers import Options
 from tools.benchmark.plots import comparison, ratios, roofline
 from tools.benchmark.readme import BEGIN, END, replaced, speed
@@ -41,10 +43,19 @@ def figures(model: str, ratios: Sequence[float], set_name: str = "cnn", threads:
 
 
 def test_every_model_of_every_set_is_known() -> None:
-    names = {model.partition("@")[0] for one in SETS.values() for model in one.models}
-    assert names <= set(known_models())
+    networks = {name: one for name, one in SETS.items() if name != "operators"}
+    assert {model.partition("@")[0] for one in networks.values() for model in one.models} <= set(known_models())
     assert chosen(["all"], ["x"])[-1] == ("", "x")
-    assert len(chosen(["all"], [])) == sum(len(one.models) for one in SETS.values())
+    assert len(chosen(["all"], [])) == sum(len(one.models) for one in networks.values())
+    assert len(chosen(["operators"], [])) == len(OPERATORS)
+
+
+def test_operators_are_models_of_one_node() -> None:
+    for title in ("Add f16 small", "Resize f32 cubic small", "Split f32 columns small", "NonMaxSuppression small"):
+        model, feeds = load(title)
+        onnx.checker.check_model(model, full_check=True)
+        assert [node.op_type for node in model.graph.node] == [title.partition(" ")[0]]
+        assert all(array.size for array in feeds.values())
 
 
 def test_a_shape_behind_a_name_makes_a_batch() -> None:

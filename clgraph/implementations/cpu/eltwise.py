@@ -4,10 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from clgraph.core.dtype import DType
 from clgraph.implementations.cpu.convolution import TILE
+from clgraph.implementations.cpu.elements import (
+    BYTES,
+    ELEMENTS,
+    FUNCTIONS,
+    INT,
+    LONG,
+    SLOW,
+    Computation,
+    Elements,
+    bits_of,
+    domain_of,
+    signed,
+)
 from clgraph.implementations.cpu.elementwise import Blocked, InRows
 from clgraph.ops.eltwise import Eltwise
 from clgraph.selector.implementation import implements
+from clgraph.selector.query import Query
 
 
 @implements(Eltwise, name="eltwise.fsv16", serves=TILE)
@@ -18,3 +33,42 @@ class EltwiseFsv16(Blocked):
 @implements(Eltwise, name="eltwise.rows", serves=replace(TILE, halos=False))
 class EltwiseRows(InRows):
     """A binary function of plain tensors."""
+
+
+_TURNED = {"greater": "less", "greater_equal": "less_equal"}
+"""Comparisons as others with their inputs exchanged."""
+
+_BITS = ("and", "or", "xor", "equal")
+"""Functions of bits alone: an unsigned number is what its bits are."""
+
+_WRAPPING = (*_BITS, "add", "sub", "mul")
+"""Functions that are the same of signed and unsigned numbers."""
+
+
+@implements(Eltwise, name="eltwise.elements", serves=ELEMENTS)
+class EltwiseElements(Elements):
+    """A binary function of plain tensors of one element type."""
+
+    @classmethod
+    def computation(cls, q: Query[Eltwise]) -> Computation | str:
+        a, b = q.own
+        name, slots = q.primitive.function, (0, 1)
+        if name in _TURNED:
+            name, slots = _TURNED[name], (1, 0)
+        if a.dtype != b.dtype or name not in FUNCTIONS:
+            return f"computes no {name} of {a.dtype} and {b.dtype}"
+        if a.dtype.floating:
+            if name in (*_BITS[:3], "mod", "fmod"):
+                return f"computes no {name} of {a.dtype}"
+            return Computation(FUNCTIONS[name], domain_of(a.dtype), slots, a.dtype, q.outputs[0].dtype)
+        if a.dtype == DType.U64 and name not in _WRAPPING:
+            return f"computes no {name} of u64"
+        read, write = signed(a.dtype), signed(q.outputs[0].dtype)
+        if a.dtype.itemsize == 1 and name in _BITS:
+            return Computation(FUNCTIONS[name], BYTES, slots, bits_of(read), bits_of(write))
+        domain = INT if read.itemsize == 4 and name in _WRAPPING else domain_of(read)
+        if domain == INT and read == DType.U32:
+            read, write = DType.I32, DType.I32 if write == DType.U32 else write
+        return Computation(
+            FUNCTIONS[name], domain, slots, read, write, slow=SLOW.get(name, 0.0) * (1 + (domain == LONG))
+        )

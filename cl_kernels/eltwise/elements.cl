@@ -1,0 +1,205 @@
+// An elementwise function of tensors of any element types: arithmetic, comparisons, logic, a choice, a conversion.
+//
+// The tensors are seen as [images][rows][width]; inputs may move differently along each axis, or not at all, elements of a
+// row of the result lie side by side. A ticket is a run of pieces, a piece at most RUN elements of a row. They are converted
+// to the type that is computed with (where they are of another one), computed and converted to the result's.
+//
+// a, b, c, out               c is the condition of a choice; inputs that the function has not are CLGRAPH_NULL
+// a_n, a_y, a_x, ...         elements from one image, row, element to the next
+// a_type, b_type, out_type   element types (element_types.clh);  a_size, b_size, out_size: bytes of an element
+// domain                     what is computed with: 0 float, 1 double, 2 int, 3 long, 4 bytes
+// direct                     1: the result is of that type, or a comparison's
+// operation                  FUNCTION_...; from FUNCTION_POST on the post-operation of that code, of floats
+// first, second              its parameters
+// images, rows, width        of the result;  row_pieces: pieces of a row;  pieces, ticket_pieces: in all, of a ticket
+//
+// Integers divide towards zero, by zero to 0, and wrap. Error: none of integers; floats are rounded once by the function and
+// once by the conversion. The list follows where the result is float; n is the image, y the row, x the 16-float vector.
+#include "element_types.clh"
+
+#define FUNCTION_SAME 0
+#define FUNCTION_ADD 1
+#define FUNCTION_SUB 2
+#define FUNCTION_MUL 3
+#define FUNCTION_DIV 4
+#define FUNCTION_MIN 5
+#define FUNCTION_MAX 6
+#define FUNCTION_EQUAL 7
+#define FUNCTION_LESS 8
+#define FUNCTION_LESS_EQUAL 9
+#define FUNCTION_AND 10
+#define FUNCTION_OR 11
+#define FUNCTION_XOR 12
+#define FUNCTION_MOD 13
+#define FUNCTION_FMOD 14
+#define FUNCTION_CHOICE 15
+#define FUNCTION_NEG 16
+#define FUNCTION_ABS 17
+#define FUNCTION_NOT 18
+#define FUNCTION_POST 64
+
+// y[i] = e for all i, in a type; comparisons are of bytes.
+#define ALL(e) \
+  { \
+    for (int i = 0; i < n; i++) y[i] = (e); \
+    return; \
+  }
+#define TESTS(e) \
+  { \
+    __global uchar* z = (__global uchar*)y; \
+    for (int i = 0; i < n; i++) z[i] = (e); \
+    return; \
+  }
+
+// A division by -1 wraps: the CPU's own ends the process where the quotient does not fit.
+static int divided_int(const int a, const int b) { return b == 0 ? 0 : b == -1 ? (int)(0u - (uint)a) : a / b; }
+
+static long divided_long(const long a, const long b) {
+  return b == 0 ? 0 : b == -1 ? (long)(0ul - (ulong)a) : a / b;
+}
+
+#define REST(T, divided) \
+  static T rest_##T(const T a, const T b) { return b == 0 ? 0 : (T)((u##T)a - (u##T)divided(a, b) * (u##T)b); } \
+  static T modulo_##T(const T a, const T b) { \
+    const T rest = rest_##T(a, b); \
+    return rest != 0 && (rest ^ b) < 0 ? rest + b : rest; \
+  }
+REST(int, divided_int)
+REST(long, divided_long)
+
+#define INTEGERS(NAME, T, divided) \
+  NOINLINE static void NAME(const int function, __global const T* restrict a, __global const T* restrict b, \
+                            __global const uchar* restrict c, __global T* restrict y, const int n) { \
+    switch (function) { \
+    case FUNCTION_ADD: ALL((T)((u##T)a[i] + (u##T)b[i])) \
+    case FUNCTION_SUB: ALL((T)((u##T)a[i] - (u##T)b[i])) \
+    case FUNCTION_MUL: ALL((T)((u##T)a[i] * (u##T)b[i])) \
+    case FUNCTION_DIV: ALL(divided(a[i], b[i])) \
+    case FUNCTION_MIN: ALL(min(a[i], b[i])) \
+    case FUNCTION_MAX: ALL(max(a[i], b[i])) \
+    case FUNCTION_EQUAL: TESTS(a[i] == b[i]) \
+    case FUNCTION_LESS: TESTS(a[i] < b[i]) \
+    case FUNCTION_LESS_EQUAL: TESTS(a[i] <= b[i]) \
+    case FUNCTION_AND: ALL(a[i] & b[i]) \
+    case FUNCTION_OR: ALL(a[i] | b[i]) \
+    case FUNCTION_XOR: ALL(a[i] ^ b[i]) \
+    case FUNCTION_MOD: ALL(modulo_##T(a[i], b[i])) \
+    case FUNCTION_FMOD: ALL(rest_##T(a[i], b[i])) \
+    case FUNCTION_CHOICE: ALL(c[i] ? a[i] : b[i]) \
+    case FUNCTION_NEG: ALL((T)(0 - (u##T)a[i])) \
+    case FUNCTION_ABS: ALL(a[i] < 0 ? (T)(0 - (u##T)a[i]) : a[i]) \
+    } \
+  }
+INTEGERS(of_ints, int, divided_int)
+INTEGERS(of_longs, long, divided_long)
+
+NOINLINE static void of_bytes(const int function, __global const uchar* restrict a, __global const uchar* restrict b,
+                              __global const uchar* restrict c, __global uchar* restrict y, const int n) {
+  switch (function) {
+  case FUNCTION_SAME: ALL(a[i])
+  case FUNCTION_EQUAL: ALL(a[i] == b[i])
+  case FUNCTION_AND: ALL(a[i] & b[i])
+  case FUNCTION_OR: ALL(a[i] | b[i])
+  case FUNCTION_XOR: ALL(a[i] ^ b[i])
+  case FUNCTION_CHOICE: ALL(c[i] ? a[i] : b[i])
+  case FUNCTION_NOT: ALL(a[i] ^ 1)
+  }
+}
+
+// A NaN of either side is the result of a minimum and a maximum.
+#define FLOATS(NAME, T) \
+  NOINLINE static void NAME(const int function, __global const T* restrict a, __global const T* restrict b, \
+                            __global T* restrict y, const int n) { \
+    switch (function) { \
+    case FUNCTION_ADD: ALL(a[i] + b[i]) \
+    case FUNCTION_SUB: ALL(a[i] - b[i]) \
+    case FUNCTION_MUL: ALL(a[i] * b[i]) \
+    case FUNCTION_DIV: ALL(a[i] / b[i]) \
+    case FUNCTION_MIN: ALL(a[i] < b[i] || a[i] != a[i] ? a[i] : b[i]) \
+    case FUNCTION_MAX: ALL(a[i] > b[i] || a[i] != a[i] ? a[i] : b[i]) \
+    case FUNCTION_EQUAL: TESTS(a[i] == b[i]) \
+    case FUNCTION_LESS: TESTS(a[i] < b[i]) \
+    case FUNCTION_LESS_EQUAL: TESTS(a[i] <= b[i]) \
+    case FUNCTION_NEG: ALL(-a[i]) \
+    case FUNCTION_ABS: ALL(a[i] < 0 ? -a[i] : a[i]) \
+    } \
+  }
+FLOATS(of_floats, float)
+#ifdef cl_khr_fp64
+FLOATS(of_doubles, double)
+#endif
+
+NOINLINE static void post_floats(const int code, const float first, const float second, __global const float* a,
+                                 __global float* y, const int n) {
+  for (int i = 0; i < n; i += 16) {
+    const int lanes = min(16, n - i);
+    const float16 v = load_lanes(a + i, 1, lanes);
+    store_lanes(y + i, post_apply(code, v, v, first, second), lanes);
+  }
+}
+
+// Where a piece of an input begins: at its elements, or at copies of them side by side in `room`.
+static __global const char* run_of(__global const elements_desc* d, __global char** banks, const long p, const long at,
+                                   const long pitch, const int size, __global char* room, const int n) {
+  if (p == CLGRAPH_NULL) return room;
+  __global const char* from = AT(const char, banks, p) + at * size;
+  if (pitch == 1) return from;
+  gather_run(from, pitch, size, room, n);
+  return room;
+}
+
+static void elements(__global const elements_desc* d, __global char** banks, __global char* scratch, const int ticket,
+                     __global const post_step* post, const int posts) {
+  const int last = min((ticket + 1) * d->ticket_pieces, d->pieces), function = d->operation;
+  __global char* rooms[6];
+  for (int i = 0; i < 6; i++) rooms[i] = scratch + i * RUN * 8;
+  for (int p = ticket * d->ticket_pieces; p < last; p++) {
+    const int row = p / d->row_pieces, x0 = (p - row * d->row_pieces) * RUN, n = min(RUN, d->width - x0);
+    const long image = row / d->rows, y0 = row - image * d->rows;
+#define PLACE(t) (image * d->t##_n + y0 * d->t##_y + (long)x0 * d->t##_x)
+    __global const char* a = run_of(d, banks, d->a, PLACE(a), d->a_x, d->a_size, rooms[0], n);
+    __global const char* b = run_of(d, banks, d->b, PLACE(b), d->b_x, d->b_size, rooms[1], n);
+    __global const uchar* c = (__global const uchar*)run_of(d, banks, d->c, PLACE(c), d->c_x, 1, rooms[2], n);
+    __global char* out = AT(char, banks, d->out) + (image * d->out_n + y0 * d->out_y + x0) * d->out_size;
+    // What is of the result's type is written where it belongs; comparisons are, too.
+    __global char* y = d->direct ? out : rooms[5];
+    __global char* u = d->direct && function == FUNCTION_SAME ? out : rooms[3];
+#define COMPUTE(T, as_type, type_as, ...) \
+  { \
+    __global const T* first = as_type(d->a_type, a, (__global T*)u, n); \
+    if (function == FUNCTION_SAME) { \
+      if ((__global const char*)first != out) type_as(d->out_type, first, out, n); \
+    } else { \
+      __VA_ARGS__; \
+      if (!d->direct) type_as(d->out_type, (__global const T*)y, out, n); \
+    } \
+    break; \
+  }
+#define SECOND(T, as_type) as_type(d->b_type, b, (__global T*)rooms[4], n)
+    switch (d->domain) {
+    case 0:
+      COMPUTE(float, as_floats, floats_as,
+              if (function < FUNCTION_POST) of_floats(function, first, SECOND(float, as_floats), (__global float*)y, n);
+              else post_floats(function - FUNCTION_POST, d->first, d->second, first, (__global float*)y, n))
+#ifdef cl_khr_fp64
+    case 1:
+      COMPUTE(double, as_doubles, doubles_as,
+              of_doubles(function, first, SECOND(double, as_doubles), (__global double*)y, n))
+#endif
+    case 2: COMPUTE(int, as_ints, ints_as, of_ints(function, first, SECOND(int, as_ints), c, (__global int*)y, n))
+    case 3:
+      COMPUTE(long, as_longs, longs_as, of_longs(function, first, SECOND(long, as_longs), c, (__global long*)y, n))
+    case 4: of_bytes(function, (__global const uchar*)a, (__global const uchar*)b, c, (__global uchar*)out, n);
+    }
+    if (!posts) continue;
+    __global float* made = (__global float*)out;
+    const int whole = n / 16, rest = n % 16;
+    if (whole) post_row(post, posts, banks, made, image, 0, y0, x0 / 16, whole, 16, 0);
+    if (rest) post_row(post, posts, banks, made + whole * 16, image, 0, y0, x0 / 16 + whole, 1, rest, 0);
+  }
+}
+#undef ALL
+#undef TESTS
+#undef PLACE
+#undef COMPUTE
+#undef SECOND

@@ -1,0 +1,41 @@
+"""Conversions of plain tensors to another element type on CPU devices."""
+
+from __future__ import annotations
+
+from clgraph.core.dtype import DType
+from clgraph.implementations.cpu.elements import (
+    DOUBLE,
+    ELEMENTS,
+    FLOAT,
+    FUNCTIONS,
+    INT,
+    LONG,
+    Computation,
+    Elements,
+    signed,
+)
+from clgraph.ops.reorder import Reorder
+from clgraph.selector.implementation import implements
+from clgraph.selector.query import Query
+
+
+@implements(Reorder, name="reorder.elements", serves=ELEMENTS)
+class ReorderElements(Elements):
+    """Another element type, of plain tensors."""
+
+    @classmethod
+    def computation(cls, q: Query[Reorder]) -> Computation | str:
+        x, y = q.inputs[0].dtype, q.outputs[0].dtype
+        if x == y:
+            return "converts elements, and these are of one type"
+        if (x, y) == (DType.F64, DType.F16) or (x == DType.U64 and y.floating) or (x.floating and y == DType.U64):
+            return f"rounds {x} not to {y} in one step"
+        if (y == DType.F64 and x != DType.F16) or x == DType.F64:
+            domain = DOUBLE
+        elif x.floating or y.floating:
+            domain = FLOAT
+        elif max(x.itemsize, y.itemsize) == 8:
+            domain = LONG
+        else:
+            domain, x = INT, DType.I32 if x == DType.U32 else x
+        return Computation(FUNCTIONS["same"], domain, (0,), signed(x), signed(y))
