@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import onnx
-
+from clgraph.frontend.protobuf import onnx
 from clgraph.graph.about import About
 
 

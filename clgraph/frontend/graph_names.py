@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-import onnx
-
 from clgraph.errors import ModelError
 from clgraph.frontend.order import some_of
+from clgraph.frontend.protobuf import onnx
 
 
 def check_names(
