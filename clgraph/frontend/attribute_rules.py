@@ -109,12 +109,14 @@ _DIRECTION = _one_of("forward", "reverse", "bidirectional")
 
 _BY_OPERATOR: Mapping[tuple[str, str], Rule] = {
     ("BitShift", "direction"): _one_of("LEFT", "RIGHT"),
+    ("CausalConvWithState", "activation"): _one_of("none", "silu", "swish"),
     ("Celu", "alpha"): _nonzero,
     ("Clip", "min"): _number,
     ("Clip", "max"): _number,
     ("DepthToSpace", "mode"): _one_of("DCR", "CRD"),
     ("GridSample", "mode"): _one_of("linear", "bilinear", "nearest", "cubic", "bicubic"),
     ("GRU", "direction"): _DIRECTION,
+    ("LinearAttention", "update_rule"): _one_of("linear", "gated", "delta", "gated_delta"),
     ("LRN", "size"): _POSITIVE,
     ("LSTM", "direction"): _DIRECTION,
     ("Imputer", "replaced_value_float"): _any,

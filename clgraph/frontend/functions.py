@@ -89,7 +89,10 @@ def _function_of(
         version, call.SerializeToString(), [t.SerializeToString() for t in types]
     )
     made.ParseFromString(data)
-    if not made.node:
+    written = {name for node in made.node for name in node.output}
+    promised = made.output[: len(call.output)]
+    # onnx stops half-way where it finds something that it does not know.
+    if len(promised) < len(call.output) or not written.issuperset(promised):
         found = ", ".join(onnx.helper.printable_type(t) if t.WhichOneof("value") else "unknown" for t in types)
         raise UnsupportedError(
             f"node {label.name!r} ({call.op_type}): ONNX defines the operator by a function, but not for inputs of "

@@ -9,6 +9,7 @@ from onnx import TensorProto, helper, parser
 
 import clgraph
 from clgraph.errors import ModelError, UnsupportedError
+from clgraph.frontend import attribute_rules
 from clgraph.frontend.checking import check_onnx
 from clgraph.frontend.functions import type_of
 from clgraph.frontend.inline import ANNOTATION, Label
@@ -111,6 +112,31 @@ def test_what_a_function_is_not_defined_for_is_refused_by_name() -> None:
         load_onnx(source)
     (problem,) = check_onnx(source).problems
     assert (problem.node, problem.operator) == ("CausalConvWithState_0", "CausalConvWithState-27")
+
+
+CONVOLUTION = """g (float[1, 1, 4] x) => (float[1, 1, 4] y, float[1, 1, 1] p) {
+    w = Constant <value = float[1, 1, 2] {1.0, 1.0}> ()
+    y, p = CausalConvWithState <activation = "relu"> (x, w)
+}"""
+ATTENTION = """g (float[1, 2, 4] x) => (float[] y, float[] s) {
+    y, s = LinearAttention <q_num_heads = 1, kv_num_heads = 1, update_rule = "other"> (x, x, x)
+}"""
+
+
+def test_what_onnx_would_take_for_something_else_is_refused() -> None:
+    for text, said in (
+        (CONVOLUTION, "'activation' is 'relu'; wanted is 'none', 'silu' or 'swish'"),
+        (ATTENTION, "'update_rule' is 'other'; wanted is 'linear'"),
+    ):
+        with pytest.raises(ModelError, match=said):
+            load_onnx(model(text, 27))
+
+
+def test_a_function_that_onnx_leaves_half_written_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = {k: v for k, v in attribute_rules._BY_OPERATOR.items() if k[0] != "CausalConvWithState"}
+    monkeypatch.setattr(attribute_rules, "_BY_OPERATOR", rules)
+    with pytest.raises(UnsupportedError, match="by a function, but not for inputs"):
+        load_onnx(model(CONVOLUTION, 27))
 
 
 def test_a_call_that_breaks_the_rules_of_its_operator_is_refused_as_such() -> None:
