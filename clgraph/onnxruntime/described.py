@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+from dataclasses import replace
+
+import onnx
+
 from clgraph.core.frozen import frozen
+from clgraph.errors import ModelError
+from clgraph.frontend.files import map_model
 from clgraph.graph.topology import Dimension, Signature
 from clgraph.model.model import Model
 from clgraph.onnxruntime.typing_of import onnx_type
 
 _NO_VERSION = 2**63 - 1
+
+Shape = tuple[Dimension, ...]
 
 
 @frozen
@@ -30,6 +39,38 @@ class NodeArg:
 
     def __str__(self) -> str:
         return f"NodeArg(name={self.name!r}, type={self.type!r}, shape={self.shape})"
+
+
+def output_args(model: Model, source: str | bytes) -> list[NodeArg]:
+    """Return the outputs of *model*, with the sizes that ONNX infers where its file has names for them."""
+    signatures = model.outputs
+    if all(s.is_fixed for s in signatures):
+        return [NodeArg.of(s) for s in signatures]
+    inferred = _inferred(source, {s.name for s in model.overridable})
+    return [NodeArg.of(replace(s, shape=_merged(s.shape, inferred.get(s.name)))) for s in signatures]
+
+
+def _merged(declared: Shape | None, inferred: Shape | None) -> Shape | None:
+    if declared is None or inferred is None or len(declared) != len(inferred):
+        return declared or inferred
+    return tuple(i if isinstance(i, int) else d for d, i in zip(declared, inferred, strict=True))
+
+
+def _inferred(source: str | bytes, fed: Container[str]) -> dict[str, Shape]:
+    """Return the shapes of outputs that ONNX's own rules infer, whatever is *fed* in place of initialisers."""
+    try:
+        model = map_model(source)[0]
+        kept = [tensor for tensor in model.graph.initializer if tensor.name not in fed]
+        del model.graph.initializer[:]
+        model.graph.initializer.extend(kept)
+        found = onnx.shape_inference.infer_shapes(model)
+    except (ModelError, onnx.shape_inference.InferenceError, ValueError):
+        return {}  # the file is gone or too large for it: what it declares is all there is
+    shapes = {v.name: v.type.tensor_type.shape for v in found.graph.output if v.type.tensor_type.HasField("shape")}
+    return {
+        name: tuple(d.dim_value if d.HasField("dim_value") else d.dim_param or None for d in shape.dim)
+        for name, shape in shapes.items()
+    }
 
 
 @frozen

@@ -11,7 +11,7 @@ from clgraph.model.model import Model
 from clgraph.model.run_queue import RunQueue
 from clgraph.network.cancelling import Cancellation
 from clgraph.onnxruntime.binding import IOBinding
-from clgraph.onnxruntime.described import ModelMetadata, NodeArg
+from clgraph.onnxruntime.described import ModelMetadata, NodeArg, output_args
 from clgraph.onnxruntime.feeds import taken
 from clgraph.onnxruntime.loading import checked_source, compiled
 from clgraph.onnxruntime.options import RunOptions, SessionOptions, say_once
@@ -82,7 +82,7 @@ class InferenceSession(Session):
         # Before version 4 of the format every initialiser was an input, too, and could not be fed.
         self._inputs, self._overridable = model.inputs, model.overridable if model.about.ir_version > 3 else ()
         self._input_args = [NodeArg.of(s) for s in self._inputs]
-        self._output_args = [NodeArg.of(s) for s in model.outputs]
+        self._output_args: list[NodeArg] = []
         self._overridable_args = [NodeArg.of(s) for s in self._overridable]
         self._names = list(model.output_names)
         self._others: dict[frozenset[str], Model] = {}
@@ -214,6 +214,8 @@ class InferenceSession(Session):
 
     def get_outputs(self) -> list[NodeArg]:
         """Return the outputs."""
+        if not self._output_args:
+            self._output_args = output_args(self._model, self._source)
         return list(self._output_args)
 
     def get_overridable_initializers(self) -> list[NodeArg]:

@@ -41,6 +41,17 @@ def overridable() -> onnx.ModelProto:
     return model_of(helper.make_graph(nodes, "g", inputs, [y], values))
 
 
+def inferred() -> bytes:
+    """Return ``y = x @ w``, of whose result the file has names for sizes that ONNX infers."""
+    x, y = (
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", ["n", 3]), ("y", ["rows", "columns"]))
+    )
+    w = numpy_helper.from_array(np.ones((3, 5), np.float32), "w")
+    return model_of(
+        helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", [x], [y], [w])
+    ).SerializeToString()
+
+
 def described(session: Any) -> Any:
     """Return what a program can ask a session about its model."""
     meta = session.get_modelmeta()
@@ -58,7 +69,7 @@ def test_a_session_tells_what_onnxruntimes_tells() -> None:
     model.producer_name, model.domain, model.doc_string, model.model_version = "pen", "org.example", "adds", 7
     model.graph.doc_string = "a graph"
     helper.set_model_props(model, {"classes": "cat,dog"})
-    for source in (model.SerializeToString(), identity(), overridable().SerializeToString()):
+    for source in (model.SerializeToString(), identity(), overridable().SerializeToString(), inferred()):
         theirs, own = both(source)
         assert described(own) == described(theirs)
 
