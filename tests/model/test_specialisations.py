@@ -16,7 +16,7 @@ from onnx import helper
 import clgraph
 from clgraph.errors import InputError, ShapeError, UnknownValueError, UnsupportedError
 from clgraph.frontend.onnx_loader import load_onnx
-from clgraph.graph.topology import VALUE_ELEMENTS
+from clgraph.graph.known_values import VALUE_ELEMENTS
 from tests.support.graphs import FLOAT, INT
 from tests.support.kept import resident_bytes
 from tests.support.models import small_model
