@@ -14,6 +14,7 @@ from clgraph.frontend.inline import Label, inline, labels_of
 from clgraph.frontend.onnx_loader import GraphLoader, is_constant
 from clgraph.frontend.protobuf import defs, onnx
 from clgraph.frontend.schema import Importers, opsets_of
+from clgraph.frontend.value_types import signature_of
 from clgraph.graph.faults import faults
 from clgraph.graph.importing import IMPORTERS
 
@@ -80,7 +81,7 @@ def _problems(loader: GraphLoader, importers: Importers, pairs: Pairs, everythin
     for value, role in [*((v, "input") for v in graph.input), *((v, "output") for v in graph.output)]:
         if value.name not in loader.constants:
             try:
-                loader.signature(value, role)
+                signature_of(value, role)
             except ClgraphError as error:
                 yield Diagnostic("", "", str(error), "tensors, or sequences, optionals or maps of them")
     unknown = set()

@@ -24,13 +24,12 @@ from clgraph.frontend.order import ordered, reads_of
 from clgraph.frontend.protobuf import onnx
 from clgraph.frontend.schema import Importers, opsets_of
 from clgraph.frontend.sparse import read_sparse_tensor
-from clgraph.frontend.value_types import checked, declared_type, made_of, tensor_of
-from clgraph.frontend.weights import code_of, dtype_of, read_tensor
+from clgraph.frontend.value_types import completed, declared_shape, declared_type, made_of, signature_of, tensor_of
+from clgraph.frontend.weights import code_of, read_tensor
 from clgraph.graph.faults import faults
-from clgraph.graph.host_types import is_host_type
 from clgraph.graph.primitive import Array
 from clgraph.graph.random_numbers import KEY_WORDS, RANDOM_KEY
-from clgraph.graph.topology import Dimension, Signature, Topology
+from clgraph.graph.topology import Topology
 
 Read = tuple[onnx.NodeProto, Label, Importers]
 """A node to be read, with what it came from and the operator sets that it is written for."""
@@ -97,7 +96,7 @@ class GraphLoader:
         read = {o.name for o in self.graph.output}.union(*self.reads)
         topology = self.topology
         for value in self.graph.input:
-            signature = self.signature(value, "input")
+            signature = signature_of(value, "input", inner=self.outer is not None)
             if value.name in self.overridable:
                 topology.overridable[value.name] = signature
             else:
@@ -151,7 +150,8 @@ class GraphLoader:
                 )
         for value, (name, source) in zip(self.graph.output, outputs, strict=True):
             topology.output(name, source)
-            topology.declared[name] = self._completed(self.signature(value, "output"), source)
+            declared = signature_of(value, "output", inner=self.outer is not None)
+            topology.declared[name] = completed(declared, self._type_of(source))
 
     def expand_node(self, proto: onnx.NodeProto, label: Label, importers: Importers) -> list[Read] | None:
         """Return the nodes of the function that defines a node without an importer, ``None`` where it has one.
@@ -323,7 +323,7 @@ class GraphLoader:
         values = (*self.graph.input, *self.graph.value_info)
         if (found := next((v for v in values if v.name == name), None)) is not None:
             tensor = found.type.tensor_type
-            return tuple(map(_dimension, tensor.shape.dim)) if tensor.HasField("shape") else None
+            return declared_shape(tensor)
         return None if self.outer is None or name in self.made else self.outer._shape_of(name)
 
     def _resolve(self, name: str) -> str:
@@ -346,46 +346,10 @@ class GraphLoader:
         self.names.add(candidate)
         return candidate
 
-    def signature(self, value: onnx.ValueInfoProto, role: str) -> Signature:
-        """Return name, type and shape of an input or output.
-
-        Raises:
-            ModelError: An input has no type.
-            UnsupportedError: It has one that clgraph does not hold.
-        """
-        what = f"{role} {value.name!r}"
-        kind, spelled = value.type.WhichOneof("value"), declared_type(value.type)
-        tensor = value.type.tensor_type
-        shape = tuple(map(_dimension, tensor.shape.dim)) if tensor.HasField("shape") else None
-        if is_host_type(spelled) or kind in ("sparse_tensor_type", "opaque_type"):
-            return Signature(value.name, None, shape, checked(value.type, what))
-        if self.outer is not None and (kind != "tensor_type" or not tensor.elem_type):
-            return Signature(value.name, None, None)
-        if kind != "tensor_type":
-            if kind is None and role == "output":
-                return Signature(value.name, None, None)
-            problem = "has no type" if kind is None else f"is a {kind.removesuffix('_type')} of no type"
-            raise ModelError(f"{what} {problem}")
-        dtype = dtype_of(tensor.elem_type, what) if tensor.elem_type or role == "input" else None
-        return Signature(value.name, dtype, shape)
-
-    def _completed(self, declared: Signature, source: str) -> Signature:
-        """Return the signature of an output with the type that its maker tells, where that is no tensor of numbers."""
-        made = self._type_of(source)
-        if declared.type is not None or not is_host_type(made) or made is None or made.endswith("...)"):
-            return declared
-        return replace(declared, host_type=made)
-
 
 def is_constant(node: onnx.NodeProto) -> bool:
     """Return whether *node* is ONNX's Constant."""
     return node.op_type == "Constant" and node.domain in ("", "ai.onnx")
-
-
-def _dimension(dim: onnx.TensorShapeProto.Dimension) -> Dimension:
-    if dim.HasField("dim_value"):
-        return int(dim.dim_value) if dim.dim_value >= 0 else None
-    return dim.dim_param or None
 
 
 def _cut(names: list[str]) -> tuple[str, ...]:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from clgraph.errors import UnsupportedError
+from clgraph.errors import ModelError, UnsupportedError
 from clgraph.frontend.protobuf import TensorProto, onnx
 from clgraph.frontend.weights import dtype_of
-from clgraph.graph.host_types import inside
+from clgraph.graph.host_types import inside, is_host_type
+from clgraph.graph.topology import Dimension, Signature
 
 _NAMES = {code: name.lower() for name, code in TensorProto.DataType.items() if code != TensorProto.UNDEFINED}
+_KEYS = frozenset({TensorProto.STRING, TensorProto.INT64})
+_HELD = _KEYS | {TensorProto.FLOAT, TensorProto.DOUBLE}
 _PICKS = frozenset({"SequenceAt", "ConcatFromSequence", "OptionalGetElement"})
 _WRAPS = {"SequenceConstruct": "seq", "SplitToSequence": "seq", "Optional": "optional"}
 
@@ -34,7 +38,47 @@ def declared_type(declared: onnx.TypeProto) -> str | None:
     return None
 
 
-def checked(declared: onnx.TypeProto, what: str) -> str:
+def signature_of(value: onnx.ValueInfoProto, role: str, *, inner: bool = False) -> Signature:
+    """Return name, type and shape of an input or output (*role*) of a graph; an *inner* one need not declare them.
+
+    Raises:
+        ModelError: An input has no type.
+        UnsupportedError: It has one that clgraph does not hold.
+    """
+    what = f"{role} {value.name!r}"
+    kind, spelled, tensor = value.type.WhichOneof("value"), declared_type(value.type), value.type.tensor_type
+    if is_host_type(spelled) or kind in ("sparse_tensor_type", "opaque_type"):
+        return Signature(value.name, None, declared_shape(tensor), _checked(value.type, what))
+    if inner and (kind != "tensor_type" or not tensor.elem_type):
+        return Signature(value.name, None, None)
+    if kind != "tensor_type":
+        if kind is None and role == "output":
+            return Signature(value.name, None, None)
+        problem = "has no type" if kind is None else f"is a {kind.removesuffix('_type')} of no type"
+        raise ModelError(f"{what} {problem}")
+    dtype = dtype_of(tensor.elem_type, what) if tensor.elem_type or role == "input" else None
+    return Signature(value.name, dtype, declared_shape(tensor))
+
+
+def completed(declared: Signature, made: str | None) -> Signature:
+    """Return the signature of an output with the type *made* that its maker tells, where that is a host value's."""
+    if declared.type is not None or not is_host_type(made) or made is None or made.endswith("...)"):
+        return declared
+    return replace(declared, host_type=made)
+
+
+def declared_shape(tensor: onnx.TypeProto.Tensor) -> tuple[Dimension, ...] | None:
+    """Return the shape that a type declares, ``None`` where it declares none."""
+    return tuple(map(_dimension, tensor.shape.dim)) if tensor.HasField("shape") else None
+
+
+def _dimension(dim: onnx.TensorShapeProto.Dimension) -> Dimension:
+    if dim.HasField("dim_value"):
+        return int(dim.dim_value) if dim.dim_value >= 0 else None
+    return dim.dim_param or None
+
+
+def _checked(declared: onnx.TypeProto, what: str) -> str:
     """Return a declared type of *what* that is no tensor of numbers.
 
     Raises:
@@ -44,11 +88,16 @@ def checked(declared: onnx.TypeProto, what: str) -> str:
         case "tensor_type" if declared.tensor_type.elem_type != TensorProto.STRING:
             dtype_of(declared.tensor_type.elem_type, what)
         case "sequence_type":
-            checked(declared.sequence_type.elem_type, what)
+            _checked(declared.sequence_type.elem_type, what)
         case "optional_type":
-            checked(declared.optional_type.elem_type, what)
+            _checked(declared.optional_type.elem_type, what)
         case "map_type":
-            checked(declared.map_type.value_type, what)
+            key, held = declared.map_type.key_type, declared.map_type.value_type.tensor_type.elem_type
+            if key not in _KEYS or held not in _HELD:
+                raise UnsupportedError(
+                    f"{what} is a {declared_type(declared)}; maps are held from string or int64 to tensors of string, "
+                    "int64, float or double, one element each"
+                )
         case "sparse_tensor_type" | "opaque_type":
             raise UnsupportedError(f"{what} is a sparse or opaque tensor, which clgraph does not hold")
     return declared_type(declared) or ""

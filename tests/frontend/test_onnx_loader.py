@@ -388,3 +388,13 @@ def test_external_data_that_is_cut_or_without_a_folder_is_refused(tmp_path: Path
     (path.parent / "weights.bin").write_bytes(bytes(100))
     with pytest.raises(ModelError, match="which has 100"):
         load_onnx(path)
+
+
+def test_maps_of_other_types_than_clients_have_are_refused() -> None:
+    model = chain()
+    tensor = helper.make_tensor_type_proto(TensorProto.FLOAT, None)
+    for key, held in ((TensorProto.INT32, tensor), (TensorProto.STRING, helper.make_sequence_type_proto(tensor))):
+        info = helper.make_value_info("x", helper.make_map_type_proto(key, held))
+        model.graph.input[0].CopyFrom(info)
+        with pytest.raises(UnsupportedError, match=r"input 'x' is a map.*; maps are held from string or int64 to"):
+            load_onnx(model)

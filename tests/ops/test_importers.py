@@ -38,3 +38,8 @@ def test_no_version_in_force_is_left_out(op_type):
     versions = SCHEMAS[op_type]
     in_force = {max(v for v in versions if v <= k) for k in range(OLDEST, NEWEST + 1) if min(versions) <= k}
     assert {v for v in in_force if not versions[v]} <= CLAIMED[op_type]
+
+
+def test_all_of_onnx_ml_is_read_in_every_version():
+    schemas = {(s.name, s.since_version) for s in onnx.defs.get_all_schemas_with_history() if s.domain == "ai.onnx.ml"}
+    assert schemas == {(op_type, version) for domain, op_type, version in IMPORTERS if domain == "ai.onnx.ml"}

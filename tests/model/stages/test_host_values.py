@@ -108,6 +108,9 @@ def test_operators_that_move_or_compare_elements_take_strings() -> None:
         model = moved(call, constants)
         (wanted,) = peer(model, feeds)
         assert_same(clgraph.compile(model, "host").run(feeds)["y"], wanted)
+    full = np.where(WORDS == "", "z", WORDS)  # no empty string among those that are padded with one
+    padded = clgraph.compile(moved("Pad(x, pads)", {"pads": [0, 0, 0, 1]}), "host").run({**feeds, "x": full})
+    assert_same(padded["y"], np.array([[*row, ""] for row in full], object))
     for call, (constants, wanted) in OWN.items():
         assert_same(clgraph.compile(moved(call, constants), "host").run(feeds)["y"], wanted)
 
