@@ -1,0 +1,65 @@
+"""Elements of every size moved as NumPy moves them: axes in any order, steps, repetitions, pads, parts."""
+
+import numpy as np
+import pytest
+
+from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
+from clgraph.implementations.cpu.pad import PadElements
+from clgraph.ops.concat import Concat
+from clgraph.ops.expand import Expand, Repeat
+from clgraph.ops.pad import Pad
+from clgraph.ops.slice import Slice
+from clgraph.ops.space import Shuffle
+from clgraph.ops.split import Split
+from clgraph.ops.transpose import Transpose
+from clgraph.selector.query import DeviceInfo, Query
+from tests.support.check_op import check_op
+
+pytestmark = pytest.mark.opencl
+
+CASES = {
+    "reversed axes": (Transpose((4, 3, 2, 1, 0)), (2, 3, 2, 5, 4)),
+    "a long row": (Transpose((1, 0, 2)), (2, 3, 5000)),
+    "columns": (Transpose((1, 0)), (70, 33)),
+    "broadcast": (Expand((3, 2, 5, 4)), (2, 1, 4)),
+    "one element": (Expand((4, 4500)), (1, 1)),
+    "tiles": (Repeat((2, 1, 3)), (3, 4, 5)),
+    "steps": (Slice((1, 0), (12, 30), (2, 3)), (12, 30)),
+    "backwards": (Slice((11, 28), (-13, 2), (-3, -2)), (12, 30)),
+    "constant": (Pad(((1, 0), (2, 3), (0, 1)), value=7), (2, 3, 4)),
+    "cut": (Pad(((-1, 2), (1, -2)), value=1), (4, 5)),
+    "edge": (Pad(((1, 0), (2, 3), (0, 1)), "edge"), (2, 3, 4)),
+    "reflect": (Pad(((0, 0), (2, 2), (3, 1)), "reflect"), (2, 3, 4)),
+    "wrap": (Pad(((0, 2), (3, 1)), "wrap"), (3, 4)),
+    "space to depth": (Shuffle(2, to_depth=True), (2, 3, 4, 6)),
+    "space to depth by channels": (Shuffle(2, True, True), (2, 3, 4, 6)),
+    "depth to space": (Shuffle(3), (1, 18, 2, 5)),
+    "depth to space by channels": (Shuffle(3, channels_first=True), (1, 18, 2, 5)),
+}
+
+
+@pytest.mark.parametrize("dtype", [DType.U8, DType.F16, DType.F32, DType.I64], ids=str)
+@pytest.mark.parametrize("case", CASES)
+def test_elements_of_every_size_are_where_numpy_has_them(engine, case, dtype):
+    primitive, shape = CASES[case]
+    name = f"{primitive.kind}.elements"
+    draw = {0: lambda rng, of: rng.integers(0, 250, of).astype(dtype.numpy)}
+    assert check_op(engine, primitive, shape, dtype=dtype, draw=draw, families=("normal",), only=[name]) == {name: 0.0}
+
+
+@pytest.mark.parametrize("dtype", [DType.BOOL, DType.I16, DType.F64], ids=str)
+def test_parts_are_joined_and_cut(engine, dtype):
+    draw = {slot: lambda rng, of: rng.integers(0, 2, of).astype(dtype.numpy) for slot in range(3)}
+    for primitive, shapes in ((Concat(1), ((2, 3, 4), (2, 1, 4), (2, 5, 4))), (Split(1, (2, 1, 4)), ((3, 7, 5),))):
+        name = f"{primitive.kind}.elements"
+        found = check_op(engine, primitive, *shapes, dtype=dtype, draw=draw, families=("normal",), only=[name])
+        assert found == {name: 0.0}
+
+
+def test_what_goes_round_an_axis_twice_is_left_to_others():
+    x = Layout(DType.F32, (2, 3))
+    twice = Pad(((5, 0), (0, 0)), "wrap")
+    q = Query(twice, (x,), twice.infer((x,)), DeviceInfo(kind="cpu"), 1)
+    assert PadElements.refusal(q) == "goes round an axis once"
+    assert np.array_equal(twice.reference(np.zeros((2, 3)))[0], np.zeros((7, 3)))
