@@ -14,40 +14,53 @@ from clgraph.onnxruntime.typing_of import numpy_type, onnx_type, type_of
 from clgraph.onnxruntime.values import OrtValue
 
 
-def taken(
-    feeds: Mapping[str, Any], inputs: Sequence[Signature], overridable: Sequence[Signature] = ()
-) -> dict[str, Any]:
-    """Return *feeds* as :meth:`clgraph.Model.run` takes them.
+class Feeds:
+    """What the feeds of a session have to be; made once, because small models are run in some tens of microseconds."""
 
-    Raises:
-        InputError: An input is missing (a ``ValueError``, as ONNX Runtime's).
-        InvalidArgument: A name is unknown, or a feed has another element type, number of axes or size.
-        RefusedError: A feed is nothing that an array can be made of (a ``RuntimeError``, as ONNX Runtime's).
-    """
-    if not isinstance(feeds, Mapping):
-        raise MismatchError(f"feeds are a dictionary by name, not {type(feeds).__name__}")
-    signatures = {s.name: s for s in (*inputs, *overridable)}
-    missing = [s.name for s in inputs if s.name not in feeds and not onnx_type(s).startswith("optional")]
-    if missing:
-        raise InputError(f"Required inputs ({missing}) are missing from input feed ({list(feeds)}).")
-    found: dict[str, Any] = {s.name: None for s in inputs if onnx_type(s).startswith("optional")}
-    for name, given in feeds.items():
-        if name not in signatures:
-            raise InvalidArgument(f"Invalid input name: {name}")
-        value = given.value if isinstance(given, OrtValue) else given
-        if value is not None:
-            found[name] = _taken(value, signatures[name])
-    return found
+    def __init__(self, inputs: Sequence[Signature], overridable: Sequence[Signature] = ()) -> None:
+        """Take the signatures of what has to be fed, and of what may be."""
+        self._signatures = {s.name: (s, numpy_type(s)) for s in (*inputs, *overridable)}
+        self._optional = dict.fromkeys(s.name for s in inputs if onnx_type(s).startswith("optional"))
+        self._required = [s.name for s in inputs if s.name not in self._optional]
+
+    def check_names(self, feeds: Mapping[str, Any]) -> None:
+        """Refuse feeds without all inputs.
+
+        Raises:
+            InputError: An input is missing (a ``ValueError``, as ONNX Runtime's).
+            MismatchError: *feeds* is no dictionary.
+        """
+        if not isinstance(feeds, Mapping):
+            raise MismatchError(f"feeds are a dictionary by name, not {type(feeds).__name__}")
+        if missing := [name for name in self._required if name not in feeds]:
+            raise InputError(f"Required inputs ({missing}) are missing from input feed ({list(feeds)}).")
+
+    def taken(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
+        """Return *feeds* as :meth:`clgraph.Model.run` takes them.
+
+        Raises as :meth:`check_names`, and:
+            InvalidArgument: A name is unknown, or a feed has another element type, number of axes or size.
+            RefusedError: A feed is nothing that an array can be made of (a ``RuntimeError``, as ONNX Runtime's).
+        """
+        self.check_names(feeds)
+        found: dict[str, Any] = {**self._optional}
+        for name, given in feeds.items():
+            if name not in self._signatures:
+                raise InvalidArgument(f"Invalid input name: {name}")
+            signature, wanted = self._signatures[name]
+            if type(given) is np.ndarray and given.dtype == wanted and given.shape == signature.shape:
+                found[name] = given
+                continue
+            value = given.value if isinstance(given, OrtValue) else given
+            if value is not None:
+                found[name] = value if wanted is None else _taken(value, signature, wanted)
+        return found
 
 
-def _taken(given: Any, signature: Signature) -> Any:
-    wanted = numpy_type(signature)
-    if wanted is None:
-        return given
+def _taken(given: Any, signature: Signature, wanted: np.dtype[Any]) -> Any:
     array = given if type(given) is np.ndarray else _array(given, wanted, signature.name)
-    if wanted not in (array.dtype, array.dtype.newbyteorder("=")) and not (
-        wanted.kind == "O" and array.dtype.kind in "US"
-    ):
+    texts = wanted.kind == "O" and array.dtype.kind in "US"
+    if not texts and wanted not in (array.dtype, array.dtype.newbyteorder("=")):
         actual, expected = type_of(array.dtype), onnx_type(signature)
         raise InvalidArgument(f"Unexpected input data type. Actual: ({actual}) , expected: ({expected})")
     return array if signature.shape is None else _fitted(array, signature.name, signature.shape)

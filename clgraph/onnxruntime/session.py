@@ -12,7 +12,7 @@ from clgraph.model.run_queue import RunQueue
 from clgraph.network.cancelling import Cancellation
 from clgraph.onnxruntime.binding import IOBinding
 from clgraph.onnxruntime.described import ModelMetadata, NodeArg, output_args
-from clgraph.onnxruntime.feeds import taken
+from clgraph.onnxruntime.feeds import Feeds
 from clgraph.onnxruntime.loading import checked_source, compiled
 from clgraph.onnxruntime.options import RunOptions, SessionOptions, say_once
 from clgraph.onnxruntime.profiling import Trace
@@ -80,8 +80,9 @@ class InferenceSession(Session):
     def _describe(self) -> None:
         model = self._model
         # Before version 4 of the format every initialiser was an input, too, and could not be fed.
-        self._inputs, self._overridable = model.inputs, model.overridable if model.about.ir_version > 3 else ()
-        self._input_args = [NodeArg.of(s) for s in self._inputs]
+        self._overridable = model.overridable if model.about.ir_version > 3 else ()
+        self._feeds = Feeds(model.inputs, self._overridable)
+        self._input_args = [NodeArg.of(s) for s in model.inputs]
         self._output_args: list[NodeArg] = []
         self._overridable_args = [NodeArg.of(s) for s in self._overridable]
         self._names = list(model.output_names)
@@ -111,7 +112,7 @@ class InferenceSession(Session):
         results = self._run(names, input_feed, run_options)
         if self._trace is not None:
             self._trace.note("model_run", "Session", start)
-            self._trace.profile(self._model, taken(input_feed, self._inputs))
+            self._trace.profile(self._model, self._feeds.taken(input_feed))
         return [results[name] for name in names]
 
     def _wanted(self, output_names: Sequence[str] | None) -> list[str]:
@@ -133,7 +134,7 @@ class InferenceSession(Session):
         """Return the results by name, those with *places* in them."""
         if options is not None and not isinstance(options, RunOptions):
             raise MismatchError(f"run_options are RunOptions, not {type(options).__name__}")
-        given = taken(feeds, self._inputs, self._overridable)
+        given = self._feeds.taken(feeds)
         cancellation: Cancellation | None = None if options is None else options.cancellation
         outputs: Any = None if names == self._names else list(dict.fromkeys(names))
         if places:
@@ -164,8 +165,7 @@ class InferenceSession(Session):
         Raises:
             InputError: An input is missing. Other errors go to the callback.
         """
-        if missing := [a.name for a in self._input_args if a.name not in input_feed]:
-            taken({}, [s for s in self._inputs if s.name in missing])
+        self._feeds.check_names(input_feed)
 
         def call() -> None:
             try:
