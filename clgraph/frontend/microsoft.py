@@ -28,6 +28,7 @@ _MICROSOFT: Mapping[str, str] = {
     "BiasAdd": "T T T -> T",
     "BiasGelu": "T T -> T",
     "BiasSplitGelu": "T T -> T",
+    "CDist": "T T -> T | metric:s",
     "ConvTransposeWithDynamicPads": "T T tensor(int64)? T? -> T | auto_pad:s dilations:I group:i kernel_shape:I "
     "output_padding:I strides:I",
     "DequantizeLinear": "T1 T2 T1? -> T2 | axis:i",

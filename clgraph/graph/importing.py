@@ -76,6 +76,9 @@ IMPORTERS: Registry[tuple[str, str, int], Importer] = Registry(
 MICROSOFT = "com.microsoft"
 """The domain of ONNX Runtime's own operators, which its optimiser and its quantiser write."""
 
+NHWC = "com.ms.internal.nhwc"
+"""Where ONNX Runtime has ONNX's operators with channels last."""
+
 F = TypeVar("F", bound=Importer)
 
 

@@ -8,9 +8,12 @@ import pkgutil
 from collections.abc import Iterable, Mapping
 
 from clgraph.errors import UnsupportedError
-from clgraph.graph.importing import IMPORTERS, MICROSOFT
+from clgraph.graph.importing import IMPORTERS, MICROSOFT, NHWC
 from clgraph.graph.primitive import PRIMITIVES, Primitive
 from clgraph.ops import index
+
+_TABLES = {MICROSOFT: "MICROSOFT", NHWC: "NHWC"}
+"""Of ``index``, by the domain whose operators it has."""
 
 
 def modules_of(kind: str | None, room: str | None = None) -> Iterable[str]:
@@ -34,7 +37,7 @@ def primitive_of(kind: str) -> type[Primitive]:
 
 def _importers_of(operator: str | None, room: str | None = None) -> Iterable[str]:
     domain, _, op_type = (operator or "").rpartition(":")
-    homes = _by_name("MICROSOFT" if domain == MICROSOFT else "ONNX").get(op_type, "").split()
+    homes = _by_name(_TABLES.get(domain, "ONNX")).get(op_type, "").split()
     return [f"{__name__}.{module}" for module in homes or _modules()]
 
 

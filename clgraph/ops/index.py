@@ -116,10 +116,12 @@ MICROSOFT: Mapping[str, str] = {
     "gather_nd": "GatherND",
     "grid_sample": "GridSample",
     "inverse": "Inverse",
+    "layer_normalization": "LayerNormalization",
     "microsoft.activation": "BiasAdd BiasGelu BiasSplitGelu FastGelu Gelu QuickGelu",
     "microsoft.attention": "Attention MultiHeadAttention",
     "microsoft.block_quantised": "GatherBlockQuantized MatMulNBits",
     "microsoft.convolution": "ConvTransposeWithDynamicPads FusedConv NhwcConv NhwcFusedConv NhwcMaxPool",
+    "microsoft.distance": "CDist",
     "microsoft.embedding": "EmbedLayerNormalization QEmbedLayerNormalization",
     "microsoft.group_query_attention": "GroupQueryAttention",
     "microsoft.matmul": "FusedGemm FusedMatMul FusedMatMulActivation TransposeMatMul",
@@ -136,6 +138,11 @@ MICROSOFT: Mapping[str, str] = {
 }
 """Operators of the domain com.microsoft that a module imports."""
 
+NHWC: Mapping[str, str] = {
+    "microsoft.nhwc": "AveragePool Conv ConvTranspose GlobalAveragePool GlobalMaxPool MaxPool QLinearConv",
+}
+"""Operators of the domain com.ms.internal.nhwc that a module imports."""
+
 KINDS: Mapping[str, str] = {
     "bits": "bit_cast bitwise_not",
     "dict_vectorizer": "cast_map",
@@ -149,6 +156,7 @@ KINDS: Mapping[str, str] = {
     "microsoft.block_quantised": "gather_inside",
     "microsoft.channels": "move_channels",
     "microsoft.convolution": "conv_transpose_with_pads",
+    "microsoft.distance": "distances",
     "microsoft.embedding": "count_words embedding_sum",
     "microsoft.group_query_attention": "group_query_attention",
     "microsoft.matmul": "rows_to_matrix",

@@ -15,9 +15,10 @@ from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import positive_axis
 from clgraph.graph.composite import Composite, Composition
-from clgraph.graph.importing import OnnxNode, onnx
+from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
 from clgraph.graph.primitive import Array, Bound, Primitive, broadcast, primitive
 from clgraph.ops.activation import Activation
+from clgraph.ops.cast_like import CastLike
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.reorder import Reorder
@@ -100,11 +101,16 @@ class Moments(Composite):
         return mean, c.add(Activation("reciprocal"), c.add(Activation("sqrt"), variance))
 
 
+@onnx("LayerNormalization", since=(1,), domain=MICROSOFT)
 @onnx("LayerNormalization", since=(17,))
 def import_layer_normalization(node: OnnxNode) -> Sequence[str]:
+    """Return a normalisation; of ONNX Runtime's, x may be of another type than scale and result."""
     axis, epsilon = node.attribute("axis", -1), node.attribute("epsilon", 1e-5)
-    y = node.emit(LayerNormalization(axis, epsilon), *node.inputs)
-    return y if node.output_count == 1 else (*y, *node.emit(Moments(axis, epsilon), node.inputs[0], outputs=2))
+    x, *parameters = node.inputs
+    if node.type_of(0) != node.type_of(1):
+        (x,) = node.emit(CastLike(), x, parameters[0])
+    y = node.emit(LayerNormalization(axis, epsilon), x, *parameters)
+    return y if node.output_count == 1 else (*y, *node.emit(Moments(axis, epsilon), x, outputs=2))
 
 
 @onnx("InstanceNormalization", since=(1, 6, 22))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from clgraph.core.registry import Registry
-from clgraph.graph.importing import IMPORTERS, MICROSOFT
+from clgraph.graph.importing import IMPORTERS, MICROSOFT, NHWC
 from clgraph.graph.primitive import PRIMITIVES
 from clgraph.ops import index
 
@@ -27,10 +27,13 @@ def _names_by_module(keys: Iterable[Any], registry: Registry, name: Callable[[An
     return found
 
 
-@pytest.mark.parametrize("name", ["ONNX", "MICROSOFT"])
+DOMAINS = {MICROSOFT: "MICROSOFT", NHWC: "NHWC"}
+
+
+@pytest.mark.parametrize("name", ["ONNX", *DOMAINS.values()])
 def test_the_index_of_onnx_operators_names_what_there_is_and_all_of_it(name: str) -> None:
     table = {module: set(text.split()) for module, text in getattr(index, name).items()}
-    keys = [key for key in IMPORTERS if (key[0] == MICROSOFT) is (name == "MICROSOFT")]
+    keys = [key for key in IMPORTERS if DOMAINS.get(key[0], "ONNX") == name]
     defined = _names_by_module(keys, IMPORTERS, lambda key: key[1])
     lines = [f'    "{m}": "{" ".join(sorted(names))}",' for m, names in defined.items() if table.get(m) != names]
     assert not lines, f"clgraph/ops/index.py, {name}:\n" + "\n".join(lines)

@@ -27,6 +27,14 @@ def test_layer_normalization_is_read_under_operator_sets_that_do_not_have_it(ops
     agree("SimplifiedLayerNormalization", [x, scale], opset=opset, axis=2)
 
 
+def test_halves_are_normalised_by_floats(rng):
+    x, scale, bias = normal(rng, 2, 3, 8).astype(np.float16), normal(rng, 8), normal(rng, 8)
+    # ONNX Runtime rounds to halves in between: 2^-11 of the largest value.
+    bound = {"rtol": 0, "atol": 2.0**-11 * 8}
+    agree("LayerNormalization", [x, scale, bias], opset=12, **bound)
+    agree("SimplifiedLayerNormalization", [x, scale], opset=12, **bound)
+
+
 def test_sums_are_normalised_as_onnxruntime_does(rng):
     x, scale, shift, bias = normal(rng, 2, 3, 8), *(normal(rng, 8) for _ in range(3))
     for skip in (normal(rng, 2, 3, 8), normal(rng, 1, 3, 8), normal(rng, 3, 8)):
