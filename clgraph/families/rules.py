@@ -74,12 +74,14 @@ class Guards:
         shapes: Built nodes that passes have replaced: sizes around them that are equal, or 1, must be so for a member.
         primitives: Such nodes whose attributes are computed from sizes, and came out the same for all that were built.
         constants: Values that were computed from sizes.
+        merged: Such values with equal ones that are read in their place.
     """
 
     before: tuple[Layer, ...]
     shapes: tuple[tuple[str, tuple[str, ...], tuple[Shape, ...]], ...]
     primitives: tuple[tuple[str, Primitive], ...]
     constants: tuple[tuple[str, Array], ...]
+    merged: tuple[tuple[str, str], ...] = ()
 
     def check(self, bindings: Bindings) -> None:
         """Raise :class:`~clgraph.errors.BindingError` where the member differs."""
@@ -91,9 +93,15 @@ class Guards:
             if (other := bindings.primitive(node)) != primitive:
                 raise BindingError(f"node {node!r} is {other}, which was {primitive} when it was replaced")
         for name, array in self.constants:
-            found = bindings.array(name)
-            if found.shape != array.shape or found.tobytes() != array.tobytes():
+            if not _same(bindings.array(name), array):
                 raise BindingError(f"the constant {name!r} depends on sizes, and was folded")
+        for name, kept in self.merged:
+            if not _same(bindings.array(name), bindings.array(kept)):
+                raise BindingError(f"the constant {name!r} is no longer {kept!r}, which is read in its place")
+
+
+def _same(first: Array, second: Array) -> bool:
+    return first.shape == second.shape and first.dtype == second.dtype and first.tobytes() == second.tobytes()
 
 
 def constants_of(node: Node) -> tuple[frozenset[int], Mapping[int, Layout]]:

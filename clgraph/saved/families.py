@@ -51,7 +51,13 @@ _FORM = {
             int | None,
         ]
     ],
-    "guards": tuple[list[int], list[tuple[str, list[str], list[_Shape]]], list[tuple[str, Any]], list[tuple[str, Any]]],
+    "guards": tuple[
+        list[int],
+        list[tuple[str, list[str], list[_Shape]]],
+        list[tuple[str, Any]],
+        list[tuple[str, Any]],
+        list[tuple[str, str]],
+    ],
     "packings": list[tuple[int, Any, Any]],
 }
 """Of a family as JSON: what :func:`_encode_family` returns, and a file may hold."""
@@ -113,6 +119,7 @@ def _encode_family(family: Family, add: Add) -> Json:
             recipe.guards.shapes,
             [[node, encode(primitive)] for node, primitive in recipe.guards.primitives],
             _arrays(recipe.guards.constants, add),
+            recipe.guards.merged,
         ],
         "packings": [
             [constants[number], encode(layout), add(packed)]
@@ -130,12 +137,13 @@ def _decode_family(text: str, schema: Schema, array: Find, context: Context, pri
                 raise ModelError(f"a saved family is damaged: its {part} are not of the form {form}")
         program = decode_program(data["program"], array, context.devices, primitive_of)
         layers = [decode_layer(row, array, primitive_of) for row in data["layers"]]
-        before, shapes, primitives, folded = data["guards"]
+        before, shapes, primitives, folded, merged = data["guards"]
         guards = Guards(
             tuple(layers[i] for i in before),
             tuple((name, tuple(around), _shapes(sizes)) for name, around, sizes in shapes),
             tuple((name, decode_primitive(written, primitive_of)) for name, written in primitives),
             tuple((name, array(held)) for name, held in folded),
+            tuple((name, kept) for name, kept in merged),
         )
         rows = enumerate(zip(data["rules"], program, strict=True))
         rules = tuple(_decode_rule(row, number, node, layers) for number, (row, node) in rows)

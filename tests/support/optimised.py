@@ -67,7 +67,8 @@ class Row:
 
     Attributes:
         operators: ONNX Runtime's own.
-        error: Worst difference to ONNX Runtime, relative to the largest value of an output; ``None``: not portable.
+        error: Worst difference to ONNX Runtime, relative to the range or largest value of an output; ``None``: not
+            portable.
         wrong: Why it did not run, or was not refused as it should be.
     """
 
@@ -115,5 +116,6 @@ def _worst(results: list[Array], wanted: list[Array]) -> float:
         if (here.shape, here.dtype) != (there.shape, there.dtype):
             return float("inf")
         exact = [x.astype(np.float64) for x in (here, there)]
-        errors.append(float(np.abs(exact[0] - exact[1]).max(initial=0) / max(np.abs(exact[1]).max(initial=0), 1e-30)))
+        scale = max(np.abs(exact[1]).max(initial=0), np.ptp(exact[1]) if there.size else 0, 1e-30)
+        errors.append(float(np.abs(exact[0] - exact[1]).max(initial=0) / scale))
     return max(errors)

@@ -14,7 +14,7 @@ from clgraph.errors import ShapeError
 from clgraph.graph.attributes import known_ints
 from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
-from clgraph.graph.primitive import primitive
+from clgraph.graph.primitive import Array, primitive
 from clgraph.ops.activation import Activation
 from clgraph.ops.concat import Concat
 from clgraph.ops.eltwise import Eltwise
@@ -79,10 +79,11 @@ class GroupQueryAttention(Composite):
         if self.shared < 1 or self.heads % self.shared:
             raise ShapeError(f"{self.heads} heads of queries are no groups of {self.shared} heads of keys")
         (batch, _, rows, width), (total,) = c.layout(q).shape, known_ints(c.values, 2, "total_sequence_length")
+        known = 0 if rows == total else total - rows if batch == 1 else None
         last = c.add(Reorder(DType.I64), c.inputs[1])
-        first = self._first(c, last, batch, rows, total)
+        first = self._first(c, last, batch, rows, whole=rows == total)
         if self.rotates:
-            places = given.get("places") or self._places(c, first, batch, rows)
+            places = given.get("places") or self._places(c, first, rows)
             rotary = RotaryEmbedding(0, 2 * c.layout(given["cos"]).shape[1], self.interleaved)
             q, k = (c.add(rotary, x, given["cos"], given["sin"], places) for x in (q, k))
         k, v = (
@@ -101,8 +102,14 @@ class GroupQueryAttention(Composite):
             bias = c.add(Pad(((0, 0), (0, 0), (0, 0), (0, beyond))), bias) if beyond > 0 else bias
             scores = c.add(Eltwise("add"), scores, bias)
         dtype = c.layout(q).dtype.numpy
-        zero, low = (c.constant(np.array(x, dtype)) for x in (0, np.finfo(dtype).min))
-        scores = c.add(Eltwise("add"), scores, c.add(Where(), self._seen(c, first, last, rows, keys), zero, low))
+        low = np.finfo(dtype).min
+        if self.causal and known is not None:
+            seen = self._sees(np.arange(known, known + rows)[:, None], np.arange(keys))
+            hidden = None if seen.all() else c.constant(np.where(seen, 0, low).astype(dtype))
+        else:
+            values = (c.constant(np.array(x, dtype)) for x in (0, low))
+            hidden = c.add(Where(), self._seen(c, first, last, rows, keys), *values)
+        scores = scores if hidden is None else c.add(Eltwise("add"), scores, hidden)
         y = c.add(MatMul(), self._shares(c, scores, given), repeated_heads(c, v, self.heads))
         return join_heads(c, y), k, v
 
@@ -118,16 +125,15 @@ class GroupQueryAttention(Composite):
         counts = (self.heads, self.shared, self.shared)
         return [split_heads(c, x, n) for x, n in zip(parts, counts, strict=True)]
 
-    def _first(self, c: Composition, last: str, batch: int, rows: int, total: int) -> str:
-        """Return the place of the first new token of each text, ``[batch]``."""
-        if rows == total:
+    def _first(self, c: Composition, last: str, batch: int, rows: int, *, whole: bool) -> str:
+        """Return the place of the first new token of each text, ``[batch]``: 0 where these are *whole*."""
+        if whole:
             return c.constant(np.zeros(batch, np.int64))
-        if batch == 1:
-            return c.constant(np.array([total - rows], np.int64))
         return c.add(Eltwise("sub"), last, c.constant(np.array(rows - 1, np.int64)))
 
-    def _places(self, c: Composition, first: str, batch: int, rows: int) -> str:
+    def _places(self, c: Composition, first: str, rows: int) -> str:
         """Return the place of each new token, ``[batch, tokens]``."""
+        batch = c.layout(first).shape[0]
         column = c.add(Reshape((batch, 1), zero_is_zero=True), first)
         return c.add(Eltwise("add"), column, c.constant(np.arange(rows, dtype=np.int64)))
 
@@ -147,12 +153,17 @@ class GroupQueryAttention(Composite):
         if not self.causal:
             ends = c.add(Reshape((batch, 1, 1, 1), zero_is_zero=True), last)
             return c.add(Eltwise("less_equal"), places, ends)
-        own = c.add(Reshape((batch, 1, rows, 1), zero_is_zero=True), self._places(c, first, batch, rows))
+        own = c.add(Reshape((batch, 1, rows, 1), zero_is_zero=True), self._places(c, first, rows))
         seen = c.add(Eltwise("less_equal"), places, own)
         if self.window < 0:
             return seen
         start = c.add(Eltwise("sub"), own, c.constant(np.array(self.window, np.int64)))
         return c.add(Eltwise("and"), seen, c.add(Eltwise("greater"), places, start))
+
+    def _sees(self, place: Array, key: Array) -> Array:
+        """Return which keys a token at each place sees."""
+        seen: Array = key <= place
+        return seen if self.window < 0 else seen & (key > place - self.window)
 
     def _shares(self, c: Composition, scores: str, given: dict[str, str]) -> str:
         """Return the softmax of the scores, with the sinks in its sum."""

@@ -1,0 +1,82 @@
+"""Constants that sizes decide and that are equal, so that a program holds one of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import clgraph
+from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
+from clgraph.errors import BindingError
+from clgraph.families.rules import Guards
+from clgraph.graph.composite import Composite
+from clgraph.graph.primitive import PRIMITIVES
+from clgraph.graph.topology import Topology
+from clgraph.ops.activation import Activation
+from clgraph.ops.eltwise import Eltwise
+
+
+@frozen
+class PlusPlaces(Composite):
+    """``x + [0, 1, 2, ...]`` along the last axis, or up to *most* of it."""
+
+    most: int = 1 << 30
+    kind = "plus_places"
+
+    def compose(self, c):
+        size = c.layout(c.inputs[0]).shape[-1]
+        places = np.minimum(np.arange(size), self.most)
+        return (c.add(Eltwise("add"), c.inputs[0], c.constant(places)),)
+
+
+@pytest.fixture
+def places():
+    saved = PRIMITIVES.snapshot()
+    PRIMITIVES.register(PlusPlaces.kind, PlusPlaces)
+    yield
+    PRIMITIVES.restore(saved)
+
+
+def net(most: int) -> Topology:
+    t = Topology()
+    t.input("x", (2, None), DType.I64)
+    t.add("a", PlusPlaces(), "x")
+    t.add("b", Activation("neg"), "a")
+    t.add("y", PlusPlaces(most), "b")
+    t.output("y", "y")
+    return t
+
+
+def run(compiled, size, most):
+    x = np.arange(2 * size).reshape(2, size) % 7
+    (y,) = compiled.run({"x": x}).values()
+    np.testing.assert_array_equal(y, np.minimum(np.arange(size), most) - x - np.arange(size))
+    return compiled.program.notes["family"]
+
+
+@pytest.mark.opencl
+def test_equal_constants_of_several_nodes_leave_a_family(places, device):
+    compiled = clgraph.compile(net(1 << 30), device)
+    assert "bound in" in run(compiled, 20, 1 << 30)
+    assert "bound in" in run(compiled, 25, 1 << 30)
+
+
+@pytest.mark.opencl
+def test_constants_that_are_equal_for_some_sizes_alone_are_read_apart_for_others(places, device):
+    compiled = clgraph.compile(net(400), device)
+    for size in (20, 500):
+        assert "is no longer 'a/constant1', which is read in its place" in run(compiled, size, 400)
+
+
+def test_a_member_whose_constants_are_not_equal_is_refused():
+    class Bindings:
+        def bind(self, layers):
+            assert layers == ()
+
+        def array(self, name):
+            return {"a": np.arange(3), "b": np.arange(3), "c": np.arange(4)}[name]
+
+    Guards((), (), (), (), (("a", "b"),)).check(Bindings())
+    with pytest.raises(BindingError, match="'a' is no longer 'c', which is read in its place"):
+        Guards((), (), (), (), (("a", "c"),)).check(Bindings())
