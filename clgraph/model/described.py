@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from clgraph.graph.about import About
-from clgraph.graph.topology import Signature, Topology
+from clgraph.graph.topology import Dimension, Signature, Topology
 
 
 class Described:
@@ -29,6 +29,16 @@ class Described:
     def input_names(self) -> tuple[str, ...]:
         """The names of the inputs, in order."""
         return tuple(s.name for s in self.inputs)
+
+    @property
+    def input_types(self) -> dict[str, str | None]:
+        """The type of each input as ONNX spells it, as ``tensor(float)``; ``None`` where it is not declared."""
+        return {s.name: s.type for s in self.inputs}
+
+    @property
+    def input_shapes(self) -> dict[str, tuple[Dimension, ...] | None]:
+        """The shape of each input; a dimension may be a name or ``None``."""
+        return {s.name: s.shape for s in self.inputs}
 
     @property
     def output_names(self) -> tuple[str, ...]:

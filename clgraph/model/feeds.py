@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from clgraph.errors import InputError
 from clgraph.graph.primitive import Array
 from clgraph.model.tensor import Tensor, host_array, shared_array
+from clgraph.model.torch_tensors import is_torch, to_torch
 
 _NUMBERS = "biuf"
 """NumPy's kinds of element types that numbers are cast among."""
@@ -92,9 +92,6 @@ def shared_places(foreign: Mapping[str, Any]) -> dict[str, Array]:
 
 def as_given(results: Any, feeds: Mapping[str, Any]) -> Any:
     """Return an array, or a tuple of them, as torch's tensors where all *feeds* are such, else as it is."""
-    if not feeds or not all(type(given).__module__.partition(".")[0] == "torch" for given in feeds.values()):
+    if not feeds or not all(map(is_torch, feeds.values())):
         return results
-    torch = sys.modules["torch"]
-    if isinstance(results, tuple):
-        return tuple(torch.from_numpy(array) for array in results)
-    return torch.from_numpy(results)
+    return tuple(map(to_torch, results)) if isinstance(results, tuple) else to_torch(results)

@@ -10,6 +10,7 @@ from clgraph.core.dtype import DType
 from clgraph.engines.opening import open_engines, options_of
 from clgraph.errors import DeviceMemoryError, InputError, UnsupportedError
 from clgraph.graph.primitive import Array
+from clgraph.model.torch_tensors import is_bfloat16, is_torch, plain
 from clgraph.network.tensors import empty
 from clgraph.runtime.at_exit import GATE
 from clgraph.runtime.engine import Engine
@@ -185,8 +186,14 @@ def host_array(given: Any, what: str) -> Array:
     _check_mask(given, what)
     if isinstance(given, Tensor):
         return given.numpy()
-    # A tensor of torch that takes part in training gives its memory only so.
-    given = given.detach() if getattr(given, "requires_grad", False) else given
+    if is_torch(given):
+        array = host_array_of_object(plain(given), what)
+        return array.view(DType.BF16.numpy) if is_bfloat16(given) else array
+    return host_array_of_object(given, what)
+
+
+def host_array_of_object(given: Any, what: str) -> Array:
+    """Return what another library or Python gives as a NumPy array; raises as :func:`host_array`."""
     by_dlpack = hasattr(given, "__dlpack__") and not hasattr(given, "__array__")
     try:
         return np.from_dlpack(given) if by_dlpack else np.asarray(given)
