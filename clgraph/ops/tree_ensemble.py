@@ -125,13 +125,16 @@ def _scores(of: TreeEnsemble | TreeClassifier, inputs: Sequence[Array]) -> tuple
     start = {"MIN": np.inf, "MAX": -np.inf}.get(aggregate, 0.0)
     scores = np.full((len(x), of.targets), start)
     scored = np.zeros((len(x), of.targets), np.bool_)
-    combine = {"MIN": np.minimum, "MAX": np.maximum}.get(aggregate, np.add)
     step = max(1, _CHUNK // max(1, len(trees.roots)))
     for begin in range(0, len(x), step):
-        reached = trees.walk(x[begin : begin + step])
-        for rows, targets, weights in leaves.entries(reached):
-            combine.at(scores[begin : begin + step], (rows, targets), weights)
-            scored[begin : begin + step][rows, targets] = True
+        part = slice(begin, begin + step)
+        rows, targets, weights = leaves.entries(trees.walk(x[part]))
+        if aggregate in ("MIN", "MAX"):
+            (np.minimum if aggregate == "MIN" else np.maximum).at(scores[part], (rows, targets), weights)
+        else:
+            sums = np.bincount(rows * of.targets + targets, weights, scores[part].size)
+            scores[part] = sums.reshape(-1, of.targets)
+        scored[part][rows, targets] = True
     scores[~scored] = 0
     if aggregate == "AVERAGE":
         scores /= max(1, len(trees.roots))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,27 +25,58 @@ class Trees:
 
     Attributes:
         modes: What each compares its feature by: places in ``_MODES``.
+        kinds: The modes that there are but that of leaves.
         feature_ids, values: The feature, and what it is compared with.
-        yes, no: The nodes that follow.
-        missing: Whether NaN goes to *yes* in any case.
+        children: Of each node the one that follows where the comparison is false, then where it is true; itself of a
+            leaf.
+        missing: Whether NaN goes the way of what is true; empty where it does nowhere.
         roots: Where each tree begins.
         members, ends: Of nodes that ask for a member of a set, all sets one behind the other; a node's ends there, and
             begins where the node's before ends.
     """
 
     NAMES: ClassVar[tuple[str, ...]] = (
-        *("modes", "feature_ids", "values", "yes", "no", "missing", "roots", "members", "ends"),
+        *("modes", "kinds", "feature_ids", "values", "children", "missing", "roots", "members", "ends"),
     )
 
     modes: Array
+    kinds: Array
     feature_ids: Array
     values: Array
-    yes: Array
-    no: Array
+    children: Array
     missing: Array
     roots: Array
     members: Array
     ends: Array
+
+    @classmethod
+    def of(
+        cls, modes: Array, feature_ids: Array, values: Array, yes: Array, no: Array, missing: Array, roots: Array
+    ) -> Trees:
+        """Return trees without sets of nodes that *yes* and *no* follow.
+
+        Raises:
+            ModelError: A node is followed by itself or by none, or reads no feature.
+        """
+        inner, own = modes != _LEAF, np.arange(len(modes))
+        for which in (yes[inner], no[inner], roots):
+            if which.size and not 0 <= which.min() <= which.max() < len(modes):
+                raise ModelError(f"a tree leads to a node that is none of its {len(modes)}")
+        if (feature_ids[inner] < 0).any() or ((yes == own) | (no == own))[inner].any():
+            raise ModelError("a node of a tree compares a feature before the first, or follows itself")
+        children = np.stack([np.where(inner, no, own), np.where(inner, yes, own)], 1).ravel()
+        none = np.zeros(0, np.int64)
+        return cls(
+            modes,
+            np.unique(modes[inner]),
+            np.where(inner, feature_ids, 0),
+            values,
+            children,
+            missing if (missing & inner).any() else np.zeros(0, np.bool_),
+            roots,
+            none.astype(values.dtype),
+            none,
+        )
 
     @property
     def arrays(self) -> tuple[Array, ...]:
@@ -55,38 +86,35 @@ class Trees:
     @property
     def features(self) -> int:
         """How many features a row must have."""
-        return int(self.feature_ids[self.modes != _LEAF].max(initial=-1)) + 1
+        return int(self.feature_ids.max(initial=0)) + 1
 
     def walk(self, x: Array) -> Array:
         """Return the leaf that each row of x reaches in each tree ``[rows, trees]``."""
         at = np.tile(self.roots, (len(x), 1))
-        rows = np.arange(len(x))[:, np.newaxis]
-        kinds = np.unique(self.modes)
+        numbers, begins = np.ascontiguousarray(x).ravel(), np.arange(len(x))[:, np.newaxis] * x.shape[1]
         for _ in range(len(self.modes) + 1):
-            modes = self.modes[at]
-            if (modes == _LEAF).all():
+            taken = self._compared(at, numbers.take(begins + self.feature_ids.take(at)))
+            following = self.children.take(2 * at + taken)
+            if (following == at).all():
                 return at
-            found, wanted = x[rows, self.feature_ids[at]], self.values[at]
-            taken = self.missing[at] & np.isnan(found)
-            for mode in kinds[kinds < _MEMBER]:
-                taken |= (modes == mode) & _COMPARE[int(mode)](found, wanted)
-            for node in np.unique(at[modes == _MEMBER]) if _MEMBER in kinds else ():
-                taken |= (at == node) & np.isin(found, self._set(node))
-            at = np.where(modes == _LEAF, at, np.where(taken, self.yes[at], self.no[at]))
+            at = following
         raise ShapeError("a tree has no end: its nodes follow each other in a circle")
+
+    def _compared(self, at: Array, found: Array) -> Array:
+        """Return what the comparisons of the nodes *at* with the features *found* give."""
+        wanted = self.values.take(at)
+        if len(self.kinds) == 1 and self.kinds[0] < _MEMBER:
+            taken = _COMPARE[int(self.kinds[0])](found, wanted)
+        else:
+            modes, taken = self.modes.take(at), np.zeros(at.shape, np.bool_)
+            for mode in self.kinds[self.kinds < _MEMBER]:
+                taken |= (modes == mode) & _COMPARE[int(mode)](found, wanted)
+            for node in np.unique(at[modes == _MEMBER]) if _MEMBER in self.kinds else ():
+                taken |= (at == node) & np.isin(found, self._set(node))
+        return np.asarray(taken | (self.missing.take(at) & np.isnan(found)) if self.missing.size else taken)
 
     def _set(self, node: int) -> Array:
         return self.members[self.ends[node - 1] if node else 0 : self.ends[node]]
-
-    def checked(self) -> Trees:
-        """Return it; raises ``ModelError`` where a node is followed by none, or reads no feature."""
-        count, inner = len(self.modes), self.modes != _LEAF
-        for which in (self.yes[inner], self.no[inner], self.roots):
-            if which.size and not 0 <= which.min() <= which.max() < count:
-                raise ModelError(f"a tree leads to a node that is none of its {count}")
-        if (self.feature_ids[inner] < 0).any():
-            raise ModelError("a node of a tree compares a feature before the first")
-        return self
 
 
 @frozen
@@ -116,13 +144,14 @@ class Leaves:
         starts = np.searchsorted(nodes[order], np.arange(count + 1))
         return cls(starts.astype(np.int64), targets[order].astype(np.int64), weights[order])
 
-    def entries(self, reached: Array) -> Iterator[tuple[Array, Array, Array]]:
-        """Yield rows, targets and weights at nodes *reached* ``[rows, trees]``: all first ones, then all second."""
-        begins, ends = self.starts[reached], self.starts[reached + 1]
-        for number in range(int((ends - begins).max(initial=0))):
-            rows, trees = np.nonzero(begins + number < ends)
-            places = begins[rows, trees] + number
-            yield rows, self.targets[places], self.weights[places]
+    def entries(self, reached: Array) -> tuple[Array, Array, Array]:
+        """Return rows, targets and weights of all scores at the nodes *reached* ``[rows, trees]``."""
+        begins = self.starts.take(reached).ravel()
+        counts = self.starts.take(reached + 1).ravel() - begins
+        rows = np.repeat(np.arange(reached.size) // max(1, reached.shape[1]), counts)
+        within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+        places = np.repeat(begins, counts) + within
+        return rows, self.targets.take(places), self.weights.take(places)
 
 
 def read_ensemble(node: OnnxNode) -> tuple[Trees, Leaves]:
@@ -146,7 +175,7 @@ def read_ensemble(node: OnnxNode) -> tuple[Trees, Leaves]:
     def padded(array: Array, fill: Any = 0) -> Array:
         return np.concatenate([array, np.full(leaves, fill, array.dtype)])
 
-    trees = Trees(
+    trees = Trees.of(
         padded(modes, _LEAF).astype(np.uint8),
         padded(integers("nodes_featureids")),
         padded(splits),
@@ -154,10 +183,9 @@ def read_ensemble(node: OnnxNode) -> tuple[Trees, Leaves]:
         padded(follow[1]),
         padded(missing),
         integers("tree_roots"),
-        sets,
-        np.cumsum(padded(sizes)),
     )
-    return trees.checked(), Leaves.of(np.arange(count, count + leaves), targets, weights, count + leaves)
+    trees = replace(trees, members=sets, ends=np.cumsum(padded(sizes)))
+    return trees, Leaves.of(np.arange(count, count + leaves), targets, weights, count + leaves)
 
 
 def read_classic(node: OnnxNode, role: str) -> tuple[Trees, Leaves]:
@@ -195,10 +223,8 @@ def read_classic(node: OnnxNode, role: str) -> tuple[Trees, Leaves]:
     targets, weights = integers(f"{role}_ids"), values_of(node, f"{role}_weights")
     if (at < 0).any() or not len(at) == len(targets) == len(weights):
         raise ModelError(f"a {role} is given to a node that no tree has, or lacks its id or weight")
-    sets = np.zeros(0, values.dtype), np.zeros(len(modes), np.int64)
-    yes, no = follow
-    made = Trees(modes, features, values, yes, no, missing, np.array(list(roots.values()), np.int64), *sets)
-    return made.checked(), Leaves.of(at, targets, weights, len(modes))
+    made = Trees.of(modes, features, values, follow[0], follow[1], missing, np.array(list(roots.values()), np.int64))
+    return made, Leaves.of(at, targets, weights, len(modes))
 
 
 def values_of(node: OnnxNode, name: str) -> Array:

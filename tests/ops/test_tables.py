@@ -283,6 +283,7 @@ def damaged(**changes: Any) -> onnx.ModelProto:
     [
         ({"nodes_truenodeids": [9, 3, 5, 0, 0, 0, 0]}, ModelError, "leads to a node that is none of its 7"),
         ({"nodes_featureids": [9] * 7}, ShapeError, "is not .rows, 10 features or more., which the trees read"),
+        ({"nodes_truenodeids": [0, 3, 5, 0, 0, 0, 0]}, ModelError, "follows itself"),
         ({"nodes_modes": ["NAP"] * 7}, ModelError, "'NAP', which ONNX does not define"),
         ({"target_ids": [1] * 4}, ModelError, "none of 1"),
         ({"target_nodeids": [9] * 4}, ModelError, "given to a node that no tree has"),
