@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -257,12 +258,20 @@ def _members(
                 (old, pick.choice(SIZES), pick.choice(SIZES), pick.choice((2, 4, 32)) * pick.randint(1, 5))
             )
             sizes |= dict.fromkeys(group, new)
-        made = _resized(feeds, sizes, pick.randrange(1 << 30))
-        if sum(a.size for a in made.values()) <= MOST_ELEMENTS and _builds(topology, made):
+        numbers = pick.randrange(1 << 30)
+        # Asked before they are made: a random net's input may be gigabytes.
+        if sum(prod(_shape(n, a, sizes)) for n, a in feeds.items()) > MOST_ELEMENTS:
+            continue
+        made = _resized(feeds, sizes, numbers)
+        if _builds(topology, made):
             yield made
             found += 1
             if found == count:
                 return
+
+
+def _shape(name: str, array: Array, sizes: Mapping[Place, int]) -> tuple[int, ...]:
+    return tuple(sizes.get((name, axis), size) for axis, size in enumerate(array.shape))
 
 
 def _resized(feeds: Feeds, sizes: Mapping[Place, int], seed: int = 0) -> dict[str, Array]:
@@ -270,7 +279,7 @@ def _resized(feeds: Feeds, sizes: Mapping[Place, int], seed: int = 0) -> dict[st
     generator = np.random.default_rng(seed)
     made = {}
     for n, a in feeds.items():
-        shape = tuple(sizes.get((n, axis), size) for axis, size in enumerate(a.shape))
+        shape = _shape(n, a, sizes)
         made[n] = generator.standard_normal(shape).astype(a.dtype) if a.dtype.kind == "f" else np.resize(a, shape)
     return made
 
