@@ -1,0 +1,79 @@
+"""Reductions of elements of any type by runs: axes that stay and go in every order, rows of more than a run."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from clgraph.core.dtype import DType
+from clgraph.implementations.cpu.reduce_elements import OF_FLOATS, OF_INTEGERS
+from clgraph.ops.activation import Activation
+from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.reduce import Reduce
+from tests.support.check_op import check_op
+
+pytestmark = pytest.mark.opencl
+
+ONLY = ["reduce.elements"]
+PROBLEMS = [
+    ((2100,), (0,)),
+    ((3, 1030), (0,)),
+    ((5, 70), (1,)),
+    ((2, 3, 4, 5), (0, 2)),
+    ((2, 3, 4, 5), (1, 3)),
+    ((2, 90, 33), (1,)),
+]
+
+
+@pytest.mark.parametrize("keepdims", [True, False])
+@pytest.mark.parametrize(("shape", "axes"), PROBLEMS)
+def test_integers_are_reduced_as_numpy_does(engine, shape, axes, keepdims):
+    for dtype in (DType.I64, DType.I32, DType.U8, DType.BOOL):
+        draw = {0: lambda rng, of, d=dtype: rng.integers(0, 2 if d == DType.BOOL else 7, of).astype(d.numpy)}
+        for function in OF_INTEGERS if dtype != DType.BOOL else ("max", "min"):
+            found = check_op(
+                engine, Reduce(function, axes, keepdims), shape, dtype=dtype, draw=draw, families=("normal",), only=ONLY
+            )
+            assert found == {ONLY[0]: 0.0}, (dtype, function)
+
+
+def _size(function: str, axes: tuple[int, ...], x: np.ndarray) -> np.ndarray:
+    """Return the natural size of the rounding errors."""
+    if function == "prod":
+        return np.prod(np.abs(x), axes, keepdims=True)
+    return np.sum(x * x if function == "sum_square" else np.abs(x), axes, keepdims=True)
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F16], ids=str)
+@pytest.mark.parametrize(("shape", "axes"), PROBLEMS)
+def test_floats_are_reduced_within_the_bound(engine, shape, axes, dtype):
+    count = int(np.prod([shape[a] for a in axes]))
+    half = 2.0**13 if dtype == DType.F16 else 1.0
+    for function in OF_FLOATS:
+        # Sums of 64, and their sums; a square, a root and a quotient round once more each, halves at the end.
+        roundings = 0 if function in ("max", "min") else count if function == "prod" else 64 + count / 64 + 3
+        size = partial(_size, function, axes)
+        check_op(
+            engine, Reduce(function, axes), shape, dtype=dtype, ulps=roundings + half, scale=size, only=ONLY,
+            draw={0: lambda rng, of: rng.uniform(0.5, 1.5, of)}, families=("normal",),
+        )  # fmt: skip
+
+
+def test_nan_is_the_extremum_of_what_holds_it(engine):
+    draw = {0: lambda rng, of: np.where(rng.random(of) < 0.002, np.nan, rng.standard_normal(of))}
+    for function in ("max", "min"):
+        for shape, axes in PROBLEMS:
+            check_op(engine, Reduce(function, axes), shape, draw=draw, families=("normal",), only=ONLY)
+
+
+@pytest.mark.parametrize(("shape", "axes"), PROBLEMS)
+def test_results_go_through_the_list(engine, shape, axes):
+    kept = tuple(1 if a in axes else n for a, n in enumerate(shape))
+    count = int(np.prod([shape[a] for a in axes]))
+    fused = [(Eltwise("add"), [kept], 0), (Activation("relu"), [], 0), (Eltwise("mul"), [(1,)], 0)]
+    size = lambda x, *_: np.sum(np.abs(x), axes, keepdims=True) + 4  # noqa: E731
+    draw = {2: lambda rng, of: rng.uniform(0, 1, of)}
+    check_op(
+        engine, Reduce("sum", axes), shape, fused=fused, draw=draw, ulps=64 + count / 64 + 3, scale=size,
+        families=("normal",), only=ONLY,
+    )  # fmt: skip
