@@ -37,6 +37,11 @@ class Cone:
         """Return the layer that makes *value*, or inside which it is made."""
         return self._maker.get(value) or self.layer_of(value)
 
+    def may_size(self, constant: str) -> bool:
+        """Whether *constant* was made where a layer was inlined that sizes may go into."""
+        layer = None if constant in self._all else self.layer_of(constant)
+        return layer is not None and layer.primitive.holds_sizes
+
     def depends(self, value: str, deciding: Iterable[str] = ()) -> bool:
         """Whether sizes, or inputs that decide them, decide the elements of the constant *value* of a layer."""
         waiting, seen = [value], {value}

@@ -191,14 +191,16 @@ class _Finder:
     def _depends(self, value: str) -> bool:
         """Whether sizes decide the elements of *value*, a constant or computed from constants alone.
 
-        What is made where a layer was inlined is compared with what it is for other sizes.
+        What is made where a layer was inlined may be the same for all that were built, and another for a member; where
+        the layer holds no sizes, it is compared.
         """
         waiting, seen = [value], {value}
         while waiting:
             name = waiting.pop()
             node = self._makers.get(name)
             if node is None:
-                if self._cone.depends(name, self._deciding) or self._varies(name):
+                made = name in self._built.constants and self._cone.may_size(name)
+                if made or self._cone.depends(name, self._deciding) or self._varies(name):
                     return True
                 continue
             if any(o.nodes[node].primitive != self._built.nodes[node].primitive for o in self._others):

@@ -1,4 +1,4 @@
-"""Constants that sizes decide and that are equal, so that a program holds one of them."""
+"""Constants that sizes decide and that are equal: in one program, or for all the sizes that were built."""
 
 from __future__ import annotations
 
@@ -30,10 +30,23 @@ class PlusPlaces(Composite):
         return (c.add(Eltwise("add"), c.inputs[0], c.constant(places)),)
 
 
+@frozen
+class PlusSize(Composite):
+    """``x + size`` of the last axis, or *most* where that is smaller."""
+
+    most: int = 30
+    kind = "plus_size"
+
+    def compose(self, c):
+        size = np.array([min(c.layout(c.inputs[0]).shape[-1], self.most)])
+        return (c.add(Eltwise("add"), c.inputs[0], c.constant(size)),)
+
+
 @pytest.fixture
 def places():
     saved = PRIMITIVES.snapshot()
     PRIMITIVES.register(PlusPlaces.kind, PlusPlaces)
+    PRIMITIVES.register(PlusSize.kind, PlusSize)
     yield
     PRIMITIVES.restore(saved)
 
@@ -67,6 +80,19 @@ def test_constants_that_are_equal_for_some_sizes_alone_are_read_apart_for_others
     compiled = clgraph.compile(net(400), device)
     for size in (20, 500):
         assert "is no longer 'a/constant1', which is read in its place" in run(compiled, size, 400)
+
+
+@pytest.mark.opencl
+def test_a_constant_that_is_the_same_for_all_sizes_that_were_built_is_made_again_for_a_member(places, device):
+    t = Topology()
+    t.input("x", (2, None), DType.I64)
+    t.add("y", PlusSize(), "x")
+    t.output("y", "y")
+    compiled = clgraph.compile(t, device)
+    for size in (50, 7):
+        (y,) = compiled.run({"x": np.zeros((2, size), np.int64)}).values()
+        assert "bound in" in compiled.program.notes["family"]
+        assert (y == min(size, 30)).all()
 
 
 def test_a_member_whose_constants_are_not_equal_is_refused():
