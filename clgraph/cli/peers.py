@@ -23,6 +23,10 @@ class OnnxRuntime:
             import onnxruntime
         except ImportError as error:
             raise OptionError("onnxruntime is not installed: pip install onnxruntime") from error
+        if onnxruntime.__name__.startswith("clgraph"):
+            raise OptionError(
+                "clgraph stands in for onnxruntime in this process: clgraph.onnxruntime.uninstall() first"
+            )
         onnxruntime.set_default_logger_severity(3)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = threads or 0, 1

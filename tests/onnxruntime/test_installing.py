@@ -15,6 +15,8 @@ import onnxruntime
 import pytest
 
 import clgraph.onnxruntime as ours
+from clgraph.cli.peers import OnnxRuntime
+from clgraph.errors import OptionError
 from tests.support.ort_models import identity
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,6 +47,8 @@ def test_what_imports_onnxruntime_finds_clgraph_until_it_is_taken_back() -> None
         assert importlib.util.find_spec("onnxruntime") is not None
         assert importlib.metadata.version("onnxruntime") == ours.__version__
         assert importlib.metadata.version("numpy") == np.__version__
+        with pytest.raises(OptionError, match="stands in for onnxruntime"):
+            OnnxRuntime(Path("model.onnx"))
         assert importlib.import_module("onnxruntime.datasets").__name__ == "onnxruntime.datasets"
     finally:
         ours.uninstall()
