@@ -6,7 +6,7 @@ import functools
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeGuard
 
@@ -110,6 +110,11 @@ class Pass(ABC):
     @abstractmethod
     def run(self, program: Program, context: Context) -> int:
         """Edit *program* and return how many changes were made."""
+
+    def note(self, program: Program, lines: Collection[str]) -> None:
+        """Leave *lines* with *program* as what the pass has to say of it; nothing where there are none."""
+        if lines:
+            program.notes[self.name] = "\n".join(lines)
 
     def describe(self, kind: str) -> str:
         """Describe how the pass handles operators of *kind*: its rules for it, else the properties it depends on."""

@@ -47,8 +47,7 @@ class AbsorbChannelShuffles(Pass):
                 continue
             if shuffle := _shuffle_behind(program, node):
                 _absorb(program, context, node, shuffle, notes)
-        if notes:
-            program.notes[self.name] = "\n".join(notes)
+        self.note(program, notes)
         return len(notes)
 
 

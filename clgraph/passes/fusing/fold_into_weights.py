@@ -36,6 +36,5 @@ class FoldIntoWeights(Pass):
                 scale_weights(program, node, chain, total, context.packed)
                 notes.append(f"{', '.join(n.name for n in chain)}: into the weights and bias of {node.name}")
                 gone += len(chain)
-        if notes:
-            program.notes[self.name] = "\n".join(notes)
+        self.note(program, notes)
         return gone

@@ -45,8 +45,7 @@ class FuseAttention(Pass):
                 changes += 1
             else:
                 refused.append(f"{node.name}: no {match.primitive}: {reason}")
-        if refused:
-            program.notes[self.name] = "\n".join(refused)
+        self.note(program, refused)
         return changes
 
 

@@ -47,8 +47,7 @@ class FuseBottlenecks(Pass):
         for node in program:
             if node in program and _is_depthwise(node):
                 fused += _fuse(program, context, node, notes)
-        if notes:
-            program.notes[self.name] = "\n".join(notes)
+        self.note(program, notes)
         return fused
 
 

@@ -26,8 +26,7 @@ class FusePreOperations(Pass):
         for node in reversed(tuple(program)):
             if node in program and node.primitive.elementwise:
                 fused += _precede(program, gain, node, notes)
-        if notes:
-            program.notes[self.name] = "\n".join(dict.fromkeys(notes))
+        self.note(program, dict.fromkeys(notes))
         return fused
 
     def describe(self, kind: str) -> str:

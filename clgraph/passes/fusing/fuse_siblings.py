@@ -57,8 +57,7 @@ class FuseSiblings(Pass):
                     families.setdefault(key, []).append(node)
             for family in families.values():
                 gone += _join(program, context, family, notes) if len(family) > 1 else 0
-        if notes:
-            program.notes[self.name] = "\n".join(notes)
+        self.note(program, notes)
         return gone
 
 

@@ -39,8 +39,7 @@ class HoistActivations(Pass):
                 _hoist(program, concat, reader)
                 notes.append(f"{reader.name}: in front of {concat.name}, on each of its inputs")
                 moved += 1
-        if notes:
-            program.notes[self.name] = "\n".join(notes)
+        self.note(program, notes)
         return moved
 
 

@@ -46,8 +46,7 @@ class HoistPooling(Pass):
             _hoist(program, chain, pool)
             notes.append(f"{pool.name}: in front of {conv.name}, which it followed")
             moved += 1
-        if notes:
-            program.notes[self.name] = "\n".join(notes)
+        self.note(program, notes)
         return moved
 
 

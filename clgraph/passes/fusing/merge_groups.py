@@ -35,6 +35,5 @@ class MergeGroups(Pass):
             if best is not None and best[1] > 1:
                 merge(program, context, node, best[1])
                 notes.append(f"{node.name}: {p.groups} groups become {p.groups // best[1]}, of whole blocks")
-        if notes:
-            program.notes[self.name] = "\n".join(notes)
+        self.note(program, notes)
         return len(notes)

@@ -33,8 +33,7 @@ class PreparePrimitiveFusing(Pass):
         for node in program:
             if node.primitive.elementwise:
                 fused += _follow(program, gain, node, notes)
-        if notes:
-            program.notes[self.name] = "\n".join(dict.fromkeys(notes))
+        self.note(program, dict.fromkeys(notes))
         return fused
 
     def describe(self, kind: str) -> str:

@@ -29,8 +29,7 @@ class SinkScales(Pass):
 
     def run(self, program: Program, context: Context) -> int:
         notes = [note for n in program if isinstance(n.primitive, MatMul) for note in _sink(program, n)]
-        if notes:
-            program.notes[self.name] = "\n".join(notes)
+        self.note(program, notes)
         return len(notes)
 
 

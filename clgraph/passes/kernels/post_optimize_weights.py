@@ -49,8 +49,7 @@ class PostOptimizeWeights(Pass):
                     primitive = choice.implementation.transformed(choice.query)
             node.primitive = primitive
             node.choice = choice.with_query(context.query(node))
-        if notes:
-            program.notes[self.name] = "\n".join(notes)
+        self.note(program, notes)
         return changes
 
     def describe(self, kind: str) -> str:

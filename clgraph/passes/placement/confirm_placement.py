@@ -48,8 +48,7 @@ class ConfirmPlacement(Pass):
             _move(program, context, node, chosen[node])
         carry_again(program)
         _serve(program, context)
-        if again:
-            program.notes[self.name] = "\n".join(line_of(node, found) for node, found in again.items())
+        self.note(program, [line_of(node, found) for node, found in again.items()])
         return len(again)
 
     def describe(self, kind: str) -> str:

@@ -47,8 +47,7 @@ class Partition(Pass):
         for node, placement in cheapest(program, context, places).items():
             changes += node.placement != placement
             node.placement = placement
-        if moved := [line_of(node, found) for node, found in places.items() if found.reasons]:
-            program.notes[self.name] = "\n".join(moved)
+        self.note(program, [line_of(node, found) for node, found in places.items() if found.reasons])
         return changes
 
     def describe(self, kind: str) -> str:

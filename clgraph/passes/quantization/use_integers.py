@@ -41,6 +41,5 @@ class UseIntegers(Pass):
         from clgraph.passes.quantization.integer_rewriting import use_integers
 
         count, notes = use_integers(program, context)
-        if notes:
-            program.notes[self.name] = "\n".join(notes)
+        self.note(program, notes)
         return count

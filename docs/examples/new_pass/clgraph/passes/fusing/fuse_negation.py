@@ -37,7 +37,7 @@ class FuseNegation(Pass):
                 refused[node.name] = why
             else:
                 substitute(program, nodes, Eltwise("sub"), [x, negation.inputs[0]], named=node)
-        program.notes[self.name] = "\n".join(f"{name}: {why}" for name, why in refused.items())
+        self.note(program, [f"{name}: {why}" for name, why in refused.items()])
         return len(found) - len(refused)
 
 
