@@ -85,7 +85,7 @@ def test_a_stage_with_a_device_of_its_own_runs_there_however_small() -> None:
     want = clgraph.compile(_places(), device="host").run({"x": X})["y"]
     model = clgraph.compile(_places(), device="pocl:0", placement={"back": "pocl:0"})
     np.testing.assert_array_equal(model.run({"x": X})["y"], want)
-    placed = {n.name: n.placement for n in model.explain().nodes}
+    placed = {name: n.placement for n in model.explain().nodes for name in (n.name, *n.origin)}
     assert {placed["number_node"], placed["y_node"]} == {"pocl:0"}
     assert placed["found_node"] == "host"
     np.testing.assert_array_equal(model.clone().run({"x": X})["y"], want)
