@@ -1,9 +1,10 @@
 // Interpolation along every axis by lists of taps, with post-operations, on tensors of floats.
 //
 // Grid: one work-item an element of y, n of them. table: dims of y, views of y and x, then for each axis the place in
-// `taps` of its first and how many an output coordinate has. taps: pairs (input coordinate, bits of the weight).
-// An element of weight 0 counts nothing, NaN or not.
-// SUM, ADDED, RESULT: what is added up in, one more term of it, and what is stored; of elements that are picked, themselves.
+// `taps` of its first and how many an output coordinate has. taps: pairs (input coordinate, bits of the weight). An
+// element of weight 0 counts nothing, NaN or not.
+// SUM, ADDED, RESULT: what is added up in, one more term of it, and what is stored; of elements that are picked,
+// themselves.
 // Error: (taps along all axes + their number) * 2^-24 * sum |weight x|.
 #include "tensor.clh"
 

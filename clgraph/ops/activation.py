@@ -22,6 +22,7 @@ from clgraph.selector.general import (
     View,
     float_jit,
     launch,
+    lines,
     post_arguments,
     post_views,
     space,
@@ -224,12 +225,13 @@ class ActivationRef(General[Activation]):
     def plan(cls, q: Query[Activation]) -> Plan:
         (y,), x, f = q.outputs, q.inputs[0], q.primitive
         s = space(y.shape, [View.of(y), View.of(x), *post_views(q)])
+        count, dims = lines(s, q)
         numbers = table(
-            s.dims, *s.views[:2], [post_codes()[f.function], *words(f.alpha, y.dtype), *words(f.beta, y.dtype)]
+            dims, *s.views[:2], [post_codes()[f.function], *words(f.alpha, y.dtype), *words(f.beta, y.dtype)]
         )
         posts = post_arguments(q, s.views[2:], len(s.dims))
         jit = float_jit(y.dtype, len(s.dims))
-        return Plan((launch("activation/activation_ref", jit, s.counts[0], "in0", "out0", numbers, *posts),))
+        return Plan((launch("activation/activation_ref", jit, count, "in0", "out0", numbers, *posts),))
 
 
 _NOT = 133
@@ -251,6 +253,7 @@ class ActivationIntRef(General[Activation]):
         s = space(y.shape, [View.of(y), View.of(x)])
         bounds = [_held(v, y.dtype.numpy) for v in (f.alpha, f.beta)] if f.function == "clip" else [0, 0]
         words = [w for v in bounds for w in value_words(v, y.dtype)]
-        numbers = table(s.dims, *s.views, [post_codes().get(f.function, _NOT), *words])
+        count, dims = lines(s, q)
+        numbers = table(dims, *s.views, [post_codes().get(f.function, _NOT), *words])
         jit = Jit().define(RANK=len(s.dims), T=y.dtype)
-        return Plan((launch("activation/activation_int_ref", jit, s.counts[0], "in0", "out0", numbers),))
+        return Plan((launch("activation/activation_int_ref", jit, count, "in0", "out0", numbers),))

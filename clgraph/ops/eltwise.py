@@ -24,6 +24,7 @@ from clgraph.selector.general import (
     View,
     float_jit,
     launch,
+    lines,
     post_arguments,
     post_views,
     space,
@@ -256,8 +257,9 @@ class EltwiseRef(General[Eltwise]):
         if b.dtype != y.dtype:
             jit = jit.define(**{"TB": b.dtype.cl, "LOAD_B(p, i)": loaded(b.dtype)})
         posts = post_arguments(q, s.views[3:], len(s.dims))
-        numbers = table(s.dims, *s.views[:3], code)
-        return Plan((launch("eltwise/eltwise_ref", jit, s.counts[0], "in0", "in1", "out0", numbers, *posts),))
+        count, dims = lines(s, q)
+        numbers = table(dims, *s.views[:3], code)
+        return Plan((launch("eltwise/eltwise_ref", jit, count, "in0", "in1", "out0", numbers, *posts),))
 
 
 @implements(Eltwise, name="eltwise.int_ref", serves=Serves(dtypes=INTEGERS | {DType.BOOL}, mixed=True), general=True)
@@ -277,10 +279,11 @@ class EltwiseIntRef(General[Eltwise]):
     def plan(cls, q: Query[Eltwise]) -> Plan:
         function, (y,), b = q.primitive.function, q.outputs, q.inputs[1]
         s = space(y.shape, _views(q))
-        numbers = table(s.dims, *s.views, _CODES.get(function, post_codes().get(function, 0)))
+        count, dims = lines(s, q)
+        numbers = table(dims, *s.views, _CODES.get(function, post_codes().get(function, 0)))
         jit = Jit().define(RANK=len(s.dims), T=y.dtype)
         jit = jit if b.dtype == y.dtype else jit.define(TB=b.dtype)
-        return Plan((launch("eltwise/eltwise_int_ref", jit, s.counts[0], "in0", "in1", "out0", numbers),))
+        return Plan((launch("eltwise/eltwise_int_ref", jit, count, "in0", "in1", "out0", numbers),))
 
 
 @implements(
@@ -303,5 +306,6 @@ class EltwiseCompareRef(General[Eltwise]):
         jit = float_jit(x.dtype, len(s.dims))
         if not x.dtype.floating:
             jit = jit.define(T=x.dtype, V=x.dtype)
-        numbers = table(s.dims, *s.views, _COMPARED[q.primitive.function])
-        return Plan((launch("eltwise/eltwise_compare_ref", jit, s.counts[0], "in0", "in1", "out0", numbers),))
+        count, dims = lines(s, q)
+        numbers = table(dims, *s.views, _COMPARED[q.primitive.function])
+        return Plan((launch("eltwise/eltwise_compare_ref", jit, count, "in0", "in1", "out0", numbers),))

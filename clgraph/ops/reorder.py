@@ -128,7 +128,7 @@ class ReorderRef(General[Reorder]):
             pitches = zip(s.dims, s.views[0].pitches, s.views[1].pitches, strict=True)
             axes = [(n, 0, 1, to, 0, 0, 1, at, 0) for n, to, at in pitches]
             extents = s.dims
-        jit = _conversion(x.dtype, y.dtype, q.primitive).define(RANK=len(extents))
+        jit = conversion(x.dtype, y.dtype, q.primitive).define(RANK=len(extents))
         return Plan((launch("reorder/reorder_ref", jit, prod(extents), "in0", "out0", table(extents, *axes)),))
 
 
@@ -138,7 +138,7 @@ def _axis(layout: Layout) -> list[tuple[int, int, int, int]]:
     return [(halo[0], layout.format.block(a), pitch, inner) for a, (halo, pitch, inner) in enumerate(rows)]
 
 
-def _conversion(source: DType, target: DType, cast: Reorder) -> Jit:
+def conversion(source: DType, target: DType, cast: Reorder) -> Jit:
     """Return the macros that read *source* and write *target*."""
     if source == target:
         bits = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}[source.itemsize]

@@ -14,7 +14,7 @@ from clgraph.errors import ShapeError
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.permute import Axes
 from clgraph.graph.primitive import Array, Permuted, Primitive, broadcast, primitive
-from clgraph.selector.general import General, View, bits_jit, launch, space, table
+from clgraph.selector.general import General, View, bits_jit, launch, lines, space, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
@@ -58,5 +58,6 @@ class WhereRef(General[Where]):
         (y,) = q.outputs
         s = space(y.shape, [View.of(y), *(View.of(x, y.shape) for x in q.own)])
         jit = bits_jit(y.dtype.itemsize, len(s.dims))
-        numbers = table(s.dims, *s.views)
-        return Plan((launch("where/where_ref", jit, s.counts[0], "in0", "in1", "in2", "out0", numbers),))
+        count, dims = lines(s, q)
+        numbers = table(dims, *s.views)
+        return Plan((launch("where/where_ref", jit, count, "in0", "in1", "in2", "out0", numbers),))

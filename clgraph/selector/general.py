@@ -34,6 +34,10 @@ WIDEST = 16
 """Bytes of the widest access; memory of tensors, and their parts, starts at multiples of it."""
 GROUPS = 32
 """Work-groups that are worth more than full ones: few long rows are spread over the device."""
+LINE = 1024
+"""Elements that a work-item of a CPU device computes at most, where it computes neighbours."""
+LEAST_LINES = 256
+"""Work-items that are worth more than long lines."""
 OPERANDS = 4
 """Operands of fused operations that a general kernel takes."""
 FLOATS = frozenset({DType.F32, DType.F16, DType.BF16})
@@ -192,6 +196,17 @@ def launch(kernel: str, jit: Jit, count: int, *args: Argument) -> Launch:
     group = next((size for size in SIZES if count >= size * GROUPS), 1)
     grid = -(-count // group) * group
     return Launch(f"{kernel}.cl", kernel.rsplit("/", 1)[1], jit, (grid,), (group,), (count, *args))
+
+
+def lines(s: Space, q: Query[Any]) -> tuple[int, tuple[int, ...]]:
+    """Return the work-items of an elementwise kernel that count *s*, and how its table begins: dims and line.
+
+    On CPU devices, where work-items are dear, each computes up to ``LINE`` neighbours, as long as all cores have some.
+    """
+    size, total = s.dims[-1], prod(s.dims)
+    line = max(1, min(size, LINE, total // LEAST_LINES)) if q.device.kind == "cpu" else 1
+    dims = (*s.dims[:-1], -(-size // line))
+    return prod(dims), (*dims, line, size)
 
 
 def table(*parts: Sequence[int] | View | int) -> Table:

@@ -7,6 +7,7 @@ from clgraph.core.conversion import ROUND_MODES, SATURATED, converted
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format, channels_last, feature_blocked
 from clgraph.core.layout import Layout, pack
+from clgraph.implementations.portable.reorder import ReorderLines
 from clgraph.ops.reorder import Reorder, ReorderRef
 from clgraph.selector.query import DeviceInfo, Query
 from tests.support.check_op import check_op, run_raw
@@ -65,7 +66,9 @@ def test_every_pair_of_types_converts_as_numpy_does(dtype, to, engine):
 def run_cast(engine, array, cast):
     x = Layout.of(array)
     query = Query(cast, (x,), cast.infer([x]), engine.info, 1)
-    return run_raw(engine, ReorderRef, query, [array])[0]
+    found, by_lines = (run_raw(engine, each, query, [array])[0] for each in (ReorderRef, ReorderLines))
+    np.testing.assert_array_equal(found.view(np.uint8), by_lines.view(np.uint8))
+    return found
 
 
 def same_bits(found, wanted):
