@@ -70,7 +70,7 @@ class Stream:
         if self.out_of_order:
             self.finish()
         return self._cl._enqueue_write_buffer(
-            self.queue, memory.handle, _exported(array), dst_offset=offset, is_blocking=self.out_of_order
+            self.queue, memory.handle, array, dst_offset=offset, is_blocking=self.out_of_order
         )
 
     def read(self, memory: Memory, offset: int, array: Array) -> Any:
@@ -79,9 +79,7 @@ class Stream:
             return None
         if self.out_of_order:
             self.finish()
-        return self._cl._enqueue_read_buffer(
-            self.queue, memory.handle, _exported(array), src_offset=offset, is_blocking=True
-        )
+        return self._cl._enqueue_read_buffer(self.queue, memory.handle, array, src_offset=offset, is_blocking=True)
 
     def copy(self, source: Memory, target: Memory, offset: int, nbytes: int, start: int = 0) -> Any:
         """Enqueue a copy of *nbytes* bytes of *source* from *start* on to *offset* of *target*."""
@@ -130,8 +128,3 @@ class Stream:
             self.queue.finish()
         except self._cl.Error as error:
             raise DeviceError(f"the device failed: {error}") from error
-
-
-def _exported(array: Array) -> Array:
-    """Return *array*, or its bytes where its element type, like bfloat16, is none that Python's buffers know."""
-    return array if array.dtype.isbuiltin == 1 else array.reshape(-1).view(np.uint8)

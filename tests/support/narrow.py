@@ -23,14 +23,12 @@ def numbers_beside(dtype: DType) -> np.ndarray:
         low, high = dtype.bounds
         return np.arange(4 * low, 4 * high + 1, dtype=np.float32) / 4
     if dtype is DType.BF16:
-        held = np.random.default_rng(0).integers(0, 0x7F80, 400, dtype=np.uint16).view(dtype.numpy).astype(np.float32)
+        codes = np.random.default_rng(0).integers(0, 0x7F7F, 400, dtype=np.uint16)
+        held, upper = (c.view(dtype.numpy).astype(np.float32) for c in (codes, codes + np.uint16(1)))
     else:
         codes = every_code(dtype).astype(np.float32)
-        held = np.abs(codes[np.isfinite(codes)])
-    held = np.unique(held)
-    upper = (
-        np.append(held[1:], np.float32(1.25) * held[-1]) if dtype is not DType.BF16 else held * np.float32(1.00390625)
-    )
+        held = np.unique(np.abs(codes[np.isfinite(codes)]))
+        upper = np.append(held[1:], np.float32(1.25) * held[-1])
     with np.errstate(over="ignore"):
         middle = (held.astype(np.float64) / 2 + upper.astype(np.float64) / 2).astype(np.float32)
     sides = [np.nextafter(v, np.float32(to)) for v in (held, middle) for to in (0, np.inf)]
