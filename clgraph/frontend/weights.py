@@ -31,12 +31,13 @@ DTYPES: dict[int, DType] = {
     TensorProto.FLOAT8E4M3FNUZ: DType.F8E4M3FNUZ,
     TensorProto.FLOAT8E5M2: DType.F8E5M2,
     TensorProto.FLOAT8E5M2FNUZ: DType.F8E5M2FNUZ,
-    TensorProto.FLOAT8E8M0: DType.F8E8M0,
-    TensorProto.FLOAT4E2M1: DType.F4E2M1,
-    TensorProto.INT4: DType.I4,
-    TensorProto.UINT4: DType.U4,
-    TensorProto.INT2: DType.I2,
-    TensorProto.UINT2: DType.U2,
+    # By their numbers in onnx.proto, for which releases of onnx from 1.16 on have names one after the other.
+    21: DType.U4,
+    22: DType.I4,
+    23: DType.F4E2M1,
+    24: DType.F8E8M0,
+    25: DType.U2,
+    26: DType.I2,
 }
 
 

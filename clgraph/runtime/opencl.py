@@ -24,6 +24,17 @@ _INFORMATION = {
 }
 """Classes whose objects answer questions, and what has the numbers of these."""
 
+_NEEDED = (
+    "_Program",
+    "_ErrorRecord",
+    "_enqueue_write_buffer",
+    "_enqueue_read_buffer",
+    "_enqueue_copy_buffer",
+    "_enqueue_fill_buffer",
+    "_enqueue_barrier_with_wait_list",
+)
+"""Names of the compiled half that no document promises."""
+
 
 class OpenCL:
     """Classes, constants and functions of OpenCL: those of pyopencl's compiled half, and some more.
@@ -68,8 +79,15 @@ class OpenCL:
 
 @functools.cache
 def load() -> OpenCL:
-    """Load pyopencl's compiled half; raises ``ImportError`` where it is not installed, or cannot be loaded."""
-    return OpenCL(import_part("pyopencl._cl"))
+    """Load pyopencl's compiled half.
+
+    Raises:
+        ImportError: It is not installed, cannot be loaded, or is a release without names that clgraph needs.
+    """
+    compiled = import_part("pyopencl._cl")
+    if missing := [name for name in _NEEDED if not hasattr(compiled, name)]:
+        raise ImportError(f"this release of pyopencl has no {missing[0]}; 2024.2.7 to 2026.1.4 are known to have it")
+    return OpenCL(compiled)
 
 
 def _answer(cls: Any, questions: type) -> None:

@@ -58,3 +58,17 @@ def test_a_kernel_keeps_its_program_and_gives_itself_back(engine):
     assert program.get_info(cl.program_info.REFERENCE_COUNT) == count + 1
     del kernel
     assert program.get_info(cl.program_info.REFERENCE_COUNT) == count
+
+
+def test_a_release_without_a_name_is_refused_by_that_name(monkeypatch):
+    monkeypatch.setattr(opencl, "_NEEDED", ("_Program", "_renamed"))
+    with pytest.raises(ImportError, match="this release of pyopencl has no _renamed"):
+        opencl.load.__wrapped__()
+
+
+def test_pyopencl_is_imported_beside_it(engine):
+    import pyopencl
+
+    assert pyopencl._cl is opencl.load()._cl
+    assert {device.name for platform in pyopencl.get_platforms() for device in platform.get_devices()}
+    assert isinstance(engine._context, pyopencl.Context)
