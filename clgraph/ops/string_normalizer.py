@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from clgraph.core.frozen import frozen
-from clgraph.errors import ShapeError
+from clgraph.errors import ModelError, ShapeError
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, OfHostValues, Primitive, primitive
 
@@ -45,8 +45,11 @@ class StringNormalizer(OfHostValues):
 
 @onnx("StringNormalizer", since=(10,))
 def import_string_normalizer(node: OnnxNode) -> Primitive:
+    action = node.attribute("case_change_action", "NONE")
+    if action not in _CASES:
+        raise ModelError(f"case_change_action {action!r} is none of {', '.join(_CASES)}")
     return StringNormalizer(
-        node.attribute("case_change_action", "NONE"),
+        action,
         bool(node.attribute("is_case_sensitive", 0)),
         node.attribute("stopwords", ()),
     )

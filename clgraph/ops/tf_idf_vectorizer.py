@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +13,9 @@ from clgraph.core.memo import Remembering, remembered
 from clgraph.errors import ModelError, ShapeError
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, OfHostValues, Primitive, primitive
+
+_MOST_COLUMNS = 1 << 31
+"""Of a result: ONNX's indices are larger than memory."""
 
 
 @primitive
@@ -56,8 +60,9 @@ class TfIdfVectorizer(OfHostValues, Remembering):
 
     def _grams(self, row: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
         least, most = self.lengths
-        for length in range(least, most + 1):
-            for distance in range(1, 2 if length == 1 else self.skips + 2):
+        for length in range(least, min(most, len(row)) + 1):
+            furthest = 1 if length == 1 else min(self.skips + 1, (len(row) - 1) // (length - 1))
+            for distance in range(1, furthest + 1):
                 reach = distance * (length - 1)
                 for start in range(len(row) - reach):
                     yield tuple(row[start : start + reach + 1 : distance])
@@ -76,8 +81,7 @@ def _places(of: TfIdfVectorizer) -> Mapping[tuple[Any, ...], int]:
     """Return the column of every n-gram of the pool."""
     places: dict[tuple[Any, ...], int] = {}
     columns = iter(of.columns)
-    ends = (*of.starts[1:], len(of.pool))
-    for length, (begin, end) in enumerate(zip(of.starts, ends, strict=True), start=1):
+    for length, (begin, end) in enumerate(pairwise((*of.starts, len(of.pool))), start=1):
         for at in range(begin, end, length):
             places.setdefault(tuple(of.pool[at : at + length]), next(columns))
     return places
@@ -88,12 +92,15 @@ def import_tf_idf_vectorizer(node: OnnxNode) -> Primitive:
     strings, numbers = node.attribute("pool_strings", ()), node.attribute("pool_int64s", ())
     starts, columns = node.attribute("ngram_counts", ()), node.attribute("ngram_indexes", ())
     pool, weights = strings or numbers, node.attribute("weights", ())
-    sizes = [end - begin for begin, end in zip(starts, (*starts[1:], len(pool)), strict=True)]
-    if any(size < 0 or size % length for length, size in enumerate(sizes, start=1)) or (starts and starts[0]):
+    sizes = [end - begin for begin, end in pairwise((*starts, len(pool)))]
+    uneven = any(size < 0 or size % length for length, size in enumerate(sizes, start=1))
+    if uneven or sum(sizes) != len(pool):
         raise ModelError(f"ngram_counts {list(starts)} do not cut a pool of {len(pool)} items into n-grams")
     grams = sum(size // length for length, size in enumerate(sizes, start=1))
-    if len(columns) != grams or min(columns, default=0) < 0 or (weights and len(weights) != grams):
-        raise ModelError(f"the pool's {grams} n-grams require as many ngram_indexes, 0 or more, and weights")
+    if len(columns) != grams or not 0 <= min(columns, default=0) <= max(columns, default=0) < _MOST_COLUMNS:
+        raise ModelError(f"the pool's {grams} n-grams require as many ngram_indexes, from 0 to {_MOST_COLUMNS - 1}")
+    if weights and len(weights) != grams:
+        raise ModelError(f"the pool's {grams} n-grams require as many weights, not {len(weights)}")
     lengths = node.attribute("min_gram_length", 1), node.attribute("max_gram_length", 1)
     skips = node.attribute("max_skip_count", 0)
     if not 1 <= lengths[0] <= lengths[1] or skips < 0:

@@ -164,11 +164,12 @@ def read_ensemble(node: OnnxNode) -> tuple[Trees, Leaves]:
     splits = np.asarray(node.attribute("nodes_splits", np.zeros(0, np.float32)))
     targets, weights = integers("leaf_targetids"), np.asarray(node.attribute("leaf_weights", splits))
     count, leaves = len(modes), len(targets)
+    _check_lengths(count, *(integers(f"nodes_{w}{what}") for w in ("true", "false") for what in ("nodeids", "leafs")))
     follow = [integers(f"nodes_{w}nodeids") + count * (integers(f"nodes_{w}leafs") != 0) for w in ("true", "false")]
     missing = integers("nodes_missing_value_tracks_true").astype(np.bool_)
     missing = missing if missing.size else np.zeros(count, np.bool_)
     sets, sizes = _sets(np.asarray(node.attribute("membership_values", np.zeros(0, splits.dtype))), modes)
-    _check_lengths(count, integers("nodes_featureids"), splits, *follow, missing)
+    _check_lengths(count, integers("nodes_featureids"), splits, missing)
     if len(weights) != leaves or (count and not 0 <= modes.min() <= modes.max() <= _MEMBER):
         raise ModelError("leaf_weights, leaf_targetids and nodes_modes do not fit each other")
 
@@ -198,6 +199,7 @@ def read_classic(node: OnnxNode, role: str) -> tuple[Trees, Leaves]:
         return np.array(node.attribute(name, ()), np.int64)
 
     trees, ids = integers("nodes_treeids"), integers("nodes_nodeids")
+    _check_lengths(len(trees), ids)
     places = {pair: i for i, pair in enumerate(zip(trees.tolist(), ids.tolist(), strict=True))}
     if unknown := sorted(set(node.attribute("nodes_modes", ())) - set(_MODES)):
         raise ModelError(f"nodes_modes has {unknown[0]!r}, which ONNX does not define")
@@ -219,6 +221,7 @@ def read_classic(node: OnnxNode, role: str) -> tuple[Trees, Leaves]:
         if place not in led:
             roots.setdefault(tree, place)
     own, numbers = integers(f"{role}_treeids"), integers(f"{role}_nodeids")
+    _check_lengths(len(own), numbers)
     at = np.array([places.get(pair, -1) for pair in zip(own.tolist(), numbers.tolist(), strict=True)], np.int64)
     targets, weights = integers(f"{role}_ids"), values_of(node, f"{role}_weights")
     if (at < 0).any() or not len(at) == len(targets) == len(weights):

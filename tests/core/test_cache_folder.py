@@ -224,6 +224,7 @@ ELSEWHERE = {
     "cli/reports.py": "reports, where the user says",
     "cli/bench_command.py": "a report, where the user says",
     "network/profile.py": "a trace, where the user says",
+    "onnxruntime/profiling.py": "a trace, where onnxruntime's option says",
     "passes/observers.py": "dumps, where the user says",
     "saved/constant_files.py": "dumps, where the user says",
     "compilation/compiler.py": "dumps, where the user says",

@@ -29,6 +29,7 @@ from clgraph.implementations.cpu.lrn import LrnFsv16
 from clgraph.implementations.cpu.matmul import MatMulRows
 from clgraph.implementations.cpu.pooling import PoolFsv16
 from clgraph.implementations.cpu.reduce import ReduceSpatialFsv16
+from clgraph.implementations.cpu.reduce_elements import ReduceElements
 from clgraph.implementations.cpu.resize import ResizeFsv16
 from clgraph.implementations.cpu.softmax import SoftmaxPlanes, SoftmaxRows
 from clgraph.ops.activation import Activation
@@ -50,7 +51,10 @@ from tests.support.run_tiles import pose, run_tiles, wanted
 BOUND = 1e-4
 """What every tile is to keep of the largest result."""
 
-EXACT = {"activation", "concat", "eltwise", "gather", "reorder", "slice", "split", "transpose"}
+EXACT = {
+    "activation", "concat", "eltwise", "expand", "gather", "pad", "reorder", "repeat", "shuffle", "slice", "split",
+    "transpose", "where",
+}  # fmt: skip
 """Kinds whose tiles move elements, or apply one operation to each: their tests count its roundings."""
 OTHER = {"recurrent_steps", "winograd_weights"}
 """Kinds whose own tests have the bounds: of a recurrence, and of sums in double."""
@@ -101,6 +105,8 @@ CASES = {
     "softmax over channels": Case(SoftmaxPlanes, Softmax((1,)), ((1, 16, 4, 2100),)),
     "average": Case(PoolFsv16, Pooling("average", (7, 7), (1, 1), (1, 1), ((0, 0), (0, 0))), ((1, 512, 14, 14),)),
     "mean of a plane": Case(ReduceSpatialFsv16, Reduce("mean", (2, 3)), ((1, 480, 56, 56),)),
+    "mean of a row": Case(ReduceElements, Reduce("mean", (1,)), ((64, 60000),)),
+    "mean of columns": Case(ReduceElements, Reduce("mean", (0,)), ((60000, 64),)),
     "interpolation": Case(ResizeFsv16, Resize("linear", scales=(1.0, 1.0, 2.0, 2.0)), ((1, 96, 40, 40),)),
     "running sum": Case(CumulativeSumPlanes, CumulativeSum(1), ((4, 400, 96),)),
     "local response": Case(LrnFsv16, Lrn(5, 1e-4, 0.75, 1.0), ((1, 96, 54, 54),)),

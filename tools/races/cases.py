@@ -17,6 +17,7 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.arg import ArgExtremum
 from clgraph.ops.attention import Attention
 from clgraph.ops.batch_normalization import BatchNormalization
+from clgraph.ops.bits import BitCast
 from clgraph.ops.bottleneck import Bottleneck
 from clgraph.ops.concat import Concat
 from clgraph.ops.conv_transpose import ConvTranspose
@@ -39,6 +40,7 @@ from clgraph.ops.pooling import Pooling
 from clgraph.ops.quantize import Dequantize, Quantize
 from clgraph.ops.quantized_convolution import QuantizedConvolution
 from clgraph.ops.quantized_matmul import QuantizedMatMul
+from clgraph.ops.random import KEY_WORDS, Random
 from clgraph.ops.recurrent_steps import RecurrentSteps
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.reorder import Reorder
@@ -59,7 +61,8 @@ from clgraph.ops.winograd_weights import WinogradWeights
 
 Shape = tuple[int, ...]
 Draw = Callable[[np.random.Generator, Shape], Any]
-F32, F16, I8, I32, I64, BOOL = DType.F32, DType.F16, DType.I8, DType.I32, DType.I64, DType.BOOL
+F32, F16, I8, I32, I64, U32 = DType.F32, DType.F16, DType.I8, DType.I32, DType.I64, DType.U32
+BOOL = DType.BOOL
 RELU = (Activation("relu"), [], 0)
 
 
@@ -86,6 +89,10 @@ def below(*sizes: int) -> Draw:
 
 def _bytes(rng: np.random.Generator, shape: Shape) -> Any:
     return rng.integers(-100, 100, shape)
+
+
+def _words(rng: np.random.Generator, shape: Shape) -> Any:
+    return rng.integers(0, 1 << 32, shape)
 
 
 def _powers(rng: np.random.Generator, shape: Shape) -> Any:
@@ -120,6 +127,10 @@ def _elementwise() -> list[Case]:
         Case(Where(), ((3, 1), (3, 67), (67,)), (BOOL, F32, F32)),
         Case(BatchNormalization(1e-5), (shape, *[(8,)] * 4), draw={4: _powers}),
         Case(Fill(3.0, F32, (5, 67)), ()),
+        Case(BitCast(I32), ((3, 67),)),
+        Case(
+            Random(True, 0.0, 1.0, (5, 67)), ((KEY_WORDS,),), U32, draw={0: lambda rng, s: rng.integers(0, 1 << 32, s)}
+        ),
     ]
 
 
@@ -187,6 +198,7 @@ def _products() -> list[Case]:
         *(Case(MatMul(), ((68, 20), (20, 68), (68,)), d, fused=[RELU]) for d in FLOATS),
         Case(MatMul(transpose_b=True), ((68, 20), (68, 20))),
         Case(MatMul(), ((3, 5, 36), (36, 12))),
+        Case(MatMul(), ((5, 17), (17, 9)), I32),
         Case(MatMul(), ((2, 7, 9), (2, 9, 5))),
         *(Case(_conv(ONE), ((1, 8, 9, 8), (12, 8, 3, 3), (12,)), d, weights, fused=[RELU]) for d in FLOATS),
         Case(_conv(NONE), ((1, 20, 9, 8), (68, 20, 1, 1), (68,)), constant=weights),
