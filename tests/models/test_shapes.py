@@ -67,15 +67,17 @@ def test_text_models_agree_with_onnxruntime_at_random_sizes(
 
 
 @pytest.mark.parametrize("name", ["ocr-cls", "ocr-rec"])
-def test_batches_in_turn_give_the_bits_of_models_of_one_batch(
-    name: str, fetched: Callable[[str], Path], device: str
-) -> None:
-    path = fetched(name)
+def test_batches_in_turn_have_bits_that_no_turn_changes(name: str, fetched: Callable[[str], Path], device: str) -> None:
+    path, images = fetched(name), {n: image((n, 3, 48, 64), n) for n in (1, 8, 3)}
+    other = clgraph.compile(path, device)
+    wanted = {n: other(images[n]) for n in (3, 1, 8)}
     model = clgraph.compile(path, device)
-    alone = {n: clgraph.compile(path, device, shapes={"x": (n, 3, 48, 64)}) for n in (1, 8, 3)}
     for batch in (1, 8, 3, 8, 1):
-        x = image((batch, 3, 48, 64), batch)
-        np.testing.assert_array_equal(model(x), alone[batch](x))
+        np.testing.assert_array_equal(model(images[batch]), wanted[batch])
+    # A shape that is given has kernels chosen for it alone, in which sums may be taken in another order.
+    for batch, x in images.items():
+        alone = clgraph.compile(path, device, shapes={"x": x.shape})(x)
+        assert np.abs(alone - wanted[batch]).max() <= TOLERANCE
 
 
 @pytest.mark.slow
