@@ -341,5 +341,5 @@ def test_shapes_that_are_kept_are_all_different(device: str, monkeypatch: pytest
     assert len({f["x"].shape for f in different(case, 5)}) == 5
     found = keep_shapes("small", 5, Options(device, 2))
     assert (found.shapes, found.kept) == (5, 5)
-    assert 0 < found.begin <= found.end
+    assert min(found.begin, found.end) > 0  # a process may give memory back meanwhile
     assert kept_shapes_markdown([found]).splitlines()[2].startswith("| small | 5 | 5 | ")
