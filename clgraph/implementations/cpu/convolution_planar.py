@@ -31,7 +31,7 @@ from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
 
 STAGED_BYTES = 256 * 1024
-"""Most scratch for the input rows of one output row, so that they stay in the second-level cache."""
+"""Most scratch for the input under a run of windows, so that it stays in the second-level cache."""
 
 
 @descriptor("conv_planar", micros=("micro_conv",), any_alignment=True)

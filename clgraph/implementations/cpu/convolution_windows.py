@@ -9,6 +9,7 @@ from clgraph.core.frozen import frozen
 from clgraph.core.memo import remembered
 from clgraph.implementations.cpu.blocks import half_cycles
 from clgraph.implementations.cpu.convolution import TILE, operand_proposals, weights_refusal
+from clgraph.implementations.cpu.convolution_planar import STAGED_BYTES
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import (
     LANES,
@@ -29,9 +30,6 @@ from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Poin
 from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
-
-STAGED_BYTES = 256 * 1024
-"""Most scratch for the input of a ticket, so that it stays in the second-level cache."""
 
 
 @descriptor("conv_windows", micros=("micro_matmul",), any_alignment=True)

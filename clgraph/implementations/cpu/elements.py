@@ -9,7 +9,7 @@ from typing import Any
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.implementations.cpu.cost import runs, step_seconds
-from clgraph.implementations.cpu.geometry import LANES, post_refusal
+from clgraph.implementations.cpu.geometry import LANES, count_refusal, post_refusal
 from clgraph.implementations.cpu.rows import Axis, Rows, broadcast_pitches, merge, row_posts
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Implementation, Serves
@@ -168,7 +168,7 @@ class Elements(Implementation[Any]):
         if q.post and q.outputs[0].dtype != DType.F32:
             return f"applies operations to float32 results, not {q.outputs[0].dtype}"
         rows = _rows(q, c.slots)
-        return rows if isinstance(rows, str) else post_refusal(q)
+        return rows if isinstance(rows, str) else count_refusal(q) or post_refusal(q)
 
     @classmethod
     def cost(cls, q: Query[Any]) -> float:

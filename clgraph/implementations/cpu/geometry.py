@@ -170,6 +170,12 @@ def blocked_refusal(layout: Layout, what: str) -> str | None:
     return None
 
 
+def count_refusal(q: Query[Any]) -> str | None:
+    """Say that a tensor has more elements than 32 bits count, or return ``None``."""
+    too_many = max(x.span for x in (*q.inputs, *q.outputs)) >= 2**31
+    return "counts elements in 32 bits" if too_many else None
+
+
 def halo_refusal(layout: Layout, wanted: Halo) -> str | None:
     """Say why *layout* has too few zeros around it, or return ``None``."""
     if any(h[0] < w[0] or h[1] < w[1] for h, w in zip(layout.halos, wanted, strict=True)):

@@ -10,6 +10,7 @@ from typing import Any
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.implementations.cpu.cost import runs, step_seconds
+from clgraph.implementations.cpu.geometry import count_refusal
 from clgraph.implementations.cpu.rows import Axis, merge
 from clgraph.selector.descriptor import NULL, Descriptor, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Implementation, Serves
@@ -92,7 +93,7 @@ class MovedElements(Implementation[Any]):
     def limits(cls, q: Query[Any]) -> str | None:
         if not all(x.is_dense_plain for x in (*q.inputs, *q.outputs)):
             return "moves dense plain tensors"
-        if refused := cls.refused(q):
+        if refused := cls.refused(q) or count_refusal(q):
             return refused
         found = cls.moves(q)
         if len(found) > MOST_PARTS:

@@ -9,7 +9,7 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.implementations.cpu.cost import TicketRanges, runs, step_seconds
 from clgraph.implementations.cpu.elements import RUN, RUN_BYTES, TYPES
-from clgraph.implementations.cpu.geometry import LANES, post_refusal
+from clgraph.implementations.cpu.geometry import LANES, count_refusal, post_refusal
 from clgraph.implementations.cpu.rows import Axis, merge
 from clgraph.ops.reduce import CODES, Reduce
 from clgraph.selector.descriptor import Descriptor, Int, Long, Pointer, Ref, descriptor
@@ -106,7 +106,7 @@ class ReduceElements(Implementation[Reduce]):
         if odd := [o for o in _operands(q) if o.count != 1 and (o.shape != y.shape or not o.is_dense_plain)]:
             return f"reads operands of one element or of the result's shape, not {odd[0]}"
         found = _axes(q)
-        return found if isinstance(found, str) else post_refusal(q)
+        return found if isinstance(found, str) else count_refusal(q) or post_refusal(q)
 
     @classmethod
     def cost(cls, q: Query[Reduce]) -> float:

@@ -6,13 +6,17 @@ import pytest
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.implementations.cpu.pad import PadElements
+from clgraph.ops.activation import Activation
 from clgraph.ops.concat import Concat
 from clgraph.ops.expand import Expand, Repeat
 from clgraph.ops.pad import Pad
+from clgraph.ops.reduce import Reduce
 from clgraph.ops.slice import Slice
 from clgraph.ops.space import Shuffle
 from clgraph.ops.split import Split
 from clgraph.ops.transpose import Transpose
+from clgraph.ops.where import Where
+from clgraph.selector.choose import candidates
 from clgraph.selector.query import DeviceInfo, Query
 from tests.support.check_op import check_op
 
@@ -63,3 +67,15 @@ def test_what_goes_round_an_axis_twice_is_left_to_others():
     q = Query(twice, (x,), twice.infer((x,)), DeviceInfo(kind="cpu"), 1)
     assert PadElements.refusal(q) == "goes round an axis once"
     assert np.array_equal(twice.reference(np.zeros((2, 3)))[0], np.zeros((7, 3)))
+
+
+@pytest.mark.parametrize(
+    "primitive", [Expand((1 << 31, 2)), Transpose((1, 0)), Activation("neg"), Reduce("sum", (0,)), Where()], ids=str
+)
+def test_more_elements_than_32_bits_count_are_left_to_others(primitive):
+    x = Layout(DType.I64, (1 << 31, 1 if primitive.kind == "expand" else 2))
+    inputs = (Layout(DType.BOOL, x.shape), x, x) if primitive.kind == "where" else (x,)
+    device = DeviceInfo(kind="cpu", features=frozenset({"fp64"}))
+    q = Query(primitive, inputs, primitive.infer(inputs), device, len(inputs))
+    (made,) = (i for i in candidates(q) if i.name == f"{primitive.kind}.elements")
+    assert made.refusal(q) == "counts elements in 32 bits"
