@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from clgraph.graph.node import Value
 from clgraph.graph.primitive import Array
 from clgraph.network.buffer_table import BufferTable
+from clgraph.network.kept_memory import is_updated
 from clgraph.network.tiles import TileExecutor
 from clgraph.runtime.memory import ALIGNMENT, Memory
 
@@ -56,6 +57,6 @@ def borrowed_buffer(
 ) -> BorrowedBuffer | None:
     """Return what stands for an input or result that its program uses where the caller has it; ``None`` for others."""
     for there in places.values():
-        if value in there.borrowed:
+        if value in there.borrowed and not is_updated(value):
             return BorrowedBuffer(value, there, [e for e in executors if e.engine is there.engine])
     return None

@@ -12,6 +12,7 @@ from clgraph.graph.primitive import Array
 from clgraph.network.borrowed_buffers import BorrowedBuffer
 from clgraph.network.buffer_table import BufferTable
 from clgraph.network.host import Host
+from clgraph.network.kept_memory import KeptMemory, is_updated
 from clgraph.network.tensors import constant_array, empty
 from clgraph.runtime.memory import Memory
 
@@ -27,23 +28,34 @@ class Feed:
     """
 
     def __init__(
-        self, value: Value, places: Mapping[str, BufferTable], host: Host, borrowed: BorrowedBuffer | None
+        self,
+        value: Value,
+        places: Mapping[str, BufferTable],
+        host: Host,
+        borrowed: BorrowedBuffer | None,
+        kept: KeptMemory | None = None,
     ) -> None:
-        """Read into the memory of *value*, or where the caller has it by *borrowed*."""
+        """Read into the memory of *value*, or where the caller has it by *borrowed*; *kept* is updated there."""
+        self.kept = kept
         self.name, self.shape, self.dtype = value.name, value.layout.shape, value.layout.dtype.numpy
         self.how = "not read"
         self._value, self._host, self._borrowed = value, host, borrowed
         self._unread = value.buffer is None
+        self._updated = is_updated(value)
         self._places = None if value.buffer is None else places.get(value.buffer.placement)
         view = None if self._unread or self._places is None else self._places.view(value)
         self._view = None if borrowed is not None else view
 
     def checked(self, given: object) -> Held:
         """Return *given* C-contiguous; raises ``InputError`` where it is not what the program reads."""
+        if self.kept is not None and not isinstance(given, Memory):
+            raise InputError(f"input {self.name!r} is updated: it requires memory of the device, which stays")
         if isinstance(given, Memory):
             return given
         if not isinstance(given, np.ndarray):
             raise InputError(f"input {self.name!r} is a {type(given).__name__}, not a NumPy array")
+        if self._updated and given.ndim == 1 and given.dtype == self.dtype and given.flags.c_contiguous:
+            return given
         if given.shape != self.shape or given.dtype != self.dtype:
             found = f"{given.dtype} {list(given.shape)}"
             raise InputError(f"input {self.name!r} requires {self.dtype} {list(self.shape)}, not {found}")
@@ -53,7 +65,10 @@ class Feed:
         """Make *held*, which lives until the run is over, what the program reads."""
         if self._unread:
             return
-        if isinstance(held, Memory):
+        if self.kept is not None and isinstance(held, Memory):
+            self.how = "updated where it lies"
+            self.kept.use(held)
+        elif isinstance(held, Memory):
             self._copy_on_device(held)
         elif self._borrowed is not None:
             self.how = "read where it lies" if self._borrowed.take(held) else "copied: its address is no multiple of 4"
@@ -170,3 +185,11 @@ class Result:
 
 def _touches(array: Array, others: Iterable[Held]) -> bool:
     return any(isinstance(other, np.ndarray) and np.may_share_memory(array, other) for other in others)
+
+
+def wrong_names(wanted: list[str], given: list[str]) -> str:
+    """Say which feeds are missing or unknown."""
+    missing, unknown = [n for n in wanted if n not in given], [n for n in given if n not in wanted]
+    parts = [f"input {missing[0]!r} is missing"] if missing else []
+    parts += [f"no input is called {unknown[0]!r}"] if unknown else []
+    return f"{'; '.join(parts)}: the inputs are {', '.join(map(repr, wanted)) or 'none'}"

@@ -14,10 +14,10 @@ from clgraph.errors import ProgramError, UnsupportedError
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
-from clgraph.network.borrowing import LEAST_BYTES, readable_at, readable_in_place, writable_in_place
+from clgraph.network.borrowing import LEAST_BYTES, readable_at, readable_in_place, updated, writable_in_place
 from clgraph.network.constants import UNIT
 from clgraph.network.workspace import Workspace
-from clgraph.runtime.engine import Engine
+from clgraph.runtime.engine import BoundKernel, Engine
 from clgraph.runtime.memory import Memory
 from clgraph.selector.descriptor import Ref, Resolve
 from clgraph.selector.library import BANKS
@@ -48,8 +48,9 @@ class BufferTable:
         workspace: Memory shared with other programs.
         banks: What a bank number means.
         fixed: (bank, offset) of constants.
-        borrowed: Inputs that are read, and results that are written, where the caller has them, with the bank that
-            stands for the array.
+        borrowed: Inputs that are read or updated, and results that are written, where the caller has them, with the
+            bank that stands for the memory.
+        kernels: By such a bank the kernels of their own that it is an argument of, each with the argument's number.
     """
 
     placement: str
@@ -59,6 +60,7 @@ class BufferTable:
     arena_bank: int
     fixed: dict[Value, tuple[int, int]] = field(default_factory=dict)
     borrowed: dict[Value, int] = field(default_factory=dict)
+    kernels: dict[int, list[tuple[BoundKernel, int]]] = field(default_factory=dict)
     _left: list[Array] = field(default_factory=list)
     _copies: list[Memory] = field(default_factory=list)
 
@@ -102,6 +104,9 @@ class BufferTable:
     def _borrow(self, program: Program, lends: bool) -> None:
         """Let as many inputs and results as banks are left be used where the caller has them."""
         info = self.engine.info
+        for value in updated(program, self.placement):
+            self.borrowed[value] = len(self.banks)
+            self.banks.append(self.engine.allocate(value.layout.nbytes, f"the input {value.name!r}"))
         inputs = readable_in_place(program, self.placement, info)[: max(0, BANKS - len(self.banks))]
         stand_ins = self.workspace.stand_ins(self.placement, self.engine, [v.layout.nbytes for v in inputs])
         for value, memory in zip(inputs, stand_ins, strict=True):

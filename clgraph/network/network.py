@@ -18,11 +18,12 @@ from clgraph.graph.subgraph import Subgraph
 from clgraph.network.batch_slices import feeds_of_slices, in_turn
 from clgraph.network.borrowed_buffers import borrowed_buffer
 from clgraph.network.bound_subgraph import BoundSubgraph
-from clgraph.network.boundary import Feed, Held, Result
+from clgraph.network.boundary import Feed, Held, Result, wrong_names
 from clgraph.network.buffer_table import BufferTable
 from clgraph.network.cancelling import Cancellation
 from clgraph.network.host import Host
 from clgraph.network.joining import Joining
+from clgraph.network.kept_memory import check_updates, kept_memory
 from clgraph.network.steps import Command, Segment
 from clgraph.network.workspace import Workspace
 from clgraph.runtime.at_exit import GATE
@@ -80,6 +81,7 @@ class Network:
         for name, value in [*((v.name, v) for v in program.inputs), *program.outputs]:
             if not value.layout.is_dense_plain:
                 raise ProgramError(f"{name!r} is {value.layout}; inputs and outputs of a program are plain and dense")
+        check_updates(program)
         self.program = program
         self._again: Callable[[], Program] | None = None
         self._arguments = (engines, executor, poison, command_buffers, library)
@@ -106,7 +108,8 @@ class Network:
             self._steps = self._submissions(self._recording() if command_buffers else set())
         tiles = [tiles for s in self._subgraphs for tiles in s.executors]
         borrowed = partial(borrowed_buffer, places=self._places, executors=tiles)
-        self._feeds = [Feed(v, self._places, self._host, borrowed(v)) for v in program.inputs]
+        kept = partial(kept_memory, places=self._places, executors=tiles)
+        self._feeds = [Feed(v, self._places, self._host, borrowed(v), kept(v)) for v in program.inputs]
         self._names = frozenset(v.name for v in program.inputs)
         self._results = [
             Result(name, v, self._places, self._host, None if v in program.inputs else borrowed(v))
@@ -250,6 +253,13 @@ class Network:
         """The first OpenCL engine in use, ``None`` where everything runs on the host."""
         return next(iter(self._engines.values()), None)
 
+    def forget(self, memory: Memory) -> None:
+        """Keep *memory*, which runs have updated, alive no longer."""
+        with self._lock:
+            for feed in self._feeds:
+                if feed.kept is not None:
+                    feed.kept.forget(memory)
+
     def holds(self, memory: Memory) -> bool:
         """Whether *memory* can be read and written in a run."""
         return self.engine is not None and self.engine.holds(memory)
@@ -311,7 +321,7 @@ class Network:
         for file in self._files:
             file.check()
         if feeds.keys() != self._names:
-            raise InputError(_wrong_names([feed.name for feed in self._feeds], list(feeds)))
+            raise InputError(wrong_names([feed.name for feed in self._feeds], list(feeds)))
         over = False
         try:
             held = [feed.checked(feeds[feed.name]) for feed in self._feeds]
@@ -387,10 +397,3 @@ class Network:
     def _finish(self) -> None:
         for engine in self._engines.values():
             engine.stream.finish()
-
-
-def _wrong_names(wanted: list[str], given: list[str]) -> str:
-    missing, unknown = [n for n in wanted if n not in given], [n for n in given if n not in wanted]
-    parts = [f"input {missing[0]!r} is missing"] if missing else []
-    parts += [f"no input is called {unknown[0]!r}"] if unknown else []
-    return f"{'; '.join(parts)}: the inputs are {', '.join(map(repr, wanted)) or 'none'}"

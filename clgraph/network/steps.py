@@ -219,11 +219,18 @@ def launch_text(step: Launch) -> str:
 
 def _bind(node: Node, step: Launch, places: BufferTable) -> BoundKernel:
     args: list[KernelArgument] = []
+    lent: list[tuple[int, int]] = []
     with within_32_bits(node):
         for argument in step.args:
+            if isinstance(argument, str) and argument != "null":
+                lent.append((places.role(node, argument)[0], len(args)))
             args += _arguments(node, argument, places)
     what = f"{step.entry} ({step.source}) of node {node.name!r}"
-    return places.engine.kernel(launch_text(step), step.entry, args, what=what)
+    kernel = places.engine.kernel(launch_text(step), step.entry, args, what=what)
+    for bank, number in lent:
+        if bank in places.borrowed.values():
+            places.kernels.setdefault(bank, []).append((kernel, number))
+    return kernel
 
 
 def _arguments(node: Node, argument: Argument, places: BufferTable) -> list[KernelArgument]:

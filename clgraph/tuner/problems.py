@@ -46,7 +46,7 @@ def problems(program: Program, context: Context) -> list[Query[Any]]:
     for node in program:
         q = plain_query(context.query(node))
         sized = all(x.count for x in (*q.inputs, *q.outputs))
-        if sized and not node.in_place and any(not c.general for c in candidates(q)):
+        if sized and not node.in_place and not node.primitive.updates and any(not c.general for c in candidates(q)):
             found.setdefault(problem_key(q), q)
     return sorted(found.values(), key=lambda q: -q.primitive.flops(q.own, q.outputs))
 

@@ -1,0 +1,182 @@
+"""Attention of new tokens over caches of keys and values that stay in memory from one run to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd, sqrt
+from typing import ClassVar
+
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
+from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError
+from clgraph.graph.primitive import Array, Primitive, primitive
+from clgraph.selector.general import FLOATS, General, View, accesses, bits, launch, table
+from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.jit import Jit
+from clgraph.selector.plan import Plan
+from clgraph.selector.query import Query
+
+QUERIES, KEYS, VALUES, LENGTHS, STATE = range(5)
+"""The slots of the inputs that there always are."""
+
+LANES = 16
+"""Sums of a product are computed beside each other in the general kernel, at most."""
+
+
+@primitive
+@frozen
+class CachedAttention(Primitive):
+    """Write keys and values of new tokens into their caches; ``y = softmax(cap(scale q k') + bias) v`` over these.
+
+    Inputs: q ``[batch, heads, tokens, D]``, new keys ``[batch, shared, tokens, D]`` and values ``[batch, shared,
+    tokens, E]``; int32 lengths ``[1 + batch]``: the places that a cache has, then for each text the place of its first
+    new token; the state, any number of elements, in which the caches lie; then as *reads* says a bias that broadcasts
+    to ``[batch, heads, tokens, places]`` and a sink ``[heads]``. Result: y ``[batch, heads, tokens, E]``.
+
+    The lengths are run-time values: one program serves every length and every number of places. A cache of keys is
+    ``[batch][shared][places][D]``, and what the state holds in front of it grows with the places, too. A token sees the
+    keys from the first of its *window* to its own. Where all are masked, y is 0.
+
+    Attributes:
+        keys_at, values_at: Elements of all texts' caches in front of those of keys and of values, for each place and
+            text.
+        scale: ``None`` for 1 / sqrt(D).
+        cap: Products become ``cap * tanh(x / cap)``; 0: they stay.
+        causal: Tokens see nothing behind themselves; else all new ones.
+        window: How many keys a token sees, itself the last of them; -1: all.
+        reads: Names of the inputs behind the state: ``bias``, ``sink``.
+    """
+
+    keys_at: int
+    values_at: int
+    scale: float | None = None
+    cap: float = 0.0
+    causal: bool = True
+    window: int = -1
+    reads: tuple[str, ...] = ()
+
+    kind: ClassVar[str] = "cached_attention"
+    updates: ClassVar[frozenset[int]] = frozenset({STATE})
+    exact_inputs: ClassVar[frozenset[int]] = frozenset({STATE})
+
+    def value_slots(self) -> tuple[int, ...]:
+        return ()
+
+    def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
+        q, k, v, lengths, state = inputs[:5]
+        given = dict(zip(self.reads, inputs[5:], strict=True))
+        if any(x.rank != 4 or x.dtype != q.dtype for x in (q, k, v)) or not q.dtype.floating:
+            raise ShapeError(f"attention requires [batch, heads, tokens, D] of one floating type, not {q}, {k} and {v}")
+        (batch, heads, tokens, depth), shared = q.shape, k.shape[1]
+        if k.shape != (batch, shared, tokens, depth) or v.shape[:3] != k.shape[:3] or not shared or heads % shared:
+            raise ShapeError(f"new keys {k} and values {v} do not fit queries {q}")
+        if lengths.shape != (1 + batch,) or lengths.dtype != DType.I32 or state.rank != 1 or not state.dtype.floating:
+            raise ShapeError(f"lengths {lengths} and state {state} are not int32 [{1 + batch}] and floats in a row")
+        if "sink" in given and given["sink"].shape != (heads,):
+            raise ShapeError(f"a sink {given['sink']} is not one for each of {heads} heads")
+        if "bias" in given:
+            shape = given["bias"].shape
+            wanted = (batch, heads, tokens)[max(0, 4 - len(shape)) :]
+            if not 1 <= len(shape) <= 4 or any(a not in (1, b) for a, b in zip(shape[:-1], wanted, strict=True)):
+                raise ShapeError(f"bias {given['bias']} cannot be added to scores of {[batch, heads, tokens]} tokens")
+        return (q.with_shape((*q.shape[:-1], v.shape[-1])),)
+
+    def reference(self, *inputs: Array) -> tuple[Array, ...]:
+        """Compute the result; the caches in the fifth input are written to."""
+        new_keys, new_values, lengths = inputs[1:4]
+        exact = np.result_type(inputs[0].dtype, np.float32)
+        given = dict(zip(self.reads, inputs[5:], strict=True))
+        q, (batch, heads, tokens, depth), shared = inputs[0].astype(exact), inputs[0].shape, new_keys.shape[1]
+        keys, values = self.caches(inputs[4], lengths, new_keys.shape, new_values.shape[3])
+        y = np.zeros((*q.shape[:3], values.shape[3]), exact)
+        bias = (
+            np.broadcast_to(given["bias"].astype(exact), (batch, heads, tokens, given["bias"].shape[-1]))
+            if ("bias" in given)
+            else None
+        )
+        for text, first in enumerate(lengths[1:].tolist()):
+            keys[text, :, first : first + tokens] = new_keys[text]
+            values[text, :, first : first + tokens] = new_values[text]
+            total = first + tokens
+            k, v = (np.repeat(x[text, :, :total].astype(exact), heads // shared, axis=0) for x in (keys, values))
+            scores = np.matmul(q[text], k.swapaxes(-1, -2)) * exact.type(self._scale(depth))
+            if self.cap:
+                scores = self.cap * np.tanh(scores / exact.type(self.cap))
+            if bias is not None:
+                scores = scores + (bias[text] if bias.shape[-1] == 1 else bias[text, ..., :total])
+            scores = np.where(self._sees(first, tokens), scores, exact.type(-np.inf))
+            sink = given["sink"].astype(exact)[:, None, None] if "sink" in given else exact.type(-np.inf)
+            most = np.maximum(scores.max(-1, keepdims=True), sink)
+            most = np.where(most == -np.inf, exact.type(0), most)
+            weights = np.exp(scores - most)
+            whole = weights.sum(-1, keepdims=True) + np.exp(sink - most)
+            y[text] = np.matmul(weights / np.where(whole == 0, exact.type(1), whole), v)
+        return (y.astype(inputs[0].dtype),)
+
+    def caches(self, state: Array, lengths: Array, keys: Sequence[int], width: int) -> tuple[Array, Array]:
+        """Return the caches in the *state* as views ``[batch, shared, places, D]`` and ``[batch, shared, places, E]``.
+
+        Args:
+            keys: The shape of the new keys; *width*, the last size of the new values.
+        """
+        places, (batch, shared, _, depth) = int(lengths[0]), keys
+        starts = ((self.keys_at, depth), (self.values_at, width))
+        found = (state[batch * places * at :][: batch * shared * places * n] for at, n in starts)
+        one, two = (x.reshape(batch, shared, places, n) for x, n in zip(found, (depth, width), strict=True))
+        return one, two
+
+    def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
+        return 2.0 * inputs[QUERIES].count * inputs[QUERIES].shape[2]
+
+    def _scale(self, depth: int) -> float:
+        return 1 / sqrt(depth) if self.scale is None else self.scale
+
+    def _sees(self, first: int, tokens: int) -> Array:
+        place, key = np.arange(first, first + tokens)[:, None], np.arange(first + tokens)
+        seen: Array = key <= place if self.causal else np.ones((tokens, first + tokens), np.bool_)
+        return seen if self.window < 0 else seen & (key > place - self.window)
+
+
+@implements(
+    CachedAttention,
+    name="cached_attention.ref",
+    serves=Serves(dtypes=FLOATS | {DType.I32}, mixed=True),
+    general=True,
+)
+class CachedAttentionRef(General[CachedAttention]):
+    """Two launches: a work-item a new row of a cache, then one a query, which walks over the keys once."""
+
+    @classmethod
+    def plan(cls, q: Query[CachedAttention]) -> Plan:
+        p, (queries, keys, values, _, state), (y,) = q.primitive, q.own[:5], q.outputs
+        (batch, heads, tokens, depth), shared, width = queries.shape, keys.shape[1], values.shape[3]
+        roles = {name: f"in{5 + i}" for i, name in enumerate(p.reads)}
+        bias = View(0, (0,) * 4)
+        if "bias" in roles:
+            own = q.own[int(roles["bias"][2:])]
+            bias = View.of(own, (batch, heads, tokens, own.shape[-1]))
+        cache = accesses(state.dtype, "CACHE") if state.dtype != DType.F32 else {}
+        elements = accesses(queries.dtype) if queries.dtype != DType.F32 else {}
+        at = [p.keys_at, p.values_at]
+        rows = table([shared, tokens, depth, width], at, View.of(keys), View.of(values))
+        append = launch(
+            "cached_attention/cached_attention_append",
+            Jit().define(**elements, **cache),
+            batch * shared * tokens if depth or width else 0,
+            *("in1", "in2", "in3", "in4", rows),
+        )
+        numbers = table(
+            [heads, shared, tokens, *at, int(p.causal), p.window, int("bias" in roles), int("sink" in roles)],
+            [bits(p._scale(depth)), bits(p.cap), *View.of(queries).ints(), *View.of(y).ints(), *bias.ints()],
+        )
+        sizes = {"DEPTH": depth, "WIDTH": width, "LANES": gcd(LANES, depth, width)}
+        attend = launch(
+            "cached_attention/cached_attention_ref",
+            Jit().define(**sizes, **elements, **cache),
+            batch * heads * tokens if width else 0,
+            *("in0", "in3", "in4", roles.get("bias", "null"), roles.get("sink", "null"), "out0", numbers),
+        )
+        return Plan((append, attend))

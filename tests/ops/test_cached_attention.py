@@ -1,0 +1,141 @@
+"""Attention over caches that stay in memory: lengths and places are run-time values of one program."""
+
+import numpy as np
+import pytest
+
+import clgraph
+from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
+from clgraph.errors import InputError, ShapeError
+from clgraph.graph.topology import Topology
+from clgraph.ops.cached_attention import CachedAttention
+from clgraph.ops.multi_head_attention import MultiHeadAttention
+
+U32 = 2.0**-24
+
+
+def topology_of(primitive, batch, heads, shared, tokens, depth, width, dtype=np.float32, places=None):
+    made = Topology()
+    made.input("q", (batch, heads, tokens, depth), dtype)
+    made.input("k", (batch, shared, tokens, depth), dtype)
+    made.input("v", (batch, shared, tokens, width), dtype)
+    made.input("lengths", (1 + batch,), np.int32)
+    made.input("state", (1,), dtype)
+    shapes = {"bias": (batch, 1, tokens, places), "sink": (heads,)}
+    for name in primitive.reads:
+        made.input(name, shapes[name], dtype)
+    made.output("y", made.add("a", primitive, "q", "k", "v", "lengths", "state", *primitive.reads))
+    return made
+
+
+def network_of(topology):
+    model = clgraph.compile(topology)
+    (found,) = model.compiled.values()
+    return found.network
+
+
+def drawn(rng, topology, *, first, places):
+    feeds = {}
+    for s in topology.inputs.values():
+        if s.name == "lengths":
+            feeds[s.name] = np.array([places, *first], np.int32)
+        elif s.name != "state":
+            feeds[s.name] = rng.standard_normal(s.shape).astype(s.dtype.numpy)
+    return feeds
+
+
+def check_run(network, primitive, feeds, memory, state):
+    """Run, and compare result and state with the reference's; *state* is the latter's and is updated."""
+    y = network.run({**feeds, "state": memory})["y"]
+    inputs = [state if n == "state" else feeds[n] for n in ("q", "k", "v", "lengths", "state", *primitive.reads)]
+    exact = [a.astype(np.float64) if a.dtype.kind == "f" and a is not state else a for a in inputs]
+    lengths, half = feeds["lengths"], feeds["q"].dtype == np.float16
+    (want,) = primitive.reference(*exact)
+    np.testing.assert_array_equal(memory.array.view(state.dtype)[: state.size], state)
+    keys, values = primitive.caches(state, lengths, feeds["k"].shape, feeds["v"].shape[3])
+    total, depth = int(lengths[1:].max()) + feeds["q"].shape[2], feeds["q"].shape[3]
+    # A score is off by (depth + 4) u of the sum of its products' sizes, at most this one; the exponential by 8 u and by
+    # u of its argument, and the sums by 2 u a key: all relative to the largest value.
+    scores = depth * np.abs(feeds["q"]).max() * np.abs(keys).max() * primitive._scale(depth) + 1
+    scores += max((np.abs(feeds[n]).max() for n in primitive.reads), default=0)
+    bound = 2 * ((depth + 4) * scores + 2 * scores + 8 + 2 * total) * U32 * max(1, np.abs(values).max())
+    np.testing.assert_allclose(y.astype(np.float64), want, rtol=2.0**-11 if half else 0, atol=float(bound))
+
+
+CASES = [
+    (CachedAttention(0, 40), (2, 4, 2, 1, 20, 24), np.float32),
+    (CachedAttention(48, 0, 0.3, cap=2.0, window=3), (1, 4, 1, 5, 32, 48), np.float32),
+    (CachedAttention(0, 16, causal=False, reads=("bias", "sink")), (2, 2, 2, 3, 8, 8), np.float32),
+    (CachedAttention(0, 128), (1, 4, 2, 1, 64, 64), np.float16),
+]
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize(("primitive", "sizes", "dtype"), CASES)
+def test_one_program_serves_every_length_and_number_of_places(primitive, sizes, dtype, engine, rng):
+    batch, tokens = sizes[0], sizes[3]
+    for places in (16,) if "bias" in primitive.reads else (16, 40):
+        topology = topology_of(primitive, *sizes, dtype, places)
+        if places == 16:
+            network = network_of(topology)
+        each = sizes[2] * (sizes[4] + sizes[5])
+        state = np.zeros(batch * places * each, dtype)
+        memory = network.engine.allocate(state.nbytes, "state")
+        memory.array[:] = 0
+        for start in (0, tokens, 9):
+            first = [max(0, start - text) for text in range(batch)]
+            check_run(network, primitive, drawn(rng, topology, first=first, places=places), memory, state)
+    network.forget(memory)
+
+
+@pytest.mark.opencl
+def test_two_memories_take_turns(engine, rng):
+    primitive, sizes = CASES[0][:2]
+    topology = topology_of(primitive, *sizes)
+    network = network_of(topology)
+    pairs = []
+    for _ in range(2):
+        state = np.zeros(2 * 16 * 2 * 44, np.float32)
+        pairs.append((network.engine.allocate(state.nbytes, "state"), state))
+        pairs[-1][0].array[:] = 0
+    for place in range(3):
+        for memory, state in pairs:
+            check_run(network, primitive, drawn(rng, topology, first=[place, place], places=16), memory, state)
+
+
+def test_the_reference_agrees_with_attention_that_concatenates(rng):
+    q, past, k = (rng.standard_normal((2, n, t, 8)).astype(np.float32) for n, t in ((4, 3), (2, 5), (2, 3)))
+    past_v, v = (rng.standard_normal((2, 2, t, 8)).astype(np.float32) for t in (5, 3))
+    state = np.zeros(2 * 2 * 9 * 16, np.float32)
+    primitive = CachedAttention(0, 16, reads=("bias",))
+    bias = rng.standard_normal((2, 1, 3, 9)).astype(np.float32)
+    keys, values = primitive.caches(state, np.array([9, 5, 5], np.int32), k.shape, 8)
+    keys[:, :, :5], values[:, :, :5] = past, past_v
+    (y,) = primitive.reference(q, k, v, np.array([9, 5, 5], np.int32), state, bias)
+    whole = MultiHeadAttention(causal=True, reads=("mask", "past_key", "past_value"))
+    want, key, value, _ = whole.reference(q, k, v, bias[..., :8], past, past_v)
+    np.testing.assert_allclose(y, want, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(keys[:, :, :8], key)
+    np.testing.assert_array_equal(values[:, :, :8], value)
+
+
+@pytest.mark.opencl
+def test_what_is_updated_wants_memory_of_the_device(engine, rng):
+    primitive, sizes = CASES[0][:2]
+    topology = topology_of(primitive, *sizes)
+    feeds = drawn(rng, topology, first=[0, 0], places=16)
+    with pytest.raises(InputError, match="requires memory of the device"):
+        network_of(topology).run({**feeds, "state": np.zeros(1, np.float32)})
+
+
+def test_what_does_not_fit_is_refused():
+    f32 = lambda *shape: Layout(DType.F32, shape)  # noqa: E731
+    q, k, lengths, state = f32(1, 4, 1, 8), f32(1, 2, 1, 8), Layout(DType.I32, (2,)), f32(1)
+    assert CachedAttention(0, 8).infer([q, k, k, lengths, state])[0].shape == (1, 4, 1, 8)
+    for inputs, what in (
+        ([q, f32(1, 3, 1, 8), k, lengths, state], "do not fit"),
+        ([q, k, k, Layout(DType.I32, (3,)), state], "lengths"),
+        ([f32(4, 1, 8), k, k, lengths, state], "requires"),
+    ):
+        with pytest.raises(ShapeError, match=what):
+            CachedAttention(0, 8).infer(inputs)
