@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from clgraph.core.part import folder_of
 from clgraph.errors import DeviceError
-from clgraph.runtime import intel, opencl, pocl, pocl_cache, process
+from clgraph.runtime import calling_thread, intel, opencl, pocl, pocl_cache, process
 from clgraph.runtime.canary import Decision, Subject, decide
 from clgraph.runtime.cpus import usable_cores
 from clgraph.runtime.identity import identity_of
@@ -146,7 +146,8 @@ def prefix_of(platform: str, vendor: str) -> str:
 
 def _devices_of(platform: Any) -> list[Any]:
     try:
-        return list(platform.get_devices())
+        with calling_thread.offered(platform):
+            return calling_thread.set_apart(platform, list(platform.get_devices()))
     except load().Error as error:
         _log.warning("%s lists no device: %s", platform.name, error)
         return []
@@ -184,7 +185,12 @@ def works(handle: Any) -> bool:
 
 
 def part_of(handle: Any, units: int) -> Any:
-    """Return the sub-device of *units* compute units, the device itself where it cannot be divided."""
+    """Return the sub-device of *units* compute units, the device itself where it cannot be divided.
+
+    For one unit that is the device beside it that runs in the calling thread, where there is one.
+    """
+    if units == 1 and (alone := calling_thread.beside(handle)) is not None:
+        return alone
     cl = load()
     by_counts = cl.device_partition_property.BY_COUNTS
     if units >= handle.max_compute_units or by_counts not in handle.partition_properties:

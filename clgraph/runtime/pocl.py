@@ -25,6 +25,11 @@ from clgraph.errors import DeviceError
 LIBRARY_SHA256 = "d214aece60df73c75d8a678d33e4a51f4e5b594772dc74891b5451f909db6025"
 CPU_NAME_OFFSET = 640
 """Bytes from the start of the device struct of that binary to its ``char *llvm_cpu``."""
+DRIVER_OFFSET, BUILD_HASH_OFFSET = 880, 480
+"""Bytes from there to the address of the driver's functions, and among these to ``build_hash``, which tells code of
+one driver from that of another."""
+BUILD_HASHES_APART = 0x7920E0 - 0x7903B0
+"""Bytes from ``pocl_basic_build_hash`` to ``pocl_pthread_build_hash`` in that binary."""
 
 _KEPT: dict[int, ctypes.Array[ctypes.c_char]] = {}
 """The C strings that patched structs point at, by address of the struct: they must live as long as the process."""
@@ -77,7 +82,7 @@ def patch(memory: AddressSpace, struct_address: int, reported: str, cpu: str) ->
         return
     expected = reported.encode() + b"\0"
     try:
-        (pointer,) = struct.unpack("<Q", memory.read(struct_address + CPU_NAME_OFFSET, 8))
+        pointer = _pointer(memory, struct_address + CPU_NAME_OFFSET)
         found = memory.read(pointer, len(expected))
     except (OSError, OverflowError, struct.error) as error:
         raise DeviceError(f"the CPU name in PoCL's device cannot be read ({error})") from error
@@ -86,6 +91,30 @@ def patch(memory: AddressSpace, struct_address: int, reported: str, cpu: str) ->
     kept = ctypes.create_string_buffer(cpu.encode())
     memory.write(struct_address + CPU_NAME_OFFSET, struct.pack("<Q", ctypes.addressof(kept)))
     _KEPT[struct_address] = kept
+
+
+def share_code(memory: AddressSpace, pthread: int, basic: int) -> None:
+    """Let the device struct at *basic* take the code that PoCL has compiled for the one at *pthread*.
+
+    Both drivers compile alike and run the same code, but tell it apart by their names.
+
+    Raises:
+        DeviceError: The structs do not hold the two functions that they should.
+    """
+    try:
+        theirs, ours = (_pointer(memory, s + DRIVER_OFFSET) + BUILD_HASH_OFFSET for s in (pthread, basic))
+        function = _pointer(memory, theirs)
+        apart = function - _pointer(memory, ours)
+        if apart not in (0, BUILD_HASHES_APART):
+            raise DeviceError(f"PoCL's drivers tell their code apart by functions {apart} bytes from each other")
+        memory.write(ours, struct.pack("<Q", function))
+    except (OSError, OverflowError, struct.error) as error:
+        raise DeviceError(f"the functions of PoCL's drivers cannot be read ({error})") from error
+
+
+def _pointer(memory: AddressSpace, address: int) -> int:
+    (found,) = struct.unpack("<Q", memory.read(address, 8))
+    return int(found)
 
 
 def wheel_library() -> Path | None:

@@ -1,0 +1,126 @@
+import os
+import struct
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from clgraph.errors import DeviceError
+from clgraph.runtime import binaries, calling_thread, driver, pocl
+from clgraph.runtime.device import devices
+from clgraph.runtime.engine import Engine
+from clgraph.runtime.wheel import is_wheel
+
+PTHREAD, BASIC, PTHREAD_DRIVER, BASIC_DRIVER = 0x10000, 0x20000, 0x30000, 0x40000
+FUNCTION = 0x7F0000790000
+COUNT = """__kernel void count(__global int* x) {
+    int sum = 0;
+    for (int i = 0; i < 20000000; i++) sum = sum * 5 + i;
+    x[0] = sum;
+}"""
+
+
+class Structs:
+    """The device structs of two drivers, and the tables of their functions."""
+
+    def __init__(self, apart):
+        self.words = {
+            PTHREAD + 880: PTHREAD_DRIVER,
+            BASIC + 880: BASIC_DRIVER,
+            PTHREAD_DRIVER + 480: FUNCTION + apart,
+            BASIC_DRIVER + 480: FUNCTION,
+        }
+
+    def read(self, address, count):
+        assert count == 8
+        if address not in self.words:
+            raise OSError("Input/output error")
+        return struct.pack("<Q", self.words[address])
+
+    def write(self, address, data):
+        (self.words[address],) = struct.unpack("<Q", data)
+
+
+def test_both_drivers_tell_their_code_apart_by_one_function():
+    memory = Structs(pocl.BUILD_HASHES_APART)
+    for _ in range(2):
+        pocl.share_code(memory, PTHREAD, BASIC)
+        assert memory.words[BASIC_DRIVER + 480] == memory.words[PTHREAD_DRIVER + 480] == FUNCTION + 7472
+
+
+def test_drivers_that_do_not_look_as_known_are_not_touched():
+    unknown, unmapped = Structs(32), Structs(pocl.BUILD_HASHES_APART)
+    del unmapped.words[BASIC_DRIVER + 480]
+    for memory in (unknown, unmapped):
+        before = dict(memory.words)
+        with pytest.raises(DeviceError, match="PoCL's drivers"):
+            pocl.share_code(memory, PTHREAD, BASIC)
+        assert memory.words == before
+
+
+def test_the_second_driver_is_asked_for_where_the_user_has_not_chosen(monkeypatch):
+    variable = "POCL_DEVICES"
+    monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(calling_thread, "is_wheel", lambda platform: platform == "wheel")
+    with calling_thread.offered("wheel"):
+        assert os.environ[variable] == "basic pthread"
+    with calling_thread.offered("another"):
+        assert variable not in os.environ
+    assert variable not in os.environ
+    monkeypatch.setenv(variable, "pthread")
+    with calling_thread.offered("wheel"):
+        assert os.environ[variable] == "pthread"
+    assert os.environ[variable] == "pthread"
+
+
+def test_a_device_that_is_the_only_one_stays(monkeypatch):
+    monkeypatch.setattr(calling_thread, "is_wheel", lambda platform: True)
+    monkeypatch.setattr(calling_thread, "_APART", {})
+    basic, pthread = SimpleNamespace(name="basic-CPU"), SimpleNamespace(name="pthread-CPU")
+    platform = SimpleNamespace(int_ptr=1)
+    for alone in ([basic], [pthread]):
+        assert calling_thread.set_apart(platform, alone) == alone
+        assert not calling_thread._APART
+    assert calling_thread.set_apart(platform, [basic, pthread]) == [pthread]
+    assert {1: basic} == calling_thread._APART
+
+
+@pytest.fixture
+def alone(engine):
+    """An engine of one thread on the wheel's PoCL."""
+    if not is_wheel(engine.device.handle.platform):
+        pytest.skip("only the wheel's PoCL is known to run kernels in the calling thread")
+    return Engine(engine.device, threads=1)
+
+
+@pytest.mark.opencl
+def test_one_thread_is_the_one_that_calls(alone):
+    memory = alone.upload(np.zeros(1, np.int32), "x")
+    step = alone.kernel(COUNT, "count", [memory]).on(alone.stream, (1,), None)
+    step()
+    own, whole = time.thread_time(), time.process_time()
+    for _ in range(3):
+        step()
+    alone.stream.finish()
+    own, whole = time.thread_time() - own, time.process_time() - whole
+    assert own > whole / 2
+
+
+@pytest.mark.opencl
+def test_the_device_for_one_thread_is_not_listed(alone):
+    assert [d.info.name for d in devices() if d.label.startswith("basic-")] == []
+    assert alone.device.label.startswith("pthread-")
+
+
+@pytest.mark.opencl
+def test_code_that_was_compiled_for_all_cores_is_taken(engine, alone):
+    text = COUNT + "\n// shared"
+    memory = engine.upload(np.zeros(1, np.int32), "x")
+    engine.kernel(text, "count", [memory]).on(engine.stream, (1,), None)()
+    engine.stream.finish()
+    binary = binaries.to_binary(engine._programs[text, False])
+    handle = calling_thread.beside(engine.device.handle)
+    assert handle is not None
+    options = binaries.options_for(alone.info.features, False, text)
+    assert binaries.from_binary(driver.load().Context([handle]), handle, binary, options) is not None
