@@ -221,6 +221,14 @@ class Settings:
             _boolean, "Let 3x3 convolutions run by Winograd's F(4x4, 3x3): 2 to 3 times as fast, some bits less exact."
         ),
     )
+    quantised_products: str = field(
+        default="digits",
+        metadata=_about(
+            _one_of("digits", "exact"),
+            "How products with weights of 2 to 8 bits read the other side: digits (a block at a time as fixed-point "
+            "numbers of 24 bits, of 8 where the model says accuracy_level=4), or exact (floats, a third as fast).",
+        ),
+    )
     split_batch: bool = field(
         default=True,
         metadata=_about(

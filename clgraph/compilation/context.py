@@ -8,7 +8,7 @@ from dataclasses import replace
 from clgraph.engines.opening import placement_of
 from clgraph.graph.topology import Topology
 from clgraph.passes.base import Build, Context, Execute
-from clgraph.selector.implementation import WINOGRAD, tagged
+from clgraph.selector.implementation import DIGITS, WINOGRAD, tagged
 from clgraph.selector.query import DeviceInfo
 from clgraph.settings import PRODUCT_PRECISIONS, Settings
 
@@ -25,10 +25,16 @@ def context_of(
         precision=options.precision,
         keep_f32=options.keep_f32,
         forced=dict(options.force_kernels),
-        denied=options.deny_kernels | (frozenset() if options.winograd else tagged(WINOGRAD)),
+        denied=options.deny_kernels | _denied(options),
         execute=execute,
         build=build,
     )
+
+
+def _denied(options: Settings) -> frozenset[str]:
+    """Return the implementations whose rounding *options* do not allow."""
+    tags = (WINOGRAD,) * (not options.winograd) + (DIGITS,) * (options.quantised_products == "exact")
+    return frozenset().union(*(tagged(tag) for tag in tags))
 
 
 def for_families(context: Context, topology: Topology) -> Context:

@@ -312,6 +312,7 @@ ALWAYS: Mapping[str, str] = {
     "modules": "what cannot be imported is an error",
     "placement": "a pattern that fits nothing is an error, and one behind others that fit all of it a note",
     "placement_fallback": "a permission",
+    "quantised_products": "a permission",
     "shape_cache": "a limit",
     "plugins": "a name that fits no plugin is an error",
     "split_batch": "a permission",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import re
 import warnings
 from pathlib import Path
@@ -13,13 +12,11 @@ from clgraph.core import cache_folder
 from clgraph.errors import KernelBuildError
 from clgraph.runtime import driver, pocl_binary
 
-_log = logging.getLogger(__name__)
-
 LOG_LINES = 12
 """How much of a build log an error shows."""
 
 _MAGIC = b"clgraph program 2\n"
-_DEFINED = ("acq_rel", "yield", "prefetch", "cycle_counter", "f16c")
+_DEFINED = ("acq_rel", "yield", "prefetch", "cycle_counter", "f16c", "vnni")
 """Features that libraries know by a macro of that name."""
 _NEWER = re.compile(r"^#define OPENCL_C ([23])0$", re.MULTILINE)
 
@@ -99,11 +96,6 @@ def build(context: Any, handle: Any, text: str, options: str, what: str) -> Any:
     """
     cl = driver.load()
     driver.look_after(None)
-    if few := driver.declarations(handle, text):
-        try:
-            return cl.build(context, handle, text, f"{options} {few}")
-        except cl.Error as error:
-            _log.debug("%s is built again with all declarations: %s", what, error)
     try:
         return cl.build(context, handle, text, options)
     except cl.Error as error:

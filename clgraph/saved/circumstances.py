@@ -32,6 +32,7 @@ _OPTIONS = (
     "deny_kernels",
     "force_kernels",
     "winograd",
+    "quantised_products",
     "split_batch",
     "out_of_order",
     "placement",

@@ -213,6 +213,8 @@ IMPLEMENTATIONS: Registry[str, type[Implementation[Any]]] = Registry(
 
 WINOGRAD = "winograd"
 """The tag of convolutions by fewer products, with other rounding: the option ``winograd`` denies them."""
+DIGITS = "digits"
+"""The tag of products that read floats as fixed-point numbers: the option ``quantised_products`` denies them."""
 ORDERED_F32 = "ordered_f32"
 """The tag of matrix products that add up in float, in the order of k."""
 

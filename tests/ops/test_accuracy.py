@@ -15,6 +15,7 @@ from clgraph.core.layout import Layout
 from clgraph.graph.node import Fused
 from clgraph.graph.primitive import Primitive
 from clgraph.implementations.cpu.attention import AttentionRows
+from clgraph.implementations.cpu.block_matmul import BlockMatMulDigits, BlockMatMulRows
 from clgraph.implementations.cpu.bottleneck import BottleneckFsv16
 from clgraph.implementations.cpu.conv_transpose import ConvTransposeFsv16
 from clgraph.implementations.cpu.convolution import ConvFsv16
@@ -34,6 +35,8 @@ from clgraph.implementations.cpu.resize import ResizeFsv16
 from clgraph.implementations.cpu.softmax import SoftmaxPlanes, SoftmaxRows
 from clgraph.ops.activation import Activation
 from clgraph.ops.attention import Attention
+from clgraph.ops.block_matmul import BlockMatMul
+from clgraph.ops.block_records import Records
 from clgraph.ops.bottleneck import Bottleneck
 from clgraph.ops.conv_transpose import ConvTranspose
 from clgraph.ops.convolution import Convolution
@@ -71,6 +74,17 @@ class Case:
     fused: tuple[Fused, ...] = ()
     arity: int | None = None
 
+    def arrays(self, rng: np.random.Generator) -> list[Any]:
+        """Return the inputs."""
+        made = [rng.standard_normal(s).astype(np.float32) for s in self.shapes]
+        for slot in self.constant:
+            made[slot] /= np.float32(np.sqrt(made[slot][0].size))
+        if isinstance(p := self.primitive, BlockMatMul):
+            packed = rng.integers(0, 256, (p.columns, p.depth * p.bits // 8)).astype(np.uint8)
+            scales = np.full((p.columns, p.depth // p.block), 2.0 ** (1 - p.bits) / np.sqrt(p.depth))
+            made.append(Records(p.bits, p.block, p.zeros).pack(packed, scales))
+        return made
+
 
 def convolution(side: int, strides: int = 1, groups: int = 1) -> Convolution:
     return Convolution((strides, strides), (1, 1), ((side // 2, side // 2),) * 2, groups)
@@ -98,6 +112,10 @@ CASES = {
         (1,),
     ),
     "matmul": Case(MatMulRows, MatMul(), ((128, 3072), (3072, 768), (768,)), (1, 2)),
+    "row by digits": Case(BlockMatMulDigits, BlockMatMul(1024, 4864, 4, 32), ((1, 4864),)),
+    "rows by digits": Case(BlockMatMulDigits, BlockMatMul(192, 4096, 8, 128), ((24, 4096),)),
+    "row by weights of 4 bits": Case(BlockMatMulRows, BlockMatMul(1024, 4864, 4, 32), ((1, 4864),)),
+    "rows by weights of 2 bits": Case(BlockMatMulRows, BlockMatMul(192, 4096, 2, 64), ((24, 4096),)),
     "matmul of two tensors": Case(MatMulRows, MatMul(), ((12, 128, 128), (12, 128, 64))),
     "attention": Case(AttentionRows, Attention(0.125, by_key=True), ((12, 512, 64), (12, 512, 64), (12, 512, 64))),
     "layer normalization": Case(NormalizeRows, LayerNormalization(1), ((512, 768), (768,), (768,)), (1, 2)),
@@ -124,9 +142,7 @@ def test_every_tile_that_adds_up_has_a_case() -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_the_worst_error_is_small_beside_the_largest_result(engine, name) -> None:
     case, rng = CASES[name], np.random.default_rng(0)
-    arrays = [rng.standard_normal(s).astype(np.float32) for s in case.shapes]
-    for slot in case.constant:
-        arrays[slot] /= np.float32(np.sqrt(arrays[slot][0].size))
+    arrays = case.arrays(rng)
     layouts = [Layout.of(a) for a in arrays]
     primitive = case.primitive.bind(layouts, [None] * len(layouts)).primitive
     arity = len(arrays)

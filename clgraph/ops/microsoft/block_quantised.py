@@ -1,6 +1,8 @@
 """Weights of 2, 4 or 8 bits in blocks that have a scale: ONNX Runtime's MatMulNBits and GatherBlockQuantized.
 
-The weights must be constants; they are made floats when the model is read.
+The weights must be constants. Those of products stay packed, as records; where the model names blocks row by row
+(``g_idx``) or has zero points that are no integers, and in tables that are gathered from, they are made floats when the
+model is read.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from clgraph.graph.attributes import positive_axis
 from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
 from clgraph.graph.primitive import Array, primitive
+from clgraph.ops.block_matmul import BlockMatMul
+from clgraph.ops.block_records import Records, unpacked
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.gather import Gather
 from clgraph.ops.matmul import MatMul
@@ -39,28 +43,37 @@ def import_matmul_n_bits(node: OnnxNode) -> Sequence[str]:
         raise node.unsupported(f"weights of {packed.dtype} and scales of {scales.dtype}; they are bytes and floats")
     if packed.size != rows * blocks * block * bits // 8 or scales.size != rows * blocks:
         raise node.unsupported(f"{packed.shape} and {scales.shape} are not weights and scales of {rows} x {columns}")
-    whole = unpacked(packed.reshape(rows, -1), bits)[:, :columns]
+    bias = node.inputs[5:6]
+    packed = packed.reshape(rows, -1)
     zeros = _zeros(node, bits, (rows, blocks))
+    if not _given(node, 4) and (zeros is None or zeros.dtype == np.uint8) and block * bits % 32 == 0:
+        records = Records(bits, block, zeros is not None)
+        made = node.literal(records.pack(packed, scales.reshape(rows, blocks), zeros))
+        rough = node.attribute("accuracy_level", 0) == 4
+        product = BlockMatMul(rows, columns, bits, block, zeros is not None, rough)
+        return node.emit(product, node.inputs[0], made, *bias)
+    whole = unpacked(packed, bits)[:, :columns]
+    centre = np.full((rows, blocks), 1 << (bits - 1)) if zeros is None else zeros
     group = _constant(node, 4).astype(np.int64) if _given(node, 4) else np.arange(columns) // block
     if group.shape != (columns,) or group.min() < 0 or group.max() >= blocks:
         raise node.unsupported(f"g_idx {group.shape} does not name one of {blocks} blocks for each of {columns} rows")
-    floats = (whole.astype(np.float32) - zeros[:, group]) * scales.reshape(rows, blocks)[:, group].astype(np.float32)
+    centred = whole.astype(np.float32) - centre.astype(np.float32)[:, group]
+    floats = centred * scales.reshape(rows, blocks)[:, group].astype(np.float32)
     weights = node.literal(floats.astype(scales.dtype))
-    bias = node.inputs[5:6]
     return node.emit(MatMul(transpose_b=True), node.inputs[0], weights, *bias)
 
 
-def _zeros(node: OnnxNode, bits: int, shape: tuple[int, int]) -> Array:
-    """Return the zero points ``[N, blocks]`` as floats: given as such or packed, each row padded to whole bytes."""
+def _zeros(node: OnnxNode, bits: int, shape: tuple[int, int]) -> Array | None:
+    """Return the zero points ``[N, blocks]``, as bytes where each row was packed into some; ``None``: none given."""
     rows, blocks = shape
     if not _given(node, 3):
-        return np.full(shape, 1 << (bits - 1), np.float32)
+        return None
     found = _constant(node, 3)
     if found.dtype == np.uint8 and found.size == rows * -(-blocks * bits // 8):
         found = unpacked(found.reshape(rows, -1), bits)[:, :blocks]
     if found.size != rows * blocks:
         raise node.unsupported(f"zero points {found.shape} do not fit {blocks} blocks of {rows} rows")
-    return found.reshape(shape).astype(np.float32)
+    return found.reshape(shape)
 
 
 @primitive
@@ -108,13 +121,6 @@ def import_gather_block_quantized(node: OnnxNode) -> Sequence[str]:
     floats = (data.astype(np.float32) - spread[0]) * spread[1]
     table = node.literal(floats.astype(scales.dtype))
     return node.emit(GatherInside(node.attribute("gather_axis", 0)), table, node.inputs[1])
-
-
-def unpacked(packed: Array, bits: int) -> Array:
-    """Return what bytes hold along the last axis, low-order bits first."""
-    shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    values = packed[..., None] >> shifts & np.uint8((1 << bits) - 1)
-    return values.reshape(*packed.shape[:-1], packed.shape[-1] * len(shifts))
 
 
 def _bits(node: OnnxNode) -> int:

@@ -1,0 +1,69 @@
+// Product of rows of floats and a matrix of 2, 4 or 8 bits that has a scale a block, in float. A ticket is a run of rows by
+// a run of column groups, 64 columns each. One row is multiplied by the weights as they lie in memory; for several, those
+// of a group become floats in scratch, [depth][64], once a ticket.
+//
+// a, c                         rows of `depth` and `columns` floats side by side
+// records, group               as in clgraph/ops/block_records.py; ints from one group to the next
+// rows, columns, depth         M, N, K
+// block, blocks, pieces, bits, zeros   weights of a block, blocks along K, words of a column in one, bits of a weight, whether
+//                              there are zero points
+// groups, ticket_groups, tiers column groups in all, of a ticket, tickets side by side
+// ticket_rows, spans           rows of a ticket, tickets below one another
+// row_id                       instance of micro_block_row
+// nb, widest, first_id         as in matmul_rows.cl
+//
+// Error of one row as in micro_block_row.cl, of several as in micro_matmul.cl and 2^-24 |w| of each weight. Post-operations
+// follow on each run of rows; row and 16-column vector are y and x.
+#include "few_bits.clh"
+
+// The weights of a group as floats: to[k][64].
+static void block_panel(__global const block_matmul_rows_desc* d, __global const uint* w, __global float* to) {
+  const int bits = d->bits, fields = 8 / bits, pieces = d->pieces, record = 64 * (pieces + 1) + 16 * d->zeros;
+  for (int b = 0; b < d->blocks; b++, w += record) {
+    for (int j = 0; j < 64; j += 16) {
+      const float16 zero = zero_points((__global const uchar*)(w + 64 * (pieces + 1)) + j, d->zeros, bits);
+      const float16 scale = LOAD_LOOSE((__global const float*)w + 64 * pieces + j);
+      __global float* row = to + (long)b * d->block * 64 + j;
+      for (int p = 0; p < pieces; p++) {
+        const uint16 words = load_words(w + p * 64 + j);
+        for (int f = 0; f < fields; f++) {
+          #pragma unroll
+          for (int e = 0; e < 4; e++, row += 64)
+            STORE16(row, centred(words, bits * f + 8 * e, (1u << bits) - 1, zero) * scale);
+        }
+      }
+    }
+  }
+}
+
+static void block_matmul_rows(__global const block_matmul_rows_desc* d, __global char** banks, __global char* scratch,
+                              const int ticket, __global const post_step* post, const int posts) {
+  const int span = ticket % d->spans, tier = ticket / d->spans, depth = d->depth, nb = d->nb;
+  const int first_row = span * d->ticket_rows, last_row = min(first_row + d->ticket_rows, d->rows);
+  const int last_group = min((tier + 1) * d->ticket_groups, d->groups);
+  __global const float* a = AT(const float, banks, d->a);
+  __global float* work = (__global float*)scratch;
+  const bool alone = d->rows == 1, filled = d->blocks * d->block == depth;
+  if (alone && !filled)
+    for (int k = 0; k < d->blocks * d->block; k++) work[k] = k < depth ? a[k] : 0.0f;
+  for (int g = tier * d->ticket_groups; g < last_group; g++) {
+    const int columns = min(64, d->columns - g * 64);
+    __global const uint* w = AT(const uint, banks, d->records) + (long)g * d->group;
+    if (!alone) block_panel(d, w, work);
+    for (int y = first_row; y < last_row;) {
+      const int left = last_row - y, pieces = (left + d->widest - 1) / d->widest, count = (left + pieces - 1) / pieces;
+      __global float* to = AT(float, banks, d->c) + (long)y * d->columns + g * 64;
+      if (alone) micro_block_row(d->row_id, filled ? a : work, d->blocks, w, d->pieces, d->zeros, to, columns);
+      for (int j = 0; !alone && j < columns; j += nb * 16)
+        micro_matmul(d->first_id + count - 1, a + (long)y * depth, depth, 1, work + j, 64, to + j, d->columns, columns - j,
+                     depth, work + j, 0);
+      for (int i = 0; posts && i < count; i++) {
+        __global float* row = to + (long)i * d->columns;
+        if (columns >= 16) post_row(post, posts, banks, row, 0, 0, y + i, g * 4, columns / 16, 16, 0);
+        if (columns % 16)
+          post_row(post, posts, banks, row + columns / 16 * 16, 0, 0, y + i, g * 4 + columns / 16, 1, columns % 16, 0);
+      }
+      y += count;
+    }
+  }
+}

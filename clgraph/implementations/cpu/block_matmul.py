@@ -1,0 +1,323 @@
+"""Products with weights of 2, 4 or 8 bits on CPU devices: each weight is read once, as it lies in memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from clgraph.core.dtype import DType
+from clgraph.core.memo import remembered
+from clgraph.errors import UnsupportedError
+from clgraph.implementations.cpu.blocks import half_cycles
+from clgraph.implementations.cpu.convolution import TILE
+from clgraph.implementations.cpu.cost import TicketRanges, runs, split, step_seconds, ticket_seconds, worker_flops
+from clgraph.implementations.cpu.geometry import LANES, post_refusal
+from clgraph.implementations.cpu.matmul import widest_instance
+from clgraph.implementations.cpu.rows import Axis, broadcast_pitches, merge
+from clgraph.ops.block_matmul import BlockMatMul, rows_of
+from clgraph.ops.block_records import COLUMNS
+from clgraph.selector.descriptor import Descriptor, Int, Pointer, PostStep, Ref, descriptor
+from clgraph.selector.implementation import DIGITS, Implementation, implements
+from clgraph.selector.library import Micro, micro_family
+from clgraph.selector.plan import Plan, Tile
+from clgraph.selector.post import post_codes, post_steps
+from clgraph.selector.query import Query
+
+_FILE = "block_matmul/micro_digits.cl"
+_WIDTHS = (4, 8, 2)
+"""Bits of a weight, in the order of the instances."""
+
+_ROWS = {3: (1,), 1: (1, 4)}
+"""Rows of the instances, by digits."""
+
+
+def _micro(bits: int, digits: int, rows: int) -> Micro:
+    return Micro.of(_FILE, BITS=bits, DIGITS=digits, UR=rows, NB=4)
+
+
+ROW_MICROS = micro_family(
+    "micro_block_row",
+    {
+        simd: [Micro.of("block_matmul/micro_block_row.cl", BITS=bits, NB=nb) for bits in _WIDTHS]
+        for simd, nb in ((16, 4), (8, 2))
+    },
+)
+
+MICROS = micro_family(
+    "micro_digits",
+    {
+        16: [_micro(bits, digits, rows) for bits in _WIDTHS for digits in _ROWS for rows in _ROWS[digits]],
+        8: [_micro(4, 3, 1)],
+    },
+)
+
+PANEL_ROWS = 128
+"""Rows up to which three digits are faster than floats made of the weights once."""
+
+SERVES = replace(TILE, dtypes=frozenset({DType.F32, DType.U8}), mixed=True, formats=False, halos=False)
+
+
+@descriptor("block_digits")
+class BlockDigitsDesc(Descriptor):
+    """Fields as in ``block_digits.cl``."""
+
+    x: Pointer
+    digits: Pointer
+    sums: Pointer
+    scales: Pointer
+    rows: Int
+    depth: Int
+    block: Int
+    count: Int
+    ticket_rows: Int
+
+
+@descriptor("block_matmul_digits", micros=("micro_digits",))
+class BlockMatMulDigitsDesc(Descriptor):
+    """Fields as in ``block_matmul_digits.cl``."""
+
+    digits: Pointer
+    sums: Pointer
+    scales: Pointer
+    records: Pointer
+    c: Pointer
+    group: Int
+    count: Int
+    rows: Int
+    columns: Int
+    blocks: Int
+    block: Int
+    pieces: Int
+    zeros: Int
+    groups: Int
+    ticket_groups: Int
+    tiers: Int
+    ticket_rows: Int
+    spans: Int
+    widest: Int
+    first_id: Int
+
+
+@descriptor("block_matmul_rows", micros=("micro_block_row", "micro_matmul"))
+class BlockMatMulRowsDesc(Descriptor):
+    """Fields as in ``block_matmul_rows.cl``."""
+
+    a: Pointer
+    records: Pointer
+    c: Pointer
+    group: Int
+    rows: Int
+    columns: Int
+    depth: Int
+    block: Int
+    blocks: Int
+    pieces: Int
+    bits: Int
+    zeros: Int
+    groups: Int
+    ticket_groups: Int
+    tiers: Int
+    ticket_rows: Int
+    spans: Int
+    row_id: Int
+    nb: Int
+    widest: Int
+    first_id: Int
+
+
+def _refusal(q: Query[BlockMatMul]) -> str | None:
+    """Say why no tile serves *q*, or return ``None``."""
+    if any(x.dtype != DType.F32 for i, x in enumerate((*q.inputs, *q.outputs)) if i != 1):
+        return "serves float32 beside the weights"
+    if not all(x.is_dense_plain for x in (*q.own[:2], q.outputs[0])):
+        return "serves dense plain tensors"
+    if rows_of(q) * max(q.primitive.columns, 4 * q.primitive.depth) >= 1 << 31 or q.inputs[1].nbytes >= 1 << 33:
+        return "counts elements in 32 bits"
+    try:
+        _posts(q)
+    except UnsupportedError as error:
+        return str(error)
+    return post_refusal(q)
+
+
+@remembered
+def _posts(q: Query[BlockMatMul]) -> tuple[PostStep, ...]:
+    """Return the list, a bias as its first addition; row and 16-column vector are y and x.
+
+    Raises:
+        UnsupportedError: An operand does not move evenly along the rows.
+    """
+    y = q.outputs[0]
+    found = []
+    for slot in (*range(2, q.arity), *q.post_slots):
+        own = broadcast_pitches(q.inputs[slot], y.rank)
+        rows = merge([Axis(size, (a, b)) for size, a, b in zip(y.shape, y.all_pitches, own, strict=True)][:-1])
+        if len(rows) > 1:
+            raise UnsupportedError("requires operands that move evenly along the rows")
+        found.append((0, 0, rows[0].pitches[1] if rows else 0, LANES * own[-1], own[-1]))
+    bias = [
+        PostStep(post_codes()["add"], operand=Ref("in2", 4 * q.inputs[2].origin), pitches=found.pop(0))
+        for _ in range(2, q.arity)
+    ]
+    pitches = iter(found)
+    return (*bias, *post_steps(q, lambda layout: next(pitches)))
+
+
+def _tickets(q: Query[BlockMatMul], seconds: float) -> tuple[TicketRanges, TicketRanges]:
+    """Return the runs of rows and of column groups, for *seconds* a row of a group."""
+    rows, groups = rows_of(q), -(-q.primitive.columns // COLUMNS)
+    wanted = ticket_seconds(seconds * rows * groups, q.device)
+    if groups >= 4 * q.device.workers or seconds * rows <= wanted:
+        return TicketRanges(1, rows), split(groups, seconds * rows, wanted, q.device.workers)
+    quads = split(-(-rows // 4), 4 * seconds, wanted, q.device.workers)
+    each = min(rows, 4 * quads.each)
+    return TicketRanges(-(-rows // each), each), TicketRanges(groups, 1)
+
+
+def digits_of(q: Query[BlockMatMul]) -> int:
+    """Return the bytes that a number of a becomes."""
+    return 1 if q.primitive.rough else 3
+
+
+def _digit_seconds(q: Query[BlockMatMul]) -> float:
+    """Return one worker's time for the digits of 16 floats."""
+    return q.device.costs.unit("block_digits.vector")
+
+
+def _row_seconds(q: Query[BlockMatMul]) -> float:
+    """Return one worker's time for a row of a group of columns."""
+    unit = q.device.costs.unit
+    return q.primitive.depth * (unit("block_matmul.weights") + digits_of(q) * unit("block_matmul.digit"))
+
+
+@implements(
+    BlockMatMul, name="block_matmul.digits", serves=replace(SERVES, features=frozenset({"vnni"})), tags={DIGITS}
+)
+class BlockMatMulDigits(Implementation[BlockMatMul]):
+    """The rows as fixed-point numbers of three bytes a block (of one where the model allows it), products of bytes."""
+
+    @classmethod
+    def limits(cls, q: Query[BlockMatMul]) -> str | None:
+        if q.primitive.block % LANES:
+            return f"requires blocks of whole vectors of {LANES}, not of {q.primitive.block}"
+        if q.primitive.block > 256:
+            return "adds up blocks of at most 256 in 32 bits"
+        if not q.primitive.rough and rows_of(q) > PANEL_ROWS:
+            return f"serves up to {PANEL_ROWS} rows by three digits"
+        return _refusal(q)
+
+    @classmethod
+    def cost(cls, q: Query[BlockMatMul]) -> float:
+        rows, groups, (spans, tiers) = rows_of(q), -(-q.primitive.columns // COLUMNS), _tickets(q, _row_seconds(q))
+        first = runs(rows, _row_digits(q), q.device)
+        digits = step_seconds(q.device, rows * _row_digits(q), 2 * q.inputs[0].nbytes, first.count)
+        work, traffic = rows * groups * _row_seconds(q), q.inputs[0].nbytes + q.outputs[0].nbytes
+        tickets = spans.count * tiers.count
+        return digits + step_seconds(q.device, work, traffic, tickets, weights=q.inputs[1].nbytes)
+
+    @classmethod
+    def plan(cls, q: Query[BlockMatMul]) -> Plan:
+        p, rows, count = q.primitive, rows_of(q), digits_of(q)
+        groups, blocks, nbytes = q.inputs[1].shape
+        spans, tiers = _tickets(q, _row_seconds(q))
+        first = runs(rows, _row_digits(q), q.device)
+        digits = BlockDigitsDesc(
+            x=Ref("in0"),
+            digits=Ref("scratch0"),
+            sums=Ref("scratch1"),
+            scales=Ref("scratch2"),
+            rows=rows,
+            depth=p.depth,
+            block=p.block,
+            count=count,
+            ticket_rows=first.each,
+        )
+        product = BlockMatMulDigitsDesc(
+            digits=Ref("scratch0"),
+            sums=Ref("scratch1"),
+            scales=Ref("scratch2"),
+            records=Ref("in1"),
+            c=Ref("out0"),
+            group=blocks * nbytes // 4,
+            count=count,
+            rows=rows,
+            columns=p.columns,
+            blocks=blocks,
+            block=p.block,
+            pieces=p.records.pieces,
+            zeros=int(p.zeros),
+            groups=groups,
+            ticket_groups=tiers.each,
+            tiers=tiers.count,
+            ticket_rows=spans.each,
+            spans=spans.count,
+            widest=_ROWS[count][-1],
+            first_id=MICROS.id(q.device.simd, _micro(p.bits, count, 1)),
+        )
+        steps = (
+            Tile("block_digits", digits, first.count),
+            Tile("block_matmul_digits", product, spans.count * tiers.count, post=_posts(q)),
+        )
+        return Plan(steps, (rows * blocks * p.block * count, 4 * rows * blocks * count, 4 * rows * blocks))
+
+
+def _row_digits(q: Query[BlockMatMul]) -> float:
+    """Return one worker's time for the digits of a row."""
+    return -(-q.primitive.depth // LANES) * _digit_seconds(q)
+
+
+def _float_seconds(q: Query[BlockMatMul]) -> float:
+    """Return one worker's time for a row of a group of columns, in float."""
+    depth, rows, device = q.primitive.depth, rows_of(q), q.device
+    weights = depth * device.costs.unit("block_matmul.float")
+    if rows == 1:
+        return weights
+    widest = widest_instance(device)
+    count = min(widest.rows, rows)
+    tap = half_cycles(widest.nb, count) / count * (COLUMNS // LANES // widest.nb) * 2 * LANES / worker_flops(device)
+    return depth * tap + weights / rows
+
+
+@implements(BlockMatMul, name="block_matmul.rows", serves=SERVES)
+class BlockMatMulRows(Implementation[BlockMatMul]):
+    """In float: one row by the weights as they lie in memory, several by floats made of them a group at a time."""
+
+    @classmethod
+    def limits(cls, q: Query[BlockMatMul]) -> str | None:
+        return _refusal(q)
+
+    @classmethod
+    def cost(cls, q: Query[BlockMatMul]) -> float:
+        rows, groups, (spans, tiers) = rows_of(q), q.inputs[1].shape[0], _tickets(q, _float_seconds(q))
+        work, traffic = rows * groups * _float_seconds(q), q.inputs[0].nbytes + q.outputs[0].nbytes
+        return step_seconds(q.device, work, traffic, spans.count * tiers.count, weights=q.inputs[1].nbytes)
+
+    @classmethod
+    def plan(cls, q: Query[BlockMatMul]) -> Plan:
+        p, rows, widest = q.primitive, rows_of(q), widest_instance(q.device)
+        groups, blocks, nbytes = q.inputs[1].shape
+        spans, tiers = _tickets(q, _float_seconds(q))
+        desc = BlockMatMulRowsDesc(
+            a=Ref("in0", 4 * q.inputs[0].origin),
+            records=Ref("in1"),
+            c=Ref("out0"),
+            group=blocks * nbytes // 4,
+            rows=rows,
+            columns=p.columns,
+            depth=p.depth,
+            block=p.block,
+            blocks=blocks,
+            pieces=p.records.pieces,
+            bits=p.bits,
+            zeros=int(p.zeros),
+            groups=groups,
+            ticket_groups=tiers.each,
+            tiers=tiers.count,
+            ticket_rows=spans.each,
+            spans=spans.count,
+            row_id=_WIDTHS.index(p.bits),
+            nb=widest.nb,
+            widest=widest.rows,
+            first_id=widest.first_id,
+        )
+        scratch = 4 * blocks * p.block * (COLUMNS if rows > 1 else 1)
+        return Plan((Tile("block_matmul_rows", desc, spans.count * tiers.count, scratch=scratch, post=_posts(q)),))
