@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from clgraph import errors
+    from clgraph import errors, generate
     from clgraph.compilation.entry import compile_model as compile
     from clgraph.compilation.entry import load_model as load
     from clgraph.core.version import __version__
@@ -33,6 +33,7 @@ __all__ = [
     "custom_op",
     "devices",
     "errors",
+    "generate",
     "load",
     "load_dump",
     "tune",
@@ -58,8 +59,8 @@ if not TYPE_CHECKING:  # a checker of types knows the names above, and shall say
 
     def __getattr__(name: str) -> Any:
         """Import a public name where it lives, and keep it."""
-        if name == "errors":
-            return import_module("clgraph.errors")
+        if name in ("errors", "generate"):
+            return import_module(f"clgraph.{name}")
         if name not in _HOMES:
             raise AttributeError(f"module 'clgraph' has no attribute {name!r}")
         module, attribute = _HOMES[name]

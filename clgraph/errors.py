@@ -49,6 +49,10 @@ class InputError(ClgraphError, ValueError):
     """A feed of ``run`` is missing, unknown, or has another shape or type than the model expects."""
 
 
+class GenerationError(ClgraphError, RuntimeError):
+    """A text cannot be continued: the model's logits are no numbers."""
+
+
 class RunCancelledError(ClgraphError):
     """A run was cancelled; the model can be used again."""
 

@@ -28,6 +28,7 @@ _COMMANDS = {
     "check": "List everything in a model that cannot be run, and what runs on the host.",
     "compile": "Compile a model and show what the passes did.",
     "run": "Run a model once, on arrays or pictures.",
+    "generate": "Continue a text with a language model, and say how fast that was.",
     "bench": "Measure a model: latency, throughput, start, memory.",
     "explain": "Show what was decided about each node of a model, and why.",
     "compare": "Compare a model on the device with the references, node by node.",

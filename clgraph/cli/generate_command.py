@@ -1,0 +1,115 @@
+"""``clgraph generate``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from clgraph.cli.compiling import remarked
+from clgraph.cli.options import DeviceOptions, device_options
+from clgraph.cli.output import milliseconds, say, working
+from clgraph.cli.verbosity import verbosity
+from clgraph.errors import InputError, OptionError
+from clgraph.generate.chat import Message
+from clgraph.generate.language_model import LanguageModel, load
+from clgraph.generate.options import Options
+from clgraph.generate.texts import Generation, TextStream
+
+STDIN = "-"
+
+
+@click.command(name="generate")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--prompt", default=STDIN, help="Text to continue; - for the standard input, which is the default.")
+@click.option("--chat", is_flag=True, help="The prompt is a message: use the folder's chat template.")
+@click.option("--system", help="What the model is told in front of the message, with --chat.")
+@click.option("--max-tokens", type=click.IntRange(min=1), help="Most tokens to make.  [default: as many as fit]")
+@click.option("--temperature", type=float, help="0: the likeliest token; else divides logits before a token is drawn.")
+@click.option("--top-k", type=int, help="Draw of so many likeliest tokens; 0: of all.")
+@click.option("--top-p", type=float, help="Draw of the likeliest tokens that have this probability together.")
+@click.option("--repetition-penalty", type=float, help="Above 1: tokens that are there become less likely.")
+@click.option("--seed", type=int, help="The same one draws the same tokens.")
+@click.option("--stop", multiple=True, metavar="TEXT", help="End in front of this; can be given several times.")
+@click.option("--ignore-end", is_flag=True, help="Go on behind the token that ends texts, to measure.")
+@click.option("--json", "as_json", is_flag=True, help="Print text, tokens and times as JSON, at the end.")
+@device_options
+def command(
+    where: DeviceOptions,
+    folder: Path,
+    prompt: str,
+    chat: bool,
+    system: str | None,
+    as_json: bool,
+    **chosen: Any,
+) -> None:
+    """Continue a text with the language model in FOLDER, and say how fast that was.
+
+    FOLDER is what ONNX Runtime GenAI's builder writes (genai_config.json, model, tokenizer.json) or Hugging Face's
+    Optimum (config.json, model.onnx, tokenizer.json). How tokens are chosen is what the folder says where no option
+    does. The text goes to the standard output piece by piece, times to the error stream. It needs the extra "generate".
+
+    \b
+    Examples:
+      clgraph generate phi-3-mini --prompt "A heron stood in" --max-tokens 64
+      clgraph generate phi-3-mini --chat --prompt "Why is the sky blue?" --temperature 0.7 --seed 1
+      clgraph generate phi-3-mini --top-k 40 --top-p 0.9 --temperature 0.8 < beginning.txt
+      clgraph generate phi-3-mini --prompt "1, 2, 3," --stop 9 --json
+    """
+    if system is not None and not chat:
+        raise OptionError("--system does nothing without --chat")
+    text = sys.stdin.read() if prompt == STDIN else prompt
+    if not text:
+        raise InputError("the prompt is empty; give one by --prompt or on the standard input")
+    with working(f"compiling {folder.name}"):
+        model = load(folder, where.device, threads=where.threads, cache_dir=where.cache_dir, config=dict(where.config))
+    remarked(model.model)
+    said = [*([] if system is None else [Message("system", system)]), Message("user", text)]
+    stream = model.stream(model.chat(said) if chat else text, _options(model, chosen))
+    made = _shown(stream, quiet=as_json)
+    if as_json:
+        say(json.dumps(_report(model, made), indent=2, ensure_ascii=False))
+    elif verbosity() >= 0:
+        click.echo(_summary(made), err=True)
+
+
+def _options(model: LanguageModel, chosen: dict[str, Any]) -> Options:
+    """Return the folder's options with those of the command line that were given."""
+    names = Options.__dataclass_fields__
+    given = {name: value for name, value in chosen.items() if value is not None and value != ()}
+    return Options(**({name: getattr(model.folder.options, name) for name in names} | given))
+
+
+def _shown(stream: TextStream, *, quiet: bool) -> Generation:
+    """Return what becomes of *stream*, its pieces shown as they come unless *quiet*."""
+    for piece in stream:
+        if not quiet:
+            click.echo(piece, nl=False)
+            sys.stdout.flush()
+    if not quiet:
+        say()
+    return stream.result
+
+
+def _summary(made: Generation) -> str:
+    rate = f", {made.tokens_per_second:.1f} tokens/s" if made.tokens_per_second else ""
+    return (
+        f"prompt: {len(made.prompt)} tokens, {milliseconds(made.prompt_seconds)} ms to the first token; "
+        f"text: {len(made.tokens)} tokens{rate}; ended by {made.reason}"
+    )
+
+
+def _report(model: LanguageModel, made: Generation) -> dict[str, Any]:
+    return {
+        "text": made.text,
+        "prompt_tokens": len(made.prompt),
+        "tokens": list(made.tokens),
+        "reason": made.reason,
+        "prompt_seconds": made.prompt_seconds,
+        "seconds": made.seconds,
+        "tokens_per_second": made.tokens_per_second,
+        "device": model.model.device.name,
+    }

@@ -1,0 +1,81 @@
+"""Conversations as the texts that a model was trained on: the chat template of its folder, by the package jinja2."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from clgraph.core.frozen import frozen
+from clgraph.errors import ModelError, OptionError
+
+TEMPLATE, CONFIG = "chat_template.jinja", "tokenizer_config.json"
+
+
+@frozen
+class Message:
+    """What somebody says in a conversation.
+
+    Attributes:
+        role: ``system``, ``user`` or ``assistant``.
+    """
+
+    role: str
+    content: str
+
+
+def chat_text(folder: Path, messages: Sequence[Message]) -> str:
+    """Return the prompt for the model's answer to *messages*, special tokens spelled out.
+
+    Raises:
+        OptionError: The package ``jinja2`` is not installed.
+        ModelError: The folder has no chat template, or it refuses the messages.
+    """
+    config = _config(folder)
+    template = _template(folder, config)
+    try:
+        from jinja2 import TemplateError
+        from jinja2.sandbox import ImmutableSandboxedEnvironment
+    except ImportError as error:
+        raise OptionError("jinja2 is not installed: pip install 'clgraph-opencl[generate]'") from error
+
+    def raise_exception(message: str) -> None:
+        raise TemplateError(message)
+
+    # What Hugging Face's templates are written for; the sandbox, because a template comes with the model.
+    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+    environment.globals["raise_exception"] = raise_exception
+    tokens = {name: _token(config.get(name)) for name in ("bos_token", "eos_token", "pad_token", "unk_token")}
+    said = [{"role": m.role, "content": m.content} for m in messages]
+    try:
+        return environment.from_string(template).render(messages=said, add_generation_prompt=True, **tokens)
+    except TemplateError as error:
+        raise ModelError(f"the chat template of {folder} fails: {' '.join(str(error).split())}") from error
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    path = folder / CONFIG
+    if not path.is_file():
+        return {}
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{path} cannot be read as JSON: {error}") from error
+    return found if isinstance(found, dict) else {}
+
+
+def _template(folder: Path, config: dict[str, Any]) -> str:
+    """Return the template: a file, a text of the tokenizer's settings, or that called ``default`` of several there."""
+    if (folder / TEMPLATE).is_file():
+        return (folder / TEMPLATE).read_text(encoding="utf-8")
+    found = config.get("chat_template")
+    if isinstance(found, list):
+        found = next((t.get("template") for t in found if isinstance(t, dict) and t.get("name") == "default"), None)
+    if not isinstance(found, str):
+        raise ModelError(f"{folder} has no chat template, in {TEMPLATE} or {CONFIG}: the model continues plain texts")
+    return found
+
+
+def _token(value: Any) -> str:
+    return str(value.get("content", "") if isinstance(value, dict) else value or "")

@@ -1,0 +1,126 @@
+"""One text in the making: a decoder that is fed tokens and its own cache."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from clgraph.core.frozen import frozen
+from clgraph.errors import UnsupportedError
+from clgraph.generate.folder import Names
+from clgraph.graph.primitive import Array
+from clgraph.graph.topology import Signature
+from clgraph.model.model import Model
+
+
+@frozen
+class Feeding:
+    """How a decoder is fed.
+
+    Attributes:
+        mask, positions: ``None`` where it has no such input.
+        pairs: Inputs for the cache, with the outputs that are fed to them in the next run.
+    """
+
+    ids: str
+    mask: str | None
+    positions: str | None
+    logits: str
+    pairs: tuple[tuple[str, str], ...]
+
+
+def feeding_of(model: Model, names: Names) -> Feeding:
+    """Return how *model* is fed.
+
+    Raises:
+        UnsupportedError: It has inputs besides tokens, mask, positions and cache, or lacks some.
+    """
+    inputs, outputs = {s.name for s in model.inputs}, {s.name for s in model.outputs}
+    pairs = []
+    for past, present in (
+        (names.past_key_names, names.present_key_names),
+        (names.past_value_names, names.present_value_names),
+    ):
+        layer = 0
+        while _of_layer(past, layer) in inputs:
+            pairs.append((_of_layer(past, layer), _of_layer(present, layer)))
+            layer += 1
+    known = {names.input_ids, names.attention_mask, names.position_ids, *(past for past, _ in pairs)}
+    missing = sorted({names.logits, *(present for _, present in pairs)} - outputs) + [names.input_ids] * (
+        names.input_ids not in inputs
+    )
+    if not pairs:
+        missing.append(_of_layer(names.past_key_names, 0))
+    if missing:
+        raise UnsupportedError(
+            f"the model has no input or output {missing[0]!r}: it is no decoder with a cache, or calls things "
+            f"otherwise than its folder says; it has {', '.join(sorted(inputs | outputs))}"
+        )
+    if odd := sorted(inputs - known):
+        raise UnsupportedError(f"nothing is known about the decoder's input {odd[0]!r}: export it without")
+    return Feeding(
+        names.input_ids,
+        names.attention_mask if names.attention_mask in inputs else None,
+        names.position_ids if names.position_ids in inputs else None,
+        names.logits,
+        tuple(pairs),
+    )
+
+
+def vocabulary_of(model: Model, feeding: Feeding) -> int | None:
+    """Return how many tokens there are, ``None`` where the model does not declare it."""
+    shapes = {s.name: s.shape for s in model.outputs}
+    last = (shapes[feeding.logits] or (None,))[-1]
+    return last if isinstance(last, int) else None
+
+
+class Decoding:
+    """One text that a decoder has read so far, as its cache.
+
+    Attributes:
+        length: How many tokens it has read.
+    """
+
+    def __init__(self, model: Model, feeding: Feeding) -> None:
+        """Start a text."""
+        self._model, self._feeding = model, feeding
+        signatures = {s.name: s for s in model.inputs}
+        self._caches = {past: _empty(signatures[past]) for past, _ in feeding.pairs}
+        self.length = 0
+
+    def advance(self, tokens: Sequence[int]) -> Array:
+        """Read *tokens*, and return the logits ``[vocabulary]`` behind the last one, in float32.
+
+        Raises:
+            ClgraphError: The model cannot be compiled for the length, or the device fails; the text is as it was.
+        """
+        feeding, count = self._feeding, len(tokens)
+        total = self.length + count
+        feeds = {feeding.ids: np.array([tokens], np.int64), **self._caches}
+        if feeding.mask is not None:
+            feeds[feeding.mask] = np.ones((1, total), np.int64)
+        if feeding.positions is not None:
+            feeds[feeding.positions] = np.arange(self.length, total)[None]
+        results = self._model.run(feeds)
+        self._caches = {past: results[present] for past, present in feeding.pairs}
+        self.length = total
+        logits: Array = results[feeding.logits][0, -1].astype(np.float32)
+        return logits
+
+
+def _of_layer(name: str, layer: int) -> str:
+    return name.replace("%d", str(layer))
+
+
+def _empty(signature: Signature) -> Array:
+    """Return a cache ``[1, heads, 0, size]`` of no token."""
+    shape = signature.shape or ()
+    if len(shape) != 4 or signature.dtype is None:
+        raise UnsupportedError(f"the cache {signature} is not [batch, heads, tokens, size]")
+    batch, heads, tokens, size = shape
+    if not (isinstance(heads, int) and isinstance(size, int)):
+        raise UnsupportedError(f"the cache {signature} has open heads or sizes: export it with them known")
+    if isinstance(tokens, int) or (isinstance(batch, int) and batch != 1):
+        raise UnsupportedError(f"the cache {signature} has a fixed number of texts or tokens: export it with open ones")
+    return np.zeros((1, heads, 0, size), signature.dtype.numpy)

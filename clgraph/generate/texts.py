@@ -1,0 +1,157 @@
+"""Texts as they are generated: tokens, pieces of text, and what became of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from clgraph.core.frozen import frozen
+from clgraph.generate.decoding import Decoding
+from clgraph.generate.options import Options
+from clgraph.generate.sampling import Sampler
+from clgraph.generate.tokenizer import Pieces
+
+Reason = Literal["end", "stop", "length"]
+"""A token that the folder or the options name, a text of the options, or as many tokens as were asked for or fit."""
+
+
+@frozen(kw_only=True)
+class Generation:
+    """What was generated.
+
+    Attributes:
+        text: Without what ended it; empty where there is no tokenizer.
+        prompt, tokens: Ids; with the token that ended the text.
+        reason: Why it is over; ``None`` while it is not.
+        prompt_seconds: What the prompt took, compilation for its length included.
+        seconds: What the tokens behind the first one took.
+    """
+
+    text: str
+    prompt: tuple[int, ...]
+    tokens: tuple[int, ...]
+    reason: Reason | None
+    prompt_seconds: float
+    seconds: float
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Return how many tokens a second there were behind the first one; 0 where there was none."""
+        return (len(self.tokens) - 1) / self.seconds if len(self.tokens) > 1 and self.seconds else 0.0
+
+
+class TokenStream:
+    """The tokens of one text, made as they are asked for.
+
+    Attributes:
+        tokens: Those there are.
+        reason: As :class:`Generation`'s.
+    """
+
+    def __init__(
+        self,
+        decoding: Decoding,
+        prompt: Sequence[int],
+        options: Options,
+        ends: frozenset[int],
+        most: int | None,
+        number: int,
+    ) -> None:
+        """Take a text that has not begun; *most* tokens fit behind the prompt."""
+        self.prompt, self.tokens = tuple(prompt), list[int]()
+        self.reason: Reason | None = None
+        self.prompt_seconds = self.seconds = 0.0
+        self._decoding = decoding
+        self._sampler = Sampler(options, number)
+        self._ends = options.stop_tokens | (frozenset() if options.ignore_end else ends)
+        self._most = min((n for n in (most, options.max_tokens) if n is not None), default=None)
+
+    def __iter__(self) -> Iterator[int]:
+        return self
+
+    def __next__(self) -> int:
+        """Return the next token.
+
+        Raises:
+            GenerationError: The model's logits are no numbers.
+            ClgraphError: The model does not run.
+        """
+        if self.reason is not None:
+            raise StopIteration
+        start = time.perf_counter()
+        token = self._sampler.choose(
+            self._decoding.advance(self.tokens[-1:] or self.prompt), [*self.prompt, *self.tokens]
+        )
+        seconds = time.perf_counter() - start
+        if self.tokens:
+            self.seconds += seconds
+        else:
+            self.prompt_seconds = seconds
+        self.tokens.append(token)
+        if token in self._ends:
+            self.reason = "end"
+        elif len(self.tokens) == self._most:
+            self.reason = "length"
+        return token
+
+    def stop(self) -> None:
+        """Make no more tokens: a text of the options has occurred."""
+        self.reason = "stop"
+
+
+class TextStream:
+    """An iterator of the pieces of one text, each as soon as it is known.
+
+    A piece never ends inside a character, nor in what may become one of the options' *stop* texts.
+    """
+
+    def __init__(self, tokens: TokenStream, pieces: Pieces, stop: Sequence[str]) -> None:
+        """Take the tokens and what reads them."""
+        self._tokens, self._pieces, self._stop = tokens, pieces, tuple(stop)
+        self._text, self._held = "", ""
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        """Return the next piece, not empty. Raises as :class:`TokenStream`."""
+        while self._tokens.reason is None:
+            token = next(self._tokens)
+            ended = self._tokens.reason
+            piece = "" if ended == "end" else self._pieces.add(token)
+            if ended is not None:
+                piece += self._pieces.end()
+            if found := self._released(piece, ended=ended is not None):
+                self._text += found
+                return found
+        raise StopIteration
+
+    @property
+    def result(self) -> Generation:
+        """What there is so far; all of it when the iterator is at its end."""
+        made = self._tokens
+        return Generation(
+            text=self._text,
+            prompt=made.prompt,
+            tokens=tuple(made.tokens),
+            reason=made.reason,
+            prompt_seconds=made.prompt_seconds,
+            seconds=made.seconds,
+        )
+
+    def _released(self, piece: str, *, ended: bool) -> str:
+        """Return what is known not to belong to a stop text; end the text in front of one that is there."""
+        text = self._held + piece
+        if places := [place for stop in self._stop if (place := text.find(stop)) >= 0]:
+            self._tokens.stop()
+            self._held = ""
+            return text[: min(places)]
+        held = 0 if ended else max((_begun(text, stop) for stop in self._stop), default=0)
+        self._held = text[len(text) - held :]
+        return text[: len(text) - held]
+
+
+def _begun(text: str, stop: str) -> int:
+    """Return how many characters at the end of *text* begin *stop*."""
+    return next((n for n in range(min(len(stop) - 1, len(text)), 0, -1) if text.endswith(stop[:n])), 0)

@@ -1,0 +1,78 @@
+"""Texts to tokens and back, by ``tokenizer.json`` and the package ``tokenizers``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from clgraph.errors import ModelError, OptionError
+
+FILE = "tokenizer.json"
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+"""What bytes become that are no character, or not yet."""
+
+
+class Tokenizer:
+    """The tokenizer of a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """Read the tokenizer of *folder*.
+
+        Raises:
+            OptionError: The package ``tokenizers`` is not installed.
+            ModelError: There is no ``tokenizer.json``, or it is none.
+        """
+        path = folder / FILE
+        if not path.is_file():
+            raise ModelError(f"{folder} has no {FILE}, which turns text into tokens; give token ids, or add the file")
+        try:
+            import tokenizers
+        except ImportError as error:
+            raise OptionError("tokenizers is not installed: pip install 'clgraph-opencl[generate]'") from error
+        try:
+            self._made: Any = tokenizers.Tokenizer.from_file(str(path))
+        except Exception as error:  # tokenizers raises Exception itself
+            raise ModelError(f"{path} is no tokenizer: {' '.join(str(error).split())}") from error
+
+    def encode(self, text: str, *, begin: bool = True) -> list[int]:
+        """Return the tokens of *text*; with *begin*, with what the tokenizer puts around texts."""
+        ids: list[int] = self._made.encode(text, add_special_tokens=begin).ids
+        return ids
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Return the text of *tokens*, without special ones; ids that it does not know are nothing."""
+        text: str = self._made.decode(list(tokens), skip_special_tokens=True)
+        return text
+
+
+class Pieces:
+    """Turns tokens into text as they come.
+
+    A character may be spread over several tokens, and what a token reads like may depend on the one before. So a piece
+    is what the text of the tokens since the last piece but one has more than that of those up to the last piece, and
+    there is none while it ends inside a character.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        """Start a text of *tokenizer*."""
+        self._tokenizer = tokenizer
+        self._tokens: list[int] = []
+        self._start = self._known = 0
+
+    def add(self, token: int) -> str:
+        """Return the text that is known with *token*; nothing inside a character."""
+        self._tokens.append(token)
+        return self._more(ended=False)
+
+    def end(self) -> str:
+        """Return the rest, with bytes that have become no character replaced."""
+        return self._more(ended=True)
+
+    def _more(self, *, ended: bool) -> str:
+        before = self._tokenizer.decode(self._tokens[self._start : self._known])
+        text = self._tokenizer.decode(self._tokens[self._start :])
+        if len(text) <= len(before) or (text.endswith(REPLACEMENT) and not ended):
+            return ""
+        self._start, self._known = self._known, len(self._tokens)
+        return text[len(before) :]

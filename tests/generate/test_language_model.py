@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+import clgraph
+from clgraph.errors import GenerationError, InputError, UnsupportedError
+from clgraph.generate import Options
+from tests.support.decoder_weights import Decoder
+from tests.support.decoders import decoder_model, greedy_tokens, onnxruntime_run
+from tests.support.models import small_model
+
+SOME = Options(max_tokens=5, ignore_end=True)
+pytestmark = pytest.mark.opencl
+
+
+@pytest.mark.parametrize("export", ["genai", "onnx23", "optimum"])
+def test_tokens_are_onnxruntimes(folder, device, export):
+    d = Decoder(export=export)
+    lm = clgraph.generate.load(folder(d), device)
+    made = lm.generate("The heron waited", SOME)
+    assert list(made.tokens) == greedy_tokens(onnxruntime_run(decoder_model(d)), d, made.prompt, 5)
+    assert made.text == lm.tokenizer.decode(made.tokens)
+    assert made.reason == "length"
+    assert made.prompt == tuple(lm.tokenizer.encode("The heron waited"))
+    assert list(lm.tokens(made.prompt, SOME)) == list(made.tokens)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("export", ["genai", "onnx23", "optimum"])
+def test_256_tokens_are_onnxruntimes(folder, device, export):
+    d = Decoder(export=export, layers=3, vocabulary=1000)
+    made = clgraph.generate.load(folder(d), device).generate("A", replace(SOME, max_tokens=256))
+    assert list(made.tokens) == greedy_tokens(onnxruntime_run(decoder_model(d)), d, made.prompt, 256)
+
+
+def test_several_texts_are_those_that_each_prompt_has_alone(folder, device):
+    lm = clgraph.generate.load(folder(), device)
+    prompts = ["The clock", [1, 7, 9], "A"]
+    options = replace(SOME, max_tokens=3)
+    made = lm.generate_all(prompts, options)
+    assert [m.tokens for m in made] == [lm.generate(prompt, options).tokens for prompt in prompts]
+    pieces = dict.fromkeys(range(3), "")
+    for number, piece in lm.stream_all(prompts, options):
+        pieces[number] += piece
+    assert list(pieces.values()) == [m.text for m in made]
+    drawn = replace(options, temperature=3.0, seed=5)
+    first, second = lm.generate_all(["A", "A"], drawn)
+    assert first.tokens != second.tokens
+    assert first.tokens == lm.generate("A", drawn).tokens
+
+
+def test_a_text_ends_where_the_model_has_no_more_places(folder, device):
+    lm = clgraph.generate.load(folder(Decoder(positions=9)), device)
+    made = lm.generate([1, 5, 6, 7], replace(SOME, max_tokens=None))
+    assert (len(made.tokens), made.reason) == (5, "length")
+    for prompt, message in (
+        (range(9), "has 9 tokens and the model's longest text 9"),
+        ([1, 320], "has a token 320; ids begin at 0, and the model has 320"),
+        ([-1], "has a token -1"),
+    ):
+        with pytest.raises(InputError, match=message):
+            lm.generate(prompt, SOME)
+    assert lm.generate([], replace(SOME, max_tokens=1)).prompt == (1,)
+    assert lm.generate([1, 5, 6, 7], replace(SOME, max_tokens=None)).tokens == made.tokens
+
+
+def test_logits_that_are_no_numbers_are_an_error_and_the_model_stays_usable(folder, device):
+    d = Decoder()
+    path = folder(d)
+    model = decoder_model(d)
+    table = next(t for t in model.graph.initializer if t.name.endswith("embed_tokens.weight"))
+    values = numpy_helper.to_array(table).copy()
+    values[7] = np.nan
+    table.CopyFrom(numpy_helper.from_array(values, table.name))
+    onnx.save(model, path / "model.onnx")
+    lm = clgraph.generate.load(path, device)
+    with pytest.raises(GenerationError, match="logits of token 2 have NaN"):
+        lm.generate([1, 7], SOME)
+    assert len(lm.generate([1, 8], replace(SOME, max_tokens=2)).tokens) == 2
+
+
+def test_a_model_that_is_no_decoder_is_refused(folder, device):
+    path = folder()
+    onnx.save(small_model(), path / "model.onnx")
+    with pytest.raises(UnsupportedError, match=r"no input or output 'logits': it is no decoder with a cache"):
+        clgraph.generate.load(path, device)
+    model = decoder_model(Decoder())
+    model.graph.input.append(onnx.helper.make_tensor_value_info("odd", onnx.TensorProto.FLOAT, [1]))
+    onnx.save(model, path / "model.onnx")
+    with pytest.raises(UnsupportedError, match="nothing is known about the decoder's input 'odd'"):
+        clgraph.generate.load(path, device)
