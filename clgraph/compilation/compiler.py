@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from clgraph.compilation.context import context_of, for_families
+from clgraph.core.frozen import frozen, mutable
 from clgraph.core.layout import Shape
 from clgraph.core.mapped import files_of
 from clgraph.engines.opening import device_infos, imagined, open_engines
@@ -80,7 +81,7 @@ MakeStage = Callable[["Compiler", Topology], Model]
 """Makes the model of a stage that the compiler compiles where nothing else has it."""
 
 
-@dataclass(frozen=True)
+@frozen
 class ProgramRunner:
     """Runs planned programs on engines, under options.
 
@@ -117,7 +118,7 @@ class ProgramRunner:
         )
 
 
-@dataclass
+@mutable
 class Compiler:
     """Compiles topologies for one device; its engines and kernels are shared by everything that it compiles.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from clgraph.core.format import Format
+from clgraph.core.frozen import mutable
 from clgraph.core.layout import Layout, Shape, pack, unpack
 from clgraph.errors import BindingError, ClgraphError
 from clgraph.families.layouts import Pair, share, widen_halos
@@ -39,7 +40,7 @@ MADE = "family"
 """Why an implementation was taken that the representative of the family has."""
 
 
-@dataclass
+@mutable
 class Packings:
     """Constants of a family in other formats than the representative's, as some members ask for."""
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Shape
 from clgraph.families.rules import alike
 from clgraph.graph.primitive import Array, Primitive
@@ -12,7 +11,7 @@ from clgraph.ops.conv_transpose import ConvTranspose
 from clgraph.ops.convolution import Convolution
 
 
-@dataclass(frozen=True)
+@frozen
 class BuiltNode:
     """A node of a built program.
 
@@ -29,7 +28,7 @@ class BuiltNode:
     shapes: tuple[Shape, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Built:
     """The nodes of a built program by name, the shapes of its values, and the constants that its nodes read.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import permutations
 from math import prod
 
+from clgraph.core.frozen import frozen
 from clgraph.families.schema import Schema, Sizes
 
 LEADING = (13, 17, 19, 23)
@@ -30,7 +30,7 @@ FACTORS, SMALL = (64, 16), (3, 5, 7, 9, 11)
 another, for all sizes of the rows, it may be otherwise for these."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Candidate:
     """What a representative is tried with, what its witnesses are, in the order they are tried in, and extremes."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from clgraph.core.frozen import mutable
 from clgraph.core.layout import Layout
 from clgraph.errors import BindingError
 from clgraph.graph.node import Node, Value
@@ -80,7 +81,7 @@ class Cone:
         return tuple(found)
 
 
-@dataclass
+@mutable
 class Bindings:
     """The layers of a cone as they are bound for one member.
 

@@ -8,10 +8,10 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
-from clgraph.core.frozen import frozen
+from clgraph.core.frozen import frozen, mutable
 from clgraph.core.layout import Shape
 from clgraph.errors import BindingError, ClgraphError, DeviceError, UnknownValueError
 from clgraph.families.again import Again
@@ -46,7 +46,7 @@ class Member:
     again: Again
 
 
-@dataclass
+@mutable
 class Families:
     """Finds the family of shapes, makes it where there is none yet, and binds members; safe between threads.
 

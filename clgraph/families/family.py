@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Shape
 from clgraph.families.binding import Packings, bind
 from clgraph.families.member import Recipe
@@ -21,7 +22,7 @@ Compile = Callable[[Program, Sequence[Shape]], Sequence[PassRow]]
 """Runs all passes over the built program of the given input shapes; returns what each did."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Family:
     """What the programs of all shapes of a schema are derived from.
 

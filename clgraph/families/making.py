@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, Shape
 from clgraph.errors import BindingError, ClgraphError, UnknownValueError
 from clgraph.families.built import Built, special
@@ -48,7 +48,7 @@ def make_family(topology: Topology, schema: Schema, context: Context, run: Compi
     raise BindingError(f"no sizes stand for the others: {reasons[0]}")
 
 
-@dataclass(frozen=True)
+@frozen
 class _Representative:
     """A candidate about which nothing is special: its built program, that program as it was built, and others."""
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from typing import Any
 
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, Shape
 from clgraph.errors import BindingError
 from clgraph.families.cone import Bindings
@@ -17,7 +18,7 @@ from clgraph.ops.reshape import Reshape
 from clgraph.selector.query import DeviceInfo, Query
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rule:
     """What a node becomes for a member: at most one of *layer*, *shape_of* and *groups* is given, else it stays.
 
@@ -65,7 +66,7 @@ class Rule:
         return self.node.primitive
 
 
-@dataclass(frozen=True)
+@frozen
 class Guards:
     """What went into the representative's program without leaving a trace: it has to be the same for a member.
 

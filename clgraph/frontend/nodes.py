@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 from zlib import crc32
 
 import numpy as np
 
 from clgraph.core.dtype import DType
-from clgraph.core.frozen import frozen
+from clgraph.core.frozen import frozen, mutable
 from clgraph.errors import ModelError, UnsupportedError
 from clgraph.frontend.attribute_rules import plain_value
 from clgraph.frontend.protobuf import AttributeProto, onnx
@@ -31,7 +31,7 @@ class Emitted:
     outputs: tuple[str, ...]
 
 
-@dataclass(slots=True)
+@mutable
 class ModelNode:
     """One ONNX node; the ``OnnxNode`` of importers.
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from weakref import WeakKeyDictionary
 
-from clgraph.core.frozen import frozen
+from clgraph.core.frozen import frozen, mutable
 
 
-@dataclass(eq=False, slots=True, weakref_slot=True)
+@mutable(weak=True)
 class Buffer:
     """One piece of device memory that holds one value, or several at offsets (in-place concat, crop, reshape).
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from clgraph.core.frozen import frozen
 from clgraph.graph.primitive import Array
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@frozen(eq=False)
 class Integers:
     """What a constant was made of: ``(data - zero) * scale``.
 

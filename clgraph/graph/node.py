@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import Literal, Protocol
 from weakref import ReferenceType, ref
 
-from clgraph.core.frozen import frozen
+from clgraph.core.frozen import frozen, mutable
 from clgraph.core.layout import Layout
 from clgraph.graph.buffer import Buffer
 from clgraph.graph.integers import Integers
@@ -35,7 +35,7 @@ class Uses(Iterable[tuple["Node", int]]):
         return next(iter(self), None) is not None
 
 
-@dataclass(eq=False, slots=True)
+@mutable
 class Value:
     """One tensor, made by a node (or a graph input, or a constant) and read by others, which it does not keep alive.
 
@@ -131,7 +131,7 @@ class Chosen(Protocol):
     def __str__(self) -> str: ...
 
 
-@dataclass(eq=False, slots=True, weakref_slot=True)
+@mutable(weak=True)
 class Node:
     """One operator application. Edges change only through the verbs of :class:`Program`.
 

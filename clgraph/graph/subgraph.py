@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 
+from clgraph.core.frozen import frozen
 from clgraph.graph.node import Node, Value
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@frozen(eq=False)
 class Subgraph:
     """Nodes of one placement that follow each other, behind the transfers that bring there what they read.
 

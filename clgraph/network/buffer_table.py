@@ -5,11 +5,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 
 import numpy as np
 
+from clgraph.core.frozen import mutable
 from clgraph.errors import ProgramError, UnsupportedError
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
@@ -40,7 +41,7 @@ def beyond_32_bits(node: Node, error: Exception) -> UnsupportedError:
     return UnsupportedError(f"node {node.name!r}: kernels count in 32 bits, which a size or step exceeds: {error}")
 
 
-@dataclass(eq=False)
+@mutable(weak=True)
 class BufferTable:
     """The banks of one placement: the arena, cut at the device's largest allocation, then constants.
 

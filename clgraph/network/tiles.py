@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import struct
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
+from clgraph.core.frozen import mutable
 from clgraph.errors import DeviceMemoryError
 from clgraph.graph.node import Node
 from clgraph.graph.primitive import Array
@@ -24,7 +25,7 @@ INTERRUPTED = 2**31 - 1
 """In the error word: the host wants the workers to leave. No table has as many steps."""
 
 
-@dataclass
+@mutable
 class TileTable:
     """The tile steps of one subgraph and library, in order.
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from clgraph.core.frozen import mutable
 from clgraph.graph.primitive import Array
 from clgraph.network.bound_subgraph import BoundSubgraph
 from clgraph.network.profile import NodeTime, device_seconds, node_time, step_times
@@ -16,7 +17,7 @@ _PAUSE = 5e-3
 """Seconds between the two runs that the length of a cycle is taken from; the start of a launch is known to some us."""
 
 
-@dataclass
+@mutable
 class Clock:
     """Steps that time themselves, and what the last run of each took.
 

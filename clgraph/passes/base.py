@@ -7,9 +7,10 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Protocol, TypeGuard
 
+from clgraph.core.frozen import frozen
 from clgraph.errors import ClgraphError, OptionError, ProgramError
 from clgraph.graph.faults import faults, innermost
 from clgraph.graph.node import Node
@@ -35,7 +36,7 @@ class Build(Protocol):
     def __call__(self, program: Program) -> int: ...
 
 
-@dataclass(frozen=True)
+@frozen
 class Context:
     """What passes may look at beside the program.
 
@@ -89,7 +90,7 @@ class Context:
             raise type(error)(f"node {node.name!r} (from {', '.join(node.origin)}): {error}") from error
 
 
-@dataclass(frozen=True)
+@frozen
 class Pass(ABC):
     """One rewrite. Options are dataclass fields; the program is edited in place.
 

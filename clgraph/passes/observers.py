@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from clgraph.core.dtype import is_floating, unit
+from clgraph.core.frozen import mutable
 from clgraph.errors import OptionError, ProgramError
 from clgraph.graph.check import check
 from clgraph.graph.dot import print_dot
@@ -78,7 +79,7 @@ class Dump(PassObserver):
         (self.folder / f"{name}.json").write_text(f"{data}\n", encoding="utf-8")
 
 
-@dataclass
+@mutable
 class Time(PassObserver):
     """Keeps (number, name, changes, seconds) of each pass."""
 

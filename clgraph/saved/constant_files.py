@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import tokenize
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import numpy as np
 
 from clgraph.core.dtype import named, spelled
 from clgraph.core.files import output
+from clgraph.core.frozen import mutable
 from clgraph.errors import ModelError
 from clgraph.graph.primitive import Array
 
 
-@dataclass
+@mutable
 class ConstantFiles:
     """Keeps arrays as ``constants/<digest>.npy`` below *folder*, and finds them there.
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+import weakref
 from dataclasses import FrozenInstanceError, asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar
 
 import pytest
 
 import clgraph.core.frozen as frozen_module
-from clgraph.core.frozen import frozen
+from clgraph.core.frozen import frozen, mutable
 
 
 def _standard(cls: type[Any]) -> type[Any]:
@@ -148,16 +149,66 @@ def test_values_are_copied_pickled_matched_and_described() -> None:
     assert str(inspect.signature(Pair)) == str(inspect.signature(_standard(type("Pair", (), dict(_body())))))
 
 
-def test_methods_are_compiled_for_the_first_instance_whatever_is_asked_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    compiled: list[type[Any]] = []
-    of_fields = frozen_module._compiled
-    monkeypatch.setattr(frozen_module, "_compiled", lambda made: compiled.append(made) or of_fields(made))
-    for first in (lambda cls: cls(3), lambda cls: cls(x=3), lambda cls: hash(_bare(cls)), lambda cls: _bare(cls) == 3):
+def test_a_method_is_compiled_when_it_is_called_first_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+    of_fields = frozen_module._compile
+    monkeypatch.setattr(frozen_module, "_compile", lambda made, name: compiled.append(name) or of_fields(made, name))
+    for first, name in (
+        (lambda cls: cls(3), "__init__"),
+        (lambda cls: cls(x=3), "__init__"),
+        (lambda cls: hash(_bare(cls)), "__hash__"),
+        (lambda cls: _bare(cls) == 3, "__eq__"),
+    ):
         cls = _declare(frozen)
         assert not compiled
         first(cls)
-        assert (compiled, cls(3) == cls(3), cls(3).norm) == ([cls], True, 3)
+        assert compiled == [name]
+        assert (cls(3) == cls(3), cls(3).norm) == (True, 3)
+        assert sorted(compiled) == sorted({name, "__init__", "__eq__"})
         compiled.clear()
+
+
+def test_fields_are_made_when_they_are_asked_for() -> None:
+    def is_made(cls: type[Any]) -> bool:
+        return isinstance(vars(cls)["__dataclass_fields__"], dict)
+
+    for ask in (fields, inspect.signature, lambda cls: cls.__match_args__, lambda cls: cls(3), is_dataclass):
+        cls = _declare(frozen)
+        assert not is_made(cls)
+        ask(cls)
+        assert is_made(cls)
+    assert OURS.__match_args__ == THEIRS.__match_args__
+    assert OURS.__dataclass_params__.frozen
+
+
+def test_a_mutable_object_is_what_the_standard_one_is() -> None:
+    @mutable(weak=True)
+    class Node:
+        name: str
+        readers: list[Node] = field(default_factory=list)
+        place: int | None = field(default=None, init=False)
+
+    node = Node("a")
+    node.place = 3
+    node.readers.append(node)
+    assert repr(node).endswith("Node(name='a', readers=[...], place=3)")
+    assert weakref.ref(node)() is node != Node("a", node.readers)
+    assert len({node, Node("a")}) == 2
+    assert (replace(node, name="b").name, [f.name for f in fields(node)]) == ("b", ["name", "readers", "place"])
+    with pytest.raises(AttributeError):
+        node.more = 2  # type: ignore[attr-defined]  # what must not be
+
+
+def test_values_may_be_compared_by_identity() -> None:
+    @frozen(eq=False)
+    class Part:
+        size: int
+
+    one = Part(1)
+    assert one == one != Part(1)
+    assert len({one, Part(1)}) == 2
+    with pytest.raises(FrozenInstanceError):
+        one.size = 2  # type: ignore[misc]  # what must not be
 
 
 def test_a_signature_is_that_of_the_class_that_is_asked() -> None:

@@ -11,12 +11,13 @@ import functools
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import mutable
 from clgraph.errors import UnsupportedError
 from clgraph.graph.host_types import kind_of
 from clgraph.graph.interpret import ControlFlow, check_kinds, interpret
@@ -45,7 +46,7 @@ class _TooMuch(BaseException):
     """A run costs more than the host is to spend on it: a signal from its middle, which nothing takes for an error."""
 
 
-@dataclass(eq=False)
+@mutable
 class StageClock:
     """What a profiled run has found so far: the commands of each piece, each from the run's begin."""
 
@@ -53,7 +54,7 @@ class StageClock:
     commands: list[NodeTime] = field(default_factory=list)
 
 
-@dataclass(eq=False)
+@mutable
 class Recorder:
     """The models that a run has used, with what each was given, in order."""
 

@@ -10,9 +10,9 @@ stages: their elements are part of a specialisation's key.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
-from clgraph.core.frozen import frozen
+from clgraph.core.frozen import frozen, mutable
 from clgraph.graph.host_types import has_strings
 from clgraph.graph.interpret import ControlFlow
 from clgraph.graph.known_values import VALUE_ELEMENTS
@@ -91,7 +91,7 @@ def _needed(topology: Topology) -> list[Layer]:
     return kept[::-1]
 
 
-@dataclass
+@mutable
 class _Numbers:
     """The number of the piece of each layer, found in one walk.
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
+from clgraph.core.frozen import frozen
 from clgraph.errors import UnsupportedError
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
@@ -17,7 +18,7 @@ from clgraph.passes.packed_weights import PackedWeights, Recipe
 from clgraph.passes.rewriting import constant_part
 
 
-@dataclass(frozen=True)
+@frozen
 class ComputeConstants(Pass):
     """Replace what depends on constants alone, and was too large to fold, by data.
 

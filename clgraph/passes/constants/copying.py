@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from clgraph.core.frozen import mutable
 from clgraph.graph.buffer import Buffer
 from clgraph.graph.node import Node, Value
 from clgraph.graph.program import Program
 
 
-@dataclass(slots=True)
+@mutable
 class Copier:
     """Copies nodes with all they have; what several of them share, a value or a buffer, their copies share too."""
 

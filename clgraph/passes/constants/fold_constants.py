@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.graph.integers import Integers
 from clgraph.graph.node import Node, Value
@@ -14,7 +14,7 @@ from clgraph.ops.quantize import Dequantize
 from clgraph.passes.base import Context, Pass
 
 
-@dataclass(frozen=True)
+@frozen
 class FoldConstants(Pass):
     """Replace nodes whose inputs are all constants by their reference results.
 

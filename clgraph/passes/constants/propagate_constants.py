@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -29,7 +28,7 @@ BATCH_BYTES = 1 << 28
 """Of results that a program of constants holds on the device at once, about."""
 
 
-@dataclass(frozen=True)
+@frozen
 class PropagateConstants(Pass):
     """Replace what depends on constants alone by data computed on the device; the raw constants are dropped.
 

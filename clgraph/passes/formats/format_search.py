@@ -8,7 +8,6 @@ with the most neighbours is fixed at its value in a first solution, and single c
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from math import prod
 
@@ -22,7 +21,7 @@ LIMIT = 1 << 12
 """Entries of the largest table that elimination may make."""
 
 
-@dataclass(eq=False, frozen=True, slots=True)
+@frozen(eq=False)
 class Factor:
     """The cost of every combination of some variables; ``inf`` forbids one. Axis i of the table is ``scope[i]``."""
 

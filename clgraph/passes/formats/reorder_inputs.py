@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 import numpy as np
 
 from clgraph.core.format import Format
+from clgraph.core.frozen import mutable
 from clgraph.errors import UnsupportedError
 from clgraph.graph.node import Node, Value
 from clgraph.graph.program import Milestone, Program
@@ -57,7 +58,7 @@ class ReorderInputs(Pass):
         return "gets one of the formats that its implementations propose" if own else "stays in plain formats"
 
 
-@dataclass(slots=True)
+@mutable
 class _Problem:
     """The variables: the proposal of each node, then for each value with several readers the set of its formats."""
 

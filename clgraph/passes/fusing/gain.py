@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from clgraph.core.frozen import mutable
 from clgraph.graph.node import Node, Value
 from clgraph.graph.program import Program
 from clgraph.passes.base import Context
@@ -27,7 +28,7 @@ def why_apart(program: Program, between: Value, reader: Node, other: Node) -> st
     return f"the node would have {fused} fused operations, of at most {MOST_FUSED}" if fused > MOST_FUSED else None
 
 
-@dataclass(slots=True)
+@mutable
 class Gain:
     """Says whether a fusion pays, and remembers what each node would run on: that it still serves is gain enough."""
 

@@ -8,14 +8,15 @@ after everything. The rule is about buffers, never about nodes: values that shar
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from clgraph.core.frozen import mutable
 from clgraph.graph.buffer import Buffer
 from clgraph.graph.node import Node, Value
 from clgraph.graph.program import Program
 
 
-@dataclass(slots=True)
+@mutable
 class Touch:
     """The positions, in the execution order, that write and read one buffer; bit i of a mask stands for position i.
 
@@ -43,7 +44,7 @@ class Touch:
         return end if self.output else self.all.bit_length() - 1
 
 
-@dataclass(slots=True)
+@mutable
 class Liveness:
     """The touches of every buffer of a program in its present order."""
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from clgraph.core.frozen import frozen
 from clgraph.errors import DeviceMemoryError
 from clgraph.graph.buffer import Arena, Buffer
 from clgraph.graph.primitive import Array
@@ -35,7 +35,7 @@ Conflicts = dict[Buffer, tuple[int, NDArray[np.bool_] | None]]
 """The number of each buffer and, where it has conflicts, a flag by number."""
 
 
-@dataclass(frozen=True)
+@frozen
 class PlanMemory(Pass):
     """Give every buffer an offset such that no two that are in conflict overlap.
 

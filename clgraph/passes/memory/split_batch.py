@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import singledispatch
 from typing import ClassVar
 
+from clgraph.core.frozen import mutable
 from clgraph.core.layout import Layout, Shape
 from clgraph.errors import ShapeError, UnsupportedError
 from clgraph.graph.node import Node, Value
@@ -79,7 +80,7 @@ def best_slices(program: Program, device: DeviceInfo) -> int:
     return fastest_slices(program, device)
 
 
-@dataclass
+@mutable
 class BatchSlice:
     """What changes in a program when it computes one of so many slices of its inputs.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.frozen import mutable
 from clgraph.graph.node import Node, Value
 from clgraph.graph.permute import Axes, between, compose, identity, inverse, moves_data
 from clgraph.graph.primitive import PRIMITIVES, Permuted, Primitive
@@ -67,7 +68,7 @@ def _simplify(program: Program) -> int:
     return changes
 
 
-@dataclass
+@mutable
 class _Rewrite:
     """Puts what was chosen into the program.
 

@@ -8,12 +8,12 @@ one order and read in another.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from heapq import heappop, heappush
 
 import numpy as np
 
-from clgraph.core.frozen import frozen
+from clgraph.core.frozen import frozen, mutable
 from clgraph.core.layout import Layout
 from clgraph.graph.node import Node, Value
 from clgraph.graph.permute import Axes, between, compose, held, identity, inverse, moves_data
@@ -41,7 +41,7 @@ Need = tuple[Node | None, int, Axes]
 """Who reads a root, in which slot, behind which transpose."""
 
 
-@dataclass
+@mutable
 class TransposeSearch:
     """The ways to compute each node that a transpose can reach, and the cheapest choice of them.
 

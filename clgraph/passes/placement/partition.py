@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.frozen import mutable
 from clgraph.errors import UnsupportedError
 from clgraph.graph.interpret import ControlFlow
 from clgraph.graph.node import Node
@@ -55,7 +56,7 @@ class Partition(Pass):
         return f"goes to devices that an implementation serves ({', '.join(where) or 'none'}), else to the host"
 
 
-@dataclass(slots=True)
+@mutable
 class Places:
     """Where a node may run.
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
+from clgraph.core.frozen import frozen
 from clgraph.graph.program import Milestone, Program
 from clgraph.passes.base import Context, Pass
 
 
-@dataclass(frozen=True)
+@frozen
 class UseIntegers(Pass):
     """Make convolutions and matrix products of quantised values from integers, where that is estimated faster.
 
