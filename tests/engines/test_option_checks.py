@@ -97,6 +97,7 @@ ROWS = [
     Row("precision", "f16x3", "pocl:0", error="precision=f16x3 does nothing", further=GPU),
     Row("precision", "f16", "null", note="no node stores float16", further={"keep_f32": ["*"]}),
     Row("precision", "f16", "null"),
+    Row("quantised_products", "exact", "null"),
     Row("split_batch", False, "null"),
     Row("stop_after", "nap", "null", error="no pass is called 'nap'"),
     Row("strict", True, "host", error="strict=1 does nothing: the host is asked for by name"),
