@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 import warnings
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 from clgraph.core import cache_folder
 from clgraph.errors import KernelBuildError
 from clgraph.runtime import driver, pocl_binary
+
+_log = logging.getLogger(__name__)
 
 LOG_LINES = 12
 """How much of a build log an error shows."""
@@ -96,6 +99,11 @@ def build(context: Any, handle: Any, text: str, options: str, what: str) -> Any:
     """
     cl = driver.load()
     driver.look_after(None)
+    if few := driver.declarations(handle, text):
+        try:
+            return cl.build(context, handle, text, f"{options} {few}")
+        except cl.Error as error:
+            _log.debug("%s is built again with all declarations: %s", what, error)
     try:
         return cl.build(context, handle, text, options)
     except cl.Error as error:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from clgraph.core.part import folder_of
 from clgraph.errors import DeviceError
-from clgraph.runtime import calling_thread, intel, opencl, pocl, pocl_cache, process
+from clgraph.runtime import calling_thread, intel, opencl, pocl, pocl_cache, pocl_headers, process
 from clgraph.runtime.canary import Decision, Subject, decide
 from clgraph.runtime.cpus import usable_cores
 from clgraph.runtime.identity import identity_of
@@ -86,6 +86,24 @@ def look_after(program: str | None) -> None:
     """
     with _LOOKING:
         _look_after(pocl_folder(), program)
+
+
+def declarations(handle: Any, text: str) -> str:
+    """Return build options that leave out declarations which *text* does not need; none for another driver's device."""
+    return pocl_headers.options(text, _declared()) if is_wheel(handle.platform) and _declared() else ""
+
+
+@functools.cache
+def _declared() -> frozenset[str]:
+    """Return the stems of the built-in functions that the wheel's PoCL declares when asked for."""
+    library = wheel()
+    if library is None:
+        return frozenset()
+    try:
+        return pocl_headers.stems(*pocl.headers(Path(os.environ["PYOPENCL_HOME"]), library))
+    except OSError as error:
+        _log.info("kernels are compiled with the declarations of all built-in functions: %s", error)
+        return frozenset()
 
 
 _LOOKING = threading.Lock()

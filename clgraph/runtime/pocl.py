@@ -21,6 +21,7 @@ from typing import Protocol
 from clgraph.core import cache_folder
 from clgraph.core.part import folder_of
 from clgraph.errors import DeviceError
+from clgraph.runtime import pocl_headers
 
 LIBRARY_SHA256 = "d214aece60df73c75d8a678d33e4a51f4e5b594772dc74891b5451f909db6025"
 CPU_NAME_OFFSET = 640
@@ -30,6 +31,9 @@ DRIVER_OFFSET, BUILD_HASH_OFFSET = 880, 480
 one driver from that of another."""
 BUILD_HASHES_APART = 0x7920E0 - 0x7903B0
 """Bytes from ``pocl_basic_build_hash`` to ``pocl_pthread_build_hash`` in that binary."""
+
+_TREE = b" headers"
+"""Of what a tree of links has that trees of other releases, beside it in the cache, have not."""
 
 _KEPT: dict[int, ctypes.Array[ctypes.c_char]] = {}
 """The C strings that patched structs point at, by address of the struct: they must live as long as the process."""
@@ -140,22 +144,31 @@ def natural_library(flags: frozenset[str]) -> str:
 def overlay(folder: Path, library: Path, built_in: str) -> Path:
     """Make, below *folder*, a tree of links to PoCL in which every built-in library is the one called *built_in*.
 
-    PoCL finds its data relative to the path it was loaded from. Environments that share *folder* have trees of their
-    own. Returns the folder that stands for pyopencl's.
+    PoCL finds its data relative to the path it was loaded from; the headers are :mod:`clgraph.runtime.pocl_headers`'.
+    Environments that share *folder* have trees of their own. Returns the folder that stands for pyopencl's.
     """
     package = library.parent.parent
-    folder = folder / hashlib.sha256(os.fsencode(library)).hexdigest()[:16]
+    folder = folder / hashlib.sha256(os.fsencode(library) + _TREE).hexdigest()[:16]
     data = package.parent / "pocl_binary_distribution" / ".libs"
     home = folder / "pyopencl"
     links = {home / ".libs" / library.name: library}
     links |= {folder / data.parent.name / ".libs" / p.name: p for p in data.glob("libhwloc*")}
     share = data / "share" / "pocl"
     for path in share.iterdir():
+        if path.name == "include":
+            continue
         target = path
         if match := re.fullmatch(r"(kernel-.*)-[a-z0-9_]+\.bc", path.name):
             target = share / f"{match.group(1)}-{built_in}.bc"
         links[folder / data.parent.name / ".libs" / "share" / "pocl" / path.name] = target
+    pocl_headers.make(*headers(home, library))
     for link, target in links.items():
         cache_folder.link(link, target)
     cache_folder.keep(home / ".libs" / "pocl.icd", f"{home / '.libs' / library.name}\n".encode())
     return home
+
+
+def headers(home: Path, library: Path) -> tuple[Path, Path]:
+    """Return the folder of PoCL's headers in the tree of links with pyopencl's *home*, and that of the wheel."""
+    below = Path("pocl_binary_distribution") / ".libs" / "share" / "pocl" / "include"
+    return home.parent / below, library.parent.parent.parent / below
