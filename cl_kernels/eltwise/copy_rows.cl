@@ -23,12 +23,12 @@ static void copy_rows(__global const copy_rows_desc* d, __global char** banks, _
     __global float* to = AT(float, banks, d->out) + set * d->out_s + n * d->out_n + (long)y * d->out_y + x * out_x;
     if (in_x != 1 || out_x != 1) {
       for (int i = 0; i < count; i++) to[i * out_x] = from[i * in_x];
+    } else if (posts) {
+      if (whole) post_row_from(post, posts, banks, from, to, n, 0, y, x / 16, whole, 16, 0);
+      if (rest) post_row_from(post, posts, banks, from + whole * 16, to + whole * 16, n, 0, y, x / 16 + whole, 1, rest, 0);
     } else if (from != to) {
-      for (int i = 0; i < whole; i++) vstore16(vload16(i, from), i, to);
+      for (int i = 0; i < whole; i++) STORE_LOOSE(to + i * 16, LOAD_LOOSE(from + i * 16));
       for (int i = whole * 16; i < count; i++) to[i] = from[i];
     }
-    if (!posts) continue;
-    if (whole) post_row(post, posts, banks, to, n, 0, y, x / 16, whole, 16, 0);
-    if (rest) post_row(post, posts, banks, to + whole * 16, n, 0, y, x / 16 + whole, 1, rest, 0);
   }
 }

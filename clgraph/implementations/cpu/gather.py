@@ -1,4 +1,4 @@
-"""Gathering whole rows of plain tensors on CPU devices, as embeddings do."""
+"""Gathering on CPU devices: whole rows of plain tensors, as embeddings do, and any elements."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from math import prod
 
 from clgraph.core.dtype import DType
 from clgraph.implementations.cpu.cost import TicketRanges, runs, step_seconds
+from clgraph.implementations.cpu.move_elements import ANY_ELEMENTS
+from clgraph.implementations.cpu.pick_elements import PickedElements, Picks
+from clgraph.implementations.cpu.rows import Axis
 from clgraph.ops.gather import Gather
 from clgraph.selector.descriptor import Descriptor, Int, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Implementation, Serves, implements
@@ -16,7 +19,7 @@ WORD = 4
 """Bytes that are moved at once."""
 
 
-@descriptor("gather_rows")
+@descriptor("gather_rows", any_alignment=True)
 class GatherRowsDesc(Descriptor):
     """Fields as in ``gather_rows.cl``."""
 
@@ -81,3 +84,17 @@ class GatherRows(Implementation[Gather]):
             ticket_rows=tickets.each,
         )
         return Plan((Tile("gather_rows", desc, tickets.count),))
+
+
+@implements(Gather, name="gather.elements", serves=ANY_ELEMENTS)
+class GatherElementsOfAnySize(PickedElements):
+    """One coordinate for all elements of a slice."""
+
+    @classmethod
+    def picks(cls, q: Query[Gather]) -> Picks:
+        (x, indices), (y,), axis = q.own, q.outputs, q.primitive.axis
+        behind = x.rank - axis - 1
+        source = (*x.all_pitches[:axis], *(0,) * indices.rank, *x.all_pitches[axis + 1 :])
+        picked = (*(0,) * axis, *indices.all_pitches, *(0,) * behind)
+        axes = tuple(Axis(*found) for found in zip(y.shape, zip(source, picked, strict=True), strict=True))
+        return Picks(axes, ((x.shape[axis], x.all_pitches[axis]),))

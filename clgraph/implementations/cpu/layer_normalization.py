@@ -14,7 +14,7 @@ from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
 
 
-@descriptor("normalize_rows")
+@descriptor("normalize_rows", any_alignment=True)
 class NormalizeRowsDesc(Descriptor):
     """Fields as in ``normalize_rows.cl``."""
 

@@ -15,7 +15,7 @@ from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
 
 
-@descriptor("softmax_rows")
+@descriptor("softmax_rows", any_alignment=True)
 class SoftmaxRowsDesc(Descriptor):
     """Fields as in ``softmax_rows.cl``."""
 
@@ -85,7 +85,7 @@ class SoftmaxRows(ByRows[Softmax]):
         return Plan((Tile("softmax_rows", desc, tickets.count, post=post),))
 
 
-@descriptor("softmax_planes")
+@descriptor("softmax_planes", any_alignment=True)
 class SoftmaxPlanesDesc(Descriptor):
     """Fields as in ``softmax_planes.cl``."""
 

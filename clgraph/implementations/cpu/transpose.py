@@ -18,7 +18,7 @@ from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
 
 
-@descriptor("transpose_planes")
+@descriptor("transpose_planes", any_alignment=True)
 class TransposePlanesDesc(Descriptor):
     """Fields as in ``transpose_planes.cl``."""
 
