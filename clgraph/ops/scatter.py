@@ -156,7 +156,8 @@ def import_tensor_scatter(node: OnnxNode) -> Primitive:
     return TensorScatter(node.attribute("axis", -2), node.attribute("mode", "linear") == "circular")
 
 
-_CODES = {"none": 0, **{name: i for i, name in enumerate(REDUCTIONS, 1)}}
+CODES = {"none": 0, **{name: i for i, name in enumerate(REDUCTIONS, 1)}}
+"""Of reductions, in kernels."""
 _SERVES = Serves(dtypes=frozenset(DType), mixed=True)
 
 
@@ -205,7 +206,7 @@ def _plan(
         *s.views,
         [len(line), *(n for column in columns for n in column)],
         [len(places), pitch, *(n for place in places for n in place)],
-        _CODES[q.primitive.reduction],
+        CODES[q.primitive.reduction],
     )
     jit = _jit(q, len(s.dims))
     return Plan((copy, launch("scatter/scatter_ref", jit, s.counts[0], "in1", "in2", "out0", numbers)))

@@ -104,11 +104,11 @@ class MovedElements(Implementation[Any]):
 
     @classmethod
     def cost(cls, q: Query[Any]) -> float:
-        return sum(_seconds(m, q.outputs[0].dtype.itemsize, q.device) for m in cls.moves(q))
+        return sum(move_seconds(m, q.outputs[0].dtype.itemsize, q.device) for m in cls.moves(q))
 
     @classmethod
     def plan(cls, q: Query[Any]) -> Plan:
-        return Plan(tuple(_tile(m, q.outputs[0].dtype.itemsize, q.device) for m in cls.moves(q)))
+        return Plan(tuple(move_tile(m, q.outputs[0].dtype.itemsize, q.device) for m in cls.moves(q)))
 
 
 @frozen
@@ -141,13 +141,15 @@ def _walk(move: Move, itemsize: int, device: DeviceInfo) -> _Walk:
     )
 
 
-def _seconds(move: Move, itemsize: int, device: DeviceInfo) -> float:
+def move_seconds(move: Move, itemsize: int, device: DeviceInfo) -> float:
+    """Estimate the step of *move*, of elements of *itemsize* bytes."""
     walk = _walk(move, itemsize, device)
     moved = 2.0 * itemsize * prod(a.size for a in walk.axes)
     return step_seconds(device, walk.pieces * walk.each, moved, 8 * device.workers)
 
 
-def _tile(move: Move, itemsize: int, device: DeviceInfo) -> Tile:
+def move_tile(move: Move, itemsize: int, device: DeviceInfo) -> Tile:
+    """Return the tile of *move*, of elements of *itemsize* bytes."""
     walk = _walk(move, itemsize, device)
     tickets = runs(walk.pieces, walk.each, device)
     desc = MoveElementsDesc(

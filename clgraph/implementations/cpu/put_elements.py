@@ -1,0 +1,195 @@
+"""Elements of any type put at places that are data: what all scatters on CPU devices share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from math import prod
+from typing import Any
+
+from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
+from clgraph.implementations.cpu.cost import TicketRanges, runs, step_seconds
+from clgraph.implementations.cpu.elements import TYPES
+from clgraph.implementations.cpu.geometry import count_refusal
+from clgraph.implementations.cpu.move_elements import Move, move_seconds, move_tile
+from clgraph.implementations.cpu.rows import Axis
+from clgraph.ops.scatter import CODES
+from clgraph.selector.descriptor import Descriptor, Int, Long, Pointer, Ref, descriptor
+from clgraph.selector.implementation import Implementation
+from clgraph.selector.plan import Plan, Tile
+from clgraph.selector.query import Query
+
+LINES, PLACES = 4, 6
+"""Axes of lines, coordinates."""
+
+PIECE = 2048
+"""Elements of a line's width, or steps where that is one, whose places are found together."""
+
+JOINED = frozenset({DType.F32, DType.F64, DType.I32, DType.I64})
+"""Types of sums, products and extrema."""
+
+STEP = 1.5
+"""What a step of a line takes, in rows of ``copy_rows``."""
+
+PLACE = 3.0
+"""What finding an element's place and changing it take, in elements of ``copy_rows`` that are not neighbours."""
+
+
+@descriptor("put_elements", any_alignment=True)
+class PutElementsDesc(Descriptor):
+    """Fields as in ``put_elements.cl``."""
+
+    index: Pointer
+    updates: Pointer
+    out: Pointer
+    index_0: Long
+    index_1: Long
+    index_2: Long
+    index_3: Long
+    index_step: Long
+    index_x: Long
+    from_0: Long
+    from_1: Long
+    from_2: Long
+    from_3: Long
+    from_step: Long
+    from_x: Long
+    to_0: Long
+    to_1: Long
+    to_2: Long
+    to_3: Long
+    to_x: Long
+    size_0: Long
+    size_1: Long
+    size_2: Long
+    size_3: Long
+    size_4: Long
+    size_5: Long
+    place_0: Long
+    place_1: Long
+    place_2: Long
+    place_3: Long
+    place_4: Long
+    place_5: Long
+    coordinate: Long
+    depth: Int
+    wide: Int
+    itemsize: Int
+    type: Int
+    operation: Int
+    count_1: Int
+    count_2: Int
+    count_3: Int
+    steps: Int
+    width: Int
+    piece: Int
+    row_pieces: Int
+    pieces: Int
+    ticket_pieces: Int
+
+
+@frozen
+class Puts:
+    """What a scatter puts where; pitches of the first coordinate, of the updates, of the result.
+
+    Attributes:
+        lines: Axes along which different elements are touched.
+        steps: Along it updates come in their order; the result stands still.
+        width: The innermost axis of the lines, if its elements are neighbours in the result, else of size 1.
+        places: Of each coordinate, the size of its axis of x and the elements from one index to the next.
+        coordinate: Indices from one coordinate to the next.
+    """
+
+    lines: tuple[Axis, ...]
+    steps: Axis
+    width: Axis
+    places: tuple[tuple[int, int], ...]
+    coordinate: int = 0
+
+    @property
+    def pieces(self) -> int:
+        """Runs of the widths of all lines."""
+        return prod(a.size for a in self.lines) * -(-self.width.size // PIECE)
+
+
+class PutElements(Implementation[Any]):
+    """A copy of x, then a line's updates one after another."""
+
+    @classmethod
+    @abstractmethod
+    def puts(cls, q: Query[Any]) -> Puts:
+        """Return what is put where; lines may have any number of axes."""
+
+    @classmethod
+    def limits(cls, q: Query[Any]) -> str | None:
+        x, name = q.inputs[0].dtype, q.primitive.reduction
+        if not all(t.is_dense_plain for t in (*q.inputs, *q.outputs)):
+            return "puts into dense plain tensors"
+        if name != "none" and x not in JOINED:
+            return f"computes no {name} of {x}"
+        if name != "none" and x == DType.F64 and "fp64" not in q.device.features:
+            return "needs fp64 for doubles"
+        if refused := count_refusal(q):
+            return refused
+        puts = cls.puts(q)
+        if len(puts.lines) > LINES or len(puts.places) > PLACES:
+            return f"walks {LINES} axes of lines and {PLACES} coordinates, not {len(puts.lines)} and {len(puts.places)}"
+        return None
+
+    @classmethod
+    def cost(cls, q: Query[Any]) -> float:
+        puts, x = cls.puts(q), q.inputs[0].dtype
+        moved = 2.0 * q.inputs[2].nbytes + q.inputs[1].nbytes
+        work = puts.pieces * _piece_seconds(q, puts)
+        return move_seconds(_copy(q), x.itemsize, q.device) + step_seconds(
+            q.device, work, moved, _tickets(q, puts).count
+        )
+
+    @classmethod
+    def plan(cls, q: Query[Any]) -> Plan:
+        puts, x, tickets = cls.puts(q), q.inputs[0].dtype, _tickets(q, cls.puts(q))
+        lines = (*[Axis(1, (0, 0, 0))] * (LINES - len(puts.lines)), *puts.lines)
+        coordinates = (*puts.places, *[(1, 0)] * (PLACES - len(puts.places)))
+        named = [*((str(i), axis) for i, axis in enumerate(lines)), ("step", puts.steps), ("x", puts.width)]
+        desc = PutElementsDesc(
+            index=Ref("in1"),
+            updates=Ref("in2"),
+            out=Ref("out0"),
+            **{f"index_{name}": axis.pitches[0] for name, axis in named},
+            **{f"from_{name}": axis.pitches[1] for name, axis in named},
+            **{f"to_{name}": axis.pitches[2] for name, axis in named if name != "step"},
+            **{f"size_{i}": size for i, (size, _) in enumerate(coordinates)},
+            **{f"place_{i}": pitch for i, (_, pitch) in enumerate(coordinates)},
+            coordinate=puts.coordinate,
+            depth=len(puts.places),
+            wide=int(q.inputs[1].dtype == DType.I64),
+            itemsize=x.itemsize,
+            type=TYPES[x] if x in JOINED else 0,
+            operation=CODES[q.primitive.reduction],
+            **{f"count_{i}": lines[i].size for i in range(1, LINES)},
+            steps=puts.steps.size,
+            width=puts.width.size,
+            piece=PIECE,
+            row_pieces=-(-puts.width.size // PIECE),
+            pieces=puts.pieces,
+            ticket_pieces=tickets.each,
+        )
+        tile = Tile("put_elements", desc, tickets.count, scratch=4 * PIECE)
+        return Plan((move_tile(_copy(q), x.itemsize, q.device), tile))
+
+
+def _copy(q: Query[Any]) -> Move:
+    return Move(Ref("in0"), Ref("out0"), (Axis(q.inputs[0].count, (1, 1)),))
+
+
+def _piece_seconds(q: Query[Any], puts: Puts) -> float:
+    unit, count = q.device.costs.unit, min(puts.width.size, PIECE)
+    each = 2 * q.inputs[0].dtype.itemsize * unit("move.byte")
+    if puts.width.size == 1:
+        return STEP * unit("move.row") + puts.steps.size * (each + PLACE * unit("move.element"))
+    each += PLACE * unit("move.element") if puts.width.pitches[0] else 0.0
+    return puts.steps.size * (STEP * unit("move.row") + count * each)
+
+
+def _tickets(q: Query[Any], puts: Puts) -> TicketRanges:
+    return runs(puts.pieces, _piece_seconds(q, puts), q.device)

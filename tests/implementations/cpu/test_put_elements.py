@@ -1,0 +1,87 @@
+"""Updates of elements of every size, in their order: lines of more than a piece, every kind of axis, outside ones."""
+
+import numpy as np
+import pytest
+
+from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
+from clgraph.implementations.cpu.put_elements import JOINED
+from clgraph.implementations.cpu.scatter_elements import ScatterElementsElements
+from clgraph.ops.scatter import REDUCTIONS, ScatterElements, ScatterND
+from clgraph.selector.choose import candidates
+from clgraph.selector.query import DeviceInfo, Query
+from tests.support.check_op import check_op
+from tests.support.run_tiles import pose, run_tiles
+
+pytestmark = pytest.mark.opencl
+
+CASES = (
+    (ScatterElements, (1,), (3, 7), (2, 2100), (2, 2100), (7,)),
+    (ScatterElements, (0,), (5, 2, 2100), (3, 2, 2100), (3, 2, 2100), (5,)),
+    (ScatterElements, (2,), (3, 2, 3, 4, 3, 4), (2, 2, 4, 3, 2, 3), (2, 2, 4, 3, 2, 3), (3,)),
+    (ScatterElements, (4,), (2, 3, 4, 3, 2), (1, 2, 3, 2, 5), (1, 2, 3, 2, 5), (2,)),
+    (ScatterND, (), (3, 4, 2100), (5, 2), (5, 2100), (3, 4)),
+    (ScatterND, (), (3, 4), (2, 1100, 2), (2, 1100), (3, 4)),
+    (ScatterND, (), (2, 3, 2, 2, 3, 2), (9, 6), (9,), (2, 3, 2, 2, 3, 2)),
+)
+"""Operator, its axis, shapes of x, indices and updates, sizes that the coordinates are for."""
+
+
+def _draws(dtype, ends):
+    # Whole numbers so small that sums of all updates are exact; products may become 0 or wrap.
+    small = lambda rng, of: rng.integers(0, 3, of).astype(dtype.numpy)  # noqa: E731
+    ends = np.array(ends if len(ends) > 1 else ends[0])
+    return {0: small, 1: lambda rng, of: rng.integers(-ends, ends, of), 2: small}
+
+
+@pytest.mark.parametrize("dtype", [DType.U8, DType.BF16, DType.F32, DType.F64], ids=str)
+@pytest.mark.parametrize("index", [DType.I32, DType.I64], ids=str)
+def test_updates_of_every_size_come_in_their_order(engine, index, dtype):
+    for kind, axis, shape, picked, given, ends in CASES:
+        name = f"{kind.kind}.elements"
+        types, draw = (dtype, index, dtype), _draws(dtype, ends)
+        found = check_op(
+            engine, kind(*axis), shape, picked, given, dtype=types, draw=draw, families=("normal",), only=[name]
+        )
+        assert found == {name: 0.0}, (kind, shape)
+
+
+@pytest.mark.parametrize("dtype", sorted(JOINED, key=str), ids=str)
+def test_updates_join_what_is_there(engine, dtype):
+    if dtype == DType.F64 and "fp64" not in engine.info.features:
+        pytest.skip("the device has no doubles")
+    for reduction in REDUCTIONS:
+        for kind, axis, shape, picked, given, ends in CASES:
+            if reduction == "mul" and picked[-1] > 1000:
+                continue
+            name = f"{kind.kind}.elements"
+            types, draw = (dtype, DType.I64, dtype), _draws(dtype, ends)
+            primitive = kind(*axis, reduction)
+            found = check_op(
+                engine, primitive, shape, picked, given, dtype=types, draw=draw, families=("normal",), only=[name]
+            )
+            assert found == {name: 0.0}, (kind, shape, reduction)
+
+
+def test_updates_outside_are_left_out_and_nan_is_the_extremum(engine):
+    x, updates = np.float32([1, 2, 3, 4]), np.float32([9, np.nan, 8, 7])
+    indices = np.array([4, 1, -5, -1])
+    layouts = [Layout.of(a) for a in (x, indices, updates)]
+    for reduction, want in (("none", [1, np.nan, 3, 7]), ("max", [1, np.nan, 3, 7]), ("min", [1, np.nan, 3, 4])):
+        q = pose(engine.info, ScatterElementsElements, ScatterElements(0, reduction), layouts, arity=3)
+        np.testing.assert_array_equal(
+            run_tiles(engine, ScatterElementsElements, q, [x, indices, updates]), np.float32(want)
+        )
+
+
+def test_what_is_not_computed_is_left_to_others():
+    device = DeviceInfo(kind="cpu", features=frozenset())
+    for dtype, count, reduction, said in (
+        (DType.F16, 4, "add", "computes no add of f16"),
+        (DType.F64, 4, "max", "needs fp64 for doubles"),
+        (DType.U8, 1 << 31, "none", "counts elements in 32 bits"),
+    ):
+        inputs = (Layout(dtype, (count,)), Layout(DType.I64, (3,)), Layout(dtype, (3,)))
+        q = Query(ScatterElements(0, reduction), inputs, (inputs[0],), device, 3)
+        (made,) = (i for i in candidates(q) if i.name == "scatter_elements.elements")
+        assert made.refusal(q) == said
