@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -107,6 +107,7 @@ STORED = frozenset(
 """Types of storage alone: they are moved, converted, quantized to and dequantized from, and nothing else."""
 
 
+@cache
 def spelled(dtype: np.dtype[Any]) -> str:
     """Return the text that :func:`named` makes *dtype* of; NumPy's own for those of ``ml_dtypes`` tells sizes alone."""
     return dtype.name if dtype.name in _NARROW else dtype.str

@@ -38,14 +38,16 @@ class MappedFile(mmap.mmap):
 
     def check(self) -> None:
         """Raise ``ModelError`` where the file was cut or written to since it was mapped."""
-        if self.size() < len(self):
-            raise ModelError(f"{self.path} was cut to {self.size()} bytes while the model was in use: load it again")
+        was = self._was
         try:
             now = os.stat(self.path)
+            kept = (now.st_ino, now.st_dev) == (was.st_ino, was.st_dev)
         except OSError:
-            return
-        was = self._was
-        if (now.st_ino, now.st_dev) != (was.st_ino, was.st_dev):
+            kept = False
+        size = now.st_size if kept else self.size()
+        if size < len(self):
+            raise ModelError(f"{self.path} was cut to {size} bytes while the model was in use: load it again")
+        if not kept:
             return
         if now.st_mtime_ns != was.st_mtime_ns:
             raise ModelError(f"{self.path} was written to while the model was in use: load it again")

@@ -6,16 +6,17 @@ layer, each pass, a compilation, a run. Whatever is wrong with a model or an opt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import functools
+from collections.abc import Callable, Sequence
 from types import FrameType
-from typing import TypeGuard, TypeVar
+from typing import ParamSpec, TypeGuard, TypeVar
 
 from clgraph.core.registry import third_party
 from clgraph.errors import ClgraphError, DeviceMemoryError, InternalError
 from clgraph.graph.node import Node
 from clgraph.graph.refusals import one_line
 
+P = ParamSpec("P")
 T = TypeVar("T")
 WayOut = Callable[[Exception], str]
 """Says what gets round an error, by what raised it; empty where nothing is known to."""
@@ -27,30 +28,57 @@ def _nothing(error: Exception) -> str:
     return ""
 
 
-@contextmanager
-def faults(what: str, node: str = "", origin: Sequence[str] = (), way_out: WayOut = _nothing) -> Iterator[None]:
-    """Raise ``InternalError`` for what the code in here raises that is no ``ClgraphError``; a decorator, too.
+class faults:  # noqa: N801  # it is used like a function
+    """Raise ``InternalError`` for what the code in here raises that is no ``ClgraphError``; a decorator, too."""
 
-    Args:
-        what: Was being done, as in "pass 'decompose'".
-        node, origin: What it was done to; where not given, the node that the code was at (:func:`innermost`).
-        way_out: Ends the message.
-    """
-    try:
-        yield
-    except ClgraphError:
-        raise
-    except MemoryError as error:
-        raise DeviceMemoryError(f"the host has no memory left for {what}") from error
-    except Exception as error:  # a fault may be of any class; what it is called and where it was must be said
+    __slots__ = ("_node", "_origin", "_way_out", "_what")
+
+    def __init__(self, what: str, node: str = "", origin: Sequence[str] = (), way_out: WayOut = _nothing) -> None:
+        """Take what messages say.
+
+        Args:
+            what: Was being done, as in "pass 'decompose'".
+            node, origin: What it was done to; where not given, the node that the code was at (:func:`innermost`).
+            way_out: Ends the message.
+        """
+        self._what, self._node, self._origin, self._way_out = what, node, origin, way_out
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, Exception):
+            self._raise(error)
+
+    def __call__(self, function: Callable[P, T]) -> Callable[P, T]:
+        """Return *function* with what it raises converted; it costs nothing where it raises nothing."""
+
+        @functools.wraps(function)
+        def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
+            try:
+                return function(*args, **kwargs)
+            except Exception as error:  # it may be of any class
+                self._raise(error)
+                raise
+
+        return guarded
+
+    def _raise(self, error: Exception) -> None:
+        """Raise what *error* is converted to, if it is."""
+        if isinstance(error, ClgraphError):
+            return
+        if isinstance(error, MemoryError):
+            raise DeviceMemoryError(f"the host has no memory left for {self._what}") from error
+        node, origin = self._node, self._origin
         if not node and (at := innermost(error, _is_node)) is not None:
             node, origin = at.name, at.origin
         stems = f" (from {', '.join(map(repr, origin))})" if origin and tuple(origin) != (node,) else ""
         where = f" at node {node!r}{stems}" if node else ""
-        out = way_out(error)
+        out = self._way_out(error)
+        what = f"{self._what} failed{where}: {one_line(error)}"
         raise InternalError(
-            f"{what} failed{where}: {one_line(error)}. This is a fault of {_whose(error)}: please report it, with the "
-            f"traceback, which -vv shows (in Python, it is the error's cause).{f' Meanwhile {out}.' if out else ''}"
+            f"{what}. This is a fault of {_whose(error)}: please report it, with the traceback, which -vv shows "
+            f"(in Python, it is the error's cause).{f' Meanwhile {out}.' if out else ''}"
         ) from error
 
 

@@ -33,13 +33,16 @@ def as_arrays(feeds: Mapping[str, Any], wanted: Sequence[tuple[str, np.dtype[Any
         InputError: One is missing, unknown, no array, or of another type.
         DeviceMemoryError: The host has no memory left for a copy.
     """
-    if not isinstance(feeds, Mapping):
+    if not isinstance(feeds, dict | Mapping):
         raise InputError(f"the arrays come as a dictionary by name, not as {type(feeds).__name__}; {names(wanted)}")
     arrays: dict[str, Any] = {}
     for name, dtype in wanted:
         if name not in feeds:
             raise InputError(f"input {name!r} is missing; {names(wanted)}")
         given = feeds[name]
+        if type(given) is np.ndarray and given.dtype is dtype:
+            arrays[name] = given
+            continue
         if isinstance(dtype, str):
             arrays[name] = take(given, dtype, f"input {name!r}")
             continue
@@ -79,7 +82,7 @@ def run_network(
         InputError: *outputs* names no result, or what it gives cannot hold it.
         ClgraphError: As :meth:`Network.run`.
     """
-    held = {name: _held(given, network) for name, given in feeds.items()}
+    held = {n: given if type(given) is np.ndarray else _held(given, network) for n, given in feeds.items()}
     if outputs is None and not tensors:
         return network.run(held, None, cancellation)
     program = network.program

@@ -12,6 +12,7 @@ from clgraph.graph.primitive import Array
 from clgraph.model.tensor import Tensor, host_array, shared_array
 from clgraph.model.torch_tensors import is_torch, to_torch
 
+_LITERALS = (bool, int, float, list, tuple, np.generic)
 _NUMBERS = "biuf"
 """NumPy's kinds of element types that numbers are cast among."""
 
@@ -32,17 +33,20 @@ def arranged(given: Sequence[Any], named: Mapping[str, Any], wanted: Sequence[tu
     Raises:
         InputError: There are more arrays than inputs, or one is given twice.
     """
-    if len(given) == 1 and isinstance(given[0], Mapping):
-        by_name = dict(given[0])
+    by_name: Mapping[str, Any]
+    if len(given) == 1 and isinstance(given[0], dict | Mapping):
+        by_name = given[0]
     else:
         several = len(given) == 1 and len(wanted) > 1 and isinstance(given[0], list | tuple)
         arrays = given[0] if several else given
         if len(arrays) > len(wanted):
             raise InputError(f"{len(arrays)} arrays were given; {names(wanted)}")
         by_name = {name: array for (name, _), array in zip(wanted, arrays, strict=False) if array is not None}
+    if not named:
+        return by_name
     if twice := sorted(by_name.keys() & named.keys()):
         raise InputError(f"input {twice[0]!r} is given twice")
-    return by_name | dict(named) if named else by_name
+    return {**by_name, **named}
 
 
 def literal(given: Any, dtype: np.dtype[Any], what: str) -> Array:
@@ -71,7 +75,7 @@ def literal(given: Any, dtype: np.dtype[Any], what: str) -> Array:
 
 def is_literal(given: Any) -> bool:
     """Whether *given* has no element type of its own that a caller has chosen: a number, or a list."""
-    return isinstance(given, bool | int | float | list | tuple | np.generic)
+    return isinstance(given, _LITERALS)
 
 
 def foreign_places(outputs: Any) -> dict[str, Any]:

@@ -256,14 +256,16 @@ class Model(Described):
             ClosedError: The model was closed.
             ClgraphError: The shapes are new and the model cannot be compiled for them, or the device fails.
         """
-        if given and isinstance(given[0], Mapping):
+        if given and isinstance(given[0], dict | Mapping):
             given, (outputs,) = given[:1], (*given[1:], outputs)[:1]
         feeds = arranged(given, named, self._fed)
-        if overridden := feeds.keys() & self.topology.overridable.keys():
+        overridable = self.topology.overridable
+        if overridable and (overridden := feeds.keys() & overridable.keys()):
             other = self._overriding(frozenset(overridden))
             return other.run(feeds, outputs=outputs, tensors=tensors, timeout=timeout, cancellation=cancellation)
         arrays = self._arrays(feeds)
-        if foreign := foreign_places(outputs):
+        foreign = {} if outputs is None else foreign_places(outputs)
+        if foreign:
             outputs = {**cast("Mapping[str, Any]", outputs), **shared_places(foreign)}
         if timeout is not None:
             cancellation = Cancellation(timeout, cancellation)

@@ -195,6 +195,7 @@ class Specialisations:
         self._deciding: tuple[str, ...] = ()
         self._family: Specialisations | None = None if family is None else family._family or family
         self.latest: Specialisation | None = None
+        self._latest_shapes: tuple[Shape, ...] | None = None
         self.tell: Callable[[Mapping[Key, Specialisation]], None] | None = None
         self.lock = threading.RLock()
         other = family or beside
@@ -218,12 +219,14 @@ class Specialisations:
             ClgraphError: The model cannot be compiled for them; what there is stays.
         """
         with self.lock:
+            if self.latest is not None and shapes == self._latest_shapes and not self._deciding:
+                return self.latest
             found = self._kept.get(self._key(shapes, values)) if values or not self._deciding else None
             if found is None:
                 found = self._make(shapes, values)
             elif found is not self.latest:
                 self._kept.move_to_end(self._key(shapes, values))
-            self.latest = found
+            self.latest, self._latest_shapes = found, shapes
             return found
 
     def clear(self) -> None:

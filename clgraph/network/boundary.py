@@ -74,7 +74,7 @@ class Feed:
             self.how = "read where it lies" if self._borrowed.take(held) else "copied: its address is no multiple of 4"
         elif self._view is not None:
             self.how = "copied"
-            np.copyto(self._view, held)
+            self._view[...] = held
         elif self._places is not None:
             self.how = "copied to the device"
             self._places.write(self._value, held)
@@ -123,13 +123,10 @@ class Result:
     def begin(self, target: Held | None, read: Iterable[Held]) -> None:
         """Prepare for a run that leaves the result in *target*, in a new array for ``None``, and reads *read*."""
         self._target = empty(self.shape, self.dtype) if target is None else target
+        if self._borrowed is None:
+            return
         apart = isinstance(self._target, np.ndarray) and (target is None or not _touches(self._target, read))
-        self._lent = (
-            self._borrowed is not None
-            and apart
-            and isinstance(self._target, np.ndarray)
-            and self._borrowed.take(self._target)
-        )
+        self._lent = apart and isinstance(self._target, np.ndarray) and self._borrowed.take(self._target)
 
     def end(self) -> Held:
         """Return the target, filled; every command of the run is over."""
@@ -141,7 +138,7 @@ class Result:
             self._leave_on_device(target)
         elif self._view is not None:
             self.how = "copied"
-            np.copyto(target, self._view)
+            target[...] = self._view
         elif self._places is not None:
             self.how = "copied from the device"
             array = target if target.flags.c_contiguous else np.empty(self.shape, self.dtype)

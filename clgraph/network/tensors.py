@@ -22,7 +22,7 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """
     nbytes = math.prod(shape) * dtype.itemsize
     try:
-        return aligned(nbytes).view(dtype).reshape(shape)
+        return np.ndarray(shape, dtype, aligned(nbytes))
     except MemoryError as error:
         raise DeviceMemoryError(f"the host has no {nbytes} bytes left for an array {dtype} {list(shape)}") from error
 

@@ -13,6 +13,13 @@ from contextlib import ContextDecorator
 from types import TracebackType
 
 
+class _Here(threading.local):
+    """What a thread knows of itself: whether it is a daemon, and how many gates it is behind."""
+
+    def __init__(self) -> None:
+        self.daemon, self.depth = threading.current_thread().daemon, 0
+
+
 class DriverGate(ContextDecorator):
     """``with gate:``, or ``@gate``, around whatever may be inside a driver when the interpreter ends.
 
@@ -29,14 +36,14 @@ class DriverGate(ContextDecorator):
         # A forked child has none of the threads.
         self._closed = False
         self._inside: dict[int, threading.Lock] = {}
-        self._depth = threading.local()
+        self._here = _Here()
 
     def __enter__(self) -> None:
-        if not threading.current_thread().daemon:
+        here = self._here
+        if not here.daemon:
             return
-        depth: int = getattr(self._depth, "value", 0)
-        self._depth.value = depth + 1
-        if depth:
+        here.depth += 1
+        if here.depth > 1:
             return
         held = threading.Lock()
         held.acquire()
@@ -49,10 +56,11 @@ class DriverGate(ContextDecorator):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not threading.current_thread().daemon:
+        here = self._here
+        if not here.daemon:
             return
-        self._depth.value -= 1
-        if not self._depth.value:
+        here.depth -= 1
+        if not here.depth:
             self._inside.pop(threading.get_ident()).release()
 
     def close(self) -> None:

@@ -66,7 +66,7 @@ class Canary:
         kernel = Kernel(self.cl, self.program, f"canary_{name}", args)
         size = _THIN[1] if self.thin and name != "values" else 1
         start = self._seconds()
-        kernel.launch(self.queue, (groups * size,), (size,))().wait()
+        kernel.launch_after(self.queue, (groups * size,), (size,))(()).wait()
         return (self._seconds() - start) / (1 if self.thin else min(groups, self.workers))
 
     def _seconds(self) -> float:

@@ -63,24 +63,36 @@ class Kernel:
             size, address = len(value), value
         self._check("clSetKernelArg", self._calls["clSetKernelArg"](self.int_ptr, number, size, address))
 
-    def launch(self, queue: Any, grid: tuple[int, ...], group: tuple[int, ...] | None) -> Callable[..., Any]:
-        """Return what enqueues the kernel on a ``pyopencl.CommandQueue``, behind events if there are any.
+    def launch(self, queue: Any, grid: tuple[int, ...], group: tuple[int, ...] | None) -> Callable[[], None]:
+        """Return what enqueues the kernel on a ``pyopencl.CommandQueue``; it raises ``cl.Error``."""
+        enqueue, sizes = self._calls["clEnqueueNDRangeKernel"], self._sizes(grid, group)
 
-        It returns the launch's own event, and raises ``cl.Error``.
-        """
+        def launch() -> None:
+            if code := enqueue(queue.int_ptr, *sizes, 0, None, None):
+                self._check("clEnqueueNDRangeKernel", code)
+
+        return launch
+
+    def launch_after(
+        self, queue: Any, grid: tuple[int, ...], group: tuple[int, ...] | None
+    ) -> Callable[[Sequence[Any]], Any]:
+        """Return what enqueues the kernel behind events; it returns the launch's own event, and raises ``cl.Error``."""
         enqueue, made = self._calls["clEnqueueNDRangeKernel"], self._cl.Event.from_int_ptr
-        sizes = _SIZE * len(grid)
-        items, local = sizes(*grid), None if group is None else sizes(*group)
-        rest = (self.int_ptr, len(grid), None, items, local)
+        sizes = self._sizes(grid, group)
 
-        def launch(before: Sequence[Any] = ()) -> Any:
+        def launch(before: Sequence[Any]) -> Any:
             waits = (_POINTER * len(before))(*(event.int_ptr for event in before)) if before else None
             event = _POINTER()
-            if code := enqueue(queue.int_ptr, *rest, len(before), waits, ctypes.byref(event)):
+            if code := enqueue(queue.int_ptr, *sizes, len(before), waits, ctypes.byref(event)):
                 self._check("clEnqueueNDRangeKernel", code)
             return made(event.value, False)
 
         return launch
+
+    def _sizes(self, grid: tuple[int, ...], group: tuple[int, ...] | None) -> tuple[Any, ...]:
+        """Return the arguments of a launch between its queue and its events."""
+        sizes = _SIZE * len(grid)
+        return self.int_ptr, len(grid), None, sizes(*grid), None if group is None else sizes(*group)
 
     def _check(self, function: str, code: int) -> None:
         if code:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,7 @@ def allocate(context: Any, info: DeviceInfo, nbytes: int, what: str) -> Memory:
 def aligned(nbytes: int) -> Array:
     """Return *nbytes* new bytes whose first is aligned, with as many as ``ALIGNMENT`` behind them that may be read."""
     memory = np.empty(nbytes + 2 * ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % ALIGNMENT
+    start = -ctypes.addressof(ctypes.c_char.from_buffer(memory.data)) % ALIGNMENT
     return memory[start : start + nbytes]
 
 

@@ -54,8 +54,9 @@ class OpenCL:
         self.library = ctypes.CDLL(compiled.__file__)
 
     def __getattr__(self, name: str) -> Any:
-        """Return what pyopencl's compiled half has under *name*."""
-        return getattr(self._cl, name)
+        """Return what pyopencl's compiled half has under *name*, and keep it: runs ask for the same names."""
+        found = self.__dict__[name] = getattr(self._cl, name)
+        return found
 
     def build(self, context: Any, handle: Any, code: str | bytes, options: str) -> Any:
         """Return the program of a text, or of a binary, built for one device.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from clgraph.runtime.kernels import Kernel
 from clgraph.runtime.memory import Memory
 
 Step = Callable[[], Any]
-"""A prepared command: calling it enqueues; returns an event."""
+"""A prepared command: calling it enqueues; a launch on a profiling stream returns its event."""
 
 
 class Stream:
@@ -31,10 +32,13 @@ class Stream:
         self.out_of_order = out_of_order and bool(handle.queue_properties & flag.OUT_OF_ORDER_EXEC_MODE_ENABLE)
         flags = flag.PROFILING_ENABLE if profiling else 0
         flags |= flag.OUT_OF_ORDER_EXEC_MODE_ENABLE if self.out_of_order else 0
+        self._profiles = profiling
         self.queue = self._cl.CommandQueue(context, handle, properties=flags)
 
     def launch(self, kernel: Kernel, grid: tuple[int, ...], group: tuple[int, ...] | None) -> Step:
         """Return the step that enqueues *kernel*, whose arguments are bound."""
+        if self._profiles:
+            return functools.partial(kernel.launch_after(self.queue, grid, group), ())
         return kernel.launch(self.queue, grid, group)
 
     def recorded(self, launches: Sequence[command_buffers.Launched]) -> Step:
@@ -56,7 +60,7 @@ class Stream:
         after: tuple[int, ...],
     ) -> Step:
         """Return the step that enqueues *kernel* behind the events of *after*, and makes its own ``events[number]``."""
-        launch = kernel.launch(self.queue, grid, group)
+        launch = kernel.launch_after(self.queue, grid, group)
 
         def step() -> None:
             events[number] = launch([events[n] for n in after])

@@ -38,8 +38,8 @@ def test_a_launch_waits_for_the_events_that_it_is_given(engine):
     cl = opencl.load()
     x = engine.upload(np.arange(8, dtype=np.float32), "x")
     bound = engine.kernel(TEXT, "scaled", [x, np.float32(2)])
-    launch = bound.handle.launch(engine.stream.queue, (8,), None)
-    before = launch()
+    launch = bound.handle.launch_after(engine.stream.queue, (8,), None)
+    before = launch([])
     assert launch([before, before]).get_info(cl.event_info.COMMAND_TYPE) == cl.command_type.NDRANGE_KERNEL
     found = np.empty(8, np.float32)
     engine.stream.read(x, 0, found)
