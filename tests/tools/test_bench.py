@@ -110,7 +110,7 @@ def test_what_was_measured_survives_a_file() -> None:
     assert [len(again.results), len(again.layers), len(again.variants["avx2"])] == [2, 2, 2]
 
 
-STEPS = list(steps([("cnn", "vgg19"), ("ocr", "ocr-cls")], [1, 2], ["vgg19"], ["vgg19"], [AVX2]))
+STEPS = list(steps([("cnn", "vgg19"), ("ocr", "ocr-cls")], [1, 2], ["vgg19"], ["vgg19"], [], [AVX2]))
 
 
 def test_every_model_is_a_step_with_each_number_of_threads_and_variants_have_the_most() -> None:

@@ -48,13 +48,14 @@ def steps(
     threads: Sequence[int],
     cold: Sequence[str],
     layers: Sequence[str],
+    language: Sequence[str],
     variants: Sequence[Variant],
 ) -> Iterator[Step]:
     """Yield what there is to measure.
 
     Args:
         cases: Models, each behind its set: with every number of *threads*, on *variants* with the most alone.
-        cold, layers: Models of the cold starts, and of the layer tables.
+        cold, layers, language: Models of the cold starts, and of the layer tables; language models.
     """
     most = max(threads)
     for name, model in cases:
@@ -64,6 +65,9 @@ def steps(
         yield Step(f"cold starts of {model}", "cold", ("--cold", model, "--threads", str(most)))
     for name in STREAMS:
         yield Step(f"stream of shapes, {name}", "streams", ("--streams-of-shapes", name, "--threads", str(most)))
+    for model in language:
+        for count in threads:
+            yield Step(f"language model {model}, {_threads(count)}", "language", (model, "--threads", str(count)))
     for model in layers:
         yield Step(f"layers of {model}", "layers", ("--layers", model, "--threads", str(most)))
     for variant in variants:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tools.benchmark.fresh import Start, starts_markdown
 from tools.benchmark.kept_shapes import KeptShapes, kept_shapes_markdown
+from tools.benchmark.language import LanguageFigures, language_markdown
 from tools.benchmark.measuring import Figures
 from tools.benchmark.on_gpu import Case, Timed, gpu_markdown
 from tools.benchmark.streams import Stream, streams_markdown
@@ -28,6 +29,7 @@ class Found:
     cold_starts: list[Start] = field(default_factory=list)
     streams: list[Stream] = field(default_factory=list)
     kept_shapes: list[KeptShapes] = field(default_factory=list)
+    language: list[LanguageFigures] = field(default_factory=list)
     layers: list[str] = field(default_factory=list)
     variants: dict[str, list[Figures]] = field(default_factory=dict)
 
@@ -52,6 +54,7 @@ class Found:
             cold_starts=[Start(**one) for one in data.get("cold_starts", ())],
             streams=[Stream(**one) for one in data.get("streams", ())],
             kept_shapes=[KeptShapes(**one) for one in data.get("kept_shapes", ())],
+            language=[LanguageFigures(**one) for one in data.get("language", ())],
             layers=list(data.get("layers", ())),
             variants={name: [Figures(**one) for one in of] for name, of in data.get("variants", {}).items()},
         )
@@ -63,6 +66,7 @@ class Found:
             "Cold starts": starts_markdown(self.cold_starts) if self.cold_starts else "",
             "Streams of shapes": streams_markdown(self.streams) if self.streams else "",
             "Thousands of shapes": kept_shapes_markdown(self.kept_shapes) if self.kept_shapes else "",
+            "Language models": language_markdown(self.language) if self.language else "",
             "Instruction sets and drivers": variants_markdown(self.results, self.variants) if self.variants else "",
             "Layers": "\n\n".join(self.layers),
         }
