@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from clgraph.compilation.context import context_of, for_families
+from clgraph.core.collector import PAUSED
 from clgraph.core.frozen import frozen, mutable
 from clgraph.core.layout import Shape
-from clgraph.core.mapped import files_of
+from clgraph.core.mapped import MappedFile, files_of
 from clgraph.engines.opening import device_infos, imagined, open_engines
 from clgraph.engines.option_checks import ANNOTATIONS, PREFERENCES, annotation_lines, note, note_idle, warn
 from clgraph.errors import BindingError, ModelError, OptionError
@@ -118,6 +119,23 @@ class ProgramRunner:
         )
 
 
+@frozen
+class _Read:
+    """What is the same whenever a topology is specialised by one compiler.
+
+    Attributes:
+        files: The mapped ones that its constants lie in.
+        fixed: Whether no input has an open size.
+        idle_rules: Pairs of the option ``placement`` that place nothing of it; ``annotations``: a line for each of the
+            model's that does not.
+    """
+
+    files: tuple[MappedFile, ...]
+    fixed: bool
+    idle_rules: tuple[tuple[str, str], ...]
+    annotations: tuple[str, ...]
+
+
 @mutable
 class Compiler:
     """Compiles topologies for one device; its engines and kernels are shared by everything that it compiles.
@@ -136,6 +154,7 @@ class Compiler:
     runner: ProgramRunner | None = field(init=False)
     context: Context = field(init=False)
     _made: int = field(default=0, init=False)
+    _known: WeakKeyDictionary[Topology, _Read] = field(default_factory=WeakKeyDictionary, init=False)
     _families: WeakKeyDictionary[Topology, Families] = field(default_factory=WeakKeyDictionary, init=False)
 
     @GATE
@@ -172,25 +191,43 @@ class Compiler:
         Raises:
             ClgraphError: Whatever is wrong with them or with the options.
         """
-        files = files_of(topology.constants.values())
-        for file in files:
+        read = self._read(topology)
+        for file in read.files:
             file.check()
-        self.context.packed.register(topology.constants.values())
-        self.context.packed.keeps_steps = not all(s.is_fixed for s in topology.inputs.values())
+        self.context.packed.keeps_steps = not read.fixed
         program, records, member = self._program(topology, shapes, values or {})
-        for node in program:
-            _log.debug("%s on %s: %s: %s", node.name, node.placement, node.choice, node.primitive)
-        lost = sorted(set(self.context.forced) - {node.name for node in program})
+        if _log.isEnabledFor(logging.DEBUG):
+            for node in program:
+                _log.debug("%s on %s: %s: %s", node.name, node.placement, node.choice, node.primitive)
+        forced = self.context.forced
+        lost = sorted(set(forced) - {node.name for node in program}) if forced else []
         if lost and not topology.label:
             raise OptionError(f"no node of the compiled program is called {lost[0]!r}, so that no kernel can be forced")
-        network = None if self.runner is None else self.runner.network(program, workspace)
+        with PAUSED:
+            network = None if self.runner is None else self.runner.network(program, workspace)
+            families, bound = self._families.get(topology), member is not None
+            made = Specialisation(program, network, records, self.context.devices, self.options, families, bound)
+            if member is not None:
+                made = made.lightened(member.again)
         note_idle(program, self.options, self.context.devices.values(), self.engines)
-        self._note_preferences(program, topology, lost)
-        for file in files:
+        self._note_preferences(program, read, lost)
+        for file in read.files:
             file.check()
-        families, bound = self._families.get(topology), member is not None
-        made = Specialisation(program, network, records, self.context.devices, self.options, families, bound)
-        return made if member is None else made.lightened(member.again)
+        return made
+
+    def _read(self, topology: Topology) -> _Read:
+        """Return what does not change about *topology*: its layers and constants stay as they are."""
+        found = self._known.get(topology)
+        if found is None:
+            self.context.packed.register(topology.constants.values())
+            rules, devices = self.options.placement, [info.name for info in self.context.devices.values()]
+            found = self._known[topology] = _Read(
+                tuple(files_of(topology.constants.values())),
+                all(s.is_fixed for s in topology.inputs.values()),
+                tuple(idle_rules(topology, rules)),
+                tuple(annotation_lines(idle_annotations(topology, rules, devices))),
+            )
+        return found
 
     def _program(
         self, topology: Topology, shapes: Shapes, values: Values
@@ -199,7 +236,7 @@ class Compiler:
 
         Else it is compiled whole. Of one that is bound, the passes are those of the family's representative.
         """
-        fixed = all(s.is_fixed for s in topology.inputs.values()) and not values
+        fixed = self._read(topology).fixed and not values
         member, why = None, ""
         if not fixed and not self.observers:
             try:
@@ -267,16 +304,15 @@ class Compiler:
         self._made += 1
         return tuple(PassRecord(*row) for row in clock.rows)
 
-    def _note_preferences(self, program: Program, topology: Topology, lost: Collection[str]) -> None:
+    def _note_preferences(self, program: Program, read: _Read, lost: Collection[str]) -> None:
         """Leave in the notes which of the user's pairs and the model's annotations did nothing; *lost* are no nodes."""
-        rules, devices = self.options.placement, [info.name for info in self.context.devices.values()]
         forced = [
             (n, f"force_kernels={n}={k} does nothing: no node is called {n!r}") for n, k in self.context.forced.items()
         ]
         behind = "does nothing: patterns before it fit all that it fits"
         lines = [line for name, line in forced if name in lost]
-        note(program, PREFERENCES, lines + [f"placement={p}={to} {behind}" for p, to in idle_rules(topology, rules)])
-        note(program, ANNOTATIONS, annotation_lines(idle_annotations(topology, rules, devices)))
+        note(program, PREFERENCES, lines + [f"placement={p}={to} {behind}" for p, to in read.idle_rules])
+        note(program, ANNOTATIONS, read.annotations)
 
     def _observers(self, shapes: Shapes, label: str) -> list[Observer]:
         """Return what the options ask for: dumps of the first program in their folder, of others and stages below."""

@@ -39,8 +39,9 @@ class Layout(Remembering):
 
     def __post_init__(self) -> None:
         rank = len(self.shape)
-        if len(self.format.order) != rank:
-            if self.format.order:
+        order = self.format.order
+        if len(order) != rank:
+            if order:
                 raise ShapeError(f"format {self.format} does not fit the shape {list(self.shape)}")
             object.__setattr__(self, "format", Format.plain(rank))
         if rank > 8 or (rank and min(self.shape) < 0):
@@ -70,7 +71,14 @@ class Layout(Remembering):
     @property
     def halos(self) -> Halo:
         """The halo of every axis, (0, 0) where there is none."""
-        return self.halo or ((0, 0),) * self.rank
+        return self.halo or ((0, 0),) * len(self.shape)
+
+    def has_zeros(self, halo: Halo) -> bool:
+        """Whether there are at least the zeros of *halo*, which has a pair for each axis, around it."""
+        halos = self.halos
+        return halos == halo or all(
+            have[0] >= want[0] and have[1] >= want[1] for have, want in zip(halos, halo, strict=True)
+        )
 
     @property
     def extents(self) -> Shape:
@@ -87,7 +95,7 @@ class Layout(Remembering):
     @property
     def inner_pitches(self) -> tuple[int, ...]:
         """Elements from one index to the next inside a block; 0 for an axis without blocks."""
-        inner, pitch = [0] * self.rank, 1
+        inner, pitch = [0] * len(self.shape), 1
         for axis, size in reversed(self.format.blocks):
             inner[axis] = pitch
             pitch *= size
@@ -115,13 +123,18 @@ class Layout(Remembering):
     @property
     def origin(self) -> int:
         """Elements from the start of the memory to the logical element (0, 0, ...): what the halo takes before it."""
-        return self.offset((0,) * self.rank) if self.halo else 0
+        return self._first if self.halo else 0
+
+    @property
+    @remembered
+    def _first(self) -> int:
+        return self.offset((0,) * len(self.shape))
 
     def offset(self, index: tuple[int, ...]) -> int:
         """Return the element offset of a logical index, halo included."""
-        total = 0
+        total, halos = 0, self.halos
         for axis, (i, pitch, inner) in enumerate(zip(index, self.all_pitches, self.inner_pitches, strict=True)):
-            block, at = self.format.block(axis), i + self.halos[axis][0]
+            block, at = self.format.block(axis), i + halos[axis][0]
             total += (at // block) * pitch + (at % block) * inner
         return total
 

@@ -34,9 +34,10 @@ def remembered(function: Callable[[V], R]) -> Callable[[V], R]:
         if memo is None:
             memo = {}
             object.__setattr__(value, "_memo", memo)
-        if function not in memo:
-            memo[function] = function(value)
-        result: R = memo[function]
+        elif function in memo:
+            known: R = memo[function]
+            return known
+        result = memo[function] = function(value)
         return result
 
     return found

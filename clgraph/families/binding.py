@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -10,7 +10,7 @@ from clgraph.core.format import Format
 from clgraph.core.frozen import mutable
 from clgraph.core.layout import Layout, Shape, pack, unpack
 from clgraph.errors import BindingError, ClgraphError
-from clgraph.families.layouts import Pair, share, widen_halos
+from clgraph.families.layouts import share, widen_halos
 from clgraph.families.member import Recipe
 from clgraph.families.rules import Rule
 from clgraph.graph.node import Node, Value
@@ -24,8 +24,9 @@ from clgraph.passes.selection import choice_of, in_place, missing_halo, select
 from clgraph.passes.targets.target_code_emission import TargetCodeEmission
 from clgraph.passes.targets.target_memory_allocation import TargetMemoryAllocation
 from clgraph.passes.targets.target_scheduling import TargetScheduling
-from clgraph.selector.choose import taken_over
-from clgraph.selector.implementation import overrides
+from clgraph.selector.choose import Choice, taken_over
+from clgraph.selector.implementation import Implementation, overrides
+from clgraph.selector.query import Query
 
 DERIVED = "derived"
 """The note of a bound program that counts what is not as the representative has it."""
@@ -60,6 +61,21 @@ class Packings:
         return Value(value.name, layout, constant=array)
 
 
+@mutable
+class Derived:
+    """Counts what a member has otherwise than its representative."""
+
+    chosen: int = 0
+    packed: int = 0
+    widened: int = 0
+    copied: int = 0
+
+    def __str__(self) -> str:
+        counts = [(self.chosen, "kernel", "chosen anew"), (self.packed, "weight", "repacked")]
+        counts += [(self.widened, "halo", "widened"), (self.copied, "view", "copied")]
+        return ", ".join(f"{n} {what}{'s' if n > 1 else ''} {how}" for n, what, how in counts if n)
+
+
 def bind(
     recipe: Recipe,
     packings: Packings,
@@ -76,19 +92,27 @@ def bind(
     try:
         program, _ = recipe.member(shapes, known)
         pairs = list(zip(recipe.program, program, strict=True))
-        widened = widen_halos(program, context, pairs)
+        derived, asked = Derived(), dict[Node, Query[Any]]()
+        derived.widened = widen_halos(program, context, pairs, asked)
         lost = share(program, context, pairs)
+        derived.copied = len(lost)
         nodes = [node for _, node in pairs]
         for (old, node), rule in zip(pairs, recipe.rules, strict=True):
-            if old.in_place and node not in lost:
+            taken = choice_of(old)
+            if taken.in_place and node not in lost:
                 node.choice = in_place(node, context)
-            elif rule.twin is None or not _like(node, nodes[rule.twin]):
-                _choose(program, packings, context, rule, node)
+                continue
+            choice = None if rule.twin is None else _of_twin(node, nodes[rule.twin])
+            if choice is None:
+                q = rule.query(node, context.device(node), asked.get(node))
+                choice = _choose(program, packings, context, rule, node, q, derived)
+            node.choice = choice
+            derived.chosen += choice.implementation is not taken.implementation and not taken.in_place
         program.milestone = Milestone.SELECTED
         for step in (*_BEHIND, PlanMemory(orders=(order,), moves=0), TargetCodeEmission()):
             step.run(program, context)
             program.milestone = max(program.milestone, step.reaches or program.milestone)
-        program.notes[DERIVED] = _derived(pairs, widened, lost)
+        program.notes[DERIVED] = str(derived)
     except BindingError:
         raise
     except ClgraphError as error:
@@ -96,54 +120,53 @@ def bind(
     return program
 
 
-def _derived(pairs: Sequence[Pair], widened: int, lost: Collection[Node]) -> str:
-    """Count what a member has otherwise than its representative."""
-    chosen = sum(
-        choice_of(old).implementation is not choice_of(node).implementation for old, node in pairs if node not in lost
-    )
-    packed = sum(
-        mine.constant is not None and mine.layout.format != its.layout.format
-        for old, node in pairs
-        for its, mine in zip(old.inputs, node.inputs, strict=True)
-    )
-    counts = [(chosen, "kernel", "chosen anew"), (packed, "weight", "repacked")]
-    counts += [(widened, "halo", "widened"), (len(lost), "view", "copied")]
-    return ", ".join(f"{n} {what}{'s' if n > 1 else ''} {how}" for n, what, how in counts if n)
-
-
-def _like(node: Node, twin: Node) -> bool:
-    """Give *node* the choice of *twin* if the problem is the same here, too, and say whether it is."""
+def _of_twin(node: Node, twin: Node) -> Choice | None:
+    """Return the choice of *twin* if the problem is that of *node* here, too."""
     choice = choice_of(twin)
     q = choice.query
-    inputs, outputs = tuple(v.layout for v in node.inputs), tuple(v.layout for v in node.outputs)
-    if q.inputs != inputs or q.outputs != outputs or q.primitive != node.primitive:
-        return False
-    node.choice = choice
-    return True
+    inputs, outputs = tuple([v.layout for v in node.inputs]), tuple([v.layout for v in node.outputs])
+    same = q.inputs == inputs and q.outputs == outputs and q.primitive == node.primitive
+    return choice if same else None
 
 
-def _choose(program: Program, packings: Packings, context: Context, rule: Rule, node: Node) -> None:
-    """Give *node* the implementation that the representative has where it serves these sizes, else another one."""
-    q = rule.query(node, context.device(node))
-    if not rule.node.in_place:
-        choice = choice_of(rule.node)
-        implementation = choice.implementation
-        # Types, fused operations and the device are those that it was chosen for.
-        asked = rule.as_asked(q)
-        if implementation.sizes_refusal(asked) is None and not missing_halo(implementation, asked):
-            if overrides(implementation, "weights") and _pack(program, packings, rule, node, implementation.weights(q)):
-                q = rule.query(node, q.device)
-            node.choice = taken_over(q, implementation, choice.seconds, MADE)
-            return
-    node.choice = chosen = select(context, node, q)
+def _choose(
+    program: Program,
+    packings: Packings,
+    context: Context,
+    rule: Rule,
+    node: Node,
+    q: Query[Any],
+    derived: Derived,
+) -> Choice:
+    """Return the implementation that the representative has where it serves *q*, the problem of *node*, else another.
+
+    The node gets its constants in the formats that it asks for.
+    """
+    taken = choice_of(rule.node)
+    if not taken.in_place:
+        implementation = taken.implementation
+        # Some are asked before weights are packed, and refuse those that are.
+        if _serves(implementation, q) or (rule.plain and _serves(implementation, rule.as_asked(q))):
+            if overrides(implementation, "weights"):
+                packed = _pack(program, packings, rule, node, implementation.weights(q))
+                derived.packed += packed
+                q = rule.query(node, q.device, q)
+            return taken_over(q, implementation, taken.seconds, MADE)
+    chosen = select(context, node, q)
     for slot, wanted in chosen.implementation.weights(q).items():
         if node.inputs[slot].constant is not None and node.inputs[slot].layout.format != wanted:
             raise BindingError(f"node {node.name!r}: {chosen.name} asks for other weights")
+    return chosen
 
 
-def _pack(program: Program, packings: Packings, rule: Rule, node: Node, weights: Mapping[int, Any]) -> bool:
-    """Give *node* its constants in the formats of *weights*; return whether any had another one."""
-    changed = False
+def _serves(implementation: type[Implementation[Any]], q: Query[Any]) -> bool:
+    """Whether it serves *q*, whose types, fused operations and device are those that it was chosen for."""
+    return implementation.sizes_refusal(q) is None and not missing_halo(implementation, q)
+
+
+def _pack(program: Program, packings: Packings, rule: Rule, node: Node, weights: Mapping[int, Any]) -> int:
+    """Give *node* its constants in the formats of *weights*; return how many had another one."""
+    changed = 0
     for slot, wanted in weights.items():
         value = node.inputs[slot]
         if value.constant is None or value.layout.format == wanted:
@@ -153,7 +176,7 @@ def _pack(program: Program, packings: Packings, rule: Rule, node: Node, weights:
         if not isinstance(wanted, Format):
             raise BindingError(f"node {node.name!r} asks for transformed weights")
         program.rewire(value, packings.of(value, wanted), uses=((node, slot),))
-        changed = True
+        changed += 1
     return changed
 
 

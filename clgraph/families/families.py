@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from functools import partial
 
+from clgraph.core.collector import PAUSED
 from clgraph.core.frozen import frozen, mutable
 from clgraph.core.layout import Shape
 from clgraph.errors import BindingError, ClgraphError, DeviceError, UnknownValueError
@@ -80,12 +81,13 @@ class Families:
         with self._lock:
             family = self.find(topology, shapes, known, run)
             begin = max(begin, family.made)
-            program = family.bind(shapes, known)
+            with PAUSED:
+                # The one before goes before the collector starts again: there are no more objects than there were.
+                self.latest = program = family.bind(shapes, known)
             bind = partial(family.bind, shapes, known)
             if (slices := family.slices(program)) > 1 and (part := _slice_shapes(program, slices)) is not None:
                 bind = partial(_sliced, self.find(topology, part, known, run), part, known, slices)
-                program = bind()
-            self.latest = program
+                self.latest = program = bind()
         parts = [f"{BOUND}{(time.perf_counter() - begin) * 1e3:.1f} ms to the family {family}"]
         program.notes[NOTE] = "; ".join([*parts, *filter(None, [program.notes.pop(DERIVED, "")])])
         return Member(program, family, Again(program, partial(self._again, bind)))

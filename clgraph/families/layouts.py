@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from typing import Any
 
 from clgraph.core.layout import Halo
 from clgraph.core.strides import reshaped_pitches, same_places
@@ -18,26 +19,32 @@ from clgraph.ops.split import Split
 from clgraph.ops.transpose import Transpose
 from clgraph.passes.base import Context
 from clgraph.passes.memory.sharing import cuts, joins, part_of, unit_of
-from clgraph.passes.selection import choice_of, covers, widest
+from clgraph.passes.selection import choice_of, widest
 from clgraph.selector.implementation import overrides
+from clgraph.selector.query import Query
 
 Pair = tuple[Node, Node]
 """A node of the representative, and the member's."""
 
 
-def widen_halos(program: Program, context: Context, pairs: list[Pair]) -> int:
+def widen_halos(program: Program, context: Context, pairs: list[Pair], asked: dict[Node, Query[Any]]) -> int:
     """Give every value the zeros around it that the implementations taken over read; return how many are widened.
+
+    Args:
+        asked: The problems that implementations are asked about are left here: most stay as they are.
 
     Raises:
         BindingError: An input of the model would need some, or what shares memory with another value.
     """
     changes, in_place = 0, {node for old, node in pairs if old.in_place}
     for old, node in pairs:
-        if old.in_place or not overrides(choice_of(old).implementation, "halo"):
+        implementation = choice_of(old).implementation
+        if implementation.in_place or not overrides(implementation, "halo"):
             continue
-        for slot, halo in choice_of(old).implementation.halo(context.query(node)).items():
+        q = asked[node] = context.query(node)
+        for slot, halo in implementation.halo(q).items():
             value = node.inputs[slot]
-            if not covers(value.layout, halo):
+            if not value.layout.has_zeros(halo):
                 _widen(program, value, halo, node, in_place)
                 changes += 1
     for _, node in pairs:

@@ -44,9 +44,17 @@ class Rule:
     plain: Mapping[int, Layout] = field(default_factory=dict)
     twin: int | None = None
 
-    def query(self, node: Node, device: DeviceInfo) -> Query[Any]:
-        """Return the problem of *node*, which the member has in the place of this one."""
+    def query(self, node: Node, device: DeviceInfo, known: Query[Any] | None = None) -> Query[Any]:
+        """Return the problem of *node*, which the member has in the place of this one.
+
+        Args:
+            known: Its problem before layouts were changed: if none of its own was, that is returned with all that has
+                been derived from it.
+        """
         inputs, outputs = tuple([v.layout for v in node.inputs]), tuple([v.layout for v in node.outputs])
+        same = known is not None and known.primitive is node.primitive
+        if known is not None and same and known.inputs == inputs and known.outputs == outputs:
+            return known
         return Query(node.primitive, inputs, outputs, device, node.arity, node.fused, self.constant)
 
     def as_asked(self, q: Query[Any]) -> Query[Any]:

@@ -33,6 +33,11 @@ class Buffer:
         """What it may not share memory with although their positions do not overlap."""
         return () if self._conflicts is None else tuple(self._conflicts)
 
+    @property
+    def has_conflicts(self) -> bool:
+        """Whether there is any such buffer."""
+        return bool(self._conflicts)
+
     def add_conflict(self, other: Buffer) -> None:
         """Let neither share memory with the other; they name each other weakly."""
         for one, two in ((self, other), (other, self)):

@@ -10,9 +10,10 @@ from weakref import ReferenceType, ref
 
 from clgraph.core.frozen import frozen, mutable
 from clgraph.core.layout import Layout
+from clgraph.core.memo import Remembering, remembered
 from clgraph.graph.buffer import Buffer
 from clgraph.graph.integers import Integers
-from clgraph.graph.primitive import Array, Primitive
+from clgraph.graph.primitive import Array, PostOperation, Primitive
 from clgraph.graph.refusals import refusals
 
 
@@ -100,7 +101,7 @@ class Value:
 
 
 @frozen
-class Fused:
+class Fused(Remembering):
     """A primitive applied inside another node, to its result (``post``) or to its first input (``pre``).
 
     Attributes:
@@ -112,6 +113,12 @@ class Fused:
     operands: tuple[int, ...] = ()
     slot: int = 0
     where: Literal["post", "pre"] = "post"
+
+    @property
+    @remembered
+    def operation(self) -> PostOperation | None:
+        """How kernels apply it to the running value; ``None``: they do not."""
+        return self.primitive.as_post(self.slot)
 
     def apply(self, running: Array, inputs: Sequence[Array]) -> Array:
         """Compute the primitive's reference on the running value and the node's inputs."""
@@ -166,7 +173,8 @@ class Node:
     @property
     def in_place(self) -> bool:
         """Whether it runs nothing, because its results lie in the memory of its inputs."""
-        return self.choice is not None and self.choice.in_place
+        choice = self.choice
+        return choice is not None and choice.in_place
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         """Compute the outputs with NumPy, fused operations included. *inputs* match ``self.inputs``.

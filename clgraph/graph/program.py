@@ -56,13 +56,14 @@ class Program:
         self.notes: dict[str, str] = {}
         self._subgraphs: tuple[Subgraph, ...] | None = None
         self._names: dict[str, int] = {v.name: 1 for v in self.inputs}
-        for node in nodes:
+        self._order.replace(nodes)
+        for node in self._order.nodes:
             self._names.setdefault(node.name, 1)
-            self._link(node, len(self))
+            _join(node)
 
     def __iter__(self) -> Iterator[Node]:
-        """Nodes in execution order, over a snapshot: a pass may edit while it walks. Keeps the program alive."""
-        yield from tuple(self._order.nodes)
+        """Nodes in execution order, over a snapshot: a pass may edit while it walks. Keeps the nodes alive."""
+        return iter(tuple(self._order.nodes))
 
     def __len__(self) -> int:
         return len(self._order.nodes)
@@ -264,10 +265,7 @@ class Program:
 
     def _link(self, node: Node, position: int) -> None:
         self._order.insert(position, node)
-        for slot, value in enumerate(node.inputs):
-            value.link(node, slot)
-        for value in node.outputs:
-            value.producer = node
+        _join(node)
 
     def _unlink(self, node: Node) -> None:
         _part(node)
@@ -287,6 +285,14 @@ class Program:
             lines.append(f"  {print_node(node)}")
         lines += [f"  output {name}" + (f" = {v.name}" if v.name != name else "") for name, v in self.outputs]
         return "\n".join(lines)
+
+
+def _join(node: Node) -> None:
+    """Let the values of *node* know it."""
+    for slot, value in enumerate(node.inputs):
+        value.link(node, slot)
+    for value in node.outputs:
+        value.producer = node
 
 
 def _part(node: Node) -> None:

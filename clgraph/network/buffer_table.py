@@ -241,7 +241,7 @@ class BufferTable:
             self.fixed[value] = (numbers[memory], start)
 
     def _in_arena(self, offset: int) -> tuple[int, int]:
-        return divmod(offset, self.arena_bank)
+        return (0, offset) if offset < self.arena_bank else divmod(offset, self.arena_bank)
 
 
 @cache

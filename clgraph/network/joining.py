@@ -22,11 +22,14 @@ def join(found: Sequence[Command], joins: Callable[[TileExecutor], bool]) -> lis
     """
     groups: list[list[Command]] = []
     number_of: list[int] = []
+    table: TileExecutor | None = None
     for command in found:
-        if groups and _same_table(groups[-1][-1], command, joins):
+        executor = command.work.executor if isinstance(command.work, Segment) else None
+        if executor is not None and executor is table:
             groups[-1].append(command)
         else:
             groups.append([command])
+            table = executor if executor is not None and joins(executor) else None
         number_of.append(len(groups) - 1)
     made = []
     for number, (first, *others) in enumerate(groups):
@@ -36,13 +39,6 @@ def join(found: Sequence[Command], joins: Callable[[TileExecutor], bool]) -> lis
             work = replace(work, last=others[-1].work.last)
         made.append(replace(first, work=work, after=after, joined=(first, *others) if others else ()))
     return made
-
-
-def _same_table(last: Command, command: Command, joins: Callable[[TileExecutor], bool]) -> bool:
-    if not isinstance(last.work, Segment) or not isinstance(command.work, Segment):
-        return False
-    executor = command.work.executor
-    return last.work.executor is executor and joins(executor)
 
 
 class Joining:

@@ -358,11 +358,11 @@ class Network:
     def _note(self) -> None:
         """Say in the program's notes how tile functions are run."""
         lines = []
-        launched = [c for s in self._subgraphs for c in s.launches]
         for placement in self._places:
+            own = [s for s in self._subgraphs if s.subgraph.placement == placement]
             steps, launches = (
-                sum(c.placement == placement and isinstance(c.work, Segment) for c in found)
-                for found in (self._commands, launched)
+                sum([isinstance(c.work, Segment) for c in found])
+                for found in ([c for s in own for c in s.commands], [c for s in own for c in s.launches])
             )
             if steps:
                 why = self._joining.reasons.get(placement)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import struct
 from dataclasses import field
 
@@ -60,17 +59,18 @@ class TileTable:
         start = _RECORD.size * len(self.steps)
         numbers = {function: number for number, function in enumerate(self.library.functions)}
         records, blobs = bytearray(), bytearray()
-        for node, group in itertools.groupby(self.steps, lambda step: step[0]):
-            resolve = places.pointers(node)
+        of, resolve = None, None
+        for node, tile in self.steps:
+            if resolve is None or node is not of:
+                of, resolve = node, places.pointers(node)
             try:
-                for _, tile in group:
-                    descriptor = start + len(blobs)
-                    blobs += tile.descriptor.to_bytes(resolve)
-                    post = start + len(blobs)
-                    for step in tile.post:
-                        blobs += step.to_bytes(resolve)
-                    function = numbers[tile.function]
-                    records += _RECORD.pack(descriptor, post, function, tile.tickets, len(tile.post), 0)
+                descriptor = start + len(blobs)
+                blobs += tile.descriptor.to_bytes(resolve)
+                post = start + len(blobs)
+                for step in tile.post:
+                    blobs += step.to_bytes(resolve)
+                function = numbers[tile.function]
+                records += _RECORD.pack(descriptor, post, function, tile.tickets, len(tile.post), 0)
             except (OverflowError, struct.error) as error:
                 raise beyond_32_bits(node, error) from error
         return bytes(records + blobs)

@@ -12,7 +12,7 @@ import clgraph.implementations  # noqa: F401  # fills the registries on use
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format
 from clgraph.core.frozen import frozen
-from clgraph.core.layout import Halo, Layout
+from clgraph.core.layout import Halo
 from clgraph.errors import UnsupportedError
 from clgraph.graph.node import Node
 from clgraph.graph.primitive import Primitive
@@ -53,11 +53,6 @@ def choice_of(node: Node) -> Choice:
     return node.choice
 
 
-def covers(layout: Layout, halo: Halo) -> bool:
-    """Whether *layout* has at least the zeros of *halo* around it."""
-    return all(have[0] >= want[0] and have[1] >= want[1] for have, want in zip(layout.halos, halo, strict=True))
-
-
 def widest(first: Halo, second: Halo) -> Halo:
     """Return the halo that covers both."""
     return tuple((max(a[0], b[0]), max(a[1], b[1])) for a, b in zip(first, second, strict=True))
@@ -65,7 +60,7 @@ def widest(first: Halo, second: Halo) -> Halo:
 
 def missing_halo(implementation: type[Implementation[Any]], q: Query[Any]) -> dict[int, Halo]:
     """Return the halos that the implementation reads and the inputs of *q* do not have, by slot."""
-    return {slot: halo for slot, halo in implementation.halo(q).items() if not covers(q.inputs[slot], halo)}
+    return {slot: halo for slot, halo in implementation.halo(q).items() if not q.inputs[slot].has_zeros(halo)}
 
 
 def stands(choice: Choice, q: Query[Any]) -> bool:
@@ -156,7 +151,7 @@ def with_halos(q: Query[Any], halos: Mapping[int, Halo]) -> Query[Any]:
     if not halos:
         return q
     inputs = tuple(
-        x.with_halo(widest(x.halos, halos[i])) if i in halos and not covers(x, halos[i]) else x
+        x.with_halo(widest(x.halos, halos[i])) if i in halos and not x.has_zeros(halos[i]) else x
         for i, x in enumerate(q.inputs)
     )
     return q.with_layouts(inputs, q.outputs)

@@ -67,7 +67,7 @@ class Descriptor:
         given = dict(zip(self.c_names, values, strict=False)) | named if values else named
         if len(values) + len(named) != len(self.c_names) or given.keys() != self.c_names.keys():
             raise TypeError(f"{type(self).__name__} takes {', '.join(self.c_names)}, once each")
-        self.__dict__.update(given)
+        object.__setattr__(self, "__dict__", given)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in self.c_names:

@@ -140,7 +140,7 @@ def post_arguments(q: Query[Any], views: Sequence[View], rank: int) -> tuple[Arg
     steps: list[int] = [len(q.post)]
     left = iter(views)
     for fused in q.post:
-        operation = fused.primitive.as_post(fused.slot)
+        operation = fused.operation
         if operation is None:
             raise ValueError(f"{fused.primitive} has no post-operation")
         at = operands.index(fused.operands[0]) if fused.operands else 0
@@ -285,7 +285,7 @@ class General(Implementation[P]):
         if q.post and not cls.rounds and not q.outputs[0].dtype.floating:
             return "applies fused operations to floating results only"
         for fused in q.post:
-            if fused.primitive.as_post(fused.slot) is None:
+            if fused.operation is None:
                 return f"cannot apply {fused.primitive} to its result"
             if len(fused.operands) > 1 or (fused.operands and not _reaches(q.inputs[fused.operands[0]], q.outputs[0])):
                 return f"{fused.primitive} does not broadcast to the result"

@@ -35,6 +35,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from clgraph.core.frozen import frozen
+from clgraph.core.memo import Remembering, remembered_with
 from clgraph.core.registry import Registry
 from clgraph.errors import RegistrationError
 from clgraph.selector.descriptor import DESCRIPTORS, Descriptor
@@ -72,7 +73,7 @@ class Micro:
 
 
 @frozen
-class MicroFamily:
+class MicroFamily(Remembering):
     """Micro-kernels with equal parameters, called as ``name(id, ...)``; the instances by SIMD width."""
 
     name: str
@@ -85,10 +86,14 @@ class MicroFamily:
 
     def id(self, simd: int, micro: Micro) -> int:
         """Return the id to call *micro* with; raises ``RegistrationError`` when it is no instance."""
-        instances = self.of(simd)
-        if micro not in instances:
+        found = self._ids(simd).get(micro)
+        if found is None:
             raise RegistrationError(f"micro-kernel family {self.name!r} has no instance {micro} for SIMD width {simd}")
-        return instances.index(micro)
+        return found
+
+    @remembered_with
+    def _ids(self, simd: int) -> dict[Micro, int]:
+        return {micro: number for number, micro in enumerate(self.of(simd))}
 
 
 FAMILIES: Registry[str, MicroFamily] = Registry("micro-kernel family")

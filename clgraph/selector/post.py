@@ -43,7 +43,7 @@ def post_steps(
     """
     steps: list[PostStep] = []
     for fused in q.post if of is None else of:
-        operation = fused.primitive.as_post(fused.slot)
+        operation = fused.operation
         if operation is None:
             raise ValueError(f"{fused.primitive} has no post-operation")
         code, a, b = post_codes()[operation.name], operation.a, operation.b

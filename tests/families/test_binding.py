@@ -98,7 +98,7 @@ def test_zeros_that_kernels_read_are_made_by_who_makes_the_value() -> None:
     net = Net()
     a = net.add("a", RELU, net.input("x", (3, 8)))
     program = net.program(net.add("b", RELU, a), net.add("c", RELU, a))
-    assert widen_halos(program, Context(), pairs_of(program, b=ReadsAround, c=ReadsAround)) == 1
+    assert widen_halos(program, Context(), pairs_of(program, b=ReadsAround, c=ReadsAround), {}) == 1
     assert program["a"].output.layout.halo == ((0, 0), (1, 1))
     assert not program["b"].output.layout.halo
 
@@ -111,4 +111,4 @@ def test_zeros_around_what_nobody_pads_are_refused() -> None:
     program = net.program(net.add("c", RELU, b), a)
     for reader, value, others in (("a", "x", {}), ("b", "a", {}), ("c", "b", {"b": None})):
         with pytest.raises(BindingError, match=f"node {reader!r} reads zeros .* around {value!r}, which has none"):
-            widen_halos(program, Context(), pairs_of(program, **{reader: ReadsAround, **others}))
+            widen_halos(program, Context(), pairs_of(program, **{reader: ReadsAround, **others}), {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,9 @@ from onnx import helper
 import clgraph
 from clgraph.errors import DeviceMemoryError
 from clgraph.families.families import Families
+from clgraph.families.family import Family
 from clgraph.families.notes import NOTE
+from clgraph.network.network import Network
 from tests.support.graphs import FLOAT, INT
 from tests.support.memory import violations
 from tests.support.open_models import convolutions, open_model, reshaping, shapes_of
@@ -40,6 +43,18 @@ def test_members_compute_what_whole_compilations_do(device: str, device_class: s
         # Sums of at most 48 * 9 products of numbers around 1, in another order.
         np.testing.assert_allclose(model.run({"x": x})["y"], whole, rtol=1e-5, atol=1e-4)
         assert note(model).startswith(("bound", "compiled whole: no size is free"))
+
+
+def test_the_collector_does_not_start_while_a_member_is_bound(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, waits = clgraph.compile(convolutions(), device), list[bool]()
+    model.prepare({"x": (2, 3, 20, 30)})
+    for kind in (Family, Network):
+        name = "bind" if kind is Family else "lighten"
+        did = getattr(kind, name)
+        monkeypatch.setattr(kind, name, lambda *given, did=did: waits.append(gc.isenabled()) or did(*given))
+    model.prepare({"x": (2, 3, 17, 9)})
+    assert waits == [False, False]
+    assert gc.isenabled()
 
 
 def test_results_do_not_depend_on_which_shape_came_first(device: str) -> None:

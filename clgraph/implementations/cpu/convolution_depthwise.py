@@ -9,7 +9,7 @@ from math import prod
 from clgraph.core.format import Format
 from clgraph.core.layout import Halo
 from clgraph.core.memo import remembered
-from clgraph.implementations.cpu.convolution import TILE, square, wanted_formats, weights_refusal, window_halo
+from clgraph.implementations.cpu.convolution import TILE, own_halo, square, wanted_formats, weights_refusal
 from clgraph.implementations.cpu.cost import TicketRanges, row_strips, step_seconds, ticket_seconds
 from clgraph.implementations.cpu.geometry import (
     LANES,
@@ -54,7 +54,12 @@ def depthwise_micro(simd: int, kernel: tuple[int, ...], stride: int, width: int)
     if len(set(kernel)) > 1 or len(kernel) < 2 or (kernel[0], stride) not in _KINDS or not fitting:
         return _ANY
     ur = min(fitting, key=lambda u: (-(-width // u) * u, -u))
-    return Micro.of(_FILE, K=kernel[0], S=stride, UR=ur)
+    return _instance(kernel[0], stride, ur)
+
+
+@cache
+def _instance(kernel: int, stride: int, ur: int) -> Micro:
+    return Micro.of(_FILE, K=kernel, S=stride, UR=ur)
 
 
 def _micro(q: Query[Convolution]) -> Micro:
@@ -123,7 +128,7 @@ class DepthwiseFsv16(Implementation[Convolution]):
             blocked_refusal(x, "the input")
             or blocked_refusal(q.outputs[0], "the result")
             or weights_refusal(q, "packed blocks")
-            or halo_refusal(x, window_halo(q, w.shape[2:]))
+            or halo_refusal(x, own_halo(q))
             or post_refusal(q)
         )
 
@@ -138,7 +143,7 @@ class DepthwiseFsv16(Implementation[Convolution]):
 
     @classmethod
     def halo(cls, q: Query[Convolution]) -> Mapping[int, Halo]:
-        return {0: window_halo(q, q.inputs[1].shape[2:])}
+        return {0: own_halo(q)}
 
     @classmethod
     def cost(cls, q: Query[Convolution]) -> float:

@@ -140,7 +140,11 @@ class Strips:
     @property
     def scratch(self) -> int:
         """Bytes that a ticket stages."""
-        return self.blocks * LANES * 4 * self.staged(self.rows.each, self.most_pixels)
+        return self.staged_bytes(self.rows.each, self.most_pixels)
+
+    def staged_bytes(self, rows: int, pixels: int) -> int:
+        """Return the bytes of all channel blocks under so many output rows of so many pixels."""
+        return self.blocks * LANES * 4 * self.staged(rows, pixels)
 
     @property
     def vectors(self) -> int:
@@ -200,7 +204,7 @@ def _strips(q: Query[Convolution]) -> Strips:
     wanted = 2 * ticket_seconds(row * height * y.batch, q.device)
     if height > 1 and s.scratch <= STAGED_BYTES:
         rows = split(height, row, wanted, workers).each
-        while rows > 1 and replace(s, rows=TicketRanges(1, rows)).scratch > STAGED_BYTES:
+        while rows > 1 and s.staged_bytes(rows, s.width) > STAGED_BYTES:
             rows -= 1
         return replace(s, rows=TicketRanges(-(-height // rows), rows))
     each = split(block.chunks, row / block.chunks, wanted, workers).each

@@ -63,17 +63,17 @@ class Planes:
 @remembered
 def planes(layout: Layout) -> Planes:
     """Return how a blocked tensor of rank 3 or 4 lies in memory."""
-    pitch, halos = layout.all_pitches, layout.halos
-    last = layout.rank - 1
-    rows = layout.rank == 4
+    pitch, halos, shape = layout.all_pitches, layout.halos, layout.shape
+    last = len(shape) - 1
+    rows = last == 3
     return Planes(
-        batch=layout.shape[0],
-        channels=layout.shape[1],
-        height=layout.shape[2] if rows else 1,
-        width=layout.shape[last],
+        batch=shape[0],
+        channels=shape[1],
+        height=shape[2] if rows else 1,
+        width=shape[last],
         n=pitch[0],
         c=pitch[1],
-        y=pitch[2] if rows else layout.shape[last] * LANES,
+        y=pitch[2] if rows else shape[last] * LANES,
         halo=(*(halos[2] if rows else (0, 0)), *halos[last]),
         origin=layout.origin,
     )
@@ -159,11 +159,12 @@ def window(kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
 
 def blocked_refusal(layout: Layout, what: str) -> str | None:
     """Say why *layout* is not what tiles read and write: rank 3 or 4, 16-channel blocks, halo on spatial axes alone."""
-    if layout.rank not in (3, 4):
-        return f"serves one or two spatial axes, not {what} of rank {layout.rank}"
-    if layout.format != feature_blocked(layout.rank):
-        return f"requires {what} in {feature_blocked(layout.rank)}, not {layout.format}"
-    if any(map(any, layout.halos[:2])):
+    rank = len(layout.shape)
+    if rank not in (3, 4):
+        return f"serves one or two spatial axes, not {what} of rank {rank}"
+    if layout.format != feature_blocked(rank):
+        return f"requires {what} in {feature_blocked(rank)}, not {layout.format}"
+    if layout.halo and any(map(any, layout.halo[:2])):
         return f"requires no halo around batch and channels of {what}"
     if layout.pitches and layout.pitches[-1] != LANES:
         return f"requires the pixels of {what} side by side"
@@ -178,7 +179,7 @@ def count_refusal(q: Query[Any]) -> str | None:
 
 def halo_refusal(layout: Layout, wanted: Halo) -> str | None:
     """Say why *layout* has too few zeros around it, or return ``None``."""
-    if any(h[0] < w[0] or h[1] < w[1] for h, w in zip(layout.halos, wanted, strict=True)):
+    if not layout.has_zeros(wanted):
         return f"reads {wanted} zeros around its input, which has {layout.halos}"
     return None
 
@@ -187,7 +188,7 @@ def halo_refusal(layout: Layout, wanted: Halo) -> str | None:
 def post_refusal(q: Query[Any]) -> str | None:
     """Say why the operations fused into *q* cannot be a tile's list, or return ``None``."""
     for fused in q.fused:
-        if fused.primitive.as_post(fused.slot) is None:
+        if fused.operation is None:
             return f"{fused.primitive} has no post-operation"
         if len(fused.operands) > 1:
             return f"{fused.primitive} reads more than one operand"
@@ -249,11 +250,11 @@ def in_registers(q: Query[Any]) -> InRegisters:
     out, post, taken = q.outputs[0], q.post, 0
     residual = None
     low, high = float("-inf"), float("inf")
-    if post and (operation := post[0].primitive.as_post(post[0].slot)) and operation.name == "add":
+    if post and (operation := post[0].operation) and operation.name == "add":
         operand = q.inputs[post[0].operands[0]]
         if operand.shape == out.shape and operand.format == out.format and blocked_refusal(operand, "") is None:
             residual, taken = post[0].operands[0], 1
-    if len(post) > taken and (operation := post[taken].primitive.as_post(post[taken].slot)):
+    if len(post) > taken and (operation := post[taken].operation):
         bounds = {"relu": (0.0, high), "clip": (operation.a, operation.b)}.get(operation.name)
         if bounds is not None and bounds[0] <= 0 <= bounds[1]:
             (low, high), taken = bounds, taken + 1

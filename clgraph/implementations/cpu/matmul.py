@@ -199,7 +199,7 @@ class MatMulRows(Implementation[MatMul]):
             return "packs right sides of at most four axes"
         if odd := [q.inputs[s] for s in range(2, len(q.inputs)) if q.inputs[s].format.blocks]:
             return f"reads bias and operands in plain formats, not {odd[0]}"
-        if any(f.primitive.as_post(f.slot) is None or len(f.operands) > 1 for f in q.post):
+        if any(f.operation is None or len(f.operands) > 1 for f in q.post):
             return "applies operations that have a post-operation code"
         try:
             _product(q)

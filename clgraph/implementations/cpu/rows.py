@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, Shape
+from clgraph.core.memo import remembered_with
 from clgraph.graph.primitive import Primitive
 from clgraph.implementations.cpu.cost import TicketRanges, runs, step_seconds
 from clgraph.implementations.cpu.geometry import LANES, post_refusal
@@ -46,7 +47,7 @@ def merge(axes: Sequence[Axis]) -> list[Axis]:
 
 def broadcast_pitches(layout: Layout, rank: int) -> tuple[int, ...]:
     """Return the pitch along each of the last *rank* axes, 0 where the tensor has none or size 1."""
-    own = tuple(p if s > 1 else 0 for s, p in zip(layout.shape, layout.all_pitches, strict=True))
+    own = tuple([p if s > 1 else 0 for s, p in zip(layout.shape, layout.all_pitches, strict=True)])
     return (*(0,) * (rank - layout.rank), *own)
 
 
@@ -69,7 +70,7 @@ def as_rows(q: Query[Any], slot: int, operands: Sequence[int], within: int = 0) 
     """
     x, y = q.inputs[slot], q.outputs[0]
     tensors = [broadcast_pitches(x, y.rank), y.all_pitches, *(broadcast_pitches(q.inputs[s], y.rank) for s in operands)]
-    nest = [Axis(size, tuple(t[i] for t in tensors)) for i, size in enumerate(y.shape)]
+    nest = [Axis(size, pitches) for size, pitches in zip(y.shape, zip(*tensors, strict=True), strict=True)]
     axes = [*merge(nest[:within]), *merge(nest[within:])]
     one = Axis(1, (0,) * len(tensors))
     width = axes.pop() if axes and axes[-1].pitches[:2] == (1, 1) and prod(y.shape[within:]) > 1 else one
@@ -91,6 +92,11 @@ def row_posts(q: Query[Any], rows: Rows, first: int = 0) -> tuple[PostStep, ...]
     return post_steps(q, lambda layout: next(pitches))
 
 
+@remembered_with
+def _rows(q: Query[Any], by: type[ByRows[Any]]) -> Rows | str:
+    return by.rows(q)
+
+
 class ByRows(Implementation[P]):
     """A row at a time, of a plain tensor whose last axes the rows are."""
 
@@ -106,13 +112,13 @@ class ByRows(Implementation[P]):
 
     @classmethod
     def limits(cls, q: Query[P]) -> str | None:
-        rows = cls.rows(q)
+        rows = _rows(q, cls)
         return rows if isinstance(rows, str) else post_refusal(q)
 
     @classmethod
     def planned(cls, q: Query[P]) -> tuple[Rows, TicketRanges, tuple[PostStep, ...]]:
         """Return the rows of what ``limits`` does not refuse, how they are cut, the list of post-operations."""
-        rows = cls.rows(q)
+        rows = _rows(q, cls)
         if isinstance(rows, str):
             raise TypeError(rows)
         return rows, cls._tickets(q), row_posts(q, rows)

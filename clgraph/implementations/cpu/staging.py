@@ -48,7 +48,7 @@ def staging(q: Query[Any], take: int = 1) -> Staging:
     vectors: dict[str, Operand] = {}
     below, above, taken = float("-inf"), float("inf"), 0
     for fused in q.pre:
-        operation = fused.primitive.as_post(fused.slot)
+        operation = fused.operation
         name = operation.name if operation else ""
         if operation and name in ("relu", "clip"):
             below, above = (0.0, above) if name == "relu" else (operation.a, operation.b)

@@ -11,7 +11,7 @@ from clgraph.graph.program import Milestone, Program
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.memory.sharing import WouldShare, joins
-from clgraph.passes.selection import covers, widest, with_halos
+from clgraph.passes.selection import widest, with_halos
 from clgraph.selector.choose import Choice
 from clgraph.selector.implementation import IMPLEMENTATIONS, overrides
 from clgraph.selector.query import Query
@@ -64,7 +64,7 @@ def _wanted(context: Context, value: Value) -> dict[tuple[Node, int], Halo]:
             continue
         implementation, q = node.choice.implementation, context.query(node)
         halo = implementation.halo(q).get(slot) if implementation.serves.refusal(q) is None else None
-        if halo is not None and not covers(value.layout, halo):
+        if halo is not None and not value.layout.has_zeros(halo):
             found[node, slot] = halo
     return found
 

@@ -37,11 +37,12 @@ class Touch:
 
     def first(self) -> int:
         """Return the position of the first touch; -1 when the caller writes it."""
-        return -1 if self.fed or not self.all else (self.all & -self.all).bit_length() - 1
+        every = self.writers | self.readers
+        return -1 if self.fed or not every else (every & -every).bit_length() - 1
 
     def last(self, end: int) -> int:
         """Return the position of the last touch; *end* when the caller reads it."""
-        return end if self.output else self.all.bit_length() - 1
+        return end if self.output else (self.writers | self.readers).bit_length() - 1
 
 
 @mutable
@@ -59,11 +60,13 @@ class Liveness:
         for value in _held(program.inputs):
             found.at(value).fed = True
         for position, node in enumerate(found.nodes):
-            bit = 1 << position
-            for value in () if node.in_place else _held(node.inputs):
-                found.at(value).readers |= bit
-            for value in _held(node.outputs):
-                found.at(value).writers |= 0 if node.in_place else bit
+            bit = 0 if node.in_place else 1 << position
+            for value in node.inputs if bit else ():
+                if value.constant is None:
+                    found.at(value).readers |= bit
+            for value in node.outputs:
+                if value.constant is None:
+                    found.at(value).writers |= bit
             for buffer in node.scratch:
                 found.touches[buffer] = Touch(bit, bit)
         for value in _held(v for _, v in program.outputs):
@@ -74,7 +77,10 @@ class Liveness:
         """Return the touches of the buffer that holds *value*."""
         if value.buffer is None:
             raise ValueError(f"{value.name} has no buffer")
-        return self.touches.setdefault(value.buffer, Touch())
+        found = self.touches.get(value.buffer)
+        if found is None:
+            found = self.touches[value.buffer] = Touch()
+        return found
 
     @property
     def ancestors(self) -> list[int]:

@@ -55,7 +55,10 @@ class MemoryDependencies(Pass):
 
 def home_of(value: Value, context: Context) -> str:
     """Return the placement whose arena holds *value*: its producer's; of a graph input, its first reader's."""
-    nodes = [value.producer] if value.producer is not None else _computing(value.readers)
+    producer = value.producer
+    if producer is not None and producer.placement is not None:
+        return producer.placement
+    nodes = () if producer is not None else _computing(value.readers)
     return next((n.placement for n in nodes if n.placement is not None), next(iter(context.devices)))
 
 
@@ -69,8 +72,8 @@ def _give_buffers(program: Program, values: Iterable[Value], context: Context) -
         if value.constant is None:
             if value.buffer is None:
                 value.buffer = Buffer(value.name, value.layout.nbytes)
-            home = home_of(value, context)
-            value.buffer.placement = value.buffer.placement or home
+            if not value.buffer.placement:
+                value.buffer.placement = home_of(value, context)
     for node in program:
         sizes = () if node.in_place else choice_of(node).plan().scratch
         node.scratch = tuple(Buffer(f"{node.name}/scratch{i}", n) for i, n in enumerate(sizes))
@@ -81,8 +84,10 @@ def _give_buffers(program: Program, values: Iterable[Value], context: Context) -
 def _overwritten(context: Context, liveness: Liveness, node: Node, position: int) -> Buffer | None:
     """Return the buffer of an input that the first result of *node* may take over, and enter it into *liveness*."""
     choice, result = choice_of(node), node.output
+    if choice.in_place or not overrides(choice.implementation, "overwrites"):
+        return None
     slots = choice.implementation.overwrites(choice.query)
-    if not slots or node.in_place or result.buffer is None or not _alone(result):
+    if not slots or result.buffer is None or not _alone(result):
         return None
     for slot in sorted(slots):
         value = node.inputs[slot]

@@ -109,8 +109,9 @@ def lower_bound(buffers: Iterable[Buffer]) -> int:
     """Return the most bytes alive at one position of the execution order."""
     steps: dict[int, int] = {}
     for b in buffers:
-        steps[b.first] = steps.get(b.first, 0) + _units(b.nbytes)
-        steps[b.last + 1] = steps.get(b.last + 1, 0) - _units(b.nbytes)
+        size = _units(b.nbytes)
+        steps[b.first] = steps.get(b.first, 0) + size
+        steps[b.last + 1] = steps.get(b.last + 1, 0) - size
     alive = most = 0
     for position in sorted(steps):
         alive += steps[position]
@@ -142,16 +143,16 @@ def _pack(buffers: list[Buffer], bank: int, orders: Sequence[int], moves: int) -
             break
     for b, offset in best.items():
         b.offset = offset
-    return Arena(end, least, sum(_units(b.nbytes) for b in buffers))
+    return Arena(end, least, sum([_units(b.nbytes) for b in buffers]))
 
 
 def _end(offsets: dict[Buffer, int]) -> int:
-    return max((o + _units(b.nbytes) for b, o in offsets.items()), default=0)
+    return max([o + _units(b.nbytes) for b, o in offsets.items()], default=0)
 
 
 def _place(buffers: list[Buffer], bank: int, conflicts: Conflicts) -> dict[Buffer, int]:
     """Return the lowest free offset for each buffer, in the given order."""
-    if len(buffers) <= FEW and not any(b.conflicts for b in buffers):
+    if len(buffers) <= FEW and not any(b.has_conflicts for b in buffers):
         return place_few(buffers, bank)
     return place_many(buffers, bank, conflicts)
 
@@ -166,11 +167,13 @@ def place_few(buffers: list[Buffer], bank: int) -> dict[Buffer, int]:
         for start, stop, begin, end in placed:
             if begin > last or end < first:
                 continue
-            if _in_one_bank(at, size, bank) + size <= start:
+            if (at if at + size <= bank else _in_one_bank(at, size, bank)) + size <= start:
                 break
             if stop > at:
                 at = stop
-        at = offsets[b] = _in_one_bank(at, size, bank)
+        if at + size > bank:
+            at = _in_one_bank(at, size, bank)
+        offsets[b] = at
         here = bisect_left(starts, at)
         starts.insert(here, at)
         placed.insert(here, (at, at + size, first, last))
@@ -213,7 +216,7 @@ def _conflicts(buffers: list[Buffer]) -> Conflicts:
     found: Conflicts = {}
     for b, i in number.items():
         others = None
-        if b.conflicts:
+        if b.has_conflicts:
             others = np.zeros(len(buffers), np.bool_)
             others[[number[c] for c in b.conflicts if c in number]] = True
         found[b] = i, others

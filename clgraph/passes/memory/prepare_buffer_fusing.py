@@ -19,7 +19,7 @@ from clgraph.ops.transpose import Transpose
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.memory.sharing import cuts, joins, part_of, unit_of
 from clgraph.passes.rewriting import constant_part
-from clgraph.passes.selection import covers, estimate, in_place, widest
+from clgraph.passes.selection import estimate, in_place, widest
 from clgraph.selector.query import Query
 
 
@@ -140,7 +140,7 @@ def _can_move(
     own = value.layout
     if value.producer is None or value.producer in once or program.is_output(value) or value.buffer is not None:
         return False
-    if own.dtype != layout.dtype or own.format != layout.format or not covers(layout, own.halos):
+    if own.dtype != layout.dtype or own.format != layout.format or not layout.has_zeros(own.halos):
         return False
     producer = value.producer
     q = context.query(producer)

@@ -1,0 +1,40 @@
+"""Python's collector of cyclic garbage, which waits while much is made that no cycle holds.
+
+Binding a member makes some thousand objects within milliseconds. The collector would walk through them several times,
+count those that are there for the moment as long-lived, and by that walk through all that a process has ten times as
+often: a fifth of the time of a binding. They go when the last reference does.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+from types import TracebackType
+
+
+class _Pause:
+    """A context in which the collector does not start by itself, whichever of several threads leaves it last."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._resume = False
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._users:
+                self._resume = gc.isenabled()
+                gc.disable()
+            self._users += 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._lock:
+            self._users -= 1
+            if not self._users and self._resume:
+                gc.enable()
+
+
+PAUSED = _Pause()
+"""``with PAUSED:``: for milliseconds, because what other threads leave in cycles waits too."""
