@@ -10,13 +10,14 @@
 // Error: half a step, max |x of the block| / (2 LARGEST): 2^-24 of it with three bytes, 2^-8 with one, plus 2^-24 |x|; a
 // block whose numbers are all below 2^-100 counts as zeros. A block with an infinity or NaN has the scale NaN.
 #include "rows.clh"
+#include "vnni.clh"
 
 #define LARGEST_3 8355000.0f  // below 127 (1 + 256 + 65536) by more than what rounding adds
 #define LARGEST_1 127.0f
 
 // To the nearest integer, halves away from zero.
 static int16 nearest(const float16 v) {
-  return convert_int16_rtz(v + as_float16((as_int16(v) & (int16)(0x80000000)) | as_int16((float16)(0.5f))));
+  return INTS_OF(v + as_float16((as_int16(v) & (int16)(0x80000000)) | as_int16((float16)(0.5f))));
 }
 
 static void block_digits(__global const block_digits_desc* d, __global char** banks, __global char* scratch,
@@ -53,13 +54,13 @@ static void block_digits(__global const block_digits_desc* d, __global char** ba
           q = (q - d0) >> 8;
           const int16 d1 = q << 24 >> 24;
           q = (q - d1) >> 8;
-          *(__global char16*)to = convert_char16(d0);
-          *(__global char16*)(to + padded) = convert_char16(d1);
+          *(__global char16*)to = BYTES_OF(d0);
+          *(__global char16*)(to + padded) = BYTES_OF(d1);
           to += 2 * padded;
           sum1 += d0;
           sum2 += d1;
         }
-        *(__global char16*)to = convert_char16(q);
+        *(__global char16*)to = BYTES_OF(q);
         sum0 += q;
       }
 #define ADDED(v) (v.s0 + v.s1 + v.s2 + v.s3 + v.s4 + v.s5 + v.s6 + v.s7 + v.s8 + v.s9 + v.sa + v.sb + v.sc + v.sd + v.se + v.sf)

@@ -48,12 +48,22 @@ NOINLINE static void micro_digits(__global const char* restrict x, const long x_
       int16 part[UR][NB][DIGITS];
       #pragma unroll
       for (int j = 0; j < NB; j++) {
-        int16 zero = 1 << (BITS - 1);
-        if (zeros) zero = convert_int16(*(__global const uchar16*)((__global const uchar*)(from - j0 * 16 + 64 * (pieces + 1)) + (j0 + j) * 16));
         #pragma unroll
         for (int i = 0; i < UR; i++) {
           #pragma unroll
-          for (int d = 0; d < DIGITS; d++) part[i][j][d] = zero * -sums[(i * blocks + b) * DIGITS + d];
+          for (int d = 0; d < DIGITS; d++) part[i][j][d] = -sums[(i * blocks + b) * DIGITS + d] * (1 << (BITS - 1));
+        }
+      }
+      if (zeros) {
+        __global const uchar* points = (__global const uchar*)(from + 64 * (pieces + 1)) - j0 * 48;
+        #pragma unroll
+        for (int j = 0; j < NB; j++) {
+          const int16 point = convert_int16(*(__global const uchar16*)(points + j * 16));
+          #pragma unroll
+          for (int i = 0; i < UR; i++) {
+            #pragma unroll
+            for (int d = 0; d < DIGITS; d++) part[i][j][d] = point * -sums[(i * blocks + b) * DIGITS + d];
+          }
         }
       }
       #pragma unroll 2

@@ -50,9 +50,6 @@ MICROS = micro_family(
     },
 )
 
-PANEL_ROWS = 128
-"""Rows up to which three digits are faster than floats made of the weights once."""
-
 SERVES = replace(TILE, dtypes=frozenset({DType.F32, DType.U8}), mixed=True, formats=False, halos=False)
 
 
@@ -201,8 +198,6 @@ class BlockMatMulDigits(Implementation[BlockMatMul]):
             return f"requires blocks of whole vectors of {LANES}, not of {q.primitive.block}"
         if q.primitive.block > 256:
             return "adds up blocks of at most 256 in 32 bits"
-        if not q.primitive.rough and rows_of(q) > PANEL_ROWS:
-            return f"serves up to {PANEL_ROWS} rows by three digits"
         return _refusal(q)
 
     @classmethod
