@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from clgraph.extensions.custom_operator import TensorSpec, custom_op
     from clgraph.graph.topology import Topology
     from clgraph.model.model import Model
+    from clgraph.model.state.session import Session
     from clgraph.model.tensor import Tensor
     from clgraph.network.cancelling import Cancellation
     from clgraph.runtime.device import devices
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Cancellation",
     "Model",
+    "Session",
     "Tensor",
     "TensorSpec",
     "Topology",
@@ -43,6 +45,7 @@ _HOMES = {
     "__version__": ("clgraph.core.version", "__version__"),
     "Cancellation": ("clgraph.network.cancelling", "Cancellation"),
     "Model": ("clgraph.model.model", "Model"),
+    "Session": ("clgraph.model.state.session", "Session"),
     "Tensor": ("clgraph.model.tensor", "Tensor"),
     "TensorSpec": ("clgraph.extensions.custom_operator", "TensorSpec"),
     "Topology": ("clgraph.graph.topology", "Topology"),

@@ -19,11 +19,11 @@ from clgraph.graph.program import Program
 from clgraph.graph.random_numbers import RANDOM_KEY, fresh_key
 from clgraph.graph.topology import Dimension, Signature, Topology
 from clgraph.model.delivery import Outputs, as_arrays, run_network
-from clgraph.model.described import Described
 from clgraph.model.feeds import arranged, as_given, foreign_places, shared_places
 from clgraph.model.ranges import Ranges, asked
 from clgraph.model.run_queue import RunQueue
 from clgraph.model.specialisations import Key, PassRecord, Specialisation, Specialisations, Specialise, Values
+from clgraph.model.state.remembering import Remembering
 from clgraph.network.cancelling import Cancellation
 from clgraph.runtime.process import check_process
 from clgraph.selector.query import DeviceInfo
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class Model(Described):
+class Model(Remembering):
     """What ``clgraph.compile`` returns. Calls from several threads are served one after the other; clones run at once.
 
     A model is a context manager that closes it.
@@ -64,8 +64,7 @@ class Model(Described):
         self._specialisations = Specialisations(topology, specialise, family=family, beside=beside)
         self._lock = self._specialisations.lock
         self._queue = RunQueue("clgraph-run")
-        self._closed = False
-        self._others: dict[frozenset[str], Model] = {}
+        self._closed, self._others = False, dict[frozenset[str], Model]()
         self._uses_driver = device.kind != "host" and device.name != "null"
         self._random = RANDOM_KEY in topology.inputs
         self._fed = [(name, None) for name in self.input_names]
@@ -281,8 +280,9 @@ class Model(Described):
         cancellation: Cancellation | None,
     ) -> dict[str, Any]:
         with self._lock if cancellation is None else cancellation.holding(self._lock):
-            network = self._network(arrays)
-            return run_network(network, arrays, outputs, tensors=tensors, cancellation=cancellation)
+            if not tensors and (found := self._run_fed_back(arrays, outputs, cancellation)) is not None:
+                return found
+            return run_network(self._network(arrays), arrays, outputs, tensors=tensors, cancellation=cancellation)
 
     def _overriding(self, names: frozenset[str]) -> Model:
         """Return the model that is fed the inputs *names*, for which the topology has values."""
@@ -363,10 +363,9 @@ class Model(Described):
         """
         from clgraph.model.explain import expanded_note, explain
 
-        found = explain(self.program)
-        made = self.specialisations
+        found, made = explain(self.program), self.specialisations
         more = {"specialisations": "\n".join(made)} if len(made) > 1 else {}
-        return replace(found, notes={**found.notes, **expanded_note(self.topology), **more})
+        return replace(found, notes={**found.notes, **expanded_note(self.topology), **more, **self._state_note})
 
     def __repr__(self) -> str:
         inputs = ", ".join(map(str, self.inputs))
@@ -380,10 +379,11 @@ class Model(Described):
         return network
 
     def _current(self) -> Specialisation:
-        if self._specialisations.latest is None:
+        if self._specialisations.latest is None and self._latest_over_caches is None:
             self.prepare()
-        assert self._specialisations.latest is not None
-        return self._specialisations.latest
+        found = self._specialisations.latest or self._latest_over_caches
+        assert found is not None
+        return found
 
     def _arrays(self, feeds: Mapping[str, Any]) -> dict[str, Array | Tensor]:
         self._check_open()

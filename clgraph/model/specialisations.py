@@ -229,6 +229,11 @@ class Specialisations:
             self.latest, self._latest_shapes = found, shapes
             return found
 
+    @property
+    def workspace(self) -> Workspace:
+        """The memory that their networks share."""
+        return self._workspace
+
     def clear(self) -> None:
         """Drop them all."""
         with self.lock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 from math import sqrt
 from typing import ClassVar
@@ -16,9 +17,11 @@ from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, primitive
 from clgraph.ops.activation import Activation
+from clgraph.ops.cached_attention import CachedAttention
 from clgraph.ops.concat import Concat
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.expand import Expand
+from clgraph.ops.keeps_keys import KeepsKeys
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.pad import Pad
 from clgraph.ops.reduce import Reduce
@@ -34,7 +37,7 @@ PRODUCTS, CAPPED, MASKED, SHARES = range(4)
 
 @primitive
 @frozen
-class MultiHeadAttention(Composite):
+class MultiHeadAttention(KeepsKeys):
     """``softmax(scale q k' + mask) v`` for every head; groups of query heads share one of keys and values.
 
     Inputs: q, k, v ``[batch, heads, tokens, D]`` or, with *heads* and *shared*, ``[batch, tokens, heads * D]``, then as
@@ -71,9 +74,7 @@ class MultiHeadAttention(Composite):
     def compose(self, c: Composition) -> Sequence[str]:
         given = dict(zip(self.reads, c.inputs[3:], strict=True))
         rank = c.layout(c.inputs[0]).rank
-        q, k, v = (
-            self._split(c, name, n) for name, n in zip(c.inputs, (self.heads, *(self.shared,) * 2), strict=False)
-        )
+        q, k, v = (_split(c, name, n) for name, n in zip(c.inputs, (self.heads, *(self.shared,) * 2), strict=False))
         before = 0
         if ("past_key" in given) != ("past_value" in given):
             raise ShapeError("past_key and past_value want to be given together")
@@ -115,15 +116,24 @@ class MultiHeadAttention(Composite):
             y = c.add(Reshape((batch, rows, heads * c.layout(v).shape[3]), zero_is_zero=True), y)
         return (y, *present, found[self.gives])
 
-    def _split(self, c: Composition, x: str, heads: int) -> str:
-        """Return ``[batch, tokens, heads * D]`` as ``[batch, heads, tokens, D]``."""
-        shape = c.layout(x).shape
-        if len(shape) == 4:
-            return x
-        if len(shape) != 3 or heads < 1 or shape[2] % heads:
-            raise ShapeError(f"{list(shape)} does not have {heads} heads")
-        split = c.add(Reshape((*shape[:2], heads, shape[2] // heads), zero_is_zero=True), x)
-        return c.add(Transpose((0, 2, 1, 3)), split)
+    def slots(self) -> Sequence[str]:
+        return ("q", "k", "v", *("bias" if name == "mask" else name for name in self.reads))
+
+    def over_caches(self, keys_at: int, values_at: int) -> tuple[Composite, Sequence[str]] | None:
+        ahead, behind = self._window()
+        if "lengths" in self.reads or ahead > 0:
+            return None
+        reads = ("lengths", "state", *(("bias",) if "mask" in self.reads else ()))
+        window = -1 if behind < 0 else behind + 1
+        scale, causal = self.scale, ahead == 0
+        made = MultiHeadAttentionOverCaches(
+            self.heads, self.shared, keys_at, values_at, scale, causal, self.cap, window
+        )
+        return (replace(made, biased="mask" in self.reads), ("q", "k", "v", *reads))
+
+    @property
+    def looks_ahead(self) -> bool:
+        return self._window()[0] != 0
 
     def _masks(self, c: Composition, given: dict[str, str], batch: int, rows: int, keys: int, before: int) -> list[str]:
         """Return what is added to the products."""
@@ -163,6 +173,55 @@ class MultiHeadAttention(Composite):
 
     def _leaves_none(self, rows: int, keys: int, before: int) -> bool:
         return not _seen(rows, keys, before, *self._window()).any(axis=1).all()
+
+
+@primitive
+@frozen
+class MultiHeadAttentionOverCaches(Composite):
+    """:class:`MultiHeadAttention` over caches: q, k and v as there, then lengths and state, then a bias where *biased*.
+
+    Attributes:
+        heads, shared, scale, causal, cap: As there.
+        keys_at, values_at, window: As :class:`CachedAttention` has them.
+    """
+
+    heads: int
+    shared: int
+    keys_at: int
+    values_at: int
+    scale: float | None = None
+    causal: bool = False
+    cap: float = 0.0
+    window: int = -1
+    biased: bool = False
+
+    kind: ClassVar[str] = "multi_head_attention_over_caches"
+
+    def value_slots(self) -> tuple[int, ...]:
+        return ()
+
+    def compose(self, c: Composition) -> Sequence[str]:
+        rank, counts = c.layout(c.inputs[0]).rank, (self.heads, self.shared, self.shared)
+        q, k, v = (_split(c, name, n) for name, n in zip(c.inputs[:3], counts, strict=True))
+        reads = ("bias",) if self.biased else ()
+        attention = CachedAttention(self.keys_at, self.values_at, self.scale, self.cap, self.causal, self.window, reads)
+        y = c.add(attention, q, k, v, *c.inputs[3:])
+        if rank == 4:
+            return (y,)
+        batch, heads, tokens, width = c.layout(y).shape
+        y = c.add(Transpose((0, 2, 1, 3)), y)
+        return (c.add(Reshape((batch, tokens, heads * width), zero_is_zero=True), y),)
+
+
+def _split(c: Composition, x: str, heads: int) -> str:
+    """Return ``[batch, tokens, heads * D]`` as ``[batch, heads, tokens, D]``."""
+    shape = c.layout(x).shape
+    if len(shape) == 4:
+        return x
+    if len(shape) != 3 or heads < 1 or shape[2] % heads:
+        raise ShapeError(f"{list(shape)} does not have {heads} heads")
+    split = c.add(Reshape((*shape[:2], heads, shape[2] // heads), zero_is_zero=True), x)
+    return c.add(Transpose((0, 2, 1, 3)), split)
 
 
 def repeated_heads(c: Composition, x: str, heads: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from math import sqrt
 from typing import ClassVar
@@ -16,9 +17,11 @@ from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
 from clgraph.graph.primitive import Array, primitive
 from clgraph.ops.activation import Activation
+from clgraph.ops.cached_attention import CachedAttention
 from clgraph.ops.concat import Concat
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.expand import Expand
+from clgraph.ops.keeps_keys import KeepsKeys
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.microsoft.attention_parts import join_heads, split_heads
 from clgraph.ops.multi_head_attention import repeated_heads
@@ -35,7 +38,7 @@ from clgraph.ops.where import Where
 
 @primitive
 @frozen
-class GroupQueryAttention(Composite):
+class GroupQueryAttention(KeepsKeys):
     """Attention of new tokens to those of a cache and to one another; the cache with the new ones behind its own.
 
     Inputs: queries ``[batch, tokens, heads * D]``, perhaps with keys and values behind them in the last axis; last
@@ -113,6 +116,27 @@ class GroupQueryAttention(Composite):
         y = c.add(MatMul(), self._shares(c, scores, given), repeated_heads(c, v, self.heads))
         return join_heads(c, y), k, v
 
+    def slots(self) -> Sequence[str]:
+        return ("q", "told", "told", *self.given)
+
+    def over_caches(self, keys_at: int, values_at: int) -> tuple[Composite, Sequence[str]] | None:
+        given = tuple(name for name in self.given if name not in ("past_key", "past_value"))
+        own = ("places",) if self.rotates and "places" not in given else ()
+        given = (*given, "lengths", "state", *own)
+        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)} | {"given": given}
+        return GroupQueryAttentionOverCaches(**fields, keys_at=keys_at, values_at=values_at), ("q", *given)
+
+    def first_places(self, told: Sequence[Array], batch: int, past: int, tokens: int) -> Array:
+        last, total = told
+        if last.shape != (batch,):
+            raise ShapeError(f"last places {list(last.shape)} are not one for each of {batch} texts")
+        whole = int(total.reshape(-1)[0]) == tokens
+        return np.zeros(batch, np.int64) if whole else last.astype(np.int64) - (tokens - 1)
+
+    @property
+    def looks_ahead(self) -> bool:
+        return not self.causal
+
     def _heads(self, c: Composition, given: dict[str, str]) -> list[str]:
         """Return queries, keys and values ``[batch, heads, tokens, D]``."""
         parts = [c.inputs[0]]
@@ -174,6 +198,39 @@ class GroupQueryAttention(Composite):
         column = c.add(Expand((batch, heads, rows, 1)), c.add(Reshape((1, heads, 1, 1)), sink))
         shares = c.add(Softmax((3,)), c.add(Concat(3), scores, column))
         return c.add(Slice((0,), (keys,), axes=(3,)), shares)
+
+
+@primitive
+@frozen
+class GroupQueryAttentionOverCaches(GroupQueryAttention):
+    """:class:`GroupQueryAttention` over caches: queries, then inputs as *given* says, lengths and state among them.
+
+    Attributes:
+        keys_at, values_at: As :class:`CachedAttention` has them.
+    """
+
+    keys_at: int = 0
+    values_at: int = 0
+
+    kind: ClassVar[str] = "group_query_attention_over_caches"
+
+    def value_slots(self) -> tuple[int, ...]:
+        return ()
+
+    def compose(self, c: Composition) -> Sequence[str]:
+        given = dict(zip(self.given, c.inputs[1:], strict=True))
+        q, k, v = self._heads(c, given)
+        if self.rotates:
+            rotary = RotaryEmbedding(0, 2 * c.layout(given["cos"]).shape[1], self.interleaved)
+            q, k = (c.add(rotary, x, given["cos"], given["sin"], given["places"]) for x in (q, k))
+        if self.sinks and "sink" not in given:
+            given["sink"] = c.constant(np.zeros(self.heads, c.layout(q).dtype.numpy))
+        reads = tuple(name for name in ("bias", "sink") if name in given)
+        attention = CachedAttention(
+            self.keys_at, self.values_at, self.scale or None, self.cap, self.causal, self.window, reads
+        )
+        y = c.add(attention, q, k, v, given["lengths"], given["state"], *(given[name] for name in reads))
+        return (join_heads(c, y),)
 
 
 _NAMES = ("key", "value", "past_key", "past_value", "", "", "cos", "sin", "places", "bias", "sink")

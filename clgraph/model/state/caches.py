@@ -1,0 +1,217 @@
+"""The memory of caches: one piece for all layers, that grows by doubling, and views of it that are handed out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+from weakref import WeakSet
+
+import numpy as np
+
+from clgraph.graph.primitive import Array
+from clgraph.model.state.pairs import Cache, CacheLayout
+from clgraph.runtime.engine import Engine
+from clgraph.runtime.memory import Memory
+
+LEAST_PLACES = 256
+"""The places of new caches, at least."""
+
+
+class Caches:
+    """The caches of one batch of texts.
+
+    Attributes:
+        batch: How many texts.
+        filled: How many places have been written in the longest of them.
+        places: How many there are (the capacity).
+    """
+
+    def __init__(self, layout: CacheLayout, batch: int) -> None:
+        """Hold nothing, and have no memory yet."""
+        self.layout, self.batch, self.filled, self.places = layout, batch, 0, 0
+        self._engine: Engine | None = None
+        self._waiting: dict[str, Array] = {}
+        self._held: Memory | Array | None = None
+        self._leases: WeakSet[Lease] = WeakSet()
+
+    @property
+    def held(self) -> Memory | Array:
+        """What a run is given as the state."""
+        assert self._held is not None
+        return self._held
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the memory."""
+        return self.layout.elements(self.batch, self.places) * self.layout.dtype.itemsize
+
+    @property
+    def is_held(self) -> bool:
+        """Whether there is memory."""
+        return self._held is not None
+
+    def places_for(self, count: int) -> int:
+        """Return how many places there are once there is room for *count*: a power of two where that is more."""
+        return self.places if count <= self.places else max(LEAST_PLACES, 1 << (count - 1).bit_length())
+
+    def reserve(self, count: int, engine: Engine | None) -> None:
+        """Have :meth:`places_for` *count*, in memory of *engine* (``None``: the host), with what is filled copied once.
+
+        Raises ``DeviceMemoryError`` where the device has no memory left; the caches stay as they are then.
+        """
+        if count > self.places:
+            larger = Caches(self.layout, self.batch)
+            larger._allocate(self.places_for(count), engine)
+            if self._held is not None and not self._waiting:
+                larger._take(self, self.filled)
+            self._engine, self._held, self.places = engine, larger._held, larger.places
+            self._leases = WeakSet()
+        waiting, self._waiting = self._waiting, {}
+        for cache in self.layout.caches if waiting else ():
+            self._write(cache, waiting[cache.input], 0)
+
+    def fork(self, count: int) -> Caches:
+        """Return others with the first *count* places of these."""
+        made = Caches(self.layout, self.batch)
+        if self.places:
+            made._allocate(self.places, self._engine)
+            made._take(self, count)
+        return made
+
+    def _take(self, other: Caches, count: int) -> None:
+        """Copy the first *count* places of *other*, of the same layout and batch."""
+        self.filled = count
+        for cache in self.layout.caches if count else ():
+            if (mine := self._host_view(cache)) is not None and (theirs := other._host_view(cache)) is not None:
+                mine[:, :, :count] = theirs[:, :, :count]
+            else:
+                self._copy_on_device(cache, other, count)
+
+    def put(self, arrays: Mapping[str, Array], count: int) -> None:
+        """Hold the pasts in *arrays*, each of *count* places, by the inputs' names: copied when memory is reserved."""
+        self.filled = count
+        self._waiting = {c.input: arrays[c.input] for c in self.layout.caches} if count else {}
+
+    def clear(self, start: int, end: int) -> None:
+        """Make places *start* to *end* of all texts zeros."""
+        for c in self.layout.caches:
+            self._write(c, np.zeros((self.batch, c.heads, end - start, c.depth), self.layout.dtype.numpy), start)
+
+    def presents(self, count: int) -> dict[str, Array]:
+        """Return the first *count* places by the outputs' names: views where the host reads the memory, else copies.
+
+        The memory lives as long as what is returned and what is made of it.
+        """
+        flat = self._flat()
+        if flat is None:
+            return {c.output: self._read_rows(c, count) for c in self.layout.caches}
+        lease = Lease(self, flat, count)
+        self._leases.add(lease)
+        whole = np.asarray(lease)
+        return {c.output: self._view(whole, c)[:, :, :count] for c in self.layout.caches}
+
+    def holds(self, arrays: Mapping[str, Array]) -> bool:
+        """Whether *arrays*, by the inputs' names, are the first places of these caches themselves."""
+        flat = self._flat()
+        if flat is None:
+            return False
+        start = flat.ctypes.data
+        for cache in self.layout.caches:
+            array = arrays[cache.input]
+            mine = self._view(flat, cache)
+            if array.dtype != flat.dtype or array.shape[:2] != mine.shape[:2] or array.shape[3] != cache.depth:
+                return False
+            offset = self.batch * self.places * cache.at * flat.itemsize
+            if array.ctypes.data != start + offset or array.strides != mine.strides:
+                return False
+        return bool(array.shape[2] <= self.filled)
+
+    def lent(self, beyond: int = -1) -> bool:
+        """Whether there are views of more than *beyond* places."""
+        return any(lease.count > beyond for lease in self._leases)
+
+    def _allocate(self, places: int, engine: Engine | None) -> None:
+        count = self.layout.elements(self.batch, places)
+        if engine is None:
+            self._held = np.zeros(count, self.layout.dtype.numpy)
+        else:
+            self._held = engine.allocate(count * self.layout.dtype.itemsize, f"caches of {places} places")
+        self._engine, self.places = engine, places
+
+    def _flat(self) -> Array | None:
+        """Return the memory as elements, where the host can reach it."""
+        if isinstance(self._held, Memory):
+            array = self._held.array
+            return None if array is None else array.view(self.layout.dtype.numpy)
+        return self._held
+
+    def _host_view(self, cache: Cache) -> Array | None:
+        flat = self._flat()
+        return None if flat is None else self._view(flat, cache)
+
+    def _view(self, flat: Array, cache: Cache) -> Array:
+        """Return *cache* in the memory *flat*: ``[batch][heads][places][depth]``."""
+        shape = (self.batch, cache.heads, self.places, cache.depth)
+        start = self.batch * self.places * cache.at
+        return flat[start : start + self.batch * self.places * cache.each].reshape(shape)
+
+    def _rows(self, cache: Cache) -> Iterable[tuple[tuple[int, int], int]]:
+        """Yield text and head, and the byte offset of their first place."""
+        row = self.places * cache.depth
+        start = self.batch * self.places * cache.at
+        for number in range(self.batch * cache.heads):
+            yield divmod(number, cache.heads), (start + number * row) * self.layout.dtype.itemsize
+
+    def _copy_on_device(self, cache: Cache, other: Caches, count: int) -> None:
+        assert self._engine is not None
+        assert isinstance(self._held, Memory)
+        assert isinstance(other._held, Memory)
+        nbytes = count * cache.depth * self.layout.dtype.itemsize
+        for (_, target), (_, source) in zip(self._rows(cache), other._rows(cache), strict=True):
+            self._engine.stream.copy(other._held, self._held, target, nbytes, source)
+        self._engine.stream.finish()
+
+    def _write(self, cache: Cache, array: Array, first: int) -> None:
+        """Copy *array*, of some places, to those from *first* on."""
+        count = array.shape[2]
+        if (view := self._host_view(cache)) is not None:
+            view[:, :, first : first + count] = array
+            return
+        assert self._engine is not None
+        assert isinstance(self._held, Memory)
+        skipped = first * cache.depth * self.layout.dtype.itemsize
+        kept = []
+        for (text, head), offset in self._rows(cache):
+            kept.append(np.ascontiguousarray(array[text, head, :count]))
+            self._engine.stream.write(self._held, offset + skipped, kept[-1])
+        self._engine.stream.finish()
+
+    def _read_rows(self, cache: Cache, count: int) -> Array:
+        assert self._engine is not None
+        assert isinstance(self._held, Memory)
+        found = np.empty((self.batch, cache.heads, count, cache.depth), self.layout.dtype.numpy)
+        for (text, head), offset in self._rows(cache):
+            self._engine.stream.read(self._held, offset, found[text, head])
+        return found
+
+
+class Lease:
+    """The memory of caches as NumPy sees it: alive as long as any array that was made of it.
+
+    Attributes:
+        count: How many places its views show.
+    """
+
+    def __init__(self, caches: Caches, flat: Array, count: int) -> None:
+        """Stand for *flat*, the memory of *caches*."""
+        self.caches, self.count = caches, count
+        self._memory = (caches.held, flat)
+        self.__array_interface__: dict[str, Any] = flat.__array_interface__
+
+
+def leased(array: Array) -> Lease | None:
+    """Return the lease that *array* is a view of, if it is one."""
+    base = array.base
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return base if isinstance(base, Lease) else None

@@ -1,0 +1,99 @@
+"""Values that a session carries from one run to the next as they are, such as a recurrent network's states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from clgraph.errors import InputError
+from clgraph.graph.primitive import Array, Primitive
+from clgraph.graph.topology import Topology
+from clgraph.model.state.pairs import StatePair
+
+
+class Carried:
+    """The values of some pairs.
+
+    Attributes:
+        pairs: What is carried.
+    """
+
+    def __init__(self, topology: Topology, pairs: Sequence[StatePair]) -> None:
+        """Carry nothing yet."""
+        self.pairs, self._topology = tuple(pairs), topology
+        self._values: dict[str, Array] = {}
+
+    def put(self, name: str, value: Array) -> None:
+        """Make *value* that of input *name* at the next run."""
+        self._values[name] = value
+
+    def feeds(self, given: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the values by the inputs' names: zeros at first, whose open size is the batch's of what is *given*.
+
+        Raises ``InputError`` where more sizes are open.
+        """
+        for pair in self.pairs:
+            if pair.input not in self._values:
+                signature = self._topology.inputs[pair.input]
+                shape = signature.shape or (None, None)
+                if sum(not isinstance(d, int) for d in shape) > 1 or signature.dtype is None:
+                    raise InputError(f"input {signature} has open sizes: feed it at the session's first run")
+                batch = self._batch(given, next((d for d in shape if not isinstance(d, int)), None))
+                sizes = [d if isinstance(d, int) else batch for d in shape]
+                self._values[pair.input] = np.zeros(sizes, signature.dtype.numpy)
+        return dict(self._values)
+
+    def keep(self, results: Mapping[str, Array]) -> None:
+        """Take the values over from what a run has made."""
+        self._values |= {pair.input: results[pair.output] for pair in self.pairs}
+
+    def clear(self) -> None:
+        """Forget the values."""
+        self._values.clear()
+
+    def fork(self) -> Carried:
+        """Return the same values, to be carried on apart."""
+        made = Carried(self._topology, self.pairs)
+        made._values = dict(self._values)
+        return made
+
+    def _batch(self, given: Mapping[str, Array], name: Any) -> int:
+        """Return the size called *name* in what is given; the first one of the first array where none is called so."""
+        for source, array in given.items():
+            shape = self._topology.inputs[source].shape or ()
+            if name is not None and name in shape:
+                return int(array.shape[shape.index(name)])
+        return next((int(a.shape[0]) for a in given.values() if a.ndim), 1)
+
+
+def recurrent_pairs(topology: Topology) -> list[StatePair]:
+    """Return the first and last states and cells of recurrent layers that are inputs and outputs of the model."""
+    results, found = {value: name for name, value in topology.outputs}, []
+    for layer in topology.layers:
+        if layer.primitive.kind == "recurrent":
+            given = dict(zip(_present(layer.primitive), layer.inputs[3:], strict=True))
+            for name, made in zip(("hidden", "cell"), layer.outputs[1:], strict=False):
+                if given.get(name) in topology.inputs and made in results:
+                    reader = f"{layer.primitive.kind} {layer.name!r}"
+                    found.append(StatePair(given[name], results[made], grows=False, reader=reader))
+    return found
+
+
+def _present(primitive: Primitive) -> tuple[str, ...]:
+    from clgraph.ops.recurrent import Recurrent
+
+    assert isinstance(primitive, Recurrent)
+    return primitive.present
+
+
+def named_pairs(topology: Topology, named: Mapping[str, str]) -> list[StatePair]:
+    """Return pairs of an input and an output that a user names; raises ``InputError`` where there is no such one."""
+    results = {name for name, _ in topology.outputs}
+    for source, result in named.items():
+        if source not in topology.fed or result not in results:
+            what, names = ("input", topology.fed) if source not in topology.fed else ("output", sorted(results))
+            missing = source if what == "input" else result
+            raise InputError(f"no {what} is called {missing!r}; there are {', '.join(map(repr, names))}")
+    return [StatePair(source, result, grows=False, reader="as named") for source, result in named.items()]

@@ -1,0 +1,261 @@
+"""Cuts a topology for caches: finds pairs that are fed back by structure, and what is arithmetic of lengths alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.errors import ClgraphError
+from clgraph.graph.composite import Composite
+from clgraph.graph.topology import Layer, Topology
+from clgraph.model.state.pairs import Cache, CacheLayout, StatePair
+from clgraph.model.state.parts import BIAS, LENGTHS, PLACES, STATE, Bias, Parts
+from clgraph.ops.keeps_keys import KeepsKeys
+
+_PAST = ("past_key", "past_value")
+
+
+class NoStateError(ClgraphError):
+    """Nothing in the topology is a state; the message says why."""
+
+
+def cut(topology: Topology) -> Parts:
+    """Return *topology* cut for caches.
+
+    A pair is the past of an attention that is an input of the model and nothing else reads, and its present that is an
+    output. What is computed of lengths alone (shapes of caches, masks, counts of tokens) is the host's, and what it
+    makes must have a shape that does not grow, but for what is added to scores.
+
+    Raises:
+        NoStateError: There is no such pair, or the topology cannot be cut.
+    """
+    return _Cut(topology).parts()
+
+
+@dataclass
+class _Cut:
+    topology: Topology
+    _readers: dict[str, list[Layer]] = field(default_factory=dict)
+
+    def parts(self) -> Parts:
+        top = self.topology
+        for layer in top.layers:
+            for name in layer.inputs:
+                self._readers.setdefault(name, []).append(layer)
+        attentions = [x for x in top.layers if isinstance(x.primitive, KeepsKeys) and self._past(x)]
+        if not attentions:
+            raise NoStateError("no attention reads past keys and values that are inputs of the model")
+        caches = self._caches(attentions)
+        growing = self._growing(attentions, caches)
+        computed, shapes_read = self._lengths(growing, caches)
+        return self._assembled(attentions, caches, growing, computed, shapes_read)
+
+    def _past(self, layer: Layer) -> dict[str, str]:
+        """Return the inputs of the model that are the past keys and values of *layer*, by their names in its slots."""
+        assert isinstance(layer.primitive, KeepsKeys)
+        slots = zip(layer.primitive.slots(), layer.inputs, strict=True)
+        found = {name: x for name, x in slots if name in _PAST and x in self.topology.inputs}
+        return found if len(found) == len(_PAST) and len(layer.outputs) > 2 else {}
+
+    def _caches(self, attentions: Sequence[Layer]) -> CacheLayout:
+        results, found, at = {value: name for name, value in self.topology.outputs}, [], 0
+        dtype: DType | None = None
+        for layer in attentions:
+            past = self._past(layer)
+            for name, present in zip((past["past_key"], past["past_value"]), layer.outputs[1:3], strict=True):
+                signature = self.topology.inputs[name]
+                shape = signature.shape or ()
+                sizes = [shape[i] for i in (1, 3)] if len(shape) == 4 else []
+                heads, depth = (*(n for n in sizes if isinstance(n, int)), 0, 0)[:2]
+                if not heads or not depth or isinstance(shape[2], int):
+                    raise NoStateError(f"input {name!r} is no cache [batch, {heads or 'heads'}, any, {depth or 'D'}]")
+                if present not in results or present in self._readers:
+                    raise NoStateError(f"{present!r}, the present of {name!r}, is no output alone")
+                odd = [r.name for r in self._readers[name] if r is not layer and not r.primitive.shapes_only]
+                dtype = dtype or signature.dtype
+                if odd or dtype != signature.dtype or dtype is None:
+                    others = odd or "attentions of other element types"
+                    raise NoStateError(f"input {name!r} is read by {others} as well")
+                found.append(Cache(name, results[present], heads, depth, at))
+                at += heads * depth
+            if any(name in self._readers or name in results for name in layer.outputs[3:]):
+                raise NoStateError(f"the products of attention {layer.name!r} are read")
+        assert dtype is not None
+        return CacheLayout(tuple(found), dtype)
+
+    def _growing(self, attentions: Sequence[Layer], caches: CacheLayout) -> set[str]:
+        """Return the inputs that have a place for every token: by the name of that size, or because of who reads them.
+
+        Those are read, through any layers, by what is told of lengths or added to scores alone.
+        """
+        top, pasts = self.topology, {c.input for c in caches.caches}
+        declared = [top.declared[c.output].shape for c in caches.caches if c.output in top.declared]
+        totals = {shape[2] for shape in declared if shape is not None and len(shape) == 4} - {None}
+        named = {n for n, s in top.inputs.items() if s.shape and totals & {d for d in s.shape if isinstance(d, str)}}
+        outputs = {value for _, value in top.outputs} - {c.output for c in caches.caches}
+        needed = outputs - {name for layer in attentions for name in layer.outputs[1:3]}
+        for layer in reversed(top.layers):
+            if layer in attentions:
+                assert isinstance(layer.primitive, KeepsKeys)
+                slots = zip(layer.primitive.slots(), layer.inputs, strict=True)
+                needed |= {name for slot, name in slots if slot not in ("told", "bias", *_PAST)}
+            elif needed & set(layer.outputs):
+                needed |= set(layer.inputs)
+        return {name for name in top.inputs if name not in pasts and (name in named or name not in needed)}
+
+    def _lengths(self, growing: set[str], caches: CacheLayout) -> tuple[set[str], set[str]]:
+        """Return the values that are computed of lengths, and the values that are made without the elements of inputs.
+
+        The latter hold the former, constants and what is computed of shapes.
+        """
+        top, pasts = self.topology, {c.input for c in caches.caches}
+        computed, pure = set(growing), {*top.constants, *growing}
+        for layer in top.layers:
+            if isinstance(layer.primitive, KeepsKeys) and self._past(layer):
+                continue
+            of_shapes = layer.primitive.shapes_only and all(n in top.inputs or n in pure for n in layer.inputs)
+            if of_shapes or all(name in pure for name in layer.inputs):
+                pure |= set(layer.outputs)
+                if any(name in computed or name in pasts for name in layer.inputs):
+                    computed |= set(layer.outputs)
+        return computed, pure
+
+    def _assembled(
+        self,
+        attentions: Sequence[Layer],
+        caches: CacheLayout,
+        growing: set[str],
+        computed: set[str],
+        pure: set[str],
+    ) -> Parts:
+        top, device = self.topology, Topology(op_types=self.topology.op_types, label="state")
+        pasts = {c.input: c for c in caches.caches}
+        kept = {name: s for name, s in top.inputs.items() if name not in growing and name not in pasts}
+        for name, s in kept.items():
+            device.input(name, s.shape, s.host_type or s.dtype)
+        mine = [x for x in top.layers if not set(x.outputs) <= computed]
+        crossing = {n for x in mine if x not in attentions for n in x.inputs if n in computed}
+        biases, told = dict[str, Bias](), list[tuple[str, ...]]()
+        for layer in attentions:
+            assert isinstance(layer.primitive, KeepsKeys)
+            slots = list(zip(layer.primitive.slots(), layer.inputs, strict=True))
+            biases |= {n: Bias(n, f"{BIAS}{n}") for slot, n in slots if slot == "bias"}
+            crossing |= {n for slot, n in slots if slot not in ("bias", "told", *_PAST) and n in computed}
+            told.append(tuple(n for slot, n in slots if slot == "told"))
+        if odd := [n for n in (*biases, *(n for names in told for n in names)) if n not in pure]:
+            raise NoStateError(f"{odd[0]!r}, which an attention is masked by, is computed of other inputs than lengths")
+        if len(set(told)) > 1 or len({type(x.primitive) for x in attentions}) > 1:
+            raise NoStateError("attentions are told of different lengths")
+        if bad := [name for name, value in top.outputs if value in computed]:
+            raise NoStateError(f"output {bad[0]!r} is computed of lengths alone")
+        places = any("places" in (self._over(x, 0, 0)[1]) for x in attentions if "places" not in _slots(x))
+        for name in sorted(crossing):
+            device.input(name, None, None)
+        device.input(LENGTHS, (None,), np.int32)
+        if places:
+            device.input(PLACES, (None, None), np.int64)
+        device.input(STATE, (1,), caches.dtype)
+        for bias in biases.values():
+            device.input(bias.input, None, caches.dtype)
+        for name, array in top.constants.items():
+            device.constant(name, array)
+        for layer in mine:
+            if layer not in attentions:
+                device.add(
+                    layer.name,
+                    layer.primitive,
+                    *layer.inputs,
+                    outputs=layer.outputs,
+                    origin=layer.origin,
+                    annotation=layer.annotation,
+                )
+                continue
+            past = self._past(layer)
+            key, value = (pasts[past[name]] for name in _PAST)
+            primitive, names = self._over(layer, key.at, value.at)
+            given = dict(zip(_slots(layer), layer.inputs, strict=True)) | {"lengths": LENGTHS, "state": STATE}
+            if "bias" in given:
+                given["bias"] = biases[given["bias"]].input
+            given.setdefault("places", PLACES)
+            made = layer.outputs[0]
+            device.add(
+                layer.name,
+                primitive,
+                *(given[n] for n in names),
+                outputs=(made,),
+                origin=layer.origin,
+                annotation=layer.annotation,
+            )
+        for name, value_name in top.outputs:
+            if name not in {c.output for c in caches.caches}:
+                device.output(name, value_name)
+        wanted = (*sorted(crossing), *biases, *(told[0]))
+        first = attentions[0].primitive
+        assert isinstance(first, KeepsKeys)
+        return Parts(
+            device,
+            self._host(pure, tuple(dict.fromkeys(wanted))),
+            caches,
+            tuple(
+                StatePair(c.input, c.output, grows=True, reader=f"{x.primitive.kind} {x.name!r}")
+                for x in attentions
+                for c in (pasts[self._past(x)[name]] for name in _PAST)
+            ),
+            tuple(sorted(crossing)),
+            tuple(biases.values()),
+            told[0],
+            tuple(n for n in top.inputs if n in growing),
+            self._token_axes(kept, caches),
+            {n: s.shape for n, s in top.inputs.items() if n not in pasts and s.shape is not None},
+            {n: s.dtype for n, s in top.inputs.items() if n not in pasts and s.dtype is not None},
+            first,
+            any(x.primitive.looks_ahead for x in attentions if isinstance(x.primitive, KeepsKeys)),
+        )
+
+    def _over(self, layer: Layer, keys_at: int, values_at: int) -> tuple[Composite, Sequence[str]]:
+        assert isinstance(layer.primitive, KeepsKeys)
+        found = layer.primitive.over_caches(keys_at, values_at)
+        if found is None:
+            raise NoStateError(f"attention {layer.name!r} ({layer.primitive}) does not run over caches")
+        return found
+
+    def _host(self, pure: set[str], wanted: Sequence[str]) -> Topology:
+        """Return the layers that make the values *wanted*."""
+        top, needed, layers = self.topology, set(wanted), list[Layer]()
+        for layer in reversed(top.layers):
+            if needed & set(layer.outputs):
+                layers.insert(0, layer)
+                needed |= set(layer.inputs)
+        host = Topology(label="lengths")
+        for name, s in top.inputs.items():
+            if name in needed:
+                host.input(name, s.shape, s.host_type or s.dtype)
+        for name, array in top.constants.items():
+            if name in needed:
+                host.constant(name, array)
+        for x in layers:
+            host.add(x.name, x.primitive, *x.inputs, outputs=x.outputs, origin=x.origin)
+        for name in wanted:
+            host.output(name)
+        return host
+
+    def _token_axes(self, kept: Iterable[str], caches: CacheLayout) -> dict[str, tuple[int, ...]]:
+        """Return the open axes of the inputs that do not grow, but for the batch's."""
+        batch = (self.topology.inputs[caches.caches[0].input].shape or (None,))[0]
+        found = {}
+        for name in kept:
+            shape = self.topology.inputs[name].shape
+            if shape is None:
+                raise NoStateError(f"the shape of input {name!r} is not declared")
+            found[name] = tuple(
+                i for i, d in enumerate(shape) if not isinstance(d, int) and (d != batch if batch else i > 0)
+            )
+        return found
+
+
+def _slots(layer: Layer) -> Sequence[str]:
+    assert isinstance(layer.primitive, KeepsKeys)
+    return layer.primitive.slots()

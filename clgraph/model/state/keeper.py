@@ -1,0 +1,153 @@
+"""The state of one model: its programs over caches, and runs whose caches are fed back as ordinary arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+from weakref import WeakSet
+
+import numpy as np
+
+from clgraph.errors import InputError
+from clgraph.graph.primitive import Array
+from clgraph.graph.topology import Topology
+from clgraph.model.specialisations import Specialisation, Specialisations
+from clgraph.model.state.caches import Caches, leased
+from clgraph.model.state.cut import NoStateError, cut
+from clgraph.model.state.parts import Parts
+from clgraph.model.state.programs import Programs
+from clgraph.model.tensor import Tensor
+from clgraph.network.cancelling import Cancellation
+from clgraph.runtime.memory import Memory
+
+
+class Keeper:
+    """What a model keeps from run to run. Calls come one at a time.
+
+    Attributes:
+        why: Why there are no caches; empty where there are.
+    """
+
+    def __init__(self, topology: Topology, specialisations: Specialisations) -> None:
+        """Look at nothing yet."""
+        self._topology, self._specialisations = topology, specialisations
+        self.why = ""
+        self._known: WeakSet[Caches] = WeakSet()
+        self._spare: Caches | None = None
+
+    @cached_property
+    def parts(self) -> Parts | None:
+        """The topology cut for caches; ``None`` where it has none, and :attr:`why` says why."""
+        try:
+            return cut(self._topology)
+        except NoStateError as error:
+            self.why = str(error)
+            return None
+
+    @cached_property
+    def programs(self) -> Programs:
+        """The programs over caches."""
+        assert self.parts is not None
+        return Programs(self.parts, self._specialisations.specialise, self._specialisations.workspace)
+
+    @property
+    def latest(self) -> Specialisation | None:
+        """The program over caches that was used last."""
+        return self.programs.latest if "programs" in self.__dict__ else None
+
+    def new_caches(self, batch: int) -> Caches:
+        """Return caches for *batch* texts that hold nothing."""
+        assert self.parts is not None
+        return Caches(self.parts.caches, batch)
+
+    def forget(self, caches: Caches) -> None:
+        """Let no program keep the memory of *caches* alive."""
+        memory = caches.held if caches.is_held else None
+        for made in self.programs.made:
+            if made.network is not None and isinstance(memory, Memory):
+                made.network.forget(memory)
+
+    def run(
+        self,
+        feeds: Mapping[str, Array],
+        places: Mapping[str, Array | Tensor | None],
+        cancellation: Cancellation | None = None,
+    ) -> dict[str, Any]:
+        """Return the results named in *places*, in what is given there, of a model that is fed its caches.
+
+        Those that it has returned, and that nobody has written behind, are used where they lie; others are copied in.
+
+        Raises:
+            InputError: The pasts do not fit one another or the model; or as :meth:`Programs.run`.
+        """
+        assert self.parts is not None
+        layout, made = self.parts.caches, {c.output for c in self.parts.caches.caches}
+        past = self._past(feeds)
+        caches = self._caches_of(feeds, past)
+        rest = {name: array for name, array in feeds.items() if name in self.parts.shapes}
+        wanted = [name for name in places if name not in made]
+        targets = {n: p if isinstance(p, np.ndarray) else None for n, p in places.items()}
+        results, total = self.programs.run(caches, rest, past, wanted, targets, cancellation)
+        self._spare = caches
+        if made & places.keys():
+            presents = caches.presents(total)
+            results |= {c.output: presents[c.output] for c in layout.caches if c.output in places}
+        return {name: delivered(name, place, results[name]) for name, place in places.items()}
+
+    def _past(self, feeds: Mapping[str, Array]) -> int:
+        """Return how many places the pasts have."""
+        assert self.parts is not None
+        caches = self.parts.caches.caches
+        shape = feeds[caches[0].input].shape
+        for cache in caches:
+            array = feeds[cache.input]
+            wanted = (shape[0], cache.heads, shape[2] if len(shape) == 4 else 0, cache.depth)
+            if array.shape != wanted:
+                raise InputError(
+                    f"input {cache.input!r} is a cache {list(array.shape)}; this model, fed {caches[0].input!r} "
+                    f"{list(shape)}, requires {list(wanted)}: caches of other models or runs do not fit"
+                )
+        return int(shape[2])
+
+    def _caches_of(self, feeds: Mapping[str, Array], past: int) -> Caches:
+        """Return caches that hold the pasts in *feeds*, and whose memory behind them nobody reads any more."""
+        assert self.parts is not None
+        caches = self.parts.caches.caches
+        batch = feeds[caches[0].input].shape[0]
+        lease = leased(feeds[caches[0].input]) if past else None
+        if lease is not None and lease.caches in self._known and lease.caches.holds(feeds):
+            if not lease.caches.lent(beyond=past):
+                return lease.caches
+            made = lease.caches.fork(past)
+            self._known.add(made)
+            return made
+        spare = self._spare
+        made = spare if spare is not None and spare.batch == batch and not spare.lent() else self.new_caches(batch)
+        self._known.add(made)
+        made.put(feeds, past)
+        return made
+
+
+def delivered(name: str, place: Any, result: Array) -> Any:
+    """Return *result* in *place*, an array or a tensor; itself where that is ``None``."""
+    if place is None or place is result:
+        return result
+    if place.shape != result.shape or place.dtype != result.dtype:
+        raise InputError(
+            f"output {name!r} is {result.dtype} {list(result.shape)}; what is to hold it is {place.dtype} "
+            f"{list(place.shape)}"
+        )
+    if isinstance(place, Tensor):
+        place.fill(result)
+    else:
+        place[...] = result
+    return place
+
+
+def names_of(outputs: Sequence[str] | Mapping[str, Any] | None, known: Sequence[str]) -> dict[str, Any]:
+    """Return where each wanted result goes, by name; raises ``InputError`` for one that there is not."""
+    places = dict(outputs) if isinstance(outputs, Mapping) else dict.fromkeys(known if outputs is None else outputs)
+    if unknown := [name for name in places if name not in known]:
+        raise InputError(f"no output is called {unknown[0]!r}; the outputs are {', '.join(map(repr, known))}")
+    return places

@@ -1,0 +1,63 @@
+"""Pairs of inputs and outputs that are fed back, and caches: what is kept, and where in memory it lies."""
+
+from __future__ import annotations
+
+from math import prod
+
+from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
+
+
+@frozen
+class StatePair:
+    """An input that takes what an output was at the run before.
+
+    Attributes:
+        grows: Whether it is a cache, which has more places after each run; else it has one shape.
+        reader: The layer that tells, or who named the pair.
+    """
+
+    input: str
+    output: str
+    grows: bool
+    reader: str
+
+    def __str__(self) -> str:
+        return f"{self.output} -> {self.input}: {'a cache' if self.grows else 'carried'}, {self.reader}"
+
+
+@frozen
+class Cache:
+    """A cache ``[batch][heads][places][depth]`` in the memory of all.
+
+    Attributes:
+        input, output: Its past and its present.
+        at: Elements of all texts' caches in front of it, for each place and text.
+    """
+
+    input: str
+    output: str
+    heads: int
+    depth: int
+    at: int
+
+    @property
+    def each(self) -> int:
+        """Elements of a place of one text."""
+        return self.heads * self.depth
+
+
+@frozen
+class CacheLayout:
+    """All caches of a model, one behind the other.
+
+    Attributes:
+        dtype: Their element type.
+    """
+
+    caches: tuple[Cache, ...]
+    dtype: DType
+
+    def elements(self, batch: int, places: int) -> int:
+        """Return the elements of the memory of caches of *places* for *batch* texts."""
+        return prod((batch, places, sum(c.each for c in self.caches)))

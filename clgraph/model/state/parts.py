@@ -1,0 +1,85 @@
+"""What runs over caches: a topology for the device, and the arithmetic of lengths and masks, which the host does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
+from clgraph.graph.interpret import interpret
+from clgraph.graph.primitive import Array
+from clgraph.graph.topology import Dimension, Topology
+from clgraph.model.state.pairs import CacheLayout, StatePair
+from clgraph.ops.keeps_keys import KeepsKeys
+
+LENGTHS, PLACES, STATE = "clgraph.lengths", "clgraph.places", "clgraph.state"
+"""Inputs of the device's topology: int32 ``[1 + batch]``, int64 ``[batch, tokens]``, and the memory of the caches."""
+
+BIAS = "clgraph.bias:"
+"""In front of the name of a value that is added to scores, made as wide as the caches."""
+
+
+@frozen
+class Bias:
+    """A value of the host's that is added to scores, or says which count, and the device's input for it."""
+
+    value: str
+    input: str
+
+
+@frozen
+class Parts:
+    """A topology that was cut for caches.
+
+    Attributes:
+        device: What reads caches: the model's inputs that do not grow, those of this module, and ``crossing``.
+        host: What is computed of lengths alone: reads the inputs that grow, and shapes of others.
+        crossing: Values of the host that the device reads as they are.
+        biases: Those that are added to scores.
+        told: Values of the host that say where new tokens stand.
+        growing: The model's inputs that have a place for every token there is.
+        token_axes: Of the other inputs, which axes have the new tokens' size.
+        shapes, types: Of all inputs that are no past, as declared.
+        first: The attention that reads what is ``told``.
+    """
+
+    device: Topology
+    host: Topology
+    caches: CacheLayout
+    pairs: tuple[StatePair, ...]
+    crossing: tuple[str, ...]
+    biases: tuple[Bias, ...]
+    told: tuple[str, ...]
+    growing: tuple[str, ...]
+    token_axes: Mapping[str, tuple[int, ...]]
+    shapes: Mapping[str, tuple[Dimension, ...]]
+    types: Mapping[str, DType]
+    first: KeepsKeys
+    looks_ahead: bool
+
+    def host_values(self, feeds: Mapping[str, Array], batch: int, past: int) -> dict[str, Array]:
+        """Return what the host computes for *past* tokens of each text and new ones in *feeds*."""
+        if not self.host.outputs:
+            return {}
+        by_input = {c.input: c for c in self.caches.caches}
+        arrays: dict[str, Array] = {}
+        for name in self.host.inputs:
+            if (cache := by_input.get(name)) is not None:
+                zero = np.zeros((), self.caches.dtype.numpy)
+                arrays[name] = np.broadcast_to(zero, (batch, cache.heads, past, cache.depth))
+            else:
+                arrays[name] = feeds[name]
+        return interpret(self.host, arrays)
+
+    def first_places(self, values: Mapping[str, Array], batch: int, past: int, tokens: int) -> Array:
+        """Return the place of each text's first new token."""
+        return self.first.first_places([values[n] for n in self.told], batch, past, tokens)
+
+    def widened(self, bias: Array, places: int) -> Array:
+        """Return a bias or a mask of all tokens as a bias ``[..., places]`` of the caches' type."""
+        dtype = self.caches.dtype.numpy
+        wide = np.full((*bias.shape[:-1], places), -np.inf, dtype)
+        wide[..., : bias.shape[-1]] = np.where(bias, 0, -np.inf) if bias.dtype == np.bool_ else bias
+        return wide

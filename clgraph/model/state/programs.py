@@ -1,0 +1,242 @@
+"""Runs over caches: a few programs by numbers of tokens, each for every length; prompts in pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+
+from clgraph.core.frozen import frozen
+from clgraph.core.layout import Shape
+from clgraph.errors import InputError, UnknownValueError
+from clgraph.graph.primitive import Array
+from clgraph.graph.topology import Topology
+from clgraph.model.specialisations import Known, Specialisation, Specialise
+from clgraph.model.state.caches import Caches
+from clgraph.model.state.parts import LENGTHS, PLACES, STATE, Parts
+from clgraph.model.state.tokens import Tokens, bound, tokens_of
+from clgraph.network.cancelling import Cancellation
+from clgraph.network.network import Network
+from clgraph.network.workspace import Workspace
+
+PIECES = (1, 16, 128)
+"""Tokens of each text that a program computes: a prompt comes in pieces of the last, and its rest in one of them."""
+
+
+@frozen
+class Piece:
+    """Tokens *start* to *start + count* of a run, computed by a program for *rows* of them."""
+
+    start: int
+    count: int
+    rows: int
+
+
+class Programs:
+    """The programs of one cut topology. Calls come one at a time.
+
+    Attributes:
+        parts: What was cut.
+        latest: The program used last.
+    """
+
+    def __init__(self, parts: Parts, specialise: Specialise, like: Workspace) -> None:
+        """Compile by *specialise*, and share constants with *like*."""
+        self.parts = parts
+        self._specialise, self._workspace = specialise, Workspace(like)
+        self._made: dict[tuple[Shape, ...], list[tuple[dict[str, Known], Specialisation]]] = {}
+        self.latest: Specialisation | None = None
+
+    @cached_property
+    def tokens(self) -> Tokens:
+        """Which axes are tokens'."""
+        return tokens_of(self.parts)
+
+    @property
+    def made(self) -> tuple[Specialisation, ...]:
+        """All programs there are."""
+        return tuple(s for found in self._made.values() for _, s in found)
+
+    def run(
+        self,
+        caches: Caches,
+        feeds: Mapping[str, Array],
+        past: int,
+        wanted: Sequence[str],
+        targets: Mapping[str, Array | None],
+        cancellation: Cancellation | None = None,
+    ) -> tuple[dict[str, Array], int]:
+        """Append the new tokens of *feeds* to *caches*; return the results *wanted*, and the tokens there are then.
+
+        Args:
+            feeds: The model's inputs, but the pasts.
+            past: How many tokens of each text the mask in *feeds* and the caches have.
+            targets: Arrays that are to hold results, by name.
+
+        Raises:
+            InputError: The feeds do not fit one another, or the lengths that they tell the caches.
+            ClgraphError: As compiling and running.
+        """
+        batch, count = caches.batch, self.count(feeds)
+        values = self.parts.host_values(feeds, batch, past)
+        first = self.parts.first_places(values, batch, past, count)
+        if first.min() < 0 or first.max() > caches.filled:
+            what = f"the first new token stands at place {first.tolist()}, behind {caches.filled} tokens of the caches"
+            raise InputError(f"{what}: the lengths or masks that are fed are those of another text")
+        total = int(first.max()) + count
+        found: dict[str, list[Array]] = {name: [] for name in wanted}
+        pieces = list(self._pieces(count, values, past))
+        for piece in pieces:
+            own = self._cut(feeds, piece, count, past)
+            told = values if len(pieces) == 1 else self.parts.host_values(own, batch, past + piece.start)
+            results = self._run_piece(caches, own, told, first, piece, total, wanted, targets, cancellation)
+            for name in wanted:
+                found[name].append(results[name])
+        caches.filled = max(total, past)
+        return {name: self._joined(name, parts, targets.get(name)) for name, parts in found.items()}, caches.filled
+
+    def count(self, feeds: Mapping[str, Array]) -> int:
+        """Return how many new tokens of each text *feeds* have; raises ``InputError`` where inputs differ."""
+        sizes = {feeds[n].shape[i]: n for n, axes in self.parts.token_axes.items() for i in axes}
+        if len(sizes) > 1:
+            told = ", ".join(f"{name!r} {list(feeds[name].shape)}" for name in sizes.values())
+            raise InputError(f"the inputs have different numbers of new tokens: {told}")
+        if 0 in sizes:
+            raise InputError("the inputs have no new token")
+        return next(iter(sizes), 1)
+
+    def _pieces(self, count: int, values: Mapping[str, Array], past: int) -> Iterator[Piece]:
+        start, most = 0, PIECES[-1]
+        if count in PIECES or not self.parts.token_axes or not self.tokens.apart or not self._causal(values, past):
+            yield Piece(0, count, count)
+            return
+        while start < count:
+            size = min(most, count - start)
+            yield Piece(start, size, next(n for n in PIECES if n >= size))
+            start += size
+
+    def _causal(self, values: Mapping[str, Array], past: int) -> bool:
+        """Whether no token sees one behind it, as far as attentions or what is added to their scores say."""
+        if not self.parts.looks_ahead:
+            return True
+        if not self.parts.biases:
+            return False
+        for bias in self.parts.biases:
+            array = values[bias.value]
+            rows, keys = array.shape[-2] if array.ndim > 1 else 1, array.shape[-1]
+            ahead = np.arange(keys) > np.arange(rows)[:, None] + keys - rows
+            low = False if array.dtype == np.bool_ else np.finfo(array.dtype).min / 2
+            hidden = ~array if array.dtype == np.bool_ else array <= low
+            if rows != keys - past or not hidden[..., ahead].all():
+                return False
+        return True
+
+    def _cut(self, feeds: Mapping[str, Array], piece: Piece, count: int, past: int) -> dict[str, Array]:
+        """Return what *feeds* have for the tokens of *piece*, and of inputs that grow for all up to its last."""
+        if piece.count == count:
+            return dict(feeds)
+        names = {self.parts.shapes[n][i] for n, axes in self.parts.token_axes.items() for i in axes}
+        found = {}
+        for name, array in feeds.items():
+            index = [slice(None)] * array.ndim
+            axes = self.parts.token_axes.get(name)
+            for i, d in enumerate(self.parts.shapes[name]):
+                if i in axes if axes is not None else d in names and d is not None:
+                    index[i] = slice(piece.start, piece.start + piece.count)
+                elif axes is None and not isinstance(d, int) and array.shape[i] == past + count and i > 0:
+                    index[i] = slice(0, past + piece.start + piece.count)
+            found[name] = array[tuple(index)]
+        return found
+
+    def _run_piece(
+        self,
+        caches: Caches,
+        feeds: Mapping[str, Array],
+        values: Mapping[str, Array],
+        first: Array,
+        piece: Piece,
+        total: int,
+        wanted: Sequence[str],
+        targets: Mapping[str, Array | None],
+        cancellation: Cancellation | None,
+    ) -> dict[str, Array]:
+        parts, more = self.parts, piece.rows - piece.count
+        given = {name: a for name, a in feeds.items() if name in parts.device.inputs}
+        axes = parts.token_axes
+        if parts.crossing:
+            given |= {name: values[name] for name in parts.crossing}
+            axes = {**axes, **self.tokens.crossing} if more else axes
+        if more:
+            given = {name: _padded(a, axes[name], more) for name, a in given.items()}
+        for bias in parts.biases:
+            wide = parts.widened(values[bias.value], caches.places_for(total))
+            given[bias.input] = _padded(wide, (wide.ndim - 2,), more) if more and wide.shape[-2] > 1 else wide
+        network = self._network(given, caches.batch, piece.rows)
+        caches.reserve(total, network.engine)
+        if caches.batch > 1 and piece.start == 0:
+            # Texts end at different places; what is behind a shorter one is part of what is returned.
+            caches.clear(int(first.max()), total)
+        start = first + piece.start
+        given[LENGTHS] = np.array([caches.places, *start], np.int32)
+        if PLACES in parts.device.inputs:
+            given[PLACES] = np.minimum(start[:, None] + np.arange(piece.rows), total - 1)
+        given = {name: given[name] for name in parts.device.inputs if name != STATE}
+        whole = more == 0 and piece.start == 0
+        to = {name: targets.get(name) if whole else None for name in wanted}
+        results = network.run({**given, STATE: caches.held}, to, cancellation)
+        return {name: self._without(name, results[name], piece) for name in wanted} if more else results
+
+    def _without(self, name: str, array: Array, piece: Piece) -> Array:
+        """Return a result without the rows behind the tokens of *piece*."""
+        axis = self.tokens.results[name]
+        assert axis is not None
+        return array[(*[slice(None)] * axis, slice(0, piece.count))]
+
+    def _joined(self, name: str, parts: Sequence[Array], target: Array | None) -> Array:
+        if target is not None and parts[0] is target:
+            return target
+        found = parts[0]
+        if len(parts) > 1:
+            axis = self.tokens.results[name]
+            assert axis is not None
+            found = np.concatenate(parts, axis)
+        if target is None:
+            return found if found.flags.c_contiguous else np.ascontiguousarray(found)
+        target[...] = found
+        return target
+
+    def _network(self, given: Mapping[str, Array], batch: int, rows: int) -> Network:
+        """Return what runs feeds of these shapes, compiled if need be."""
+        shapes = tuple(given[n].shape for n in sorted(given))
+        found = self._made.setdefault(((batch, rows), *shapes), [])
+        for values, made in found:
+            if all(Known.of(given[name]) == value for name, value in values.items()):
+                self.latest = made
+                break
+        else:
+            topology, known = bound(self.parts, given, batch, rows), dict[str, Known]()
+            self.latest = self._compiled(topology, given, known)
+            found.append((known, self.latest))
+        if self.latest.network is None:
+            raise InputError("the model was compiled for a device that runs nothing: it is a dry run")
+        return self.latest.network
+
+    def _compiled(self, topology: Topology, given: Mapping[str, Array], known: dict[str, Known]) -> Specialisation:
+        sizes = {n: s.shape for n, s in topology.inputs.items()}
+        while True:
+            try:
+                values = {name: value.array for name, value in known.items()}
+                return self._specialise(topology, sizes, values, self._workspace)  # type: ignore[arg-type]  # all sizes
+            except UnknownValueError as error:
+                more = [name for name in error.inputs if name in given and name not in known]
+                if not more:
+                    raise
+                known |= {name: Known.of(given[name]) for name in more}
+
+
+def _padded(array: Array, axes: Sequence[int], more: int) -> Array:
+    """Return *array* with its last entry along *axes* repeated *more* times."""
+    if not axes:
+        return array
+    return np.pad(array, [(0, more if i in axes else 0) for i in range(array.ndim)], mode="edge")

@@ -1,0 +1,105 @@
+"""The part of a model that has state: what is fed back, sessions, and runs that are fed what they returned."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from clgraph.errors import UnsupportedError
+from clgraph.model.delivery import Outputs
+from clgraph.model.described import Described
+from clgraph.model.specialisations import Specialisation, Specialisations
+from clgraph.network.cancelling import Cancellation
+from clgraph.ops.keeps_keys import KeepsKeys
+
+if TYPE_CHECKING:
+    from clgraph.model.state.keeper import Keeper
+    from clgraph.model.state.pairs import StatePair
+    from clgraph.model.state.session import Session
+
+
+class Remembering(Described):
+    """Base of models: what they remember from run to run."""
+
+    _specialisations: Specialisations
+    _wanted: tuple[tuple[str, Any], ...]
+
+    @property
+    def state(self) -> tuple[StatePair, ...]:
+        """Inputs that take what outputs were before, as the graph shows: caches of attentions, states of cells."""
+        from clgraph.model.state.carried import recurrent_pairs
+
+        parts = self._keeper.parts
+        return (*(() if parts is None else parts.pairs), *recurrent_pairs(self.topology))
+
+    def session(self, state: Mapping[str, str] | None = None, most: int | None = None) -> Session:
+        """Return a session, which keeps the model's state on its device and is run on the rest.
+
+        Args:
+            state: Pairs beside :attr:`state`, an output by the input that takes it: of one shape, zeros at first.
+            most: How many tokens a text may have, new ones included.
+
+        Raises:
+            InputError: *state* names no input or output.
+            UnsupportedError: There is no state; the message says why.
+            ClosedError: The model was closed.
+        """
+        from clgraph.model.state.carried import Carried, named_pairs, recurrent_pairs
+        from clgraph.model.state.session import Session
+
+        self._check_open()
+        found = recurrent_pairs(self.topology)
+        named = {pair.input: pair.output for pair in found} | dict(state or {})
+        parts = self._keeper.parts
+        if parts is None and not named:
+            raise UnsupportedError(
+                f"the model has no state: {self._keeper.why}; session(state={{input: output}}) names what is fed back"
+            )
+        own = {pair.input for pair in found}
+        pairs = [*found, *named_pairs(self.topology, {i: o for i, o in named.items() if i not in own})]
+        carried = Carried(self.topology, pairs)
+        fed = [(name, dtype) for name, dtype in self._wanted if name in self.topology.fed]
+        lock = self._specialisations.lock
+        return Session(self._keeper, carried, fed, self.output_names, cast("Any", self).run, lock, most)
+
+    @cached_property
+    def _may_keep(self) -> bool:
+        return any(isinstance(layer.primitive, KeepsKeys) for layer in self.topology.layers)
+
+    @property
+    def _latest_over_caches(self) -> Specialisation | None:
+        """The program over caches that was used last."""
+        return self._keeper.latest if "_keeper" in self.__dict__ else None
+
+    @property
+    def _state_note(self) -> dict[str, str]:
+        """What there is to say about the state, for a report."""
+        found = [*map(str, self.state), *([self._keeper.why] if self._may_keep and self._keeper.parts is None else [])]
+        return {"state": "\n".join(found)} if found else {}
+
+    @cached_property
+    def _keeper(self) -> Keeper:
+        from clgraph.model.state.keeper import Keeper
+
+        return Keeper(self.topology, self._specialisations)
+
+    def _run_fed_back(
+        self, arrays: Mapping[str, Any], outputs: Outputs, cancellation: Cancellation | None
+    ) -> dict[str, Any] | None:
+        """Return the results of a run over caches; ``None`` where the model has none, or tensors are fed."""
+        if not self._may_keep or self._keeper.parts is None:
+            return None
+        if not all(isinstance(a, np.ndarray) for a in arrays.values()):
+            return None
+        from clgraph.model.state.keeper import names_of
+
+        self._check_open()
+        return self._keeper.run(arrays, names_of(outputs, self.output_names), cancellation)
+
+    @abstractmethod
+    def _check_open(self) -> None:
+        """Raise ``ClosedError`` where the model was closed."""

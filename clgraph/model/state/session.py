@@ -1,0 +1,189 @@
+"""Sessions: texts, or streams, whose state a model keeps from run to run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+
+from clgraph.errors import InputError
+from clgraph.graph.primitive import Array
+from clgraph.model.delivery import as_arrays
+from clgraph.model.feeds import arranged
+from clgraph.model.state.caches import Caches
+from clgraph.model.state.carried import Carried
+from clgraph.model.state.keeper import Keeper, delivered, names_of
+from clgraph.model.state.pairs import StatePair
+
+RunModel = Callable[[dict[str, Any]], dict[str, Any]]
+"""Runs the model on all of its inputs and returns all results."""
+
+
+class Session:
+    """One state of a model, from :meth:`Model.session`. Several of one model may take turns."""
+
+    def __init__(
+        self,
+        keeper: Keeper,
+        carried: Carried,
+        wanted: Sequence[tuple[str, Any]],
+        results: Sequence[str],
+        run_model: RunModel,
+        lock: AbstractContextManager[Any],
+        most: int | None,
+    ) -> None:
+        """Begin without a token.
+
+        Args:
+            wanted: Names and types of the model's inputs; *results*, names of its outputs.
+            lock: Held while anything of the model runs.
+            most: How many tokens a text may have.
+        """
+        self._keeper, self._carried, self._run_model, self._lock, self._most = keeper, carried, run_model, lock, most
+        kept = {pair.input for pair in self.state}
+        self._wanted = [(name, dtype) for name, dtype in wanted if name not in kept]
+        self._types, self._results = dict(wanted), tuple(results)
+        self._caches: Caches | None = None
+        self._length = 0
+
+    @property
+    def state(self) -> tuple[StatePair, ...]:
+        """The pairs that are kept."""
+        parts = self._keeper.parts
+        return (*(() if parts is None else parts.pairs), *self._carried.pairs)
+
+    @property
+    def length(self) -> int:
+        """How many tokens the longest text has; 0 without caches."""
+        return self._length
+
+    @property
+    def capacity(self) -> int:
+        """How many tokens of each text the memory has room for before it grows."""
+        return 0 if self._caches is None else self._caches.places
+
+    def run(self, *given: Any, outputs: Any = None, **named: Any) -> dict[str, Any]:
+        """Run the model on new tokens, or the next step, behind those that the session has.
+
+        Args:
+            given: Feeds as :meth:`Model.run` takes them, of the inputs that are no state. A mask of all tokens
+                ``[batch, tokens]`` that is left out is ones.
+            outputs: The results to return, by name, perhaps with what is to hold each; by default those that are no
+                state. Presents are views of the memory where the host reaches it.
+            named: Feeds by keyword.
+
+        Raises:
+            InputError: A feed is missing or does not fit, or there are more tokens than the session may have. The
+                session stays as it was.
+            ClgraphError: As :meth:`Model.run`.
+        """
+        with self._lock:
+            feeds = self._fed(arranged(given, named, self._wanted))
+            if self._keeper.parts is None:
+                return self._step(feeds, outputs)
+            return self._append(feeds, outputs)
+
+    def reset(self) -> None:
+        """Forget all tokens and values; the memory is kept for what comes next."""
+        with self._lock:
+            self._length = 0
+            self._carried.clear()
+            if self._caches is not None and self._caches.lent():
+                self._caches = None
+
+    def fork(self) -> Session:
+        """Return a session that goes on from here on its own; the tokens' memory is copied."""
+        with self._lock:
+            made = object.__new__(Session)
+            made.__dict__.update(self.__dict__)
+            made._carried = self._carried.fork()
+            made._caches = None if self._caches is None else self._caches.fork(self._length)
+            return made
+
+    def truncate(self, length: int) -> None:
+        """Forget the tokens behind the first *length*.
+
+        Raises ``InputError`` where there are fewer, or where the state is no cache of tokens.
+        """
+        with self._lock:
+            if not 0 <= length <= self._length:
+                raise InputError(f"the session has {self._length} tokens: it cannot be cut to {length}")
+            if self._carried.pairs:
+                raise InputError("the session carries values that have no tokens: reset it")
+            if self._caches is not None and self._caches.lent(beyond=length):
+                self._caches = self._caches.fork(length)
+            self._length = length
+
+    def close(self) -> None:
+        """Give back the memory; the session begins anew if it is run again."""
+        with self._lock:
+            if self._caches is not None:
+                self._keeper.forget(self._caches)
+            self._caches, self._length = None, 0
+            self._carried.clear()
+
+    def _fed(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the feeds as arrays, with masks that were left out."""
+        kept = {pair.input for pair in self.state}
+        firsts = {name: array for name, array in given.items() if name in kept}
+        if odd := sorted(firsts.keys() - {pair.input for pair in self._carried.pairs}):
+            raise InputError(f"input {odd[0]!r} is a cache, which the session keeps: it is not fed")
+        for name, value in _on_host(as_arrays(firsts, [(n, self._types[n]) for n in firsts])).items():
+            self._carried.put(name, value)
+        given = {name: array for name, array in given.items() if name not in firsts}
+        parts = self._keeper.parts
+        left_out = [] if parts is None else [n for n in parts.growing if n not in given and len(parts.shapes[n]) == 2]
+        arrays = _on_host(as_arrays(given, [(n, t) for n, t in self._wanted if n not in left_out]))
+        if parts is not None and left_out:
+            shape = self._batch(arrays), self._length + self._keeper.programs.count(arrays)
+            arrays |= {n: np.ones(shape, parts.types[n].numpy) for n in left_out}
+        return arrays
+
+    def _batch(self, arrays: Mapping[str, Array]) -> int:
+        parts = self._keeper.parts
+        assert parts is not None
+        name = next((n for n, axes in parts.token_axes.items() if axes and 0 not in axes), None)
+        batch = 1 if name is None else arrays[name].shape[0]
+        if self._length and self._caches is not None and self._caches.batch != batch:
+            raise InputError(f"the session has {self._caches.batch} texts; {name!r} has {batch}: reset it first")
+        return batch
+
+    def _append(self, feeds: dict[str, Any], outputs: Any) -> dict[str, Any]:
+        keeper, parts = self._keeper, self._keeper.parts
+        assert parts is not None
+        presents, kept = {c.output for c in parts.caches.caches}, {pair.output for pair in self.state}
+        places = names_of(outputs, self._results)
+        places = places if outputs is not None else {n: None for n in places if n not in kept}
+        batch, count = self._batch(feeds), keeper.programs.count(feeds)
+        if self._most is not None and self._length + count > self._most:
+            raise InputError(
+                f"{count} tokens behind {self._length} are more than the {self._most} that the session may have: "
+                "give session(most=...) more, reset or truncate it"
+            )
+        if self._caches is None or self._caches.batch != batch:
+            self._caches = keeper.new_caches(batch)
+        caches = self._caches
+        caches.filled = self._length
+        wanted = [n for n in places if n not in presents]
+        wanted += [pair.output for pair in self._carried.pairs if pair.output not in wanted]
+        targets = {n: p if isinstance(p, np.ndarray) else None for n, p in places.items()}
+        given = {**feeds, **self._carried.feeds(feeds)}
+        results, self._length = keeper.programs.run(caches, given, self._length, wanted, targets)
+        self._carried.keep(results)
+        if presents & places.keys():
+            results |= caches.presents(self._length)
+        return {name: delivered(name, place, results[name]) for name, place in places.items()}
+
+    def _step(self, feeds: dict[str, Any], outputs: Any) -> dict[str, Any]:
+        """Run a model without caches."""
+        places, kept = names_of(outputs, self._results), {pair.output for pair in self.state}
+        places = places if outputs is not None else {n: None for n in places if n not in kept}
+        results = self._run_model({**feeds, **self._carried.feeds(feeds)})
+        self._carried.keep(results)
+        return {name: delivered(name, place, results[name]) for name, place in places.items()}
+
+
+def _on_host(given: Mapping[str, Any]) -> dict[str, Array]:
+    return {name: a if isinstance(a, np.ndarray) else a.numpy() for name, a in given.items()}

@@ -1,0 +1,120 @@
+"""Which axes of a cut topology are tokens', and whether anything but attention lets tokens see one another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
+from clgraph.errors import UnknownValueError
+from clgraph.graph.node import Node
+from clgraph.graph.primitive import Array
+from clgraph.graph.program import Program
+from clgraph.graph.topology import Signature, Topology
+from clgraph.model.state.parts import LENGTHS, PLACES, STATE, Parts
+
+_COUNTS = (131, 137, 139, 149, 151, 157, 163, 167, 173, 179, 181, 191, 193, 197, 199, 211, 223, 227, 229, 233)
+"""Numbers of tokens to tell axes by: primes, of which one divides no size of a model's weights."""
+
+_APART = frozenset({"cached_attention", "reshape", "transpose", "reorder", "expand", "where", "identity"})
+"""Kinds that keep tokens apart whatever their attributes are; elementwise ones do so too."""
+
+_ALONG_AXES = frozenset({"reduce", "softmax", "slice", "concat", "split", "gather", "layer_normalization"})
+"""Kinds that keep them apart where none of their axes is the tokens' one."""
+
+
+@frozen
+class Tokens:
+    """Which axes have a place for each new token.
+
+    Attributes:
+        crossing: Of values of the host.
+        results: Of the outputs; ``None`` for those that have none.
+        apart: Whether a token's results depend on others through attention alone: a prompt may come in pieces.
+    """
+
+    crossing: Mapping[str, tuple[int, ...]]
+    results: Mapping[str, int | None]
+    apart: bool
+
+
+def tokens_of(parts: Parts) -> Tokens:
+    """Build the topology for a prime number of tokens, and see where it appears.
+
+    Raises:
+        ClgraphError: The topology cannot be built.
+    """
+    constants = {n for a in parts.device.constants.values() for n in a.shape}
+    count = next((p for p in _COUNTS if all(n % p for n in constants)), _COUNTS[0])
+    feeds = _feeds(parts, count, past=3)
+    values = parts.host_values(feeds, 1, 3)
+    crossing = {name: values[name] for name in parts.crossing}
+    biases = {b.input: np.zeros((*values[b.value].shape[:-1], 3 + count), np.float32) for b in parts.biases}
+    rest = {name: a for name, a in feeds.items() if name in parts.device.inputs}
+    program = build(parts, rest | crossing | biases, 1, count)
+    results = {
+        name: next((i for i, n in enumerate(value.layout.shape) if n == count), None) for name, value in program.outputs
+    }
+    axes = {name: tuple(i for i, n in enumerate(a.shape) if n == count) for name, a in crossing.items()}
+    return Tokens(axes, results, all(_keeps_apart(node, count) for node in program) and None not in results.values())
+
+
+def bound(parts: Parts, feeds: Mapping[str, Array], batch: int, count: int) -> Topology:
+    """Return the device's topology with the shapes and types of *feeds*, for *batch* texts and *count* tokens of each.
+
+    *feeds* are the inputs that it has beside those that :mod:`clgraph.model.state.parts` names.
+    """
+    own: dict[str, tuple[int, ...]] = {LENGTHS: (1 + batch,), PLACES: (batch, count), STATE: (1,)}
+    inputs = {}
+    for name, s in parts.device.inputs.items():
+        shape = own[name] if name in own else feeds[name].shape
+        dtype = s.dtype if s.dtype is not None else DType.of(feeds[name].dtype)
+        inputs[name] = Signature(name, dtype, shape)
+    return replace(parts.device, inputs=inputs, _made=set(parts.device._made))
+
+
+def build(parts: Parts, feeds: Mapping[str, Array], batch: int, count: int) -> Program:
+    """Return the program of the device's topology before any pass, with what decides sizes taken from *feeds*."""
+    topology, values = bound(parts, feeds, batch, count), dict[str, Array]()
+    while True:
+        try:
+            return topology.build(None, values)
+        except UnknownValueError as error:
+            more = {name: feeds[name] for name in error.inputs if name in feeds and name not in values}
+            if not more:
+                raise
+            values |= more
+
+
+def _feeds(parts: Parts, count: int, past: int) -> dict[str, Array]:
+    """Return ones for the model's inputs, but the pasts: of one text of *past* tokens and *count* new ones."""
+    names = {parts.shapes[n][i] for n, axes in parts.token_axes.items() for i in axes} - {None}
+    feeds = {}
+    for name, shape in parts.shapes.items():
+        axes = parts.token_axes.get(name)
+        sizes = []
+        for i, d in enumerate(shape):
+            of_tokens = i in axes if axes is not None else d in names
+            open_size = count if of_tokens else 1 if axes is not None or i == 0 else past + count
+            sizes.append(d if isinstance(d, int) else open_size)
+        feeds[name] = np.ones(sizes, parts.types[name].numpy)
+    return feeds
+
+
+def _keeps_apart(node: Node, count: int) -> bool:
+    primitive, kind = node.primitive, node.primitive.kind
+    first = node.inputs[0].layout.shape
+    at = {i for i, n in enumerate(first) if n % count == 0}
+    if primitive.elementwise or kind in _APART or not any(n % count == 0 for v in node.inputs for n in v.layout.shape):
+        return True
+    if "matmul" in kind:
+        return (len(first) - (2 if getattr(primitive, "transpose_a", False) else 1)) not in at
+    if kind == "slice":
+        return not at or [n for n in first if n % count == 0] == [n for n in node.output.layout.shape if n % count == 0]
+    if kind not in _ALONG_AXES:
+        return False
+    axes = getattr(primitive, "axes", None)
+    return not at & {a % len(first) for a in (axes if axes is not None else [getattr(primitive, "axis", -1)])}

@@ -1,0 +1,50 @@
+"""Attentions that take past keys and values and give present ones: what they have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+
+from clgraph.graph.composite import Composite
+from clgraph.graph.primitive import Array
+
+
+class KeepsKeys(Composite):
+    """Base of such attentions; its second and third results are the present keys and values.
+
+    Where these are fed back, the same attention may work on caches that stay in memory (:class:`CachedAttention`).
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def slots(self) -> Sequence[str]:
+        """Return what each input is called: ``past_key``, ``past_value``, and others as the operator has them.
+
+        ``bias`` is added to the scores ``[..., tokens, all tokens]`` or, of bools, says which count; ``told`` are
+        inputs that say how many tokens there are.
+        """
+
+    @abstractmethod
+    def over_caches(self, keys_at: int, values_at: int) -> tuple[Composite, Sequence[str]] | None:
+        """Return the attention over caches at these places, and what its inputs are called; ``None``: there is none.
+
+        Names are those of :meth:`slots`, of which pasts and what is told are left out, with ``lengths`` and ``state``
+        as :class:`CachedAttention` has them, and ``places`` int64 ``[batch, tokens]``, the place of each new token.
+        """
+
+    def first_places(self, told: Sequence[Array], batch: int, past: int, tokens: int) -> Array:
+        """Return the place of the first of the new *tokens* of each text.
+
+        Args:
+            told: The inputs called ``told``, in their order.
+            past: Tokens of the past keys.
+        """
+        return np.full(batch, past, np.int64)
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether a token sees those behind it, as far as no bias hides them."""
+        return True

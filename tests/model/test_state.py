@@ -1,0 +1,248 @@
+"""State: caches that stay in memory, in sessions and in runs that are fed what they returned."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+import clgraph
+from clgraph.errors import InputError, UnsupportedError
+from clgraph.model.state import caches as memory
+from tests.support.decoder_weights import Decoder
+from tests.support.decoders import decoder_feeds, decoder_model, greedy_tokens, onnxruntime_run
+
+EXPORTS = [Decoder("genai", 1), Decoder("onnx23", 1), Decoder("genai", 1, dtype="float16", packed_qkv=True, window=5)]
+PROMPT = [int(x) for x in np.random.default_rng(0).integers(0, 300, 20)]
+pytestmark = pytest.mark.opencl
+
+
+def fed_back(model):
+    return lambda feeds: list(model.run(feeds).values())
+
+
+def programs(model):
+    return len(model._keeper.programs.made)
+
+
+def rest(session, d, ids):
+    """Return what a session is fed with *ids*; masks are left out."""
+    ids = np.array(ids, np.int64)
+    feeds = {"input_ids": ids}
+    if d.export != "genai":
+        feeds["position_ids"] = np.tile(np.arange(session.length, session.length + ids.shape[1]), (len(ids), 1))
+    return feeds
+
+
+def in_session(session, d, prompt, count):
+    ids, tokens = [prompt], []
+    for _ in range(count):
+        tokens.append(int(session.run(rest(session, d, ids))["logits"][0, -1].argmax()))
+        ids = [tokens[-1:]]
+    return tokens
+
+
+@pytest.fixture(scope="module")
+def decoder():
+    d = Decoder("genai", 1)
+    made = decoder_model(d)
+    return d, clgraph.compile(made), onnxruntime_run(made)
+
+
+@pytest.mark.parametrize("d", EXPORTS, ids=lambda d: f"{d.export}-{d.dtype}")
+def test_tokens_are_onnxruntimes_in_a_session_and_fed_back_with_two_programs(d):
+    made = decoder_model(d)
+    model, want = clgraph.compile(made), greedy_tokens(onnxruntime_run(made), d, PROMPT, 12)
+    assert in_session(model.session(), d, PROMPT, 12) == want
+    assert greedy_tokens(fed_back(model), d, PROMPT, 12) == want
+    assert programs(model) == 2
+    assert not model.compiled
+    assert "cached_attention" in str(model.program)
+    assert "present.0.key -> past_key_values.0.key: a cache" in model.explain().notes["state"]
+    assert [(p.input, p.output, p.grows) for p in model.state] == [
+        (f"past_key_values.0.{part}", f"present.0.{part}", True) for part in ("key", "value")
+    ]
+
+
+def test_caches_grow_by_doubling_and_no_length_compiles_anything(decoder, monkeypatch):
+    d, model, run = decoder
+    monkeypatch.setattr(memory, "LEAST_PLACES", 8)
+    session = model.session()
+    want = greedy_tokens(run, d, PROMPT[:3], 40)
+    capacities = []
+    ids, tokens = [PROMPT[:3]], []
+    for _ in range(40):
+        tokens.append(int(session.run(rest(session, d, ids))["logits"][0, -1].argmax()))
+        ids = [tokens[-1:]]
+        capacities.append(session.capacity)
+    assert tokens == want
+    assert sorted(set(capacities)) == [8, 16, 32, 64]
+    for count in (1, 2, 5, 16, 17, 33):
+        session.reset()
+        session.run(rest(session, d, [[*PROMPT, *PROMPT][:count]]))
+    assert programs(model) <= 3
+
+
+def test_prompts_in_pieces_have_the_logits_of_whole_ones(decoder):
+    d, model, run = decoder
+    ids = np.random.default_rng(1).integers(0, 300, (1, 150))
+    for count in (7, 130, 150):
+        feeds = decoder_feeds(d, ids[:, :count])
+        logits, *presents = fed_back(model)(feeds)
+        wanted = run(feeds)
+        assert logits.shape == wanted[0].shape
+        for got, want in zip((logits, *presents), wanted, strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+    assert programs(model) <= 3
+
+
+def test_branches_and_rollbacks_of_what_was_returned_stay_right(decoder):
+    d, model, run = decoder
+
+    def step(caches, token):
+        feeds = decoder_feeds(d, np.array([[token]]), caches)
+        logits, *presents = fed_back(model)(feeds)
+        np.testing.assert_allclose(logits, run(feeds)[0], rtol=1e-4, atol=1e-5)
+        return presents
+
+    _, *start = fed_back(model)(decoder_feeds(d, np.array([PROMPT])))
+    one = step(start, 5)
+    kept = [a.copy() for a in one]
+    two = step(start, 9)
+    for array, was in zip(one, kept, strict=True):
+        np.testing.assert_array_equal(array, was)
+    step(two, 1)
+    step([a[:, :, :8] for a in one], 3)
+    step([np.ascontiguousarray(a) for a in one], 4)
+    for array, was in zip(one, kept, strict=True):
+        np.testing.assert_array_equal(array, was)
+
+
+def test_what_is_fed_back_is_not_copied(decoder, monkeypatch):
+    d, model, _ = decoder
+    _, *caches = fed_back(model)(decoder_feeds(d, np.array([PROMPT])))
+    moved = []
+    monkeypatch.setattr(memory.Caches, "_write", lambda *a: moved.append("written"))
+    monkeypatch.setattr(memory.Caches, "_take", lambda *a: moved.append("taken"))
+    start = caches[0].ctypes.data
+    for token in range(5):
+        _, *caches = fed_back(model)(decoder_feeds(d, np.array([[token]]), caches))
+        gc.collect()
+    assert not moved
+    assert caches[0].ctypes.data == start
+    assert caches[0].shape[2] == len(PROMPT) + 5
+
+
+def test_sessions_take_turns_fork_and_are_cut(decoder):
+    d, model, run = decoder
+    want = {n: greedy_tokens(run, d, PROMPT[:n], 6) for n in (4, 9)}
+    one, two = model.session(), model.session()
+    ids = {one: [PROMPT[:4]], two: [PROMPT[:9]]}
+    found = {one: [], two: []}
+    for _ in range(6):
+        for session in (one, two):
+            logits = session.run(rest(session, d, ids[session]))["logits"]
+            found[session].append(int(logits[0, -1].argmax()))
+            ids[session] = [found[session][-1:]]
+    assert (found[one], found[two]) == (want[4], want[9])
+    one.truncate(4)
+    other = one.fork()
+    assert in_session(one, d, want[4][:1], 5) == want[4][1:]
+    assert other.length == 4
+    assert in_session(other, d, want[4][:1], 5) == want[4][1:]
+    two.reset()
+    assert two.length == 0
+    assert in_session(two, d, PROMPT[:4], 6) == want[4]
+    two.close()
+    assert in_session(two, d, PROMPT[:4], 6) == want[4]
+
+
+def test_a_batch_of_texts_of_different_lengths_is_onnxruntimes(decoder):
+    d, model, run = decoder
+    ids, mask = np.array([PROMPT[:6], PROMPT[6:12]]), np.ones((2, 6), np.int64)
+    mask[1, 4:] = 0
+    feeds = {**decoder_feeds(d, ids), "attention_mask": mask}
+    feeds |= {n: np.zeros((2, *a.shape[1:]), a.dtype) for n, a in feeds.items() if n.startswith("past")}
+    got, want = fed_back(model)(feeds), run(feeds)
+    for step in range(3):
+        real = np.s_[:] if step else np.s_[:1]
+        np.testing.assert_allclose(got[0][real], want[0][real], rtol=1e-4, atol=1e-5)
+        mask = np.pad(mask, ((0, 0), (0, 1)))
+        mask[0, 6 + step] = mask[1, 4 + step] = 1
+        feeds = {"input_ids": np.array([[step], [7]]), "attention_mask": mask}
+        names = [n for n in model.input_names if n.startswith("past")]
+        got = fed_back(model)(feeds | dict(zip(names, got[1:], strict=True)))
+        want = run(feeds | dict(zip(names, want[1:], strict=True)))
+
+
+def test_what_does_not_fit_is_one_error_and_the_session_goes_on(decoder):
+    d, model, run = decoder
+    want = greedy_tokens(run, d, PROMPT[:4], 3)
+    session = model.session(most=8)
+    assert in_session(session, d, PROMPT[:4], 1) == want[:1]
+    with pytest.raises(InputError, match="5 tokens behind 4 are more than the 8"):
+        session.run(rest(session, d, [PROMPT[:5]]))
+    with pytest.raises(InputError, match="is a cache, which the session keeps"):
+        session.run({**rest(session, d, [[1]]), "past_key_values.0.key": np.zeros((1, 2, 4, 16), np.float32)})
+    with pytest.raises(InputError, match="lengths or masks that are fed are those of another text"):
+        session.run({**rest(session, d, [[1]]), "attention_mask": np.ones((1, 9), np.int64)})
+    with pytest.raises(InputError, match="has 2: reset it"):
+        session.run(rest(session, d, [[1], [2]]))
+    with pytest.raises(InputError, match="cannot be cut to 5"):
+        session.truncate(5)
+    assert in_session(session, d, want[:1], 2) == want[1:]
+    feeds = decoder_feeds(d, np.array([[1]]), [np.zeros((1, 2, 3, 16), np.float32)] * 2)
+    other = {**feeds, "past_key_values.0.value": np.zeros((1, 4, 3, 16), np.float32)}
+    with pytest.raises(InputError, match="caches of other models or runs do not fit"):
+        model.run(other)
+    np.testing.assert_allclose(fed_back(model)(feeds)[0], run(feeds)[0], rtol=1e-4, atol=1e-5)
+
+
+def cell(open_batch=False):
+    """Return an LSTM of 5 states over one token, whose states go in and out."""
+    rng = np.random.default_rng(2)
+    arrays = {"w": rng.standard_normal((1, 20, 3)), "r": rng.standard_normal((1, 20, 5))}
+    weights = [onnx.numpy_helper.from_array(a.astype(np.float32), n) for n, a in arrays.items()]
+    batch = "batch" if open_batch else 1
+    info = lambda name, *shape: helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)  # noqa: E731
+    node = helper.make_node("LSTM", ["x", "w", "r", "", "", "h", "c"], ["y", "h2", "c2"], hidden_size=5)
+    ins = [info("x", 1, batch, 3), info("h", 1, batch, 5), info("c", 1, batch, 5)]
+    outs = [info("y", 1, 1, batch, 5), info("h2", 1, batch, 5), info("c2", 1, batch, 5)]
+    graph = helper.make_graph([node], "cell", ins, outs, weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_states_of_a_cell_are_carried(rng):
+    made = cell(open_batch=True)
+    ort = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    model = clgraph.compile(made)
+    assert [(p.input, p.output, p.grows) for p in model.state] == [("h", "h2", False), ("c", "c2", False)]
+    session, h, c = model.session(), *np.zeros((2, 1, 2, 5), np.float32)
+    for _ in range(3):
+        x = rng.standard_normal((1, 2, 3)).astype(np.float32)
+        y, h, c = ort.run(None, {"x": x, "h": h, "c": c})
+        np.testing.assert_allclose(session.run(x=x)["y"], y, rtol=1e-5, atol=1e-6)
+    other = session.fork()
+    session.reset()
+    np.testing.assert_allclose(session.run(x=x, h=h, c=c)["y"], other.run(x=x)["y"], rtol=1e-6)
+
+
+def test_a_pair_that_the_user_names_is_carried():
+    topology = clgraph.Topology()
+    topology.input("x", (2,)), topology.input("sum", (2,))
+    from clgraph.ops.eltwise import Eltwise
+
+    topology.output("total", topology.add("y", Eltwise("add"), "x", "sum"))
+    model = clgraph.compile(topology)
+    with pytest.raises(UnsupportedError, match="no state: no attention reads past keys"):
+        model.session()
+    with pytest.raises(InputError, match="no output is called 'tot'"):
+        model.session(state={"sum": "tot"})
+    session = model.session(state={"sum": "total"})
+    for n in range(1, 4):
+        assert session.run(x=[1, 2]) == {}
+        np.testing.assert_array_equal(session.run(x=[0, 0], outputs=["total"])["total"], [n, 2 * n])
