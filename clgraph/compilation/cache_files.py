@@ -72,8 +72,11 @@ class ModelCache:
             state, known = read(self.folder / "stamps" / stamp.name).decode("ascii").split()
             if state == stamp.name and len(known) == _DIGITS:
                 return known
-        same_size = self.folder.glob(f"{stamp.nbytes:x}-*.clg")
-        return None if next(same_size, None) is None else self.learn(path, stamp)
+        return self.learn(path, stamp) if self.has_size(stamp.nbytes) else None
+
+    def has_size(self, nbytes: int) -> bool:
+        """Whether there is anything of models of *nbytes*."""
+        return next(self.folder.glob(f"{nbytes:x}-*{_ENTRY}"), None) is not None
 
     def learn(self, path: Path, stamp: Stamp) -> str | None:
         """Read the file at *path* and return its digest, kept for *stamp*; ``None`` if it is not in that state."""
@@ -90,10 +93,10 @@ class ModelCache:
             write(self.folder / "stamps" / stamp.name, f"{stamp.name} {digest}".encode("ascii"))
         return digest
 
-    def entry(self, stamp: Stamp, content: str, key: str) -> Path:
-        """Return the path of what is kept of a file's *content* compiled as *key* says."""
+    def entry(self, nbytes: int, content: str, key: str) -> Path:
+        """Return the path of what is kept of a model's *content*, of *nbytes*, compiled as *key* says."""
         digest = hashlib.sha256(kept_for(content, key).encode()).hexdigest()
-        return self.folder / f"{stamp.nbytes:x}-{digest}{_ENTRY}"
+        return self.folder / f"{nbytes:x}-{digest}{_ENTRY}"
 
     def has(self, entry: Path) -> bool:
         """Whether *entry* is there, and the user's own."""
@@ -139,7 +142,7 @@ class ModelCache:
 
 
 def kept_for(content: str, key: str) -> str:
-    """Return what an entry answers: a file of that *content*, compiled as *key* says."""
+    """Return what an entry answers: a model of that *content*, compiled as *key* says."""
     return f"{content} {key}"
 
 

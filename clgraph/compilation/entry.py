@@ -58,8 +58,8 @@ def compile_model(
         placement_fallback: Devices that may run what its own device refuses; without, that is an error.
         config: Further options by name, as in :class:`clgraph.settings.Settings`.
 
-    A file that was compiled before, for the same shapes, device, options and version of clgraph, comes out of the model
-    cache, which ``Model.notes`` says; ``config={"model_cache": 0}`` compiles it in any case.
+    A model that was compiled before, for the same shapes, device, options and version of clgraph, comes out of the
+    model cache, which ``Model.notes`` says; ``config={"model_cache": 0}`` compiles it in any case.
 
     Raises:
         ModelError: The file cannot be read, or what it holds is not a well-formed graph.
@@ -78,6 +78,8 @@ def compile_model(
         if not (shapes or outputs is not None or options.placement):
             return load_saved(source, options)
         source = saved_topology(source, options)
+    if isinstance(source, bytearray | memoryview):
+        source = bytes(source)  # the caller may write to them while the model is in use
     load_extensions(options)
     cached = Cached.of(source, outputs, shapes, options)
     if cached is not None and (model := cached.model()) is not None:

@@ -12,11 +12,11 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import field, fields, replace
 from functools import partial
-from io import BufferedReader
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from clgraph.compilation.cache_files import ModelCache, Stamp, kept_for
+from clgraph.compilation.cache_files import ModelCache, kept_for
+from clgraph.compilation.cache_sources import CacheSource, OpenShapes, source_of
 from clgraph.compilation.keeper import Keeper
 from clgraph.compilation.load import Loader, read_topology
 from clgraph.core.cache_folder import cache_folder
@@ -27,7 +27,7 @@ from clgraph.core.version import __version__
 from clgraph.engines.opening import open_engines
 from clgraph.errors import ClgraphError, ModelError
 from clgraph.graph.program import Program
-from clgraph.graph.topology import Dimension, Topology
+from clgraph.graph.topology import Topology
 from clgraph.model.model import Model
 from clgraph.model.save import save_model
 from clgraph.model.specialisations import Key, Specialisation
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-OpenShapes = Mapping[str, Sequence[Dimension]]
 NOTE = "out of the model cache: no pass was run"
 
 _APART = ("cli", "demo", "onnxruntime", "tuner")
@@ -57,15 +56,13 @@ class Cached:
     """One call of ``clgraph.compile`` whose model may be in the cache.
 
     Attributes:
-        stamp: The state of the file before anything was read of it.
-        key: What the compiled model depends on beside the file and the device.
+        key: What the compiled model depends on beside the source and the device.
     """
 
-    path: Path
+    source: CacheSource
     outputs: tuple[str, ...] | None
     shapes: OpenShapes
     options: Settings
-    stamp: Stamp
     key: str
     cache: ModelCache = field(init=False)
 
@@ -79,21 +76,19 @@ class Cached:
     ) -> Cached | None:
         """Return the call; ``None`` where it is none that the cache serves.
 
-        It serves files that have been left alone for a while, on one device, where nothing but clgraph itself decides
-        what is computed and nothing is to be seen or checked on the way.
+        It serves files that have been left alone for a while and models in memory, on one device, where nothing but
+        clgraph itself decides what is computed and nothing is to be seen or checked on the way.
         """
-        if not options.model_cache or not isinstance(source, str | os.PathLike) or third_party():
+        if not options.model_cache or third_party():
             return None
         if options.placement or options.placement_fallback or options.poison or options.verify_passes:
             return None
         if options.dump_graphs is not None or options.device in ("null", "host") or "," in options.device:
             return None
-        path = Path(source)
-        stamp = Stamp.of(path)
-        if stamp is None or not stamp.is_settled:
+        if (found := source_of(source)) is None:
             return None
         names = None if outputs is None else tuple(outputs)
-        return Cached(path, names, shapes or {}, options, stamp, _key(names, shapes or {}, options))
+        return Cached(found, names, shapes or {}, options, _key(names, shapes or {}, options))
 
     def model(self) -> Model | None:
         """Return the model, ready to run; ``None`` where the cache does not have it, or what it has is damaged."""
@@ -114,10 +109,10 @@ class Cached:
 
     def _kept(self, stage: Topology | None = None, compiler: Compiler | None = None) -> Model | None:
         """Return the model in the cache, of a *stage* not prepared yet; *compiler* compiles what there is not."""
-        content = self.cache.content(self.path, self.stamp)
+        content = self.source.content(self.cache)
         if content is None:
             return None
-        entry = self.cache.entry(self.stamp, content, self.key)
+        entry = self.cache.entry(self.source.nbytes, content, self.key)
         if not self.cache.has(entry):
             return None
         try:
@@ -141,7 +136,7 @@ class Cached:
         """Return the topology of an entry, whose layers are read when another shape is to be compiled."""
         topology = read_topology(contents)
         assert isinstance(topology, SavedTopology)
-        topology.read_by(_Layers(self.path, self.outputs, self.shapes, self.stamp, content, self.path.open("rb")))
+        topology.read_by(self.source.reader(content, self.outputs, self.shapes))
         return topology
 
     def _lose(self, entry: Path, keeper: Keeper, error: ModelError) -> None:
@@ -149,7 +144,7 @@ class Cached:
         keeper.forget()
 
     def _drop(self, entry: Path, error: Exception) -> None:
-        _log.warning("%s is compiled anew: the model cache: %s", self.path, error)
+        _log.warning("%s is compiled anew: the model cache: %s", self.source, error)
         with contextlib.suppress(OSError):
             self.cache.drop(entry)
 
@@ -162,7 +157,7 @@ class Cached:
     def keep_later(self, model: Model) -> None:
         """Write what *model* compiles to the cache when the process has time for it, if it can be there."""
         files = files_of(model.topology.constants.values())
-        if type(model) is Model and not model.topology.scattered and all(file.path == self.path for file in files):
+        if type(model) is Model and not model.topology.scattered and all(map(self.source.holds, files)):
             model.when_compiled(Keeper(partial(self._write, model.topology)))
 
     def _keep_binaries(self, programs: Sequence[Program]) -> None:
@@ -176,49 +171,18 @@ class Cached:
 
     def _write(self, topology: Topology, made: Mapping[Key, Specialisation]) -> None:
         try:
-            content = self.cache.learn(self.path, self.stamp)
+            content = self.source.learn(self.cache)
             programs = [s.program for s in made.values() if not s.bound]
             constants = (v.constant for program in programs for v in program.constants)
             size = sum(array.nbytes for array in constants if array is not None)
             if content is None or size > self.cache.limit or third_party():
                 return
-            entry = self.cache.entry(self.stamp, content, self.key)
+            entry = self.cache.entry(self.source.nbytes, content, self.key)
             save_model(topology, made, entry, kept_for=kept_for(content, self.key))
             self.cache.trim()
             self._keep_binaries([s.program for s in made.values()])
         except (ClgraphError, OSError) as error:
-            _log.info("%s is not kept in the model cache: %s", self.path, error)
-
-
-@frozen
-class _Layers:
-    """Reads the layers of the model in a file that was found in the cache: another shape is to be compiled."""
-
-    path: Path
-    outputs: tuple[str, ...] | None
-    shapes: OpenShapes
-    stamp: Stamp
-    content: str
-    file: BufferedReader
-
-    def __call__(self) -> dict[str, Any]:
-        """Return the attributes of a topology; raises ``ModelError`` when the file was written to."""
-        from clgraph.compilation.compiler import read_source
-
-        # The open file is still there when its name is gone, or another's.
-        link = Path(f"/proc/self/fd/{self.file.fileno()}")
-        opened = link if link.exists() else self.path
-        before = Stamp.of(opened)
-        if before == self.stamp or self._holds_the_same():
-            read = read_source(opened, self.outputs, self.shapes)
-            if Stamp.of(opened) == before:
-                return vars(read)
-        raise ModelError(f"{self.path} was written to while the model was in use: load it again")
-
-    def _holds_the_same(self) -> bool:
-        """Whether a file that was given another name, or other times, has kept its content."""
-        self.file.seek(0)
-        return hashlib.file_digest(self.file, "sha256").hexdigest() == self.content
+            _log.info("%s is not kept in the model cache: %s", self.source, error)
 
 
 def _key(outputs: tuple[str, ...] | None, shapes: OpenShapes, options: Settings) -> str:

@@ -1,5 +1,6 @@
 """Compiling the same file again takes the model out of the cache, and nothing else does."""
 
+import gc
 import os
 import time
 
@@ -10,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import clgraph
 from clgraph.compilation import cache_files as store
+from clgraph.compilation import cache_sources as sources
 from clgraph.compilation import keeper
 from clgraph.compilation import model_cache as cached
 from clgraph.compilation.cache_files import ModelCache, Stamp
@@ -174,17 +176,45 @@ def test_what_was_compiled_otherwise_is_not_taken(compiled, file, other):
 
 
 @pytest.mark.opencl
-@pytest.mark.parametrize(
-    "source",
-    [
-        lambda file: file.read_bytes(),
-        lambda file: onnx.load(file),
-        lambda file: clgraph.compile(file, "null").topology,
-    ],
-)
-def test_only_files_are_kept(compiled, file, source, tmp_path):
-    compiled(source(file))
+def test_a_topology_is_not_kept(compiled, file, tmp_path):
+    compiled(clgraph.compile(file, "null").topology)
     assert entries(tmp_path) == []
+
+
+@pytest.mark.opencl
+def test_a_model_in_memory_is_known_by_its_bytes(compiled, file, weight, tmp_path):
+    x = RNG.standard_normal((4, 64)).astype(np.float32)
+    proto, data = onnx.load(file), file.read_bytes()
+    first = compiled(proto)
+    for source in (proto, data, bytearray(data), memoryview(data), file):
+        again = compiled(source)
+        assert (hit(first), hit(again)) == (False, True)
+        np.testing.assert_array_equal(again(x), first(x))
+    assert len(entries(tmp_path)) == 1
+    proto.graph.initializer[0].CopyFrom(numpy_helper.from_array(-weight, "w"))
+    changed = compiled(proto)
+    assert not hit(changed)
+    np.testing.assert_allclose(changed(x), np.maximum(x @ -weight, 0), rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.opencl
+def test_another_shape_of_bytes_out_of_the_cache_is_compiled_from_what_they_were(compiled, file, weight):
+    data = bytearray(file.read_bytes())
+    compiled(data, height=None).prepare({"x": (4, 64)})
+    model = compiled(data, height=None)
+    data[:] = bytes(len(data))
+    x = RNG.standard_normal((9, 64)).astype(np.float32)
+    np.testing.assert_allclose(model(x), np.maximum(x @ weight, 0), rtol=1e-5, atol=1e-4)
+
+
+def test_the_bytes_of_a_model_that_was_compiled_are_let_go(tmp_path):
+    held = onnx.ModelProto(producer_name="p" * 4096)
+    source = sources.source_of(held)
+    digest = source.learn(ModelCache(tmp_path, 1))
+    assert (source.content(ModelCache(tmp_path, 1)), source.nbytes) == (None, held.ByteSize())
+    kept(ModelCache(tmp_path, 1), f"{source.nbytes:x}-0", 1, 0)
+    assert source.content(ModelCache(tmp_path, 1)) == digest
+    assert [r for r in gc.get_referents(source.__dict__) if isinstance(r, bytes)] == []
 
 
 @pytest.mark.opencl
