@@ -94,7 +94,7 @@ class Loader:
             header = contents.header
             self._found = [(_key(p), dict(p["circumstances"]), p) for p in header["programs"]]
             self._asked_for = [_key(p) for p in header.get("asked_for", header["programs"])]
-            self._libraries = {name: _library(x) for name, x in header["libraries"].items()}
+            self._libraries = {name: self._library_of(x) for name, x in header["libraries"].items()}
             has_families = header.get("families") is not None
         self._shared = SavedFamilies(contents, self._here, self._watched) if has_families else None
 
@@ -258,9 +258,15 @@ class Loader:
             passes = tuple(PassRecord(*row) for row in data["passes"])
         return Specialisation(program, None, passes, self.devices, self._options, self._known, _is_bound(data))
 
+    def _library_of(self, row: Any) -> Library:
+        name, text, functions, instances = row
+        if not all(isinstance(part, str) for part in (name, *functions)):
+            raise ModelError("a library of the saved model is no text")
+        return Library(name, self._text(text), tuple(functions), int(instances))
+
     def _text(self, data: Any) -> str:
-        """Return the text of a program, which for members is beside the header: not all of them are run."""
-        return data if isinstance(data, str) else self._contents.array(data).tobytes().decode("ascii")
+        """Return a text that is in the header or beside it: the programs of members are not all run."""
+        return data if isinstance(data, str) else str(self._contents.array(data).data, "utf-8")
 
     def _rebuild(self, data: Any, workspace: Workspace) -> Specialisation:
         made = self._read(data)
@@ -303,10 +309,3 @@ def _key(program: Any) -> Key:
 
 def _is_bound(program: Any) -> bool:
     return bool(program.get("bound", False))
-
-
-def _library(row: Any) -> Library:
-    name, text, functions, instances = row
-    if not all(isinstance(part, str) for part in (name, text, *functions)):
-        raise ModelError("a library of the saved model is no text")
-    return Library(name, text, tuple(functions), int(instances))

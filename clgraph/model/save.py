@@ -61,7 +61,7 @@ def save_model(
         "families": next((_families(s, blobs) for s in made.values() if s.families is not None), None),
         "asked_for": [_key(key) for key in made],
         "staged": staged,
-        "libraries": {name: [x.name, x.text, list(x.functions), x.instances] for name, x in libraries.items()},
+        "libraries": {n: [x.name, _text(x.text, blobs), list(x.functions), x.instances] for n, x in libraries.items()},
     }
     if kept_for is not None:
         header["kept_for"] = kept_for
@@ -80,9 +80,14 @@ def _program(s: Specialisation, blobs: Blobs) -> dict[str, Json]:
         "circumstances": circumstances(s.devices, s.options),
         "arenas": program["arenas"],
         "bound": s.bound,
-        "program": blobs.add(np.frombuffer(text.encode("ascii"), np.uint8)) if s.bound else text,
+        "program": _text(text, blobs) if s.bound else text,
         "passes": [[p.number, p.name, p.changes, p.seconds] for p in s.passes],
     }
+
+
+def _text(text: str, blobs: Blobs) -> Json:
+    """Keep a text beside the header: who opens the file reads it where it is wanted."""
+    return blobs.add(np.frombuffer(text.encode(), np.uint8))
 
 
 def _families(s: Specialisation, blobs: Blobs) -> dict[str, Json]:

@@ -57,6 +57,7 @@ class Engine:
         self._of_text: dict[str, tuple[str, Any]] = {}
         self._keeps_itself = self.info.name.startswith("pocl")
         folder = pocl_folder() if self._keeps_itself else chosen_options().cache_dir
+        self._keys: dict[tuple[str, bool], str] = {}
         self._cache = binaries.ProgramCache(folder / "programs")
         self._lock = threading.Lock()
         # Tile functions are launched for as many workers as asked for; ordinary kernels would use every core.
@@ -168,8 +169,11 @@ class Engine:
         return binaries.text_key(self._key(text, True), what)
 
     def _key(self, text: str, library: bool) -> str:
-        options = binaries.options_for(self.info.features, library, text)
-        return binaries.text_key(text, options, self.device.label, self.info.driver, str(self.info.simd))
+        if (text, library) not in self._keys:
+            options = binaries.options_for(self.info.features, library, text)
+            told = (options, self.device.label, self.info.driver, str(self.info.simd))
+            self._keys[text, library] = binaries.text_key(text, *told)
+        return self._keys[text, library]
 
     def _library(self, text: str, key: str, what: str, cached: bytes | None) -> Any:
         """Return the program of a library from its cached binary, else compiled in another process, and keep it."""

@@ -35,7 +35,7 @@ from clgraph.graph.primitive import Array
 from clgraph.graph.serial import Json, well_formed
 
 MAGIC = b"clgraph\x01"
-VERSION = 1
+VERSION = 2
 """Raised whenever an older reader would misread the file."""
 
 ALIGNMENT = 64
