@@ -171,6 +171,11 @@ class Node:
         return self.outputs[0]
 
     @property
+    def updates(self) -> frozenset[int]:
+        """Slots of inputs that it writes to as well."""
+        return self.primitive.updates
+
+    @property
     def in_place(self) -> bool:
         """Whether it runs nothing, because its results lie in the memory of its inputs."""
         choice = self.choice

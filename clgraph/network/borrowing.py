@@ -34,16 +34,14 @@ def readable_in_place(program: Program, placement: str, info: DeviceInfo) -> lis
         and v.buffer is not None
         and v.buffer.placement == placement
         and not program.is_output(v)
-        and not any(slot in n.primitive.updates for n, slot in v.uses)
+        and not any(slot in n.updates for n, slot in v.uses)
         and all(node.placement == placement and _takes_any_alignment(node) for node in v.readers)
     ]
 
 
 def updated(program: Program, placement: str) -> list[Value]:
     """Return the inputs of *program* that its nodes on *placement* update where the caller has them."""
-    return [
-        v for v in program.inputs if any(n.placement == placement and slot in n.primitive.updates for n, slot in v.uses)
-    ]
+    return [v for v in program.inputs if any(n.placement == placement and slot in n.updates for n, slot in v.uses)]
 
 
 def writable_in_place(program: Program, placement: str, info: DeviceInfo) -> list[Value]:

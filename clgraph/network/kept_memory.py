@@ -38,13 +38,13 @@ class KeptMemory:
 
 def is_updated(value: Value) -> bool:
     """Whether a node writes to *value*, an input of its program."""
-    return any(slot in node.primitive.updates for node, slot in value.uses)
+    return any(slot in node.updates for node, slot in value.uses)
 
 
 def check_updates(program: Program) -> None:
     """Raise ``UnsupportedError`` where what a node updates is no input, or is used on several placements."""
     for node in program:
-        for slot in node.primitive.updates:
+        for slot in node.updates:
             value = node.inputs[slot]
             if value not in program.inputs or len({n.placement for n in value.readers}) > 1:
                 raise UnsupportedError(

@@ -39,10 +39,15 @@ _BUFFERS = list[tuple[str, int, int | None, int, int, str | None]]
 class _Node(Node):
     """A node whose primitive and fused operations are made when somebody asks for them: to run a plan, nobody does."""
 
-    __slots__ = ("_fused", "_of", "_primitive")
+    __slots__ = ("_fused", "_of", "_primitive", "_updates")
     _fused: str | tuple[Fused, ...]
     _of: PrimitiveOf
     _primitive: str | Primitive
+    _updates: frozenset[int]
+
+    @property
+    def updates(self) -> frozenset[int]:
+        return self._updates if isinstance(self._primitive, str) else self._primitive.updates
 
     @property
     def primitive(self) -> Primitive:
@@ -95,6 +100,7 @@ def encode_program(program: Program, add: Add, *, steps: bool = False, reasons: 
         "outputs": [[name, values[v]] for name, v in program.outputs],
         "arenas": {placement: list(astuple(arena)) for placement, arena in program.arenas.items()},
         "batch_slices": program.batch_slices,
+        "updates": [[number, sorted(node.updates)] for number, node in enumerate(program) if node.updates],
         "notes": dict(program.notes),
     }
     return found if steps or not reasons else {**found, **_encode_for_passes(values, buffers, add)}
@@ -133,6 +139,8 @@ def decode_program(data: Json, array: Find, devices: Mapping[str, DeviceInfo], p
         ]
         values = [_decode_value(v, buffers, array, primitive_of) for v in data["values"]]
         nodes = [_decode_node(n, values, buffers, devices, primitive_of) for n in data["nodes"]]
+        for number, slots in data.get("updates", ()):
+            nodes[number]._updates = frozenset(map(int, slots))
         for number, other in data.get("conflicts", ()):
             buffers[number].add_conflict(buffers[other])
         for number, whole, scale, zero, axis in data.get("integers", ()):
@@ -208,18 +216,18 @@ def _decode_node(
     buffers: list[Buffer],
     devices: Mapping[str, DeviceInfo],
     primitive_of: PrimitiveOf,
-) -> Node:
+) -> _Node:
     name, primitive, inputs, outputs, arity, fused, origin, annotation, placement, partitioned_by, scratch, chosen = (
         data
     )
     if not all(isinstance(text, str) for text in (name, primitive, fused, *origin, annotation or "", placement or "")):
         raise ModelError(f"a saved program is damaged: of node {name!r} something is no text")
     node: Any = _Node.__new__(_Node)
-    node._primitive, node._fused, node._of = primitive, fused, primitive_of
+    node._primitive, node._fused, node._of, node._updates = primitive, fused, primitive_of, frozenset()
     node.name, node.arity, node.origin = name, arity, tuple(origin)
     node.inputs, node.outputs = tuple(values[i] for i in inputs), tuple(values[i] for i in outputs)
     node.annotation, node.placement, node.partitioned_by = annotation, placement, partitioned_by
     node.scratch = tuple(buffers[i] for i in scratch)
     node.choice = None if chosen is None else decode_choice(node, devices[placement], chosen, primitive_of)
-    made: Node = node
+    made: _Node = node
     return made

@@ -139,3 +139,12 @@ def test_what_does_not_fit_is_refused():
     ):
         with pytest.raises(ShapeError, match=what):
             CachedAttention(0, 8).infer(inputs)
+
+
+def test_a_saved_program_tells_what_it_updates_before_its_primitives_are_made(tmp_path):
+    primitive, *sizes, dtype = CASES[0][0], *CASES[0][1], CASES[0][2]
+    clgraph.compile(topology_of(primitive, *sizes, dtype)).save(tmp_path / "m.clg")
+    (loaded,) = clgraph.load(tmp_path / "m.clg").compiled.values()
+    (node,) = (n for n in loaded.program if n.updates)
+    assert (node.updates, node._primitive[:5]) == (primitive.updates, '["p",')
+    assert node.primitive.updates == node.updates
