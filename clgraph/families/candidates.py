@@ -25,6 +25,10 @@ ELEMENTS = (32, 4, 8, 2)
 """For elements of values: ends of slices, and sizes of reshaped tensors, lie within the others and divide them."""
 
 
+GROWN = (16, 64)
+"""What the first row is multiplied by where the model builds for no size of the rows: one window of a waveform alone
+may take 512 samples or more."""
+
 FACTORS, SMALL = (64, 16), (3, 5, 7, 9, 11)
 """For extremes: the representative's so many times, and small ones. Where a size inside a model is 1, or equals
 another, for all sizes of the rows, it may be otherwise for these."""
@@ -32,18 +36,23 @@ another, for all sizes of the rows, it may be otherwise for these."""
 
 @frozen
 class Candidate:
-    """What a representative is tried with, what its witnesses are, in the order they are tried in, and extremes."""
+    """What a representative is tried with, what its witnesses are, in the order they are tried in, and extremes.
+
+    Attributes:
+        times: How many times the sizes of a row these are: more than once where the model builds for none of the rows.
+    """
 
     sizes: Sizes
     witnesses: tuple[Sizes, ...]
     extremes: tuple[Sizes, ...]
+    times: int = 1
 
 
 def candidates(schema: Schema) -> Iterator[Candidate]:
     """Yield what to try as the representative of *schema*: a fixed list, that no request has a say in.
 
     First all sizes are of one row, the largest first; then of two sizes or more one is of another row than the others,
-    as where the height of a picture must be small; at last all are of the last row.
+    as where the height of a picture must be small; then all are of the last row, and at last they are far larger.
     """
     counted = any(given.count_of for given in schema.values)
     others = [name for name in schema.free if counted or name not in schema.leading]
@@ -55,28 +64,31 @@ def candidates(schema: Schema) -> Iterator[Candidate]:
             yield _candidate(schema, {n: odd if n == name else row for n in others})
     for row in rows[-2:] if others else rows[:1]:
         yield _candidate(schema, dict.fromkeys(others, row))
+    for times in GROWN if others else ():
+        yield _candidate(schema, dict.fromkeys(others, 0), times)
 
 
-def _candidate(schema: Schema, rows: Mapping[str, int]) -> Candidate:
-    near = [_sizes(schema, rows, turn) for turn in (1, 2)]
+def _candidate(schema: Schema, rows: Mapping[str, int], times: int = 1) -> Candidate:
+    near = [_sizes(schema, rows, turn, times) for turn in (1, 2)]
     shifted = [{name: row + by for name, row in rows.items()} for by in (1, -1)]
-    far = [_sizes(schema, other, 3) for other in shifted if all(0 <= row < len(OTHERS) for row in other.values())]
-    sizes = _chosen(schema, rows, 0)
+    shifted = [other for other in shifted if all(0 <= row < len(OTHERS) for row in other.values())]
+    far = [_sizes(schema, other, 3, times) for other in shifted]
+    sizes = _chosen(schema, rows, 0, times)
     large = [_of(schema, {name: factor * size for name, size in sizes.items()}) for factor in FACTORS]
     small = _of(schema, {name: SMALL[i % len(SMALL)] for i, name in enumerate(sizes)})
-    return Candidate(_of(schema, sizes), (*far, *near), (*large, small))
+    return Candidate(_of(schema, sizes), (*far, *near), (*large, small), times)
 
 
-def _sizes(schema: Schema, rows: Mapping[str, int], turn: int) -> Sizes:
-    return _of(schema, _chosen(schema, rows, turn))
+def _sizes(schema: Schema, rows: Mapping[str, int], turn: int, times: int) -> Sizes:
+    return _of(schema, _chosen(schema, rows, turn, times))
 
 
-def _chosen(schema: Schema, rows: Mapping[str, int], turn: int) -> dict[str, int]:
-    """Return sizes from entry *turn* of each one's row on."""
+def _chosen(schema: Schema, rows: Mapping[str, int], turn: int, times: int) -> dict[str, int]:
+    """Return sizes from entry *turn* of each one's row on, those that have a row so many *times*."""
     leading = [name for name in schema.free if name not in rows]
     sizes = {name: LEADING[(i + turn) % len(LEADING)] for i, name in enumerate(leading)}
     for i, (name, row) in enumerate(rows.items()):
-        sizes[name] = OTHERS[row][(i + turn) % len(OTHERS[row])]
+        sizes[name] = times * OTHERS[row][(i + turn) % len(OTHERS[row])]
     for i, name in enumerate(schema.free_elements):
         sizes[name] = ELEMENTS[(i + turn) % len(ELEMENTS)]
     return sizes

@@ -77,9 +77,13 @@ def _representatives(
     topology: Topology, schema: Schema, context: Context, reasons: list[str]
 ) -> Iterator[_Representative]:
     """Yield the candidates that can stand for *schema*; adds to *reasons* why others cannot."""
+    builds = False
     for candidate in candidates(schema):
+        if builds and candidate.times > 1:
+            return
         try:
             program = _build(topology, candidate.sizes)
+            builds = True
         except UnknownValueError:
             raise
         except ClgraphError as error:

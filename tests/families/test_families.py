@@ -107,6 +107,25 @@ def test_a_slice_that_is_fed_ends_anywhere(device: str) -> None:
         np.testing.assert_array_equal(found, np.maximum(x[:, start:end], 0))
 
 
+def test_windows_that_are_longer_than_all_sizes_that_are_tried_first_have_a_family(device: str) -> None:
+    """A spectrogram: 512 samples of a waveform at a time, at steps of 160."""
+    window = np.random.default_rng(0).standard_normal((16, 1, 512)).astype(np.float32)
+    nodes = [
+        helper.make_node("Unsqueeze", ["x", "one"], ["u"]),
+        helper.make_node("Conv", ["u", "window"], ["c"], strides=[160]),
+        helper.make_node("Abs", ["c"], ["y"]),
+    ]
+    source = open_model(nodes, {"x": (FLOAT, ("n", "samples"))}, {"window": window, "one": np.array([1])})
+    model = clgraph.compile(source, device)
+    for samples in (1280, 700, 12000):
+        x = np.random.default_rng(samples).standard_normal((2, samples)).astype(np.float32)
+        starts = range(0, samples - 511, 160)
+        want = np.stack([x[:, start : start + 512] @ window[:, 0].T for start in starts], axis=2)
+        # A sum of 512 products of numbers of about 1.
+        np.testing.assert_allclose(model.run({"x": x})["y"], np.abs(want), rtol=1e-5, atol=1e-3)
+        assert "to the family x [n, samples] of" in note(model)
+
+
 def test_a_size_that_is_cut_off_elsewhere_is_noticed(device: str) -> None:
     """Beyond 100 rows the slice cuts; the representative must not be one for which it does, or does not, unnoticed."""
     table = np.random.default_rng(0).standard_normal((100, 8)).astype(np.float32)
