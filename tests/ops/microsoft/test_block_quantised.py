@@ -41,6 +41,21 @@ def test_rows_may_name_their_block_and_zero_points_be_floats(rng):
     agree("MatMulNBits", [a, packed, scales, None, groups], **product, **bound)
 
 
+@pytest.mark.parametrize(("k", "bits", "block"), [(80, 4, 32), (160, 2, 32), (96, 8, 32), (300, 4, 256), (130, 4, 128)])
+def test_blocks_that_the_rows_do_not_fill_are_onnxruntimes(k, bits, block, rng):
+    """The last block is padded, and so are the bytes of a column's zero points where their number is odd."""
+    blocks = -(-k // block)
+    a = rng.standard_normal((2, k)).astype(F)
+    packed = rng.integers(0, 256, (N, blocks, block * bits // 8)).astype(np.uint8)
+    scales = rng.uniform(0.01, 0.02, (N, blocks)).astype(F)
+    zeros = rng.integers(0, 256, (N, -(-blocks * bits // 8))).astype(np.uint8)
+    product = {**MICROSOFT, "N": N, "K": k, "bits": bits, "block_size": block, "constant": (1, 2, 3)}
+    # Sums of k products of numbers below 4 and 255 / 50: k roundings of half an ulp of a partial sum.
+    bound = {"rtol": 1e-5, "atol": k * 2.0**-24 * k * 4 * 2**bits * 0.02}
+    agree("MatMulNBits", [a, packed, scales], **product, **bound)
+    agree("MatMulNBits", [a, packed, scales, zeros], **product, **bound)
+
+
 def test_what_cannot_be_unpacked_is_refused(rng):
     a, scales = np.zeros((1, 32), F), np.ones((N, 2), F)
     packed = np.zeros((N, 2, 8), np.uint8)
