@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from clgraph.generate.folder import Names
 from clgraph.graph.primitive import Array
 from clgraph.graph.topology import Signature
 from clgraph.model.model import Model
+
+Step = Callable[[Mapping[str, Array]], Array]
+"""Runs a decoder on new tokens and returns the logits."""
 
 
 @frozen
@@ -76,7 +79,10 @@ def vocabulary_of(model: Model, feeding: Feeding) -> int | None:
 
 
 class Decoding:
-    """One text that a decoder has read so far, as its cache.
+    """One text that a decoder has read so far.
+
+    Its cache is a session's, on the device, where the model's caches are recognised as its state; else it is fed back
+    as arrays, and every length is compiled.
 
     Attributes:
         length: How many tokens it has read.
@@ -84,10 +90,9 @@ class Decoding:
 
     def __init__(self, model: Model, feeding: Feeding) -> None:
         """Start a text."""
-        self._model, self._feeding = model, feeding
-        signatures = {s.name: s for s in model.inputs}
-        self._caches = {past: _empty(signatures[past]) for past, _ in feeding.pairs}
-        self.length = 0
+        self._feeding, self.length = feeding, 0
+        kept = {(pair.input, pair.output) for pair in model.state}
+        self._run = _in_session(model, feeding) if kept == set(feeding.pairs) else _fed_back(model, feeding)
 
     def advance(self, tokens: Sequence[int]) -> Array:
         """Read *tokens*, and return the logits ``[vocabulary]`` behind the last one, in float32.
@@ -97,16 +102,31 @@ class Decoding:
         """
         feeding, count = self._feeding, len(tokens)
         total = self.length + count
-        feeds = {feeding.ids: np.array([tokens], np.int64), **self._caches}
+        feeds = {feeding.ids: np.array([tokens], np.int64)}
         if feeding.mask is not None:
             feeds[feeding.mask] = np.ones((1, total), np.int64)
         if feeding.positions is not None:
             feeds[feeding.positions] = np.arange(self.length, total)[None]
-        results = self._model.run(feeds)
-        self._caches = {past: results[present] for past, present in feeding.pairs}
+        logits: Array = self._run(feeds)[0, -1].astype(np.float32)
         self.length = total
-        logits: Array = results[feeding.logits][0, -1].astype(np.float32)
         return logits
+
+
+def _in_session(model: Model, feeding: Feeding) -> Step:
+    session = model.session()
+    return lambda feeds: session.run(feeds, outputs=[feeding.logits])[feeding.logits]
+
+
+def _fed_back(model: Model, feeding: Feeding) -> Step:
+    signatures = {s.name: s for s in model.inputs}
+    caches = {past: _empty(signatures[past]) for past, _ in feeding.pairs}
+
+    def run(feeds: Mapping[str, Array]) -> Array:
+        results = model.run({**feeds, **caches})
+        caches.update({past: results[present] for past, present in feeding.pairs})
+        return results[feeding.logits]
+
+    return run
 
 
 def _of_layer(name: str, layer: int) -> str:

@@ -30,12 +30,18 @@ def test_tokens_are_onnxruntimes(folder, device, export):
     assert list(lm.tokens(made.prompt, SOME)) == list(made.tokens)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("export", ["genai", "onnx23", "optimum"])
+@pytest.mark.parametrize("export", ["genai", "onnx23", pytest.param("optimum", marks=pytest.mark.slow)])
 def test_256_tokens_are_onnxruntimes(folder, device, export):
     d = Decoder(export=export, layers=3, vocabulary=1000)
     made = clgraph.generate.load(folder(d), device).generate("A", replace(SOME, max_tokens=256))
     assert list(made.tokens) == greedy_tokens(onnxruntime_run(decoder_model(d)), d, made.prompt, 256)
+
+
+def test_caches_are_kept_on_the_device_where_they_are_recognised(folder, device):
+    for export, kept in (("genai", True), ("onnx23", True), ("optimum", False)):
+        lm = clgraph.generate.load(folder(Decoder(export=export, layers=1)), device)
+        lm.generate([1, 5], replace(SOME, max_tokens=3))
+        assert bool(lm.model.compiled) != kept  # what is compiled for a length is no program over caches
 
 
 def test_several_texts_are_those_that_each_prompt_has_alone(folder, device):
