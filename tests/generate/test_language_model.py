@@ -37,11 +37,21 @@ def test_256_tokens_are_onnxruntimes(folder, device, export):
     assert list(made.tokens) == greedy_tokens(onnxruntime_run(decoder_model(d)), d, made.prompt, 256)
 
 
-def test_caches_are_kept_on_the_device_where_they_are_recognised(folder, device):
-    for export, kept in (("genai", True), ("onnx23", True), ("optimum", False)):
+def test_a_text_is_a_session_where_the_models_caches_are_recognised(folder, device, monkeypatch):
+    begun = []
+    made = clgraph.Model.session
+
+    def session(model):
+        begun.append(made(model))
+        return begun[-1]
+
+    monkeypatch.setattr(clgraph.Model, "session", session)
+    for export, sessions in (("genai", 1), ("onnx23", 1), ("optimum", 0)):
         lm = clgraph.generate.load(folder(Decoder(export=export, layers=1)), device)
         lm.generate([1, 5], replace(SOME, max_tokens=3))
-        assert bool(lm.model.compiled) != kept  # what is compiled for a length is no program over caches
+        assert len(begun) == sessions
+        assert all(session.length == 4 for session in begun)
+        begun.clear()
 
 
 def test_several_texts_are_those_that_each_prompt_has_alone(folder, device):
