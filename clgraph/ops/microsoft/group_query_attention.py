@@ -90,7 +90,7 @@ class GroupQueryAttention(KeepsKeys):
             rotary = RotaryEmbedding(0, 2 * c.layout(given["cos"]).shape[1], self.interleaved)
             q, k = (c.add(rotary, x, given["cos"], given["sin"], places) for x in (q, k))
         k, v = (
-            self._cached(c, past, x, first, total)
+            self._cached(c, past, x, first, last, total)
             for past, x in ((given.get("past_key"), k), (given.get("past_value"), v))
         )
         keys = c.layout(k).shape[2]
@@ -161,14 +161,27 @@ class GroupQueryAttention(KeepsKeys):
         column = c.add(Reshape((batch, 1), zero_is_zero=True), first)
         return c.add(Eltwise("add"), column, c.constant(np.arange(rows, dtype=np.int64)))
 
-    def _cached(self, c: Composition, past: str | None, x: str, first: str, total: int) -> str:
-        """Return the cache with x ``[batch, shared, tokens, D]`` from the places *first* on."""
+    def _cached(self, c: Composition, past: str | None, x: str, first: str, last: str, total: int) -> str:
+        """Return the cache with x ``[batch, shared, tokens, D]`` from the places *first* on, zeros behind *last*."""
         batch, _, rows, _ = c.layout(x).shape
         before = 0 if past is None else c.layout(past).shape[2]
-        if past is None or before == 0 or (batch == 1 and before == total - rows):
-            return x if past is None or before == 0 else c.add(Concat(2), past, x)
-        cache = past if before >= total else c.add(Pad(((0, 0), (0, 0), (0, total - before), (0, 0))), past)
-        return c.add(TensorScatter(2), cache, x, first)
+        if past is None or before == 0:
+            return x
+        places = max(before, total)
+        if batch > 1 and rows != total:
+            cache = c.add(TensorScatter(2), self._padded(c, past, places), x, first)
+            count = c.constant(np.arange(places, dtype=np.int64)[:, None])
+            there = c.add(Eltwise("less_equal"), count, c.add(Reshape((batch, 1, 1, 1), zero_is_zero=True), last))
+            return c.add(Where(), there, cache, c.constant(np.zeros((), c.layout(x).dtype.numpy)))
+        if known := total - rows:
+            own = past if before == known else c.add(Slice((0,), (known,), axes=(2,)), self._padded(c, past, known))
+            x = c.add(Concat(2), own, x)
+        return self._padded(c, x, places)
+
+    def _padded(self, c: Composition, cache: str, places: int) -> str:
+        """Return *cache* with zeros behind its own places, as many as make *places* where it has less."""
+        more = places - c.layout(cache).shape[2]
+        return c.add(Pad(((0, 0), (0, 0), (0, more), (0, 0))), cache) if more > 0 else cache
 
     def _seen(self, c: Composition, first: str, last: str, rows: int, keys: int) -> str:
         """Return which keys count, ``[batch, 1, tokens, keys]``."""

@@ -74,6 +74,43 @@ def test_texts_of_several_lengths_are_onnxruntimes_as_far_as_they_go(rng):
                 np.testing.assert_allclose(mine[row, :, :length], theirs[row, :, :length], rtol=1e-5, atol=1e-6)
 
 
+def test_the_first_part_of_wide_heads_may_be_turned_alone(rng):
+    more = {**GROUPS, "constant": (6,), "do_rotary": 1}
+    for interleaved in (0, 1):
+        parts = [normal(rng, 1, 2, n * 32) for n in (HEADS, SHARED, SHARED)]
+        pasts = [normal(rng, 1, SHARED, 3, 32) for _ in range(2)]
+        given = [*parts, *pasts, np.array([4], INT), np.array(5, INT), *TABLES]
+        agree("GroupQueryAttention", given, **more, rotary_interleaved=interleaved)
+
+
+def test_presents_have_zeros_behind_the_end_of_each_text(rng):
+    """Whatever the past has there: of one text and of several, as long as they will be or longer; at a prompt all."""
+    more = {**GROUPS, "constant": (6,), "do_rotary": 1}
+    for batch, tokens, past, last in (
+        (2, 1, 12, [7, 4]),
+        (2, 1, 7, [7, 4]),
+        (2, 4, 12, [3, 3]),
+        (1, 4, 12, [3]),
+        (1, 4, 12, [8]),
+        (1, 1, 12, [8]),
+        (1, 3, 4, [6]),
+    ):
+        agree("GroupQueryAttention", inputs(rng, batch, tokens, past, last, rotates=True), **more)
+
+
+def test_windows_and_caps_go_with_any_form_of_cache(rng):
+    """A window has as many keys as it says, the token's own among them; the cap comes before the bias."""
+    for window in (1, 3, 20):
+        more = {**GROUPS, "constant": (6,), "local_window_size": window}
+        for batch, tokens, past, last in ((1, 1, 9, [9]), (1, 6, 0, [5]), (1, 3, 6, [8]), (1, 1, 12, [9])):
+            agree("GroupQueryAttention", inputs(rng, batch, tokens, past, last), **more)
+    capped = {**GROUPS, "constant": (6,), "softcap": 0.5}
+    for heads, window in ((1, -1), (HEADS, 4)):
+        given = [*inputs(rng, 1, 1, 9, [9]), None, None, None, normal(rng, 1, heads, 1, 10)]
+        agree("GroupQueryAttention", given, **capped, local_window_size=window)
+    agree("GroupQueryAttention", [*inputs(rng, 1, 2, 4, [5]), None, None, None, None, normal(rng, HEADS)], **capped)
+
+
 def test_what_is_not_there_is_refused_by_name(rng):
     for more, what in (
         ({"sliding_window_cache": 1}, "sliding_window_cache=1"),
