@@ -102,7 +102,7 @@ class CachedAttention(Primitive):
             values[text, :, first : first + tokens] = new_values[text]
             total = first + tokens
             k, v = (np.repeat(x[text, :, :total].astype(exact), heads // shared, axis=0) for x in (keys, values))
-            scores = np.matmul(q[text], k.swapaxes(-1, -2)) * exact.type(self._scale(depth))
+            scores = np.matmul(q[text], k.swapaxes(-1, -2)) * exact.type(self.factor(depth))
             if self.cap:
                 scores = self.cap * np.tanh(scores / exact.type(self.cap))
             if bias is not None:
@@ -131,7 +131,8 @@ class CachedAttention(Primitive):
     def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
         return 2.0 * inputs[QUERIES].count * inputs[QUERIES].shape[2]
 
-    def _scale(self, depth: int) -> float:
+    def factor(self, depth: int) -> float:
+        """Return what the products of queries and keys of *depth* elements are multiplied by."""
         return 1 / sqrt(depth) if self.scale is None else self.scale
 
     def _sees(self, first: int, tokens: int) -> Array:
@@ -170,7 +171,7 @@ class CachedAttentionRef(General[CachedAttention]):
         )
         numbers = table(
             [heads, shared, tokens, *at, int(p.causal), p.window, int("bias" in roles), int("sink" in roles)],
-            [bits(p._scale(depth)), bits(p.cap), *View.of(queries).ints(), *View.of(y).ints(), *bias.ints()],
+            [bits(p.factor(depth)), bits(p.cap), *View.of(queries).ints(), *View.of(y).ints(), *bias.ints()],
         )
         sizes = {"DEPTH": depth, "WIDTH": width, "LANES": gcd(LANES, depth, width)}
         attend = launch(

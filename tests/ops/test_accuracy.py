@@ -59,8 +59,8 @@ EXACT = {
     "transpose", "where",
 }  # fmt: skip
 """Kinds whose tiles move elements, or apply one operation to each: their tests count its roundings."""
-OTHER = {"recurrent_steps", "winograd_weights"}
-"""Kinds whose own tests have the bounds: of a recurrence, and of sums in double."""
+OTHER = {"cached_attention", "recurrent_steps", "winograd_weights"}
+"""Kinds whose own tests have the bounds: of run-time lengths, of a recurrence, and of sums in double."""
 
 
 @dataclass(frozen=True)

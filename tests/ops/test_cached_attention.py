@@ -28,8 +28,8 @@ def topology_of(primitive, batch, heads, shared, tokens, depth, width, dtype=np.
     return made
 
 
-def network_of(topology):
-    model = clgraph.compile(topology)
+def network_of(topology, deny=""):
+    model = clgraph.compile(topology, config={"deny_kernels": [deny] if deny else []})
     (found,) = model.compiled.values()
     return found.network
 
@@ -56,7 +56,7 @@ def check_run(network, primitive, feeds, memory, state):
     total, depth = int(lengths[1:].max()) + feeds["q"].shape[2], feeds["q"].shape[3]
     # A score is off by (depth + 4) u of the sum of its products' sizes, at most this one; the exponential by 8 u and by
     # u of its argument, and the sums by 2 u a key: all relative to the largest value.
-    scores = depth * np.abs(feeds["q"]).max() * np.abs(keys).max() * primitive._scale(depth) + 1
+    scores = depth * np.abs(feeds["q"]).max() * np.abs(keys).max() * primitive.factor(depth) + 1
     scores += max((np.abs(feeds[n]).max() for n in primitive.reads), default=0)
     bound = 2 * ((depth + 4) * scores + 2 * scores + 8 + 2 * total) * U32 * max(1, np.abs(values).max())
     np.testing.assert_allclose(y.astype(np.float64), want, rtol=2.0**-11 if half else 0, atol=float(bound))
@@ -71,13 +71,14 @@ CASES = [
 
 
 @pytest.mark.opencl
+@pytest.mark.parametrize("deny", ["", "cached_attention.rows"])
 @pytest.mark.parametrize(("primitive", "sizes", "dtype"), CASES)
-def test_one_program_serves_every_length_and_number_of_places(primitive, sizes, dtype, engine, rng):
+def test_one_program_serves_every_length_and_number_of_places(primitive, sizes, dtype, deny, engine, rng):
     batch, tokens = sizes[0], sizes[3]
     for places in (16,) if "bias" in primitive.reads else (16, 40):
         topology = topology_of(primitive, *sizes, dtype, places)
         if places == 16:
-            network = network_of(topology)
+            network = network_of(topology, deny)
         each = sizes[2] * (sizes[4] + sizes[5])
         state = np.zeros(batch * places * each, dtype)
         memory = network.engine.allocate(state.nbytes, "state")
@@ -148,3 +149,31 @@ def test_a_saved_program_tells_what_it_updates_before_its_primitives_are_made(tm
     (node,) = (n for n in loaded.program if n.updates)
     assert (node.updates, node._primitive[:5]) == (primitive.updates, '["p",')
     assert node.primitive.updates == node.updates
+
+
+LONG = [
+    (CachedAttention(0, 48, reads=("sink",)), (2, 6, 2, 3, 24, 40)),
+    (CachedAttention(0, 64, cap=5.0, window=270), (1, 8, 1, 9, 64, 64)),
+]
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize(("primitive", "sizes"), LONG)
+def test_long_caches_and_prompts_in_pieces_have_the_bits_of_whole_ones(primitive, sizes, engine, rng):
+    batch, heads, shared, tokens, depth, width = sizes
+    whole, one = (topology_of(primitive, batch, heads, shared, n, depth, width) for n in (tokens, 1))
+    together, apart = network_of(whole), network_of(one)
+    places = 600
+    state = rng.standard_normal(batch * places * shared * (depth + width)).astype(np.float32)
+    pair = [together.engine.allocate(state.nbytes, "state"), apart.engine.allocate(state.nbytes, "state")]
+    for memory in pair:
+        memory.array.view(np.float32)[: state.size] = state
+    for place in (252, 520):
+        feeds = drawn(rng, whole, first=[place] * batch, places=places)
+        check_run(together, primitive, feeds, pair[0], state)
+        want = together.run({**feeds, "state": pair[0]})["y"]
+        for t in range(tokens):
+            piece = {n: np.ascontiguousarray(feeds[n][:, :, t : t + 1]) for n in "qkv"}
+            given = {**feeds, **piece, "lengths": np.array([places, *[place + t] * batch], np.int32)}
+            got = apart.run({**given, "state": pair[1]})["y"]
+            np.testing.assert_array_equal(got[:, :, 0], want[:, :, t])
