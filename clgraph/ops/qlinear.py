@@ -1,8 +1,8 @@
 """Operators on integers with scales: ONNX's QLinearConv and QLinearMatMul.
 
-Each is Dequantize, the operator of floats, and Quantize. Products are scaled to steps of the result by their constant
-operand, so that sums stay small numbers whatever they are stored in; what is constant of it is computed once. Results
-are within one step of those of integer arithmetic: of values as near to a half as float32 rounds, either neighbour.
+Each is Dequantize, the operator of floats, and Quantize, as the same network has them that is quantised by pairs of
+these: both are then computed by the same kernels, from integers where those are faster. Results are within one step of
+those of integer arithmetic: of values as near to a half as float32 rounds, either neighbour.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Primitive, primitive
 from clgraph.ops.convolution import Convolution, import_conv
 from clgraph.ops.eltwise import Eltwise
-from clgraph.ops.integer_matmul import as_floats
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.quantize import Dequantize, Quantize
 from clgraph.ops.reorder import Reorder
@@ -50,13 +49,12 @@ class QLinearConvolution(Composite):
 
     def compose(self, c: Composition) -> Sequence[str]:
         x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, *bias = c.inputs
-        scale = _steps(c, x_scale, w_scale, y_scale)
-        zero = _like(c, w_zero, scale)
-        inputs = [as_floats(c, x, x_zero), c.add(Dequantize(0), w, scale, zero)]
+        by, steps = _single(c, x_scale), _floats(c, w_scale)
+        inputs = [c.add(Dequantize(0), x, by, x_zero), c.add(Dequantize(0), w, steps, _like(c, w_zero, steps))]
         if bias:
-            inputs.append(c.add(Eltwise("mul"), c.add(Reorder(DType.F32), *bias), scale))
+            inputs.append(c.add(Dequantize(0), *bias, c.add(Eltwise("mul"), steps, by)))
         window = Convolution(self.strides, self.dilations, self.pads, self.groups, self.auto_pad)
-        return (_quantized(c, c.add(window, *inputs), y_zero),)
+        return (c.add(Quantize(0), c.add(window, *inputs), _single(c, y_scale), y_zero),)
 
 
 @primitive
@@ -76,33 +74,38 @@ class QLinearMatMul(Composite):
         a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = c.inputs
         if c.layout(a_scale).count != 1 or c.layout(b_scale).rank > 1:
             raise ShapeError("scales a row of the first matrix, or a matrix of a batch, are not there")
-        scale = _steps(c, a_scale, b_scale, y_scale)
-        axis = c.layout(b).rank - (2 if self.transpose_b else 1)
+        scales = [a_scale, b_scale, y_scale]
+        if any(c.layout(s).dtype != DType.F32 for s in scales):
+            scales = _of_steps(c, a_scale, b_scale, y_scale)
+        steps, axis = scales[1], c.layout(b).rank - (2 if self.transpose_b else 1)
         y = c.add(
             MatMul(self.transpose_a, self.transpose_b),
-            as_floats(c, a, a_zero),
-            c.add(Dequantize(axis), b, scale, _like(c, b_zero, scale)),
+            c.add(Dequantize(0), a, _single(c, scales[0]), a_zero),
+            c.add(Dequantize(axis), b, steps, _like(c, b_zero, steps)),
         )
-        return (_quantized(c, y, y_zero),)
+        return (c.add(Quantize(0), y, _single(c, scales[2]), y_zero),)
 
 
-def _steps(c: Composition, x_scale: str, w_scale: str, y_scale: str) -> str:
-    """Add the scale that takes products of integers to steps of the result, in the shape of w's scale.
+def _of_steps(c: Composition, a_scale: str, b_scale: str, y_scale: str) -> list[str]:
+    """Return scales of products that are steps of the result, computed in their type, as ONNX's reference does."""
+    one = c.constant(np.ones((), np.float32))
+    single = [c.add(Reshape(()), s) for s in (a_scale, y_scale)]
+    steps = c.add(Eltwise("div"), c.add(Eltwise("mul"), b_scale, single[0]), single[1])
+    return [one, _floats(c, steps), one]
 
-    It is computed in the type of the scales, as ONNX's reference does, and float32 from there on.
-    """
-    single = [c.add(Reshape(()), s) for s in (x_scale, y_scale)]
-    scale = c.add(Eltwise("div"), c.add(Eltwise("mul"), w_scale, single[0]), single[1])
+
+def _floats(c: Composition, scale: str) -> str:
+    """Return a scale in float32."""
     return scale if c.layout(scale).dtype == DType.F32 else c.add(Reorder(DType.F32), scale)
+
+
+def _single(c: Composition, scale: str) -> str:
+    """Return a scale of one element, in any shape, as a number in float32."""
+    return _floats(c, c.add(Reshape(()), scale))
 
 
 def _like(c: Composition, zero: str, scale: str) -> str:
     return c.add(Reshape(c.layout(scale).shape), zero) if c.layout(zero).count == c.layout(scale).count else zero
-
-
-def _quantized(c: Composition, y: str, zero: str) -> str:
-    """Add the rounding of y, in steps of the result."""
-    return c.add(Quantize(), y, c.constant(np.ones(c.layout(zero).shape, np.float32)), zero)
 
 
 @onnx("QLinearConv", since=(10,))

@@ -37,8 +37,8 @@ TERMS = 1 << 16
 class QuantizedConvolution(Primitive):
     """``y[o] = (start[o] + sum of x w[o]) * scale[o] + bias[o]``; the sum is of integers, and exact.
 
-    Inputs: x ``[N, C, *spatial]`` and w ``[O, C / groups, *kernel]`` in I8, start in I32, scale and bias in F32, each
-    ``[O]``. With a start of ``-zero * sum of w`` it is the convolution of ``x - zero``.
+    Inputs: x ``[N, C, *spatial]`` in I8 or U8, w ``[O, C / groups, *kernel]`` in I8, start in I32, scale and bias
+    in F32, each ``[O]``. With a start of ``-zero * sum of w`` it is the convolution of ``x - zero``.
 
     Attributes:
         strides, dilations, pads, groups: As of a bound :class:`Convolution`.
@@ -81,9 +81,9 @@ class QuantizedConvolution(Primitive):
 def check_types(inputs: Sequence[Layout], outputs: int, dtype: DType) -> None:
     """Raise ``ShapeError`` unless the inputs have the types of a product of integers, and *outputs* scales."""
     types = tuple(v.dtype for v in inputs)
-    if types != (DType.I8, DType.I8, DType.I32, DType.F32, DType.F32) or dtype not in _MADE:
+    if types[0] not in BYTES or types[1:] != (DType.I8, DType.I32, DType.F32, DType.F32) or dtype not in _MADE:
         found = ", ".join(map(str, types))
-        raise ShapeError(f"requires i8, i8, i32, f32, f32 to make f32 or f16 of, not {found} to make {dtype} of")
+        raise ShapeError(f"requires i8 or u8, i8, i32, f32, f32 to make f32 or f16 of, not {found} to make {dtype} of")
     if odd := [v for v in inputs[2:] if v.shape != (outputs,)]:
         raise ShapeError(f"start, scale and bias want shape {[outputs]}, not {list(odd[0].shape)}")
 

@@ -33,7 +33,7 @@ V = TypeVar("V")
 class QuantizedMatMul(Primitive):
     """``y[..., n] = (start[n] + sum over k of a[..., k] b[k, n]) * scale[n] + bias[n]``; the sum is exact.
 
-    Inputs: a ``[..., M, K]`` and b ``[K, N]`` in I8, start in I32, scale and bias in F32, each ``[N]``.
+    Inputs: a ``[..., M, K]`` in I8 or U8, b ``[K, N]`` in I8, start in I32, scale and bias in F32, each ``[N]``.
 
     Attributes:
         transpose_b: Whether b is stored ``[N, K]``.

@@ -8,12 +8,14 @@ from functools import lru_cache
 from clgraph.core.frozen import frozen
 from clgraph.selector.library import Micro, micro_family
 
-FILE = "convolution/micro_conv.cl"
-BLOCKED, PLANAR = 16, 1
-"""Floats of an input pixel: blocks of 16 channels, or planes of one."""
+FILE, BYTES_FILE = "convolution/micro_conv.cl", "quantized_convolution/micro_bytes.cl"
+BLOCKED, PLANAR, BYTES = 16, 1, 4
+"""What an input pixel is: 16 floats of a block of channels, one of a plane, or 16 bytes, which are 4 floats long."""
 
 
 def _micro(pixel: int, stride: int, nb: int, ur: int) -> Micro:
+    if pixel == BYTES:
+        return Micro.of(BYTES_FILE, S=stride, NB=nb, UR=ur)
     return Micro.of(FILE, PX=pixel, S=stride, NB=nb, UR=ur)
 
 
@@ -26,6 +28,9 @@ _WIDE: Widths = {
     (PLANAR, 1): {2: (1, 14), 1: (1, 14)},
     (PLANAR, 2): {2: (1, 8, 14), 1: (1, 14)},
     (PLANAR, 0): {2: (1, 7), 1: (1, 7)},
+    (BYTES, 1): {1: (1, 4, 14), 2: (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14), 4: (1, 2, 4, 6)},
+    (BYTES, 2): {1: (1, 4, 14), 2: (1, 2, 4, 7, 8, 10, 14)},
+    (BYTES, 0): {1: (1, 7), 2: (1, 4, 8), 4: (1, 2, 3, 4, 5, 6)},
 }
 _NARROW: Widths = {
     (BLOCKED, 1): {1: (1, 2, 3, 4, 5, 6), 2: (1, 2)},
@@ -34,6 +39,7 @@ _NARROW: Widths = {
     (PLANAR, 1): {1: (1, 2, 4, 6)},
     (PLANAR, 2): {1: (1, 2, 4, 6)},
     (PLANAR, 0): {1: (1, 4)},
+    (BYTES, 0): {1: (1,)},
 }
 _TABLES = {16: _WIDE, 8: _NARROW}
 """Widths by (input pixel, stride, 0 for a run-time one) and blocks of output channels, by SIMD width.
@@ -42,13 +48,14 @@ AVX-512 has registers for 28 accumulators of 16 floats, AVX2 for 6. Widths that 
 """
 
 
-def _instances(simd: int) -> Iterator[Micro]:
+def _instances(simd: int, *, bytes_: bool = False) -> Iterator[Micro]:
     for (pixel, stride), widths in _TABLES[simd].items():
         for nb, wide in widths.items():
-            yield from (_micro(pixel, stride, nb, ur) for ur in wide)
+            yield from (_micro(pixel, stride, nb, ur) for ur in wide if (pixel == BYTES) == bytes_)
 
 
 MICROS = micro_family("micro_conv", {simd: list(_instances(simd)) for simd in _TABLES})
+BYTE_MICROS = micro_family("micro_bytes", {simd: list(_instances(simd, bytes_=True)) for simd in _TABLES})
 
 
 @frozen
@@ -159,7 +166,8 @@ def ids(simd: int, pixel: int, stride: int, nb: int) -> Ids:
     """Return the look-up table of one stride class and number of blocks."""
     wide = widths(simd, pixel, stride, nb)
     nibbles = sum(max((u for u in wide if u <= n), default=0) << 4 * n for n in range(16))
-    numbers = {u: MICROS.id(simd, _micro(pixel, stride, nb, u)) for u in wide}
+    family = BYTE_MICROS if pixel == BYTES else MICROS
+    numbers = {u: family.id(simd, _micro(pixel, stride, nb, u)) for u in wide}
     table = [sum(number << 8 * (u - base) for u, number in numbers.items() if base <= u < base + 8) for base in (0, 8)]
     return Ids(_signed(nibbles), _signed(table[0]), _signed(table[1]))
 

@@ -28,6 +28,8 @@ class Planes:
         n, c, y: Floats from one image, channel block, row to the next.
         halo: Pixels of zeros (top, bottom, left, right).
         origin: Floats from the start of the memory to channel 0 of pixel (0, 0).
+        itemsize: Bytes of what is called a float here; 1 for a tensor of bytes.
+        x: Floats from one pixel to the next: 16, but for tensors whose channels lie side by side (:func:`pixel_rows`).
     """
 
     batch: int
@@ -39,6 +41,8 @@ class Planes:
     y: int
     halo: tuple[int, int, int, int]
     origin: int
+    itemsize: int = 4
+    x: int = LANES
 
     @property
     def blocks(self) -> int:
@@ -53,11 +57,11 @@ class Planes:
     @property
     def one_row(self) -> bool:
         """Whether the rows follow one another without a gap, so that the plane is one row of H * W pixels."""
-        return self.height == 1 or self.y == self.width * LANES
+        return self.height == 1 or self.y == self.width * self.x
 
     def at(self, role: str, y: int = 0, x: int = 0) -> Ref:
         """Return the place of pixel (y, x), which may lie in the halo, of the tensor with this role."""
-        return Ref(role, 4 * (self.origin + y * self.y + x * LANES))
+        return Ref(role, self.itemsize * (self.origin + y * self.y + x * self.x))
 
 
 @remembered
@@ -76,6 +80,25 @@ def planes(layout: Layout) -> Planes:
         y=pitch[2] if rows else shape[last] * LANES,
         halo=(*(halos[2] if rows else (0, 0)), *halos[last]),
         origin=layout.origin,
+        itemsize=layout.dtype.itemsize,
+    )
+
+
+def pixel_rows(layout: Layout) -> Planes:
+    """Return how a tensor of rank 3 or 4 with channels last lies in memory."""
+    pitch, rows = layout.all_pitches, layout.rank == 4
+    return Planes(
+        batch=layout.shape[0],
+        channels=layout.shape[1],
+        height=layout.shape[2] if rows else 1,
+        width=layout.shape[-1],
+        n=pitch[0],
+        c=LANES,
+        y=pitch[2] if rows else layout.shape[-1] * pitch[-1],
+        halo=(0, 0, 0, 0),
+        origin=layout.origin,
+        itemsize=layout.dtype.itemsize,
+        x=pitch[-1],
     )
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from clgraph.core.dtype import DType
 from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
 from clgraph.graph.primitive import Primitive
@@ -22,6 +24,9 @@ from clgraph.ops.reduce import Reduce
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.softmax import Softmax
 from clgraph.ops.where import Where
+
+_LARGE = 2.0**118
+"""Scales above it may make floats of bytes infinite."""
 
 
 def _floats(node: OnnxNode, quantised: Sequence[str], axis: int = 1) -> str:
@@ -43,9 +48,17 @@ def import_contrib_qlinear_conv(node: OnnxNode) -> Primitive | Sequence[str]:
 @onnx("QLinearAdd", since=(1,), domain=MICROSOFT)
 @onnx("QLinearMul", since=(1,), domain=MICROSOFT)
 def import_qlinear_eltwise(node: OnnxNode) -> Sequence[str]:
-    left, right = (_floats(node, node.inputs[i : i + 3]) for i in (0, 3))
-    (y,) = node.emit(Eltwise(node.op_type.removeprefix("QLinear").lower()), left, right)
-    return _rounded(node, y, node.inputs[6:])
+    function = node.op_type.removeprefix("QLinear").lower()
+    inputs = [*node.inputs]
+    scales = {slot: found for slot in (1, 4, 6) if (found := node.constant(slot)) is not None}
+    if function == "mul" and any((np.abs(scales.get(slot, 0.0)) > _LARGE).any() for slot in (1, 4)) and 6 in scales:
+        # A mask of the smallest float: its steps times 255 may be infinite, and 0 times that NaN.
+        slot = 1 if 1 in scales and (np.abs(scales[1]) > _LARGE).any() else 4
+        for i in (slot, 6):
+            inputs[i] = node.literal(scales[i] / scales[i].dtype.type(256))
+    left, right = (_floats(node, inputs[i : i + 3]) for i in (0, 3))
+    (y,) = node.emit(Eltwise(function), left, right)
+    return _rounded(node, y, inputs[6:])
 
 
 @onnx("QLinearWhere", since=(1,), domain=MICROSOFT)

@@ -22,7 +22,7 @@ from clgraph.ops.quantized_matmul import QuantizedMatMul
 from clgraph.ops.static_quantize import BYTES
 from clgraph.passes.base import Context
 from clgraph.passes.quantization.prepare_quantization import hands_on
-from clgraph.selector.query import Query
+from clgraph.selector.query import DeviceInfo, Query
 
 Quantized = QuantizedConvolution | QuantizedMatMul
 MOST = 2**23
@@ -36,10 +36,14 @@ class Steps:
     scale: float
     low: int
 
-    @property
-    def zero(self) -> int:
-        """The I8 that stands for 0."""
-        return -128 - self.low
+    def zero(self, dtype: DType) -> int:
+        """Return the byte of *dtype*, I8 or U8, that stands for 0."""
+        return dtype.bounds[0] - self.low
+
+
+def byte_type(device: DeviceInfo) -> DType:
+    """Return the bytes that the kernels of *device* multiply: ``vpdpbusd`` wants unsigned ones."""
+    return DType.U8 if device.kind == "cpu" else DType.I8
 
 
 @frozen
@@ -64,11 +68,17 @@ class IntegerProduct:
     def query(self, context: Context, dtype: DType = DType.F32) -> Query[Primitive]:
         """Return its query on the device of its node, with a result in *dtype*."""
         outputs = self.scale.size
+        device = context.device(self.node)
         parameters = (Layout(t, (outputs,)) for t in (DType.I32, DType.F32, DType.F32))
-        inputs = (Layout(DType.I8, self.x.layout.shape), Layout.of(self.weights), *parameters)
-        primitive = replace(self.primitive, dtype=dtype)
+        inputs = (Layout(byte_type(device), self.x.layout.shape), Layout.of(self.weights), *parameters)
+        primitive = replace(self.on(byte_type(device)), dtype=dtype)
         made = primitive.infer(inputs)
-        return Query(primitive, inputs, made, context.device(self.node), 5, constant=frozenset({1, 2, 3, 4}))
+        return Query(primitive, inputs, made, device, 5, constant=frozenset({1, 2, 3, 4}))
+
+    def on(self, dtype: DType) -> Quantized:
+        """Return the primitive that reads bytes of *dtype*."""
+        p = self.primitive
+        return replace(p, zero=self.steps.zero(dtype)) if isinstance(p, QuantizedConvolution) else p
 
     def inputs(self, program: Program, context: Context, x: Value) -> list[Value]:
         """Return the inputs of the primitive that reads the integers *x*."""
@@ -76,7 +86,7 @@ class IntegerProduct:
         zero = [] if self.integers.zero is None else [self.integers.zero]
         w = context.packed.once("integers less their zero point", [self.integers.data, *zero], lambda: w)
         along = tuple(a for a in range(w.ndim) if a != _outputs_axis(self.primitive))
-        start = -self.steps.zero * w.sum(along, dtype=np.int64)
+        start = -self.steps.zero(x.layout.dtype) * w.sum(along, dtype=np.int64)
         parameters = {"start": start.astype(np.int32), "scale": self.scale, "bias": self.bias}
         return [
             x,
@@ -99,9 +109,7 @@ def integer_product(node: Node) -> IntegerProduct | str | None:
     if isinstance(p, Convolution):
         if p.bands > 1 or p.shuffled > 1:
             return "its groups have been merged"
-        made: QuantizedConvolution | QuantizedMatMul = QuantizedConvolution(
-            p.strides, p.dilations, p.pads, p.groups, steps.zero
-        )
+        made: QuantizedConvolution | QuantizedMatMul = QuantizedConvolution(p.strides, p.dilations, p.pads, p.groups)
     elif p.transpose_a or x.layout.rank < 2 or integers.data.ndim != 2:
         return "one matrix that is not transposed is wanted on the right of others"
     else:

@@ -18,7 +18,14 @@ from clgraph.ops.quantize import Dequantize
 from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
 from clgraph.passes.base import Context
 from clgraph.passes.formats.format_search import Factor, minimise
-from clgraph.passes.quantization.integer_products import IntegerProduct, Steps, integer_product, narrowed, steps_of
+from clgraph.passes.quantization.integer_products import (
+    IntegerProduct,
+    Steps,
+    byte_type,
+    integer_product,
+    narrowed,
+    steps_of,
+)
 from clgraph.passes.rewriting import read_outside, substitute
 from clgraph.passes.selection import proposals, refusals_of
 from clgraph.selector.query import DeviceInfo, Query
@@ -159,7 +166,7 @@ class _Rewriting:
             self._round(value)
         for node, product in self._products.items():
             inputs = product.inputs(self._program, self._context, self._read[node])
-            substitute(self._program, [node], product.primitive, inputs, node)
+            substitute(self._program, [node], product.on(inputs[0].layout.dtype), inputs, node)
         for value in values:
             made = value.producer
             if made is not None and made in self._program and not value.uses and not self._program.is_output(value):
@@ -175,16 +182,21 @@ class _Rewriting:
         if not products and (len(sums) < len(value.readers) or made_by(program, made.inputs[0], self._chosen) is None):
             return
         source = made.inputs[0] if _rounds(value) else value
-        rounding = StaticQuantize(steps.scale, steps.zero)
-        bytes_ = program.insert(rounding, [source], sources=[made]).output
-        self._read |= dict.fromkeys(products, bytes_)
+        type_of = {node: byte_type(self._context.device(node)) for node in (*products, *(s[0] for s in sums))}
+        bytes_: dict[DType, Value] = {}
+        for dtype in dict.fromkeys(type_of.values()) or (byte_type(self._context.device(made)),):
+            rounding = StaticQuantize(steps.scale, steps.zero(dtype), dtype)
+            bytes_[dtype] = program.insert(rounding, [source], sources=[made]).output
+        self._read |= {node: bytes_[type_of[node]] for node in products}
         for node, operand, factor in sums:
             other = next(v for v in node.inputs if v is not operand)
-            substitute(program, [node], DequantizeAdd(steps.scale * factor, steps.zero), [other, bytes_], node)
+            added = bytes_[type_of[node]]
+            addition = DequantizeAdd(steps.scale * factor, steps.zero(added.layout.dtype))
+            substitute(program, [node], addition, [other, added], node)
             if operand is not value and operand.producer is not None:
                 program.erase(operand.producer)
         if _rounds(value):
-            self._widen(value, bytes_, steps, products)
+            self._widen(value, next(iter(bytes_.values())), steps, products)
 
     def _sum(self, reader: Node, value: Value) -> tuple[Node, Value, float] | None:
         """Return the sum of *value*, or of a multiple of it, with what a product makes: node, operand and factor."""
@@ -213,7 +225,8 @@ class _Rewriting:
         assert made is not None
         if any(n not in products for n in value.readers) or program.is_output(value):
             scale = program.constant(f"{made.name}/scale", np.array(steps.scale, np.float32))
-            zero = program.constant(f"{made.name}/zero", np.array(steps.zero, np.int8))
+            dtype = bytes_.layout.dtype
+            zero = program.constant(f"{made.name}/zero", np.array(steps.zero(dtype), dtype.numpy))
             floats = program.insert(Dequantize(0), [bytes_, scale, zero], sources=[made])
             others = [u for u in value.uses if u[0] not in products]
             program.rewire(value, floats.output, uses=others)

@@ -1,0 +1,119 @@
+// Convolution of bytes in blocks of 16 channels (b_fs_yx_fsv16), any kernel, stride, dilation and padding, exact sums.
+//
+// A ticket is a range of chunks by a range of output groups of one image. A chunk is a part of one output row; a group is
+// `nb` blocks of 16 output channels. Windows that reach beyond the input read the zero point: then the ticket's chunks are
+// whole rows, and their input with the zero point around it is copied into the worker's scratch (`staged`).
+//
+// inp, weights, start, scale, bias, out, res, by, plus   the last three may be CLGRAPH_NULL
+// in_n, in_g, in_c, in_y   bytes from one image, convolution group, block, row of the input to the next
+// in_blocks, in_height, in_width   of the input of one convolution group, read where it is staged
+// pad_top, pad_left, pad    staged rows and pixels in front of the input, and what they hold, four times
+// dilation_y, dilation_x, stride_y, stride_x, kernel_y, kernel_x   of the windows
+// in_x                      bytes of an input pixel: 16, or of one that has its channels side by side
+// out_n, out_c, out_y, out_x, res_n, res_c, res_y, res_x   pitches in elements of the result and in bytes of res
+// channels4                 groups of 4 input channels of one convolution group
+// height, width             of the output
+// nb, blocks, groups, group_groups   as in conv_fsv16.cl;  lanes: channels of the last block
+// chunks, row_chunks, chunk_width, ticket_chunks, ticket_groups, spans, batch_tickets, channel_major   as in conv_fsv16.cl
+// widths, ids_0, ids_1      as in conv_fsv16.cl
+// weight_group              bytes of one group's weights
+// mode, first .. high       as in micro_bytes.cl;  itemsize: bytes of an element of the result
+// listed, last              1: bytes of what the list of post-operations leaves of floats, nearest(v * last) + zero
+#include "bytes.clh"
+#include "conv_chunks.clh"
+#include "post_tile.clh"
+
+// Copy `rows` rows from row `first` on, of every block, with `pitch` pixels each from pixel -left on.
+NOINLINE static void stage_bytes(__global const conv_bytes_desc* d, __global const uchar* in, __global uchar* to,
+                                 const int first, const int rows, const int pitch) {
+  const int4 pad = (int4)(d->pad);
+  for (int b = 0; b < d->in_blocks; b++)
+    for (int r = 0; r < rows; r++) {
+      const int y = first + r, width = y < 0 || y >= d->in_height ? 0 : min(d->in_width, pitch - d->pad_left);
+      __global loose_int4* row = (__global loose_int4*)(to + ((long)b * rows + r) * pitch * 16);
+      __global const loose_int4* from = (__global const loose_int4*)(in + (long)b * d->in_c + (long)y * d->in_y);
+      int x = 0;
+      for (; x < (width ? d->pad_left : 0); x++) row[x] = pad;
+      for (int i = 0; i < width; i++, x++) row[x] = from[i];
+      for (; x < pitch; x++) row[x] = pad;
+    }
+}
+
+// Copy `count` pixels of `bytes` each, `from_x` and `to_x` bytes apart.
+NOINLINE static void copy_pixels(__global const uchar* from, __global uchar* to, const int count, const long to_x,
+                                 const int bytes, const int from_x) {
+  for (int i = 0; i < count; i++, from += from_x, to += to_x) {
+    int k = 0;
+    for (; k + 16 <= bytes; k += 16) *(__global loose_int4*)(to + k) = *(__global const loose_int4*)(from + k);
+    for (; k < bytes; k++) to[k] = from[k];
+  }
+}
+
+static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks, __global char* scratch, const int ticket,
+                       __global const post_step* post, const int posts) {
+  const int n = ticket / d->batch_tickets, within = ticket - n * d->batch_tickets;
+  const int tiers = d->batch_tickets / d->spans;
+  const int tier = d->channel_major ? within / d->spans : within % tiers;
+  const int span = d->channel_major ? within - tier * d->spans : within / tiers;
+  const int last_group = min((tier + 1) * d->ticket_groups, d->groups);
+  const int first_chunk = span * d->ticket_chunks, last_chunk = min(first_chunk + d->ticket_chunks, d->chunks);
+  const int row_chunks = d->row_chunks, width = d->width, stride_x = d->stride_x * d->in_x, mode = d->mode, listed = d->listed;
+  const int first_y = first_chunk / row_chunks, last_y = (last_chunk - 1) / row_chunks;
+  const int rows = (last_y - first_y) * d->stride_y + (d->kernel_y - 1) * d->dilation_y + 1;
+  const int pitch = (width - 1) * d->stride_x + (d->kernel_x - 1) * d->dilation_x + 1;
+  const int size = d->itemsize;
+  __global uchar* beside = (__global uchar*)scratch;
+  __global uchar* stage = beside + (listed ? d->nb * 16 * 64 : 0);
+  __global const byte_end* end = BYTE_END(d);
+  __global const float* by = d->by == CLGRAPH_NULL ? 0 : AT(const float, banks, d->by);
+  __global const float* plus = d->plus == CLGRAPH_NULL ? 0 : AT(const float, banks, d->plus);
+
+  for (int g = tier * d->ticket_groups, staged = -1; g < last_group; g++) {
+    const int block = g * d->nb, nb = min(d->nb, d->blocks - block), which = g / d->group_groups;
+    const int apart = listed || (d->out_x != 16 && (posts || (d->lanes < 16 && block + nb == d->blocks)));
+    __global const uchar* in = AT(const uchar, banks, d->inp) + (long)n * d->in_n + (long)which * d->in_g;
+    int in_c = d->in_c, in_y = d->in_y, above = 0;
+    if (d->staged) {
+      if (which != staged) stage_bytes(d, in, stage, first_y * d->stride_y - d->pad_top, rows, pitch);
+      staged = which;
+      in = stage;
+      in_y = pitch * 16;
+      in_c = rows * in_y;
+      above = first_y * d->stride_y;
+    }
+    __global const uchar* res = 0;
+    if (d->res != CLGRAPH_NULL) res = AT(const uchar, banks, d->res) + (long)n * d->res_n + (long)block * d->res_c;
+    __global uchar* out = AT(uchar, banks, d->out) + ((long)n * d->out_n + (long)block * d->out_c) * size;
+    __global const char* wp = AT(const char, banks, d->weights) + (long)g * d->weight_group;
+    __global const int* start = AT(const int, banks, d->start) + block * 16;
+    __global const float* scale = AT(const float, banks, d->scale) + block * 16;
+    __global const float* bias = AT(const float, banks, d->bias) + block * 16;
+    for (int chunk = first_chunk; chunk < last_chunk; chunk++) {
+      const int y = chunk / row_chunks, part = chunk - y * row_chunks;
+      const int x1 = chunk_start(part + 1, row_chunks, d->chunk_width, width);
+      for (int x = chunk_start(part, row_chunks, d->chunk_width, width); x < x1;) {
+        const int most = min(x1 - x, 15), wide = (int)(d->widths >> (4 * most)) & 15;
+        const int id = (int)((wide < 8 ? d->ids_0 : d->ids_1) >> (8 * (wide & 7))) & 255;
+        __global uchar* to = out + ((long)y * d->out_y + (long)x * d->out_x) * size;
+        micro_bytes(id, in + (long)(y * d->stride_y - above) * in_y + (long)x * stride_x, wp, start, scale, bias,
+                    res ? res + (long)y * d->res_y + (long)x * d->res_x : 0, apart ? beside : to, nb, d->channels4,
+                    d->kernel_y, d->kernel_x, in_c, in_y * d->dilation_y, 16 * d->dilation_x, stride_x,
+                    apart ? 256 : d->out_c, apart ? 16 : d->out_x, d->res_c, d->res_x, mode, by ? by + block * 16 : 0,
+                    plus ? plus + block * 16 : 0, end);
+        for (int b = 0; posts && b < nb; b++) {
+          __global float* row = apart ? (__global float*)beside + b * 256 : (__global float*)to + (long)b * d->out_c;
+          post_row(post, posts, banks, row, n, block + b, y, x, wide, block + b == d->blocks - 1 ? d->lanes : 16, 1);
+        }
+        for (int b = 0; listed && b < nb; b++) {
+          __global float* row = (__global float*)beside + b * 256;
+          quantize_row(row, d->out_x == 16 ? to + (long)b * d->out_c : (__global uchar*)row, wide, d->last, d->zero, d->low,
+                       d->high);
+        }
+        for (int b = 0; apart && d->out_x != 16 && b < nb; b++)
+          copy_pixels(beside + b * (size == 4 || listed ? 1024 : 256), to + (long)b * d->out_c * size, wide,
+                      (long)d->out_x * size, size * (block + b == d->blocks - 1 ? d->lanes : 16), size * 16);
+        x += wide;
+      }
+    }
+  }
+}

@@ -1,0 +1,93 @@
+// One register block of a convolution of bytes: NB blocks of 16 output channels by UR neighbouring pixels of one row.
+//
+//   sum[b][i][o] = start[b][o] + sum over c, ky, kx of in[c][ky][i S + kx] w[c / 4][ky][kx][b][o][c % 4], exact in int
+//   v = sum * scale[b][o] + bias[b][o]
+//
+// Instance: NB, UR; S the horizontal stride (0: a run-time one, `stride`). AVX-512 holds NB * UR <= 28 accumulators.
+//
+// ip, wp       bytes at the window of the first pixel, pixels of 16; weights, whose channels that are missing are zeros
+// blocks       of the NB those that there are; nothing is read or written for the others but their weights
+// channels4    groups of 4 input channels;  kernel_y, kernel_x: of the window
+// in_c, in_y, in_x   bytes from one block of channels, window row, window column of the input to the next
+// stride       bytes from one pixel's window to the next, read where S is 0
+// mode         what is written to op, elements of `out_c` from one block, `out_x` from one pixel to the next:
+//              0: floats, v;  1: bytes, nearest(v * first) + zero;
+//              2: bytes, nearest(w) + zero;  3: floats, w = t * second + r * third + shift, where
+//                 u = v * first, with `within` not 0 min(max(rounded(u), floor), ceiling);
+//                 t = u * by[o] * middle + plus[o] * adding, with `again` not 0 min(max(rounded(t), bottom), top);
+//                 r: bytes of res, `res_c`, `res_x` apart; 0: none
+// by, plus     16 floats a block, or 0: ones, zeros
+// low, high    bounds of the bytes, each four times
+//
+// Bytes: the sum is exact, what they are of differs from v by the roundings of its float operations, 2^-24 each.
+#include "bytes.clh"
+
+#ifndef NB
+  #define NB 2
+#endif
+#ifndef UR
+  #define UR 14
+#endif
+#ifndef S
+  #define S 1
+#endif
+#define PIXEL(i) (S ? (i) * S * 16 : (i) * stride)
+
+NOINLINE static void micro_bytes(__global const uchar* restrict ip, __global const char* restrict wp,
+                                 __global const int* restrict start, __global const float* restrict scale,
+                                 __global const float* restrict bias, __global const uchar* restrict res,
+                                 __global uchar* restrict op, const int blocks, const int channels4, const int kernel_y,
+                                 const int kernel_x, const int in_c, const int in_y, const int in_x, const int stride,
+                                 const int out_c, const int out_x, const int res_c, const int res_x, const int mode,
+                                 __global const float* by, __global const float* plus, __global const byte_end* end) {
+  int16 acc[NB][UR];
+  #pragma unroll
+  for (int b = 0; b < NB; b++) {
+    const int16 first = b < blocks ? *(__global const int16*)(start + b * 16) : (int16)(0);
+    #pragma unroll
+    for (int i = 0; i < UR; i++) acc[b][i] = first;
+  }
+  __global const uchar *row = ip, *pixel = ip;
+  int ky = 0, kx = 0, c = 0;
+  #pragma unroll 1
+  for (int step = channels4 * kernel_y * kernel_x; step > 0; step--) {
+    int16 w[NB];
+    #pragma unroll
+    for (int b = 0; b < NB; b++) w[b] = *(__global const int16*)(wp + b * 64);
+    #pragma unroll
+    for (int i = 0; i < UR; i++) {
+      const int16 v = (int16)(*(__global const int*)(pixel + PIXEL(i)));
+      #pragma unroll
+      for (int b = 0; b < NB; b++) acc[b][i] = add_dots(acc[b][i], v, w[b]);
+    }
+    wp += NB * 64;
+    pixel += in_x;
+    if (++kx == kernel_x) {
+      kx = 0;
+      pixel = row += in_y;
+      if (++ky == kernel_y) {
+        ky = 0;
+        c++;
+        pixel = row = ip + (long)(c >> 2) * in_c + (c & 3) * 4;
+      }
+    }
+  }
+  const long size = mode == 0 || mode == 3 ? 4 : 1;
+  #pragma unroll
+  for (int b = 0; b < NB; b++) {
+    if (b && b >= blocks) break;
+    // An array whose address is taken lies in memory: not that of the loop.
+    int16 sums[UR];
+    #pragma unroll
+    for (int i = 0; i < UR; i++) sums[i] = acc[b][i];
+    write_sums(sums, UR, scale + b * 16, bias + b * 16, by ? by + b * 16 : 0, plus ? plus + b * 16 : 0,
+               res ? res + (long)b * res_c : 0, res_x, op + b * out_c * size, out_x, mode, end);
+  }
+}
+
+#ifndef CLGRAPH_LIBRARY
+__kernel void micro_bytes_alone(__global const uchar* in, __global const char* w, __global const int* start,
+                                __global const float* scale, __global uchar* out, __global const byte_end* end) {
+  micro_bytes(in, w, start, scale, scale, 0, out, NB, 4, 3, 3, 1024, 512, 16, S * 16, 1024, 16, 0, 16, 1, 0, 0, end);
+}
+#endif

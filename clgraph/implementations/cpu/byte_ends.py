@@ -1,0 +1,220 @@
+"""How sums of bytes become results on CPU devices: what a micro-kernel applies itself, and what is left as a list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
+from clgraph.core.memo import remembered
+from clgraph.graph.node import Fused
+from clgraph.implementations.cpu.geometry import LANES, operand_pitches
+from clgraph.ops.activation import Activation
+from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
+from clgraph.selector.descriptor import NULL, Float, Int, Ref, fields
+from clgraph.selector.query import Query
+
+FLOATS, BYTES, TWICE, SUMS = 0, 1, 2, 3
+"""Modes of ``micro_bytes.cl``: floats, bytes; bytes and floats of what is rounded, scaled or added to before."""
+
+
+@fields
+class ByteEnd:
+    """Fields as in ``micro_bytes.cl``, in the order of the struct ``byte_end``."""
+
+    first: Float
+    floor: Float
+    ceiling: Float
+    middle: Float
+    adding: Float
+    bottom: Float
+    top: Float
+    second: Float
+    third: Float
+    shift: Float
+    within: Int
+    again: Int
+    zero: Int
+    low: Int
+    high: Int
+
+
+@frozen
+class End:
+    """What happens to sums.
+
+    Attributes:
+        taken: How many operations the micro-kernel applies; the others are the list, but the rounding at the end.
+        last: What the list's results are multiplied with to be rounded; 0 where there is no list, or no rounding.
+        numbers: The fields of :class:`ByteEnd`.
+        by, plus: The slots of a factor and a summand of each channel.
+        residual: The slot of bytes that are added.
+    """
+
+    mode: int
+    taken: int
+    last: float
+    numbers: dict[str, Any]
+    by: int | None = None
+    plus: int | None = None
+    residual: int | None = None
+
+    def __hash__(self) -> int:
+        return hash((self.mode, self.residual, self.taken))
+
+
+_FLOATS = ("first", "floor", "ceiling", "middle", "adding", "bottom", "top", "second", "third", "shift")
+
+
+def end_numbers(zero: int = 0, low: int = 0, high: int = 255, **said: Any) -> dict[str, Any]:
+    """Return the fields of :class:`ByteEnd`, 0 where nothing is said; the bounds stand there four times."""
+    bounds = {name: four_times(value) for name, value in (("low", low), ("high", high))}
+    return {**dict.fromkeys(_FLOATS, 0.0), "within": 0, "again": 0, "zero": zero, **bounds, **said}
+
+
+def four_times(byte: int) -> int:
+    """Return an int of four equal bytes."""
+    word = (byte & 255) * 0x01010101
+    return word - (word >> 31 << 32)
+
+
+def inverse(scale: float) -> float:
+    """Return 1 / *scale* in float32."""
+    return float(np.float32(1) / np.float32(scale))
+
+
+@remembered
+def end_of(q: Query[Any]) -> End | str:
+    """Return the end of the sums of *q*, or why no kernel has it."""
+    steps, y = q.post, q.outputs[0].dtype
+    last = steps[-1].primitive if steps else None
+    rounding = last if isinstance(last, StaticQuantize) else None
+    if y != (DType.F32 if rounding is None else rounding.dtype) or y not in (DType.F32, DType.U8):
+        return f"makes floats, or u8 that it rounds to last, not {y}"
+    inner = steps[: len(steps) - (rounding is not None)]
+    if rounding is not None and (limits := _limits(inner, rounding)) is not None:
+        return End(BYTES, len(steps), 0.0, end_numbers(rounding.zero, *limits, first=inverse(rounding.scale)))
+    head = _head(q, inner)
+    if rounding is not None and (limits := _limits(inner[len(head) :], rounding)) is not None:
+        return head.end(TWICE, len(steps), 0.0, rounding, limits)
+    taken = len(head) if head.residual else 0
+    if (refused := _listed_refusal(q, inner[taken:])) is not None:
+        return refused
+    by = 0.0 if rounding is None else inverse(rounding.scale)
+    if taken:
+        return head.end(SUMS, taken, by, rounding, (0, 255))
+    return End(FLOATS, 0, by, end_numbers(0 if rounding is None else rounding.zero))
+
+
+def listed_of(q: Query[Any], end: End) -> tuple[Fused, ...]:
+    """Return the operations that are a list."""
+    return q.post[end.taken : len(q.post) - (end.last > 0)]
+
+
+def operand_ref(q: Query[Any], slot: int | None) -> Ref:
+    """Return the place of the floats in *slot*, ``NULL`` for none."""
+    return NULL if slot is None else Ref(f"in{slot}", 4 * q.inputs[slot].origin)
+
+
+def _limits(steps: Sequence[Fused], last: StaticQuantize) -> tuple[int, int] | None:
+    """Return the bounds of the bytes after activations that are bounds; ``None`` where others are among *steps*."""
+    low, high = 0, 255
+    for step in steps:
+        p = step.primitive
+        if not isinstance(p, Activation) or p.function not in ("relu", "clip"):
+            return None
+        below, above = (0.0, np.inf) if p.function == "relu" else (p.alpha, p.beta)
+        if below > above:
+            return None
+        (floor,), (ceiling,) = (last.reference(np.array([v], np.float32))[0] for v in (below, above))
+        low, high = min(max(low, int(floor)), int(ceiling)), min(max(high, int(floor)), int(ceiling))
+    return low, high
+
+
+@frozen
+class _Head:
+    """Operations at the head of a list that a micro-kernel applies, each at most once and in this order."""
+
+    within: Fused | None
+    by: Fused | None
+    plus: Fused | None
+    again: Fused | None
+    residual: Fused | None
+
+    def __len__(self) -> int:
+        return sum(f is not None for f in (self.within, self.by, self.plus, self.again, self.residual))
+
+    def end(self, mode: int, taken: int, last: float, rounding: StaticQuantize | None, limits: tuple[int, int]) -> End:
+        """Return the end in which they stand, followed by bytes of *rounding* in *mode* TWICE."""
+        # What a float is multiplied with to become a step of the rounding that comes next.
+        step = inverse(rounding.scale) if mode == TWICE and rounding is not None else 1.0
+        inner = inverse(_alpha(self.again)) if self.again else step
+        said: dict[str, Any] = {"first": 1.0, "middle": inner, "adding": inner, "second": 1.0}
+        if self.within:
+            said |= {"first": inverse(_alpha(self.within)), "middle": _alpha(self.within) * inner, "within": 1}
+            said |= dict(zip(("floor", "ceiling"), _ends(self.within), strict=True))
+        if self.again:
+            said |= {"second": _alpha(self.again) * step, "again": 1}
+            said |= dict(zip(("bottom", "top"), _ends(self.again), strict=True))
+        if self.residual:
+            p = self.residual.primitive
+            assert isinstance(p, DequantizeAdd)
+            said |= {"third": p.scale * step, "shift": -p.zero * p.scale * step}
+        slots = [None if f is None else f.operands[0] for f in (self.by, self.plus, self.residual)]
+        return End(mode, taken, last, end_numbers(0 if rounding is None else rounding.zero, *limits, **said), *slots)
+
+
+def _head(q: Query[Any], steps: tuple[Fused, ...]) -> _Head:
+    left = list(steps)
+
+    def take(fits: Callable[[Fused], bool]) -> Fused | None:
+        return left.pop(0) if left and fits(left[0]) else None
+
+    return _Head(
+        within=take(_rounds),
+        by=take(lambda f: _of_channels(q, f, "mul")),
+        plus=take(lambda f: _of_channels(q, f, "add")),
+        again=take(_rounds),
+        residual=take(lambda f: isinstance(f.primitive, DequantizeAdd) and _adds_alike(q, f.operands[0])),
+    )
+
+
+def _rounds(step: Fused) -> bool:
+    return isinstance(step.primitive, Activation) and step.primitive.function == "fake_quantize"
+
+
+def _alpha(step: Fused) -> float:
+    assert isinstance(step.primitive, Activation)
+    return step.primitive.alpha
+
+
+def _ends(step: Fused) -> tuple[float, float]:
+    assert isinstance(step.primitive, Activation)
+    return step.primitive.beta, step.primitive.beta + 255
+
+
+def _of_channels(q: Query[Any], step: Fused, function: str) -> bool:
+    """Whether *step* does *function* with a number a channel, which lie side by side in whole blocks."""
+    if step.primitive != Eltwise(function):
+        return False
+    operand, y = q.inputs[step.operands[0]], q.outputs[0]
+    if operand.dtype != DType.F32 or operand.count != y.shape[1] or y.shape[1] % LANES:
+        return False
+    return operand_pitches(operand, y)[1:] == (LANES, 0, 0, 1)
+
+
+def _adds_alike(q: Query[Any], slot: int) -> bool:
+    r, y = q.inputs[slot], q.outputs[0]
+    return (r.dtype, r.shape, r.format) == (DType.U8, y.shape, y.format)
+
+
+def _listed_refusal(q: Query[Any], steps: Sequence[Fused]) -> str | None:
+    if any(isinstance(f.primitive, StaticQuantize | DequantizeAdd) for f in steps):
+        return "adds bytes behind roundings, scales and shifts alone, and rounds last"
+    if odd := [q.inputs[s] for f in steps for s in f.operands if q.inputs[s].dtype != DType.F32]:
+        return f"reads operands of f32, not of {odd[0].dtype}"
+    return None

@@ -1,0 +1,187 @@
+"""Between floats and bytes in blocks on CPU devices, with a list of operations between."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+from clgraph.core.dtype import DType
+from clgraph.core.format import Format, feature_blocked
+from clgraph.core.layout import Layout
+from clgraph.graph.node import Fused
+from clgraph.implementations.cpu.byte_ends import ByteEnd, end_numbers, inverse
+from clgraph.implementations.cpu.convolution import operand_proposals
+from clgraph.implementations.cpu.cost import step_seconds
+from clgraph.implementations.cpu.geometry import (
+    LANES,
+    blocked_posts,
+    blocked_refusal,
+    planes,
+    post_refusal,
+)
+from clgraph.implementations.cpu.pieces import pieces
+from clgraph.implementations.cpu.reorder import as_planes
+from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
+from clgraph.selector.descriptor import NULL, Descriptor, Int, Pointer, Ref, descriptor
+from clgraph.selector.implementation import Formats
+from clgraph.selector.plan import Plan, Tile
+from clgraph.selector.query import Query
+
+PLANES, BLOCKS, BYTES = 0, 1, 2
+"""What ``bytes_fsv16.cl`` reads: planes or blocks of floats, blocks of bytes."""
+PIECE = 64
+"""Pixels that are staged at once."""
+
+
+@descriptor("bytes_fsv16")
+class BytesFsv16Desc(ByteEnd, Descriptor):
+    """Fields as in ``bytes_fsv16.cl``."""
+
+    inp: Pointer
+    res: Pointer
+    scale: Pointer
+    zero_point: Pointer
+    out: Pointer
+    in_n: Int
+    in_c: Int
+    in_y: Int
+    res_n: Int
+    res_c: Int
+    res_y: Int
+    out_n: Int
+    out_c: Int
+    out_y: Int
+    height: Int
+    width: Int
+    blocks: Int
+    lanes: Int
+    row_pieces: Int
+    pieces: Int
+    strips: Int
+    rounds: Int
+    source: Int
+
+
+def split_steps(q: Query[Any]) -> tuple[Fused | None, tuple[Fused, ...], StaticQuantize | None] | str:
+    """Return a sum with bytes at the head of the list, the list, the rounding at its end; or why it has other parts."""
+    steps = q.post
+    first = steps[0] if steps and isinstance(steps[0].primitive, DequantizeAdd) else None
+    last = steps[-1].primitive if steps else None
+    rounding = last if isinstance(last, StaticQuantize) else None
+    listed = steps[first is not None : len(steps) - (rounding is not None)]
+    if any(isinstance(f.primitive, StaticQuantize | DequantizeAdd) for f in listed):
+        return "adds bytes first and rounds last"
+    if odd := [q.inputs[s] for f in listed for s in f.operands if q.inputs[s].dtype != DType.F32]:
+        return f"reads operands of f32, not of {odd[0].dtype}"
+    added = None if first is None else q.inputs[first.operands[0]]
+    if added is not None and (added.dtype, added.shape) != (DType.U8, q.outputs[0].shape):
+        return f"adds as many u8 as the result has elements, not {added}"
+    return first, listed, rounding
+
+
+def between_refusal(q: Query[Any]) -> str | None:
+    """Say why blocks of bytes and floats are not moved as *q* wants, or return ``None``."""
+    x, (y,) = q.inputs[0], q.outputs
+    if x.dtype == DType.F32 and x.format.is_plain and x.rank in (3, 4):
+        if x.all_pitches[-1] != 1:
+            return "requires the pixels of the input side by side"
+    elif (why := blocked_refusal(x, "the input")) is not None:
+        return why
+    refused = blocked_refusal(y, "the result") or post_refusal(q)
+    if refused is not None:
+        return refused
+    found = split_steps(q)
+    if isinstance(found, str):
+        return found
+    first = found[0]
+    return None if first is None else blocked_refusal(q.inputs[first.operands[0]], "an operand of bytes")
+
+
+def between_formats(q: Query[Any], *sources: Format) -> tuple[Formats, ...]:
+    """Return the proposals with the first input in one of *sources*, the result in blocks."""
+    if q.outputs[0].rank not in (3, 4):
+        return ()
+    blocked, rest = feature_blocked(q.outputs[0].rank), range(q.arity, len(q.inputs))
+    own = [(source, *(None,) * (q.arity - 1)) for source in sources]
+    return tuple(f for o in own for f in operand_proposals(q, o, rest, blocked, q.outputs[0]))
+
+
+def between_seconds(q: Query[Any]) -> float:
+    """Estimate the time of a move between bytes and floats."""
+    vectors = prod(q.outputs[0].shape) / LANES
+    moved = sum(x.nbytes for x in (*q.inputs, *q.outputs))
+    work = vectors * q.device.costs.unit("copy.vector") * (2 + len(q.post))
+    return step_seconds(q.device, work, moved, 8 * q.device.workers)
+
+
+def between(q: Query[Any], last: StaticQuantize | None, scale: Ref = NULL, zero: Ref = NULL) -> Plan:
+    """Return the step from the first input to the result.
+
+    Args:
+        last: The primitive itself where it is a rounding.
+        scale, zero: Of an input of bytes.
+    """
+    x, (y,) = q.inputs[0], q.outputs
+    found = split_steps(q)
+    assert not isinstance(found, str)
+    first, listed, rounding = found
+    rounding = rounding or last
+    kind = BYTES if x.dtype == DType.U8 else PLANES if x.format.is_plain else BLOCKS
+    a, b = as_planes(x) if kind == PLANES else planes(x), planes(y)
+    r = None if first is None else planes(q.inputs[first.operands[0]])
+    posts = blocked_posts(replace(q, fused=listed))
+    pixel = q.device.costs.unit("copy.vector") * (2 + len(posts))
+    flat = a if kind != PLANES or a.y != a.width else replace(a, y=a.width * LANES)
+    if r is not None and not r.one_row:
+        flat = replace(flat, y=flat.y + 1)
+    cut = pieces(flat, b, posts, PIECE, pixel, q.device)
+    said: dict[str, Any] = {} if rounding is None else {"first": inverse(rounding.scale)}
+    if first is not None:
+        p = first.primitive
+        assert isinstance(p, DequantizeAdd)
+        said |= {"third": p.scale, "shift": -p.zero * p.scale}
+    desc = BytesFsv16Desc(
+        inp=Ref("in0", x.dtype.itemsize * x.origin) if kind == PLANES else a.at("in0"),
+        res=NULL if first is None or r is None else r.at(f"in{first.operands[0]}"),
+        scale=scale,
+        zero_point=zero,
+        out=b.at("out0"),
+        in_n=a.n,
+        in_c=a.c,
+        in_y=a.y,
+        res_n=0 if r is None else r.n,
+        res_c=0 if r is None else r.c,
+        res_y=0 if r is None else r.y,
+        out_n=b.n,
+        out_c=b.c,
+        out_y=b.y,
+        height=cut.height,
+        width=cut.width,
+        blocks=b.blocks,
+        lanes=b.lanes,
+        row_pieces=cut.row_pieces,
+        pieces=cut.strips.each,
+        strips=cut.strips.count,
+        rounds=int(y.dtype == DType.U8),
+        source=kind,
+        **end_numbers(0 if rounding is None else rounding.zero, **said),
+    )
+    return Plan((Tile("bytes_fsv16", desc, b.batch * b.blocks * cut.strips.count, PIECE * LANES * 4, posts),))
+
+
+def rows_refusal(q: Query[Any]) -> str | None:
+    """Say why *q* is no move of a dense plain tensor of whole vectors, or return ``None``."""
+    x, (y,) = q.inputs[0], q.outputs
+    if not x.is_dense_plain or not y.is_dense_plain or q.post:
+        return "moves dense plain tensors without operations behind it"
+    return f"moves multiples of {LANES} elements, not {x}" if x.count % LANES else None
+
+
+def in_rows(q: Query[Any]) -> Query[Any]:
+    """Return *q*, a move of a dense plain tensor of whole vectors, as one of a block of channels."""
+
+    def flat(x: Layout) -> Layout:
+        return Layout(x.dtype, (1, LANES, x.count // LANES), feature_blocked(3))
+
+    return q.with_layouts((flat(q.inputs[0]), *q.inputs[1:]), (flat(q.outputs[0]),))

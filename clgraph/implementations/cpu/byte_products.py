@@ -1,0 +1,332 @@
+"""Convolutions and matrix products of bytes on CPU devices with VNNI: sizes, tickets and the step of their driver."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from math import prod
+
+from clgraph.core.dtype import DType
+from clgraph.core.format import Format, feature_blocked
+from clgraph.core.frozen import frozen
+from clgraph.core.layout import Layout
+from clgraph.core.memo import remembered
+from clgraph.implementations.cpu.blocks import BYTES, Block, blocks_of, ids
+from clgraph.implementations.cpu.byte_ends import BYTES as PLAIN
+from clgraph.implementations.cpu.byte_ends import ByteEnd, End, end_of, four_times, listed_of, operand_ref
+from clgraph.implementations.cpu.convolution import operand_proposals, square
+from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
+from clgraph.implementations.cpu.geometry import (
+    LANES,
+    Planes,
+    blocked_posts,
+    operand_pitches,
+    pixel_rows,
+    planes,
+)
+from clgraph.ops.quantized_convolution import ROUNDED, QuantizedConvolution
+from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor
+from clgraph.selector.implementation import Formats, Serves
+from clgraph.selector.plan import Plan, Tile
+from clgraph.selector.query import Query
+
+BYTE_TILE = Serves(
+    dtypes=frozenset({DType.U8, DType.I8, DType.I32, DType.F32}),
+    mixed=True,
+    kinds=frozenset({"cpu"}),
+    formats=True,
+    fuses=ROUNDED,
+    operands=8,
+    features=frozenset({"vnni"}),
+)
+"""What tiles of bytes serve."""
+_END, _LONGER, _LISTED = 6.0, 12.0, 6.0
+"""Multiply-adds that a vector of the result takes besides those of the sum, with more in registers, by an operation of
+a list. Estimates."""
+_STAGE = 2.0
+"""Multiply-adds that copying a vector of the input takes."""
+
+
+_FLOAT_SCRATCH = 16 * LANES * 4
+"""Bytes of the floats of one block of channels of a register block."""
+
+
+@descriptor("conv_bytes", micros=("micro_bytes",))
+class ConvBytesDesc(ByteEnd, Descriptor):
+    """Fields as in ``conv_bytes.cl``."""
+
+    inp: Pointer
+    weights: Pointer
+    start: Pointer
+    scale: Pointer
+    bias: Pointer
+    out: Pointer
+    res: Pointer
+    by: Pointer
+    plus: Pointer
+    widths: Long
+    ids_0: Long
+    ids_1: Long
+    weight_group: Long
+    in_n: Int
+    in_g: Int
+    in_c: Int
+    in_y: Int
+    in_x: Int
+    in_blocks: Int
+    in_height: Int
+    in_width: Int
+    pad_top: Int
+    pad_left: Int
+    pad: Int
+    staged: Int
+    dilation_y: Int
+    dilation_x: Int
+    stride_y: Int
+    stride_x: Int
+    kernel_y: Int
+    kernel_x: Int
+    out_n: Int
+    out_c: Int
+    out_y: Int
+    out_x: Int
+    res_n: Int
+    res_c: Int
+    res_y: Int
+    res_x: Int
+    channels4: Int
+    height: Int
+    width: Int
+    nb: Int
+    blocks: Int
+    groups: Int
+    group_groups: Int
+    lanes: Int
+    chunks: Int
+    row_chunks: Int
+    chunk_width: Int
+    ticket_chunks: Int
+    ticket_groups: Int
+    spans: Int
+    batch_tickets: Int
+    channel_major: Int
+    mode: Int
+    itemsize: Int
+    listed: Int
+    last: Float
+
+
+def byte_formats(q: Query[QuantizedConvolution]) -> tuple[Formats, ...]:
+    """Return the proposals of blocked operators on bytes."""
+    blocked = feature_blocked(q.outputs[0].rank)
+    own = (blocked, *(None,) * (q.arity - 1))
+    return operand_proposals(q, own, range(q.arity, len(q.inputs)), blocked, q.outputs[0])
+
+
+@frozen
+class ByteSizes:
+    """One problem in the driver's terms; ``width`` of a flat one is that of the whole plane.
+
+    Attributes:
+        channels4: Groups of 4 input channels of a convolution group, of ``blocks`` output blocks.
+        staged: Whether windows reach beyond the input.
+        step: Multiply-adds of 16 lanes that one row of one convolution group takes.
+    """
+
+    x: Planes
+    y: Planes
+    height: int
+    width: int
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    pads: tuple[int, int]
+    channels4: int
+    blocks: int
+    staged: bool
+    block: Block
+    step: float
+
+    @property
+    def groups(self) -> int:
+        """Groups of output blocks of a convolution group."""
+        return -(-self.blocks // self.block.nb)
+
+    @property
+    def group_bytes(self) -> int:
+        """Bytes of the weights of one group of output blocks."""
+        return self.channels4 * prod(self.kernel) * self.block.nb * 4 * LANES
+
+
+@frozen
+class ByteTickets:
+    """Which chunks and groups of output blocks a ticket takes; ``rows`` of the output at most."""
+
+    chunks: TicketRanges
+    groups: TicketRanges
+    channel_major: bool
+
+    @property
+    def count(self) -> int:
+        """Tickets of one image."""
+        return self.chunks.count * self.groups.count
+
+
+@cache
+def packed_weights(rank: int, nb: int) -> Format:
+    """Return the format of weights for *nb* blocks of output channels at a time, four input channels a lane."""
+    return Format(tuple(range(rank)), ((0, LANES * nb), (1, 4)))
+
+
+def _flat(q: Query[QuantizedConvolution], x: Planes, y: Planes) -> bool:
+    """Whether planes are single rows to a kernel of one element: nothing lies between their rows."""
+    p = q.primitive
+    if prod(q.inputs[1].shape[2:]) != 1 or prod(p.strides) != 1 or any(map(any, p.pads)):
+        return False
+    layouts = [q.inputs[s] for s in q.post_slots]
+    alike = all(row == pixel * y.width for _, _, row, pixel, _ in (operand_pitches(v, q.outputs[0]) for v in layouts))
+    return y.height > 1 and x.one_row and y.one_row and alike
+
+
+def _planes(layout: Layout) -> Planes:
+    return planes(layout) if layout.format.blocks else pixel_rows(layout)
+
+
+@remembered
+def byte_sizes(q: Query[QuantizedConvolution]) -> ByteSizes:
+    """Return the sizes of a problem on blocks of channels, or on pixels with their channels side by side."""
+    x, y, p, w = _planes(q.inputs[0]), _planes(q.outputs[0]), q.primitive, q.inputs[1].shape
+    flat, blocks, stride = _flat(q, x, y), -(-(w[0] // p.groups) // LANES), square(p.strides)
+    height, width = (1, y.height * y.width) if flat else (y.height, y.width)
+    channels4, before = -(-w[1] // 4), [b for b, _ in p.pads]
+    taps = channels4 * prod(w[2:])
+    by = stride[1] if x.x == LANES else 0
+    found = blocks_of(q.device.simd, BYTES, by, width, blocks, taps, whole=p.groups > 1)
+    block = min(found, key=lambda b: b.cost)
+    end = end_of(q)
+    ends = _END if isinstance(end, End) and end.mode == PLAIN else _LONGER
+    ends += _LISTED * len(listed_of(q, end)) if isinstance(end, End) else 0.0
+    staged = any(map(any, p.pads))
+    moved = _STAGE * -(-w[1] // LANES) * width * prod(stride) if staged else 0.0
+    return ByteSizes(
+        x=x,
+        y=y,
+        height=height,
+        width=width,
+        kernel=square(w[2:]),
+        stride=stride,
+        dilation=square(p.dilations),
+        pads=(before[0], before[1]) if len(before) == 2 else (0, before[0]),
+        channels4=channels4,
+        blocks=blocks,
+        staged=staged,
+        block=block,
+        step=block.cost * taps + ends * width * blocks + moved,
+    )
+
+
+def _row_seconds(q: Query[QuantizedConvolution], s: ByteSizes) -> float:
+    """Return one worker's time for one row of every convolution group."""
+    return s.step * q.primitive.groups * 2 * LANES / worker_flops(q.device)
+
+
+def _tickets(q: Query[QuantizedConvolution], s: ByteSizes) -> ByteTickets:
+    """Cut the work: by output channels where the weights outweigh the pixels, else by pixels; staged, by whole rows."""
+    device, groups, row_chunks = q.device, s.groups * q.primitive.groups, s.block.chunks
+    row = _row_seconds(q, s)
+    wanted = ticket_seconds(row * s.height * s.y.batch, device)
+    if groups >= 4 * device.workers and s.group_bytes * groups > 2 * LANES * s.x.blocks * s.y.height * s.y.width:
+        each = split(groups, row * s.height / groups, wanted, device.workers)
+        return ByteTickets(TicketRanges(1, row_chunks * s.height), each, True)
+    if s.staged:
+        rows = split(s.height, row, wanted, device.workers)
+        return ByteTickets(TicketRanges(rows.count, rows.each * row_chunks), TicketRanges(1, groups), False)
+    chunks = split(s.height * row_chunks, row / row_chunks, wanted, device.workers)
+    return ByteTickets(chunks, TicketRanges(1, groups), False)
+
+
+def products_seconds(q: Query[QuantizedConvolution]) -> float:
+    """Estimate the time of the step."""
+    s = byte_sizes(q)
+    traffic = sum(x.nbytes for x in (*q.inputs, *q.outputs))
+    work = _row_seconds(q, s) * s.height * s.y.batch
+    return step_seconds(q.device, work, traffic, _tickets(q, s).count * s.y.batch)
+
+
+def products(q: Query[QuantizedConvolution]) -> Plan:
+    """Return the step of a problem that nothing refuses."""
+    s, p, end = byte_sizes(q), q.primitive, end_of(q)
+    assert isinstance(end, End)
+    t, x, y = _tickets(q, s), s.x, s.y
+    table = ids(q.device.simd, BYTES, s.block.stride, s.block.nb)
+    res = _planes(q.inputs[end.residual]) if end.residual is not None else None
+    in_blocks = -(-s.channels4 // 4)
+    desc = ConvBytesDesc(
+        inp=x.at("in0"),
+        weights=Ref("in1"),
+        start=Ref("in2"),
+        scale=Ref("in3"),
+        bias=Ref("in4"),
+        out=y.at("out0"),
+        res=NULL if res is None else res.at(f"in{end.residual}"),
+        by=operand_ref(q, end.by),
+        plus=operand_ref(q, end.plus),
+        widths=table.widths,
+        ids_0=table.low,
+        ids_1=table.high,
+        weight_group=s.group_bytes,
+        in_n=x.n,
+        in_g=x.c * in_blocks,
+        in_c=x.c,
+        in_y=x.y,
+        in_x=x.x,
+        in_blocks=in_blocks,
+        in_height=x.height,
+        in_width=x.width,
+        pad_top=s.pads[0],
+        pad_left=s.pads[1],
+        pad=four_times(p.zero),
+        staged=int(s.staged),
+        dilation_y=s.dilation[0],
+        dilation_x=s.dilation[1],
+        stride_y=s.stride[0],
+        stride_x=s.stride[1],
+        kernel_y=s.kernel[0],
+        kernel_x=s.kernel[1],
+        out_n=y.n,
+        out_c=y.c,
+        out_y=y.y,
+        out_x=y.x,
+        res_n=0 if res is None else res.n,
+        res_c=0 if res is None else res.c,
+        res_y=0 if res is None else res.y,
+        res_x=0 if res is None else res.x,
+        channels4=s.channels4,
+        height=s.height,
+        width=s.width,
+        nb=s.block.nb,
+        blocks=s.blocks * p.groups,
+        groups=s.groups * p.groups,
+        group_groups=s.groups,
+        lanes=y.lanes,
+        chunks=s.block.chunks * s.height,
+        row_chunks=s.block.chunks,
+        chunk_width=s.block.chunk_width,
+        ticket_chunks=t.chunks.each,
+        ticket_groups=t.groups.each,
+        spans=t.chunks.count,
+        batch_tickets=t.count,
+        channel_major=int(t.channel_major),
+        mode=end.mode,
+        itemsize=y.itemsize,
+        listed=int(end.last > 0),
+        last=end.last,
+        **end.numbers,
+    )
+    rows = -(-t.chunks.each // s.block.chunks)
+    scratch = _FLOAT_SCRATCH * s.block.nb if end.last > 0 or y.x != LANES else 0
+    if s.staged:
+        spread = zip((rows, s.width), s.stride, s.kernel, s.dilation, strict=True)
+        scratch += in_blocks * LANES * prod((n - 1) * by + (k - 1) * d + 1 for n, by, k, d in spread)
+    posts = blocked_posts(replace(q, fused=listed_of(q, end)))
+    return Plan((Tile("conv_bytes", desc, t.count * y.batch, scratch, posts),))

@@ -1,0 +1,65 @@
+"""Convolutions of bytes in blocks on CPU devices with VNNI: exact sums, four products a lane at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+from clgraph.core.dtype import DType
+from clgraph.core.format import Format
+from clgraph.graph.primitive import Primitive
+from clgraph.implementations.cpu.byte_ends import end_of
+from clgraph.implementations.cpu.byte_products import (
+    BYTE_TILE,
+    byte_formats,
+    byte_sizes,
+    packed_weights,
+    products,
+    products_seconds,
+)
+from clgraph.implementations.cpu.convolution import weights_refusal
+from clgraph.implementations.cpu.geometry import LANES, PACKED_BIAS, blocked_refusal, post_refusal
+from clgraph.ops.quantized_convolution import TERMS, QuantizedConvolution
+from clgraph.selector.implementation import Formats, Implementation, implements
+from clgraph.selector.plan import Plan
+from clgraph.selector.query import Query
+
+
+@implements(QuantizedConvolution, name="quantized_convolution.bytes_fsv16", serves=BYTE_TILE)
+class QuantizedConvolutionBytes(Implementation[QuantizedConvolution]):
+    """Register blocks of 16-channel vectors; any kernel, stride, dilation and pads; groups of whole blocks."""
+
+    @classmethod
+    def limits(cls, q: Query[QuantizedConvolution]) -> str | None:
+        x, w, (y,), groups = q.inputs[0], q.inputs[1], q.outputs, q.primitive.groups
+        if x.dtype != DType.U8:
+            return f"multiplies u8 by i8, not {x.dtype}"
+        if groups > 1 and (w.shape[1] % LANES or w.shape[0] // groups % LANES):
+            return f"serves groups of whole {LANES}-channel blocks, not {x.shape[1]} channels in {groups} groups"
+        if prod(w.shape[1:]) > TERMS:
+            return f"adds up to {TERMS} products in int"
+        refused = (
+            blocked_refusal(x, "the input")
+            or blocked_refusal(y, "the result")
+            or weights_refusal(q, "packed blocks")
+            or post_refusal(q)
+        )
+        if refused is not None:
+            return refused
+        return end if isinstance(end := end_of(q), str) else None
+
+    @classmethod
+    def formats(cls, q: Query[QuantizedConvolution]) -> tuple[Formats, ...]:
+        return byte_formats(q)
+
+    @classmethod
+    def weights(cls, q: Query[QuantizedConvolution]) -> Mapping[int, Format | Primitive]:
+        return {1: packed_weights(q.inputs[1].rank, byte_sizes(q).block.nb), **dict.fromkeys((2, 3, 4), PACKED_BIAS)}
+
+    @classmethod
+    def cost(cls, q: Query[QuantizedConvolution]) -> float:
+        return products_seconds(q)
+
+    @classmethod
+    def plan(cls, q: Query[QuantizedConvolution]) -> Plan:
+        return products(q)

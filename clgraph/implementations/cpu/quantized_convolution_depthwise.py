@@ -1,0 +1,191 @@
+"""Depthwise convolutions of bytes in blocks on CPU devices with VNNI."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import prod
+
+from clgraph.core.dtype import DType
+from clgraph.core.format import Format
+from clgraph.core.memo import remembered
+from clgraph.graph.primitive import Primitive
+from clgraph.implementations.cpu.byte_ends import ByteEnd, End, end_of, four_times, listed_of, operand_ref
+from clgraph.implementations.cpu.byte_products import BYTE_TILE, byte_formats
+from clgraph.implementations.cpu.convolution import square, weights_refusal
+from clgraph.implementations.cpu.cost import TicketRanges, row_strips, step_seconds, ticket_seconds, worker_flops
+from clgraph.implementations.cpu.geometry import (
+    LANES,
+    PACKED_BIAS,
+    blocked_posts,
+    blocked_refusal,
+    planes,
+    post_refusal,
+)
+from clgraph.ops.quantized_convolution import QuantizedConvolution
+from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Pointer, Ref, descriptor
+from clgraph.selector.implementation import Formats, Implementation, implements
+from clgraph.selector.plan import Plan, Tile
+from clgraph.selector.query import Query
+
+
+@descriptor("depthwise_bytes")
+class DepthwiseBytesDesc(ByteEnd, Descriptor):
+    """Fields as in ``depthwise_bytes.cl``."""
+
+    inp: Pointer
+    weights: Pointer
+    start: Pointer
+    scale: Pointer
+    bias: Pointer
+    out: Pointer
+    res: Pointer
+    by: Pointer
+    plus: Pointer
+    in_n: Int
+    in_c: Int
+    in_y: Int
+    in_height: Int
+    in_width: Int
+    out_n: Int
+    out_c: Int
+    out_y: Int
+    res_n: Int
+    res_c: Int
+    res_y: Int
+    height: Int
+    width: Int
+    blocks: Int
+    lanes: Int
+    strips: Int
+    strip_rows: Int
+    kernel_y: Int
+    kernel_x: Int
+    stride_y: Int
+    stride_x: Int
+    dilation_y: Int
+    pad_top: Int
+    pad_left: Int
+    pad: Int
+    mode: Int
+    itemsize: Int
+    listed: Int
+    last: Float
+
+
+_ROW, _END, _LISTED, _STAGE = 3.0, 8.0, 6.0, 2.0
+"""Multiply-adds of 16 floats that a vector of the result takes: for four taps of a row, beside the sum, for one of a
+list; and a vector of the input that is staged. Estimates."""
+
+
+def _row_seconds(q: Query[QuantizedConvolution]) -> float:
+    """Return one worker's time for one row of one block of channels."""
+    kernel_y, kernel_x = square(q.inputs[1].shape[2:])
+    end = end_of(q)
+    listed = len(listed_of(q, end)) if isinstance(end, End) else 0
+    each = kernel_y * (kernel_x + 4) // 4 * _ROW + _END + _LISTED * listed + _STAGE * prod(q.primitive.strides)
+    return q.outputs[0].shape[-1] * each * 2 * LANES / worker_flops(q.device)
+
+
+@remembered
+def _strips(q: Query[QuantizedConvolution]) -> TicketRanges:
+    n, c, *spatial = q.outputs[0].shape
+    rows, row = (spatial[0] if len(spatial) == 2 else 1), _row_seconds(q)
+    work = row * rows * n * -(-c // LANES)
+    return row_strips(rows, row, n * -(-c // LANES), ticket_seconds(work, q.device), q.device)
+
+
+@implements(QuantizedConvolution, name="quantized_convolution.depthwise_bytes", serves=BYTE_TILE)
+class QuantizedDepthwise(Implementation[QuantizedConvolution]):
+    """One channel a group, windows without horizontal dilation."""
+
+    @classmethod
+    def limits(cls, q: Query[QuantizedConvolution]) -> str | None:
+        x, w, p = q.inputs[0], q.inputs[1], q.primitive
+        if x.dtype != DType.U8:
+            return f"multiplies u8 by i8, not {x.dtype}"
+        if p.groups != x.shape[1] or w.shape[:2] != (x.shape[1], 1):
+            return f"serves one channel a group, not {x.shape[1]} to {w.shape[0]} in {p.groups} groups"
+        if p.dilations[-1] > 1:
+            return "reads neighbours along the rows"
+        refused = (
+            blocked_refusal(x, "the input")
+            or blocked_refusal(q.outputs[0], "the result")
+            or weights_refusal(q, "packed blocks")
+            or post_refusal(q)
+        )
+        if refused is not None:
+            return refused
+        return end if isinstance(end := end_of(q), str) else None
+
+    @classmethod
+    def formats(cls, q: Query[QuantizedConvolution]) -> tuple[Formats, ...]:
+        return byte_formats(q)
+
+    @classmethod
+    def weights(cls, q: Query[QuantizedConvolution]) -> Mapping[int, Format | Primitive]:
+        rank = q.inputs[1].rank
+        return {1: Format(tuple(range(rank)), ((0, LANES),)), **dict.fromkeys((2, 3, 4), PACKED_BIAS)}
+
+    @classmethod
+    def cost(cls, q: Query[QuantizedConvolution]) -> float:
+        n, c, *spatial = q.outputs[0].shape
+        blocks = n * -(-c // LANES)
+        work = _row_seconds(q) * blocks * prod(spatial[:-1])
+        return step_seconds(q.device, work, q.inputs[0].nbytes + q.outputs[0].nbytes, _strips(q).count * blocks)
+
+    @classmethod
+    def plan(cls, q: Query[QuantizedConvolution]) -> Plan:
+        x, y, p, strips, end = planes(q.inputs[0]), planes(q.outputs[0]), q.primitive, _strips(q), end_of(q)
+        assert isinstance(end, End)
+        kernel, stride, dilation = square(q.inputs[1].shape[2:]), square(p.strides), square(p.dilations)
+        before = [b for b, _ in p.pads]
+        res = planes(q.inputs[end.residual]) if end.residual is not None else None
+        desc = DepthwiseBytesDesc(
+            inp=x.at("in0"),
+            weights=Ref("in1"),
+            start=Ref("in2"),
+            scale=Ref("in3"),
+            bias=Ref("in4"),
+            out=y.at("out0"),
+            res=NULL if res is None else res.at(f"in{end.residual}"),
+            by=operand_ref(q, end.by),
+            plus=operand_ref(q, end.plus),
+            in_n=x.n,
+            in_c=x.c,
+            in_y=x.y,
+            in_height=x.height,
+            in_width=x.width,
+            out_n=y.n,
+            out_c=y.c,
+            out_y=y.y,
+            res_n=0 if res is None else res.n,
+            res_c=0 if res is None else res.c,
+            res_y=0 if res is None else res.y,
+            height=y.height,
+            width=y.width,
+            blocks=y.blocks,
+            lanes=y.lanes,
+            strips=strips.count,
+            strip_rows=strips.each,
+            kernel_y=kernel[0],
+            kernel_x=kernel[1],
+            stride_y=stride[0],
+            stride_x=stride[1],
+            dilation_y=dilation[0],
+            pad_top=before[0] if len(before) == 2 else 0,
+            pad_left=before[-1],
+            pad=four_times(p.zero),
+            mode=end.mode,
+            itemsize=y.itemsize,
+            listed=int(end.last > 0),
+            last=end.last,
+            **end.numbers,
+        )
+        groups = (kernel[1] + 4) // 4
+        rows = (strips.each - 1) * stride[0] + (kernel[0] - 1) * dilation[0] + 1
+        pitch = (-(-y.width // 4) * 4 - 1) * stride[1] * LANES + groups * 64 + 64
+        staged = max(rows * pitch, (4 * groups + 5) * LANES)
+        scratch = kernel[0] * groups * 128 + staged + (y.width + 3) * LANES * 4 * (end.last > 0)
+        posts = blocked_posts(replace(q, fused=listed_of(q, end)))
+        return Plan((Tile("depthwise_bytes", desc, y.batch * y.blocks * strips.count, scratch, posts),))

@@ -1,0 +1,147 @@
+"""Convolution tiles of bytes against float64: every kernel, stride, pad, dilation, group and end of the sums."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
+from clgraph.graph.node import Fused
+from clgraph.implementations.cpu.quantized_convolution import QuantizedConvolutionBytes
+from clgraph.implementations.cpu.quantized_convolution_depthwise import QuantizedDepthwise
+from clgraph.ops.activation import Activation
+from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.quantized_convolution import QuantizedConvolution
+from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
+from tests.support.run_tiles import U32, pose, run_tiles, with_weights
+
+KERNELS = ((1, 1), (3, 3), (1, 3), (5, 5), (2, 2), (7, 7))
+LAST = StaticQuantize(0.75, 130, DType.U8)
+ENDS = {
+    "floats": [],
+    "floats of a list": [Fused(Activation("hard_swish", 1 / 6, 0.5)), Fused(Eltwise("add"), (5,))],
+    "bytes": [Fused(LAST)],
+    "bounded bytes": [Fused(Activation("clip", -20.0, 31.0)), Fused(LAST)],
+    "bytes rounded twice": [Fused(Activation("fake_quantize", 0.4, -100.0)), Fused(Activation("relu")), Fused(LAST)],
+    "a sum of bytes": [Fused(DequantizeAdd(0.3, 90), (5,)), Fused(LAST)],
+    "a sum of bytes, rounded twice": [
+        Fused(Activation("fake_quantize", 0.4, -128.0)),
+        Fused(DequantizeAdd(0.3, 90), (5,)),
+        Fused(Activation("relu")),
+        Fused(LAST),
+    ],
+    "floats of a sum of bytes": [Fused(DequantizeAdd(0.3, 90), (5,)), Fused(Activation("relu"))],
+    "bytes of a list behind a sum of bytes": [
+        Fused(DequantizeAdd(0.3, 90), (5,)),
+        Fused(Activation("tanh")),
+        Fused(LAST),
+    ],
+    "channels between two roundings": [
+        Fused(Activation("fake_quantize", 0.4, -128.0)),
+        Fused(Eltwise("mul"), (5,)),
+        Fused(Eltwise("add"), (6,)),
+        Fused(Activation("fake_quantize", 0.5, -100.0)),
+        Fused(DequantizeAdd(0.3, 90), (7,)),
+        Fused(LAST),
+    ],
+    "bytes of a list": [Fused(Activation("hard_swish", 1 / 6, 0.5)), Fused(Eltwise("add"), (5,)), Fused(LAST)],
+}
+
+
+def draw(rng: np.random.Generator, channels: int, outputs: int, groups: int, kernel: tuple[int, int]):
+    """Return a primitive and its arrays, whose results are about 100 in size."""
+    strides = tuple(int(s) for s in rng.integers(1, 4, 2))
+    dilations = tuple(int(d) for d in rng.integers(1, 3, 2)) if rng.random() < 0.3 else (1, 1)
+    pads = tuple((int(a), int(b)) for a, b in rng.integers(0, 3, (2, 2))) if rng.random() < 0.7 else ((0, 0), (0, 0))
+    zero = int(rng.integers(256))
+    x = rng.integers(0, 256, (int(rng.integers(1, 3)), channels, *rng.integers(14, 34, 2))).astype(np.uint8)
+    w = rng.integers(-127, 128, (outputs, channels // groups, *kernel)).astype(np.int8)
+    start = (-zero * w.sum((1, 2, 3), dtype=np.int64)).astype(np.int32)
+    scale = (rng.uniform(0.8, 1.2, outputs) * 100 / (5400 * np.sqrt(w[0].size))).astype(np.float32)
+    bias = rng.uniform(-20, 20, outputs).astype(np.float32)
+    return QuantizedConvolution(strides, dilations, pads, groups, zero), [x, w, start, scale, bias]
+
+
+def _channels(primitive, out: tuple[int, ...]) -> tuple[int, ...]:
+    return (out[1], 1, 1) if isinstance(primitive, QuantizedConvolution) else out[-1:]
+
+
+def check(engine, implementation, primitive, arrays, end, rng):
+    """Assert that floats are within the roundings of their operations, and bytes a step of those beside a half."""
+    fused, arity = ENDS[end], 5
+    out = primitive.infer([Layout.of(a) for a in arrays])[0].shape
+    for f in fused:
+        if isinstance(f.primitive, DequantizeAdd):
+            arrays.append(rng.integers(0, 256, out).astype(np.uint8))
+        elif f.operands:
+            arrays.append(
+                rng.uniform(0.5, 1.5, _channels(primitive, out) if "channels" in end else out).astype(np.float32)
+            )
+    q = pose(
+        engine.info,
+        implementation,
+        primitive,
+        [Layout.of(a) for a in arrays],
+        arity=arity,
+        packed=False,
+        fused=fused,
+        constant=(1, 2, 3, 4),
+    )
+    rounds = bool(fused) and isinstance(fused[-1].primitive, StaticQuantize)
+    if rounds:
+        q = q.with_layouts(q.inputs, (replace(q.outputs[0], dtype=DType.U8),))
+    got = run_tiles(engine, implementation, with_weights(implementation, q), arrays).astype(np.float64)
+    x, w, start, scale, bias = arrays[:5]
+    (value,) = primitive.reference(x, w, start, scale.astype(np.float64), bias.astype(np.float64))
+    for f in fused[: len(fused) - rounds]:
+        value = f.apply(value, [None] * 5 + [a.astype(np.float64) for a in arrays[5:]])
+    size = np.abs(primitive.reference(x, w, start * 0, scale.astype(np.float64), bias * 0.0)[0]) + np.abs(value) + 64
+    if not rounds:
+        # The sum, its product and sum with the bias, and three operations of each of two further ones.
+        assert (np.abs(got - value) <= 10 * U32 * size).all()
+        return
+    exact = np.clip(value / LAST.scale + LAST.zero, 0, 255)
+    # A value beside a half of the first rounding may be a step of it further on, 0.4 / 0.75 of the last one's.
+    far = np.abs(got - exact) > 0.5 + 12 * U32 * size / LAST.scale
+    assert (np.abs(got - exact) <= 1.1).all()
+    assert far.mean() <= (1e-3 if "round" in end else 0), f"{far.mean():.2%} are rounded to another byte"
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("seed", range(6))
+def test_sums_of_bytes_are_exact_and_end_as_they_are_told(engine, seed):
+    if "vnni" not in engine.info.features:
+        pytest.skip("needs vnni")
+    rng = np.random.default_rng(seed)
+    shapes = [
+        (3, 20, 1),
+        (16, 16, 1),
+        (33, 70, 1),
+        (64, 128, 1),
+        (32, 64, 2),
+        (48, 96, 3),
+        (128, 32, 1),
+        (5, 300, 1),
+        (20, 64, 1),
+    ]
+    for i, end in enumerate(ENDS):
+        channels, outputs, groups = shapes[(i + seed) % len(shapes)]
+        if "channels" in end:
+            outputs = 64 * groups
+        primitive, arrays = draw(rng, channels, outputs, groups, KERNELS[(seed * 5 + i) % len(KERNELS)])
+        check(engine, QuantizedConvolutionBytes, primitive, arrays, end, rng)
+
+
+@pytest.mark.opencl
+def test_depthwise_sums_of_bytes_are_exact_and_end_as_they_are_told(engine):
+    if "vnni" not in engine.info.features:
+        pytest.skip("needs vnni")
+    rng = np.random.default_rng(0)
+    for i, end in enumerate([*ENDS, *ENDS]):
+        channels = 64 if "channels" in end else (16, 20, 35, 48)[i % 4]
+        primitive, arrays = draw(rng, channels, channels, channels, KERNELS[i % len(KERNELS)])
+        primitive = replace(primitive, dilations=(primitive.dilations[0], 1))
+        check(engine, QuantizedDepthwise, primitive, arrays, end, rng)

@@ -1,0 +1,30 @@
+"""Product tiles of bytes against float64: rows, columns and batches of any size, every end of the sums."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from clgraph.implementations.cpu.quantized_matmul import QuantizedMatMulBytes
+from clgraph.ops.quantized_matmul import QuantizedMatMul
+from tests.implementations.cpu.test_quantized_convolution import ENDS, check
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("transposed", [False, True])
+def test_products_of_bytes_are_exact_and_end_as_they_are_told(engine, transposed):
+    if "vnni" not in engine.info.features:
+        pytest.skip("needs vnni")
+    rng = np.random.default_rng(int(transposed))
+    shapes = [(1, 12, 20), (7, 48, 64), (2, 13, 100, 33), (3, 2, 5, 64, 48), (128, 36, 300), (2, 6, 8, 16)]
+    for i, end in enumerate([*ENDS, *ENDS]):
+        *rows, k, n = shapes[(i + i // len(ENDS)) % len(shapes)]
+        if "sum of bytes" in end or "channels" in end:
+            n = 48
+        zero = int(rng.integers(256))
+        a = rng.integers(0, 256, (*rows, k)).astype(np.uint8)
+        b = rng.integers(-127, 128, (n, k)).astype(np.int8)
+        start = (-zero * b.sum(1, dtype=np.int64)).astype(np.int32)
+        scale = (rng.uniform(0.8, 1.2, n) * 100 / (5400 * np.sqrt(k))).astype(np.float32)
+        arrays = [a, b if transposed else np.ascontiguousarray(b.T), start, scale, rng.uniform(-20, 20, n).astype("f4")]
+        check(engine, QuantizedMatMulBytes, QuantizedMatMul(transposed), arrays, end, rng)
