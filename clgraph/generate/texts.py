@@ -59,7 +59,7 @@ class TokenStream:
         number: int,
     ) -> None:
         """Take a text that has not begun; *most* tokens fit behind the prompt."""
-        self.prompt, self.tokens = tuple(prompt), list[int]()
+        self.prompt, self.tokens, self._seen = tuple(prompt), list[int](), list(prompt)
         self.reason: Reason | None = None
         self.prompt_seconds = self.seconds = 0.0
         self._decoding = decoding
@@ -80,15 +80,14 @@ class TokenStream:
         if self.reason is not None:
             raise StopIteration
         start = time.perf_counter()
-        token = self._sampler.choose(
-            self._decoding.advance(self.tokens[-1:] or self.prompt), [*self.prompt, *self.tokens]
-        )
+        token = self._sampler.choose(self._decoding.advance(self.tokens[-1:] or self.prompt), self._seen)
         seconds = time.perf_counter() - start
         if self.tokens:
             self.seconds += seconds
         else:
             self.prompt_seconds = seconds
         self.tokens.append(token)
+        self._seen.append(token)
         if token in self._ends:
             self.reason = "end"
         elif len(self.tokens) == self._most:
