@@ -81,6 +81,7 @@ class Primitive:
         keeps_types: Whether ``reference`` is about element types itself, or moves elements as they are.
         holds_sizes: Whether attributes of the bound primitive may hold sizes of its tensors, or places in them. Where
             they do not, what a pass has made for some sizes is right for others.
+        keeps_keys: Whether it takes past keys and values and gives present ones.
     """
 
     kind: ClassVar[str]
@@ -90,6 +91,7 @@ class Primitive:
     has_reference: ClassVar[bool] = True
     exact_inputs: ClassVar[frozenset[int]] = frozenset()
     updates: ClassVar[frozenset[int]] = frozenset()
+    keeps_keys: ClassVar[bool] = False
     keeps_types: ClassVar[bool] = False
     holds_sizes: ClassVar[bool] = True
 

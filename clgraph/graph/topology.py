@@ -118,6 +118,11 @@ class Topology:
         """The inputs that who runs it feeds: all but the key that random numbers come from."""
         return {name: signature for name, signature in self.inputs.items() if name != RANDOM_KEY}
 
+    @property
+    def keeps_keys(self) -> bool:
+        """Whether a layer takes past keys and values and gives present ones."""
+        return any(layer.primitive.keeps_keys for layer in self.layers)
+
     def constant(self, name: str, array: Array) -> str:
         """Add data under *name* (kept as it is, not copied). Returns *name*."""
         self._claim(name)

@@ -17,7 +17,7 @@ from clgraph.model.specialisations import Key, Specialisation
 from clgraph.saved.circumstances import circumstances
 from clgraph.saved.container import Blobs
 from clgraph.saved.plans import libraries_of
-from clgraph.saved.programs import encode_program
+from clgraph.saved.programs import Add, encode_program
 from clgraph.saved.topologies import encode_topology
 from clgraph.selector.choose import Choice
 from clgraph.selector.library import Library, compose
@@ -56,7 +56,7 @@ def save_model(
     for s in programs.values():
         libraries |= _libraries(s.program, s.devices)
     header: dict[str, Json] = {
-        "topology": encode_topology(topology if kept_for is None else _signatures(topology), blobs.add),
+        "topology": encode_topology(topology, blobs.add) if kept_for is None else _signatures(topology, blobs.add),
         "programs": [{**_key(key), **_program(s, blobs)} for key, s in programs.items()],
         "families": next((_families(s, blobs) for s in made.values() if s.families is not None), None),
         "asked_for": [_key(key) for key in made],
@@ -100,8 +100,9 @@ def _families(s: Specialisation, blobs: Blobs) -> dict[str, Json]:
     return {"circumstances": circumstances(s.devices, s.options), "notes": notes, **known}
 
 
-def _signatures(t: Topology) -> Topology:
-    return replace(t, constants={}, layers=[], _made=set())
+def _signatures(t: Topology, add: Add) -> Json:
+    """Return what a topology says of itself, without layers and constants."""
+    return encode_topology(replace(t, constants={}, layers=[], _made=set()), add) | {"keeps_keys": t.keeps_keys}
 
 
 def library_key(name: str, simd: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -18,6 +19,7 @@ class KeepsKeys(Composite):
     """
 
     __slots__ = ()
+    keeps_keys: ClassVar[bool] = True
 
     @abstractmethod
     def slots(self) -> Sequence[str]:

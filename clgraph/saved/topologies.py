@@ -31,6 +31,7 @@ _FORM = {
     "about": tuple[str, str, str, int | None, str, str, str, int, list[tuple[str, int]]],
     "overridable": list[_Signature],
     "deciding": list[str],
+    "keeps_keys": bool,
     "constants": list[tuple[str, Any]],
     "layers": list[LAYER_FORM],
 }
@@ -41,6 +42,12 @@ class SavedTopology(Topology):
     """A topology whose ``layers`` and ``constants`` are read at first use: only compiling needs them."""
 
     _read: Callable[[], dict[str, Any]]
+    _keeps_keys: bool
+
+    @property
+    def keeps_keys(self) -> bool:
+        """Whether a layer takes past keys and values; as the file says, so that none is read for it."""
+        return self._keeps_keys if "_keeps_keys" in self.__dict__ else super().keeps_keys
 
     def read_by(self, read: Callable[[], dict[str, Any]]) -> None:
         """Let *read* return the attributes that are not there yet."""
@@ -70,6 +77,7 @@ def encode_topology(topology: Topology, add: Callable[[Array], Json]) -> Json:
         "overridable": [_signature(s) for s in topology.overridable.values()],
         "deciding": sorted(topology.deciding),
         "expanded": dict(topology.expanded),
+        "keeps_keys": topology.keeps_keys,
         "constants": [[name, _constant(array, add)] for name, array in topology.constants.items()],
         "layers": [encode_layer(layer, add) for layer in topology.layers],
     }
@@ -126,6 +134,7 @@ def decode_topology(data: Json, array: Callable[[Json], Array], primitive_of: Pr
             topology.about = About(*about)
         topology.deciding = frozenset(data.get("deciding", []))
         topology.overridable = {s.name: s for s in map(_read_signature, data.get("overridable", []))}
+        topology._keeps_keys = bool(data.get("keeps_keys", False))
     topology._read = read
     return topology
 

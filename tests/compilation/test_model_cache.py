@@ -82,6 +82,13 @@ def test_the_same_file_compiled_again_is_run_as_it_was_kept(compiled, file, weig
 
 
 @pytest.mark.opencl
+def test_a_run_out_of_the_cache_reads_nothing_of_the_model(compiled, file, monkeypatch):
+    compiled(file)
+    monkeypatch.setattr(sources, "_read", None)
+    assert compiled(file)(np.zeros((4, 64), np.float32)).shape == (4, 64)
+
+
+@pytest.mark.opencl
 def test_binaries_of_the_models_own_kernels_are_kept_with_it(compiled, file, monkeypatch):
     kept = []
     monkeypatch.setattr(Engine, "keep_binaries", lambda self, texts: kept.extend(texts))
