@@ -66,6 +66,24 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
+OPENING = {"engine", "gpu_engine", "device", "nvidia_engine", "matrix_engine"}
+"""Fixtures that open a device."""
+
+
+@pytest.fixture(autouse=True)
+def only_tests_with_the_mark_open_devices(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail a test that opens a device and does not say so: ``-m "not opencl"`` runs where there is none."""
+    if request.node.get_closest_marker("opencl") is not None:
+        return
+    assert not OPENING & set(request.fixturenames), "a test of a device has the mark opencl"
+    from clgraph.runtime.engine import Engine
+
+    def refuse(*args: object, **named: object) -> NoReturn:
+        pytest.fail("a test that opens a device has the mark opencl")
+
+    monkeypatch.setattr(Engine, "__init__", refuse)
+
+
 def absent(name: str, error: ClgraphError) -> NoReturn:
     """Fail for a device that was asked for or that is installed with clgraph; skip for PoCL where it is not."""
     installed = sys.platform == "linux" and platform.machine() == "x86_64"

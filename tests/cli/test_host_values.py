@@ -52,6 +52,7 @@ def test_no_random_strings_are_made(clgraph_command: Command, joined: Path) -> N
     assert "input x tensor(string) [2] holds what nobody can make at random" in err
 
 
+@pytest.mark.opencl
 def test_check_tells_what_is_on_the_host_and_why(clgraph_command: Command, joined: Path, device: str) -> None:
     status, out, _ = clgraph_command("check", joined, "--device", device)
     assert status == 0

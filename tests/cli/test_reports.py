@@ -193,6 +193,7 @@ def test_nodes_that_take_ten_times_what_was_estimated_are_marked(
     assert [e["args"]["far_off"] for e in events] == [far, far]
 
 
+@pytest.mark.opencl
 def test_profile_says_what_its_mark_means(clgraph_command: Command, model: Path, monkeypatch) -> None:
     monkeypatch.setattr("clgraph.network.profile.is_far_off", lambda seconds, estimate: True)
     _, out, _ = clgraph_command("profile", model, "--device", "pocl")
@@ -200,6 +201,7 @@ def test_profile_says_what_its_mark_means(clgraph_command: Command, model: Path,
     assert re.search(r"^! the estimate is 10 or more times off, .*first \([\d.e+-]+ times\)", out, re.MULTILINE)
 
 
+@pytest.mark.opencl
 def test_estimates_are_those_of_the_threads_that_are_asked_for() -> None:
     source = small_model(channels=64, size=96)
     every = clgraph.compile(source, "pocl")
@@ -215,6 +217,7 @@ def test_estimates_are_those_of_the_threads_that_are_asked_for() -> None:
     assert re.search(r"chosen .* estimate [\d.]+ us, with all workers [\d.]+ us\)", str(one))
 
 
+@pytest.mark.opencl
 def test_profile_shows_what_goes_from_one_device_to_another(clgraph_command: Command, model: Path) -> None:
     status, out, _ = clgraph_command("profile", model, "--device", "pocl:0", "--placement", "pool=host")
     assert status == 0
@@ -225,6 +228,7 @@ def test_profile_shows_what_goes_from_one_device_to_another(clgraph_command: Com
     assert re.search(r"^x +copied$", out, re.MULTILINE)
 
 
+@pytest.mark.opencl
 @pytest.mark.parametrize("command", ["profile", "explain"])
 def test_what_is_submitted_as_one_has_a_column_where_a_model_is_on_several_devices(
     command: str, clgraph_command: Command, model: Path

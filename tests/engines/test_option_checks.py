@@ -301,6 +301,8 @@ OWN = {
     "dump_sources, notes, picture": "an error where --report leaves nothing to show",
     "node, measure, find, against, compare, image, text, font, check, name, attributes, areas, shell": "of the command",
     "verbose, quiet": "how much is said",
+    "folder, prompt, system, chat, max_tokens, stop, ignore_end": "of generate",
+    "temperature, top_k, top_p, repetition_penalty": "of generate",
 }
 """Flags that are no options of the settings."""
 

@@ -161,23 +161,23 @@ def test_what_a_shape_rule_raises_is_one_error_and_the_model_can_be_used_again(m
     np.testing.assert_array_equal(model(x), 2 * x)
 
 
-@pytest.mark.parametrize("device", ["null", pytest.param("pocl:0", marks=pytest.mark.opencl)])
+@pytest.mark.parametrize("runs_on", ["null", pytest.param("pocl:0", marks=pytest.mark.opencl)])
 @pytest.mark.parametrize("where", ["plan", "estimate", "limits"])
 def test_what_a_kernel_raises_names_it_and_the_node_and_denying_it_gets_round(
-    monkeypatch, device: str, where: str
+    monkeypatch, runs_on: str, where: str
 ) -> None:
     model = small_model()
-    choice = next(n for n in clgraph.compile(model, device=device).program if n.primitive.kind == "convolution").choice
+    choice = next(n for n in clgraph.compile(model, device=runs_on).program if n.primitive.kind == "convolution").choice
     assert isinstance(choice, Choice)
     name = choice.name
     with (
         planted(monkeypatch, choice.implementation, where, IndexError("no")),
         pytest.raises(InternalError, match=r"pass '\w+' failed at node '\w+'.*: IndexError: no") as caught,
     ):
-        clgraph.compile(model, device=device)
+        clgraph.compile(model, device=runs_on)
     assert f"--deny-kernel {name}, or config={{'deny_kernels': ['{name}']}}, gets round it." in str(caught.value)
     with planted(monkeypatch, choice.implementation, where, IndexError("no")):
-        clgraph.compile(model, device=device, config={"deny_kernels": [name]})
+        clgraph.compile(model, device=runs_on, config={"deny_kernels": [name]})
 
 
 def test_what_a_reference_on_the_host_raises_is_one_error_that_names_the_node(monkeypatch) -> None:

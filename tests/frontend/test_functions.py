@@ -72,6 +72,7 @@ def test_a_body_of_control_flow_has_its_functions_expanded_and_reads_the_graph_a
     assert "SoftmaxCrossEntropyLoss-13" in compiled.explain().notes["functions"]
 
 
+@pytest.mark.opencl
 def test_explain_and_check_say_what_was_expanded_and_nothing_where_nothing_was(tmp_path) -> None:
     given = feeds()
     compiled = clgraph.compile(model(LOSS), "host", shapes={n: a.shape for n, a in given.items()})

@@ -109,6 +109,7 @@ def test_a_repeated_name_of_a_size_is_no_constraint_and_outputs_are_as_declared(
     assert clgraph.compile(source, device="host", shapes={"x": (2, 3)}).outputs[0].shape == (3, 2)
 
 
+@pytest.mark.opencl
 def test_ranges_are_prepared_for_every_shape_in_them(device: str) -> None:
     model = clgraph.compile(convolutions(), device)
     largest = model.prepare({"x": ((1, 3), 3, (8, 40), (8, 40))})

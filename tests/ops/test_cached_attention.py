@@ -142,6 +142,7 @@ def test_what_does_not_fit_is_refused():
             CachedAttention(0, 8).infer(inputs)
 
 
+@pytest.mark.opencl
 def test_a_saved_program_tells_what_it_updates_before_its_primitives_are_made(tmp_path):
     primitive, *sizes, dtype = CASES[0][0], *CASES[0][1], CASES[0][2]
     clgraph.compile(topology_of(primitive, *sizes, dtype)).save(tmp_path / "m.clg")

@@ -303,6 +303,7 @@ def test_trees_in_a_circle_end() -> None:
         clgraph.compile(circle, "host").run({"x": NUMBERS})
 
 
+@pytest.mark.opencl
 def test_tables_run_on_devices_where_they_are_arithmetic(device: str) -> None:
     attributes = {"coefficients": [1.0, 2, -1], "intercepts": [0.5], "targets": 1}
     compiled = clgraph.compile(model_of("LinearRegressor", {"x": NUMBERS}, {"y": FLOAT}, {}, **attributes), device)

@@ -174,6 +174,7 @@ def test_one_program_is_looked_at_alone(tmp_path, program, sealed):
     assert (program.exists(), other.exists()) == (False, True)
 
 
+@pytest.mark.opencl
 def test_what_is_looked_at_goes_by_what_is_to_be_built(tmp_path, monkeypatch, engine):
     looked = []
     monkeypatch.setattr(driver, "pocl_folder", lambda: tmp_path)

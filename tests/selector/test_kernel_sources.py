@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path, PurePosixPath
 
@@ -108,9 +109,15 @@ def test_conditionals_are_not_nested(name):
     assert deepest_conditional(read(name)) <= 1
 
 
+@functools.cache
+def _sources() -> str:
+    """Return the text of all of clgraph's modules."""
+    return "".join(p.read_text(encoding="utf-8") for p in (FOLDER.parent / "clgraph").rglob("*.py"))
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_is_used(name):
-    sources = "".join(p.read_text(encoding="utf-8") for p in (FOLDER.parent / "clgraph").rglob("*.py"))
+    sources = _sources()
     named = name.removesuffix(".cl")
     stem = PurePosixPath(name).stem
     assert name in TILES | MICROS | {EXECUTOR} or f'"{named}' in sources or f'"{stem}"' in sources, (
@@ -121,6 +128,6 @@ def test_a_file_is_used(name):
 @pytest.mark.parametrize("name", HEADERS)
 def test_a_header_is_included(name):
     texts = [read(other) for other in (*FILES, *HEADERS) if other != name]
-    sources = "".join(p.read_text(encoding="utf-8") for p in (FOLDER.parent / "clgraph").rglob("*.py"))
+    sources = _sources()
     include = PurePosixPath(name).name
     assert any(f'#include "{include}"' in text for text in texts) or f'"{include}"' in sources

@@ -133,9 +133,9 @@ SMALL = replace(MALI, max_work_group=128)
 
 
 @pytest.mark.parametrize(
-    ("device", "name"),
+    ("info", "name"),
     [(MALI, "matmul.gpu_vectors"), (EMULATED, "matmul.gpu_direct"), (SMALL, "matmul.gpu_direct")],
 )
-def test_they_are_chosen_only_where_local_memory_is_emulated_or_too_small(device, name):
+def test_they_are_chosen_only_where_local_memory_is_emulated_or_too_small(info, name):
     a, b, y = (Layout(DType.F32, shape) for shape in ((256, 128), (128, 256), (256, 256)))
-    assert choose(Query(MatMul(), (a, b), (y,), device, 2)).implementation.name == name
+    assert choose(Query(MatMul(), (a, b), (y,), info, 2)).implementation.name == name

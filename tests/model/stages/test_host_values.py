@@ -125,8 +125,8 @@ def test_strings_are_found_and_counted() -> None:
         assert_same(found, wanted)
 
 
-@pytest.mark.parametrize("device", ["host", "null"])
-def test_a_model_says_the_types_of_its_values_as_onnx_spells_them(device: str) -> None:
+@pytest.mark.parametrize("runs_on", ["host", "null"])
+def test_a_model_says_the_types_of_its_values_as_onnx_spells_them(runs_on: str) -> None:
     model = onnx_model(
         "g (string[n] x, float[2] s, float[2] o, float[2] t) => (string[n] y, float[2] r, bool h, float[2] u)"
         " { y = Identity(x)\n r = Identity(s)\n h = OptionalHasElement(o)\n u = Relu(t) }",
@@ -134,7 +134,7 @@ def test_a_model_says_the_types_of_its_values_as_onnx_spells_them(device: str) -
         optional("o", sequence("o", TensorProto.INT64).type),
         outputs=(sequence("r"),),
     )
-    compiled = clgraph.compile(model, device)
+    compiled = clgraph.compile(model, runs_on)
     types = ["tensor(string)", "seq(tensor(float))", "optional(seq(tensor(int64)))", "tensor(float)"]
     assert [s.type for s in compiled.inputs] == types
     assert [s.type for s in compiled.outputs] == [
@@ -212,6 +212,7 @@ def test_a_branch_that_returns_a_string_is_not_compiled_though_its_condition_is_
     assert_same(clgraph.compile(model, "host").run(feeds)["y"], wanted)
 
 
+@pytest.mark.opencl
 def test_layers_on_numbers_beside_strings_are_compiled(device: str) -> None:
     model = onnx_model(
         "g (string[2] x, float[1, 4] t) => (string[2] y, float[1, 4] u) { y = Identity(x)\n u = Relu(t) }"
@@ -263,6 +264,7 @@ def test_a_feed_of_another_kind_is_an_error_that_says_what_to_give() -> None:
         compiled.run({"s": [], "o": None}, {"r": one})
 
 
+@pytest.mark.opencl
 def test_an_optional_without_an_element_is_refused_where_a_tensor_is_read(device: str) -> None:
     model = onnx_model(
         "g (float[2] o) => (float[2] y) { t = OptionalGetElement(o)\n y = Relu(t) }",
@@ -274,6 +276,7 @@ def test_an_optional_without_an_element_is_refused_where_a_tensor_is_read(device
         compiled.run({"o": None})
 
 
+@pytest.mark.opencl
 def test_strict_refuses_values_that_only_the_host_holds(device: str) -> None:
     model = onnx_model("g (string[2] x) => (string[2] y) { y = StringConcat(x, x) }")
     with pytest.raises(UnsupportedError, match=r"the host has to compute 'StringConcat_0' \(string_concat\)"):
@@ -325,6 +328,7 @@ g (float[2] s, float[m] t, float k) => (float[2] r, int64 n) {
 """
 
 
+@pytest.mark.opencl
 def test_a_body_is_mapped_over_sequences_with_what_it_reads_from_around(device: str) -> None:
     model = onnx_model(MAPPED, sequence("s"), outputs=(sequence("r"),))
     compiled = clgraph.compile(model, device)

@@ -199,7 +199,7 @@ def test_weights_that_stay_in_the_cache_cost_nothing_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("batch", "side", "channels", "device"),
+    ("batch", "side", "channels", "info"),
     [
         (1, 56, 128, CPU),
         (32, 7, 32, CPU),
@@ -209,10 +209,10 @@ def test_weights_that_stay_in_the_cache_cost_nothing_again() -> None:
     ],
     ids=["one image", "small", "heavy weights", "gpu", "memory of its own"],
 )
-def test_other_batches_stay_whole(batch, side, channels, device) -> None:
+def test_other_batches_stay_whole(batch, side, channels, info) -> None:
     program = convolutions(batch, side, channels)
     before = str(program)
-    assert SplitBatch().run(program, Context({"null": device})) == 0
+    assert SplitBatch().run(program, Context({"null": info})) == 0
     assert str(program) == before
     assert "split_batch" not in program.notes
 
