@@ -40,22 +40,11 @@ def feeding_of(model: Model, names: Names) -> Feeding:
         UnsupportedError: It has inputs besides tokens, mask, positions and cache, or lacks some.
     """
     inputs, outputs = {s.name for s in model.inputs}, {s.name for s in model.outputs}
-    pairs = []
-    for past, present in (
-        (names.past_key_names, names.present_key_names),
-        (names.past_value_names, names.present_value_names),
-    ):
-        layer = 0
-        while _of_layer(past, layer) in inputs:
-            pairs.append((_of_layer(past, layer), _of_layer(present, layer)))
-            layer += 1
+    pairs = _pairs(names, inputs)
     known = {names.input_ids, names.attention_mask, names.position_ids, *(past for past, _ in pairs)}
-    missing = sorted({names.logits, *(present for _, present in pairs)} - outputs) + [names.input_ids] * (
-        names.input_ids not in inputs
-    )
-    if not pairs:
-        missing.append(_of_layer(names.past_key_names, 0))
-    if missing:
+    wanted = {names.input_ids, *(past for past, _ in pairs)} - inputs
+    wanted |= {names.logits, *(present for _, present in pairs)} - outputs
+    if missing := sorted(wanted):
         raise UnsupportedError(
             f"the model has no input or output {missing[0]!r}: it is no decoder with a cache, or calls things "
             f"otherwise than its folder says; it has {', '.join(sorted(inputs | outputs))}"
@@ -76,6 +65,15 @@ def vocabulary_of(model: Model, feeding: Feeding) -> int | None:
     shapes = {s.name: s.shape for s in model.outputs}
     last = (shapes[feeding.logits] or (None,))[-1]
     return last if isinstance(last, int) else None
+
+
+def _pairs(names: Names, inputs: set[str]) -> list[tuple[str, str]]:
+    """Return the cache's inputs and outputs of each layer that has one of *inputs*, those of the first in any case."""
+    parts = ((names.past_key_names, names.present_key_names), (names.past_value_names, names.present_value_names))
+    found: list[tuple[str, str]] = []
+    while not found or any(_of_layer(past, len(found) // 2) in inputs for past, _ in parts):
+        found += [(_of_layer(past, len(found) // 2), _of_layer(present, len(found) // 2)) for past, present in parts]
+    return found
 
 
 class Decoding:

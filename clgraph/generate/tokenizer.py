@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from clgraph.errors import ModelError, OptionError
+from clgraph.errors import InputError, ModelError, OptionError
 
 FILE = "tokenizer.json"
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
@@ -36,7 +36,15 @@ class Tokenizer:
             raise ModelError(f"{path} is no tokenizer: {' '.join(str(error).split())}") from error
 
     def encode(self, text: str, *, begin: bool = True) -> list[int]:
-        """Return the tokens of *text*; with *begin*, with what the tokenizer puts around texts."""
+        """Return the tokens of *text*; with *begin*, with what the tokenizer puts around texts.
+
+        Raises:
+            InputError: The text has half a pair of surrogates, which bytes of another encoding become.
+        """
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise InputError(f"the prompt is no text in UTF-8, at character {error.start}") from error
         ids: list[int] = self._made.encode(text, add_special_tokens=begin).ids
         return ids
 

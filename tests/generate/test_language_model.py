@@ -103,9 +103,20 @@ def test_logits_that_are_no_numbers_are_an_error_and_the_model_stays_usable(fold
 def test_a_model_that_is_no_decoder_is_refused(folder, device):
     path = folder()
     onnx.save(small_model(), path / "model.onnx")
-    with pytest.raises(UnsupportedError, match=r"no input or output 'logits': it is no decoder with a cache"):
+    with pytest.raises(UnsupportedError, match=r"no input or output 'input_ids': it is no decoder with a cache"):
         clgraph.generate.load(path, device)
     model = decoder_model(Decoder())
+    onnx.save(model, path / "model.onnx")
+    config = (path / "genai_config.json").read_text()
+    for old, new in (
+        ("past_key_values.%d.key", "past.%d"),
+        ("present.%d.value", "now.%d"),
+        (': "logits"', ': "now.0"'),
+    ):
+        (path / "genai_config.json").write_text(config.replace(old, new))
+        with pytest.raises(UnsupportedError, match=r"no input or output '(past|now)\.0'"):
+            clgraph.generate.load(path, device)
+    (path / "genai_config.json").write_text(config)
     model.graph.input.append(onnx.helper.make_tensor_value_info("odd", onnx.TensorProto.FLOAT, [1]))
     onnx.save(model, path / "model.onnx")
     with pytest.raises(UnsupportedError, match="nothing is known about the decoder's input 'odd'"):

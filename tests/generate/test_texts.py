@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clgraph.errors import ModelError
+from clgraph.errors import InputError, ModelError
 from clgraph.generate.chat import Message, chat_text
 from clgraph.generate.options import Options
 from clgraph.generate.texts import TextStream, TokenStream
@@ -128,6 +128,11 @@ def test_a_missing_or_wrong_tokenizer_is_an_error(tmp_path):
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(ModelError, match="is no tokenizer"):
         Tokenizer(tmp_path)
+
+
+def test_what_is_no_text_is_an_error(words):
+    with pytest.raises(InputError, match="no text in UTF-8, at character 2"):
+        words.encode("ab\udcff")
 
 
 def config(folder: Path, text: str) -> None:
