@@ -18,8 +18,6 @@ from clgraph.core.mapped import MappedFile, files_of
 from clgraph.engines.opening import device_infos, imagined, open_engines
 from clgraph.engines.option_checks import ANNOTATIONS, PREFERENCES, annotation_lines, note, note_idle, warn
 from clgraph.errors import BindingError, ModelError, OptionError
-from clgraph.families.families import Families, Member
-from clgraph.families.family import PassRow
 from clgraph.families.notes import NOTE
 from clgraph.graph.faults import faults
 from clgraph.graph.primitive import Array
@@ -39,10 +37,14 @@ from clgraph.passes.reference import random_feeds
 from clgraph.runtime.at_exit import GATE
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.host import HostEngine
+from clgraph.saved.kept_libraries import library_of
 from clgraph.selector.implementation import IMPLEMENTATIONS
+from clgraph.selector.library import Library
 from clgraph.settings import Settings
 
 if TYPE_CHECKING:
+    from clgraph.families.families import Families, Member
+    from clgraph.families.family import PassRow
     from clgraph.frontend.files import Source
     from clgraph.model.stages.model import StagedModel
 
@@ -102,12 +104,18 @@ class ProgramRunner:
             options.executor,
             poison=options.poison,
             command_buffers=options.command_buffers,
+            library=self._library,
             workspace=workspace,
         )
 
     def execute(self, program: Program, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Run a planned program once."""
-        return Network(program, self.engines, self.options.executor, poison=self.options.poison).run_once(feeds)
+        options = self.options
+        network = Network(program, self.engines, options.executor, poison=options.poison, library=self._library)
+        return network.run_once(feeds)
+
+    def _library(self, name: str, simd: int) -> Library:
+        return library_of(name, simd, self.options.cache_dir)
 
     @GATE
     def build(self, program: Program) -> int:
@@ -115,7 +123,7 @@ class ProgramRunner:
         engines = {name: e for name, e in self.engines.items() if isinstance(e, Engine)}
         return sum(
             engines[placement].build(text, what, library=library)
-            for (placement, text), (what, library) in texts(program, engines).items()
+            for (placement, text), (what, library) in texts(program, engines, self._library).items()
         )
 
 
@@ -262,6 +270,9 @@ class Compiler:
         Raises:
             BindingError: There is none, or it cannot tell.
         """
+        # Imported where sizes are open: what is compiled for fixed ones needs nothing of them.
+        from clgraph.families.families import Families
+
         sizes = [topology.shape_of(name, shapes) for name in topology.inputs]
         families = self._families.setdefault(topology, Families(for_families(self.context, topology)))
         member = families.bind(topology, sizes, values, partial(self.represent, topology))

@@ -28,9 +28,10 @@ from clgraph.ops import primitive_of
 from clgraph.runtime.engine import Engine
 from clgraph.saved.circumstances import circumstances, differences
 from clgraph.saved.container import Contents
+from clgraph.saved.kept_libraries import library_of
 from clgraph.saved.programs import decode_program
 from clgraph.saved.topologies import decode_topology
-from clgraph.selector.library import Library, compose
+from clgraph.selector.library import Library
 from clgraph.selector.query import DeviceInfo
 from clgraph.settings import Settings
 
@@ -297,7 +298,7 @@ class Loader:
         return Specialisation(program, network, passes, self.devices, self._options, self._known, bound)
 
     def _library(self, name: str, simd: int) -> Library:
-        return self._libraries.get(library_key(name, simd)) or compose(name, simd)
+        return self._libraries.get(library_key(name, simd)) or library_of(name, simd, self._options.cache_dir)
 
 
 def _key(program: Any) -> Key:

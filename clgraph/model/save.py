@@ -10,18 +10,17 @@ from pathlib import Path
 import numpy as np
 
 from clgraph.engines.option_checks import ANNOTATIONS, PREFERENCES
-from clgraph.graph.program import Program
 from clgraph.graph.serial import Json, text_of
 from clgraph.graph.topology import Topology
 from clgraph.model.specialisations import Key, Specialisation
 from clgraph.saved.circumstances import circumstances
 from clgraph.saved.container import Blobs
+from clgraph.saved.kept_libraries import library_of
 from clgraph.saved.plans import libraries_of
 from clgraph.saved.programs import Add, encode_program
 from clgraph.saved.topologies import encode_topology
 from clgraph.selector.choose import Choice
-from clgraph.selector.library import Library, compose
-from clgraph.selector.query import DeviceInfo
+from clgraph.selector.library import Library
 
 MEMBERS = 4
 """How many members of families are kept as programs, which a process runs sooner than it binds: those used last."""
@@ -54,7 +53,7 @@ def save_model(
     programs = {key: s for key, s in made.items() if not s.bound or key in last}
     libraries: dict[str, Library] = {}
     for s in programs.values():
-        libraries |= _libraries(s.program, s.devices)
+        libraries |= _libraries(s)
     header: dict[str, Json] = {
         "topology": encode_topology(topology, blobs.add) if kept_for is None else _signatures(topology, blobs.add),
         "programs": [{**_key(key), **_program(s, blobs)} for key, s in programs.items()],
@@ -110,11 +109,11 @@ def library_key(name: str, simd: int) -> str:
     return f"{name} {simd}"
 
 
-def _libraries(program: Program, devices: Mapping[str, DeviceInfo]) -> dict[str, Library]:
+def _libraries(s: Specialisation) -> dict[str, Library]:
     found: dict[str, Library] = {}
-    for node in program:
+    for node in s.program:
         if isinstance(node.choice, Choice):
-            simd = devices[node.placement or ""].simd
+            simd = s.devices[node.placement or ""].simd
             for name in libraries_of(node.choice):
-                found.setdefault(library_key(name, simd), compose(name, simd))
+                found.setdefault(library_key(name, simd), library_of(name, simd, s.options.cache_dir))
     return found

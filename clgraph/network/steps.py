@@ -248,8 +248,14 @@ def kernel_texts(program: Program, placement: str) -> list[str]:
     return list(dict.fromkeys(launch_text(s) for node in nodes for s in steps_of(node) if isinstance(s, Launch)))
 
 
-def texts(program: Program, placements: Mapping[str, Any]) -> dict[tuple[str, str], tuple[str, bool]]:
-    """Return every kernel text that the plans name, as (what, is a library) by (placement, text)."""
+def texts(
+    program: Program, placements: Mapping[str, Any], library_of: Callable[[str, int], Library] = compose
+) -> dict[tuple[str, str], tuple[str, bool]]:
+    """Return every kernel text that the plans name, as (what, is a library) by (placement, text).
+
+    Args:
+        library_of: Returns a library by name and SIMD width.
+    """
     found: dict[tuple[str, str], tuple[str, bool]] = {}
     libraries: dict[tuple[str, str], Library] = {}
     for node in program:
@@ -258,6 +264,6 @@ def texts(program: Program, placements: Mapping[str, Any]) -> dict[tuple[str, st
             if isinstance(step, Launch):
                 found[placement, launch_text(step)] = (f"{step.entry} ({step.source}) of {node.name!r}", False)
             elif isinstance(step, Tile) and (key := (placement, step.library)) not in libraries:
-                library = libraries[key] = compose(step.library, placements[placement].info.simd)
+                library = libraries[key] = library_of(step.library, placements[placement].info.simd)
                 found[placement, library.text] = (f"library {library.name}", True)
     return found
