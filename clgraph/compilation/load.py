@@ -21,11 +21,12 @@ from clgraph.graph.program import Program
 from clgraph.graph.serial import well_formed
 from clgraph.graph.topology import Topology
 from clgraph.model.model import Model
-from clgraph.model.save import library_key
+from clgraph.model.save import library_key, stage_name
 from clgraph.model.specialisations import Key, Known, PassRecord, Shapes, Specialisation, Values, pass_records
 from clgraph.network.workspace import Workspace
 from clgraph.ops import primitive_of
 from clgraph.runtime.engine import Engine
+from clgraph.runtime.host import HostEngine
 from clgraph.saved.circumstances import circumstances, differences
 from clgraph.saved.container import Contents
 from clgraph.saved.kept_libraries import library_of
@@ -71,12 +72,14 @@ class Loader:
         note: str = "as saved: no pass was run",
         damaged: Callable[[ModelError], None] | None = None,
         compiler: Compiler | None = None,
+        whole: Loader | None = None,
     ) -> None:
         """Open the device.
 
         Args:
             compiler: Compiles what is not in the file, for devices that it has opened.
             note: What programs out of the file get.
+            whole: What loads the model that *contents* are a stage of.
             damaged: Told when a part of the file that is read late is damaged, and compiled anew. Without, it is an
                 error.
 
@@ -85,10 +88,14 @@ class Loader:
             ModelError: The file is damaged.
         """
         self._contents, self._options, self._note, self._damaged = contents, options, note, damaged
-        self._engines = open_engines(options) if compiler is None else compiler.engines
+        self._engines: dict[str, Engine | HostEngine]
+        if whole is not None:
+            self._engines = whole._engines
+        else:
+            self._engines = open_engines(options) if compiler is None else compiler.engines
         self.devices = device_infos(self._engines, options) or {"null": DeviceInfo()}
         self._here = circumstances(self.devices, options)
-        self._given = compiler
+        self._given, self._whole = compiler, whole
         self._compile: Compiler | None = None
         self._warned: set[str] = set()
         with well_formed(str(contents.path)):
@@ -136,10 +143,24 @@ class Loader:
         given = {} if dry else placement_of(self._options)
         preferences = Preferences(given.get("placement", ()), given.get("fallback", ()))
         model = StagedModel(
-            topology, device, self.specialise, strict=self._options.strict, dry=dry, preferences=preferences
+            topology,
+            device,
+            self.specialise,
+            strict=self._options.strict,
+            dry=dry,
+            preferences=preferences,
+            make=self._stage,
         )
         model.prepare_fixed()
         return model
+
+    def _stage(self, topology: Topology) -> Model:
+        """Return the model of a stage: out of the file, where that has anything of it."""
+        with well_formed(str(self._contents.path)):
+            found = dict(self._contents.header.get("stages", {})).get(stage_name(topology))
+        if found is None:
+            return Model(topology, next(iter(self.devices.values())), self.specialise)
+        return Loader(self._contents.part(found), self._options, self._note, whole=self).unprepared(topology)
 
     def _latest(self) -> Key | None:
         """Return what was asked for last, of what can be run here if there is anything."""
@@ -204,7 +225,8 @@ class Loader:
         if self._compile is None:
             from clgraph.compilation.compiler import Compiler
 
-            self._compile = self._given or Compiler(self._options)
+            whole = None if self._whole is None else self._whole._compiler()
+            self._compile = self._given or whole or Compiler(self._options)
             if self._shared is not None:
                 self._shared.adopted_by(self._compile)
         return self._compile

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -32,39 +33,52 @@ def save_model(
     path: str | os.PathLike[str],
     *,
     kept_for: str | None = None,
-    staged: bool = False,
+    stages: Mapping[str, Mapping[Key, Specialisation]] | None = None,
 ) -> None:
     """Write *topology* and what was *made* of it to *path*, at once or not at all.
 
     Of the members of families the file holds what they are for, and the programs of those asked for last; the others
-    are bound again. A topology that is run in stages
-    says so in the file.
+    are bound again.
 
     Args:
         kept_for: What an entry of the model cache answers. Such a file has no layers and constants of the topology:
             only what is made of it can be run.
+        stages: What was made of the stages of a topology that is run in such, by :func:`stage_name`.
 
     Raises:
         ModelError: The file cannot be written.
         UnsupportedError: A primitive of a plugin holds something that cannot be written.
     """
     blobs = Blobs()
+    header: dict[str, Json] = {
+        "topology": encode_topology(topology, blobs.add) if kept_for is None else _signatures(topology, blobs.add),
+        **_compiled(made, blobs),
+        "staged": stages is not None,
+        "stages": {name: _compiled(of_stage, blobs) for name, of_stage in (stages or {}).items()},
+    }
+    if kept_for is not None:
+        header["kept_for"] = kept_for
+    blobs.write(Path(path), header, in_cache=kept_for is not None)
+
+
+def stage_name(topology: Topology) -> str:
+    """Return what a stage is called in a file: the same for the same layers and types."""
+    return f"{topology.label} {hashlib.sha256(str(topology).encode()).hexdigest()[:16]}"
+
+
+def _compiled(made: Mapping[Key, Specialisation], blobs: Blobs) -> dict[str, Json]:
+    """Return what was *made* of a topology, or of a stage of one."""
     last = [key for key, s in made.items() if s.bound][-MEMBERS:]
     programs = {key: s for key, s in made.items() if not s.bound or key in last}
     libraries: dict[str, Library] = {}
     for s in programs.values():
         libraries |= _libraries(s)
-    header: dict[str, Json] = {
-        "topology": encode_topology(topology, blobs.add) if kept_for is None else _signatures(topology, blobs.add),
+    return {
         "programs": [{**_key(key), **_program(s, blobs)} for key, s in programs.items()],
         "families": next((_families(s, blobs) for s in made.values() if s.families is not None), None),
         "asked_for": [_key(key) for key in made],
-        "staged": staged,
         "libraries": {n: [x.name, _text(x.text, blobs), list(x.functions), x.instances] for n, x in libraries.items()},
     }
-    if kept_for is not None:
-        header["kept_for"] = kept_for
-    blobs.write(Path(path), header, in_cache=kept_for is not None)
 
 
 def _key(key: Key) -> dict[str, Json]:

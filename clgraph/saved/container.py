@@ -15,6 +15,7 @@ blobs of integers and small ones against theirs; large arrays of floats are not 
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import os
@@ -150,6 +151,12 @@ class Contents:
     def check(self) -> None:
         """Raise ``ModelError`` where the file was cut or written to since it was mapped."""
         self._file.check()
+
+    def part(self, header: dict[str, Any]) -> Contents:
+        """Return the same file with *header*, which is a part of its own."""
+        twin = copy.copy(self)
+        twin.header = header
+        return twin
 
     def array(self, reference: Json) -> Array:
         """Return an array, read-only and mapped, that :meth:`Blobs.add` has a reference for.

@@ -93,3 +93,25 @@ def test_another_file_has_stages_of_its_own(device: str, file: Path) -> None:
     time.sleep(WAIT)
     assert run(file, device) != first
     assert len(entries(file)) == 4
+
+
+def test_a_saved_model_holds_what_is_compiled_of_its_stages(
+    device: str, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = (*SHAPES, (1, 3, 11, 12))
+    want = run(file, device, more)
+    model = clgraph.compile(file, device, config={"model_cache": 0})
+    for shape in SHAPES:
+        model.run({"x": np.random.default_rng(1).standard_normal(shape).astype(np.float32)})
+    saved = file.with_suffix(".clg")
+    model.save(saved)
+    with monkeypatch.context() as patched:
+        patched.setattr(PassManager, "run", lambda *_: pytest.fail("a pass was run"))
+        assert run(saved, device, more) == want
+    loaded = clgraph.load(saved, device)
+    loaded.save(saved)
+    assert run(saved, device) == want[:2]
+    # Other shapes make other stages, which are compiled.
+    other = clgraph.load(saved, device).reshape({"x": (1, 3, 20, 30)})
+    x = np.random.default_rng(1).standard_normal(SHAPES[0]).astype(np.float32)
+    assert other.run({"x": x})["y"].tobytes() == want[0]

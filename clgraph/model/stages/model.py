@@ -111,13 +111,15 @@ class StagedModel(Model):
             return idle_notes(s for model in self._models() for s in model.compiled.values())
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the topology, with the bodies of control flow, to one file, for :func:`clgraph.load`.
+        """Write the topology, with the bodies of control flow, and what is compiled of its stages to one file.
 
-        What is compiled of the stages is not in it: they are compiled anew. Raises as :meth:`Model.save`.
+        Stages of bodies are compiled anew. Raises as :meth:`Model.save`.
         """
-        from clgraph.model.save import save_model
+        from clgraph.model.save import save_model, stage_name
 
-        save_model(self.topology, {}, path, staged=True)
+        with self._lock:
+            made = {stage_name(model.topology): model._specialisations.kept for model in self._models()}
+        save_model(self.topology, {}, path, stages=made)
 
     def prepare(self, shapes: Ranges | None = None, values: Values | None = None) -> Program:
         """Compile the stages that need only what the inputs tell now; return the first one's program.
