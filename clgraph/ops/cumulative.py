@@ -1,10 +1,10 @@
-"""Running results along an axis: what sums and products have in common."""
+"""Running results along an axis: what sums and products have in common, their general implementation."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Self
+from typing import ClassVar, Self, TypeVar
 
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
@@ -12,6 +12,9 @@ from clgraph.errors import ShapeError
 from clgraph.graph.attributes import known_ints, positive_axis
 from clgraph.graph.importing import OnnxNode
 from clgraph.graph.primitive import Array, Bound, Primitive
+from clgraph.selector.general import General, View, float_jit, launch, space, table
+from clgraph.selector.plan import Plan
+from clgraph.selector.query import Query
 
 
 @frozen
@@ -42,3 +45,33 @@ class Cumulative(Primitive):
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         return (inputs[0].plain(),)
+
+
+C = TypeVar("C", bound=Cumulative)
+
+
+class CumulativeRef(General[C]):
+    """One work-item a line, any rank.
+
+    Attributes:
+        product: Whether products are made, not sums.
+    """
+
+    product: ClassVar[bool] = False
+
+    @classmethod
+    def plan(cls, q: Query[C]) -> Plan:
+        x, (y,), f = q.inputs[0], q.outputs, q.primitive
+        axis = f.axis or 0
+        others = [a for a in range(x.rank) if a != axis]
+        size, sign = x.shape[axis], -1 if f.reverse else 1
+        last = (size - 1) if f.reverse else 0
+        views = [View(v.origin + last * v.all_pitches[axis], tuple(v.all_pitches[a] for a in others)) for v in (y, x)]
+        s = space(tuple(x.shape[a] for a in others), views)
+        jit = float_jit(x.dtype, len(s.dims))
+        if not x.dtype.floating:
+            jit = jit.define(T=x.dtype, V=x.dtype)
+        rest = [size, sign * y.all_pitches[axis], sign * x.all_pitches[axis], int(f.exclusive), int(cls.product)]
+        numbers = table(s.dims, *s.views, rest)
+        rows = s.counts[0] if size else 0
+        return Plan((launch("cumulative_sum/cumulative_sum_ref", jit, rows, "in0", "out0", numbers),))

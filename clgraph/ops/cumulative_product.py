@@ -9,7 +9,9 @@ import numpy as np
 from clgraph.core.frozen import frozen
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, Primitive, primitive
-from clgraph.ops.cumulative import Cumulative
+from clgraph.ops.cumulative import Cumulative, CumulativeRef
+from clgraph.selector.general import INTEGERS, REALS
+from clgraph.selector.implementation import Serves, implements
 
 
 @primitive
@@ -34,3 +36,10 @@ class CumulativeProduct(Cumulative):
 @onnx("CumProd", since=(26,))
 def import_cumprod(node: OnnxNode) -> Primitive:
     return CumulativeProduct.of(node)
+
+
+@implements(CumulativeProduct, name="cumulative_product.ref", serves=Serves(dtypes=REALS | INTEGERS), general=True)
+class CumulativeProductRef(CumulativeRef[CumulativeProduct]):
+    """Products."""
+
+    product: ClassVar[bool] = True

@@ -1,9 +1,10 @@
-"""Running sums of plain tensors on CPU devices, along an axis with others behind it."""
+"""Running sums of plain tensors on CPU devices: of floats along an axis with others behind it, and of any elements."""
 
 from __future__ import annotations
 
 from clgraph.core.dtype import DType
 from clgraph.implementations.cpu.cost import TicketRanges, runs, step_seconds
+from clgraph.implementations.cpu.cumulate_elements import ANY_NUMBERS, CumulatedElements
 from clgraph.implementations.cpu.rows import Columns
 from clgraph.ops.cumulative_sum import CumulativeSum
 from clgraph.selector.descriptor import Descriptor, Int, Pointer, Ref, descriptor
@@ -77,3 +78,8 @@ class CumulativeSumPlanes(Implementation[CumulativeSum]):
             reverse=int(q.primitive.reverse),
         )
         return Plan((Tile("cumulative_sum_planes", desc, tickets.count),))
+
+
+@implements(CumulativeSum, name="cumulative_sum.elements", serves=ANY_NUMBERS)
+class CumulativeSumElements(CumulatedElements):
+    """Along any axis."""
