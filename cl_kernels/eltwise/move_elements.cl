@@ -22,6 +22,8 @@
     } else if (in == 0) { \
       const T v = x[0]; \
       for (int i = 0; i < n; i++) y[i] = v; \
+    } else if (in == 2) { \
+      for (int i = 0; i < n; i++) y[i] = x[i * 2]; \
     } else { \
       for (int i = 0; i < n; i++) y[i] = x[i * in]; \
     } \

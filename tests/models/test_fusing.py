@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import clgraph
 from clgraph.errors import UnsupportedError
 from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.ops.reorder import Reorder
+from clgraph.ops.slice import Slice
 from clgraph.passes.base import Context, PassManager
 from clgraph.passes.pipeline import default_pipeline
 from tests.support.models import HEAVY, light_model, light_names
+from tests.support.programs import Net
 from tests.support.zoo_detection import yolov8n
 
 
@@ -57,3 +60,20 @@ def test_yolov8_on_a_cpu_is_not_served_without_add_required_reorders() -> None:
     before = len(_reorders(program))
     passes[last].run(program, Context())
     assert len(_reorders(program)) > before
+
+
+@pytest.mark.opencl
+def test_the_focus_layer_has_the_results_of_slices(device) -> None:
+    data = np.random.default_rng(3).standard_normal((1, 3, 6, 8)).astype(np.float32)
+    for kernel in (1, 3):
+        net = Net()
+        x = net.input("x", (1, 3, 6, 8))
+        for i, place in enumerate(((0, 0), (1, 0), (0, 1), (1, 1))):
+            net.add(f"part{i}", Slice((0, 0, *place), (1, 3, 6, 8), (1, 1, 2, 2)), x)
+        net.output("y", net.conv("y", net.concat("focus", *(f"part{i}" for i in range(4))), 12, 6, kernel))
+        made, left = (
+            clgraph.compile(net, device=device, config={"disable_passes": without}) for without in ((), ("decompose",))
+        )
+        # Sums of 108 products whose factors are below 4, in another order.
+        want = left.run({"x": data})["y"]
+        np.testing.assert_allclose(made.run({"x": data})["y"], want, rtol=0, atol=108 * 108 * 2.0**-24 * 16)

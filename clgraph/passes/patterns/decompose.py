@@ -18,6 +18,7 @@ from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.patterns.flattened_product import spread_product
 from clgraph.passes.patterns.pixel_shuffle import spread_shuffle, spread_windows
+from clgraph.passes.patterns.space_to_depth import take_pixels
 from clgraph.passes.rewriting import bypass
 from clgraph.selector.post import keeps_its_bits
 
@@ -36,6 +37,8 @@ class Decompose(Pass):
       A division stays one unless the divisor is a power of two, because the reciprocal would round again.
     * Channels become pixels by a transpose between reshapes (``pixel_shuffle``).
     * A transposed convolution with few outputs whose windows do not overlap is a convolution, and such a transpose.
+    * Slices that hold every pixel, joined for a convolution (the Focus layer of detectors), are a space to depth, which
+      goes into windows of one element (``space_to_depth``).
     * A product of a flattened tensor, unflattened behind it, is one of the tensor itself (``flattened_product``).
     """
 
@@ -45,6 +48,8 @@ class Decompose(Pass):
         "eltwise": "a scalar constant becomes an activation's parameter",
         "matmul": "of a tensor that is flattened for it: one of the tensor itself",
         "shuffle": "channels to pixels: a transpose between reshapes",
+        "slice": "those that hold every pixel, joined for a convolution, become a space to depth",
+        "convolution": "of one element, of pixels that became channels: one of the pixels",
         "conv_transpose": "with few outputs and windows side by side, a convolution and a transpose",
     }
 
@@ -53,7 +58,7 @@ class Decompose(Pass):
         for node in program:
             if isinstance(node.primitive, BatchNormalization):
                 changes += _batch_normalization(program, node)
-            elif spread_shuffle(program, node) or spread_windows(program, node) or spread_product(program, node):
+            elif any(rule(program, node) for rule in (spread_shuffle, spread_windows, spread_product, take_pixels)):
                 changes += 1
             elif _returns_input(node):
                 changes += bypass(program, node)
