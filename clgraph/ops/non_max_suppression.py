@@ -12,8 +12,8 @@ from clgraph.errors import ShapeError
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, DataDependent, primitive
 
-BLOCK = 256
-"""Candidates that are compared with one another at once."""
+BLOCKS = (32, 256)
+"""Candidates that are compared with one another at once, least and most; between, half of what is kept."""
 
 
 @primitive
@@ -72,31 +72,41 @@ def _greedy(corners: Array, limit: int, overlap: float) -> list[int]:
     A block of candidates at a time: what is kept already strikes out some, then they strike out one another, each with
     a row of bits.
     """
+    sides = corners[1::2] - corners[::2]
+    boxes = (corners[::2], corners[1::2], sides[0] * sides[1])
     kept: list[int] = []
-    for start in range(0, corners.shape[1], BLOCK):
-        places = np.arange(start, min(start + BLOCK, corners.shape[1]))
+    start, block = 0, BLOCKS[0]
+    while start < corners.shape[1]:
+        places = np.arange(start, min(start + block, corners.shape[1]))
         if kept:
-            places = places[~_overlaps(corners[:, kept], corners[:, places], overlap).any(axis=0)]
-        bits = np.packbits(_overlaps(corners[:, places], corners[:, places], overlap), axis=1, bitorder="little")
+            places = places[~_overlaps(boxes, kept, places, overlap).any(axis=0)]
+        bits = np.packbits(_overlaps(boxes, places, places, overlap), axis=1, bitorder="little")
         struck = 0
-        for i, (place, row) in enumerate(zip(places, bits, strict=True)):
+        for i, (place, row) in enumerate(zip(places.tolist(), bits, strict=True)):
             if not struck >> i & 1:
-                kept.append(int(place))
+                kept.append(place)
                 if len(kept) == limit:
                     return kept
                 struck |= int.from_bytes(row.tobytes(), "little")
+        start, block = start + block, min(max(len(kept) // 2, BLOCKS[0]), BLOCKS[1])
     return kept
 
 
-def _overlaps(first: Array, second: Array, overlap: float) -> Array:
-    """Return whether each box of *first* shares more than *overlap* of the union with each of *second*: [n][m]."""
-    low_y, high_y, low_x, high_x = first[:, :, None]
-    height = np.minimum(high_y, second[1]) - np.maximum(low_y, second[0])
-    width = np.minimum(high_x, second[3]) - np.maximum(low_x, second[2])
-    shared = np.maximum(height, 0) * np.maximum(width, 0)
-    areas = (second[1] - second[0]) * (second[3] - second[2])
-    union = (high_y - low_y) * (high_x - low_x) + areas - shared
-    return np.asarray((shared > 0) & (shared > np.float32(overlap) * union))
+def _overlaps(boxes: tuple[Array, Array, Array], first: Sequence[int] | Array, second: Array, overlap: float) -> Array:
+    """Return whether each of the *first* boxes shares more than *overlap* of the union with each *second*: [n][m].
+
+    Args:
+        boxes: Lower coordinates [2][B], upper ones, areas [B].
+    """
+    low, high, areas = boxes
+    both = np.minimum(high[:, first, None], high[:, None, second])
+    both -= np.maximum(low[:, first, None], low[:, None, second])
+    np.maximum(both, 0, out=both)
+    shared = both[0] * both[1]
+    union = areas[first][:, None] + areas[second]
+    union -= shared
+    union *= np.float32(overlap)
+    return np.asarray((shared > 0) & (shared > union))
 
 
 @onnx("NonMaxSuppression", since=(10, 11))

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from clgraph.ops.non_max_suppression import BLOCK, NonMaxSuppression
+from clgraph.ops.non_max_suppression import BLOCKS, NonMaxSuppression
 from tests.support.graphs import FLOAT, INT, graph, model
 from tests.support.oracle import expected
 
 
 @pytest.mark.parametrize("centered", [0, 1])
-@pytest.mark.parametrize(("count", "limit", "overlap"), [(1, 3, 0.5), (40, 5, 0.0), (3 * BLOCK + 7, 1000, 0.3)])
+@pytest.mark.parametrize(("count", "limit", "overlap"), [(1, 3, 0.5), (40, 5, 0.0), (3 * BLOCKS[1] + 7, 1000, 0.3)])
 def test_the_boxes_kept_are_onnxruntimes(count, limit, overlap, centered, rng):
     low, sides = rng.uniform(0, 10, (2, count, 2)), rng.uniform(0.1, 3, (2, count, 2))
     boxes = np.concatenate([low, sides if centered else low + sides], axis=2).astype(np.float32)
