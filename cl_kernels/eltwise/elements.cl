@@ -97,7 +97,13 @@ NOINLINE static void of_bytes(const int function, __global const uchar* restrict
                               __global const uchar* restrict c, __global uchar* restrict y, const int n) {
   switch (function) {
   case FUNCTION_SAME: ALL(a[i])
+  case FUNCTION_ADD: ALL(a[i] + b[i])
+  case FUNCTION_SUB: ALL(a[i] - b[i])
+  case FUNCTION_MIN: ALL(min(a[i], b[i]))
+  case FUNCTION_MAX: ALL(max(a[i], b[i]))
   case FUNCTION_EQUAL: ALL(a[i] == b[i])
+  case FUNCTION_LESS: ALL(a[i] < b[i])
+  case FUNCTION_LESS_EQUAL: ALL(a[i] <= b[i])
   case FUNCTION_AND: ALL(a[i] & b[i])
   case FUNCTION_OR: ALL(a[i] | b[i])
   case FUNCTION_XOR: ALL(a[i] ^ b[i])

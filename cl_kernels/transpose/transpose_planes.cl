@@ -1,7 +1,8 @@
 // Planes of a plain tensor with rows and columns exchanged: out[n][y][j][i] = in[n][y][i][j]. A ticket is a run of strips,
 // a strip 16 rows of the output's plane.
 //
-// inp, in_n, in_y, in_i     floats from one n, y, row i of the input to the next; columns are neighbours
+// itemsize                  bytes of an element: 4, 2 or 1
+// inp, in_n, in_y, in_i     elements from one n, y, row i of the input to the next; columns are neighbours
 // out, out_n, out_y, out_j  the output's; its columns are neighbours
 // planes_y                  planes of one n
 // rows, columns             i and j of the input
@@ -13,9 +14,18 @@ static void transpose_planes(__global const transpose_planes_desc* d, __global c
   const int last = min((ticket + 1) * d->ticket_strips, d->strips_total);
   for (int s = ticket * d->ticket_strips; s < last; s++) {
     const int plane = s / d->strips, j = (s - plane * d->strips) * 16, n = plane / d->planes_y, y = plane - n * d->planes_y;
-    __global const float* in = AT(const float, banks, d->inp) + (long)n * d->in_n + (long)y * d->in_y + j;
-    __global float* out = AT(float, banks, d->out) + (long)n * d->out_n + (long)y * d->out_y + (long)j * d->out_j;
-    for (int i = 0; i < d->rows; i += 16)
-      transpose_tile(in + (long)i * d->in_i, d->in_i, out + i, d->out_j, min(16, d->rows - i), min(16, d->columns - j), 0);
+    const long from = n * d->in_n + y * d->in_y + j, to = n * d->out_n + y * d->out_y + j * d->out_j, pitch = d->in_i;
+    const int columns = min(16, d->columns - j);
+    __global const char* in = AT(const char, banks, d->inp) + from * d->itemsize;
+    __global char* out = AT(char, banks, d->out) + to * d->itemsize;
+    for (int i = 0; i < d->rows; i += 16) {
+      const int rows = min(16, d->rows - i);
+      if (d->itemsize == 4)
+        transpose_tile((__global const float*)in + i * pitch, pitch, (__global float*)out + i, d->out_j, rows, columns, 0);
+      else if (d->itemsize == 2)
+        turn_ushort((__global const ushort*)in + i * pitch, pitch, (__global ushort*)out + i, d->out_j, rows, columns);
+      else
+        turn_uchar((__global const uchar*)in + i * pitch, pitch, (__global uchar*)out + i, d->out_j, rows, columns);
+    }
   }
 }

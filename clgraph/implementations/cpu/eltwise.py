@@ -41,6 +41,11 @@ _TURNED = {"greater": "less", "greater_equal": "less_equal"}
 _BITS = ("and", "or", "xor", "equal")
 """Functions of bits alone: an unsigned number is what its bits are."""
 
+_OF_BYTES = (*_BITS, "add", "sub")
+"""Functions of bytes, of unsigned ones also ``_ORDERED``."""
+
+_ORDERED = ("min", "max", "less", "less_equal")
+
 _WRAPPING = (*_BITS, "add", "sub", "mul")
 """Functions that are the same of signed and unsigned numbers."""
 
@@ -64,7 +69,8 @@ class EltwiseElements(Elements):
         if a.dtype == DType.U64 and name not in _WRAPPING:
             return f"computes no {name} of u64"
         read, write = signed(a.dtype), signed(q.outputs[0].dtype)
-        if a.dtype.itemsize == 1 and name in _BITS:
+        unsigned = a.dtype in (DType.U8, DType.BOOL)
+        if a.dtype.itemsize == 1 and name in (*_OF_BYTES, *(_ORDERED if unsigned else ())):
             return Computation(FUNCTIONS[name], BYTES, slots, bits_of(read), bits_of(write))
         domain = INT if read.itemsize == 4 and name in _WRAPPING else domain_of(read)
         if domain == INT and read == DType.U32:

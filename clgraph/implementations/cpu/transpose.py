@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.memo import remembered
 from clgraph.implementations.cpu.convolution import TILE
@@ -13,7 +14,7 @@ from clgraph.implementations.cpu.geometry import LANES, post_refusal
 from clgraph.implementations.cpu.rows import Axis, Rows, merge, row_posts
 from clgraph.ops.transpose import Transpose
 from clgraph.selector.descriptor import Descriptor, Int, Long, Pointer, Ref, descriptor
-from clgraph.selector.implementation import Implementation, implements
+from clgraph.selector.implementation import Implementation, Serves, implements
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
 
@@ -30,6 +31,7 @@ class TransposePlanesDesc(Descriptor):
     out_n: Long
     out_y: Long
     out_j: Long
+    itemsize: Int
     planes_y: Int
     rows: Int
     columns: Int
@@ -116,17 +118,19 @@ def _turned(q: Query[Transpose], turn: Turn, index: int) -> Tile:
     """Return the tile that turns the planes of one of the sets."""
     strips = -(-turn.columns.size // LANES)
     total = strips * turn.images.size * turn.planes.size
+    size = q.inputs[0].dtype.itemsize
     one = LANES * turn.rows.size * 8 * q.device.costs.unit("move.byte")
     tickets = runs(total, one, q.device)
     desc = TransposePlanesDesc(
-        inp=Ref("in0", 4 * (q.inputs[0].origin + index * turn.sets.pitches[0])),
-        out=Ref("out0", 4 * index * turn.sets.pitches[1]),
+        inp=Ref("in0", size * (q.inputs[0].origin + index * turn.sets.pitches[0])),
+        out=Ref("out0", size * index * turn.sets.pitches[1]),
         in_n=turn.images.pitches[0],
         in_y=turn.planes.pitches[0],
         in_i=turn.rows.pitches[0],
         out_n=turn.images.pitches[1],
         out_y=turn.planes.pitches[1],
         out_j=turn.columns.pitches[1],
+        itemsize=size,
         planes_y=turn.planes.size,
         rows=turn.rows.size,
         columns=turn.columns.size,
@@ -135,3 +139,32 @@ def _turned(q: Query[Transpose], turn: Turn, index: int) -> Tile:
         ticket_strips=tickets.each,
     )
     return Tile("transpose_planes", desc, tickets.count)
+
+
+@implements(
+    Transpose,
+    name="transpose.narrow",
+    serves=Serves(dtypes=frozenset(d for d in DType if d.itemsize in (1, 2)), kinds=frozenset({"cpu"})),
+)
+class TransposeNarrow(Implementation[Transpose]):
+    """Turns 16 by 16 elements of one or two bytes at a time."""
+
+    @classmethod
+    def limits(cls, q: Query[Transpose]) -> str | None:
+        problem = _problem(q)
+        if isinstance(problem, str):
+            return problem
+        return None if isinstance(problem, Turn) else "turns planes, and these are rows that are copied"
+
+    @classmethod
+    def cost(cls, q: Query[Transpose]) -> float:
+        x = q.inputs[0]
+        # What is done with 16 by 16 elements takes as long for one byte as for four.
+        work = 8 * x.count * q.device.costs.unit("move.byte")
+        return step_seconds(q.device, work, 2 * x.nbytes, 8 * q.device.workers)
+
+    @classmethod
+    def plan(cls, q: Query[Transpose]) -> Plan:
+        problem = _problem(q)
+        assert isinstance(problem, Turn)
+        return Plan(tuple(_turned(q, problem, index) for index in range(problem.sets.size)))

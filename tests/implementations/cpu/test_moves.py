@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.implementations.cpu.concat import ConcatTiles
 from clgraph.implementations.cpu.slice import SliceTiles
@@ -88,6 +89,17 @@ def test_planes_that_are_turned_walk_two_axes_and_a_short_one_in_steps(engine, r
     exact(engine, TransposeTiles, Transpose(axes), [x])
     q = pose(engine.info, TransposeTiles, Transpose(axes), [Layout.of(x)], arity=1)
     assert len(TransposeTiles.plan(q).steps) == (2 if len(shape) == 6 else 3)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("dtype", [DType.U8, DType.BF16], ids=str)
+def test_planes_of_narrow_elements_are_turned(engine, dtype):
+    draw = {0: lambda rng, of: rng.integers(0, 250, of).astype(dtype.numpy)}
+    for shape, axes in (((70, 33), (1, 0)), ((2, 16, 48), (0, 2, 1)), ((3, 7, 4, 5, 18), (1, 0, 2, 4, 3))):
+        found = check_op(
+            engine, Transpose(axes), shape, dtype=dtype, draw=draw, families=("normal",), only=["transpose.narrow"]
+        )
+        assert found == {"transpose.narrow": 0.0}
 
 
 def test_parts_without_gaps_are_one_row():
