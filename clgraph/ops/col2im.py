@@ -16,6 +16,10 @@ from clgraph.errors import ShapeError
 from clgraph.graph.attributes import Pads, ints, pairs, read_values, window_sizes
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, Bound, Primitive, primitive
+from clgraph.selector.general import REALS, General, View, float_jit, launch, table
+from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.plan import Plan
+from clgraph.selector.query import Query
 
 
 @primitive
@@ -84,3 +88,17 @@ def import_col2im(node: OnnxNode) -> Primitive:
         pads=pairs(node.attribute("pads", ())),
         reads=("image", "block"),
     )
+
+
+@implements(Col2Im, name="col2im.ref", serves=Serves(dtypes=REALS), general=True)
+class Col2ImRef(General[Col2Im]):
+    """One work-item an element of the images, any number of spatial axes."""
+
+    @classmethod
+    def plan(cls, q: Query[Col2Im]) -> Plan:
+        (x,), (y,), f = q.own, q.outputs, q.primitive
+        counts = window_sizes(f.image, f.block, f.strides, f.dilations, f.pads)
+        before = [b for b, _ in f.pads]
+        windows = [n for axis in zip(f.block, f.strides, f.dilations, before, counts, strict=True) for n in axis]
+        numbers = table(y.shape, View.of(y), View.of(x), [len(f.image), *windows])
+        return Plan((launch("col2im/col2im_ref", float_jit(x.dtype, y.rank), y.count, "in0", "out0", numbers),))

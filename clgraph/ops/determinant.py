@@ -7,11 +7,16 @@ from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, Primitive, primitive
+from clgraph.selector.general import REALS, General, View, float_jit, launch, space, table
+from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.plan import Plan
+from clgraph.selector.query import Query
 
 
 @primitive
@@ -37,3 +42,18 @@ class Determinant(Primitive):
 @onnx("Det", since=(11, 22))
 def import_det(node: OnnxNode) -> Primitive:
     return Determinant()
+
+
+@implements(Determinant, name="determinant.ref", serves=Serves(dtypes=REALS), general=True)
+class DeterminantRef(General[Determinant]):
+    """One work-item a matrix."""
+
+    @classmethod
+    def plan(cls, q: Query[Determinant]) -> Plan:
+        (x,), (y,) = q.own, q.outputs
+        s = space(y.shape, [View.of(y), View(x.origin, x.all_pitches[:-2])])
+        numbers = table(s.dims, *s.views, [x.shape[-1], *x.all_pitches[-2:]])
+        args = ("in0", "out0", "scratch0", numbers)
+        jit = float_jit(x.dtype, len(s.dims))
+        scratch = x.count * (8 if x.dtype == DType.F64 else 4)
+        return Plan((launch("determinant/determinant_ref", jit, s.counts[0], *args),), (scratch,))

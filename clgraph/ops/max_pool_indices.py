@@ -11,12 +11,16 @@ import numpy as np
 
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
-from clgraph.core.layout import Layout
+from clgraph.core.layout import Layout, Shape
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import Pads, known_ints, pairs
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, Bound, Primitive, primitive
 from clgraph.ops.pooling import Pooling, import_pooling
+from clgraph.selector.general import General, View, bits_jit, launch, space, table
+from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.plan import Plan
+from clgraph.selector.query import Query
 
 
 @primitive
@@ -101,7 +105,7 @@ class MaxUnpool(Primitive):
             return Bound(replace(self, shape=known_ints(values, 2, "shape"), sized=False), (0, 1))
         if self.shape:
             return Bound(self, (0, 1))
-        return Bound(replace(self, shape=(*inputs[0].shape[:2], *self._sizes(inputs[0].shape[2:]))), (0, 1))
+        return Bound(replace(self, shape=self.natural(inputs[0].shape)), (0, 1))
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         x, indices = inputs
@@ -111,7 +115,7 @@ class MaxUnpool(Primitive):
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
         x, indices = inputs
-        natural = (*x.shape[:2], *self._sizes(x.shape[2:]))
+        natural = self.natural(x.shape)
         y = np.zeros(self.shape, x.dtype)
         if indices.size and not 0 <= int(indices.min()) <= int(indices.max()) < y.size:
             raise ShapeError(f"indices {indices.min()} to {indices.max()} are not all of {list(y.shape)}")
@@ -122,12 +126,14 @@ class MaxUnpool(Primitive):
             y.ravel()[indices.ravel()] = x.ravel()
         return (y,)
 
-    def _sizes(self, spatial: tuple[int, ...]) -> tuple[int, ...]:
+    def natural(self, shape: Shape) -> Shape:
+        """Return the least shape that the MaxPool makes *shape* of."""
+        images, channels, *spatial = shape
         strides, pads = self.strides or (1,) * len(spatial), self.pads or ((0, 0),) * len(spatial)
         if any(len(v) != len(spatial) for v in (self.kernel, strides, pads)):
             raise ShapeError(f"a window {self.kernel}, strides {strides}, pads {pads} for {len(spatial)} spatial axes")
         rows = zip(spatial, strides, self.kernel, pads, strict=True)
-        return tuple((n - 1) * s + k - b - a for n, s, k, (b, a) in rows)
+        return (images, channels, *((n - 1) * s + k - b - a for n, s, k, (b, a) in rows))
 
 
 @onnx("MaxPool", since=(1, 8, 10, 11, 12, 22))
@@ -140,3 +146,28 @@ def import_max_pool(node: OnnxNode) -> Primitive:
 def import_max_unpool(node: OnnxNode) -> Primitive:
     kernel, strides = tuple(node.attribute("kernel_shape", ())), tuple(node.attribute("strides", ()))
     return MaxUnpool(kernel, strides, pairs(node.attribute("pads", ())), sized=len(node.inputs) > 2)
+
+
+@implements(MaxUnpool, name="max_unpool.ref", serves=Serves(dtypes=frozenset(DType), mixed=True), general=True)
+class MaxUnpoolRef(General[MaxUnpool]):
+    """Zeros, then one work-item an element of x."""
+
+    @classmethod
+    def further_limits(cls, q: Query[MaxUnpool]) -> str | None:
+        if q.primitive.natural(q.inputs[0].shape) != q.primitive.shape:
+            return "counts the indices in the result; whether those of another shape count in what was pooled is data"
+        return None
+
+    @classmethod
+    def plan(cls, q: Query[MaxUnpool]) -> Plan:
+        (x, indices), (y,) = q.own, q.outputs
+        all_of_it = space(y.shape, [View.of(y)])
+        zeros = bits_jit(y.dtype.itemsize, len(all_of_it.dims))
+        fill = launch(
+            "fill/fill_ref", zeros, all_of_it.counts[0], "out0", table(all_of_it.dims, *all_of_it.views), 0, 0
+        )
+        s = space(x.shape, [View.of(x), View.of(indices)])
+        axes = [n for axis in zip(y.shape, y.all_pitches, strict=True) for n in axis]
+        numbers = table(s.dims, *s.views, [y.rank, y.origin, *axes])
+        jit = bits_jit(y.dtype.itemsize, len(s.dims))
+        return Plan((fill, launch("max_unpool/max_unpool_ref", jit, s.counts[0], "in0", "in1", "out0", numbers)))

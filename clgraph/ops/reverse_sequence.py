@@ -11,6 +11,10 @@ from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Array, Primitive, primitive
+from clgraph.selector.general import General, View, bits_jit, launch, space, table
+from clgraph.selector.implementation import Serves, implements
+from clgraph.selector.plan import Plan
+from clgraph.selector.query import Query
 
 
 @primitive
@@ -46,3 +50,19 @@ class ReverseSequence(Primitive):
 @onnx("ReverseSequence", since=(10, 28))
 def import_reverse_sequence(node: OnnxNode) -> Primitive:
     return ReverseSequence(node.attribute("batch_axis", 1), node.attribute("time_axis", 0))
+
+
+@implements(
+    ReverseSequence, name="reverse_sequence.ref", serves=Serves(dtypes=frozenset(DType), mixed=True), general=True
+)
+class ReverseSequenceRef(General[ReverseSequence]):
+    """One work-item an element, any rank."""
+
+    @classmethod
+    def plan(cls, q: Query[ReverseSequence]) -> Plan:
+        (x, lengths), (y,) = q.own, q.outputs
+        s = space(y.shape, [View.of(y), View.of(x)], [[0], [1], range(2, y.rank)])
+        jit = bits_jit(y.dtype.itemsize, len(s.dims))
+        numbers = table(s.dims, *s.views, [q.primitive.time, lengths.all_pitches[0]])
+        args = ("in0", "in1", "out0", numbers)
+        return Plan((launch("reverse_sequence/reverse_sequence_ref", jit, y.count, *args),))

@@ -256,3 +256,22 @@ class ScatterNDRef(General[ScatterND]):
         line = list(walked) or [(1, 0, 0)]
         places = list(zip(y.shape[:depth], y.all_pitches, strict=False))
         return _plan(q, dims, views, line, places, indices.all_pitches[-1])
+
+
+@implements(TensorScatter, name="tensor_scatter.ref", serves=_SERVES, general=True)
+class TensorScatterRef(General[TensorScatter]):
+    """A copy of the cache, then one work-item an element of the updates."""
+
+    @classmethod
+    def plan(cls, q: Query[TensorScatter]) -> Plan:
+        (cache, updates, *starts), (y,), f = q.own, q.outputs, q.primitive
+        copy = move(cache, ("in0", View.of(cache)), ("out0", View.of(y)), cache.shape)
+        groups = [[0], range(1, f.axis), [f.axis], range(f.axis + 1, y.rank)]
+        s = space(updates.shape, [View.of(y), View.of(updates)], groups)
+        axis = sum(s.groups[:2])
+        pitch = starts[0].all_pitches[0] if starts else -1
+        numbers = table(s.dims, *s.views, [axis, y.shape[f.axis], y.all_pitches[f.axis], int(f.circular), pitch])
+        jit = bits_jit(y.dtype.itemsize, len(s.dims)).define(INDEX=starts[0].dtype if starts else DType.I64)
+        places = "in2" if starts else "null"
+        args = ("in1", places, "out0", numbers)
+        return Plan((copy, launch("tensor_scatter/tensor_scatter_ref", jit, updates.count, *args)))

@@ -1,0 +1,96 @@
+"""Kernels of operators that few models have: reversed sequences, caches, unpooling, sums of windows, determinants."""
+
+import numpy as np
+import pytest
+
+from clgraph.core.dtype import DType
+from clgraph.ops.col2im import Col2Im
+from clgraph.ops.determinant import Determinant
+from clgraph.ops.max_pool_indices import MaxUnpool
+from clgraph.ops.reverse_sequence import ReverseSequence
+from clgraph.ops.scatter import TensorScatter
+from tests.support.check_op import check_op
+
+pytestmark = pytest.mark.opencl
+
+MOVED = [DType.U8, DType.BF16, DType.F32, DType.I64]
+
+
+def _whole(dtype):
+    return lambda rng, of: rng.integers(0, 200, of).astype(dtype.numpy)
+
+
+@pytest.mark.parametrize("dtype", MOVED, ids=str)
+def test_beginnings_of_sequences_are_reversed(engine, dtype):
+    for time, shape, count in ((0, (7, 3, 2, 5), 3), (1, (3, 7), 3), (1, (1, 9, 4), 1)):
+        # From no element to all of them.
+        draw = {0: _whole(dtype), 1: lambda rng, of, n=shape[time]: np.linspace(0, n, of[0]).astype(np.int64)}
+        found = check_op(
+            engine, ReverseSequence(1 - time, time), shape, (count,), dtype=(dtype, DType.I64), draw=draw,
+            families=("normal",),
+        )  # fmt: skip
+        assert found == {"reverse_sequence.ref": 0.0}
+
+
+@pytest.mark.parametrize("dtype", MOVED, ids=str)
+def test_updates_go_into_a_cache_from_each_place_on(engine, dtype):
+    for axis, circular, shape, given in (
+        (1, False, (3, 6, 4), (3, 2, 4)),
+        (2, True, (2, 3, 5, 2), (2, 3, 4, 2)),
+        (2, False, (2, 2, 4), (2, 2, 1)),
+    ):
+        most = 50 if circular else shape[axis] - given[axis] + 1
+        low = -20 if circular else 0
+        draw = {
+            0: _whole(dtype),
+            1: _whole(dtype),
+            2: lambda rng, of, low=low, most=most: rng.integers(low, most, of),
+        }
+        for starts in (((shape[0],),), ()):
+            found = check_op(
+                engine, TensorScatter(axis, circular), shape, given, *starts, dtype=(dtype, dtype, DType.I64),
+                draw=draw, families=("normal",),
+            )  # fmt: skip
+            assert found == {"tensor_scatter.ref": 0.0}
+
+
+@pytest.mark.parametrize("dtype", MOVED, ids=str)
+def test_maxima_go_back_to_their_places(engine, dtype):
+    for shape, kernel in (((2, 3, 4, 5), (2, 2)), ((1, 2, 7), (3,))):
+        count = int(np.prod(MaxUnpool(kernel, kernel).natural(shape)))
+        draw = {
+            0: _whole(dtype),
+            1: lambda rng, of, n=count: rng.permutation(n)[: np.prod(of)].reshape(of),
+        }
+        found = check_op(
+            engine, MaxUnpool(kernel, kernel), shape, shape, dtype=(dtype, DType.I64), draw=draw, families=("normal",)
+        )
+        assert found == {"max_unpool.ref": 0.0}
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F16, DType.F64], ids=str)
+def test_windows_are_added_up_at_their_places(engine, dtype):
+    if dtype == DType.F64 and "fp64" not in engine.info.features:
+        pytest.skip("the device has no doubles")
+    for p, shape in (
+        (Col2Im((5, 6), (3, 2), (1, 2), (1, 1), ((1, 1), (0, 0))), (2, 4 * 6, 5 * 3)),
+        (Col2Im((5,), (3,), (2,), (2,), ((1, 1),)), (1, 2 * 3, 2)),
+        (Col2Im((3, 3, 4), (2, 1, 2), (1, 1, 1), (1, 1, 3), ((0, 0),) * 3), (1, 4, 2 * 3 * 1)),
+    ):
+        # As many sums as a window has elements; halves round once more at the end.
+        more = 2.0**13 if dtype == DType.F16 else 0
+        size = lambda x, p=p: p.reference(np.abs(x))[0]  # noqa: E731
+        found = check_op(engine, p, shape, dtype=dtype, ulps=6 + more, scale=size, families=("normal", "equal"))
+        assert list(found) == ["col2im.ref"]
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.F64], ids=str)
+def test_determinants_are_those_of_elimination(engine, dtype):
+    if dtype == DType.F64 and "fp64" not in engine.info.features:
+        pytest.skip("the device has no doubles")
+    for shape in ((1, 1), (5, 2, 2), (2, 3, 4, 4), (9, 9)):
+        m = shape[-1]
+        # M^3 roundings of elements, each at most 2^(M - 1) times the greatest, beside a product of the rows' sums.
+        size = lambda x: np.abs(x).sum(-1).prod(-1) * 2.0 ** (x.shape[-1] - 1)  # noqa: E731
+        found = check_op(engine, Determinant(), shape, dtype=dtype, ulps=m**3, scale=size, families=("normal", "equal"))
+        assert list(found) == ["determinant.ref"]
