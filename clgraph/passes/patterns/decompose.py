@@ -58,9 +58,7 @@ class Decompose(Pass):
         for node in program:
             if isinstance(node.primitive, BatchNormalization):
                 changes += _batch_normalization(program, node)
-            elif spread_shuffle(program, node) or spread_windows(program, node) or spread_product(program, node):
-                changes += 1
-            elif take_pixels(program, node):
+            elif any(rule(program, node) for rule in (spread_shuffle, spread_windows, spread_product, take_pixels)):
                 changes += 1
             elif _returns_input(node):
                 changes += bypass(program, node)
