@@ -132,6 +132,15 @@ def unpacked(packed: Array, bits: int) -> Array:
     return values.reshape(*packed.shape[:-1], packed.shape[-1] * len(shifts))
 
 
+def packed(values: Array, bits: int) -> Array:
+    """Return bytes ``[N, K * bits / 8]`` that hold *values* ``[N, K]``, as :func:`unpacked` reads them."""
+    parts = values.reshape(len(values), -1, 8 // bits)
+    found = parts[..., 0].copy()
+    for field in range(1, 8 // bits):
+        found |= parts[..., field] << np.uint8(field * bits)
+    return found
+
+
 def _by_group(array: Array) -> Array:
     """Return ``[groups, ..., 64]`` of an array ``[N, ...]``, zeros behind the last column."""
     missing = -len(array) % COLUMNS

@@ -39,6 +39,7 @@ from clgraph.passes.placement.confirm_placement import ConfirmPlacement
 from clgraph.passes.placement.insert_transfers import InsertTransfers
 from clgraph.passes.placement.partition import Partition
 from clgraph.passes.placement.remove_layering_annotations import RemoveLayeringAnnotations
+from clgraph.passes.quantization.keep_weights_packed import KeepWeightsPacked
 from clgraph.passes.quantization.prepare_quantization import PrepareQuantization
 from clgraph.passes.quantization.use_integers import UseIntegers
 from clgraph.passes.targets.target_code_emission import TargetCodeEmission
@@ -53,6 +54,7 @@ def default_pipeline() -> tuple[Pass, ...]:
     return (
         Init(),  # what reaches no output costs every later pass
         SplitBatch(),  # every later pass, its costs and its formats see the sizes of one slice
+        KeepWeightsPacked(),  # weights of few bits become floats in the next pass
         FoldConstants(),  # patterns and decompositions look at constants
         ComputeConstants(required_pipeline),  # the large ones; formats and fusions ask for constants
         Decompose(),  # patterns are written for few spellings

@@ -27,6 +27,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "passes.md"
 BEFORE = [
     ("init", "split_batch", "a node that reaches no output may not keep the batch whole"),
     ("split_batch", "fold_constants", "what is folded of a slice need not be folded of the whole"),
+    ("keep_weights_packed", "fold_constants", "weights behind a dequantize would be floats"),
     ("decompose", "fuse_patterns", "patterns are written for the few operators that it leaves"),
     ("fuse_patterns", "transpose_optimization", "transposes would sink into what patterns spell"),
     ("transpose_optimization", "prepare_quantization", "a transpose between two of a group keeps them apart"),
