@@ -9,6 +9,7 @@ from clgraph.graph.node import Value
 from clgraph.graph.program import Program
 from clgraph.network.buffer_table import BufferTable
 from clgraph.network.tiles import TileExecutor
+from clgraph.runtime.engine import Engine
 from clgraph.runtime.memory import Memory
 
 
@@ -19,6 +20,11 @@ class KeptMemory:
         """Take a value of ``places.borrowed`` and what runs the tile steps that use it."""
         self._places, self._bank, self._executors = places, places.borrowed[value], tuple(executors)
         self._own = places.banks[self._bank]
+
+    @property
+    def engine(self) -> Engine:
+        """What allocates such memory."""
+        return self._places.engine
 
     def use(self, memory: Memory) -> None:
         """Let every kernel work on *memory* from now on; kept alive until another takes its place."""

@@ -45,6 +45,7 @@ class Network:
 
     Attributes:
         program: What is run; without its nodes once it has been lightened.
+        kept: Inputs that nodes update.
     """
 
     @GATE
@@ -110,6 +111,7 @@ class Network:
         borrowed = partial(borrowed_buffer, places=self._places, executors=tiles)
         kept = partial(kept_memory, places=self._places, executors=tiles)
         self._feeds = [Feed(v, self._places, self._host, borrowed(v), kept(v)) for v in program.inputs]
+        self.kept = tuple(feed.kept for feed in self._feeds if feed.kept is not None)
         self._names = frozenset(v.name for v in program.inputs)
         self._results = [
             Result(name, v, self._places, self._host, None if v in program.inputs else borrowed(v))
@@ -252,13 +254,6 @@ class Network:
     def engine(self) -> Engine | None:
         """The first OpenCL engine in use, ``None`` where everything runs on the host."""
         return next(iter(self._engines.values()), None)
-
-    def forget(self, memory: Memory) -> None:
-        """Keep *memory*, which runs have updated, alive no longer."""
-        with self._lock:
-            for feed in self._feeds:
-                if feed.kept is not None:
-                    feed.kept.forget(memory)
 
     def holds(self, memory: Memory) -> bool:
         """Whether *memory* can be read and written in a run."""

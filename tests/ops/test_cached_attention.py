@@ -86,7 +86,7 @@ def test_one_program_serves_every_length_and_number_of_places(primitive, sizes, 
         for start in (0, tokens, 9):
             first = [max(0, start - text) for text in range(batch)]
             check_run(network, primitive, drawn(rng, topology, first=first, places=places), memory, state)
-    network.forget(memory)
+    network.kept[0].forget(memory)
 
 
 @pytest.mark.opencl

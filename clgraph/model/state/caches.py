@@ -92,6 +92,11 @@ class Caches:
         self.filled = count
         self._waiting = {c.input: arrays[c.input] for c in self.layout.caches} if count else {}
 
+    def keep(self, count: int) -> None:
+        """Hold the first *count* places only."""
+        self.filled = min(self.filled, count)
+        self._waiting = {name: array[:, :, : self.filled] for name, array in self._waiting.items()}
+
     def clear(self, start: int, end: int) -> None:
         """Make places *start* to *end* of all texts zeros."""
         for c in self.layout.caches:
@@ -109,6 +114,11 @@ class Caches:
         self._leases.add(lease)
         whole = np.asarray(lease)
         return {c.output: self._view(whole, c)[:, :, :count] for c in self.layout.caches}
+
+    def read(self, cache: Cache, first: int, end: int) -> Array:
+        """Return places *first* to *end* of one cache, perhaps as a view."""
+        view = self._host_view(cache)
+        return (self._read_rows(cache, end) if view is None else view)[:, :, first:end]
 
     def holds(self, arrays: Mapping[str, Array]) -> bool:
         """Whether *arrays*, by the inputs' names, are the first places of these caches themselves."""

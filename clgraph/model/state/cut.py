@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -208,7 +208,8 @@ class _Cut:
             tuple(biases.values()),
             told[0],
             tuple(n for n in top.inputs if n in growing),
-            self._token_axes(kept, caches),
+            batch := self._batch_axes(kept, caches),
+            self._token_axes(kept, batch),
             {n: s.shape for n, s in top.inputs.items() if n not in pasts and s.shape is not None},
             {n: s.dtype for n, s in top.inputs.items() if n not in pasts and s.dtype is not None},
             first,
@@ -242,18 +243,29 @@ class _Cut:
             host.output(name)
         return host
 
-    def _token_axes(self, kept: Iterable[str], caches: CacheLayout) -> dict[str, tuple[int, ...]]:
-        """Return the open axes of the inputs that do not grow, but for the batch's."""
-        batch = (self.topology.inputs[caches.caches[0].input].shape or (None,))[0]
-        found = {}
+    def _batch_axes(self, kept: Iterable[str], caches: CacheLayout) -> dict[str, int]:
+        """Return the batch's axis in inputs that do not grow: that of the caches' name for it, else the first of many.
+
+        Inputs of one axis of another name have none.
+        """
+        batch, found = (self.topology.inputs[caches.caches[0].input].shape or (None,))[0], dict[str, int]()
         for name in kept:
             shape = self.topology.inputs[name].shape
             if shape is None:
                 raise NoStateError(f"the shape of input {name!r} is not declared")
-            found[name] = tuple(
-                i for i, d in enumerate(shape) if not isinstance(d, int) and (d != batch if batch else i > 0)
-            )
+            if batch is not None and batch in shape:
+                found[name] = shape.index(batch)
+            elif len(shape) > 1:
+                found[name] = 0
         return found
+
+    def _token_axes(self, kept: Iterable[str], batch: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+        """Return the open axes of the inputs that do not grow, but for the batch's."""
+        shapes = {name: self.topology.inputs[name].shape or () for name in kept}
+        return {
+            name: tuple(i for i, d in enumerate(shape) if not isinstance(d, int) and i != batch.get(name))
+            for name, shape in shapes.items()
+        }
 
 
 def _slots(layer: Layer) -> Sequence[str]:

@@ -15,8 +15,9 @@ from clgraph.graph.topology import Topology
 from clgraph.model.specialisations import Specialisation, Specialisations
 from clgraph.model.state.caches import Caches, leased
 from clgraph.model.state.cut import NoStateError, cut
+from clgraph.model.state.pairs import Cache
 from clgraph.model.state.parts import Parts
-from clgraph.model.state.programs import Programs
+from clgraph.model.state.programs import Appended, Programs
 from clgraph.model.tensor import Tensor
 from clgraph.network.cancelling import Cancellation
 from clgraph.runtime.memory import Memory
@@ -63,10 +64,11 @@ class Keeper:
 
     def forget(self, caches: Caches) -> None:
         """Let no program keep the memory of *caches* alive."""
-        memory = caches.held if caches.is_held else None
+        if not caches.is_held or not isinstance(memory := caches.held, Memory):
+            return
         for made in self.programs.made:
-            if made.network is not None and isinstance(memory, Memory):
-                made.network.forget(memory)
+            for kept in () if made.network is None else made.network.kept:
+                kept.forget(memory)
 
     def run(
         self,
@@ -88,11 +90,13 @@ class Keeper:
         rest = {name: array for name, array in feeds.items() if name in self.parts.shapes}
         wanted = [name for name in places if name not in made]
         targets = {n: p if isinstance(p, np.ndarray) else None for n, p in places.items()}
-        results, total = self.programs.run(caches, rest, past, wanted, targets, cancellation)
-        self._spare = caches
-        if made & places.keys():
-            presents = caches.presents(total)
-            results |= {c.output: presents[c.output] for c in layout.caches if c.output in places}
+        done = self.programs.run(caches, rest, past, wanted, targets, cancellation)
+        self._spare, results = caches, done.results
+        asked = [c for c in layout.caches if c.output in places]
+        if asked and past <= done.total:
+            results |= caches.presents(done.total)
+        elif asked:
+            results |= {c.output: _updated(caches, c, feeds[c.input], places[c.output], done) for c in asked}
         return {name: delivered(name, place, results[name]) for name, place in places.items()}
 
     def _past(self, feeds: Mapping[str, Array]) -> int:
@@ -127,6 +131,14 @@ class Keeper:
         self._known.add(made)
         made.put(feeds, past)
         return made
+
+
+def _updated(caches: Caches, cache: Cache, past: Array, place: Any, done: Appended) -> Array:
+    """Return a past that has more places than there are tokens, with the new ones in it: *place* if it is the past."""
+    whole = isinstance(place, np.ndarray) and place.shape == past.shape and place.strides == past.strides
+    present = place if whole and place.ctypes.data == past.ctypes.data else past.copy()
+    present[:, :, done.first : done.total] = caches.read(cache, done.first, done.total)
+    return present
 
 
 def delivered(name: str, place: Any, result: Array) -> Any:

@@ -40,6 +40,7 @@ class Parts:
         biases: Those that are added to scores.
         told: Values of the host that say where new tokens stand.
         growing: The model's inputs that have a place for every token there is.
+        batch_axes: Of the other inputs, which axis has the batch's size, where one has.
         token_axes: Of the other inputs, which axes have the new tokens' size.
         shapes, types: Of all inputs that are no past, as declared.
         first: The attention that reads what is ``told``.
@@ -53,6 +54,7 @@ class Parts:
     biases: tuple[Bias, ...]
     told: tuple[str, ...]
     growing: tuple[str, ...]
+    batch_axes: Mapping[str, int]
     token_axes: Mapping[str, tuple[int, ...]]
     shapes: Mapping[str, tuple[Dimension, ...]]
     types: Mapping[str, DType]

@@ -33,6 +33,15 @@ class Piece:
     rows: int
 
 
+@frozen
+class Appended:
+    """What a run has made: results by name, and the places that it has written, up to the tokens there are then."""
+
+    results: dict[str, Array]
+    first: int
+    total: int
+
+
 class Programs:
     """The programs of one cut topology. Calls come one at a time.
 
@@ -66,12 +75,13 @@ class Programs:
         wanted: Sequence[str],
         targets: Mapping[str, Array | None],
         cancellation: Cancellation | None = None,
-    ) -> tuple[dict[str, Array], int]:
-        """Append the new tokens of *feeds* to *caches*; return the results *wanted*, and the tokens there are then.
+    ) -> Appended:
+        """Append the new tokens of *feeds* to *caches*.
 
         Args:
             feeds: The model's inputs, but the pasts.
             past: How many tokens of each text the mask in *feeds* and the caches have.
+            wanted: Results that are no presents.
             targets: Arrays that are to hold results, by name.
 
         Raises:
@@ -84,6 +94,7 @@ class Programs:
         if first.min() < 0 or first.max() > caches.filled:
             what = f"the first new token stands at place {first.tolist()}, behind {caches.filled} tokens of the caches"
             raise InputError(f"{what}: the lengths or masks that are fed are those of another text")
+        caches.keep(int(first.max()))
         total = int(first.max()) + count
         found: dict[str, list[Array]] = {name: [] for name in wanted}
         pieces = list(self._pieces(count, values, past))
@@ -93,8 +104,9 @@ class Programs:
             results = self._run_piece(caches, own, told, first, piece, total, wanted, targets, cancellation)
             for name in wanted:
                 found[name].append(results[name])
-        caches.filled = max(total, past)
-        return {name: self._joined(name, parts, targets.get(name)) for name, parts in found.items()}, caches.filled
+        caches.filled = total
+        results = {name: self._joined(name, parts, targets.get(name)) for name, parts in found.items()}
+        return Appended(results, int(first.min()), total)
 
     def count(self, feeds: Mapping[str, Array]) -> int:
         """Return how many new tokens of each text *feeds* have; raises ``InputError`` where inputs differ."""
@@ -173,7 +185,7 @@ class Programs:
             wide = parts.widened(values[bias.value], caches.places_for(total))
             given[bias.input] = _padded(wide, (wide.ndim - 2,), more) if more and wide.shape[-2] > 1 else wide
         network = self._network(given, caches.batch, piece.rows)
-        caches.reserve(total, network.engine)
+        caches.reserve(total, next((kept.engine for kept in network.kept), None))
         if caches.batch > 1 and piece.start == 0:
             # Texts end at different places; what is behind a shorter one is part of what is returned.
             caches.clear(int(first.max()), total)

@@ -144,8 +144,8 @@ class Session:
     def _batch(self, arrays: Mapping[str, Array]) -> int:
         parts = self._keeper.parts
         assert parts is not None
-        name = next((n for n, axes in parts.token_axes.items() if axes and 0 not in axes), None)
-        batch = 1 if name is None else arrays[name].shape[0]
+        name, axis = next(iter(parts.batch_axes.items()), (None, 0))
+        batch = 1 if name is None else arrays[name].shape[axis]
         if self._length and self._caches is not None and self._caches.batch != batch:
             raise InputError(f"the session has {self._caches.batch} texts; {name!r} has {batch}: reset it first")
         return batch
@@ -170,7 +170,8 @@ class Session:
         wanted += [pair.output for pair in self._carried.pairs if pair.output not in wanted]
         targets = {n: p if isinstance(p, np.ndarray) else None for n, p in places.items()}
         given = {**feeds, **self._carried.feeds(feeds)}
-        results, self._length = keeper.programs.run(caches, given, self._length, wanted, targets)
+        made = keeper.programs.run(caches, given, self._length, wanted, targets)
+        results, self._length = made.results, made.total
         self._carried.keep(results)
         if presents & places.keys():
             results |= caches.presents(self._length)
