@@ -120,8 +120,13 @@ class Topology:
 
     @property
     def keeps_keys(self) -> bool:
-        """Whether a layer takes past keys and values and gives present ones."""
-        return any(layer.primitive.keeps_keys for layer in self.layers)
+        """Whether a layer takes past keys and values, or joins an input with something as an output, as caches do."""
+        made = {value for _, value in self.outputs}
+        return any(
+            x.primitive.keeps_keys
+            or (x.primitive.kind == "concat" and x.inputs[0] in self.inputs and x.outputs[0] in made)
+            for x in self.layers
+        )
 
     def constant(self, name: str, array: Array) -> str:
         """Add data under *name* (kept as it is, not copied). Returns *name*."""

@@ -30,8 +30,12 @@ class KeepsKeys(Composite):
         """
 
     @abstractmethod
-    def over_caches(self, keys_at: int, values_at: int) -> tuple[Composite, Sequence[str]] | None:
+    def over_caches(
+        self, keys_at: int, values_at: int, *, plain: bool = False
+    ) -> tuple[Composite, Sequence[str]] | None:
         """Return the attention over caches at these places, and what its inputs are called; ``None``: there is none.
+
+        It is *plain* where the bias says that tokens see nothing behind themselves, and no more: it is left out then.
 
         Names are those of :meth:`slots`, of which pasts and what is told are left out, with ``lengths`` and ``state``
         as :class:`CachedAttention` has them, and ``places`` int64 ``[batch, tokens]``, the place of each new token.

@@ -119,17 +119,20 @@ class MultiHeadAttention(KeepsKeys):
     def slots(self) -> Sequence[str]:
         return ("q", "k", "v", *("bias" if name == "mask" else name for name in self.reads))
 
-    def over_caches(self, keys_at: int, values_at: int) -> tuple[Composite, Sequence[str]] | None:
+    def over_caches(
+        self, keys_at: int, values_at: int, *, plain: bool = False
+    ) -> tuple[Composite, Sequence[str]] | None:
         ahead, behind = self._window()
         if "lengths" in self.reads or ahead > 0:
             return None
-        reads = ("lengths", "state", *(("bias",) if "mask" in self.reads else ()))
+        biased = "mask" in self.reads and not plain
+        reads = ("lengths", "state", *(("bias",) if biased else ()))
         window = -1 if behind < 0 else behind + 1
-        scale, causal = self.scale, ahead == 0
+        scale, causal = self.scale, ahead == 0 or plain
         made = MultiHeadAttentionOverCaches(
             self.heads, self.shared, keys_at, values_at, scale, causal, self.cap, window
         )
-        return (replace(made, biased="mask" in self.reads), ("q", "k", "v", *reads))
+        return (replace(made, biased=biased), ("q", "k", "v", *reads))
 
     @property
     def looks_ahead(self) -> bool:

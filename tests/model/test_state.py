@@ -16,7 +16,12 @@ from clgraph.model.state import caches as memory
 from tests.support.decoder_weights import Decoder
 from tests.support.decoders import decoder_feeds, decoder_model, greedy_tokens, onnxruntime_run
 
-EXPORTS = [Decoder("genai", 1), Decoder("onnx23", 1), Decoder("genai", 1, dtype="float16", packed_qkv=True, window=5)]
+EXPORTS = [
+    Decoder("genai", 1),
+    Decoder("onnx23", 1),
+    Decoder("optimum", 1),
+    Decoder("genai", 1, dtype="float16", packed_qkv=True, window=5),
+]
 PROMPT = [int(x) for x in np.random.default_rng(0).integers(0, 300, 20)]
 pytestmark = pytest.mark.opencl
 
@@ -63,7 +68,7 @@ def test_tokens_are_onnxruntimes_in_a_session_and_fed_back_with_two_programs(d):
     assert not model.compiled
     assert "cached_attention" in str(model.program)
     assert "present.0.key -> past_key_values.0.key: a cache" in model.explain().notes["state"]
-    assert [(p.input, p.output, p.grows) for p in model.state] == [
+    assert sorted((p.input, p.output, p.grows) for p in model.state) == [
         (f"past_key_values.0.{part}", f"present.0.{part}", True) for part in ("key", "value")
     ]
 
@@ -161,6 +166,52 @@ def test_sessions_take_turns_fork_and_are_cut(decoder):
     assert in_session(two, d, PROMPT[:4], 6) == want[4]
 
 
+@pytest.mark.parametrize("export", ["optimum"])
+def test_masks_of_other_forms_are_added_to_scores(export):
+    d = Decoder(export, 1, shared=4)
+    made = decoder_model(d)
+    model, run = clgraph.compile(made), onnxruntime_run(made)
+    ids, caches = np.array([PROMPT[:7]]), []
+    for step in range(3):
+        feeds = decoder_feeds(d, ids, caches)
+        feeds["attention_mask"][:, 1:3] = 0
+        logits, *caches = fed_back(model)(feeds)
+        np.testing.assert_allclose(logits, run(feeds)[0], rtol=1e-4, atol=1e-5)
+        ids = np.array([[step]])
+    assert not model.compiled
+
+
+def test_one_buffer_for_past_and_present_takes_the_new_tokens(decoder):
+    d, model, run = decoder
+    want = greedy_tokens(run, d, PROMPT, 4)
+    buffers = {f"{name}.0.{p}": np.zeros((1, 2, 64, 16), np.float32) for p in ("key", "value") for name in ("x",)}
+    pasts = {n.replace("x.", "past_key_values."): a for n, a in buffers.items()}
+    presents = {n.replace("x.", "present."): a for n, a in buffers.items()}
+    ids, tokens = np.array([PROMPT]), []
+    for step in range(4):
+        mask = np.ones((1, len(PROMPT) + step), np.int64)
+        made = model.run({"input_ids": ids, "attention_mask": mask, **pasts}, outputs={"logits": None, **presents})
+        assert made["present.0.key"] is presents["present.0.key"]
+        tokens.append(int(made["logits"][0, -1].argmax()))
+        ids = np.array([tokens[-1:]])
+    assert tokens == want
+    _, key, _ = run(decoder_feeds(d, np.array([PROMPT])))
+    np.testing.assert_allclose(pasts["past_key_values.0.key"][:, :, : len(PROMPT)], key, rtol=1e-4, atol=1e-5)
+    assert not pasts["past_key_values.0.key"][:, :, len(PROMPT) + 3 :].any()
+
+
+@pytest.mark.parametrize(
+    "options", [{"device": "host"}, {"config": {"device_class": "gpu"}}, {"placement": {"*GroupQuery*": "host"}}]
+)
+def test_caches_lie_where_they_are_updated(options):
+    d = Decoder("genai", 1)
+    made = decoder_model(d)
+    want = greedy_tokens(onnxruntime_run(made), d, PROMPT, 3)
+    model = clgraph.compile(made, **options)
+    assert in_session(model.session(), d, PROMPT, 3) == want
+    assert greedy_tokens(fed_back(model), d, PROMPT, 3) == want
+
+
 def test_a_batch_of_texts_of_different_lengths_is_onnxruntimes(decoder):
     d, model, run = decoder
     ids, mask = np.array([PROMPT[:6], PROMPT[6:12]]), np.ones((2, 6), np.int64)
@@ -246,3 +297,42 @@ def test_a_pair_that_the_user_names_is_carried():
     for n in range(1, 4):
         assert session.run(x=[1, 2]) == {}
         np.testing.assert_array_equal(session.run(x=[0, 0], outputs=["total"])["total"], [n, 2 * n])
+
+
+def spelled_out(repeated_at):
+    """Return attention of four heads over two of keys, each once for two, with the copies beside it or behind all."""
+    text = f"""<ir_version: 8, opset_import: ["" : 17]>
+    spelled (float[b,4,s,8] q, float[b,2,s,8] k, float[b,2,s,8] v, float[b,2,p,8] past_k, float[b,2,p,8] past_v)
+        => (float[b,4,s,8] y, float[b,2,t,8] present_k, float[b,2,t,8] present_v)
+        <int64[1] at = {{{repeated_at}}}, int64[5] wide = {{1, {2 if repeated_at == 1 else 1}, {repeated_at}, 1, 1}},
+         int64[4] flat = {{0, 4, -1, 8}}, float scale = {{0.5}}> {{
+        present_k = Concat <axis = 2> (past_k, k)
+        present_v = Concat <axis = 2> (past_v, v)
+        k1 = Unsqueeze (present_k, at)
+        k2 = Expand (k1, wide)
+        k3 = Reshape (k2, flat)
+        k4 = Transpose <perm = [0, 1, 3, 2]> (k3)
+        v1 = Unsqueeze (present_v, at)
+        v2 = Expand (v1, wide)
+        v3 = Reshape (v2, flat)
+        scores = MatMul (q, k4)
+        scaled = Mul (scores, scale)
+        shares = Softmax <axis = -1> (scaled)
+        y = MatMul (shares, v3)
+    }}"""
+    return onnx.parser.parse_model(text)
+
+
+@pytest.mark.parametrize(("repeated_at", "found"), [(2, 2), (1, 0)])
+def test_attention_that_is_spelled_out_is_found_where_numbers_confirm_it(repeated_at, found, rng):
+    made = spelled_out(repeated_at)
+    model = clgraph.compile(made)
+    assert len(model.state) == found
+    ort = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    feeds = {n: np.zeros((1, 2, 0, 8), np.float32) for n in ("past_k", "past_v")}
+    for tokens in (3, 1):
+        new = {n: rng.standard_normal((1, h, tokens, 8)).astype(np.float32) for n, h in (("q", 4), ("k", 2), ("v", 2))}
+        got, want = model.run(new | feeds), ort.run(None, new | feeds)
+        for a, b in zip(got.values(), want, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+        feeds = {"past_k": got["present_k"], "past_v": got["present_v"]}

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
 from clgraph.errors import ClgraphError
 from clgraph.graph.composite import Composite
 from clgraph.graph.topology import Layer, Topology
 from clgraph.model.state.pairs import Cache, CacheLayout, StatePair
 from clgraph.model.state.parts import BIAS, LENGTHS, PLACES, STATE, Bias, Parts
+from clgraph.model.state.spelled import gathered
 from clgraph.ops.keeps_keys import KeepsKeys
 
 _PAST = ("past_key", "past_value")
@@ -32,7 +34,16 @@ def cut(topology: Topology) -> Parts:
     Raises:
         NoStateError: There is no such pair, or the topology cannot be cut.
     """
-    return _Cut(topology).parts()
+    return _Cut(gathered(topology)).parts()
+
+
+@frozen
+class _Read:
+    """What the device reads: inputs of the model that are *kept*, values of the host, and biases by their values."""
+
+    kept: tuple[str, ...]
+    crossing: tuple[str, ...]
+    biases: Mapping[str, Bias]
 
 
 @dataclass
@@ -131,17 +142,14 @@ class _Cut:
         computed: set[str],
         pure: set[str],
     ) -> Parts:
-        top, device = self.topology, Topology(op_types=self.topology.op_types, label="state")
+        top = self.topology
         pasts = {c.input: c for c in caches.caches}
         kept = {name: s for name, s in top.inputs.items() if name not in growing and name not in pasts}
-        for name, s in kept.items():
-            device.input(name, s.shape, s.host_type or s.dtype)
         mine = [x for x in top.layers if not set(x.outputs) <= computed]
         crossing = {n for x in mine if x not in attentions for n in x.inputs if n in computed}
         biases, told = dict[str, Bias](), list[tuple[str, ...]]()
         for layer in attentions:
-            assert isinstance(layer.primitive, KeepsKeys)
-            slots = list(zip(layer.primitive.slots(), layer.inputs, strict=True))
+            slots = list(zip(_slots(layer), layer.inputs, strict=True))
             biases |= {n: Bias(n, f"{BIAS}{n}") for slot, n in slots if slot == "bias"}
             crossing |= {n for slot, n in slots if slot not in ("bias", "told", *_PAST) and n in computed}
             told.append(tuple(n for slot, n in slots if slot == "told"))
@@ -151,60 +159,21 @@ class _Cut:
             raise NoStateError("attentions are told of different lengths")
         if bad := [name for name, value in top.outputs if value in computed]:
             raise NoStateError(f"output {bad[0]!r} is computed of lengths alone")
-        places = any("places" in (self._over(x, 0, 0)[1]) for x in attentions if "places" not in _slots(x))
-        for name in sorted(crossing):
-            device.input(name, None, None)
-        device.input(LENGTHS, (None,), np.int32)
-        if places:
-            device.input(PLACES, (None, None), np.int64)
-        device.input(STATE, (1,), caches.dtype)
-        for bias in biases.values():
-            device.input(bias.input, None, caches.dtype)
-        for name, array in top.constants.items():
-            device.constant(name, array)
-        for layer in mine:
-            if layer not in attentions:
-                device.add(
-                    layer.name,
-                    layer.primitive,
-                    *layer.inputs,
-                    outputs=layer.outputs,
-                    origin=layer.origin,
-                    annotation=layer.annotation,
-                )
-                continue
-            past = self._past(layer)
-            key, value = (pasts[past[name]] for name in _PAST)
-            primitive, names = self._over(layer, key.at, value.at)
-            given = dict(zip(_slots(layer), layer.inputs, strict=True)) | {"lengths": LENGTHS, "state": STATE}
-            if "bias" in given:
-                given["bias"] = biases[given["bias"]].input
-            given.setdefault("places", PLACES)
-            made = layer.outputs[0]
-            device.add(
-                layer.name,
-                primitive,
-                *(given[n] for n in names),
-                outputs=(made,),
-                origin=layer.origin,
-                annotation=layer.annotation,
-            )
-        for name, value_name in top.outputs:
-            if name not in {c.output for c in caches.caches}:
-                device.output(name, value_name)
-        wanted = (*sorted(crossing), *biases, *(told[0]))
+        read = _Read(tuple(kept), tuple(sorted(crossing)), biases)
+        wanted = (*read.crossing, *biases, *(told[0]))
         first = attentions[0].primitive
         assert isinstance(first, KeepsKeys)
         return Parts(
-            device,
-            self._host(pure, tuple(dict.fromkeys(wanted))),
+            self._device(mine, attentions, caches, read, plain=False),
+            self._device(mine, attentions, caches, read, plain=True) if biases else None,
+            self._host(tuple(dict.fromkeys(wanted))),
             caches,
             tuple(
                 StatePair(c.input, c.output, grows=True, reader=f"{x.primitive.kind} {x.name!r}")
                 for x in attentions
                 for c in (pasts[self._past(x)[name]] for name in _PAST)
             ),
-            tuple(sorted(crossing)),
+            read.crossing,
             tuple(biases.values()),
             told[0],
             tuple(n for n in top.inputs if n in growing),
@@ -216,14 +185,51 @@ class _Cut:
             any(x.primitive.looks_ahead for x in attentions if isinstance(x.primitive, KeepsKeys)),
         )
 
-    def _over(self, layer: Layer, keys_at: int, values_at: int) -> tuple[Composite, Sequence[str]]:
+    def _device(
+        self, layers: Sequence[Layer], attentions: Sequence[Layer], caches: CacheLayout, read: _Read, *, plain: bool
+    ) -> Topology:
+        """Return *layers* with the *attentions* over caches, of which *plain* ones read no bias."""
+        top, made = self.topology, Topology(op_types=self.topology.op_types, label="state")
+        pasts = {c.input: c for c in caches.caches}
+        for name in read.kept:
+            s = top.inputs[name]
+            made.input(name, s.shape, s.host_type or s.dtype)
+        for name in read.crossing:
+            made.input(name, None, None)
+        made.input(LENGTHS, (None,), np.int32)
+        if any("places" in self._over(x, 0, 0, plain=plain)[1] and "places" not in _slots(x) for x in attentions):
+            made.input(PLACES, (None, None), np.int64)
+        made.input(STATE, (1,), caches.dtype)
+        for bias in () if plain else read.biases.values():
+            made.input(bias.input, None, caches.dtype)
+        for name, array in top.constants.items():
+            made.constant(name, array)
+        for layer in layers:
+            primitive, inputs, outputs = layer.primitive, layer.inputs, layer.outputs
+            if layer in attentions:
+                key, value = (pasts[self._past(layer)[name]] for name in _PAST)
+                primitive, names = self._over(layer, key.at, value.at, plain=plain)
+                given = dict(zip(_slots(layer), layer.inputs, strict=True)) | {"lengths": LENGTHS, "state": STATE}
+                if "bias" in given:
+                    given["bias"] = read.biases[given["bias"]].input
+                given.setdefault("places", PLACES)
+                inputs, outputs = tuple(given[n] for n in names), layer.outputs[:1]
+            origin, annotation = layer.origin, layer.annotation
+            made.add(layer.name, primitive, *inputs, outputs=outputs, origin=origin, annotation=annotation)
+        presents = {c.output for c in caches.caches}
+        for name, value_name in top.outputs:
+            if name not in presents:
+                made.output(name, value_name)
+        return made
+
+    def _over(self, layer: Layer, keys_at: int, values_at: int, *, plain: bool) -> tuple[Composite, Sequence[str]]:
         assert isinstance(layer.primitive, KeepsKeys)
-        found = layer.primitive.over_caches(keys_at, values_at)
+        found = layer.primitive.over_caches(keys_at, values_at, plain=plain)
         if found is None:
             raise NoStateError(f"attention {layer.name!r} ({layer.primitive}) does not run over caches")
         return found
 
-    def _host(self, pure: set[str], wanted: Sequence[str]) -> Topology:
+    def _host(self, wanted: Sequence[str]) -> Topology:
         """Return the layers that make the values *wanted*."""
         top, needed, layers = self.topology, set(wanted), list[Layer]()
         for layer in reversed(top.layers):

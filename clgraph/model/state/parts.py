@@ -35,6 +35,7 @@ class Parts:
 
     Attributes:
         device: What reads caches: the model's inputs that do not grow, those of this module, and ``crossing``.
+        plain: The same without biases, for when they say that tokens see nothing behind themselves, and no more.
         host: What is computed of lengths alone: reads the inputs that grow, and shapes of others.
         crossing: Values of the host that the device reads as they are.
         biases: Those that are added to scores.
@@ -47,6 +48,7 @@ class Parts:
     """
 
     device: Topology
+    plain: Topology | None
     host: Topology
     caches: CacheLayout
     pairs: tuple[StatePair, ...]

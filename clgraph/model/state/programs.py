@@ -98,10 +98,11 @@ class Programs:
         total = int(first.max()) + count
         found: dict[str, list[Array]] = {name: [] for name in wanted}
         pieces = list(self._pieces(count, values, past))
+        device = self._device(values, past)
         for piece in pieces:
             own = self._cut(feeds, piece, count, past)
             told = values if len(pieces) == 1 else self.parts.host_values(own, batch, past + piece.start)
-            results = self._run_piece(caches, own, told, first, piece, total, wanted, targets, cancellation)
+            results = self._run_piece(device, caches, own, told, first, piece, total, wanted, targets, cancellation)
             for name in wanted:
                 found[name].append(results[name])
         caches.filled = total
@@ -132,17 +133,14 @@ class Programs:
         """Whether no token sees one behind it, as far as attentions or what is added to their scores say."""
         if not self.parts.looks_ahead:
             return True
-        if not self.parts.biases:
-            return False
-        for bias in self.parts.biases:
-            array = values[bias.value]
-            rows, keys = array.shape[-2] if array.ndim > 1 else 1, array.shape[-1]
-            ahead = np.arange(keys) > np.arange(rows)[:, None] + keys - rows
-            low = False if array.dtype == np.bool_ else np.finfo(array.dtype).min / 2
-            hidden = ~array if array.dtype == np.bool_ else array <= low
-            if rows != keys - past or not hidden[..., ahead].all():
-                return False
-        return True
+        return bool(self.parts.biases) and all(_hides_ahead(values[b.value], past) for b in self.parts.biases)
+
+    def _device(self, values: Mapping[str, Array], past: int) -> Topology:
+        """Return the topology for biases of these *values*."""
+        plain = self.parts.plain
+        if plain is not None and all(_hides_ahead(values[b.value], past, alone=True) for b in self.parts.biases):
+            return plain
+        return self.parts.device
 
     def _cut(self, feeds: Mapping[str, Array], piece: Piece, count: int, past: int) -> dict[str, Array]:
         """Return what *feeds* have for the tokens of *piece*, and of inputs that grow for all up to its last."""
@@ -163,6 +161,7 @@ class Programs:
 
     def _run_piece(
         self,
+        device: Topology,
         caches: Caches,
         feeds: Mapping[str, Array],
         values: Mapping[str, Array],
@@ -174,26 +173,26 @@ class Programs:
         cancellation: Cancellation | None,
     ) -> dict[str, Array]:
         parts, more = self.parts, piece.rows - piece.count
-        given = {name: a for name, a in feeds.items() if name in parts.device.inputs}
+        given = {name: a for name, a in feeds.items() if name in device.inputs}
         axes = parts.token_axes
         if parts.crossing:
             given |= {name: values[name] for name in parts.crossing}
             axes = {**axes, **self.tokens.crossing} if more else axes
         if more:
             given = {name: _padded(a, axes[name], more) for name, a in given.items()}
-        for bias in parts.biases:
+        for bias in () if device is parts.plain else parts.biases:
             wide = parts.widened(values[bias.value], caches.places_for(total))
             given[bias.input] = _padded(wide, (wide.ndim - 2,), more) if more and wide.shape[-2] > 1 else wide
-        network = self._network(given, caches.batch, piece.rows)
+        network = self._network(device, given, caches.batch, piece.rows)
         caches.reserve(total, next((kept.engine for kept in network.kept), None))
         if caches.batch > 1 and piece.start == 0:
             # Texts end at different places; what is behind a shorter one is part of what is returned.
             caches.clear(int(first.max()), total)
         start = first + piece.start
         given[LENGTHS] = np.array([caches.places, *start], np.int32)
-        if PLACES in parts.device.inputs:
+        if PLACES in device.inputs:
             given[PLACES] = np.minimum(start[:, None] + np.arange(piece.rows), total - 1)
-        given = {name: given[name] for name in parts.device.inputs if name != STATE}
+        given = {name: given[name] for name in device.inputs if name != STATE}
         whole = more == 0 and piece.start == 0
         to = {name: targets.get(name) if whole else None for name in wanted}
         results = network.run({**given, STATE: caches.held}, to, cancellation)
@@ -218,16 +217,16 @@ class Programs:
         target[...] = found
         return target
 
-    def _network(self, given: Mapping[str, Array], batch: int, rows: int) -> Network:
+    def _network(self, device: Topology, given: Mapping[str, Array], batch: int, rows: int) -> Network:
         """Return what runs feeds of these shapes, compiled if need be."""
         shapes = tuple(given[n].shape for n in sorted(given))
-        found = self._made.setdefault(((batch, rows), *shapes), [])
+        found = self._made.setdefault(((batch, rows, int(device is self.parts.plain)), *shapes), [])
         for values, made in found:
             if all(Known.of(given[name]) == value for name, value in values.items()):
                 self.latest = made
                 break
         else:
-            topology, known = bound(self.parts, given, batch, rows), dict[str, Known]()
+            topology, known = bound(device, given, batch, rows), dict[str, Known]()
             self.latest = self._compiled(topology, given, known)
             found.append((known, self.latest))
         if self.latest.network is None:
@@ -252,3 +251,14 @@ def _padded(array: Array, axes: Sequence[int], more: int) -> Array:
     if not axes:
         return array
     return np.pad(array, [(0, more if i in axes else 0) for i in range(array.ndim)], mode="edge")
+
+
+def _hides_ahead(bias: Array, past: int, *, alone: bool = False) -> bool:
+    """Whether a bias or mask ``[..., tokens, all tokens]`` hides what is behind each token; *alone*: and no more."""
+    rows, keys = bias.shape[-2] if bias.ndim > 1 else 1, bias.shape[-1]
+    if rows != keys - past:
+        return False
+    ahead = np.arange(keys) > np.arange(rows)[:, None] + past
+    hidden = ~bias if bias.dtype == np.bool_ else bias <= np.finfo(bias.dtype).min / 2
+    shown = hidden == ahead if bias.dtype == np.bool_ else np.where(ahead, hidden, bias == 0)
+    return bool(shown.all() if alone else hidden[..., ahead].all())

@@ -65,6 +65,10 @@ class Remembering(Described):
         lock = self._specialisations.lock
         return Session(self._keeper, carried, fed, self.output_names, cast("Any", self).run, lock, most)
 
+    @cached_property
+    def _may_keep(self) -> bool:
+        return self.topology.keeps_keys
+
     @property
     def _latest_over_caches(self) -> Specialisation | None:
         """The program over caches that was used last."""
@@ -73,10 +77,7 @@ class Remembering(Described):
     @property
     def _state_note(self) -> dict[str, str]:
         """What there is to say about the state, for a report."""
-        found = [
-            *map(str, self.state),
-            *([self._keeper.why] if self.topology.keeps_keys and self._keeper.parts is None else []),
-        ]
+        found = [*map(str, self.state), *([self._keeper.why] if self._may_keep and self._keeper.parts is None else [])]
         return {"state": "\n".join(found)} if found else {}
 
     @cached_property
@@ -89,7 +90,7 @@ class Remembering(Described):
         self, arrays: Mapping[str, Any], outputs: Outputs, cancellation: Cancellation | None
     ) -> dict[str, Any] | None:
         """Return the results of a run over caches; ``None`` where the model has none, or tensors are fed."""
-        if not self.topology.keeps_keys or self._keeper.parts is None:
+        if not self._may_keep or self._keeper.parts is None:
             return None
         if not all(isinstance(a, np.ndarray) for a in arrays.values()):
             return None

@@ -62,23 +62,23 @@ def tokens_of(parts: Parts) -> Tokens:
     return Tokens(axes, results, all(_keeps_apart(node, count) for node in program) and None not in results.values())
 
 
-def bound(parts: Parts, feeds: Mapping[str, Array], batch: int, count: int) -> Topology:
-    """Return the device's topology with the shapes and types of *feeds*, for *batch* texts and *count* tokens of each.
+def bound(topology: Topology, feeds: Mapping[str, Array], batch: int, count: int) -> Topology:
+    """Return a device's topology with the shapes and types of *feeds*, for *batch* texts and *count* tokens of each.
 
     *feeds* are the inputs that it has beside those that :mod:`clgraph.model.state.parts` names.
     """
     own: dict[str, tuple[int, ...]] = {LENGTHS: (1 + batch,), PLACES: (batch, count), STATE: (1,)}
     inputs = {}
-    for name, s in parts.device.inputs.items():
+    for name, s in topology.inputs.items():
         shape = own[name] if name in own else feeds[name].shape
         dtype = s.dtype if s.dtype is not None else DType.of(feeds[name].dtype)
         inputs[name] = Signature(name, dtype, shape)
-    return replace(parts.device, inputs=inputs, _made=set(parts.device._made))
+    return replace(topology, inputs=inputs, _made=set(topology._made))
 
 
 def build(parts: Parts, feeds: Mapping[str, Array], batch: int, count: int) -> Program:
     """Return the program of the device's topology before any pass, with what decides sizes taken from *feeds*."""
-    topology, values = bound(parts, feeds, batch, count), dict[str, Array]()
+    topology, values = bound(parts.device, feeds, batch, count), dict[str, Array]()
     while True:
         try:
             return topology.build(None, values)

@@ -119,11 +119,15 @@ class GroupQueryAttention(KeepsKeys):
     def slots(self) -> Sequence[str]:
         return ("q", "told", "told", *self.given)
 
-    def over_caches(self, keys_at: int, values_at: int) -> tuple[Composite, Sequence[str]] | None:
-        given = tuple(name for name in self.given if name not in ("past_key", "past_value"))
+    def over_caches(
+        self, keys_at: int, values_at: int, *, plain: bool = False
+    ) -> tuple[Composite, Sequence[str]] | None:
+        left_out = ("past_key", "past_value", *(("bias",) if plain else ()))
+        given = tuple(name for name in self.given if name not in left_out)
         own = ("places",) if self.rotates and "places" not in given else ()
         given = (*given, "lengths", "state", *own)
         fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)} | {"given": given}
+        fields["causal"] = self.causal or plain
         return GroupQueryAttentionOverCaches(**fields, keys_at=keys_at, values_at=values_at), ("q", *given)
 
     def first_places(self, told: Sequence[Array], batch: int, past: int, tokens: int) -> Array:

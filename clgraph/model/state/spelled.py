@@ -1,0 +1,217 @@
+"""Attentions that a model spells out: past keys and values joined with new ones, two products, a softmax in between."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from clgraph.core.frozen import frozen
+from clgraph.errors import ClgraphError
+from clgraph.graph.interpret import interpret
+from clgraph.graph.primitive import Array
+from clgraph.graph.topology import Layer, Topology
+from clgraph.ops.multi_head_attention import MultiHeadAttention
+
+_MOVES = frozenset({"reshape", "unsqueeze", "squeeze", "expand", "transpose", "identity", "reorder"})
+"""Kinds through which keys and values reach the products: of their first input."""
+
+_PAST, _TOKENS = 3, 2
+"""Tokens of the example by which an attention is confirmed."""
+
+
+@frozen
+class Spelled:
+    """An attention's layers: from *join_keys* and *join_values* to *last*, the product of shares and values."""
+
+    last: Layer
+    join_keys: Layer
+    join_values: Layer
+    queries: str
+    scale: float
+    bias: str | None
+
+
+def joins(topology: Topology, layer: Layer) -> bool:
+    """Whether *layer* joins an input of the model and something new along the tokens' axis, as an output."""
+    axis = getattr(layer.primitive, "axis", None)
+    made = {value for _, value in topology.outputs}
+    two = len(layer.inputs) == 2 and layer.inputs[0] in topology.inputs
+    return layer.primitive.kind == "concat" and two and axis in (2, -2) and layer.outputs[0] in made
+
+
+def gathered(topology: Topology) -> Topology:
+    """Return *topology* with attentions over joined keys and values as :class:`MultiHeadAttention`.
+
+    Each is confirmed by numbers: the layers and the attention make the same of an example.
+    """
+    matcher = _Matcher(topology, {name: layer for layer in topology.layers for name in layer.outputs})
+    found = [s for layer in topology.layers if layer.primitive.kind == "matmul" and (s := matcher.match(layer))]
+    shapes = matcher.example() if found else {}
+    found = [s for s in found if matcher.confirmed(s, shapes)]
+    if not found:
+        return topology
+    last = {s.last.name: s for s in found}
+    gone = {x.name for s in found for x in (s.join_keys, s.join_values)}
+    made = replace(topology, layers=[], _made={*topology.inputs, *topology.constants})
+    for layer in topology.layers:
+        if layer.name in gone:
+            continue
+        if (s := last.get(layer.name)) is None:
+            made.layers.append(layer)
+            continue
+        bias = () if s.bias is None else (s.bias,)
+        attention = MultiHeadAttention(scale=s.scale, reads=(*(("mask",) if bias else ()), "past_key", "past_value"))
+        new = (s.queries, s.join_keys.inputs[1], s.join_values.inputs[1], *bias)
+        names = (*layer.outputs, s.join_keys.outputs[0], s.join_values.outputs[0])
+        made.layers.append(
+            replace(
+                layer, primitive=attention, inputs=(*new, s.join_keys.inputs[0], s.join_values.inputs[0]), outputs=names
+            )
+        )
+    return _needed(made)
+
+
+@dataclass
+class _Matcher:
+    topology: Topology
+    makers: Mapping[str, Layer]
+
+    def match(self, last: Layer) -> Spelled | None:
+        """Return the attention whose second product is *last*."""
+        join_values = self._join(last.inputs[1])
+        if join_values is None or join_values[1] != 1:
+            return None
+        softmax = self._behind(last.inputs[0], ("softmax",))
+        if softmax is None or getattr(softmax.primitive, "axes", ()) not in ((-1,), (3,)):
+            return None
+        found = self._scores(softmax.inputs[0], 1.0, None)
+        if found is None or (join_keys := self._join(found[0].inputs[1])) is None:
+            return None
+        product, scale, bias = found
+        return Spelled(last, join_keys[0], join_values[0], product.inputs[0], scale * join_keys[1], bias)
+
+    def _join(self, name: str) -> tuple[Layer, float] | None:
+        """Return the layer that joins what *name* is made of, and the factor on the way."""
+        factor = 1.0
+        while (layer := self.makers.get(name)) is not None and not joins(self.topology, layer):
+            if (number := self._factor(layer)) is not None:
+                factor *= number
+            elif layer.primitive.kind not in _MOVES:
+                return None
+            name = layer.inputs[0]
+        return None if layer is None else (layer, factor)
+
+    def _behind(self, name: str, kinds: Sequence[str]) -> Layer | None:
+        while (layer := self.makers.get(name)) is not None and layer.primitive.kind not in kinds:
+            if layer.primitive.kind not in ("reorder", "identity", "where"):
+                return None
+            name = layer.inputs[-1]
+        return layer
+
+    def _scores(self, name: str, scale: float, bias: str | None) -> tuple[Layer, float, str | None] | None:
+        """Return the product that makes the scores *name*, the factor, and what is added."""
+        layer = self.makers.get(name)
+        if layer is None or layer.primitive.kind == "matmul":
+            return None if layer is None else (layer, scale, bias)
+        if layer.primitive.kind in ("reorder", "identity"):
+            return self._scores(layer.inputs[0], scale, bias)
+        if (number := self._factor(layer)) is not None:
+            return self._scores(layer.inputs[0], scale * number, bias)
+        if getattr(layer.primitive, "function", "") == "add" and bias is None and scale == 1:
+            one, two = layer.inputs
+            return self._scores(one, scale, two) or self._scores(two, scale, one)
+        return None
+
+    def _factor(self, layer: Layer) -> float | None:
+        """Return the number by which *layer* multiplies its first input."""
+        function = getattr(layer.primitive, "function", "")
+        if layer.primitive.kind != "eltwise" or function not in ("mul", "div"):
+            return None
+        constant = self.topology.constants.get(layer.inputs[1])
+        if constant is None or constant.size != 1:
+            return None
+        number = float(constant.reshape(-1)[0])
+        return number if function == "mul" else 1 / number
+
+    def example(self) -> dict[str, tuple[tuple[int, ...], np.dtype[np.generic]]]:
+        """Return shapes and types of values in an example; nothing where the topology's sizes cannot be guessed."""
+        top = self.topology
+        outputs = {value: name for name, value in top.outputs}
+        joined = [x for x in top.layers if joins(top, x)]
+        named: dict[object, int] = {}
+        for layer in joined:
+            shape = top.inputs[layer.inputs[0]].shape or ()
+            signature = top.declared.get(outputs[layer.outputs[0]])
+            total = signature.shape if signature is not None else None
+            if len(shape) != 4 or total is None or len(total) != 4:
+                return {}
+            named |= {shape[0]: 1, shape[2]: _PAST}
+            named.setdefault(total[2], _PAST + _TOKENS)
+        sizes = {
+            name: tuple(d if isinstance(d, int) else named.get(d, _TOKENS) for d in s.shape or ())
+            for name, s in top.inputs.items()
+        }
+        try:
+            program = top.build(sizes)
+        except ClgraphError:
+            return {}
+        return {v.name: (v.layout.shape, v.layout.dtype.numpy) for v in (*program.inputs, *program.values)}
+
+    def confirmed(self, s: Spelled, shapes: Mapping[str, tuple[tuple[int, ...], np.dtype[np.generic]]]) -> bool:
+        """Whether the layers of *s* make of random numbers what the attention makes."""
+        names = [
+            s.queries,
+            s.join_keys.inputs[1],
+            s.join_values.inputs[1],
+            s.join_keys.inputs[0],
+            s.join_values.inputs[0],
+        ]
+        cut = [*names, *([] if s.bias is None else [s.bias])]
+        if any(name not in shapes for name in cut) or len(shapes[s.queries][0]) != 4:
+            return False
+        random = np.random.default_rng(0)
+        feeds: dict[str, Array] = {n: random.standard_normal(shapes[n][0]).astype(shapes[n][1]) for n in cut}
+        body = Topology()
+        layers, needed = list[Layer](), {s.last.outputs[0]}
+        for layer in reversed(self.topology.layers):
+            if needed & set(layer.outputs) - set(cut):
+                layers.insert(0, layer)
+                needed |= set(layer.inputs)
+        for name in self.topology.inputs:
+            if name in needed and name not in feeds:
+                feeds[name] = np.ones(*shapes[name])
+        for name in feeds:
+            body.input(name, None, None)
+        for name, array in self.topology.constants.items():
+            if name in needed:
+                body.constant(name, array)
+        try:
+            for x in layers:
+                body.add(
+                    x.name, x.primitive, *x.inputs, outputs=[n if n not in cut else f"{n}:unused" for n in x.outputs]
+                )
+            body.output(s.last.outputs[0])
+            want = interpret(body, feeds)[s.last.outputs[0]]
+            reads = (*(("mask",) if s.bias is not None else ()), "past_key", "past_value")
+            given = [*cut[:3], *cut[5:], *cut[3:5]]
+            got = MultiHeadAttention(scale=s.scale, reads=reads).reference(*(feeds[n] for n in given))[0]
+        except ClgraphError:
+            return False
+        close = 1e-4 if want.dtype == np.float32 else 2e-2
+        return want.shape == got.shape and bool(
+            np.allclose(want.astype(np.float32), got.astype(np.float32), close, close)
+        )
+
+
+def _needed(topology: Topology) -> Topology:
+    """Return *topology* without layers that nothing reads, in the order in which values are made."""
+    needed = {value for _, value in topology.outputs}
+    kept: list[Layer] = []
+    for layer in reversed(topology.layers):
+        if needed & set(layer.outputs):
+            kept.insert(0, layer)
+            needed |= set(layer.inputs)
+    made = {*topology.inputs, *topology.constants, *(name for x in kept for name in x.outputs)}
+    return replace(topology, layers=kept, _made=made)
