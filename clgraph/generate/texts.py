@@ -62,7 +62,7 @@ class TokenStream:
         self.prompt, self.tokens, self._seen = tuple(prompt), list[int](), list(prompt)
         self.reason: Reason | None = None
         self.prompt_seconds = self.seconds = 0.0
-        self._decoding = decoding
+        self._decoding, self._making = decoding, self._make()
         self._sampler = Sampler(options, number)
         self._ends = options.stop_tokens | (frozenset() if options.ignore_end else ends)
         self._most = min((n for n in (most, options.max_tokens) if n is not None), default=None)
@@ -71,28 +71,32 @@ class TokenStream:
         return self
 
     def __next__(self) -> int:
-        """Return the next token.
+        """Return the next token; there is none behind an error.
 
         Raises:
             GenerationError: The model's logits are no numbers.
             ClgraphError: The model does not run.
         """
-        if self.reason is not None:
-            raise StopIteration
-        start = time.perf_counter()
-        token = self._sampler.choose(self._decoding.advance(self.tokens[-1:] or self.prompt), self._seen)
-        seconds = time.perf_counter() - start
-        if self.tokens:
-            self.seconds += seconds
-        else:
-            self.prompt_seconds = seconds
-        self.tokens.append(token)
-        self._seen.append(token)
-        if token in self._ends:
-            self.reason = "end"
-        elif len(self.tokens) == self._most:
-            self.reason = "length"
-        return token
+        return next(self._making)
+
+    def _make(self) -> Iterator[int]:
+        read: Sequence[int] = self.prompt
+        while self.reason is None:
+            start = time.perf_counter()
+            token = self._sampler.choose(self._decoding.advance(read), self._seen)
+            seconds = time.perf_counter() - start
+            if self.tokens:
+                self.seconds += seconds
+            else:
+                self.prompt_seconds = seconds
+            self.tokens.append(token)
+            self._seen.append(token)
+            if token in self._ends:
+                self.reason = "end"
+            elif len(self.tokens) == self._most:
+                self.reason = "length"
+            yield token
+            read = (token,)
 
     def stop(self) -> None:
         """Make no more tokens: a text of the options has occurred."""

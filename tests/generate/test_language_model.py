@@ -95,8 +95,13 @@ def test_logits_that_are_no_numbers_are_an_error_and_the_model_stays_usable(fold
     table.CopyFrom(numpy_helper.from_array(values, table.name))
     onnx.save(model, path / "model.onnx")
     lm = clgraph.generate.load(path, device)
+    stream = lm.stream([1, 7], SOME)
     with pytest.raises(GenerationError, match="logits of token 2 have NaN"):
-        lm.generate([1, 7], SOME)
+        next(stream)
+    assert list(lm.tokens([1, 8], replace(SOME, max_tokens=2))) == list(
+        lm.generate([1, 8], replace(SOME, max_tokens=2)).tokens
+    )
+    assert list(stream) == []
     assert len(lm.generate([1, 8], replace(SOME, max_tokens=2)).tokens) == 2
 
 
