@@ -180,7 +180,7 @@ class _Finder:
     def _takes_sizes(self, node: str, primitive: Primitive, layer: Layer) -> bool:
         """Whether attributes of a built node of *layer* may depend on sizes otherwise than by being some."""
         if layer.name != node:
-            return primitive.holds_sizes
+            return primitive.holds_sizes or (layer.primitive.takes_sizes() and not layer.primitive.holds_sizes)
         return self._takes_values(layer) or (layer.primitive.takes_sizes() and not primitive.holds_sizes)
 
     def _takes_values(self, layer: Layer) -> bool:

@@ -46,6 +46,10 @@ class QLinearConvolution(Composite):
     auto_pad: str = ""
 
     kind: ClassVar[str] = "qlinear_convolution"
+    holds_sizes: ClassVar[bool] = False
+
+    def takes_sizes(self) -> bool:
+        return bool(self.auto_pad)
 
     def compose(self, c: Composition) -> Sequence[str]:
         x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, *bias = c.inputs
@@ -69,6 +73,7 @@ class QLinearMatMul(Composite):
     transpose_b: bool = False
 
     kind: ClassVar[str] = "qlinear_matmul"
+    holds_sizes: ClassVar[bool] = False
 
     def compose(self, c: Composition) -> Sequence[str]:
         a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = c.inputs

@@ -107,6 +107,27 @@ def test_a_slice_that_is_fed_ends_anywhere(device: str) -> None:
         np.testing.assert_array_equal(found, np.maximum(x[:, start:end], 0))
 
 
+def test_quantised_convolutions_have_the_pads_of_the_member(device: str) -> None:
+    """What their scales and zero points become is the same for all sizes; their pads are not."""
+    w = np.random.default_rng(0).integers(-100, 100, (16, 16, 3, 3)).astype(np.int8)
+    scales = {name: np.float32(scale) for name, scale in (("s", 0.02), ("ws", 0.01), ("ys", 0.1))}
+    zeros = {"z": np.uint8(128), "wz": np.int8(0), "yz": np.uint8(128)}
+    inputs = ["q", "s", "z", "w", "ws", "wz", "ys", "yz"]
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("QLinearConv", inputs, ["c"], auto_pad="SAME_UPPER", strides=[2, 2]),
+        helper.make_node("DequantizeLinear", ["c", "ys", "yz"], ["y"]),
+    ]
+    source = open_model(nodes, {"x": (FLOAT, ("n", 16, "h", "w"))}, {"w": w, **scales, **zeros})
+    model = clgraph.compile(source, device)
+    for shape in ((2, 16, 8, 8), (2, 16, 9, 8), (3, 16, 7, 12)):
+        x = np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+        whole = clgraph.compile(source, device, shapes={"x": shape}).run({"x": x})["y"]
+        # One step of the result: sums of other kernels differ by rounding, and are rounded to steps.
+        np.testing.assert_allclose(model.run({"x": x})["y"], whole, rtol=0, atol=1.001 * scales["ys"])
+        assert note(model).startswith("bound"), note(model)
+
+
 def test_windows_that_are_longer_than_all_sizes_that_are_tried_first_have_a_family(device: str) -> None:
     """A spectrogram: 512 samples of a waveform at a time, at steps of 160."""
     window = np.random.default_rng(0).standard_normal((16, 1, 512)).astype(np.float32)
