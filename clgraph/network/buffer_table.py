@@ -20,7 +20,7 @@ from clgraph.network.constants import UNIT
 from clgraph.network.workspace import Workspace
 from clgraph.runtime.engine import BoundKernel, Engine
 from clgraph.runtime.memory import Memory
-from clgraph.selector.descriptor import Ref, Resolve
+from clgraph.selector.descriptor import NULL, Ref, Resolve
 from clgraph.selector.library import BANKS
 
 BANK_SHIFT = 56
@@ -141,15 +141,13 @@ class BufferTable:
 
     def pointers(self, node: Node) -> Resolve:
         """Return what makes the pointer of a descriptor of a reference, as seen from *node*: -1 for ``null``."""
-        known: dict[str, int] = {}
+        known = {NULL.role: -1}
 
         def resolve(ref: Ref) -> int:
-            role = ref.role
-            if role == "null":
-                return -1
-            if (begin := known.get(role)) is None:
-                bank, offset = self.role(node, role)
-                begin = known[role] = bank << BANK_SHIFT | offset
+            begin = known.get(ref.role)
+            if begin is None:
+                bank, offset = self.role(node, ref.role)
+                begin = known[ref.role] = bank << BANK_SHIFT | offset
             return begin + ref.offset
 
         return resolve

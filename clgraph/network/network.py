@@ -88,7 +88,7 @@ class Network:
         self._arguments = (engines, executor, poison, command_buffers, library)
         self._workspace = workspace or Workspace()
         self._lock = self._workspace.lock
-        used = {*program.arenas, *(n.placement for n in program)}
+        used = {*program.arenas, *{n.placement for n in program}}
         self._engines = {p: e.beside() for p, e in engines.items() if isinstance(e, Engine) and p in used}
         self._failures = next((e.failures for e in self._engines.values()), ())
         self._places: dict[str, BufferTable] = {
@@ -117,7 +117,7 @@ class Network:
             Result(name, v, self._places, self._host, None if v in program.inputs else borrowed(v))
             for name, v in program.outputs
         ]
-        self._files = files_of(v.constant for v in program.constants if v.constant is not None)
+        self._files = files_of([v.constant for v in program.constants if v.constant is not None])
         self._boundary: list[Feed | Result] = [*self._feeds, *self._results]
 
     def lighten(self, again: Callable[[], Program]) -> None:

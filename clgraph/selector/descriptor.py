@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError
+from operator import itemgetter
 from typing import Annotated, Any, ClassVar, dataclass_transform, get_args
 
 from clgraph.core.frozen import frozen
@@ -51,6 +52,7 @@ class Descriptor:
         c_names: Their names, in order.
         c_layout: All of them as one struct, which ends at a multiple of 8.
         c_longs: How many fields of 8 bytes it begins with.
+        c_values: Returns the fields in their order.
     """
 
     function: ClassVar[str] = ""
@@ -61,6 +63,7 @@ class Descriptor:
     c_names: ClassVar[dict[str, None]] = {}
     c_layout: ClassVar[struct.Struct] = struct.Struct("<")
     c_longs: ClassVar[int] = 0
+    c_values: ClassVar[itemgetter[str]]
 
     def __init__(self, *values: Any, **named: Any) -> None:
         """Set every field, by position or name; raises ``TypeError`` unless each is given once."""
@@ -90,7 +93,7 @@ class Descriptor:
 
     def to_bytes(self, resolve: Resolve) -> bytes:
         """Return the struct's bytes with every pointer resolved."""
-        row, longs = [*map(self.__dict__.__getitem__, self.c_names)], self.c_longs
+        row, longs = self.c_values(self.__dict__), self.c_longs
         return self.c_layout.pack(*[resolve(v) if type(v) is Ref else v for v in row[:longs]], *row[longs:])
 
 
@@ -122,6 +125,7 @@ def descriptor(
         cls.c_names = dict.fromkeys(name for name, _, _ in cls.c_fields)
         codes = "<" + "".join(code for _, _, code in cls.c_fields)
         cls.c_layout, cls.c_longs = struct.Struct(f"{codes}{-struct.calcsize(codes) % 8}x"), codes.count("q")
+        cls.c_values = itemgetter(*cls.c_names)
         DESCRIPTORS.register(function, cls)
         return cls
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from clgraph.core.layout import Layout
+from clgraph.core.memo import remembered
 from clgraph.graph.node import Fused
 from clgraph.selector.descriptor import NULL, PostStep, Ref
 from clgraph.selector.query import Query
@@ -32,6 +33,14 @@ def keeps_its_bits(number: float) -> bool:
     return number == 0 or 2.0**-126 <= abs(number) <= FLOAT_MAX
 
 
+@remembered
+def _alone(fused: Fused) -> PostStep:
+    """Return the step of an operation that reads nothing but the running value."""
+    operation = fused.operation
+    assert operation is not None
+    return PostStep(post_codes()[operation.name], operation.a, operation.b)
+
+
 def post_steps(
     q: Query[Any], pitches: Callable[[Layout], Sequence[int]], of: Sequence[Fused] | None = None
 ) -> tuple[PostStep, ...]:
@@ -46,6 +55,9 @@ def post_steps(
         operation = fused.operation
         if operation is None:
             raise ValueError(f"{fused.primitive} has no post-operation")
+        if not fused.operands and operation.name != "linear":
+            steps.append(_alone(fused))
+            continue
         code, a, b = post_codes()[operation.name], operation.a, operation.b
         if operation.name == "linear" and steps and steps[-1].code == code:
             before = steps[-1]

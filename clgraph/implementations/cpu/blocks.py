@@ -115,15 +115,18 @@ def blocks_of(
     for nb, wide in _table(simd)[pixel, kind].items():
         if blocks % nb and (whole or blocks < nb):
             continue
-        found: list[tuple[float, int, int]] = []
+        cheapest = (float("inf"), 0, 0)
         costs, groups = row_costs(nb, wide, taps), -(-blocks // nb)
         for ur in wide:
-            chunks = -(-width // ur)
+            full, rest = divmod(width, ur)
+            chunks = full + (rest > 0)
             narrow, wider = divmod(width, chunks)
-            even = (chunks - wider) * costs[narrow] + wider * costs[narrow + 1]
-            fixed = width // ur * costs[ur] + costs[width % ur]
-            found += [(even * groups, chunks, 0), (fixed * groups, chunks, ur)]
-        cost, chunks, chunk_width = min(found)
+            even = ((chunks - wider) * costs[narrow] + wider * costs[narrow + 1]) * groups
+            fixed = (full * costs[ur] + costs[rest]) * groups
+            for way in ((even, chunks, 0), (fixed, chunks, ur)):
+                if way < cheapest:
+                    cheapest = way
+        cost, chunks, chunk_width = cheapest
         best.append(Block(pixel, kind, nb, chunks, chunk_width, cost))
     return tuple(best)
 

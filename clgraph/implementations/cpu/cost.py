@@ -59,10 +59,10 @@ def step_seconds(device: DeviceInfo, work: float, moved: float, tickets: int, we
         moved: Bytes that are read and written; what fits the shared cache is there, from the step before.
         weights: Bytes that come from memory.
     """
-    costs = device.costs
+    costs, crowding = device.costs, device.crowding
     rounds = -(-tickets // device.workers)
-    spread = work * device.crowding * rounds / max(1, tickets)
+    spread = work * crowding * rounds / max(1, tickets)
     near = min(moved, costs.cache_bytes)
     fetched = (moved - near + weights) / costs.bytes_per_second
-    reach = costs.cache_bytes_per_second * device.workers / device.crowding
+    reach = costs.cache_bytes_per_second * device.workers / crowding
     return costs.step_seconds + max(spread, near / reach + fetched)

@@ -109,7 +109,7 @@ def lower_bound(buffers: Iterable[Buffer]) -> int:
     """Return the most bytes alive at one position of the execution order."""
     steps: dict[int, int] = {}
     for b in buffers:
-        size = _units(b.nbytes)
+        size = -(-b.nbytes // UNIT) * UNIT
         steps[b.first] = steps.get(b.first, 0) + size
         steps[b.last + 1] = steps.get(b.last + 1, 0) - size
     alive = most = 0
@@ -163,7 +163,7 @@ def place_few(buffers: list[Buffer], bank: int) -> dict[Buffer, int]:
     placed: list[tuple[int, int, int, int]] = []
     starts: list[int] = []
     for b in buffers:
-        size, first, last, at = _units(b.nbytes), b.first, b.last, 0
+        size, first, last, at = -(-b.nbytes // UNIT) * UNIT, b.first, b.last, 0
         for start, stop, begin, end in placed:
             if begin > last or end < first:
                 continue

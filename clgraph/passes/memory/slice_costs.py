@@ -18,8 +18,11 @@ _FUSED = frozenset({"activation", "batch_normalization", "eltwise", "reshape"})
 def fastest_slices(program: Program, device: DeviceInfo) -> int:
     """Return how many slices of the batch are fastest for a program that is known to be of entries apart."""
     first = program.inputs[0].layout.shape
+    whole = [_moved(node) for node in program]
+    if max(whole, default=0.0) <= device.costs.cache_bytes:
+        return 1
     weights = sum(v.layout.nbytes for v in program.constants)
-    moved = [_moved(node) / first[0] for node in program]
+    moved = [nbytes / first[0] for nbytes in whole]
 
     def seconds(slices: int) -> float:
         entries = first[0] // slices
