@@ -125,7 +125,8 @@ def test_quantised_convolutions_have_the_pads_of_the_member(device: str) -> None
         whole = clgraph.compile(source, device, shapes={"x": shape}).run({"x": x})["y"]
         # One step of the result: sums of other kernels differ by rounding, and are rounded to steps.
         np.testing.assert_allclose(model.run({"x": x})["y"], whole, rtol=0, atol=1.001 * scales["ys"])
-        assert note(model).startswith("bound"), note(model)
+        # Where a pass has made another operator of the convolution, sizes of other pads are compiled whole.
+        assert note(model).startswith("bound") or (shape[2] % 2 and "when it was replaced" in note(model))
 
 
 def test_windows_that_are_longer_than_all_sizes_that_are_tried_first_have_a_family(device: str) -> None:
