@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clgraph.compilation.saved_families import SavedFamilies
 from clgraph.core.layout import Shape
 from clgraph.engines.opening import device_infos, load_extensions, open_engines, placement_of
 from clgraph.engines.option_checks import ANNOTATIONS, note_idle, warn
@@ -21,7 +20,6 @@ from clgraph.graph.program import Program
 from clgraph.graph.serial import well_formed
 from clgraph.graph.topology import Topology
 from clgraph.model.model import Model
-from clgraph.model.save import library_key, stage_name
 from clgraph.model.specialisations import Key, Known, PassRecord, Shapes, Specialisation, Values, pass_records
 from clgraph.network.workspace import Workspace
 from clgraph.ops import primitive_of
@@ -29,15 +27,16 @@ from clgraph.runtime.engine import Engine
 from clgraph.runtime.host import HostEngine
 from clgraph.saved.circumstances import circumstances, differences
 from clgraph.saved.container import Contents
-from clgraph.saved.kept_libraries import library_of
+from clgraph.saved.kept_libraries import library_key, library_of
 from clgraph.saved.programs import decode_program
-from clgraph.saved.topologies import decode_topology
+from clgraph.saved.topologies import decode_topology, stage_name
 from clgraph.selector.library import Library
 from clgraph.selector.query import DeviceInfo
 from clgraph.settings import Settings
 
 if TYPE_CHECKING:
     from clgraph.compilation.compiler import Compiler
+    from clgraph.compilation.saved_families import SavedFamilies
 
 _log = logging.getLogger(__name__)
 
@@ -104,7 +103,12 @@ class Loader:
             self._asked_for = [_key(p) for p in header.get("asked_for", header["programs"])]
             self._libraries = {name: self._library_of(x) for name, x in header["libraries"].items()}
             has_families = header.get("families") is not None
-        self._shared = SavedFamilies(contents, self._here, self._watched) if has_families else None
+        self._shared: SavedFamilies | None = None
+        if has_families:
+            # What is compiled for fixed shapes needs nothing of them.
+            from clgraph.compilation.saved_families import SavedFamilies
+
+            self._shared = SavedFamilies(contents, self._here, self._watched)
 
     def fits(self) -> bool:
         """Whether the program used last, or the families, can be used here as they are."""

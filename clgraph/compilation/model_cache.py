@@ -29,7 +29,6 @@ from clgraph.errors import ClgraphError, ModelError
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
 from clgraph.model.model import Model
-from clgraph.model.save import save_model
 from clgraph.model.specialisations import Key, Specialisation
 from clgraph.runtime.engine import Engine
 from clgraph.saved.circumstances import digests_in
@@ -170,6 +169,8 @@ class Cached:
                     engine.keep_binaries(kernel_texts(program, placement))
 
     def _write(self, topology: Topology, made: Mapping[Key, Specialisation]) -> None:
+        from clgraph.model.save import save_model
+
         try:
             content = self.source.learn(self.cache)
             programs = [s.program for s in made.values() if not s.bound]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import importlib
 import os
-import runpy
 import sys
 import warnings
 from collections.abc import Sequence
@@ -33,6 +32,9 @@ def load_module(name: str) -> None:
     try:
         with rolled_back():
             if name.endswith(".py"):
+                # Imported for files alone: with what it imports it takes a millisecond.
+                import runpy
+
                 runpy.run_path(str(Path(name).expanduser()))
             else:
                 importlib.import_module(name)

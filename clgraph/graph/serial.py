@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import fields
+from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -77,7 +78,7 @@ def decode(data: Json, primitive_of: PrimitiveOf) -> Any:
     """
     if data is None or isinstance(data, bool | int | float | str):
         return data
-    with well_formed(f"a saved value, {str(data)[:80]},"):
+    with well_formed("a saved value", data):
         return _DECODERS[data[0]](data, primitive_of)
 
 
@@ -95,29 +96,49 @@ def decode_text(text: str, primitive_of: PrimitiveOf, hint: Any) -> Any:
     Raises:
         ModelError: It is none.
     """
-    with well_formed(f"a saved value, {text[:80]},"):
+    with well_formed("a saved value", text):
         found = decode(json.loads(text), primitive_of)
         if not fits(found, hint):
             raise ModelError(f"a saved value is {found!r:.60}, and should be {hint}")
     return found
 
 
-@contextlib.contextmanager
-def well_formed(what: str) -> Iterator[None]:
-    """Make ``ModelError`` of what Python raises where JSON does not have the form that is read, and where it lies."""
-    try:
-        yield
-    except ModelError:
-        raise
-    except (
-        LookupError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        ArithmeticError,
-        RecursionError,
-        struct.error,
-    ) as error:
+_ILL_FORMED = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    struct.error,
+)
+
+
+def well_formed(what: object, data: object = None) -> AbstractContextManager[None]:
+    """Make ``ModelError`` of what Python raises where JSON does not have the form that is read, and where it lies.
+
+    The error says *what* is read, and how *data* begins.
+    """
+    return _WellFormed(what, data)
+
+
+class _WellFormed(AbstractContextManager[None]):
+    """No generator, and no text before there is an error: it is entered for every value and array of a file."""
+
+    __slots__ = ("_data", "_what")
+
+    def __init__(self, what: object, data: object) -> None:
+        self._what, self._data = what, data
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None or isinstance(error, ModelError) or not isinstance(error, _ILL_FORMED):
+            return
+        what = f"{self._what}" if self._data is None else f"{self._what}, {str(self._data)[:80]},"
         raise ModelError(f"{what} is damaged: it is not well-formed: {error!r}") from error
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,18 +12,15 @@ import numpy as np
 from clgraph.engines.option_checks import ANNOTATIONS, PREFERENCES
 from clgraph.graph.serial import Json, text_of
 from clgraph.graph.topology import Topology
-from clgraph.model.specialisations import Key, Specialisation
+from clgraph.model.specialisations import MEMBERS, Key, Specialisation
 from clgraph.saved.circumstances import circumstances
 from clgraph.saved.container import Blobs
-from clgraph.saved.kept_libraries import library_of
+from clgraph.saved.kept_libraries import library_key, library_of
 from clgraph.saved.plans import libraries_of
 from clgraph.saved.programs import Add, encode_program
 from clgraph.saved.topologies import encode_topology
 from clgraph.selector.choose import Choice
 from clgraph.selector.library import Library
-
-MEMBERS = 4
-"""How many members of families are kept as programs, which a process runs sooner than it binds: those used last."""
 
 
 def save_model(
@@ -43,7 +39,8 @@ def save_model(
     Args:
         kept_for: What an entry of the model cache answers. Such a file has no layers and constants of the topology:
             only what is made of it can be run.
-        stages: What was made of the stages of a topology that is run in such, by :func:`stage_name`.
+        stages: What was made of the stages of a topology that is run in such, by
+            :func:`~clgraph.saved.topologies.stage_name`.
 
     Raises:
         ModelError: The file cannot be written.
@@ -59,11 +56,6 @@ def save_model(
     if kept_for is not None:
         header["kept_for"] = kept_for
     blobs.write(Path(path), header, in_cache=kept_for is not None)
-
-
-def stage_name(topology: Topology) -> str:
-    """Return what a stage is called in a file: the same for the same layers and types."""
-    return f"{topology.label} {hashlib.sha256(str(topology).encode()).hexdigest()[:16]}"
 
 
 def _compiled(made: Mapping[Key, Specialisation], blobs: Blobs) -> dict[str, Json]:
@@ -116,11 +108,6 @@ def _families(s: Specialisation, blobs: Blobs) -> dict[str, Json]:
 def _signatures(t: Topology, add: Add) -> Json:
     """Return what a topology says of itself, without layers and constants."""
     return encode_topology(replace(t, constants={}, layers=[], _made=set()), add) | {"keeps_keys": t.keeps_keys}
-
-
-def library_key(name: str, simd: int) -> str:
-    """Return what a library for devices with *simd* floats in a vector is called in the file."""
-    return f"{name} {simd}"
 
 
 def _libraries(s: Specialisation) -> dict[str, Library]:

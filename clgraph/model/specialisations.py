@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 Shapes = Mapping[str, Sequence[int]]
 Values = Mapping[str, Array]
 
+MEMBERS = 4
+"""How many members of families are kept as programs, which a process runs sooner than it binds: those used last."""
 NODE_BYTES = 5 << 10
 """Python objects of a node with its values, query, plan and commands, in one more program of a model."""
 LEAST_BYTES = 24 << 10

@@ -16,7 +16,6 @@ from typing import Any
 
 from clgraph.core import cache_folder
 from clgraph.core.frozen import frozen
-from clgraph.runtime import child
 from clgraph.runtime.instruction_sets import InstructionSet, cpu_identity
 from clgraph.selector.costs import Rates
 from clgraph.selector.sources import kernel_text
@@ -115,6 +114,8 @@ def _try(subject: Subject, record: InstructionSet) -> tuple[dict[str, Any], bool
     _log.info("trying whether %s computes rightly with %s, once on this machine", subject.device, record.name)
     # Imported where it is needed: few starts compile or try anything.
     import tempfile
+
+    from clgraph.runtime import child
 
     with tempfile.TemporaryDirectory(prefix="clgraph-canary-", ignore_cleanup_errors=True) as folder:
         work = {"device": subject.device, "record": record.to_data(), "workers": subject.workers, "folder": folder}

@@ -14,7 +14,6 @@ from clgraph.errors import DeviceError, KernelBuildError
 from clgraph.graph.primitive import Array
 from clgraph.runtime import binaries, driver, memory, pocl_binary, process
 from clgraph.runtime.at_exit import GATE
-from clgraph.runtime.compiling import compile_library
 from clgraph.runtime.device import Device, with_workers
 from clgraph.runtime.kernels import Kernel
 from clgraph.runtime.memory import Memory
@@ -181,6 +180,9 @@ class Engine:
         for kept in [cached] * (cached is not None) + [None]:
             binary = kept
             if binary is None:
+                # Imported where it is needed, once on a machine.
+                from clgraph.runtime.compiling import compile_library
+
                 alone = is_wheel(self.device.handle.platform)
                 binary = compile_library(self.device, text, what, self._cache, key, alone=alone)
             if binary:

@@ -166,7 +166,7 @@ class Contents:
         """
         if self._file.size() < len(self._file):
             self._file.check()
-        with well_formed(f"{self.path} ({str(reference)[:40]})"):
+        with well_formed(self.path, reference):
             number, name, shape = reference
             offset, nbytes, crc = self._blobs[number]
             dtype = DType[name]

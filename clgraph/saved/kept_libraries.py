@@ -14,6 +14,11 @@ from clgraph.selector.descriptor import DESCRIPTORS
 from clgraph.selector.library import FAMILIES, Library, compose
 
 
+def library_key(name: str, simd: int) -> str:
+    """Return what a library for devices with *simd* floats in a vector is called in a saved model."""
+    return f"{name} {simd}"
+
+
 def library_of(name: str, simd: int, cache_dir: Path) -> Library:
     """Return what :func:`compose` returns, out of the cache folder where sources are those that it was made of.
 

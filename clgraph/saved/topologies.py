@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import astuple, fields
 from typing import Any
@@ -81,6 +82,11 @@ def encode_topology(topology: Topology, add: Callable[[Array], Json]) -> Json:
         "constants": [[name, _constant(array, add)] for name, array in topology.constants.items()],
         "layers": [encode_layer(layer, add) for layer in topology.layers],
     }
+
+
+def stage_name(topology: Topology) -> str:
+    """Return what a stage is called in a file: the same for the same layers and types."""
+    return f"{topology.label} {hashlib.sha256(str(topology).encode()).hexdigest()[:16]}"
 
 
 def encode_layer(x: Layer, add: Callable[[Array], Json]) -> Json:

@@ -18,7 +18,7 @@ import clgraph
 from clgraph.families.family import Family
 from clgraph.families.rules import Guards, Rule
 from clgraph.families.schema import Given, Schema
-from clgraph.model.save import MEMBERS
+from clgraph.model.specialisations import MEMBERS
 from clgraph.ops import primitive_of
 from clgraph.passes.base import Context
 from clgraph.saved.container import Contents

@@ -115,7 +115,8 @@ class StagedModel(Model):
 
         Stages of bodies are compiled anew. Raises as :meth:`Model.save`.
         """
-        from clgraph.model.save import save_model, stage_name
+        from clgraph.model.save import save_model
+        from clgraph.saved.topologies import stage_name
 
         with self._lock:
             made = {stage_name(model.topology): model._specialisations.kept for model in self._models()}
