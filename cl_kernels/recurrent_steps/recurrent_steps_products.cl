@@ -50,6 +50,24 @@ static void multiply_states(__global const recurrent_steps_products_desc* d, __g
     }
 }
 
+// The cells of a sequence of an LSTM as most are: sigmoid, tanh, tanh, and nothing else. Those in line take two thirds of the
+// time that calls of them take.
+static void usual_cells(__global const float* x, __global const float* own, __global float* state, __global float* cell,
+                        __global float* now, const int size) {
+  #pragma unroll 1
+  for (int j = 0; j < size; j += 16, x += 16, own += 16) {
+    const float16 in = POST_LOGISTIC(LOAD_LOOSE(x) + LOAD_LOOSE(own));
+    const float16 out = POST_LOGISTIC(LOAD_LOOSE(x + size) + LOAD_LOOSE(own + size));
+    const float16 keep = POST_LOGISTIC(LOAD_LOOSE(x + 2 * size) + LOAD_LOOSE(own + 2 * size));
+    const float16 fresh = post_tanh(LOAD_LOOSE(x + 3 * size) + LOAD_LOOSE(own + 3 * size));
+    const float16 next = keep * LOAD16(cell + j) + in * fresh;
+    const float16 h = out * post_tanh(next);
+    STORE16(cell + j, next);
+    STORE16(state + j, h);
+    STORE_LOOSE(now + j, h);
+  }
+}
+
 static void recurrent_steps_products(__global const recurrent_steps_products_desc* d, __global char** banks,
                                      __global char* scratch, const int ticket, __global const post_step* post,
                                      const int posts) {
@@ -88,6 +106,9 @@ static void recurrent_steps_products(__global const recurrent_steps_products_des
    (bias ? load_part(bias + (g) * size + j, lanes) : (float16)(0.0f)))
 #define PEEP(g, c) (peep ? load_part(peep + (g) * size + j, lanes) * (c) : (float16)(0.0f))
 
+  // Bits are the same either way.
+  const int usual = kind == 2 && size % 16 == 0 && !bias && !peep && !d->coupled && limit <= 0 &&
+                    functions[0].code == POST_SIGMOID && functions[1].code == POST_TANH && functions[2].code == POST_TANH;
   // A GRU that resets in front of its last product takes the first `split` rows of r for its other gates.
   const int split = kind == 1 && !d->linear ? 2 * size : gates * size;
   for (int step = 0; step < d->tokens; step++) {
@@ -110,6 +131,10 @@ static void recurrent_steps_products(__global const recurrent_steps_products_des
       __global const float* x = ahead + ((long)t * token + i * d->directions) * gates * size;
       __global const float* own = sums + (long)i * wide;
       __global float* now = every + ((long)t * token + i) * size;
+      if (usual && step < length) {
+        usual_cells(x, own, states + i * pitch, cells + i * pitch, now, size);
+        continue;
+      }
       for (int j = 0; j < size; j += 16) {
         const int lanes = min(16, size - j);
         if (step >= length) {

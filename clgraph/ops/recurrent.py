@@ -10,6 +10,7 @@ from clgraph.errors import ShapeError
 from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import primitive
+from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.recurrent_steps import ACTIVATIONS, GATES, Activation, RecurrentSteps
 from clgraph.ops.reshape import Reshape
@@ -64,7 +65,7 @@ class Recurrent(Composite):
             self.clip,
             self.linear_before_reset,
             self.coupled,
-            self.present,
+            tuple(n for n in self.present if n != "bias" or self.cell == "gru"),
         )
         rows = GATES[self.cell] * self.hidden
         wide = (steps.directions, rows)
@@ -78,9 +79,13 @@ class Recurrent(Composite):
             given |= {n: c.add(Transpose((1, 0, 2)), v) for n, v in given.items() if n in ("hidden", "cell")}
         product = [x, c.add(Reshape((wide[0] * rows, sizes[-1])), w)]
         if "bias" in given:
-            ahead, given["bias"] = (
-                c.add(Slice((start,), (start + rows,), axes=(1,)), given["bias"]) for start in (0, rows)
-            )
+            both = given.pop("bias")
+            ahead, own = (c.add(Slice((start,), (start + rows,), axes=(1,)), both) for start in (0, rows))
+            if self.cell == "gru":
+                # Its reset may come between the two.
+                given = {"bias": own, **given}
+            else:
+                ahead = c.add(Eltwise("add"), ahead, own)
             product.append(c.add(Reshape((wide[0] * rows,)), ahead))
         every, *last = c.add_all(steps, c.add(MatMul(transpose_b=True), *product), r, *given.values())
         if self.batch_first:

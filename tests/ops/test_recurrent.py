@@ -137,6 +137,22 @@ def test_states_that_local_memory_has_no_room_for_are_refused():
 
 
 @pytest.mark.opencl
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+def test_cells_in_line_end_with_their_sequences(direction, device, rng):
+    """LSTMs of whole vectors of units, with the usual functions, have a loop of their own."""
+    draw = lambda *shape: (rng.standard_normal(shape) / 4).astype(np.float32)  # noqa: E731
+    ways = 2 if direction == "bidirectional" else 1
+    inputs = [draw(7, 3, 40), draw(ways, 128, 40), draw(ways, 128, 32), draw(ways, 256), np.array([7, 2, 4], np.int32)]
+    inputs += [draw(ways, 3, 32), draw(ways, 3, 32)]
+    more = {"opset": 14, "constant": (1, 2, 3), "outputs": 3, "hidden_size": 32, "direction": direction}
+    source, feeds = one_node("LSTM", inputs, **more)
+    compiled = clgraph.compile(source, device=device, config={"strict": True})
+    for got, want in zip(compiled.run(feeds).values(), onnxruntime_outputs(source, feeds), strict=True):
+        # 72 products of numbers near 1/16, over 7 tokens whose rows of r add up to less than 8.
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.opencl
 def test_a_network_of_two_directions_runs_on_the_device(device, rng):
     draw = lambda *shape: (rng.standard_normal(shape) / 4).astype(np.float32)  # noqa: E731
     inputs = [draw(7, 1, 40), draw(2, 128, 40), draw(2, 128, 32), draw(2, 256)]
