@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
 
 from clgraph.errors import ClgraphError, InputError
 from clgraph.network.profile import NodeTime
@@ -32,6 +33,7 @@ from tools.benchmark.peers import Options
 from tools.benchmark.plots import comparison, ratios, roofline
 from tools.benchmark.readme import BEGIN, END, replaced, speed
 from tools.benchmark.report import markdown, results_path, save
+from tools.benchmark.small import SMALL
 from tools.benchmark.streams import STREAMS, Stream, StreamCase, stream, streams_markdown
 from tools.benchmark.variants import AVX2, variants_markdown
 
@@ -56,6 +58,14 @@ def test_operators_are_models_of_one_node() -> None:
         onnx.checker.check_model(model, full_check=True)
         assert [node.op_type for node in model.graph.node] == [title.partition(" ")[0]]
         assert all(array.size for array in feeds.values())
+
+
+def test_small_models_are_sound_and_run() -> None:
+    for title in SMALL:
+        model, feeds = load(title)
+        onnx.checker.check_model(model, full_check=True)
+        results = ReferenceEvaluator(model).run(None, feeds) if title in ("voice detector", "wake word") else []
+        assert all(np.isfinite(array).all() for array in results)
 
 
 def test_a_shape_behind_a_name_makes_a_batch() -> None:

@@ -16,6 +16,7 @@ from clgraph.frontend.files import read_model
 from tests.support.models import image, light_model, light_names, with_batch
 from tests.support.zoo import ZOO, zoo_names
 from tools.benchmark.operators import OPERATORS
+from tools.benchmark.small import SMALL
 
 Feeds = dict[str, NDArray[Any]]
 
@@ -62,21 +63,22 @@ SETS = {
     ),
     "text": ModelSet(("bert_base_128", "minilm_16", "minilm_128", "minilm_512"), {"onnxruntime": Goal(0.90, 1.05)}),
     "operators": ModelSet(tuple(OPERATORS), {"onnxruntime": Goal(1.0, 2.0)}),
+    "small": ModelSet(tuple(SMALL), {"onnxruntime": Goal(1.0)}),
     "batch": ModelSet(("resnet50@8x3x224x224", "resnet50@32x3x224x224"), {"onnxruntime": Goal(None, 0.90)}),
 }
 
 
 def known_models() -> list[str]:
     """Return the names that :func:`load` takes besides paths."""
-    return [*light_names(), *MODELS, *zoo_names(small=False)]
+    return [*light_names(), *MODELS, *zoo_names(small=False), *SMALL]
 
 
 def load(text: str) -> tuple[onnx.ModelProto, Feeds]:
     """Return a model and its inputs.
 
     Args:
-        text: An architecture with random weights, a fetched model, an operator or a file; then ``@1x3x224x224`` where
-            a shape is to be given to its inputs.
+        text: An architecture with random weights, a fetched or a small model, an operator or a file; then
+            ``@1x3x224x224`` where a shape is to be given to its inputs.
 
     Raises:
         InputError: The file is none, or dimensions are open and no shape is given.
@@ -86,6 +88,8 @@ def load(text: str) -> tuple[onnx.ModelProto, Feeds]:
     shape = tuple(int(size) for size in given.split("x")) if given else None
     if text in OPERATORS:
         return OPERATORS[text]().model()
+    if text in SMALL:
+        return SMALL[text]()
     if name in ZOO:
         return ZOO[name].make()
     if name in light_names():
