@@ -152,7 +152,7 @@ KINDS: Mapping[str, str] = {
     "linear_models": "linear_classifier linear_regressor",
     "lp_norm": "lp_normalization lp_pool",
     "max_pool_indices": "max_unpool",
-    "microsoft.attention": "cross_attention self_attention",
+    "microsoft.attention": "cross_attention cross_attention_over_caches self_attention",
     "microsoft.block_quantised": "gather_inside",
     "microsoft.channels": "move_channels",
     "microsoft.convolution": "conv_transpose_with_pads",

@@ -7,13 +7,15 @@ from typing import Any, ClassVar
 
 from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
-from clgraph.graph.composite import Composition
+from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
 from clgraph.graph.primitive import primitive
+from clgraph.ops.cached_attention import CachedAttention
 from clgraph.ops.concat import Concat
 from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.keeps_keys import KeepsKeys
 from clgraph.ops.matmul import MatMul
-from clgraph.ops.microsoft.attention_parts import Attending, joined, split_heads
+from clgraph.ops.microsoft.attention_parts import Attending, join_heads, joined, split_heads
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.slice import Slice
 from clgraph.ops.split import Split
@@ -60,7 +62,7 @@ class SelfAttention(Attending):
 
 @primitive
 @frozen
-class CrossAttention(Attending):
+class CrossAttention(Attending, KeepsKeys):
     """Attention of queries ``[batch, tokens, H]`` to keys and values.
 
     The other inputs as *given* says: key ``[batch, tokens, H]`` and value ``[batch, tokens, E]``, or both ``[batch,
@@ -73,14 +75,36 @@ class CrossAttention(Attending):
 
     def compose(self, c: Composition) -> Sequence[str]:
         given = dict(zip(self.given, c.inputs[1:], strict=True))
-        parts = self._parts(c, c.inputs[0], given)
-        if "added" in given:
-            parts = self._with_bias(c, parts, given["added"])
-        q, k, v = (x if c.layout(x).rank == 4 else split_heads(c, x, self.heads) for x in parts)
+        q, k, v = self._split_parts(c, given)
         if ("past_key" in given) != ("past_value" in given):
             raise ShapeError("past_key and past_value want to be given together")
         k, v = joined(c, given.get("past_key"), k), joined(c, given.get("past_value"), v)
         return self.attend(c, q, k, v, given), k, v
+
+    def slots(self) -> Sequence[str]:
+        return ("q", *self.given)
+
+    def over_caches(
+        self, keys_at: int, values_at: int, *, plain: bool = False
+    ) -> tuple[Composite, Sequence[str]] | None:
+        if "mask" in self.given:
+            return None
+        left_out = ("past_key", "past_value", *(("bias",) if plain else ()))
+        given = (*(name for name in self.given if name not in left_out), "lengths", "state")
+        causal = self.causal or plain
+        made = CrossAttentionOverCaches(self.heads, self.scale, causal, self.masked, given, keys_at, values_at)
+        return made, ("q", *given)
+
+    @property
+    def looks_ahead(self) -> bool:
+        return not self.causal
+
+    def _split_parts(self, c: Composition, given: dict[str, str]) -> list[str]:
+        """Return queries, keys and values ``[batch, heads, tokens, D]``."""
+        parts = self._parts(c, c.inputs[0], given)
+        if "added" in given:
+            parts = self._with_bias(c, parts, given["added"])
+        return [x if c.layout(x).rank == 4 else split_heads(c, x, self.heads) for x in parts]
 
     def _parts(self, c: Composition, query: str, given: dict[str, str]) -> list[str]:
         """Return queries, keys and values, each ``[batch, tokens, H]`` or ``[batch, heads, tokens, D]``."""
@@ -109,6 +133,29 @@ class CrossAttention(Attending):
         if c.layout(bias).shape != (start,):
             raise ShapeError(f"a bias {list(c.layout(bias).shape)} is not one for each of {start} columns")
         return found
+
+
+@primitive
+@frozen
+class CrossAttentionOverCaches(CrossAttention):
+    """:class:`CrossAttention` over caches: inputs as *given* says, lengths and state among them. Result: y.
+
+    Attributes:
+        keys_at, values_at: As :class:`CachedAttention` has them.
+    """
+
+    keys_at: int = 0
+    values_at: int = 0
+
+    kind: ClassVar[str] = "cross_attention_over_caches"
+
+    def compose(self, c: Composition) -> Sequence[str]:
+        given = dict(zip(self.given, c.inputs[1:], strict=True))
+        q, k, v = self._split_parts(c, given)
+        reads = tuple(name for name in ("bias",) if name in given)
+        attention = CachedAttention(self.keys_at, self.values_at, self.scale or None, causal=self.causal, reads=reads)
+        y = c.add(attention, q, k, v, given["lengths"], given["state"], *(given[name] for name in reads))
+        return (join_heads(c, y),)
 
 
 def read_scores(node: OnnxNode, given: Iterable[str]) -> dict[str, Any]:
