@@ -12,6 +12,7 @@ from clgraph.core.frozen import frozen
 from clgraph.errors import ClgraphError
 from clgraph.graph.composite import Composite
 from clgraph.graph.topology import Layer, Topology
+from clgraph.model.state.lengths import Lengths
 from clgraph.model.state.pairs import Cache, CacheLayout, StatePair
 from clgraph.model.state.parts import BIAS, LENGTHS, PLACES, STATE, Bias, Parts
 from clgraph.model.state.spelled import gathered
@@ -166,7 +167,7 @@ class _Cut:
         return Parts(
             self._device(mine, attentions, caches, read, plain=False),
             self._device(mine, attentions, caches, read, plain=True) if biases else None,
-            self._host(tuple(dict.fromkeys(wanted))),
+            Lengths(self._host(tuple(dict.fromkeys(wanted)))),
             caches,
             tuple(
                 StatePair(c.input, c.output, grows=True, reader=f"{x.primitive.kind} {x.name!r}")

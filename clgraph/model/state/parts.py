@@ -8,9 +8,9 @@ import numpy as np
 
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
-from clgraph.graph.interpret import interpret
 from clgraph.graph.primitive import Array
 from clgraph.graph.topology import Dimension, Topology
+from clgraph.model.state.lengths import Lengths
 from clgraph.model.state.pairs import CacheLayout, StatePair
 from clgraph.ops.keeps_keys import KeepsKeys
 
@@ -49,7 +49,7 @@ class Parts:
 
     device: Topology
     plain: Topology | None
-    host: Topology
+    host: Lengths
     caches: CacheLayout
     pairs: tuple[StatePair, ...]
     crossing: tuple[str, ...]
@@ -65,17 +65,17 @@ class Parts:
 
     def host_values(self, feeds: Mapping[str, Array], batch: int, past: int) -> dict[str, Array]:
         """Return what the host computes for *past* tokens of each text and new ones in *feeds*."""
-        if not self.host.outputs:
+        if not self.host.topology.outputs:
             return {}
         by_input = {c.input: c for c in self.caches.caches}
         arrays: dict[str, Array] = {}
-        for name in self.host.inputs:
+        for name in self.host.topology.inputs:
             if (cache := by_input.get(name)) is not None:
                 zero = np.zeros((), self.caches.dtype.numpy)
                 arrays[name] = np.broadcast_to(zero, (batch, cache.heads, past, cache.depth))
             else:
                 arrays[name] = feeds[name]
-        return interpret(self.host, arrays)
+        return self.host.values(arrays)
 
     def first_places(self, values: Mapping[str, Array], batch: int, past: int, tokens: int) -> Array:
         """Return the place of each text's first new token."""

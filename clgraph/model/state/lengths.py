@@ -1,0 +1,63 @@
+"""The arithmetic of lengths and masks, which the host does before every run: a few small layers with NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from clgraph.core.layout import Layout
+from clgraph.errors import DeviceMemoryError, InputError, ShapeError, UnsupportedError
+from clgraph.graph.faults import faults
+from clgraph.graph.interpret import compute
+from clgraph.graph.primitive import Array, Bound, Primitive
+from clgraph.graph.refusals import refusals
+from clgraph.graph.topology import Inlinable, Layer, Topology
+
+
+class Lengths:
+    """A topology that is computed once a token: what its layers are bound to is kept where sizes do not change it.
+
+    Attributes:
+        topology: What is computed.
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        """Take the layers; nothing is bound yet."""
+        self.topology = topology
+        self._bound: dict[tuple[str, tuple[int, ...]], Bound] = {}
+        self._kept = {layer.name for layer in topology.layers if self._is_kept(layer)}
+
+    def values(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the outputs by name.
+
+        Raises ``ShapeError``, ``UnsupportedError`` or ``InputError``, which name the layer that does not fit.
+        """
+        found: dict[str, Any] = {**self.topology.constants, **feeds}
+        for layer in self.topology.layers:
+            try:
+                with faults("the arithmetic of lengths", layer.name, layer.origin), refusals():
+                    results = self._compute(layer, [found[name] for name in layer.inputs])
+            except (ShapeError, UnsupportedError, DeviceMemoryError, InputError) as error:
+                raise type(error)(f"node {layer.name!r} ({layer.primitive}): {error}") from error
+            found.update(zip(layer.outputs, results, strict=False))
+        return {name: found[source] for name, source in self.topology.outputs}
+
+    def _is_kept(self, layer: Layer) -> bool:
+        primitive = layer.primitive
+        if primitive.data_dependent or isinstance(primitive, Inlinable):
+            return False
+        if type(primitive).bind is Primitive.bind:
+            return True
+        slots = primitive.value_slots()
+        return not primitive.takes_sizes() and all(layer.inputs[i] in self.topology.constants for i in slots)
+
+    def _compute(self, layer: Layer, arguments: list[Array]) -> tuple[Array, ...]:
+        if layer.name not in self._kept or any(a.size == 0 for a in arguments):
+            return compute(layer.primitive, arguments)
+        key = layer.name, tuple(a.ndim for a in arguments)
+        if (bound := self._bound.get(key)) is None:
+            layouts = [Layout.of(a) for a in arguments]
+            bound = self._bound[key] = layer.primitive.bind(layouts, arguments)
+        return bound.primitive.computed(*(np.asarray(arguments[i]) for i in bound.keep))
