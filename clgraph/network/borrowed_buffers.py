@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from clgraph.core.aligned import ALIGNMENT
 from clgraph.graph.node import Value
 from clgraph.graph.primitive import Array
 from clgraph.network.buffer_table import BufferTable
 from clgraph.network.kept_memory import is_updated
 from clgraph.network.tiles import TileExecutor
-from clgraph.runtime.memory import ALIGNMENT, Memory
+from clgraph.runtime.memory import Memory
 
 
 class BorrowedBuffer:

@@ -6,11 +6,11 @@ from collections import Counter
 
 import numpy as np
 
+from clgraph.core.aligned import ALIGNMENT
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.passes.selection import choice_of
-from clgraph.runtime.memory import ALIGNMENT
 from clgraph.selector.plan import Tile
 from clgraph.selector.query import DeviceInfo
 

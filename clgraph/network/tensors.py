@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from clgraph.core.aligned import aligned
 from clgraph.core.layout import Layout
 from clgraph.errors import DeviceMemoryError, ProgramError
 from clgraph.graph.node import Value
 from clgraph.graph.primitive import Array
-from clgraph.runtime.memory import aligned
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

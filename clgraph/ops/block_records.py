@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 import numpy as np
 
+from clgraph.core.aligned import aligned
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Shape
 from clgraph.graph.primitive import Array
@@ -72,14 +74,15 @@ class Records:
         return (-(-columns // COLUMNS), -(-depth // self.block), self.nbytes)
 
     def pack(self, packed: Array, scales: Array, zeros: Array | None = None) -> Array:
-        """Return the records of a matrix whose K is a multiple of the block.
+        """Return the records of a matrix whose K is a multiple of the block, where kernels may read them as they lie.
 
         Args:
             packed: The weights ``[N, K * bits / 8]``, as :func:`unpacked` reads them.
             scales: ``[N, blocks]``; *zeros* like them.
         """
         columns, depth = len(packed), packed.shape[1] * self.fields
-        made = np.zeros(self.shape(columns, depth), np.uint8)
+        shape = self.shape(columns, depth)
+        made = aligned(prod(shape)).reshape(shape)
         for groups, part in self._chunks(columns, depth):
             words = self._words(packed[part])
             ends = (4 * COLUMNS * self.pieces, 4 * COLUMNS * (self.pieces + 1))
@@ -88,6 +91,7 @@ class Records:
             made[groups, :, ends[0] : ends[1]] = by_block.view(np.uint8).reshape(*words.shape[:2], -1)
             if zeros is not None:
                 made[groups, :, ends[1] :] = _by_group(zeros[part].astype(np.uint8))
+        made.flags.writeable = False
         return made
 
     def floats(self, records: Array, columns: int, depth: int) -> Array:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 import numpy as np
 
+from clgraph.core.aligned import aligned
 from clgraph.errors import DeviceMemoryError
 from clgraph.graph.primitive import Array
 from clgraph.runtime import driver
 from clgraph.selector.query import DeviceInfo
-
-ALIGNMENT = 64
-"""Bytes that host arrays of this module start at multiples of: any vector code may use them."""
 
 
 class Memory:
@@ -55,13 +52,6 @@ def allocate(context: Any, info: DeviceInfo, nbytes: int, what: str) -> Memory:
         return Memory(cl.Buffer(context, flags.READ_WRITE | flags.USE_HOST_PTR, hostbuf=array), size, array)
     except (cl.Error, MemoryError) as error:
         raise DeviceMemoryError(f"{info.name} has no {size} bytes left for {what}: {error}") from error
-
-
-def aligned(nbytes: int) -> Array:
-    """Return *nbytes* new bytes whose first is aligned, with as many as ``ALIGNMENT`` behind them that may be read."""
-    memory = np.empty(nbytes + 2 * ALIGNMENT, np.uint8)
-    start = -ctypes.addressof(ctypes.c_char.from_buffer(memory.data)) % ALIGNMENT
-    return memory[start : start + nbytes]
 
 
 def lend(context: Any, array: Array, *, writable: bool = False) -> Memory:

@@ -30,7 +30,7 @@ def test_tokens_are_onnxruntimes(folder, device, export):
     assert list(lm.tokens(made.prompt, SOME)) == list(made.tokens)
 
 
-@pytest.mark.parametrize("export", ["genai", "onnx23", pytest.param("optimum", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("export", ["genai", "onnx23", "optimum"])
 def test_256_tokens_are_onnxruntimes(folder, device, export):
     d = Decoder(export=export, layers=3, vocabulary=1000)
     made = clgraph.generate.load(folder(d), device).generate("A", replace(SOME, max_tokens=256))

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import clgraph
+from clgraph.core.aligned import aligned
 from clgraph.errors import ClosedError, DeviceError, InputError
 from clgraph.model.tensor import Tensor, new_tensor
 from clgraph.network.network import Network
 from clgraph.ops.convolution import Convolution
 from clgraph.runtime.device import find_device
 from clgraph.runtime.engine import Engine
-from clgraph.runtime.memory import aligned
 from tests.support.models import image, small_model
 
 SIZE = 72

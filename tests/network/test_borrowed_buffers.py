@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import clgraph
+from clgraph.core.aligned import aligned
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.graph.node import Value
@@ -22,7 +23,6 @@ from clgraph.ops.softmax import Softmax
 from clgraph.ops.transpose import Transpose
 from clgraph.ops.trigonometry import Trigonometric
 from clgraph.runtime.engine import Engine
-from clgraph.runtime.memory import aligned
 from tests.support.tiny import Scale, ScaleTile, linked, planned
 
 pytestmark = pytest.mark.opencl

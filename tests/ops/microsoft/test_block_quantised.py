@@ -7,6 +7,7 @@ import pytest
 
 from clgraph.errors import UnsupportedError
 from clgraph.frontend.onnx_loader import load_onnx
+from clgraph.network.borrowing import readable_at
 from tests.support.onnx_case import agree, one_node
 
 F = np.float32
@@ -54,6 +55,14 @@ def test_blocks_that_the_rows_do_not_fill_are_onnxruntimes(k, bits, block, rng):
     bound = {"rtol": 1e-5, "atol": k * 2.0**-24 * k * 4 * 2**bits * 0.02}
     agree("MatMulNBits", [a, packed, scales], **product, **bound)
     agree("MatMulNBits", [a, packed, scales, zeros], **product, **bound)
+
+
+def test_kernels_read_packed_weights_where_they_lie(rng):
+    packed = rng.integers(0, 256, (192, 16, 16)).astype(np.uint8)
+    inputs = [np.zeros((1, 512), F), packed, np.ones((192, 16), F)]
+    model, _ = one_node("MatMulNBits", inputs, **MICROSOFT, N=192, K=512, bits=4, block_size=32, constant=(1, 2))
+    (records,) = load_onnx(model).build().constants
+    assert readable_at(records) is not None
 
 
 def test_what_cannot_be_unpacked_is_refused(rng):

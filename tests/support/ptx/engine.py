@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from clgraph.core.aligned import ALIGNMENT
 from clgraph.runtime.device import find_device, with_class
 from clgraph.runtime.engine import Engine
-from clgraph.runtime.memory import ALIGNMENT, Memory
+from clgraph.runtime.memory import Memory
 from tests.support.ptx import emulator
 
 FEATURES = frozenset({"nvidia_ptx", "sm70", "sm75", "sm80"})
