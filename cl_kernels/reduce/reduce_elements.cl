@@ -57,14 +57,35 @@ static float begin_float(const int function) {
     break; \
   }
 
+#define GREATER(v, all) ((v) > (all) || (v) != (v) ? (v) : (all))
+#define LESSER(v, all) ((v) < (all) || (v) != (v) ? (v) : (all))
+
+// Four vectors side by side: the next comparison with one does not wait for the one before.
+#define EXTREMES(BEST) \
+  { \
+    float16 a = begin, b = begin, c = begin, e = begin; \
+    for (; i + 64 <= n; i += 64) { \
+      const float16 p = LOAD_LOOSE(x + i), q = LOAD_LOOSE(x + i + 16); \
+      const float16 r = LOAD_LOOSE(x + i + 32), s = LOAD_LOOSE(x + i + 48); \
+      a = BEST(p, a), b = BEST(q, b), c = BEST(r, c), e = BEST(s, e); \
+    } \
+    a = BEST(b, a), c = BEST(e, c), a = BEST(c, a); \
+    for (; i + 16 <= n; i += 16) { \
+      const float16 v = LOAD_LOOSE(x + i); \
+      a = BEST(v, a); \
+    } \
+    for (int l = 0; l < 16; l++) lanes[l] = a[l]; \
+    break; \
+  }
+
 // The reduction of at most RUN floats.
 NOINLINE static float reduced_floats(const int function, __global const float* x, const int n) {
   float lanes[16];
   int i = 0;
   const float begin = begin_float(function);
   switch (function) {
-  case REDUCE_MAX: LANES_16(begin, v > all || v != v ? v : all)
-  case REDUCE_MIN: LANES_16(begin, v < all || v != v ? v : all)
+  case REDUCE_MAX: EXTREMES(GREATER)
+  case REDUCE_MIN: EXTREMES(LESSER)
   case REDUCE_PROD: LANES_16(begin, all * v)
   case REDUCE_L1: LANES_16(begin, all + fabs(v))
   case REDUCE_L2:
@@ -79,6 +100,7 @@ NOINLINE static float reduced_floats(const int function, __global const float* x
   return result;
 }
 #undef LANES_16
+#undef EXTREMES
 
 #define ALL(e) \
   { \

@@ -24,20 +24,32 @@ __kernel void resize_ref(const int n, TENSOR(in0), TENSOR(out0), __global const 
   __global const int* x = y + VIEW;
   __global const int* rest = x + VIEW;
   __global const T* source = BASE_OF(const T, in0);
-  int combinations = 1;
-  for (int axis = 0; axis < RANK; axis++) combinations *= rest[2 * axis + 1];
+  // Axes of one tap have it in common; the last of the others is the inner loop.
+  int many[RANK], axes = 0, combinations = 1, first = x[0];
+  REAL common = 1.0f;
+  for (int axis = 0; axis < RANK; axis++) {
+    const int count = rest[2 * axis + 1];
+    __global const int* tap = taps + rest[2 * axis] + 2 * at[axis] * count;
+    if (count > 1) many[axes++] = axis, combinations *= count;
+    else first += tap[0] * x[axis + 1], common *= as_float(tap[1]);
+  }
+  const int inner = axes ? many[axes - 1] : 0, each = axes ? rest[2 * inner + 1] : 1, pitch = axes ? x[inner + 1] : 0;
+  __global const int* along = taps + rest[2 * inner] + 2 * at[inner] * each;
   SUM sum = 0;
-  for (int combination = 0; combination < combinations; combination++) {
-    int left = combination, from = x[0];
-    REAL weight = 1.0f;
-    for (int axis = 0; axis < RANK; axis++) {
-      const int count = rest[2 * axis + 1];
-      __global const int* tap = taps + rest[2 * axis] + 2 * (at[axis] * count + left % count);
-      left /= count;
+  for (int outer = 0; outer < combinations / each; outer++) {
+    int left = outer, from = first;
+    REAL weight = common;
+    for (int i = axes - 2; i >= 0; i--) {
+      const int axis = many[i], count = rest[2 * axis + 1], above = left / count;
+      __global const int* tap = taps + rest[2 * axis] + 2 * (at[axis] * count + left - above * count);
+      left = above;
       from += tap[0] * x[axis + 1];
       weight *= as_float(tap[1]);
     }
-    if (weight != 0.0f) sum = ADDED(weight, LOAD(source, from), sum);
+    for (int k = 0; k < each; k++) {
+      const REAL share = axes ? weight * as_float(along[2 * k + 1]) : weight;
+      if (share != 0.0f) sum = ADDED(share, LOAD(source, from + along[2 * k] * pitch), sum);
+    }
   }
   STORE(BASE_OF(T, out0), element(y, at), RESULT(sum, at));
 }
