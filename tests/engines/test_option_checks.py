@@ -225,11 +225,11 @@ def _warnings(caplog) -> list[str]:
 @pytest.mark.opencl
 def test_an_annotation_that_places_nothing_is_said_when_compiling_once_a_model_and_a_note(caplog, tmp_path) -> None:
     model = annotated(first="encoder", second="pocl:0")
-    compiled = clgraph.compile(model, device="pocl:0")
+    compiled = clgraph.compile(model, device="pocl:0", config={"model_cache": 0})
     assert compiled.notes == (UNPLACED,)
     compiled.run({"x": np.ones((1, 3, 10, 10), np.float32)})
     assert _warnings(caplog) == [UNPLACED]
-    assert clgraph.compile(model, device="pocl:0", placement={"enc*": "pocl:0"}).notes == ()
+    assert clgraph.compile(model, device="pocl:0", placement={"enc*": "pocl:0"}, config={"model_cache": 0}).notes == ()
     assert _warnings(caplog) == []
     compiled.save(tmp_path / "m.clg")
     loaded = clgraph.load(tmp_path / "m.clg", "pocl:0")
@@ -262,7 +262,7 @@ def test_a_saved_model_says_so_again_and_of_the_options_that_it_is_loaded_with(t
     assert sorted(note.partition("=")[0] for note in loaded.unused) == ["keep_f32", "tuning"]
 
 
-HOST_ONLY = """<ir_version: 8, opset_import: ["": 18]>
+ONE_KERNEL = """<ir_version: 8, opset_import: ["": 18]>
 g (float[1,1,2,2] x, int64[1,1,2,2] i) => (float[] y) {
   h = Relu(x) [only] y = MaxUnpool <kernel_shape = [2, 2], strides = [2, 2]> (h, i) }"""
 
@@ -270,9 +270,10 @@ g (float[1,1,2,2] x, int64[1,1,2,2] i) => (float[] y) {
 @pytest.mark.opencl
 @pytest.mark.parametrize("by", ["call", "environment"])
 def test_strict_refuses_what_only_the_host_computes(by: str, monkeypatch) -> None:
-    model = parser.parse_model(HOST_ONLY)
-    assert clgraph.compile(model, device="pocl:0").explain()["only"].placement == "host"
-    config = {"strict": True} if by == "call" else {}
+    model, denied = parser.parse_model(ONE_KERNEL), {"deny_kernels": ["max_unpool.ref"]}
+    assert clgraph.compile(model, device="pocl:0").explain()["only"].placement == "pocl:0"
+    assert clgraph.compile(model, device="pocl:0", config=denied).explain()["only"].placement == "host"
+    config = {**denied, "strict": True} if by == "call" else denied
     if by == "environment":
         monkeypatch.setenv("CLGRAPH_STRICT", "1")
     with pytest.raises(UnsupportedError, match=r"'only'.*pocl:0"):

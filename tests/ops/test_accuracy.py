@@ -24,7 +24,7 @@ from clgraph.implementations.cpu.convolution_planar import ConvPlanar
 from clgraph.implementations.cpu.convolution_staged import ConvStaged
 from clgraph.implementations.cpu.convolution_windows import ConvWindows
 from clgraph.implementations.cpu.convolution_winograd import ConvWinograd
-from clgraph.implementations.cpu.cumulative_sum import CumulativeSumPlanes
+from clgraph.implementations.cpu.cumulative_sum import CumulativeSumElements, CumulativeSumPlanes
 from clgraph.implementations.cpu.layer_normalization import NormalizeRows
 from clgraph.implementations.cpu.lrn import LrnFsv16
 from clgraph.implementations.cpu.matmul import MatMulRows
@@ -55,12 +55,16 @@ BOUND = 1e-4
 """What every tile is to keep of the largest result."""
 
 EXACT = {
-    "activation", "concat", "eltwise", "expand", "gather", "pad", "reorder", "repeat", "shuffle", "slice", "split",
-    "transpose", "where",
+    "activation", "concat", "dequantize", "eltwise", "expand", "gather", "gather_elements", "gather_nd", "pad",
+    "reorder", "repeat", "shuffle", "slice", "split", "static_quantize", "transpose", "where",
+    "quantized_convolution", "quantized_matmul", "integer_matmul", "integer_convolution",
 }  # fmt: skip
-"""Kinds whose tiles move elements, or apply one operation to each: their tests count its roundings."""
-OTHER = {"cached_attention", "recurrent_steps", "winograd_weights"}
-"""Kinds whose own tests have the bounds: of run-time lengths, of a recurrence, and of sums in double."""
+"""Kinds whose tiles move elements, apply one operation to each, or add up integers: their tests count its roundings."""
+OTHER = {
+    "cached_attention", "cumulative_product", "recurrent_steps", "scatter_elements", "scatter_nd", "winograd_weights",
+}  # fmt: skip
+"""Kinds whose own tests have the bounds: of run-time lengths, of a product, of a recurrence, of sums of few updates,
+and of sums in double."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +130,7 @@ CASES = {
     "mean of a row": Case(ReduceElements, Reduce("mean", (1,)), ((64, 60000),)),
     "mean of columns": Case(ReduceElements, Reduce("mean", (0,)), ((60000, 64),)),
     "interpolation": Case(ResizeFsv16, Resize("linear", scales=(1.0, 1.0, 2.0, 2.0)), ((1, 96, 40, 40),)),
+    "running sum of rows": Case(CumulativeSumElements, CumulativeSum(1), ((8, 60000),)),
     "running sum": Case(CumulativeSumPlanes, CumulativeSum(1), ((4, 400, 96),)),
     "local response": Case(LrnFsv16, Lrn(5, 1e-4, 0.75, 1.0), ((1, 96, 54, 54),)),
 }

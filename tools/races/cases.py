@@ -18,11 +18,16 @@ from clgraph.ops.arg import ArgExtremum
 from clgraph.ops.attention import Attention
 from clgraph.ops.batch_normalization import BatchNormalization
 from clgraph.ops.bits import BitCast
+from clgraph.ops.block_matmul import BlockMatMul
+from clgraph.ops.block_records import Records
 from clgraph.ops.bottleneck import Bottleneck
+from clgraph.ops.col2im import Col2Im
 from clgraph.ops.concat import Concat
 from clgraph.ops.conv_transpose import ConvTranspose
 from clgraph.ops.convolution import Convolution
+from clgraph.ops.cumulative_product import CumulativeProduct
 from clgraph.ops.cumulative_sum import CumulativeSum
+from clgraph.ops.determinant import Determinant
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.expand import Expand, Repeat
 from clgraph.ops.fill import Fill
@@ -35,6 +40,7 @@ from clgraph.ops.integer_matmul import IntegerMatMul
 from clgraph.ops.layer_normalization import LayerNormalization
 from clgraph.ops.lrn import Lrn
 from clgraph.ops.matmul import MatMul
+from clgraph.ops.max_pool_indices import MaxUnpool
 from clgraph.ops.pad import Pad
 from clgraph.ops.pooling import Pooling
 from clgraph.ops.quantize import Dequantize, Quantize
@@ -46,8 +52,9 @@ from clgraph.ops.reduce import Reduce
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.resize import Resize
+from clgraph.ops.reverse_sequence import ReverseSequence
 from clgraph.ops.roi_align import MaxRoiPool, RoiAlign
-from clgraph.ops.scatter import ScatterElements, ScatterND
+from clgraph.ops.scatter import ScatterElements, ScatterND, TensorScatter
 from clgraph.ops.slice import Slice
 from clgraph.ops.softmax import Softmax
 from clgraph.ops.space import Shuffle
@@ -61,7 +68,7 @@ from clgraph.ops.winograd_weights import WinogradWeights
 
 Shape = tuple[int, ...]
 Draw = Callable[[np.random.Generator, Shape], Any]
-F32, F16, I8, I32, I64, U32 = DType.F32, DType.F16, DType.I8, DType.I32, DType.I64, DType.U32
+F32, F16, I8, I32, I64, U8, U32 = DType.F32, DType.F16, DType.I8, DType.I32, DType.I64, DType.U8, DType.U32
 BOOL = DType.BOOL
 RELU = (Activation("relu"), [], 0)
 
@@ -95,6 +102,19 @@ def _words(rng: np.random.Generator, shape: Shape) -> Any:
     return rng.integers(0, 1 << 32, shape)
 
 
+def _places(rng: np.random.Generator, shape: Shape) -> Any:
+    """Draw for each a flat index of its own window of 2 x 2."""
+    images, rows, columns = shape[0] * shape[1], shape[2], shape[3]
+    image, row, column = np.mgrid[:images, :rows, :columns]
+    down, right = rng.integers(0, 2, (2, images, rows, columns))
+    return (((image * rows + row) * 2 + down) * columns * 2 + column * 2 + right).reshape(shape)
+
+
+def _records(rng: np.random.Generator, shape: Shape) -> Any:
+    packed = rng.integers(0, 256, (68, 32)).astype(np.uint8)
+    return RECORDS.pack(packed, np.full((68, 2), 1 / 8, np.float32))
+
+
 def _powers(rng: np.random.Generator, shape: Shape) -> Any:
     return 2.0 ** rng.integers(-4, 0, shape)
 
@@ -107,6 +127,7 @@ ONE, NONE = ((1, 1), (1, 1)), ((0, 0), (0, 0))
 FLOATS = (F32, F16)
 QUANTISED = (I8, I8, I32, F32, F32)
 QUANTISED_DRAW: Mapping[int, Draw] = {0: _bytes, 1: _bytes, 2: _bytes, 3: _powers}
+RECORDS = Records(4, 32, zeros=False)
 REGIONS = np.array([[0, 0, 7, 8], [3, 2, 12, 9], [-4, -3, 5, 4]], np.float32)
 
 
@@ -148,6 +169,13 @@ def _moving() -> list[Case]:
         Case(Repeat((2, 3)), ((3, 17),)),
         Case(Pad(((0, 1), (2, 1), (0, 3)), "reflect", 2.0), ((2, 3, 4),)),
         Case(Shuffle(2, False, True), (shape,)),
+        Case(ReverseSequence(), ((5, 3, 7), (3,)), (F32, I64), draw={1: lambda rng, s: rng.integers(0, 6, s)}),
+        Case(
+            TensorScatter(-2),
+            ((3, 9, 5), (3, 2, 5), (3,)),
+            (F32, F32, I64),
+            draw={2: lambda rng, s: rng.integers(0, 8, s)},
+        ),
         Case(Reorder(F16), (shape,)),
     ]
 
@@ -164,6 +192,8 @@ def _rows() -> list[Case]:
         Case(Reduce("max", (0,)), ((5, 3),), I32),
         Case(ArgExtremum(False, 1, True), ((3, 9, 5),)),
         Case(CumulativeSum(1), ((2, 9, 5),)),
+        Case(CumulativeProduct(1), ((2, 9, 5),)),
+        Case(Determinant(), ((5, 4, 4),)),
         *(Case(TopK(-1, True, 4), ((2, 70),), d) for d in FLOATS),
         Case(TopK(1, False, 3), ((3, 37, 2),), I64),
     ]
@@ -175,6 +205,8 @@ def _windows() -> list[Case]:
     return [
         *(Case(Pooling(f, (3, 3), (2, 2), pads=ONE), (image,), d) for f in ("max", "average") for d in FLOATS),
         Case(Lrn(3, 0.01, 0.75, 2.0), (image,)),
+        Case(MaxUnpool((2, 2), (2, 2)), ((1, 3, 4, 5), (1, 3, 4, 5)), (F32, I64), draw={1: _places}),
+        Case(Col2Im((6, 7), (2, 3)), ((2, 18, 25),)),
         *(Case(Resize(m, **sizes), (image,), d) for m in ("nearest", "linear", "cubic") for d in FLOATS),
         Case(GridSample("linear"), ((2, 3, 5, 4), (2, 3, 5, 2)), draw={1: lambda rng, s: rng.uniform(-1.5, 1.5, s)}),
         Case(
@@ -200,6 +232,7 @@ def _products() -> list[Case]:
         Case(MatMul(), ((3, 5, 36), (36, 12))),
         Case(MatMul(), ((5, 17), (17, 9)), I32),
         Case(MatMul(), ((2, 7, 9), (2, 9, 5))),
+        Case(BlockMatMul(68, 64, 4, 32), ((3, 64), RECORDS.shape(68, 64)), (F32, U8), (1,), {1: _records}),
         *(Case(_conv(ONE), ((1, 8, 9, 8), (12, 8, 3, 3), (12,)), d, weights, fused=[RELU]) for d in FLOATS),
         Case(_conv(NONE), ((1, 20, 9, 8), (68, 20, 1, 1), (68,)), constant=weights),
         Case(_conv(ONE, 2, (2, 2)), ((1, 8, 7, 6), (8, 4, 3, 3), (8,)), constant=weights),
