@@ -68,6 +68,21 @@ def content_of(path: Path) -> bytes | MappedFile:
     return content
 
 
+def release(array: np.ndarray[Any, Any]) -> None:
+    """Let the system take back the memory of *array*, which lies in a mapped file and is hardly read again.
+
+    Whoever reads it finds the file's content; elsewhere than on Linux, and for other arrays, nothing is done.
+    """
+    for file in files_of([array]):
+        if not hasattr(mmap, "MADV_DONTNEED") or not array.flags.c_contiguous:
+            return
+        begin, page = np.frombuffer(file, np.uint8).__array_interface__["data"][0], mmap.PAGESIZE
+        start = array.__array_interface__["data"][0] - begin
+        first, last = -(-start // page) * page, (start + array.nbytes) // page * page
+        if last > first:
+            file.madvise(mmap.MADV_DONTNEED, first, last - first)
+
+
 def files_of(arrays: Iterable[np.ndarray[Any, Any]]) -> list[MappedFile]:
     """Return the mapped files that *arrays* lie in, each once."""
     found: dict[int, MappedFile] = {}

@@ -17,6 +17,7 @@ from clgraph.ops.block_records import Records
 from clgraph.selector.general import (
     FLOATS,
     General,
+    Space,
     View,
     float_jit,
     launch,
@@ -26,7 +27,7 @@ from clgraph.selector.general import (
     table,
 )
 from clgraph.selector.implementation import Serves, implements
-from clgraph.selector.plan import Plan
+from clgraph.selector.plan import Plan, Table
 from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import Query
 
@@ -107,14 +108,19 @@ class BlockMatMulRef(General[BlockMatMul]):
 
     @classmethod
     def plan(cls, q: Query[BlockMatMul]) -> Plan:
-        p, y, a = q.primitive, q.outputs[0], q.inputs[0]
-        bias = View.of(q.own[2], y.shape) if q.arity > 2 else View(0, (0,) * y.rank)
-        column = View(0, (*(0,) * (y.rank - 1), 1))
-        left = View(a.origin, (*a.all_pitches[:-1], 0))
-        s = space(y.shape, [View.of(y), left, bias, column, *post_views(q)])
-        layout = [p.depth, p.bits, p.block, p.records.nbytes, int(p.zeros), a.all_pitches[-1], int(q.arity > 2)]
+        s, numbers = ref_table(q)
         posts = post_arguments(q, s.views[4:], len(s.dims))
-        jit = float_jit(y.dtype, len(s.dims))
+        jit = float_jit(q.outputs[0].dtype, len(s.dims))
         roles = ("in0", "in1", "in2" if q.arity > 2 else "null", "out0")
-        kernel = "block_matmul/block_matmul_ref"
-        return Plan((launch(kernel, jit, s.counts[0], *roles, table(s.dims, *s.views[:4], layout), *posts),))
+        return Plan((launch("block_matmul/block_matmul_ref", jit, prod(s.counts), *roles, numbers, *posts),))
+
+
+def ref_table(q: Query[BlockMatMul]) -> tuple[Space, Table]:
+    """Return the axes, the columns as one that stays, and the table of ``block_matmul_ref.cl``."""
+    p, y, a = q.primitive, q.outputs[0], q.inputs[0]
+    bias = View.of(q.own[2], y.shape) if q.arity > 2 else View(0, (0,) * y.rank)
+    column = View(0, (*(0,) * (y.rank - 1), 1))
+    left = View(a.origin, (*a.all_pitches[:-1], 0))
+    s = space(y.shape, [View.of(y), left, bias, column, *post_views(q)], [range(y.rank - 1), [y.rank - 1]])
+    numbers = [p.depth, p.bits, p.block, p.records.nbytes, int(p.zeros), a.all_pitches[-1], int(q.arity > 2)]
+    return s, table(s.dims, *s.views[:4], numbers)

@@ -34,24 +34,29 @@ def drawn(primitive):
 @pytest.mark.opencl
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F16])
 def test_every_kernel_agrees_with_float64(gpu_engine, dtype):
-    for primitive, rows in ((BlockMatMul(70, 80, 4, 32, zeros=True), (2, 3)), (BlockMatMul(20, 32, 2, 16), (1,))):
-        p, records = primitive, primitive.records.shape(primitive.columns, primitive.depth)
+    for p, rows in ((BlockMatMul(70, 144, 4, 32, zeros=True), (2, 3)), (BlockMatMul(20, 32, 2, 16), (1, 1))):
+        records = p.records.shape(p.columns, p.depth)
 
         def size(a, w, bias, p=p):
             return np.abs(a) @ np.abs(p.records.floats(w.astype(np.uint8), p.columns, p.depth)) + np.abs(bias)
 
-        # The sums of a block and of the blocks, the scale, the weight's own rounding, the bias.
-        check_op(
-            gpu_engine,
-            primitive,
-            *((*rows, p.depth), records, (p.columns,)),
-            ulps=p.block + -(-p.depth // p.block) + 4,
-            scale=size,
-            dtype=(dtype, DType.U8, dtype),
-            constant=(1, 2),
-            draw={1: drawn(p)},
-            fused=[(Activation("relu"), (), 0)],
-        )
+        # The sums of a block, of the blocks and of slices, the scale, the weight's own rounding, the bias; panels'
+        # weights are rounded to float16, 2^-11.
+        bound = p.block + -(-p.depth // p.block) + 8
+        panels = {"block_matmul.gpu_panels": p.depth + 8 + 2**13 * (dtype == DType.F16)}
+        for name in ("block_matmul.ref", "block_matmul.gpu_columns", "block_matmul.gpu_panels"):
+            check_op(
+                gpu_engine,
+                p,
+                *((*rows, p.depth), records, (p.columns,)),
+                ulps=panels.get(name, bound),
+                scale=size,
+                dtype=(dtype, DType.U8, dtype),
+                constant=(1, 2),
+                draw={1: drawn(p)},
+                fused=[(Activation("relu"), (), 0)],
+                only=[name],
+            )
 
 
 @pytest.mark.opencl

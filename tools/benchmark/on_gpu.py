@@ -55,7 +55,9 @@ class Timed:
 
 
 def cases(quick: bool, only: str = "") -> list[Case]:
-    """Return what is measured: ResNet-50, BERT, square products of matrices. With *quick*, the smallest of each.
+    """Return what is measured: ResNet-50, BERT, square products of matrices, rows times weights of 4 bits.
+
+    With *quick*, the smallest of each.
 
     Args:
         only: A title, or a part of some.
@@ -65,6 +67,8 @@ def cases(quick: bool, only: str = "") -> list[Case]:
     if not quick:
         found += [Case("bert_base_32x128", p) for p in PRECISIONS]
     found += [Case(f"gemm_{n}", p, 2.0 * n**3) for n in sizes for p in PRECISIONS]
+    rows = (1,) if quick else (1, 128)
+    found += [Case(f"nbits_{sizes[0]}x{m}", p, 2.0 * m * sizes[0] ** 2) for m in rows for p in ("f32", "f16")]
     return [case for case in found if case.title == only] or [case for case in found if only in case.title]
 
 
@@ -73,6 +77,9 @@ def load_case(case: Case) -> tuple[onnx.ModelProto, Feeds]:
     kind, _, rest = case.name.partition("_")
     if kind == "gemm":
         return product_of(int(rest), np.dtype(np.float16 if case.precision == "f16" else np.float32))
+    if kind == "nbits":
+        size, _, rows = rest.partition("x")
+        return packed_product_of(int(size), int(rows))
     if kind == "bert":
         return encoder(BERT_BASE, 32, 128), tokens(32, 128)
     return load(case.name)
@@ -88,6 +95,21 @@ def product_of(size: int, dtype: np.dtype[Any]) -> tuple[onnx.ModelProto, Feeds]
     graph = helper.make_graph([node], "product", values[:1], values[1:], [numpy_helper.from_array(weights, "w")])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     return model, {"x": rng.standard_normal((size, size)).astype(dtype)}
+
+
+def packed_product_of(size: int, rows: int) -> tuple[onnx.ModelProto, Feeds]:
+    """Return a model that multiplies *rows* of floats by a square matrix of 4 bits, a scale for each 32 of a column."""
+    rng = np.random.default_rng(0)
+    packed = rng.integers(0, 256, (size, size // 32, 16)).astype(np.uint8)
+    scales = rng.uniform(0.1, 0.3, (size, size // 32)).astype(np.float32) / np.float32(size**0.5)
+    values = [helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [rows, size]) for n in "xy"]
+    attributes = {"K": size, "N": size, "bits": 4, "block_size": 32, "domain": "com.microsoft"}
+    node = helper.make_node("MatMulNBits", ["x", "w", "s"], ["y"], **attributes)
+    held = [numpy_helper.from_array(packed, "w"), numpy_helper.from_array(scales, "s")]
+    graph = helper.make_graph([node], "packed", values[:1], values[1:], held)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    return model, {"x": rng.standard_normal((rows, size)).astype(np.float32)}
 
 
 def measure_case(case: Case, device: str, rounds: int, torch_device: str = "cuda") -> Timed:
@@ -185,11 +207,21 @@ def _seconds(run: Run) -> float:
 def _exact(model: onnx.ModelProto, feeds: Feeds, case: Case, results: dict[str, Any]) -> list[NDArray[Any]] | None:
     """Return what results are compared with: NumPy's float64 for products, else torch's where there are any."""
     if case.flops:
-        weights = numpy_helper.to_array(model.graph.initializer[0]).astype(np.float64)
+        weights = _weights(model)
         (x,) = feeds.values()
         return [x[:64].astype(np.float64) @ weights]
     found: list[NDArray[Any]] | None = results.get("eager")
     return found
+
+
+def _weights(model: onnx.ModelProto) -> NDArray[Any]:
+    """Return the weights ``[K, N]`` of a product in float64; those of 4 bits are low-order bits first, around 8."""
+    weights, *scales = (numpy_helper.to_array(i) for i in model.graph.initializer)
+    if not scales:
+        return weights.astype(np.float64)
+    whole = np.stack([weights & 15, weights >> 4], -1).reshape(*weights.shape[:2], -1).astype(np.float64) - 8
+    floats: NDArray[Any] = (whole * scales[0][..., None]).reshape(len(weights), -1).T
+    return floats
 
 
 def _error(found: Sequence[NDArray[Any]], exact: Sequence[NDArray[Any]]) -> float:

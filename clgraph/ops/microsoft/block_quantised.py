@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from clgraph.core.frozen import frozen
+from clgraph.core.mapped import release
 from clgraph.graph.attributes import positive_axis
 from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
@@ -49,6 +50,7 @@ def import_matmul_n_bits(node: OnnxNode) -> Sequence[str]:
     if not _given(node, 4) and (zeros is None or zeros.dtype == np.uint8) and block * bits % 32 == 0:
         records = Records(bits, block, zeros is not None)
         made = node.literal(records.pack(packed, scales.reshape(rows, blocks), zeros))
+        release(packed)
         rough = node.attribute("accuracy_level", 0) == 4
         product = BlockMatMul(rows, columns, bits, block, zeros is not None, rough)
         return node.emit(product, node.inputs[0], made, *bias)

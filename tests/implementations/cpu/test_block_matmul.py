@@ -7,7 +7,9 @@ import pytest
 
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
+from clgraph.graph.node import Value
 from clgraph.implementations.cpu.block_matmul import BlockMatMulDigits, BlockMatMulRows
+from clgraph.network.borrowing import LEAST_BYTES, readable_at
 from clgraph.ops.block_matmul import BlockMatMul
 from clgraph.ops.block_records import Records, unpacked
 from clgraph.selector.query import DeviceInfo
@@ -144,3 +146,10 @@ def test_records_hold_what_was_packed():
         centred = unpacked(packed, bits).reshape(70, 2, block).astype(F) - middle[..., None].astype(F)
         want = (centred * scales[..., None]).reshape(70, -1).T
         np.testing.assert_array_equal(form.floats(form.pack(packed, scales, points), 70, 2 * block), want)
+
+
+def test_kernels_read_records_where_they_are():
+    form = Records(4, 32, False)
+    made = form.pack(np.zeros((256, 512), np.uint8), np.zeros((256, 32), F))
+    assert made.nbytes >= LEAST_BYTES
+    assert readable_at(Value("w", Layout.of(made), constant=made)) is not None
