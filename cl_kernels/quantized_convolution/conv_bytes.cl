@@ -7,7 +7,7 @@
 // inp, weights, start, scale, bias, out, res, by, plus   the last three may be CLGRAPH_NULL
 // in_n, in_g, in_c, in_y   bytes from one image, convolution group, block, row of the input to the next
 // in_blocks, in_height, in_width   of the input of one convolution group, read where it is staged
-// pad_top, pad_left, pad    staged rows and pixels in front of the input, and what they hold, four times
+// pad_top, pad_left, pad    staged rows and pixels in front of the input, and what they hold, four times, or zero_point does
 // dilation_y, dilation_x, stride_y, stride_x, kernel_y, kernel_x   of the windows
 // in_x                      bytes of an input pixel: 16, or of one that has its channels side by side
 // out_n, out_c, out_y, out_x, res_n, res_c, res_y, res_x   pitches in elements of the result and in bytes of res
@@ -18,15 +18,15 @@
 // widths, ids_0, ids_1      as in conv_fsv16.cl
 // weight_group              bytes of one group's weights
 // mode, first .. high       as in micro_bytes.cl;  itemsize: bytes of an element of the result
-// listed, last              1: bytes of what the list of post-operations leaves of floats, nearest(v * last) + zero
+// listed, last              1: bytes of what the list of post-operations leaves of floats, nearest(v / last) + zero
 #include "bytes.clh"
 #include "conv_chunks.clh"
 #include "post_tile.clh"
 
 // Copy `rows` rows from row `first` on, of every block, with `pitch` pixels each from pixel -left on.
-NOINLINE static void stage_bytes(__global const conv_bytes_desc* d, __global const uchar* in, __global uchar* to,
+NOINLINE static void stage_bytes(__global const conv_bytes_desc* d, __global char** banks, __global const uchar* in, __global uchar* to,
                                  const int first, const int rows, const int pitch) {
-  const int4 pad = (int4)(d->pad);
+  const int4 pad = (int4)(d->zero_point == CLGRAPH_NULL ? d->pad : *AT(const uchar, banks, d->zero_point) * 0x01010101);
   for (int b = 0; b < d->in_blocks; b++)
     for (int r = 0; r < rows; r++) {
       const int y = first + r, width = y < 0 || y >= d->in_height ? 0 : min(d->in_width, pitch - d->pad_left);
@@ -74,7 +74,7 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
     __global const uchar* in = AT(const uchar, banks, d->inp) + (long)n * d->in_n + (long)which * d->in_g;
     int in_c = d->in_c, in_y = d->in_y, above = 0;
     if (d->staged) {
-      if (which != staged) stage_bytes(d, in, stage, first_y * d->stride_y - d->pad_top, rows, pitch);
+      if (which != staged) stage_bytes(d, banks, in, stage, first_y * d->stride_y - d->pad_top, rows, pitch);
       staged = which;
       in = stage;
       in_y = pitch * 16;

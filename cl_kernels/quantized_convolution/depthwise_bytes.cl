@@ -9,7 +9,7 @@
 // out, out_n, out_c, out_y   the result, pitches in elements of `itemsize` bytes;  res, res_n, res_c, res_y: bytes added
 // by, plus                   as in micro_bytes.cl;  res, by, plus may be CLGRAPH_NULL
 // height, width, blocks, lanes   of the result;  strips, strip_rows: tickets of a block, rows of a ticket
-// kernel_y, kernel_x, stride_y, stride_x, dilation_y, pad_top, pad_left, pad (four times)
+// kernel_y, kernel_x, stride_y, stride_x, dilation_y, pad_top, pad_left, pad (four times) or zero_point
 // mode, listed, last, first .. high   as in conv_bytes.cl
 #include "bytes.clh"
 #include "post_tile.clh"
@@ -68,7 +68,7 @@ static void depthwise_bytes(__global const depthwise_bytes_desc* d, __global cha
   order_taps(AT(const char, banks, d->weights) + (long)block * d->kernel_y * d->kernel_x * 16, taps, stage, d->kernel_y,
              d->kernel_x);
   __global const uchar* in = AT(const uchar, banks, d->inp) + (long)n * d->in_n + (long)block * d->in_c;
-  const int4 pad = (int4)(d->pad);
+  const int4 pad = (int4)(d->zero_point == CLGRAPH_NULL ? d->pad : *AT(const uchar, banks, d->zero_point) * 0x01010101);
   for (int r = 0; r < rows; r++) {
     const int y = y0 * d->stride_y - d->pad_top + r, last = pitch / 16;
     const int count = y < 0 || y >= d->in_height ? 0 : min(d->in_width, last - d->pad_left);

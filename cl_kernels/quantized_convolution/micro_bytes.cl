@@ -11,10 +11,12 @@
 // in_c, in_y, in_x   bytes from one block of channels, window row, window column of the input to the next
 // stride       bytes from one pixel's window to the next, read where S is 0
 // mode         what is written to op, elements of `out_c` from one block, `out_x` from one pixel to the next:
-//              0: floats, v;  1: bytes, nearest(v * first) + zero;
-//              2: bytes, nearest(w) + zero;  3: floats, w = t * second + r * third + shift, where
-//                 u = v * first, with `within` not 0 min(max(rounded(u), floor), ceiling);
-//                 t = u * by[o] * middle + plus[o] * adding, with `again` not 0 min(max(rounded(t), bottom), top);
+//              0: floats, v;  1: bytes, nearest(v / first) + zero;
+//              2: bytes, nearest(w) + zero;  3: floats, w = t, or where `again` is not 0 or there are bytes to add,
+//                 (t * second + (r - shift) * third) / step, every operation rounded, where
+//                 u = v / first, with `within` not 0 min(max(rounded(u), floor), floor + 255);
+//                 t = u * by[o] * middle + plus[o] * adding, with `again` not 0
+//                 min(max(rounded(t), bottom), bottom + 255);
 //                 r: bytes of res, `res_c`, `res_x` apart; 0: none
 // by, plus     16 floats a block, or 0: ones, zeros
 // low, high    bounds of the bytes, each four times

@@ -1,13 +1,14 @@
 // Floats or bytes to blocks of 16 channels of floats or bytes (b_fs_yx_fsv16), with a list of post-operations between.
 //
 //   v = x, or (x - in_zero) * in_scale of bytes, plus (r - zero of r) * scale of r = r * third + shift where there is res
-//   y = what the list makes of v, or nearest(it * first) + zero, saturated to bytes
+//   y = what the list makes of v, or nearest(it / first) + zero, saturated to bytes
 //
 // A ticket is a run of pieces of one channel block of one image: up to 64 pixels of a row, staged as floats in scratch.
 //
 // source                     of the input: 0 planes of single channels of floats, 1 blocks of floats, 2 blocks of bytes
 // inp, in_n, in_c, in_y      the input; pitches in its elements;  res, res_n, res_c, res_y: blocks of bytes, or CLGRAPH_NULL
-// scale, zero_point          of the input of bytes: a float, and a byte or CLGRAPH_NULL
+// scale, zero_point          of the input of bytes: a float, and a byte or CLGRAPH_NULL; with `divided` of the result, whose
+//                            bytes are then nearest(v / scale) + zero point
 // rounds, out, out_n, out_c, out_y   of the result
 // height, width, blocks, lanes         rows and pixels, channel blocks, channels of the last one
 // row_pieces, pieces, strips           pieces of a row, of a ticket; tickets of a block
@@ -40,8 +41,8 @@ static void bytes_fsv16(__global const bytes_fsv16_desc* d, __global char** bank
   const int lanes = block == d->blocks - 1 ? d->lanes : 16, planes = d->source == 0;
   const long in = (long)n * d->in_n + (long)block * (planes ? 16 : 1) * d->in_c;
   const long out = (long)n * d->out_n + (long)block * d->out_c, res = (long)n * d->res_n + (long)block * d->res_c;
-  const float scale = d->source == 2 ? *AT(const float, banks, d->scale) : 1.0f;
-  const float zero = d->source == 2 && d->zero_point != CLGRAPH_NULL ? *AT(const uchar, banks, d->zero_point) : 0.0f;
+  const float scale = d->source == 2 || d->divided ? *AT(const float, banks, d->scale) : 1.0f;
+  const float zero = (d->source == 2 || d->divided) && d->zero_point != CLGRAPH_NULL ? *AT(const uchar, banks, d->zero_point) : 0.0f;
   for (int piece = strip * d->pieces; piece < last; piece++) {
     const int y = piece / d->row_pieces, x = (piece - y * d->row_pieces) * PIECE, count = min(PIECE, d->width - x);
     __global float* row = (__global float*)scratch;
@@ -59,6 +60,10 @@ static void bytes_fsv16(__global const bytes_fsv16_desc* d, __global char** bank
       add_row(AT(const uchar, banks, d->res) + res + (long)y * d->res_y + x * 16, row, count, d->third, d->shift);
     if (posts) post_row(post, posts, banks, row, n, block, y, x, count, lanes, 1);
     const long to = out + (long)y * d->out_y + x * 16;
+    if (d->divided) {
+      quantize_row(row, AT(uchar, banks, d->out) + to, count, scale, (int)zero, d->low, d->high);
+      continue;
+    }
     if (d->rounds) {
       quantize_row(row, AT(uchar, banks, d->out) + to, count, d->first, d->zero, d->low, d->high);
       continue;

@@ -38,11 +38,12 @@ class QuantizedConvolution(Primitive):
     """``y[o] = (start[o] + sum of x w[o]) * scale[o] + bias[o]``; the sum is of integers, and exact.
 
     Inputs: x ``[N, C, *spatial]`` in I8 or U8, w ``[O, C / groups, *kernel]`` in I8, start in I32, scale and bias
-    in F32, each ``[O]``. With a start of ``-zero * sum of w`` it is the convolution of ``x - zero``.
+    in F32, each ``[O]``; optionally the zero point of x, one number of its type, where the network computes it. With a
+    start of ``-zero * sum of w`` it is the convolution of ``x - zero``.
 
     Attributes:
         strides, dilations, pads, groups: As of a bound :class:`Convolution`.
-        zero: What windows read around x: its zero point.
+        zero: What windows read around x: its zero point, where it is no input.
         dtype: Of the result, F32 or F16.
     """
 
@@ -67,11 +68,12 @@ class QuantizedConvolution(Primitive):
         return (replace(self.window.infer(inputs[:2])[0], dtype=self.dtype),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
-        x, w, start, scale, bias = inputs
+        x, w, start, scale, bias, *given = inputs
+        zero = int(given[0].reshape(())) if given else self.zero
         # Doubles hold sums of 2^37 products.
-        (sums,) = self.window.reference(x.astype(np.float64) - self.zero, w.astype(np.float64))
+        (sums,) = self.window.reference(x.astype(np.float64) - zero, w.astype(np.float64))
         wide = (-1, *(1,) * (x.ndim - 2))
-        around = start.astype(np.int64) + self.zero * w.astype(np.int64).sum(tuple(range(1, w.ndim)))
+        around = start.astype(np.int64) + zero * w.astype(np.int64).sum(tuple(range(1, w.ndim)))
         return (scaled(sums + around.reshape(wide), scale.reshape(wide), bias.reshape(wide), self.dtype),)
 
     def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
@@ -80,11 +82,13 @@ class QuantizedConvolution(Primitive):
 
 def check_types(inputs: Sequence[Layout], outputs: int, dtype: DType) -> None:
     """Raise ``ShapeError`` unless the inputs have the types of a product of integers, and *outputs* scales."""
-    types = tuple(v.dtype for v in inputs)
+    types = tuple(v.dtype for v in inputs[:5])
     if types[0] not in BYTES or types[1:] != (DType.I8, DType.I32, DType.F32, DType.F32) or dtype not in _MADE:
         found = ", ".join(map(str, types))
         raise ShapeError(f"requires i8 or u8, i8, i32, f32, f32 to make f32 or f16 of, not {found} to make {dtype} of")
-    if odd := [v for v in inputs[2:] if v.shape != (outputs,)]:
+    if any(v.dtype != types[0] or v.count != 1 for v in inputs[5:]):
+        raise ShapeError(f"the zero point is one {types[0]}, not {inputs[5]}")
+    if odd := [v for v in inputs[2:5] if v.shape != (outputs,)]:
         raise ShapeError(f"start, scale and bias want shape {[outputs]}, not {list(odd[0].shape)}")
 
 
@@ -96,6 +100,8 @@ def scaled(sums: Array, scale: Array, bias: Array, dtype: DType) -> Array:
 
 def rounded_limits(q: Query[Any]) -> str | None:
     """Refuse operations behind the sums that no kernel applies, and parameters that do not lie side by side."""
+    if q.arity > 5:
+        return "reads a zero point that is known"
     (y,), operands = q.outputs, {x.dtype for x in q.inputs[q.arity :]}
     *inner, last = [None, *(f.primitive for f in q.post)]
     if any(isinstance(p, StaticQuantize) for p in inner) or y.dtype != (

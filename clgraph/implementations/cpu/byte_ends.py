@@ -28,14 +28,13 @@ class ByteEnd:
 
     first: Float
     floor: Float
-    ceiling: Float
     middle: Float
     adding: Float
     bottom: Float
-    top: Float
     second: Float
     third: Float
     shift: Float
+    step: Float
     within: Int
     again: Int
     zero: Int
@@ -49,7 +48,7 @@ class End:
 
     Attributes:
         taken: How many operations the micro-kernel applies; the others are the list, but the rounding at the end.
-        last: What the list's results are multiplied with to be rounded; 0 where there is no list, or no rounding.
+        last: What the list's results are divided by to be rounded; 0 where there is no list, or no rounding.
         numbers: The fields of :class:`ByteEnd`.
         by, plus: The slots of a factor and a summand of each channel.
         residual: The slot of bytes that are added.
@@ -67,7 +66,7 @@ class End:
         return hash((self.mode, self.residual, self.taken))
 
 
-_FLOATS = ("first", "floor", "ceiling", "middle", "adding", "bottom", "top", "second", "third", "shift")
+_FLOATS = ("first", "floor", "middle", "adding", "bottom", "second", "third", "shift", "step")
 
 
 def end_numbers(zero: int = 0, low: int = 0, high: int = 255, **said: Any) -> dict[str, Any]:
@@ -82,11 +81,6 @@ def four_times(byte: int) -> int:
     return word - (word >> 31 << 32)
 
 
-def inverse(scale: float) -> float:
-    """Return 1 / *scale* in float32."""
-    return float(np.float32(1) / np.float32(scale))
-
-
 @remembered
 def end_of(q: Query[Any]) -> End | str:
     """Return the end of the sums of *q*, or why no kernel has it."""
@@ -97,14 +91,14 @@ def end_of(q: Query[Any]) -> End | str:
         return f"makes floats, or u8 that it rounds to last, not {y}"
     inner = steps[: len(steps) - (rounding is not None)]
     if rounding is not None and (limits := _limits(inner, rounding)) is not None:
-        return End(BYTES, len(steps), 0.0, end_numbers(rounding.zero, *limits, first=inverse(rounding.scale)))
+        return End(BYTES, len(steps), 0.0, end_numbers(rounding.zero, *limits, first=rounding.scale))
     head = _head(q, inner)
     if rounding is not None and (limits := _limits(inner[len(head) :], rounding)) is not None:
         return head.end(TWICE, len(steps), 0.0, rounding, limits)
     taken = len(head) if head.residual else 0
     if (refused := _listed_refusal(q, inner[taken:])) is not None:
         return refused
-    by = 0.0 if rounding is None else inverse(rounding.scale)
+    by = 0.0 if rounding is None else rounding.scale
     if taken:
         return head.end(SUMS, taken, by, rounding, (0, 255))
     return End(FLOATS, 0, by, end_numbers(0 if rounding is None else rounding.zero))
@@ -150,20 +144,24 @@ class _Head:
 
     def end(self, mode: int, taken: int, last: float, rounding: StaticQuantize | None, limits: tuple[int, int]) -> End:
         """Return the end in which they stand, followed by bytes of *rounding* in *mode* TWICE."""
+        within, again = self.within, self.again
+        if within and not again and not self.by and not self.plus:
+            within, again = None, within
+        step = rounding.scale if mode == TWICE and rounding is not None else 1.0
+        adds = again or self.residual
         # What a float is multiplied with to become a step of the rounding that comes next.
-        step = inverse(rounding.scale) if mode == TWICE and rounding is not None else 1.0
-        inner = inverse(_alpha(self.again)) if self.again else step
-        said: dict[str, Any] = {"first": 1.0, "middle": inner, "adding": inner, "second": 1.0}
-        if self.within:
-            said |= {"first": inverse(_alpha(self.within)), "middle": _alpha(self.within) * inner, "within": 1}
-            said |= dict(zip(("floor", "ceiling"), _ends(self.within), strict=True))
-        if self.again:
-            said |= {"second": _alpha(self.again) * step, "again": 1}
-            said |= dict(zip(("bottom", "top"), _ends(self.again), strict=True))
+        inner = float(1 / np.float32(_alpha(again) if again else 1.0 if adds else step))
+        said: dict[str, Any] = {"first": 1.0, "middle": inner, "adding": inner, "second": 1.0, "step": step}
+        if within:
+            said |= {"first": _alpha(within), "middle": _alpha(within) * inner, "within": 1, "floor": _low(within)}
+        elif again and not self.by and not self.plus:
+            said |= {"first": _alpha(again), "middle": 1.0}
+        if again:
+            said |= {"second": _alpha(again), "again": 1, "bottom": _low(again)}
         if self.residual:
             p = self.residual.primitive
             assert isinstance(p, DequantizeAdd)
-            said |= {"third": p.scale * step, "shift": -p.zero * p.scale * step}
+            said |= {"third": p.scale, "shift": float(p.zero)}
         slots = [None if f is None else f.operands[0] for f in (self.by, self.plus, self.residual)]
         return End(mode, taken, last, end_numbers(0 if rounding is None else rounding.zero, *limits, **said), *slots)
 
@@ -192,9 +190,9 @@ def _alpha(step: Fused) -> float:
     return step.primitive.alpha
 
 
-def _ends(step: Fused) -> tuple[float, float]:
+def _low(step: Fused) -> float:
     assert isinstance(step.primitive, Activation)
-    return step.primitive.beta, step.primitive.beta + 255
+    return step.primitive.beta
 
 
 def _of_channels(q: Query[Any], step: Fused, function: str) -> bool:

@@ -10,7 +10,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.format import Format, feature_blocked
 from clgraph.core.layout import Layout
 from clgraph.graph.node import Fused
-from clgraph.implementations.cpu.byte_ends import ByteEnd, end_numbers, inverse
+from clgraph.implementations.cpu.byte_ends import ByteEnd, end_numbers
 from clgraph.implementations.cpu.convolution import operand_proposals
 from clgraph.implementations.cpu.cost import step_seconds
 from clgraph.implementations.cpu.geometry import (
@@ -61,6 +61,7 @@ class BytesFsv16Desc(ByteEnd, Descriptor):
     strips: Int
     rounds: Int
     source: Int
+    divided: Int
 
 
 def split_steps(q: Query[Any]) -> tuple[Fused | None, tuple[Fused, ...], StaticQuantize | None] | str:
@@ -115,12 +116,15 @@ def between_seconds(q: Query[Any]) -> float:
     return step_seconds(q.device, work, moved, 8 * q.device.workers)
 
 
-def between(q: Query[Any], last: StaticQuantize | None, scale: Ref = NULL, zero: Ref = NULL) -> Plan:
+def between(
+    q: Query[Any], last: StaticQuantize | None, scale: Ref = NULL, zero: Ref = NULL, *, divided: bool = False
+) -> Plan:
     """Return the step from the first input to the result.
 
     Args:
         last: The primitive itself where it is a rounding.
         scale, zero: Of an input of bytes.
+        divided: They are those of the result.
     """
     x, (y,) = q.inputs[0], q.outputs
     found = split_steps(q)
@@ -136,7 +140,7 @@ def between(q: Query[Any], last: StaticQuantize | None, scale: Ref = NULL, zero:
     if r is not None and not r.one_row:
         flat = replace(flat, y=flat.y + 1)
     cut = pieces(flat, b, posts, PIECE, pixel, q.device)
-    said: dict[str, Any] = {} if rounding is None else {"first": inverse(rounding.scale)}
+    said: dict[str, Any] = {} if rounding is None else {"first": rounding.scale}
     if first is not None:
         p = first.primitive
         assert isinstance(p, DequantizeAdd)
@@ -165,6 +169,7 @@ def between(q: Query[Any], last: StaticQuantize | None, scale: Ref = NULL, zero:
         strips=cut.strips.count,
         rounds=int(y.dtype == DType.U8),
         source=kind,
+        divided=int(divided),
         **end_numbers(0 if rounding is None else rounding.zero, **said),
     )
     return Plan((Tile("bytes_fsv16", desc, b.batch * b.blocks * cut.strips.count, PIECE * LANES * 4, posts),))

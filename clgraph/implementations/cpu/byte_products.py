@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 from math import prod
+from typing import Any
 
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format, feature_blocked
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.core.memo import remembered
+from clgraph.graph.primitive import Primitive
 from clgraph.implementations.cpu.blocks import BYTES, Block, blocks_of, ids
 from clgraph.implementations.cpu.byte_ends import BYTES as PLAIN
 from clgraph.implementations.cpu.byte_ends import ByteEnd, End, end_of, four_times, listed_of, operand_ref
@@ -18,6 +20,7 @@ from clgraph.implementations.cpu.convolution import operand_proposals, square
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import (
     LANES,
+    PACKED_BIAS,
     Planes,
     blocked_posts,
     operand_pitches,
@@ -64,6 +67,7 @@ class ConvBytesDesc(ByteEnd, Descriptor):
     res: Pointer
     by: Pointer
     plus: Pointer
+    zero_point: Pointer
     widths: Long
     ids_0: Long
     ids_1: Long
@@ -172,6 +176,19 @@ class ByteTickets:
         return self.chunks.count * self.groups.count
 
 
+def parameters_refusal(q: Query[Any], outputs: int) -> str | None:
+    """Say why weights, start, scale and bias are not read as they are, or return ``None``."""
+    if not q.constant >= {1, 3, 4}:
+        return "requires constant weights, scale and bias"
+    plain = 2 in q.constant or (q.inputs[2].is_dense_plain and outputs % LANES == 0)
+    return None if plain else f"reads starts that the network computes in whole vectors of {LANES}"
+
+
+def packed_parameters(q: Query[Any]) -> dict[int, Format | Primitive]:
+    """Return the formats of the constants that each output has one of."""
+    return dict.fromkeys([slot for slot in (2, 3, 4) if slot in q.constant], PACKED_BIAS)
+
+
 @cache
 def packed_weights(rank: int, nb: int) -> Format:
     """Return the format of weights for *nb* blocks of output channels at a time, four input channels a lane."""
@@ -271,6 +288,7 @@ def products(q: Query[QuantizedConvolution]) -> Plan:
         res=NULL if res is None else res.at(f"in{end.residual}"),
         by=operand_ref(q, end.by),
         plus=operand_ref(q, end.plus),
+        zero_point=Ref("in5") if q.arity > 5 else NULL,
         widths=table.widths,
         ids_0=table.low,
         ids_1=table.high,

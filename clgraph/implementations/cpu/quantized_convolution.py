@@ -13,12 +13,13 @@ from clgraph.implementations.cpu.byte_products import (
     BYTE_TILE,
     byte_formats,
     byte_sizes,
+    packed_parameters,
     packed_weights,
+    parameters_refusal,
     products,
     products_seconds,
 )
-from clgraph.implementations.cpu.convolution import weights_refusal
-from clgraph.implementations.cpu.geometry import LANES, PACKED_BIAS, blocked_refusal, post_refusal
+from clgraph.implementations.cpu.geometry import LANES, blocked_refusal, post_refusal
 from clgraph.ops.quantized_convolution import TERMS, QuantizedConvolution
 from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.plan import Plan
@@ -41,7 +42,7 @@ class QuantizedConvolutionBytes(Implementation[QuantizedConvolution]):
         refused = (
             blocked_refusal(x, "the input")
             or blocked_refusal(y, "the result")
-            or weights_refusal(q, "packed blocks")
+            or parameters_refusal(q, q.outputs[0].shape[1])
             or post_refusal(q)
         )
         if refused is not None:
@@ -54,7 +55,7 @@ class QuantizedConvolutionBytes(Implementation[QuantizedConvolution]):
 
     @classmethod
     def weights(cls, q: Query[QuantizedConvolution]) -> Mapping[int, Format | Primitive]:
-        return {1: packed_weights(q.inputs[1].rank, byte_sizes(q).block.nb), **dict.fromkeys((2, 3, 4), PACKED_BIAS)}
+        return {1: packed_weights(q.inputs[1].rank, byte_sizes(q).block.nb), **packed_parameters(q)}
 
     @classmethod
     def cost(cls, q: Query[QuantizedConvolution]) -> float:

@@ -11,12 +11,11 @@ from clgraph.core.format import Format
 from clgraph.core.memo import remembered
 from clgraph.graph.primitive import Primitive
 from clgraph.implementations.cpu.byte_ends import ByteEnd, End, end_of, four_times, listed_of, operand_ref
-from clgraph.implementations.cpu.byte_products import BYTE_TILE, byte_formats
-from clgraph.implementations.cpu.convolution import square, weights_refusal
+from clgraph.implementations.cpu.byte_products import BYTE_TILE, byte_formats, packed_parameters, parameters_refusal
+from clgraph.implementations.cpu.convolution import square
 from clgraph.implementations.cpu.cost import TicketRanges, row_strips, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import (
     LANES,
-    PACKED_BIAS,
     blocked_posts,
     blocked_refusal,
     planes,
@@ -42,6 +41,7 @@ class DepthwiseBytesDesc(ByteEnd, Descriptor):
     res: Pointer
     by: Pointer
     plus: Pointer
+    zero_point: Pointer
     in_n: Int
     in_c: Int
     in_y: Int
@@ -111,7 +111,7 @@ class QuantizedDepthwise(Implementation[QuantizedConvolution]):
         refused = (
             blocked_refusal(x, "the input")
             or blocked_refusal(q.outputs[0], "the result")
-            or weights_refusal(q, "packed blocks")
+            or parameters_refusal(q, q.outputs[0].shape[1])
             or post_refusal(q)
         )
         if refused is not None:
@@ -125,7 +125,7 @@ class QuantizedDepthwise(Implementation[QuantizedConvolution]):
     @classmethod
     def weights(cls, q: Query[QuantizedConvolution]) -> Mapping[int, Format | Primitive]:
         rank = q.inputs[1].rank
-        return {1: Format(tuple(range(rank)), ((0, LANES),)), **dict.fromkeys((2, 3, 4), PACKED_BIAS)}
+        return {1: Format(tuple(range(rank)), ((0, LANES),)), **packed_parameters(q)}
 
     @classmethod
     def cost(cls, q: Query[QuantizedConvolution]) -> float:
@@ -151,6 +151,7 @@ class QuantizedDepthwise(Implementation[QuantizedConvolution]):
             res=NULL if res is None else res.at(f"in{end.residual}"),
             by=operand_ref(q, end.by),
             plus=operand_ref(q, end.plus),
+            zero_point=Ref("in5") if q.arity > 5 else NULL,
             in_n=x.n,
             in_c=x.c,
             in_y=x.y,

@@ -8,9 +8,15 @@ from clgraph.core.dtype import DType
 from clgraph.core.format import Format
 from clgraph.graph.primitive import Primitive
 from clgraph.implementations.cpu.byte_ends import end_of
-from clgraph.implementations.cpu.byte_products import BYTE_TILE, byte_sizes, products, products_seconds
-from clgraph.implementations.cpu.convolution import weights_refusal
-from clgraph.implementations.cpu.geometry import LANES, PACKED_BIAS, post_refusal
+from clgraph.implementations.cpu.byte_products import (
+    BYTE_TILE,
+    byte_sizes,
+    packed_parameters,
+    parameters_refusal,
+    products,
+    products_seconds,
+)
+from clgraph.implementations.cpu.geometry import LANES, post_refusal
 from clgraph.ops.quantized_convolution import TERMS
 from clgraph.ops.quantized_matmul import QuantizedMatMul, as_convolution
 from clgraph.selector.implementation import Implementation, implements
@@ -31,7 +37,7 @@ class QuantizedMatMulBytes(Implementation[QuantizedMatMul]):
             return f"serves dense plain tensors, not {odd[0]}"
         if a.shape[-1] % 4 or a.shape[-1] > TERMS or a.rank > 4:
             return f"serves up to four axes, and rows of multiples of 4 up to {TERMS}, not {a}"
-        if (why := weights_refusal(q, "packed blocks")) is not None:
+        if (why := parameters_refusal(q, y.shape[-1])) is not None:
             return why
         turned = as_convolution(q)
         if (why := post_refusal(turned)) is not None:
@@ -46,7 +52,7 @@ class QuantizedMatMulBytes(Implementation[QuantizedMatMul]):
         outputs = 0 if q.primitive.transpose_b else 1
         nb = byte_sizes(as_convolution(q)).block.nb
         packed = Format((outputs, 1 - outputs), ((outputs, LANES * nb), (1 - outputs, 4)))
-        return {1: packed, **dict.fromkeys((2, 3, 4), PACKED_BIAS)}
+        return {1: packed, **packed_parameters(q)}
 
     @classmethod
     def cost(cls, q: Query[QuantizedMatMul]) -> float:

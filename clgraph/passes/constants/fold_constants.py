@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import numpy as np
+
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.graph.integers import Integers
@@ -12,6 +14,9 @@ from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.ops.quantize import Dequantize
 from clgraph.passes.base import Context, Pass
+
+_KEPT = (np.int8, np.uint8, np.int32)
+"""Types of integers that weights and biases remember."""
 
 
 @frozen
@@ -55,7 +60,17 @@ class FoldConstants(Pass):
 def _results(node: Node, values: list[Array], context: Context) -> tuple[Array, ...]:
     if len(node.outputs) > 1:
         return node.reference(*values)
-    return (context.packed.once((node.primitive, node.fused), values, lambda: node.reference(*values)[0]),)
+    return (context.packed.once((node.primitive, node.fused), values, lambda: _result(node, values)),)
+
+
+def _result(node: Node, values: list[Array]) -> Array:
+    with np.errstate(over="ignore"):
+        (result,) = node.reference(*values)
+    if not isinstance(node.primitive, Dequantize) or not np.isfinite(values[1]).all():
+        return result
+    # Of a mask of the smallest float whose steps are rounded up: times 0 it is 0, as computed from integers.
+    most = np.finfo(result.dtype).max
+    return np.clip(result, -most, most)
 
 
 def fold(program: Program, node: Node, results: tuple[Array, ...]) -> None:
@@ -66,9 +81,9 @@ def fold(program: Program, node: Node, results: tuple[Array, ...]) -> None:
 
 
 def _integers(node: Node) -> Integers | None:
-    """Return the 8-bit integers that *node* scales."""
+    """Return the integers of 8 bits, or of a bias's 32, that *node* scales."""
     p = node.primitive
     if not isinstance(p, Dequantize) or p.block or node.fused:
         return None
     data, scale, zero = (*(v.constant for v in node.inputs), None)[:3]
-    return None if data is None or data.itemsize != 1 or scale is None else Integers(data, scale, zero, p.axis)
+    return None if data is None or data.dtype not in _KEPT or scale is None else Integers(data, scale, zero, p.axis)

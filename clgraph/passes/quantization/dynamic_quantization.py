@@ -43,7 +43,7 @@ def keep_floats(program: Program, node: Node) -> bool:
     if program.is_output(node.output) and found[0].producer is None:
         return False
     program.rewire(node.output, found[0])
-    _drop(program, node)
+    drop(program, node)
     return True
 
 
@@ -90,7 +90,7 @@ def without_integers(program: Program, node: Node) -> bool:
         found = steps if ones else program.insert(Eltwise("mul"), [steps, by], sources=[reader], before=reader).output
         program.rewire(reader.output, found)
         program.erase(reader)
-    _drop(program, node)
+    drop(program, node)
     return True
 
 
@@ -131,7 +131,7 @@ def _exact(value: Value) -> Value | None:
     return turn.inputs[0] if scale is not None and (scale == 1).all() else None
 
 
-def _drop(program: Program, node: Node) -> None:
+def drop(program: Program, node: Node) -> None:
     """Erase *node* and what nothing reads any more without it."""
     if any(v.uses or program.is_output(v) for v in node.outputs):
         return
@@ -139,4 +139,4 @@ def _drop(program: Program, node: Node) -> None:
     program.erase(node)
     for source in dict.fromkeys(s for s in sources if s is not None):
         if source in program:
-            _drop(program, source)
+            drop(program, source)

@@ -27,6 +27,8 @@ from clgraph.selector.query import DeviceInfo, Query
 Quantized = QuantizedConvolution | QuantizedMatMul
 MOST = 2**23
 """Up to this sum of weights' sizes any sum of products with 8 bits, and its start, is an int."""
+_ROOM = 2**22
+"""Of a bias in it: what is left of an int."""
 
 
 @frozen
@@ -54,6 +56,7 @@ class IntegerProduct:
         node: The product of floats; *x* is what it reads, on the steps *steps*.
         weights: Less their zero point, I8.
         scale, bias: As the primitive takes them, float32.
+        whole: A bias of integers with the scale of the sums, int32; they start with it.
     """
 
     node: Node
@@ -64,6 +67,7 @@ class IntegerProduct:
     weights: Array
     scale: Array
     bias: Array
+    whole: Array
 
     def query(self, context: Context, dtype: DType = DType.F32) -> Query[Primitive]:
         """Return its query on the device of its node, with a result in *dtype*."""
@@ -87,7 +91,7 @@ class IntegerProduct:
         w = context.packed.once("integers less their zero point", [self.integers.data, *zero], lambda: w)
         along = tuple(a for a in range(w.ndim) if a != _outputs_axis(self.primitive))
         start = -self.steps.zero(x.layout.dtype) * w.sum(along, dtype=np.int64)
-        parameters = {"start": start.astype(np.int32), "scale": self.scale, "bias": self.bias}
+        parameters = {"start": (start + self.whole).astype(np.int32), "scale": self.scale, "bias": self.bias}
         return [
             x,
             program.constant(f"{name}/weights", w),
@@ -101,7 +105,7 @@ def integer_product(node: Node) -> IntegerProduct | str | None:
     if not isinstance(p, Convolution | MatMul) or node.fused or len(node.inputs) < 2:
         return None
     x, integers = node.inputs[0], node.inputs[1].integers
-    if integers is None:
+    if integers is None or integers.data.itemsize > 1:
         return None
     steps = steps_of(x)
     if steps is None:
@@ -124,10 +128,14 @@ def integer_product(node: Node) -> IntegerProduct | str | None:
     if integers.scale.size != 1 and integers.axis != _outputs_axis(made):
         return "its weights have scales along their inputs"
     scale = np.broadcast_to(integers.scale.reshape(-1).astype(np.float64) * np.float32(steps.scale), outputs)
+    scale = np.array(scale, np.float32)
     bias = _bias(node, outputs)
     if isinstance(bias, str):
         return bias
-    return IntegerProduct(node, x, steps, made, integers, weights, np.array(scale, np.float32), bias)
+    whole = _whole_bias(node, scale)
+    if whole is None:
+        return IntegerProduct(node, x, steps, made, integers, weights, scale, bias, np.zeros(outputs, np.int32))
+    return IntegerProduct(node, x, steps, made, integers, weights, scale, np.zeros_like(bias), whole)
 
 
 def steps_of(value: Value) -> Steps | None:
@@ -172,6 +180,17 @@ def _bias(node: Node, outputs: int) -> Array | str:
     if bias.size != 1 and (bias.size != outputs or bias.shape[-1] != outputs):
         return "its bias is not one number an output"
     return np.array(np.broadcast_to(bias.reshape(-1), outputs), np.float32)
+
+
+def _whole_bias(node: Node, scale: Array) -> Array | None:
+    """Return the integers of a bias whose steps are those of the sums, where sums have room for them."""
+    integers = node.inputs[2].integers if len(node.inputs) > 2 else None
+    if integers is None or integers.data.size != scale.size or (integers.zero is not None and integers.zero.any()):
+        return None
+    # Quantisers multiply the scales in float32 or float64.
+    alike = np.abs(integers.scale.reshape(-1) - scale) <= 2.0**-22 * scale
+    fits = np.abs(integers.data, dtype=np.int64).max(initial=0) < _ROOM
+    return np.asarray(integers.data.reshape(-1), np.int32) if alike.all() and fits else None
 
 
 def narrowed(q: Query[Primitive]) -> Query[Primitive]:

@@ -14,6 +14,7 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.pooling import Pooling
 from clgraph.ops.quantize import Dequantize, Quantize
 from clgraph.ops.reshape import Reshape
+from clgraph.ops.resize import Resize
 from clgraph.ops.slice import Slice
 from clgraph.ops.transpose import Transpose
 from clgraph.passes.base import Context, Pass
@@ -32,7 +33,7 @@ class PrepareQuantization(Pass):
     bit, but for NaN, which stays. Where the network computes scale and zero point (DynamicQuantizeLinear), it becomes a
     few elementwise operators, and exact sums of a product are read as the floats that they are
     (``dynamic_quantization``). A Dequantize moves in front of reshapes, transposes,
-    slices and maxima on the way there. Weights and biases behind a Dequantize are constants that
+    slices, maxima and picked pixels on the way there. Weights and biases behind a Dequantize are constants that
     fold_constants has computed. Convolutions and products between them sum the products in floats, by the same kernels
     as a model that is not quantised, but where use_integers finds that a device is faster from integers. What stays
     of integers, ``Program.notes`` lists with the reason.
@@ -45,6 +46,7 @@ class PrepareQuantization(Pass):
         "reshape": "a dequantize moves in front of it",
         "transpose": "a dequantize moves in front of it",
         "slice": "a dequantize moves in front of it",
+        "resize": "a dequantize moves in front of one that picks the nearest",
         "pooling": "a dequantize moves in front of a maximum",
     }
 
@@ -144,9 +146,9 @@ def _move(program: Program, node: Node) -> bool:
 def hands_on(node: Node) -> bool:
     """Whether each result of *node* is one of its elements, the same one if all are scaled by a positive number."""
     p = node.primitive
-    return not node.fused and (
-        isinstance(p, Reshape | Transpose | Slice) or (isinstance(p, Pooling) and p.function == "max")
-    )
+    picks = isinstance(p, Resize) and p.mode == "nearest" and p.coordinates != "tf_crop_and_resize"
+    moves = isinstance(p, Reshape | Transpose | Slice) or (isinstance(p, Pooling) and p.function == "max")
+    return not node.fused and len(node.inputs) == 1 and (picks or moves)
 
 
 def _from_quantize(value: Value) -> bool:

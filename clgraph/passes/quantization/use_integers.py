@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from clgraph.core.frozen import frozen
 from clgraph.graph.program import Milestone, Program
+from clgraph.ops.activation import Activation
 from clgraph.passes.base import Context, Pass
 
 
@@ -35,11 +36,19 @@ class UseIntegers(Pass):
     needs: ClassVar[Milestone] = Milestone.PLACED
 
     def run(self, program: Program, context: Context) -> int:
+        dynamic = self._dynamic(program, context)
         if all(value.integers is None for node in program for value in node.inputs):
-            return 0
+            return dynamic
         # Imported only where there are integers: with its operators it takes 5 ms of every start.
         from clgraph.passes.quantization.integer_rewriting import use_integers
 
         count, notes = use_integers(program, context)
-        self.note(program, notes)
-        return count
+        self.note(program, [f"{dynamic} products of values with computed scales from integers"] * bool(dynamic) + notes)
+        return count + dynamic
+
+    def _dynamic(self, program: Program, context: Context) -> int:
+        if all(node.primitive != Activation("round") for node in program):
+            return 0
+        from clgraph.passes.quantization.dynamic_products import use_dynamic_integers
+
+        return use_dynamic_integers(program, context)

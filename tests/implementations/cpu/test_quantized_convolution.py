@@ -72,6 +72,9 @@ def _channels(primitive, out: tuple[int, ...]) -> tuple[int, ...]:
 def check(engine, implementation, primitive, arrays, end, rng):
     """Assert that floats are within the roundings of their operations, and bytes a step of those beside a half."""
     fused, arity = ENDS[end], 5
+    if end == "floats" and isinstance(primitive, QuantizedConvolution):
+        arrays.append(np.array(primitive.zero, np.uint8))
+        primitive, arity = replace(primitive, zero=99), 6
     out = primitive.infer([Layout.of(a) for a in arrays])[0].shape
     for f in fused:
         if isinstance(f.primitive, DequantizeAdd):
@@ -95,10 +98,15 @@ def check(engine, implementation, primitive, arrays, end, rng):
         q = q.with_layouts(q.inputs, (replace(q.outputs[0], dtype=DType.U8),))
     got = run_tiles(engine, implementation, with_weights(implementation, q), arrays).astype(np.float64)
     x, w, start, scale, bias = arrays[:5]
-    (value,) = primitive.reference(x, w, start, scale.astype(np.float64), bias.astype(np.float64))
+    given = arrays[5:arity]
+    (value,) = primitive.reference(x, w, start, scale.astype(np.float64), bias.astype(np.float64), *given)
     for f in fused[: len(fused) - rounds]:
         value = f.apply(value, [None] * 5 + [a.astype(np.float64) for a in arrays[5:]])
-    size = np.abs(primitive.reference(x, w, start * 0, scale.astype(np.float64), bias * 0.0)[0]) + np.abs(value) + 64
+    size = (
+        np.abs(primitive.reference(x, w, start * 0, scale.astype(np.float64), bias * 0.0, *given)[0])
+        + np.abs(value)
+        + 64
+    )
     if not rounds:
         # The sum, its product and sum with the bias, and three operations of each of two further ones.
         assert (np.abs(got - value) <= 10 * U32 * size).all()

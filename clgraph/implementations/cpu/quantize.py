@@ -1,0 +1,70 @@
+"""Rounding of floats to bytes by a scale that the network computes, on CPU devices with VNNI."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from clgraph.core.dtype import DType
+from clgraph.core.format import Format, feature_blocked
+from clgraph.implementations.cpu.byte_moves import (
+    between,
+    between_formats,
+    between_refusal,
+    between_seconds,
+    in_rows,
+    rows_refusal,
+)
+from clgraph.implementations.cpu.byte_products import BYTE_TILE
+from clgraph.ops.quantize import Quantize
+from clgraph.selector.descriptor import NULL, Ref
+from clgraph.selector.implementation import Formats, Implementation, implements
+from clgraph.selector.plan import Plan
+from clgraph.selector.query import Query
+
+_SERVES = replace(BYTE_TILE, fuses=frozenset())
+
+
+def _refusal(q: Query[Quantize]) -> str | None:
+    x, scale, *zero = q.own
+    types = (x.dtype, scale.dtype, q.outputs[0].dtype)
+    if types != (DType.F32, DType.F32, DType.U8) or any(v.count != 1 for v in (scale, *zero)):
+        return f"rounds f32 to u8 by one scale, not {x} by {scale} to {q.outputs[0].dtype}"
+    wanted = q.primitive.precision
+    return None if wanted in (None, DType.F32) else f"divides in float, not in {wanted}"
+
+
+class _Rounds(Implementation[Quantize]):
+    @classmethod
+    def cost(cls, q: Query[Quantize]) -> float:
+        return between_seconds(q)
+
+
+@implements(Quantize, name="quantize.fsv16", serves=_SERVES)
+class QuantizeFsv16(_Rounds):
+    """Planes or blocks of floats to blocks of bytes."""
+
+    @classmethod
+    def limits(cls, q: Query[Quantize]) -> str | None:
+        return _refusal(q) or between_refusal(q)
+
+    @classmethod
+    def formats(cls, q: Query[Quantize]) -> tuple[Formats, ...]:
+        rank = q.inputs[0].rank
+        return between_formats(q, feature_blocked(rank), Format.plain(rank)) if rank in (3, 4) else ()
+
+    @classmethod
+    def plan(cls, q: Query[Quantize]) -> Plan:
+        return between(q, None, Ref("in1"), Ref("in2") if q.arity > 2 else NULL, divided=True)
+
+
+@implements(Quantize, name="quantize.rows", serves=_SERVES)
+class QuantizeRows(_Rounds):
+    """Dense plain floats to the same of bytes."""
+
+    @classmethod
+    def limits(cls, q: Query[Quantize]) -> str | None:
+        return _refusal(q) or rows_refusal(q)
+
+    @classmethod
+    def plan(cls, q: Query[Quantize]) -> Plan:
+        return between(in_rows(q), None, Ref("in1"), Ref("in2") if q.arity > 2 else NULL, divided=True)

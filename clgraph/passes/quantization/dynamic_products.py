@@ -1,0 +1,231 @@
+"""Products of values whose scale the network computes, from their bytes; a step of use_integers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.core.frozen import frozen
+from clgraph.core.layout import Layout
+from clgraph.graph.node import Node, Value
+from clgraph.graph.primitive import Array, Primitive
+from clgraph.graph.program import Program
+from clgraph.ops.activation import Activation
+from clgraph.ops.convolution import Convolution
+from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.matmul import MatMul
+from clgraph.ops.quantize import Quantize
+from clgraph.ops.quantized_convolution import QuantizedConvolution
+from clgraph.ops.quantized_matmul import QuantizedMatMul
+from clgraph.ops.reorder import Reorder
+from clgraph.ops.slice import Slice
+from clgraph.passes.base import Context
+from clgraph.passes.quantization.dynamic_quantization import drop
+from clgraph.passes.quantization.integer_products import MOST, Quantized, byte_type
+from clgraph.passes.rewriting import apart, substitute
+from clgraph.passes.selection import proposals
+from clgraph.selector.query import Query
+
+
+@frozen
+class _Steps:
+    """What ``without_integers`` has made of x: ``clip(round(x / scale), -zero, 255 - zero)``, *zero* a whole float."""
+
+    x: Value
+    scale: Value
+    zero: Value
+
+
+@frozen
+class _Product:
+    """Sums of products of floats that are whole, and what makes them from bytes.
+
+    Attributes:
+        nodes: What it replaces, the last one makes the result.
+        rounded: What the products read.
+        weights: I8.
+    """
+
+    nodes: Sequence[Node]
+    rounded: Value
+    steps: _Steps
+    primitive: Quantized
+    weights: Array
+
+    @property
+    def outputs(self) -> int:
+        """The axis of the weights that the outputs are on."""
+        return int(isinstance(self.primitive, QuantizedMatMul) and not self.primitive.transpose_b)
+
+    @property
+    def totals(self) -> Array:
+        """The sums of the weights of each output."""
+        along = tuple(a for a in range(self.weights.ndim) if a != self.outputs)
+        return np.asarray(self.weights.sum(along, dtype=np.int64))
+
+
+def use_dynamic_integers(program: Program, context: Context) -> int:
+    """Compute products from bytes where that is estimated faster; return how many."""
+    count = 0
+    bytes_: dict[Value, Value] = {}
+    for node in tuple(program):
+        found = _product(node) if node in program else None
+        if found is not None and _gains(context, found):
+            _rewrite(program, found, bytes_)
+            count += 1
+    return count
+
+
+def _product(node: Node) -> _Product | None:
+    terms = _terms(node)
+    if (
+        not terms
+        or node.output.layout.dtype != DType.F32
+        or any(len(_terms(n)) > len(terms) for n in node.output.readers)
+    ):
+        return None
+    p, parts = terms[0].primitive, [_part(t) for t in terms]
+    rounded, end = parts[0].whole, 0
+    for part in parts:
+        if part.whole is not rounded or part.start != end:
+            return None
+        end = part.stop
+    steps, weights = _steps(rounded), [_bytes(t.inputs[1].constant) for t in terms]
+    found = [w for w in weights if w is not None]
+    if steps is None or len(found) < len(terms) or end != rounded.layout.shape[_axis(p, rounded)]:
+        return None
+    if isinstance(p, Convolution):
+        if p.bands > 1 or p.shuffled > 1:
+            return None
+        made: Quantized = QuantizedConvolution(p.strides, p.dilations, p.pads, p.groups)
+        axis = 1
+    else:
+        assert isinstance(p, MatMul)
+        if p.transpose_a or found[0].ndim != 2 or rounded.layout.rank < 2:
+            return None
+        made, axis = QuantizedMatMul(p.transpose_b), int(p.transpose_b)
+    product = _Product(_all(node, terms), rounded, steps, made, np.concatenate(found, axis))
+    rest = tuple(a for a in range(product.weights.ndim) if a != product.outputs)
+    return product if np.abs(product.weights, dtype=np.int64).sum(rest).max(initial=0) <= MOST else None
+
+
+def _bytes(weights: Array | None) -> Array | None:
+    whole = weights is not None and (weights == np.rint(weights)).all() and np.abs(weights).max(initial=0) <= 127
+    return np.asarray(weights, np.int8) if whole else None
+
+
+@frozen
+class _Part:
+    """The range of *whole* that a product adds up."""
+
+    whole: Value
+    start: int
+    stop: int
+
+
+def _terms(node: Node) -> list[Node]:
+    """Return the products that *node* is, or adds up; none where it is something else."""
+    if node.fused:
+        return []
+    if isinstance(node.primitive, MatMul | Convolution) and len(node.inputs) == 2:
+        return [node]
+    sums = node.primitive == Eltwise("add") or (isinstance(node.primitive, Reorder) and _turns(node))
+    if not sums or any(v.producer is None or not v.has_one_use for v in node.inputs):
+        return []
+    found = [_terms(v.producer) for v in node.inputs if v.producer is not None]
+    return [t for terms in found for t in terms] if all(found) else []
+
+
+def _turns(node: Node) -> bool:
+    """Whether a Reorder turns floats into ints or back, which products of many terms are added up in."""
+    return {node.inputs[0].layout.dtype, node.output.layout.dtype} == {DType.F32, DType.I32}
+
+
+def _all(node: Node, terms: Sequence[Node]) -> list[Node]:
+    """Return the products and the sums of them, of which *node* is the last."""
+    if node in terms:
+        return [node]
+    return [n for v in node.inputs if v.producer is not None for n in _all(v.producer, terms)] + [node]
+
+
+def _part(term: Node) -> _Part:
+    x = term.inputs[0]
+    made, axis = x.producer, _axis(term.primitive, x)
+    p = None if made is None or made.fused else made.primitive
+    if made is None or not isinstance(p, Slice) or p.steps[axis] != 1:
+        return _Part(x, 0, x.layout.shape[axis])
+    whole = made.inputs[0]
+    others = [a for a in range(x.layout.rank) if a != axis and x.layout.shape[a] != whole.layout.shape[a]]
+    start = p.starts[axis]
+    return _Part(x, 0, x.layout.shape[axis]) if others else _Part(whole, start, start + x.layout.shape[axis])
+
+
+def _axis(p: Primitive, x: Value) -> int:
+    return 1 if isinstance(p, Convolution) else x.layout.rank - 1
+
+
+def _steps(value: Value) -> _Steps | None:
+    """Return the steps that *value* was rounded to by ``without_integers``."""
+    upper = _made(value, Eltwise("min"))
+    lower = _made(upper.inputs[0], Eltwise("max")) if upper else None
+    whole = _made(lower.inputs[0], Activation("round")) if lower else None
+    quotient = _made(whole.inputs[0], Eltwise("div")) if whole else None
+    if upper is None or lower is None or quotient is None:
+        return None
+    low, high = (_made(n.inputs[1], Activation("linear", -1.0, b)) for n, b in ((lower, 0.0), (upper, 255.0)))
+    if low is None or high is None or low.inputs[0] is not high.inputs[0]:
+        return None
+    return _Steps(quotient.inputs[0], quotient.inputs[1], low.inputs[0])
+
+
+def _made(value: Value, primitive: Primitive) -> Node | None:
+    node = value.producer
+    return node if node is not None and node.primitive == primitive and not node.fused else None
+
+
+def _gains(context: Context, found: _Product) -> bool:
+    """Whether a special kernel makes it from bytes in less time than the products of floats take."""
+    node = found.nodes[0]
+    device = context.device(node)
+    if byte_type(device) != DType.U8 or apart(list(found.nodes)) is not None:
+        return False
+    outputs = (found.totals.size,)
+    parameters = [Layout(t, outputs) for t in (DType.I32, DType.F32, DType.F32)]
+    zero = [Layout(DType.U8, ())] * isinstance(found.primitive, QuantizedConvolution)
+    inputs = (Layout(DType.U8, found.rounded.layout.shape), Layout.of(found.weights), *parameters, *zero)
+    made = found.primitive.infer(inputs)
+    q = Query[Primitive](found.primitive, inputs, made, device, len(inputs), constant=frozenset({1, 3, 4}))
+    offered = [p for p in proposals(context, node, q) if not p.implementation.general]
+    floats = [proposals(context, n) for n in found.nodes]
+    return bool(offered) and all(floats) and offered[0].seconds < sum(f[0].seconds for f in floats)
+
+
+def _rewrite(program: Program, found: _Product, bytes_: dict[Value, Value]) -> None:
+    node, steps = found.nodes[-1], found.steps
+
+    def add(primitive: Primitive, *inputs: Value) -> Value:
+        return program.insert(primitive, inputs, sources=list(found.nodes), before=found.nodes[0]).output
+
+    if found.rounded not in bytes_:
+        made = found.rounded.producer
+        assert made is not None
+        zero = program.insert(Reorder(DType.U8), [steps.zero], sources=[made], before=made).output
+        quantize = Quantize(0, dtype=DType.U8)
+        bytes_[found.rounded] = program.insert(
+            quantize, [steps.x, steps.scale, zero], sources=[made], before=made
+        ).output
+    x, name, outputs = bytes_[found.rounded], node.name, found.totals.size
+    totals = program.constant(f"{name}/totals", -found.totals.astype(np.int32))
+    start = add(Eltwise("mul"), add(Reorder(DType.I32), steps.zero), totals)
+    ones, none = np.ones(outputs, np.float32), np.zeros(outputs, np.float32)
+    parameters = [start, program.constant(f"{name}/scale", ones), program.constant(f"{name}/bias", none)]
+    inputs = [x, program.constant(f"{name}/weights", found.weights), *parameters]
+    if isinstance(found.primitive, QuantizedConvolution) and x.producer is not None:
+        inputs.append(x.producer.inputs[2])
+    sources = [v.producer for n in found.nodes for v in n.inputs]
+    substitute(program, list(found.nodes), found.primitive, inputs, node)
+    for source in dict.fromkeys(s for s in sources if s is not None):
+        if source in program:
+            drop(program, source)

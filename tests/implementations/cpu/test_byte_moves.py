@@ -1,0 +1,87 @@
+"""Tiles between floats and bytes against the references, whose bits they have."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from clgraph.core.dtype import DType
+from clgraph.core.format import Format
+from clgraph.core.layout import Layout
+from clgraph.graph.node import Fused
+from clgraph.implementations.cpu.dequantize import DequantizeFsv16, DequantizeRows
+from clgraph.implementations.cpu.quantize import QuantizeFsv16, QuantizeRows
+from clgraph.implementations.cpu.static_quantize import StaticQuantizeFsv16, StaticQuantizeRows
+from clgraph.ops.activation import Activation
+from clgraph.ops.quantize import Dequantize, Quantize
+from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
+from tests.support.run_tiles import pose, run_tiles
+
+SHAPES = ((1, 3, 9, 70), (2, 37, 5, 8), (1, 16, 33), (1, 48, 1, 1))
+
+
+@pytest.fixture
+def rng(engine):
+    if "vnni" not in engine.info.features:
+        pytest.skip("needs vnni")
+    return np.random.default_rng(0)
+
+
+def both(engine, implementation, primitive, arrays, formats, **how):
+    q = pose(engine.info, implementation, primitive, [Layout.of(a) for a in arrays], arity=len(arrays), formats=formats)
+    return run_tiles(engine, implementation, q, arrays, **how), primitive.reference(*arrays)[0]
+
+
+@pytest.mark.opencl
+def test_floats_become_the_bytes_of_the_reference(engine, rng):
+    scale, zero = np.float32(0.037), np.uint8(121)
+    static, computed = StaticQuantize(float(scale), int(zero), DType.U8), Quantize(0, dtype=DType.U8)
+    for shape in SHAPES:
+        # Halves, and what is beyond the bytes and an int.
+        x = (rng.integers(-700, 700, shape) / 2 * scale).astype(np.float32)
+        x.flat[:4] = 1e30, -1e30, 3e9, -3e9
+        for implementation, primitive, arrays in (
+            (StaticQuantizeFsv16, static, [x]),
+            (QuantizeFsv16, computed, [x, scale, zero]),
+        ):
+            q = pose(
+                engine.info, implementation, primitive, [Layout.of(np.asarray(a)) for a in arrays], arity=len(arrays)
+            )
+            for formats in implementation.formats(q.with_layouts(tuple(v.plain() for v in q.inputs), q.outputs)):
+                got, want = both(engine, implementation, primitive, list(map(np.asarray, arrays)), formats)
+                np.testing.assert_array_equal(got, want)
+        if x.size % 16 == 0:
+            for implementation, primitive, arrays in (
+                (StaticQuantizeRows, static, [x]),
+                (QuantizeRows, computed, [x, np.asarray(scale), np.asarray(zero)]),
+            ):
+                got, want = both(engine, implementation, primitive, arrays, None)
+                np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.opencl
+def test_bytes_become_floats_and_sums_of_them_bytes_again(engine, rng):
+    scale, zero = np.array(0.25, np.float32), np.array(7, np.uint8)
+    last = StaticQuantize(0.5, 40, DType.U8)
+    for shape in SHAPES:
+        x, r = (rng.integers(0, 256, shape).astype(np.uint8) for _ in range(2))
+        got, want = both(engine, DequantizeFsv16, Dequantize(0), [x, scale, zero], None)
+        np.testing.assert_array_equal(got, want)
+        fused = (Fused(DequantizeAdd(0.125, 3), (3,)), Fused(Activation("relu")), Fused(last))
+        arrays = [x, scale, zero, r]
+        q = pose(engine.info, DequantizeFsv16, Dequantize(0), [Layout.of(a) for a in arrays], arity=3, fused=fused)
+        q = q.with_layouts(q.inputs, (Layout(DType.U8, shape, q.outputs[0].format),))
+        summed = np.maximum(want + (r.astype(np.float32) - 3) * np.float32(0.125), 0)
+        np.testing.assert_array_equal(run_tiles(engine, DequantizeFsv16, q, arrays), last.reference(summed)[0])
+        if x.size % 16 == 0:
+            got, _ = both(engine, DequantizeRows, Dequantize(0), [x, scale, zero], None)
+            np.testing.assert_array_equal(got, want)
+
+
+def test_rows_of_other_formats_are_refused():
+    blocked = Layout(DType.F32, (1, 16, 4, 4), Format((0, 2, 3, 1)))
+    from clgraph.selector.query import DeviceInfo, Query
+
+    device = DeviceInfo(features=frozenset({"vnni"}))
+    q = Query(StaticQuantize(0.5, 0, DType.U8), (blocked,), (Layout(DType.U8, (1, 16, 4, 4)),), device, 1)
+    assert StaticQuantizeRows.limits(q) == "moves dense plain tensors without operations behind it"
