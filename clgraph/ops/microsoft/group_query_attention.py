@@ -48,6 +48,7 @@ class GroupQueryAttention(KeepsKeys):
     values ``[batch, shared, max(places, greatest length), D]``.
 
     Where the new tokens are a whole text, they are its first ones, and what is behind a shorter text means nothing.
+    Each token has the place that it is given; ONNX Runtime takes the first of a whole text and counts on from there.
 
     Attributes:
         heads, shared: Heads of the queries, and of keys and values.

@@ -55,6 +55,12 @@ def test_a_bias_places_and_sinks_are_onnxruntimes(rng):
     agree("GroupQueryAttention", [*given, None, None, normal(rng, HEADS)], **more)
 
 
+def test_places_of_a_whole_text_that_follow_one_another_are_onnxruntimes(rng):
+    given = inputs(rng, 2, 3, 0, [2, 2], rotates=True)
+    places = np.tile(np.arange(4, 7), (2, 1))
+    agree("GroupQueryAttention", [*given, places], **GROUPS, constant=(6,), do_rotary=1)
+
+
 def test_every_token_may_see_all_of_its_text(rng):
     agree("GroupQueryAttention", inputs(rng, 2, 4, 0, [3, 3]), **GROUPS, constant=(6,), causal=0)
 
