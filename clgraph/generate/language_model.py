@@ -88,13 +88,12 @@ class LanguageModel:
         Raises:
             As :meth:`stream`.
         """
-        streams = self._streams(prompts, options)
-        return self._in_turn(streams)
+        return _in_turn(self._streams(prompts, options))
 
     def generate_all(self, prompts: Sequence[Prompt], options: Options | None = None) -> list[Generation]:
         """Return the texts behind several prompts. Raises as :meth:`stream_all`."""
         streams = self._streams(prompts, options)
-        for _ in self._in_turn(streams):
+        for _ in _in_turn(streams):
             pass
         return [stream.result for stream in streams]
 
@@ -118,16 +117,6 @@ class LanguageModel:
 
     def _streams(self, prompts: Sequence[Prompt], options: Options | None) -> list[TextStream]:
         return [self._stream(prompt, options or self.folder.options, i) for i, prompt in enumerate(prompts)]
-
-    def _in_turn(self, streams: Sequence[TextStream]) -> Iterator[tuple[int, str]]:
-        running = dict(enumerate(streams))
-        while running:
-            for number, stream in list(running.items()):
-                piece = next(stream, None)
-                if piece is None:
-                    del running[number]
-                else:
-                    yield number, piece
 
     def _stream(self, prompt: Prompt, options: Options, number: int) -> TextStream:
         ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else prompt
@@ -154,3 +143,14 @@ def _drained(stream: TextStream) -> Generation:
     for _ in stream:
         pass
     return stream.result
+
+
+def _in_turn(streams: Sequence[TextStream]) -> Iterator[tuple[int, str]]:
+    running = dict(enumerate(streams))
+    while running:
+        for number, stream in list(running.items()):
+            piece = next(stream, None)
+            if piece is None:
+                del running[number]
+            else:
+                yield number, piece
