@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from dataclasses import replace
 
 import numpy as np
 import onnx
@@ -11,8 +12,11 @@ import pytest
 from onnx import TensorProto, helper
 
 import clgraph
+from clgraph.engines import opening
 from clgraph.errors import InputError, UnsupportedError
 from clgraph.model.state import caches as memory
+from clgraph.runtime.device import find_device
+from clgraph.runtime.memory import Memory
 from tests.support.decoder_weights import Decoder
 from tests.support.decoders import decoder_feeds, decoder_model, greedy_tokens, onnxruntime_run
 
@@ -210,6 +214,28 @@ def test_caches_lie_where_they_are_updated(options):
     model = clgraph.compile(made, **options)
     assert in_session(model.session(), d, PROMPT, 3) == want
     assert greedy_tokens(fed_back(model), d, PROMPT, 3) == want
+
+
+def test_caches_on_a_device_with_memory_of_its_own(monkeypatch):
+    def copying(text="auto"):
+        found = find_device(text)
+        return replace(found, info=replace(found.info, features=found.info.features - {"host_memory"}))
+
+    monkeypatch.setattr(opening, "find_device", copying)
+    monkeypatch.setattr(memory, "LEAST_PLACES", 8)
+    d = Decoder("genai", 1)
+    made = decoder_model(d)
+    want = greedy_tokens(onnxruntime_run(made), d, PROMPT[:6], 6)
+    model = clgraph.compile(made, config={"executor": "stream"})
+    session = model.session()
+    assert in_session(session, d, PROMPT[:6], 1) == want[:1]
+    other = session.fork()
+    for each in (session, other):
+        assert in_session(each, d, want[:1], 5) == want[1:]
+    assert session.capacity == 16
+    assert isinstance(session._caches.held, Memory)
+    assert session._caches.held.array is None
+    assert greedy_tokens(fed_back(model), d, PROMPT[:6], 6) == want
 
 
 def test_a_batch_of_texts_of_different_lengths_is_onnxruntimes(decoder):

@@ -21,7 +21,10 @@ from clgraph.network.network import Network
 from clgraph.network.workspace import Workspace
 
 PIECES = (1, 16, 128)
-"""Tokens of each text that a program computes: a prompt comes in pieces of the last, and its rest in one of them."""
+"""Tokens of each text that a program computes: a prompt comes in pieces of the last, and its rest in smaller ones."""
+
+FEW = 80
+"""Up to this many tokens are computed sooner in pieces of the second size than in one of the last, padded."""
 
 
 @frozen
@@ -120,14 +123,15 @@ class Programs:
         return next(iter(sizes), 1)
 
     def _pieces(self, count: int, values: Mapping[str, Array], past: int) -> Iterator[Piece]:
-        start, most = 0, PIECES[-1]
+        start = 0
         if count in PIECES or not self.parts.token_axes or not self.tokens.apart or not self._causal(values, past):
             yield Piece(0, count, count)
             return
         while start < count:
-            size = min(most, count - start)
-            yield Piece(start, size, next(n for n in PIECES if n >= size))
-            start += size
+            left = count - start
+            rows = PIECES[0] if left == 1 else PIECES[1] if left <= FEW else PIECES[2]
+            yield Piece(start, min(rows, left), rows)
+            start += rows
 
     def _causal(self, values: Mapping[str, Array], past: int) -> bool:
         """Whether no token sees one behind it, as far as attentions or what is added to their scores say."""
