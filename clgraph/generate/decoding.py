@@ -112,7 +112,7 @@ class Decoding:
 
 def _in_session(model: Model, feeding: Feeding) -> Step:
     session = model.session()
-    return lambda feeds: session.run(feeds, outputs=[feeding.logits])[feeding.logits]
+    return lambda feeds: session.run(feeds, outputs=[feeding.logits], last=True)[feeding.logits]
 
 
 def _fed_back(model: Model, feeding: Feeding) -> Step:

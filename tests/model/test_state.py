@@ -109,6 +109,22 @@ def test_prompts_in_pieces_have_the_logits_of_whole_ones(decoder):
     assert programs(model) <= 3
 
 
+def test_the_last_token_alone_has_the_logits_that_it_has_among_all(decoder):
+    d, model, run = decoder
+    session = model.session()
+    for count in (1, 7, 16, 130):
+        ids = np.random.default_rng(count).integers(0, 300, (1, count))
+        (want, *_), target = run(decoder_feeds(d, ids)), np.empty((1, 1, d.vocabulary), np.float32)
+        session.reset()
+        assert session.run(rest(session, d, ids), outputs={"logits": target}, last=True)["logits"] is target
+        np.testing.assert_allclose(target, want[:, -1:], rtol=1e-4, atol=1e-5)
+    head = next(n for n in model.program if "lm_head" in n.name and "matmul" in n.primitive.kind)
+    assert head.output.layout.shape == (1, 1, d.vocabulary)
+    small = clgraph.compile(cell()).session()
+    with pytest.raises(InputError, match="no caches of tokens"):
+        small.run(x=np.zeros((1, 1, 3), np.float32), last=True)
+
+
 def test_branches_and_rollbacks_of_what_was_returned_stay_right(decoder):
     d, model, run = decoder
 

@@ -14,6 +14,7 @@ from clgraph.graph.primitive import Array
 from clgraph.graph.topology import Topology
 from clgraph.model.specialisations import Known, Specialisation, Specialise
 from clgraph.model.state.caches import Caches
+from clgraph.model.state.last import LAST, of_last_tokens
 from clgraph.model.state.parts import LENGTHS, PLACES, STATE, Parts
 from clgraph.model.state.tokens import Tokens, bound, tokens_of
 from clgraph.network.cancelling import Cancellation
@@ -58,6 +59,7 @@ class Programs:
         self.parts = parts
         self._specialise, self._workspace = specialise, Workspace(like)
         self._made: dict[tuple[Shape, ...], list[tuple[dict[str, Known], Specialisation]]] = {}
+        self._lasts: dict[Topology, Topology] = {}
         self.latest: Specialisation | None = None
 
     @cached_property
@@ -78,6 +80,8 @@ class Programs:
         wanted: Sequence[str],
         targets: Mapping[str, Array | None],
         cancellation: Cancellation | None = None,
+        *,
+        last: bool = False,
     ) -> Appended:
         """Append the new tokens of *feeds* to *caches*.
 
@@ -86,6 +90,7 @@ class Programs:
             past: How many tokens of each text the mask in *feeds* and the caches have.
             wanted: Results that are no presents.
             targets: Arrays that are to hold results, by name.
+            last: Results are of the last token alone.
 
         Raises:
             InputError: The feeds do not fit one another, or the lengths that they tell the caches.
@@ -102,12 +107,16 @@ class Programs:
         found: dict[str, list[Array]] = {name: [] for name in wanted}
         pieces = list(self._pieces(count, values, past))
         device = self._device(values, past)
+        if last and (count > 1 or len(pieces) > 1):
+            device = self._of_last(device)
         for piece in pieces:
             own = self._cut(feeds, piece, count, past)
             told = values if len(pieces) == 1 else self.parts.host_values(own, batch, past + piece.start)
             results = self._run_piece(device, caches, own, told, first, piece, total, wanted, targets, cancellation)
-            for name in wanted:
+            for name in wanted if not last else ():
                 found[name].append(results[name])
+        if last:
+            found = {name: [self._last_of(name, results[name], pieces[-1])] for name in wanted}
         caches.filled = total
         results = {name: self._joined(name, parts, targets.get(name)) for name, parts in found.items()}
         return Appended(results, int(first.min()), total)
@@ -184,7 +193,7 @@ class Programs:
             axes = {**axes, **self.tokens.crossing} if more else axes
         if more:
             given = {name: _padded(a, axes[name], more) for name, a in given.items()}
-        for bias in () if device is parts.plain else parts.biases:
+        for bias in (b for b in parts.biases if b.input in device.inputs):
             wide = parts.widened(values[bias.value], caches.places_for(total))
             given[bias.input] = _padded(wide, (wide.ndim - 2,), more) if more and wide.shape[-2] > 1 else wide
         network = self._network(device, given, caches.batch, piece.rows)
@@ -196,17 +205,31 @@ class Programs:
         given[LENGTHS] = np.array([caches.places, *start], np.int32)
         if PLACES in device.inputs:
             given[PLACES] = np.minimum(start[:, None] + np.arange(piece.rows), total - 1)
+        if LAST in device.inputs:
+            given[LAST] = np.array([piece.count - 1])
         given = {name: given[name] for name in device.inputs if name != STATE}
-        whole = more == 0 and piece.start == 0
+        whole = more == 0 and piece.start == 0 and LAST not in device.inputs
         to = {name: targets.get(name) if whole else None for name in wanted}
         results = network.run({**given, STATE: caches.held}, to, cancellation)
-        return {name: self._without(name, results[name], piece) for name in wanted} if more else results
+        return {name: self._without(name, results[name], piece) for name in wanted} if more else dict(results)
 
     def _without(self, name: str, array: Array, piece: Piece) -> Array:
         """Return a result without the rows behind the tokens of *piece*."""
         axis = self.tokens.results[name]
         assert axis is not None
         return array[(*[slice(None)] * axis, slice(0, piece.count))]
+
+    def _last_of(self, name: str, array: Array, piece: Piece) -> Array:
+        """Return the last token of a result of the last piece, which may have no other."""
+        axis = self.tokens.results[name]
+        return array if axis is None else array[(*[slice(None)] * axis, slice(array.shape[axis] - 1, None))]
+
+    def _of_last(self, device: Topology) -> Topology:
+        """Return *device* for results of last tokens."""
+        found = self._lasts.get(device)
+        if found is None:
+            found = self._lasts[device] = of_last_tokens(device, self.tokens.results)
+        return found
 
     def _joined(self, name: str, parts: Sequence[Array], target: Array | None) -> Array:
         if target is not None and parts[0] is target:
@@ -224,7 +247,7 @@ class Programs:
     def _network(self, device: Topology, given: Mapping[str, Array], batch: int, rows: int) -> Network:
         """Return what runs feeds of these shapes, compiled if need be."""
         shapes = tuple(given[n].shape for n in sorted(given))
-        found = self._made.setdefault(((batch, rows, int(device is self.parts.plain)), *shapes), [])
+        found = self._made.setdefault(((batch, rows), (len(device.inputs), int(LAST in device.inputs)), *shapes), [])
         for values, made in found:
             if all(Known.of(given[name]) == value for name, value in values.items()):
                 self.latest = made

@@ -64,7 +64,7 @@ class Session:
         """How many tokens of each text the memory has room for before it grows."""
         return 0 if self._caches is None else self._caches.places
 
-    def run(self, *given: Any, outputs: Any = None, **named: Any) -> dict[str, Any]:
+    def run(self, *given: Any, outputs: Any = None, last: bool = False, **named: Any) -> dict[str, Any]:
         """Run the model on new tokens, or the next step, behind those that the session has.
 
         Args:
@@ -72,6 +72,7 @@ class Session:
                 ``[batch, tokens]`` that is left out is ones.
             outputs: The results to return, by name, perhaps with what is to hold each; by default those that are no
                 state. Presents are views of the memory where the host reaches it.
+            last: Return what results have of the last token alone, which spares a prompt most of the largest product.
             named: Feeds by keyword.
 
         Raises:
@@ -82,8 +83,10 @@ class Session:
         with self._lock:
             feeds = self._fed(arranged(given, named, self._wanted))
             if self._keeper.parts is None:
+                if last:
+                    raise InputError("the session has no caches of tokens, of which one would be the last")
                 return self._step(feeds, outputs)
-            return self._append(feeds, outputs)
+            return self._append(feeds, outputs, last=last)
 
     def reset(self) -> None:
         """Forget all tokens and values; the memory is kept for what comes next."""
@@ -150,7 +153,7 @@ class Session:
             raise InputError(f"the session has {self._caches.batch} texts; {name!r} has {batch}: reset it first")
         return batch
 
-    def _append(self, feeds: dict[str, Any], outputs: Any) -> dict[str, Any]:
+    def _append(self, feeds: dict[str, Any], outputs: Any, *, last: bool) -> dict[str, Any]:
         keeper, parts = self._keeper, self._keeper.parts
         assert parts is not None
         presents, kept = {c.output for c in parts.caches.caches}, {pair.output for pair in self.state}
@@ -170,7 +173,7 @@ class Session:
         wanted += [pair.output for pair in self._carried.pairs if pair.output not in wanted]
         targets = {n: p if isinstance(p, np.ndarray) else None for n, p in places.items()}
         given = {**feeds, **self._carried.feeds(feeds)}
-        made = keeper.programs.run(caches, given, self._length, wanted, targets)
+        made = keeper.programs.run(caches, given, self._length, wanted, targets, last=last)
         results, self._length = made.results, made.total
         self._carried.keep(results)
         if presents & places.keys():

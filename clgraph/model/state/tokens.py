@@ -14,6 +14,7 @@ from clgraph.graph.node import Node
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Signature, Topology
+from clgraph.model.state.last import LAST
 from clgraph.model.state.parts import LENGTHS, PLACES, STATE, Parts
 
 _COUNTS = (131, 137, 139, 149, 151, 157, 163, 167, 173, 179, 181, 191, 193, 197, 199, 211, 223, 227, 229, 233)
@@ -67,7 +68,7 @@ def bound(topology: Topology, feeds: Mapping[str, Array], batch: int, count: int
 
     *feeds* are the inputs that it has beside those that :mod:`clgraph.model.state.parts` names.
     """
-    own: dict[str, tuple[int, ...]] = {LENGTHS: (1 + batch,), PLACES: (batch, count), STATE: (1,)}
+    own: dict[str, tuple[int, ...]] = {LENGTHS: (1 + batch,), PLACES: (batch, count), STATE: (1,), LAST: (1,)}
     inputs = {}
     for name, s in topology.inputs.items():
         shape = own[name] if name in own else feeds[name].shape
