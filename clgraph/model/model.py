@@ -115,9 +115,7 @@ class Model(Remembering):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Options and annotations that did nothing, and of a model that was loaded, or came out of the model cache:
-        where each program came from, and why.
-        """
+        """Options and annotations that did nothing; where each program that was saved or cached came from, and why."""
         kept = self._specialisations.kept.values()
         return (*self.unused, *(s.notes["load"] for s in kept if "load" in s.notes))
 

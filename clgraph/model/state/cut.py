@@ -147,6 +147,10 @@ class _Cut:
         pasts = {c.input: c for c in caches.caches}
         kept = {name: s for name, s in top.inputs.items() if name not in growing and name not in pasts}
         mine = [x for x in top.layers if not set(x.outputs) <= computed]
+        if odd := [x.name for x in mine if x.primitive.data_dependent and not pure.issuperset(x.inputs)]:
+            raise NoStateError(
+                f"the shape of what {odd[0]!r} makes depends on data, and programs over caches have none"
+            )
         crossing = {n for x in mine if x not in attentions for n in x.inputs if n in computed}
         biases, told = dict[str, Bias](), list[tuple[str, ...]]()
         for layer in attentions:

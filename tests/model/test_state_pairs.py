@@ -1,0 +1,143 @@
+"""What is found to be state: pairs of a model's inputs and outputs, by structure and by name."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+import clgraph
+from clgraph.errors import InputError, UnsupportedError
+
+pytestmark = pytest.mark.opencl
+
+
+def cell(open_batch=False):
+    """Return an LSTM of 5 states over one token, whose states go in and out."""
+    rng = np.random.default_rng(2)
+    arrays = {"w": rng.standard_normal((1, 20, 3)), "r": rng.standard_normal((1, 20, 5))}
+    weights = [onnx.numpy_helper.from_array(a.astype(np.float32), n) for n, a in arrays.items()]
+    batch = "batch" if open_batch else 1
+    info = lambda name, *shape: helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)  # noqa: E731
+    node = helper.make_node("LSTM", ["x", "w", "r", "", "", "h", "c"], ["y", "h2", "c2"], hidden_size=5)
+    ins = [info("x", 1, batch, 3), info("h", 1, batch, 5), info("c", 1, batch, 5)]
+    outs = [info("y", 1, 1, batch, 5), info("h2", 1, batch, 5), info("c2", 1, batch, 5)]
+    graph = helper.make_graph([node], "cell", ins, outs, weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_states_of_a_cell_are_carried(rng):
+    made = cell(open_batch=True)
+    ort = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    model = clgraph.compile(made)
+    assert [(p.input, p.output, p.grows) for p in model.state] == [("h", "h2", False), ("c", "c2", False)]
+    session, h, c = model.session(), *np.zeros((2, 1, 2, 5), np.float32)
+    for _ in range(3):
+        x = rng.standard_normal((1, 2, 3)).astype(np.float32)
+        y, h, c = ort.run(None, {"x": x, "h": h, "c": c})
+        np.testing.assert_allclose(session.run(x=x)["y"], y, rtol=1e-5, atol=1e-6)
+    with pytest.raises(InputError, match="no caches of tokens"):
+        session.run(x=x, last=True)
+    other = session.fork()
+    session.reset()
+    np.testing.assert_allclose(session.run(x=x, h=h, c=c)["y"], other.run(x=x)["y"], rtol=1e-6)
+
+
+def test_a_pair_that_the_user_names_is_carried():
+    topology = clgraph.Topology()
+    topology.input("x", (2,)), topology.input("sum", (2,))
+    from clgraph.ops.eltwise import Eltwise
+
+    topology.output("total", topology.add("y", Eltwise("add"), "x", "sum"))
+    model = clgraph.compile(topology)
+    with pytest.raises(UnsupportedError, match="no state: no attention reads past keys"):
+        model.session()
+    with pytest.raises(InputError, match="no output is called 'tot'"):
+        model.session(state={"sum": "tot"})
+    session = model.session(state={"sum": "total"})
+    for n in range(1, 4):
+        assert session.run(x=[1, 2]) == {}
+        np.testing.assert_array_equal(session.run(x=[0, 0], outputs=["total"])["total"], [n, 2 * n])
+
+
+def spelled_out(repeated_at):
+    """Return attention of four heads over two of keys, each once for two, with the copies beside it or behind all."""
+    text = f"""<ir_version: 8, opset_import: ["" : 17]>
+    spelled (float[b,4,s,8] q, float[b,2,s,8] k, float[b,2,s,8] v, float[b,2,p,8] past_k, float[b,2,p,8] past_v)
+        => (float[b,4,s,8] y, float[b,2,t,8] present_k, float[b,2,t,8] present_v)
+        <int64[1] at = {{{repeated_at}}}, int64[5] wide = {{1, {2 if repeated_at == 1 else 1}, {repeated_at}, 1, 1}},
+         int64[4] flat = {{0, 4, -1, 8}}, float scale = {{0.5}}> {{
+        present_k = Concat <axis = 2> (past_k, k)
+        present_v = Concat <axis = 2> (past_v, v)
+        k1 = Unsqueeze (present_k, at)
+        k2 = Expand (k1, wide)
+        k3 = Reshape (k2, flat)
+        k4 = Transpose <perm = [0, 1, 3, 2]> (k3)
+        v1 = Unsqueeze (present_v, at)
+        v2 = Expand (v1, wide)
+        v3 = Reshape (v2, flat)
+        scores = MatMul (q, k4)
+        scaled = Mul (scores, scale)
+        shares = Softmax <axis = -1> (scaled)
+        y = MatMul (shares, v3)
+    }}"""
+    return onnx.parser.parse_model(text)
+
+
+@pytest.mark.parametrize(("repeated_at", "found"), [(2, 2), (1, 0)])
+def test_attention_that_is_spelled_out_is_found_where_numbers_confirm_it(repeated_at, found, rng):
+    made = spelled_out(repeated_at)
+    model = clgraph.compile(made)
+    assert len(model.state) == found
+    ort = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    feeds = {n: np.zeros((1, 2, 0, 8), np.float32) for n in ("past_k", "past_v")}
+    for tokens in (3, 1):
+        new = {n: rng.standard_normal((1, h, tokens, 8)).astype(np.float32) for n, h in (("q", 4), ("k", 2), ("v", 2))}
+        got, want = model.run(new | feeds), ort.run(None, new | feeds)
+        for a, b in zip(got.values(), want, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+        feeds = {"past_k": got["present_k"], "past_v": got["present_v"]}
+
+
+@pytest.mark.parametrize("biased", [False, True])
+def test_attention_of_onnxruntimes_runs_over_caches(biased, rng):
+    node = "MultiHeadAttention <num_heads = 2, unidirectional = 1>"
+    bias = ", float[1,2,s,t] bias" if biased else ""
+    text = f"""<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
+    crossing (float[b,s,16] q, float[b,s,16] k, float[b,s,16] v{bias}, float[b,2,p,8] past_k, float[b,2,p,8] past_v)
+        => (float[b,s,16] y, float[b,2,t,8] present_k, float[b,2,t,8] present_v)
+        <float[48] added = {{{", ".join(f"{n / 40}" for n in range(48))}}}> {{
+        y, present_k, present_v = com.microsoft.{node} (q, k, v, added, , {"bias" if biased else ""}, past_k, past_v)
+    }}"""
+    made = onnx.parser.parse_model(text)
+    model = clgraph.compile(made)
+    assert len(model.state) == 2
+    ort = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    feeds, past = {n: np.zeros((1, 2, 0, 8), np.float32) for n in ("past_k", "past_v")}, 0
+    for tokens in (3, 1, 1):
+        new = {n: rng.standard_normal((1, tokens, 16)).astype(np.float32) for n in "qkv"}
+        if biased:
+            new["bias"] = rng.standard_normal((1, 2, tokens, past + tokens)).astype(np.float32)
+        got, want = model.run(new | feeds), ort.run(None, new | feeds)
+        for a, b in zip(got.values(), want, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+        feeds, past = {"past_k": got["present_k"], "past_v": got["present_v"]}, past + tokens
+    assert not model.compiled
+
+
+def test_a_model_whose_shapes_depend_on_data_has_no_caches_and_says_why(rng):
+    text = """<ir_version: 11, opset_import: ["" : 23]>
+    staged (float[b,2,s,8] q, float[b,2,s,8] k, float[b,2,s,8] v, float[b,2,p,8] past_k, float[b,2,p,8] past_v)
+        => (float[b,2,s,8] y, float[b,2,t,8] present_k, float[b,2,t,8] present_v, int64[4,n] places) {
+        y, present_k, present_v = Attention <is_causal = 1> (q, k, v, , past_k, past_v)
+        places = NonZero (y)
+    }"""
+    model = clgraph.compile(onnx.parser.parse_model(text))
+    with pytest.raises(UnsupportedError, match="depends on data"):
+        model.session()
+    feeds = {n: rng.standard_normal((1, 2, 3, 8)).astype(np.float32) for n in ("q", "k", "v", "past_k", "past_v")}
+    results = model.run(feeds)
+    assert results["present_k"].shape == (1, 2, 6, 8)
+    assert results["places"].shape == (4, 48)
