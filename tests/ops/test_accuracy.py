@@ -56,7 +56,7 @@ BOUND = 1e-4
 
 EXACT = {
     "activation", "concat", "dequantize", "eltwise", "expand", "gather", "gather_elements", "gather_nd", "pad",
-    "reorder", "repeat", "shuffle", "slice", "split", "static_quantize", "transpose", "where",
+    "quantize", "reorder", "repeat", "shuffle", "slice", "split", "static_quantize", "transpose", "where",
     "quantized_convolution", "quantized_matmul", "integer_matmul", "integer_convolution",
 }  # fmt: skip
 """Kinds whose tiles move elements, apply one operation to each, or add up integers: their tests count its roundings."""
