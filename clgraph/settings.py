@@ -337,7 +337,7 @@ def settings(environment: Mapping[str, str] | None = None) -> Settings:
     return Settings(**found)
 
 
-FOREIGN = frozenset({"CLGRAPH_TEST_DEVICES"})
+FOREIGN = frozenset({"CLGRAPH_TEST_DEVICES", "CLGRAPH_TEST_ISA"})
 """Variables with the prefix that are the test suite's, not options."""
 
 

@@ -32,6 +32,9 @@ __all__ = [
 for variable in [v for v in os.environ if v.startswith(PREFIX) and v not in FOREIGN]:
     del os.environ[variable]  # what the shell sets for a user's own runs is not what is tested
 
+if ISA := os.environ.get("CLGRAPH_TEST_ISA", ""):
+    os.environ["CLGRAPH_POCL_ISA"] = ISA
+
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
     # Hundreds of processes would compile clgraph, 0.2-0.5 s each; each worker the tests with their assertions, 4 s.
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix = str(FOLDER / "pycache")
@@ -53,6 +56,13 @@ def pytest_configure(config: pytest.Config) -> None:
     marks = config.option.markexpr
     if marks and "slow" not in marks:
         config.option.markexpr = f"({marks}) and not slow"
+
+
+def pytest_report_header() -> str | None:
+    """Say what kernels are compiled for where ``CLGRAPH_TEST_ISA`` names it."""
+    from clgraph.runtime.device import find_device
+
+    return f"instruction set: {find_device('pocl').record.name}" if ISA else None
 
 
 def pytest_collection_finish() -> None:

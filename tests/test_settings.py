@@ -60,8 +60,8 @@ def test_what_means_nothing_is_refused_by_name(variable, value, said):
         settings({variable: value})
 
 
-def test_the_suites_own_variable_is_no_option():
-    assert settings({"CLGRAPH_TEST_DEVICES": "pocl"}) == Settings()
+def test_the_suites_own_variables_are_no_options():
+    assert settings({"CLGRAPH_TEST_DEVICES": "pocl", "CLGRAPH_TEST_ISA": "avx2"}) == Settings()
 
 
 def test_what_the_shell_sets_reaches_no_test(tmp_path):

@@ -1,8 +1,5 @@
 """Convolution tiles against float64: every kernel, stride, pad, dilation, channel count and list of post-operations."""
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +16,7 @@ from clgraph.implementations.cpu.convolution_windows import ConvWindows
 from clgraph.ops.convolution import Convolution
 from clgraph.passes.fusing.convolution_groups import spread_weights
 from clgraph.selector.query import DeviceInfo
+from tests.support.instruction_set import check_with
 from tests.support.run_tiles import POSTS, any_halo, check_tiles, pose, post_list
 
 CHANNELS = (3, 16, 17, 32, 33, 48, 64, 70, 128)
@@ -289,11 +287,4 @@ def test_the_narrow_instances_agree_with_float64_too(engine):
             "test_depthwise_convolutions_agree_with_float64",
         )
     ]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "0", *here],
-        env={**os.environ, "CLGRAPH_POCL_ISA": "avx2"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-3000:]
+    check_with("avx2", here)

@@ -1,9 +1,5 @@
 """Winograd tiles against float64: every size, pad, channel count, blocking and list of post-operations."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -15,6 +11,7 @@ from clgraph.implementations.cpu.convolution_winograd import Blocking, ConvWinog
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.winograd_weights import weight_matrix
 from clgraph.selector.query import DeviceInfo, Query
+from tests.support.instruction_set import check_with
 from tests.support.run_tiles import POSTS, any_halo, check_tiles, post_list
 from tests.support.winograd import input_matrix, output_matrix, winograd
 
@@ -112,14 +109,7 @@ def test_the_narrow_instances_agree_with_float64_too(engine):
         pytest.skip("runs with narrow instances already")
     here = [f"{__file__}::test_winograd_convolutions_agree_with_float64[pocl-{seed}]" for seed in range(0, 40, 5)]
     here.append(f"{__file__}::test_the_chosen_blockings_agree_with_float64")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", "0", *here],
-        env={**os.environ, "CLGRAPH_POCL_ISA": "avx2"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-3000:]
+    check_with("avx2", here)
 
 
 def refusal(kernel=(3, 3), strides=(1, 1), dilations=(1, 1), groups=1, constant=(1,), halo=(2, 4)):
