@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from clgraph.compilation.cache_files import ModelCache, Stamp
+from clgraph.compilation.sources import OpenShapes, read_source
 from clgraph.core.frozen import frozen
 from clgraph.core.mapped import MappedFile
 from clgraph.errors import ModelError
-from clgraph.graph.topology import Dimension
 
 if TYPE_CHECKING:
     from clgraph.frontend.files import Source
 
-OpenShapes = Mapping[str, Sequence[Dimension]]
 Read = Callable[[], dict[str, Any]]
 """Returns the attributes of a topology."""
 
@@ -161,6 +160,4 @@ class _Bytes:
 
 
 def _read(source: Source, outputs: tuple[str, ...] | None, shapes: OpenShapes) -> dict[str, Any]:
-    from clgraph.compilation.compiler import read_source
-
     return vars(read_source(source, outputs, shapes))

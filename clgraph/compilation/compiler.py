@@ -11,18 +11,19 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from clgraph.compilation.context import context_of, for_families
+from clgraph.compilation.sources import OpenShapes, read_source
 from clgraph.core.collector import PAUSED
 from clgraph.core.frozen import frozen, mutable
 from clgraph.core.layout import Shape
 from clgraph.core.mapped import MappedFile, files_of
 from clgraph.engines.opening import device_infos, imagined, open_engines
 from clgraph.engines.option_checks import ANNOTATIONS, PREFERENCES, annotation_lines, note, note_idle, warn
-from clgraph.errors import BindingError, ModelError, OptionError
+from clgraph.errors import BindingError, OptionError
 from clgraph.families.notes import NOTE
 from clgraph.graph.faults import faults
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
-from clgraph.graph.topology import Dimension, Topology
+from clgraph.graph.topology import Topology
 from clgraph.model.model import Model
 from clgraph.model.specialisations import PassRecord, Shapes, Specialisation, Values, pass_records
 from clgraph.model.stages.split import needs_stages, split
@@ -47,9 +48,6 @@ if TYPE_CHECKING:
     from clgraph.families.family import PassRow
     from clgraph.frontend.files import Source
     from clgraph.model.stages.model import StagedModel
-
-OpenShapes = Mapping[str, Sequence[Dimension]]
-"""Shapes of inputs by name, in which dimensions may stay open."""
 
 _log = logging.getLogger(__name__)
 
@@ -355,19 +353,6 @@ def _feeds(program: Program, values: Values) -> dict[str, Array]:
     return random_feeds(program) | dict(values)
 
 
-def read_source(source: Source | Topology, outputs: Sequence[str] | None, shapes: OpenShapes | None) -> Topology:
-    """Return the topology of *source* with these *outputs* and *shapes*; raises what ``clgraph.compile`` does."""
-    if not isinstance(source, Topology):
-        from clgraph.frontend.onnx_loader import load_onnx
-
-        source = load_onnx(source, fed=shapes or ())
-    if outputs is not None:
-        source = _narrow(source, outputs)
-    if not source.outputs:
-        raise ModelError("there is nothing to compute: the model has no outputs; Topology.output(name) makes one")
-    return source.with_shapes(shapes) if shapes else source
-
-
 def staged_model(topology: Topology, compiler: Compiler, make_stage: MakeStage | None = None) -> StagedModel:
     """Return the model of a topology whose shapes depend on data, or that holds control flow.
 
@@ -397,12 +382,3 @@ def staged_model(topology: Topology, compiler: Compiler, make_stage: MakeStage |
     )
     model.prepare_fixed()
     return model
-
-
-def _narrow(topology: Topology, outputs: Sequence[str]) -> Topology:
-    """Return *topology* with only these results."""
-    made = dict(topology.outputs)
-    known = {*topology.inputs, *topology.constants, *(name for layer in topology.layers for name in layer.outputs)}
-    if unknown := [name for name in outputs if name not in made and name not in known]:
-        raise OptionError(f"the model makes nothing called {unknown[0]!r}; its outputs are {', '.join(made)}")
-    return replace(topology, outputs=[(name, made.get(name, name)) for name in outputs])

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clgraph.compilation.cache_files import ModelCache, kept_for
-from clgraph.compilation.cache_sources import CacheSource, OpenShapes, source_of
+from clgraph.compilation.cache_sources import CacheSource, source_of
 from clgraph.compilation.keeper import Keeper
 from clgraph.compilation.load import Loader, read_topology
+from clgraph.compilation.sources import OpenShapes
 from clgraph.core.cache_folder import cache_folder
 from clgraph.core.frozen import frozen
 from clgraph.core.mapped import files_of

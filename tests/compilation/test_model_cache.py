@@ -1,6 +1,5 @@
 """Compiling the same file again takes the model out of the cache, and nothing else does."""
 
-import gc
 import os
 import time
 
@@ -14,7 +13,6 @@ from clgraph.compilation import cache_files as store
 from clgraph.compilation import cache_sources as sources
 from clgraph.compilation import keeper
 from clgraph.compilation import model_cache as cached
-from clgraph.compilation.cache_files import ModelCache, Stamp
 from clgraph.errors import ModelError
 from clgraph.network.steps import kernel_texts
 from clgraph.runtime.engine import Engine
@@ -214,16 +212,6 @@ def test_another_shape_of_bytes_out_of_the_cache_is_compiled_from_what_they_were
     np.testing.assert_allclose(model(x), np.maximum(x @ weight, 0), rtol=1e-5, atol=1e-4)
 
 
-def test_the_bytes_of_a_model_that_was_compiled_are_let_go(tmp_path):
-    held = onnx.ModelProto(producer_name="p" * 4096)
-    source = sources.source_of(held)
-    digest = source.learn(ModelCache(tmp_path, 1))
-    assert (source.content(ModelCache(tmp_path, 1)), source.nbytes) == (None, held.ByteSize())
-    kept(ModelCache(tmp_path, 1), f"{source.nbytes:x}-0", 1, 0)
-    assert source.content(ModelCache(tmp_path, 1)) == digest
-    assert [r for r in gc.get_referents(source.__dict__) if isinstance(r, bytes)] == []
-
-
 @pytest.mark.opencl
 def test_nothing_is_taken_where_others_have_registered_something(compiled, file, monkeypatch):
     compiled(file)
@@ -345,62 +333,3 @@ def test_using_an_entry_does_not_change_it_for_those_who_have_it_mapped(compiled
     x = np.ones((4, 64), np.float32)
     first(x)
     first.reshape({"x": (5, 64)})
-
-
-def kept(cache, name, nbytes, used):
-    path = cache.folder / f"{name}.clg"
-    path.write_bytes(bytes(nbytes))
-    os.utime(path, (1, 1))
-    if used is not None:
-        cache.note_use(path)
-        os.utime(path.with_suffix(".used"), (used, used))
-
-
-def test_what_was_used_longest_ago_goes_first(tmp_path):
-    cache = ModelCache(tmp_path, 250)
-    for name, used in (("a", 1), ("b", 3), ("c", 2), ("d", None)):
-        kept(cache, name, 100, used)
-    before = (tmp_path / "a.clg").stat().st_ctime_ns
-    time.sleep(0.02)
-    cache.note_use(tmp_path / "a.clg")
-    assert (tmp_path / "a.clg").stat().st_ctime_ns == before
-    for name in ("old", "e.used"):
-        (tmp_path / name).touch()
-        os.utime(tmp_path / name, (1, 1))
-    (tmp_path / ".clgraph-new").touch()
-    cache.trim()
-    assert sorted(p.name for p in tmp_path.iterdir()) == [".clgraph-new", "a.clg", "a.used", "b.clg", "b.used"]
-
-
-def test_only_so_many_stamps_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "MOST_STAMPS", 2)
-    (tmp_path / "stamps").mkdir()
-    for i in range(4):
-        (tmp_path / "stamps" / f"{i}").touch()
-        os.utime(tmp_path / "stamps" / f"{i}", (i, i))
-    ModelCache(tmp_path, 1).trim()
-    assert sorted(p.name for p in (tmp_path / "stamps").iterdir()) == ["2", "3"]
-
-
-def test_a_file_that_was_just_written_has_no_content_to_rely_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "SETTLED_SECONDS", 60.0)
-    file = tmp_path / "m.onnx"
-    file.write_bytes(b"x")
-    cache = ModelCache(tmp_path / "cache", 1)
-    assert cache.learn(file, Stamp.of(file)) is None
-    monkeypatch.setattr(store, "SETTLED_SECONDS", -60.0)
-    assert cache.learn(file, Stamp.of(file)) == cache.content(file, Stamp.of(file)) != None  # noqa: E711
-
-
-def test_a_file_that_changes_while_it_is_read_has_no_content(tmp_path, monkeypatch):
-    file = tmp_path / "m.onnx"
-    file.write_bytes(b"x")
-    time.sleep(WAIT)
-    stamp = Stamp.of(file)
-    file.write_bytes(b"xy")
-    assert ModelCache(tmp_path / "cache", 1).learn(file, stamp) is None
-
-
-@pytest.mark.parametrize("path", ["absent", "", ".", "nul\0"])
-def test_only_a_regular_file_has_a_stamp(path, tmp_path):
-    assert Stamp.of(f"{tmp_path}/{path}") is None

@@ -13,7 +13,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from clgraph.compilation.compiler import read_source
+from clgraph.compilation.sources import read_source
 from tests.support.family_models import SOURCES, tally_of
 from tests.support.graphs import FLOAT
 from tests.support.members import Tally, compare, random_members

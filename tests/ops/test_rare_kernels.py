@@ -10,6 +10,7 @@ from clgraph.ops.max_pool_indices import MaxUnpool
 from clgraph.ops.reverse_sequence import ReverseSequence
 from clgraph.ops.scatter import TensorScatter
 from tests.support.check_op import check_op
+from tests.support.features import needs
 
 pytestmark = pytest.mark.opencl
 
@@ -70,8 +71,8 @@ def test_maxima_go_back_to_their_places(engine, dtype):
 
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F16, DType.F64], ids=str)
 def test_windows_are_added_up_at_their_places(engine, dtype):
-    if dtype == DType.F64 and "fp64" not in engine.info.features:
-        pytest.skip("the device has no doubles")
+    if dtype == DType.F64:
+        needs(engine, "fp64")
     for p, shape in (
         (Col2Im((5, 6), (3, 2), (1, 2), (1, 1), ((1, 1), (0, 0))), (2, 4 * 6, 5 * 3)),
         (Col2Im((5,), (3,), (2,), (2,), ((1, 1),)), (1, 2 * 3, 2)),
@@ -86,8 +87,8 @@ def test_windows_are_added_up_at_their_places(engine, dtype):
 
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F64], ids=str)
 def test_determinants_are_those_of_elimination(engine, dtype):
-    if dtype == DType.F64 and "fp64" not in engine.info.features:
-        pytest.skip("the device has no doubles")
+    if dtype == DType.F64:
+        needs(engine, "fp64")
     for shape in ((1, 1), (5, 2, 2), (2, 3, 4, 4), (9, 9)):
         m = shape[-1]
         # M^3 roundings of elements, each at most 2^(M - 1) times the greatest, beside a product of the rows' sums.

@@ -14,7 +14,7 @@ import onnx
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.strategies import SearchStrategy
 
-from clgraph.compilation.compiler import read_source
+from clgraph.compilation.sources import read_source
 from clgraph.errors import ClgraphError
 from clgraph.graph.topology import Topology
 from clgraph.passes.reference import random_feeds

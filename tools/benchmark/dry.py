@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from clgraph.compilation.compiler import read_source
+from clgraph.compilation.sources import read_source
 from clgraph.implementations.matrix_units.nvidia.tiles import TILES
 from clgraph.network.steps import steps_of
 from clgraph.passes.selection import choice_of

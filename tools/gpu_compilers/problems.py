@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from clgraph.compilation.compiler import read_source
+from clgraph.compilation.sources import read_source
 from clgraph.errors import ClgraphError
 from clgraph.graph.topology import Topology
 from clgraph.ops.convolution import Convolution

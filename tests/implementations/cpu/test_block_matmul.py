@@ -13,6 +13,7 @@ from clgraph.network.borrowing import LEAST_BYTES, readable_at
 from clgraph.ops.block_matmul import BlockMatMul
 from clgraph.ops.block_records import Records, unpacked
 from clgraph.selector.query import DeviceInfo
+from tests.support.features import needs
 from tests.support.run_tiles import U32, pose, post_list, run_tiles, wanted
 
 F = np.float32
@@ -32,8 +33,7 @@ def problem(rng, bits, block, rows, depth, columns, *, zeros=False, rough=False,
 
 def computed(engine, implementation, primitive, arrays, words="", seed=0):
     """Return the tile's result, float64's, and the sums of magnitudes ``|a| |w|``, ``max |a of the block| |w|``."""
-    if not implementation.serves.features <= engine.info.features:
-        pytest.skip("needs vnni")
+    needs(engine, *implementation.serves.features)
     arity = len(arrays)
     out = (*arrays[0].shape[:-1], primitive.columns)
     arrays = list(arrays)

@@ -15,6 +15,7 @@ from clgraph.implementations.cpu.static_quantize import StaticQuantizeFsv16, Sta
 from clgraph.ops.activation import Activation
 from clgraph.ops.quantize import Dequantize, Quantize
 from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
+from tests.support.features import needs
 from tests.support.run_tiles import pose, run_tiles
 
 SHAPES = ((1, 3, 9, 70), (2, 37, 5, 8), (1, 16, 33), (1, 48, 1, 1))
@@ -22,8 +23,7 @@ SHAPES = ((1, 3, 9, 70), (2, 37, 5, 8), (1, 16, 33), (1, 48, 1, 1))
 
 @pytest.fixture
 def rng(engine):
-    if "vnni" not in engine.info.features:
-        pytest.skip("needs vnni")
+    needs(engine, "vnni")
     return np.random.default_rng(0)
 
 

@@ -10,6 +10,7 @@ from clgraph.implementations.cpu.cumulate_elements import ANY_NUMBERS
 from clgraph.ops.cumulative_product import CumulativeProduct
 from clgraph.ops.cumulative_sum import CumulativeSum
 from tests.support.check_op import check_op
+from tests.support.features import needs
 
 pytestmark = pytest.mark.opencl
 
@@ -31,8 +32,8 @@ def test_integers_are_summed_up_as_numpy_does(engine, kind):
 @pytest.mark.parametrize("dtype", [DType.F16, DType.F32, DType.F64], ids=str)
 @pytest.mark.parametrize("kind", [CumulativeSum, CumulativeProduct])
 def test_floats_keep_the_bound(engine, kind, dtype):
-    if dtype == DType.F64 and "fp64" not in engine.info.features:
-        pytest.skip("the device has no doubles")
+    if dtype == DType.F64:
+        needs(engine, "fp64")
     for (shape, axis), (exclusive, reverse) in itertools.product(SHAPES, WAYS):
         primitive, inclusive = kind(axis, exclusive, reverse), kind(axis, False, reverse)
         # Factors so near 1 that no product leaves its range; one rounding an element, and of halves one of 2^-11.

@@ -11,6 +11,7 @@ from clgraph.ops.scatter import REDUCTIONS, ScatterElements, ScatterND
 from clgraph.selector.choose import candidates
 from clgraph.selector.query import DeviceInfo, Query
 from tests.support.check_op import check_op
+from tests.support.features import needs
 from tests.support.run_tiles import pose, run_tiles
 
 pytestmark = pytest.mark.opencl
@@ -48,8 +49,8 @@ def test_updates_of_every_size_come_in_their_order(engine, index, dtype):
 
 @pytest.mark.parametrize("dtype", sorted(JOINED, key=str), ids=str)
 def test_updates_join_what_is_there(engine, dtype):
-    if dtype == DType.F64 and "fp64" not in engine.info.features:
-        pytest.skip("the device has no doubles")
+    if dtype == DType.F64:
+        needs(engine, "fp64")
     for reduction in REDUCTIONS:
         for kind, axis, shape, picked, given, ends in CASES:
             if reduction == "mul" and picked[-1] > 1000:

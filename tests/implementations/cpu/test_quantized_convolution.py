@@ -16,6 +16,7 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.quantized_convolution import QuantizedConvolution
 from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
+from tests.support.features import needs
 from tests.support.run_tiles import U32, pose, run_tiles, with_weights
 
 KERNELS = ((1, 1), (3, 3), (1, 3), (5, 5), (2, 2), (7, 7))
@@ -121,8 +122,7 @@ def check(engine, implementation, primitive, arrays, end, rng):
 @pytest.mark.opencl
 @pytest.mark.parametrize("seed", range(6))
 def test_sums_of_bytes_are_exact_and_end_as_they_are_told(engine, seed):
-    if "vnni" not in engine.info.features:
-        pytest.skip("needs vnni")
+    needs(engine, "vnni")
     rng = np.random.default_rng(seed)
     shapes = [
         (3, 20, 1),
@@ -145,8 +145,7 @@ def test_sums_of_bytes_are_exact_and_end_as_they_are_told(engine, seed):
 
 @pytest.mark.opencl
 def test_depthwise_sums_of_bytes_are_exact_and_end_as_they_are_told(engine):
-    if "vnni" not in engine.info.features:
-        pytest.skip("needs vnni")
+    needs(engine, "vnni")
     rng = np.random.default_rng(0)
     for i, end in enumerate([*ENDS, *ENDS]):
         channels = 64 if "channels" in end else (16, 20, 35, 48)[i % 4]

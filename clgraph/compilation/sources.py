@@ -1,0 +1,38 @@
+"""What is compiled: the topology of a file, of a model in memory, or as it was built."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from clgraph.errors import ModelError, OptionError
+from clgraph.graph.topology import Dimension, Topology
+
+if TYPE_CHECKING:
+    from clgraph.frontend.files import Source
+
+OpenShapes = Mapping[str, Sequence[Dimension]]
+"""Shapes of inputs by name, in which dimensions may stay open."""
+
+
+def read_source(source: Source | Topology, outputs: Sequence[str] | None, shapes: OpenShapes | None) -> Topology:
+    """Return the topology of *source* with these *outputs* and *shapes*; raises what ``clgraph.compile`` does."""
+    if not isinstance(source, Topology):
+        from clgraph.frontend.onnx_loader import load_onnx
+
+        source = load_onnx(source, fed=shapes or ())
+    if outputs is not None:
+        source = _narrow(source, outputs)
+    if not source.outputs:
+        raise ModelError("there is nothing to compute: the model has no outputs; Topology.output(name) makes one")
+    return source.with_shapes(shapes) if shapes else source
+
+
+def _narrow(topology: Topology, outputs: Sequence[str]) -> Topology:
+    """Return *topology* with only these results."""
+    made = dict(topology.outputs)
+    known = {*topology.inputs, *topology.constants, *(name for layer in topology.layers for name in layer.outputs)}
+    if unknown := [name for name in outputs if name not in made and name not in known]:
+        raise OptionError(f"the model makes nothing called {unknown[0]!r}; its outputs are {', '.join(made)}")
+    return replace(topology, outputs=[(name, made.get(name, name)) for name in outputs])
