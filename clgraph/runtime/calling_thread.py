@@ -2,10 +2,12 @@
 
 PoCL's usual device has a thread a core. To wake one takes 50-80 us where its core idles, more than a small model
 computes. PoCL 3.0 has a second driver for the same CPU, ``basic``, which it offers when asked to by ``POCL_DEVICES``.
+Other code of the process sees its device, too, behind the usual one.
 """
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
 from collections.abc import Iterator
@@ -14,6 +16,7 @@ from typing import Any
 
 from clgraph.errors import DeviceError
 from clgraph.runtime import pocl
+from clgraph.runtime.identity import library_of
 from clgraph.runtime.wheel import impose, is_wheel, wheel_decision
 
 _log = logging.getLogger(__name__)
@@ -35,7 +38,7 @@ def offered(platform: Any) -> Iterator[None]:
 
     A choice of the user's stands.
     """
-    if VARIABLE in os.environ or not is_wheel(platform):
+    if VARIABLE in os.environ or not is_wheel(platform) or not _comes_second(platform):
         yield
         return
     os.environ[VARIABLE] = _BOTH
@@ -43,6 +46,21 @@ def offered(platform: Any) -> Iterator[None]:
         yield
     finally:
         del os.environ[VARIABLE]
+
+
+def _comes_second(platform: Any) -> bool:
+    """Whether this device is listed behind the usual one, which other code of the process takes by its place."""
+    try:
+        functions = ctypes.CDLL(os.fspath(library_of(platform) or ""))
+        pthread, basic = (
+            ctypes.cast(functions[f"pocl_{name}_init_device_ops"], ctypes.c_void_p).value or 0
+            for name in ("pthread", "basic")
+        )
+        pocl.list_pthread_first(pocl.ProcessMemory(), pthread, basic)
+    except (DeviceError, OSError, AttributeError) as error:
+        _log.info("PoCL's device for the calling thread is not asked for: %s", error)
+        return False
+    return True
 
 
 def set_apart(platform: Any, handles: list[Any]) -> list[Any]:

@@ -31,6 +31,9 @@ DRIVER_OFFSET, BUILD_HASH_OFFSET = 880, 480
 one driver from that of another."""
 BUILD_HASHES_APART = 0x7920E0 - 0x7903B0
 """Bytes from ``pocl_basic_build_hash`` to ``pocl_pthread_build_hash`` in that binary."""
+DRIVER_CALLS = (0x794BBA - 0x791E30, 0x794BDF - 0x791E30)
+"""Bytes from ``pocl_basic_init_device_ops`` to its call in that binary, and to that of ``pocl_pthread_init_device_ops``
+behind it: devices are listed in the order of these calls."""
 
 _TREE = b" headers"
 """Of what a tree of links has that trees of other releases, beside it in the cache, have not."""
@@ -114,6 +117,33 @@ def share_code(memory: AddressSpace, pthread: int, basic: int) -> None:
         memory.write(ours, struct.pack("<Q", function))
     except (OSError, OverflowError, struct.error) as error:
         raise DeviceError(f"the functions of PoCL's drivers cannot be read ({error})") from error
+
+
+def list_pthread_first(memory: AddressSpace, pthread: int, basic: int) -> None:
+    """Let PoCL, before it has listed its devices, list those of its driver ``pthread`` before those of ``basic``.
+
+    Args:
+        memory: Where PoCL is.
+        pthread, basic: Addresses of the functions that set up the drivers, ``pocl_..._init_device_ops``.
+
+    Raises:
+        DeviceError: PoCL does not call them where it should.
+    """
+    calls = [basic + offset for offset in DRIVER_CALLS]
+    try:
+        usual, wanted = (list(map(_call, calls, functions)) for functions in ((basic, pthread), (pthread, basic)))
+        found = [memory.read(address, len(code)) for address, code in zip(calls, wanted, strict=True)]
+        if found not in (usual, wanted):
+            raise DeviceError(f"PoCL has {found[0].hex()} and {found[1].hex()} where it should call its drivers")
+        for address, code in zip(calls, wanted, strict=True):
+            memory.write(address, code)
+    except (OSError, OverflowError, struct.error) as error:
+        raise DeviceError(f"PoCL's calls of its drivers cannot be read ({error})") from error
+
+
+def _call(address: int, function: int) -> bytes:
+    """Return x86-64's instruction at *address* that calls *function*."""
+    return struct.pack("<Bi", 0xE8, function - (address + 5))
 
 
 def _pointer(memory: AddressSpace, address: int) -> int:

@@ -59,14 +59,54 @@ def test_drivers_that_do_not_look_as_known_are_not_touched():
         assert memory.words == before
 
 
+class Code:
+    """PoCL's calls of the functions that set up its drivers."""
+
+    def __init__(self, *functions):
+        calls = (BASIC + offset for offset in pocl.DRIVER_CALLS)
+        self.calls = {call: (function - call - 5) for call, function in zip(calls, functions, strict=True)}
+
+    def read(self, address, count):
+        if address not in self.calls:
+            raise OSError("Input/output error")
+        return b"\xe8" + struct.pack("<i", self.calls[address])[: count - 1]
+
+    def write(self, address, data):
+        assert data[0] == 0xE8
+        (self.calls[address],) = struct.unpack("<i", data[1:])
+
+
+def test_the_usual_driver_is_set_up_first_or_nothing_is_changed():
+    for functions in ((BASIC, PTHREAD), (PTHREAD, BASIC)):
+        memory = Code(*functions)
+        pocl.list_pthread_first(memory, PTHREAD, BASIC)
+        assert memory.calls == Code(PTHREAD, BASIC).calls
+    memory = Code(BASIC, FUNCTION & 0xFFFFFF)
+    before = dict(memory.calls)
+    for basic in (BASIC, BASIC_DRIVER):
+        with pytest.raises(DeviceError, match="PoCL"):
+            pocl.list_pthread_first(memory, PTHREAD, basic)
+    assert memory.calls == before
+
+
+@pytest.mark.opencl
+def test_other_code_of_the_process_finds_the_usual_device_first(alone):
+    kinds = driver.load().device_type
+    platform = alone.device.handle.platform
+    assert [d.name.partition("-")[0] for d in platform.get_devices()] == ["pthread", "basic"]
+    assert [d.name.partition("-")[0] for d in platform.get_devices(kinds.DEFAULT)] == ["pthread"]
+
+
 def test_the_second_driver_is_asked_for_where_the_user_has_not_chosen(monkeypatch):
     variable = "POCL_DEVICES"
     monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setattr(calling_thread, "is_wheel", lambda platform: platform == "wheel")
+    monkeypatch.setattr(calling_thread, "is_wheel", lambda platform: platform in ("wheel", "changed"))
+    monkeypatch.setattr(calling_thread, "_comes_second", lambda platform: platform == "wheel")
     with calling_thread.offered("wheel"):
         assert os.environ[variable] == "basic pthread"
-    with calling_thread.offered("another"):
-        assert variable not in os.environ
+    for platform in ("another", "changed"):
+        with calling_thread.offered(platform):
+            assert variable not in os.environ
     assert variable not in os.environ
     monkeypatch.setenv(variable, "pthread")
     with calling_thread.offered("wheel"):
