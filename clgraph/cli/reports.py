@@ -58,6 +58,8 @@ def report_memory(model: Model, picture: Path) -> None:
         ],
     )
     say(f"constants   {nbytes(report.constants)}")
+    if report.results:
+        say(f"results     {nbytes(report.results)}, kept for later runs as the caller drops them")
     _write(picture, report.to_svg())
     say(f"picture     {picture}")
 

@@ -8,6 +8,7 @@ from zlib import crc32
 from clgraph.core.frozen import frozen
 from clgraph.graph.node import Value
 from clgraph.graph.program import Program
+from clgraph.network.result_memory import MOST_BYTES, kept_bytes
 from clgraph.passes.memory.plan_memory import buffers_of
 
 _WIDTH, _HEIGHT, _MARGIN = 900.0, 420.0, 48.0
@@ -58,10 +59,15 @@ class ArenaReport:
 
 @frozen
 class MemoryReport:
-    """Every arena of a program, the bytes of its constants, and the names of its nodes in execution order."""
+    """Every arena of a program, the bytes of its constants, and the names of its nodes in execution order.
+
+    Attributes:
+        results: Bytes of large results, whose memory is kept for later runs as the caller drops them.
+    """
 
     arenas: tuple[ArenaReport, ...]
     constants: int
+    results: int
     nodes: tuple[str, ...]
 
     def to_svg(self) -> str:
@@ -95,7 +101,8 @@ def memory_report(program: Program) -> MemoryReport:
         )
         arenas.append(ArenaReport(placement, arena.nbytes, arena.lower_bound, arena.unshared, buffers))
     constants = sum(v.layout.nbytes for v in program.constants)
-    return MemoryReport(tuple(arenas), constants, tuple(node.name for node in program))
+    results = sum(kept_bytes(program.batch_slices * value.layout.nbytes) for _, value in program.outputs)
+    return MemoryReport(tuple(arenas), constants, min(results, MOST_BYTES), tuple(node.name for node in program))
 
 
 def _drawn(arena: ArenaReport, nodes: tuple[str, ...]) -> list[str]:

@@ -12,7 +12,7 @@ from clgraph.graph.batch_slices import slices_of, whole_shape
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.network.boundary import Held
-from clgraph.network.tensors import empty
+from clgraph.network.result_memory import NewArray
 
 RunSlice = Callable[[Mapping[str, Held], Mapping[str, Held | None]], Mapping[str, Any]]
 """Runs one slice: feeds by name, then the arrays that are to hold the results by name."""
@@ -44,12 +44,17 @@ def _slice(array: Any, number: int, size: int) -> Array:
 
 
 def in_turn(
-    program: Program, feeds: Mapping[str, Held], targets: Mapping[str, Held | None] | None, run: RunSlice
+    program: Program,
+    feeds: Mapping[str, Held],
+    targets: Mapping[str, Held | None] | None,
+    run: RunSlice,
+    empty: NewArray,
 ) -> dict[str, Array]:
     """Return the results of all batch slices, each computed by *run* into its place in one array.
 
     Args:
         targets: The results wanted, with the array for each or ``None``; all of them by default.
+        empty: Returns a new array of a shape, an element type and so many bytes.
 
     Raises:
         InputError: A feed or a target is no array, or has another shape than the slices make up.
@@ -67,7 +72,8 @@ def in_turn(
         # Written slice by slice, a target that is also read would change the feeds of later slices.
         if target is not None and any(np.may_share_memory(target, x) for x in feeds.values() if _is_array(x)):
             copied[name], target = target, None
-        whole[name] = empty(shape, value.layout.dtype.numpy) if target is None else target
+        nbytes = value.layout.nbytes * program.batch_slices
+        whole[name] = empty(shape, value.layout.dtype.numpy, nbytes) if target is None else target
     for number, given in enumerate(feeds_of_slices(program, feeds)):
         places = {name: _slice(array, number, len(array) // program.batch_slices) for name, array in whole.items()}
         for name, found in run(given, places).items():

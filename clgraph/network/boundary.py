@@ -13,7 +13,8 @@ from clgraph.network.borrowed_buffers import BorrowedBuffer
 from clgraph.network.buffer_table import BufferTable
 from clgraph.network.host import Host
 from clgraph.network.kept_memory import KeptMemory, is_updated
-from clgraph.network.tensors import constant_array, empty
+from clgraph.network.result_memory import LEAST_BYTES, ResultMemory
+from clgraph.network.tensors import constant_array
 from clgraph.runtime.memory import Memory
 
 Held = Array | Memory
@@ -83,6 +84,8 @@ class Feed:
             self._host.put(self._value, held)
 
     def _copy_on_device(self, held: Memory) -> None:
+        if self._borrowed is not None:
+            self._borrowed.give_back()
         if self._places is None:
             array = np.empty(self.shape, self.dtype)
             held_by = next(iter(self._host.places.values()))
@@ -94,11 +97,6 @@ class Feed:
         bank, offset = self._places.at(self._value)
         self._places.engine.stream.copy(held, self._places.banks[bank], offset, self._value.layout.nbytes)
 
-    def release(self) -> None:
-        """Forget the caller's array."""
-        if self._borrowed is not None:
-            self._borrowed.give_back()
-
 
 class Result:
     """One result of a program: in a new array, in one of the caller's, or in memory of the device.
@@ -108,12 +106,23 @@ class Result:
     """
 
     def __init__(
-        self, name: str, value: Value, places: Mapping[str, BufferTable], host: Host, borrowed: BorrowedBuffer | None
+        self,
+        name: str,
+        value: Value,
+        places: Mapping[str, BufferTable],
+        host: Host,
+        borrowed: BorrowedBuffer | None,
+        memory: ResultMemory,
     ) -> None:
-        """Read the memory of *value*; with *borrowed*, kernels may write it to the caller's array."""
+        """Read the memory of *value*; with *borrowed*, kernels may write it to the caller's array.
+
+        Args:
+            memory: Of new arrays.
+        """
         self.name, self.shape, self.dtype = name, value.layout.shape, value.layout.dtype.numpy
         self.how = "not asked for"
-        self._value, self._host, self._borrowed = value, host, borrowed
+        self._value, self._host, self._borrowed, self._memory = value, host, borrowed, memory
+        self._nbytes = value.layout.nbytes
         on_host = value.buffer is None or value.constant is not None
         self._places = None if on_host or value.buffer is None else places.get(value.buffer.placement)
         self._view = None if self._places is None else self._places.view(value)
@@ -122,24 +131,41 @@ class Result:
 
     def begin(self, target: Held | None, read: Iterable[Held]) -> None:
         """Prepare for a run that leaves the result in *target*, in a new array for ``None``, and reads *read*."""
-        self._target = empty(self.shape, self.dtype) if target is None else target
+        self._target = target
         if self._borrowed is None:
             return
-        apart = isinstance(self._target, np.ndarray) and (target is None or not _touches(self._target, read))
-        self._lent = apart and isinstance(self._target, np.ndarray) and self._borrowed.take(self._target)
+        if target is None:
+            self._target = self._new()
+        array = self._target
+        apart = isinstance(array, np.ndarray) and (target is None or not _touches(array, read))
+        self._lent = apart and isinstance(array, np.ndarray) and self._borrowed.take(array)
+        if not self._lent:
+            self._borrowed.give_back()
+
+    def skip(self) -> None:
+        """Prepare for a run that computes the result for nobody."""
+        if self._borrowed is not None:
+            self._borrowed.give_back()
 
     def end(self) -> Held:
         """Return the target, filled; every command of the run is over."""
         target = self._target
-        assert target is not None
         if self._lent:
+            assert target is not None
             self.how = "written where it lies"
-        elif isinstance(target, Memory):
+            return target
+        if isinstance(target, Memory):
             self._leave_on_device(target)
-        elif self._view is not None:
+            return target
+        if self._view is not None:
             self.how = "copied"
+            if target is None and self._nbytes < LEAST_BYTES:
+                return self._view.copy()
+            target = self._new() if target is None else target
             target[...] = self._view
-        elif self._places is not None:
+            return target
+        target = self._new() if target is None else target
+        if self._places is not None:
             self.how = "copied from the device"
             array = target if target.flags.c_contiguous else np.empty(self.shape, self.dtype)
             self._places.read_into(self._value, array)
@@ -149,6 +175,9 @@ class Result:
             self.how = "copied"
             target[...] = self._on_host()
         return target
+
+    def _new(self) -> Array:
+        return self._memory.empty(self.shape, self.dtype, self._nbytes)
 
     def view(self) -> Array:
         """Return the memory of the result itself where the host can read it, else a copy of it."""
@@ -162,8 +191,6 @@ class Result:
     def release(self) -> None:
         """Forget the caller's array."""
         self._target, self._lent = None, False
-        if self._borrowed is not None:
-            self._borrowed.give_back()
 
     def _on_host(self) -> Array:
         return constant_array(self._value) if self._value.constant is not None else self._host.get(self._value)

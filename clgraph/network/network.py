@@ -113,8 +113,9 @@ class Network:
         self._feeds = [Feed(v, self._places, self._host, borrowed(v), kept(v)) for v in program.inputs]
         self.kept = tuple(feed.kept for feed in self._feeds if feed.kept is not None)
         self._names = frozenset(v.name for v in program.inputs)
+        memory = self._workspace.results
         self._results = [
-            Result(name, v, self._places, self._host, None if v in program.inputs else borrowed(v))
+            Result(name, v, self._places, self._host, None if v in program.inputs else borrowed(v), memory)
             for name, v in program.outputs
         ]
         self._files = files_of([v.constant for v in program.constants if v.constant is not None])
@@ -201,7 +202,8 @@ class Network:
     ) -> dict[str, Array]:
         if self.program.batch_slices == 1:
             return self._run(feeds, steps(), targets)
-        return in_turn(self.program, feeds, targets, lambda given, to: self._run(given, steps(), to))
+        empty = self._workspace.results.empty
+        return in_turn(self.program, feeds, targets, lambda given, to: self._run(given, steps(), to), empty)
 
     def _singly(self, cancellation: Cancellation) -> Iterator[Step]:
         """Yield the steps of a run, each once the one before is over, as long as nobody ends it."""
@@ -320,9 +322,13 @@ class Network:
         over = False
         try:
             held = [feed.checked(feeds[feed.name]) for feed in self._feeds]
-            wanted = [r for r in self._results if keep and (targets is None or r.name in targets)]
-            for result in wanted:
-                result.begin(None if targets is None else targets[result.name], held)
+            wanted = []
+            for result in self._results:
+                if keep and (targets is None or result.name in targets):
+                    wanted.append(result)
+                    result.begin(None if targets is None else targets[result.name], held)
+                else:
+                    result.skip()
             for feed, given in zip(self._feeds, held, strict=True):
                 feed.write(given)
             for step in steps:
@@ -347,8 +353,8 @@ class Network:
                     self._finish()
                     self._check()
             self._host.forget()
-            for end in self._boundary:
-                end.release()
+            for result in self._results:
+                result.release()
 
     def _note(self) -> None:
         """Say in the program's notes how tile functions are run."""

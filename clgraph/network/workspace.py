@@ -9,6 +9,7 @@ from weakref import WeakSet
 import numpy as np
 
 from clgraph.network.constants import Constants
+from clgraph.network.result_memory import ResultMemory
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.memory import Memory
 
@@ -20,17 +21,19 @@ HEADROOM = 1.5
 
 
 class Workspace:
-    """What the networks of one model share. It keeps nothing alive: memory goes with the last network that uses it.
+    """What the networks of one model share. It keeps no memory of a device alive: that goes with the last network.
 
     Attributes:
         lock: Held during a run of any of the networks.
         constants: Their constants, shared with the workspaces of clones as well.
+        results: Memory of what they have returned.
     """
 
     def __init__(self, like: Workspace | None = None) -> None:
         """Share nothing that a run writes with *like*, but its constants."""
         self.lock = threading.Lock()
         self.constants: Constants = Constants() if like is None else like.constants
+        self.results = ResultMemory()
         self._held: dict[tuple[str, str], WeakSet[Memory]] = {}
 
     def arenas(self, placement: str, engine: Engine, sizes: Sequence[int]) -> list[Memory]:

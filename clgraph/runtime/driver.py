@@ -22,7 +22,7 @@ from clgraph.runtime.canary import Decision, Subject, decide
 from clgraph.runtime.cpus import usable_cores
 from clgraph.runtime.identity import identity_of
 from clgraph.runtime.instruction_sets import InstructionSet, for_width
-from clgraph.runtime.process import chosen_options, owner, pocl_was_loaded, served
+from clgraph.runtime.process import chosen_options, own, pocl_was_loaded, served
 from clgraph.runtime.wheel import impose, is_wheel, pocl_folder, stamps, wheel, wheel_decision
 from clgraph.settings import Settings
 
@@ -128,7 +128,7 @@ def named_handles() -> dict[str, Any]:
     In the order of the platforms, but the wheel's PoCL before another: one that is installed beside it renames nothing.
     """
     cl = load()
-    owner()
+    own()
     try:
         platforms = list(cl.get_platforms())
     except cl.Error as error:

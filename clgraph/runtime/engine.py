@@ -84,6 +84,13 @@ class Engine:
         """Return a caller's C-contiguous *array* as memory, on a device with the feature ``host_memory``."""
         return memory.lend(self._context, array, writable=writable)
 
+    def lend_at(self, address: int, nbytes: int) -> Memory:
+        """Return the caller's memory at *address* as memory that no kernel uses once the caller has given it up.
+
+        On a device with the feature ``host_memory``.
+        """
+        return memory.lend_at(self._context, address, nbytes)
+
     def holds(self, held: Memory) -> bool:
         """Whether *held* can be used in commands of this engine."""
         return bool(held.handle.context == self._context)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import numpy as np
@@ -60,10 +61,25 @@ def lend(context: Any, array: Array, *, writable: bool = False) -> Memory:
     Raises:
         DeviceMemoryError: The driver does not take it.
     """
+    bytes_of = array.reshape(-1).view(np.uint8) if writable else None
+    return Memory(_lent(context, array, array.nbytes, writable=writable), array.nbytes, bytes_of)
+
+
+def lend_at(context: Any, address: int, nbytes: int) -> Memory:
+    """Return *nbytes* bytes at *address*, which may be read and written, as memory that keeps no array alive.
+
+    PoCL does not touch the memory behind such a buffer but in commands that use it, nor where the buffer is released.
+
+    Raises:
+        DeviceMemoryError: The driver does not take it.
+    """
+    return Memory(_lent(context, (ctypes.c_char * nbytes).from_address(address), nbytes, writable=True), nbytes)
+
+
+def _lent(context: Any, memory: Any, nbytes: int, *, writable: bool) -> Any:
     cl = driver.load()
     flags = (cl.mem_flags.READ_WRITE if writable else cl.mem_flags.READ_ONLY) | cl.mem_flags.USE_HOST_PTR
     try:
-        bytes_of = array.reshape(-1).view(np.uint8) if writable else None
-        return Memory(cl.Buffer(context, flags, hostbuf=array), array.nbytes, bytes_of)
+        return cl.Buffer(context, flags, hostbuf=memory)
     except (cl.Error, MemoryError) as error:
-        raise DeviceMemoryError(f"the driver does not take an array of {array.nbytes} bytes: {error}") from error
+        raise DeviceMemoryError(f"the driver does not take an array of {nbytes} bytes: {error}") from error

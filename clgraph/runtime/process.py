@@ -39,15 +39,28 @@ def pocl_was_loaded() -> bool:
     return maps.is_file() and "/libpocl" in maps.read_text(encoding="utf-8", errors="replace")
 
 
-@functools.cache
-def owner() -> int:
-    """Return the process that first asked a driver for its devices: the only one that the driver works in."""
-    return os.getpid()
+class _Owner:
+    """The process that first asked a driver for its devices: the only one that the driver works in."""
+
+    def __init__(self) -> None:
+        self.known, self.left = False, False
+        os.register_at_fork(after_in_child=self._leave)
+
+    def _leave(self) -> None:
+        self.left = self.known
+
+
+_OWNER = _Owner()
+
+
+def own() -> None:
+    """Say that this process is about to ask a driver for its devices."""
+    _OWNER.known = True
 
 
 def check_process() -> None:
     """Raise ``DeviceError`` in a process that was forked after OpenCL was used; a command would wait for ever there."""
-    if os.getpid() != owner():
+    if _OWNER.left:
         raise DeviceError(
             "OpenCL was used before this process was forked, and the threads of its drivers do not survive that: start "
             "it with the 'spawn' method (multiprocessing.get_context('spawn')), or fork before the first use"

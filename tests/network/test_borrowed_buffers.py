@@ -1,5 +1,7 @@
 """Inputs and constants that are read where they are."""
 
+import gc
+import mmap
 import weakref
 
 import numpy as np
@@ -9,8 +11,10 @@ import clgraph
 from clgraph.core.aligned import aligned
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
+from clgraph.errors import InputError
 from clgraph.graph.node import Value
 from clgraph.graph.program import Program
+from clgraph.network.borrowed_buffers import KNOWN
 from clgraph.network.borrowing import LEAST_BYTES, writable_in_place
 from clgraph.network.network import Network
 from clgraph.ops.activation import Activation
@@ -59,15 +63,8 @@ def lent(request, device, engine):
 
 @pytest.mark.parametrize("floats", [0, 1, 7, 15])
 def test_an_array_at_any_address_is_read_where_it_lies(lent, floats, monkeypatch):
-    lends = []
-    lend = Engine.lend
-    monkeypatch.setattr(
-        Engine,
-        "lend",
-        lambda engine, array, writable=False: (
-            (lends.append(array.ctypes.data) if not writable else None) or lend(engine, array, writable=writable)
-        ),
-    )
+    lends, lend = [], Engine.lend_at
+    monkeypatch.setattr(Engine, "lend_at", lambda e, at, nbytes: lends.append(at) or lend(e, at, nbytes))
     memory = RNG.standard_normal(COUNT + floats).astype(np.float32)
     x = memory[floats:].reshape(SHAPE)
     want = lent.run({"x": x})["y"]
@@ -78,7 +75,8 @@ def test_an_array_at_any_address_is_read_where_it_lies(lent, floats, monkeypatch
     odd[...] = x
     assert not odd.flags.aligned
     np.testing.assert_array_equal(lent.run({"x": odd})["y"], want)
-    assert lends == [x.ctypes.data] * 2
+    assert x.ctypes.data in lends
+    assert odd.ctypes.data not in lends
     np.testing.assert_array_equal(lent.run({"x": np.asfortranarray(x)})["y"], want)
     np.testing.assert_array_equal(lent.run({"x": x})["y"], want)
 
@@ -94,6 +92,38 @@ def test_each_run_reads_the_array_it_is_given_and_keeps_none(lent):
         gone = weakref.ref(x)
         del x
         assert gone() is None
+
+
+def test_an_address_is_told_to_the_driver_once_and_few_are_remembered(lent, monkeypatch):
+    lends, lend = [], Engine.lend_at
+    monkeypatch.setattr(Engine, "lend_at", lambda e, at, nbytes: lends.append(at) or lend(e, at, nbytes))
+    pictures = [RNG.standard_normal(SHAPE).astype(np.float32) for _ in range(KNOWN + 1)]
+    wanted = [lent.run({"x": x})["y"].copy() for x in pictures]
+    places = [x.ctypes.data for x in pictures]
+    assert [at for at in lends if at in places] == places
+    for _ in range(2):
+        for at in (KNOWN, 1, KNOWN, 2):
+            np.testing.assert_array_equal(lent.run({"x": pictures[at]})["y"], wanted[at])
+    assert [at for at in lends if at in places] == places
+    np.testing.assert_array_equal(lent.run({"x": pictures[0]})["y"], wanted[0])
+    assert [at for at in lends if at in places] == [*places, places[0]]
+
+
+def test_memory_that_the_caller_has_given_up_is_not_touched(lent):
+    room = mmap.mmap(-1, COUNT * 4)
+    x = np.frombuffer(room, np.float32).reshape(SHAPE)
+    x[...] = RNG.standard_normal(SHAPE)
+    moved = x.copy()
+    want = lent.run({"x": x})["y"].copy()
+    del x
+    room.close()
+    np.testing.assert_array_equal(lent.run({"x": moved})["y"], want)
+    with pytest.raises(InputError):
+        lent.run({"x": moved[:, :, :5]}, outputs={"y": want})
+    for _ in range(KNOWN + 1):
+        np.testing.assert_array_equal(lent.run({"x": moved.copy()})["y"], want)
+    lent.close()
+    gc.collect()
 
 
 def test_a_lent_input_gives_what_a_copied_one_gives(device, lent):
