@@ -21,6 +21,7 @@ from clgraph.ops.bits import BitCast
 from clgraph.ops.block_matmul import BlockMatMul
 from clgraph.ops.block_records import Records
 from clgraph.ops.bottleneck import Bottleneck
+from clgraph.ops.box_suppression import BoxSuppression
 from clgraph.ops.col2im import Col2Im
 from clgraph.ops.concat import Concat
 from clgraph.ops.conv_transpose import ConvTranspose
@@ -92,6 +93,14 @@ def below(*sizes: int) -> Draw:
     """Return how to draw places of axes of these sizes, from the front and from the back."""
     ends = np.array(sizes if len(sizes) > 1 else sizes[0])
     return lambda rng, shape: rng.integers(-ends, ends, shape)
+
+
+def _of(number: float) -> Draw:
+    return lambda _, shape: np.full(shape, number)
+
+
+def _centred_boxes(rng: np.random.Generator, shape: Shape) -> Any:
+    return rng.integers(1, 9, shape)
 
 
 def _bytes(rng: np.random.Generator, shape: Shape) -> Any:
@@ -194,6 +203,12 @@ def _rows() -> list[Case]:
         Case(CumulativeSum(1), ((2, 9, 5),)),
         Case(CumulativeProduct(1), ((2, 9, 5),)),
         Case(Determinant(), ((5, 4, 4),)),
+        Case(
+            BoxSuppression(True, 18),
+            ((2, 40, 4), (2, 3, 40), (1,), (1,), (1,)),
+            (F32, F32, I64, F32, F32),
+            draw={0: _centred_boxes, 2: _of(17), 3: _of(0.3), 4: _of(0.0)},
+        ),
         *(Case(TopK(-1, True, 4), ((2, 70),), d) for d in FLOATS),
         Case(TopK(1, False, 3), ((3, 37, 2),), I64),
     ]
