@@ -128,18 +128,21 @@ def _join(program: Program, node: Node) -> None:
 
 
 def _move(program: Program, node: Node) -> bool:
-    """Move a Dequantize with one scale in front of what hands on integers of a Quantize; say whether it did."""
-    if not isinstance(node.primitive, Dequantize) or node.fused:
+    """Move Dequantizes, alike and of one scale, in front of *node*, which hands on integers; say whether it did."""
+    if not hands_on(node) or not node.output.readers or not _from_quantize(node.inputs[0]):
         return False
-    before = node.inputs[0].producer
-    if before is None or not hands_on(before):
+    readers = sorted(node.output.readers, key=program.position)
+    first, numbers = readers[0], {_numbers(n) if isinstance(n.primitive, Dequantize) else None for n in readers}
+    alike = len(numbers) == 1 and None not in numbers and len({n.output.layout for n in readers}) == 1
+    if not alike or any(n.fused for n in readers):
         return False
-    numbers = _numbers(node)
-    whole = read_outside(program, before.output, [node]) is None and apart([before, node]) is None
-    if numbers is None or not whole or not _from_quantize(before.inputs[0]):
+    if read_outside(program, node.output, readers) is not None or apart([node, *readers]) is not None:
         return False
-    floats = program.insert(node.primitive, [before.inputs[0], *node.inputs[1:]], sources=[node], before=before)
-    substitute(program, [before, node], before.primitive, [floats.output], before)
+    floats = program.insert(first.primitive, [node.inputs[0], *first.inputs[1:]], sources=readers, before=node)
+    for reader in readers[1:]:
+        program.rewire(reader.output, first.output)
+        program.erase(reader)
+    substitute(program, [node, first], node.primitive, [floats.output], node)
     return True
 
 

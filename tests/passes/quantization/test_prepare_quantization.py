@@ -83,6 +83,20 @@ def test_what_hands_on_integers_hands_on_floats(mover) -> None:
     assert net.made("d") == ["activation", mover.kind]
 
 
+def test_what_hands_on_integers_to_several_readers_hands_on_floats() -> None:
+    net = Quantised()
+    net.add("moved", MAXIMUM, net.quantize("q", "x"))
+    ends = [net.add(f"r{name}", RELU, net.dequantize(name, "moved")) for name in "ab"]
+    assert net.made(*ends) == ["activation", MAXIMUM.kind, "activation", "activation"]
+
+
+def test_integers_that_are_handed_on_to_readers_of_several_scales_stay() -> None:
+    net = Quantised()
+    net.add("moved", MAXIMUM, net.quantize("q", "x"))
+    ends = [net.dequantize("a", "moved"), net.dequantize("b", "moved", net.number("other", 0.5))]
+    assert "quantize" in net.made(*ends)
+
+
 @pytest.mark.parametrize("k", [40, 600])
 def test_dynamically_quantised_products_are_floats_from_end_to_end(k: int) -> None:
     net = Net()
