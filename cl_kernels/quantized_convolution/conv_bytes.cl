@@ -4,7 +4,7 @@
 // `nb` blocks of 16 output channels. Windows that reach beyond the input read the zero point: then the ticket's chunks are
 // whole rows, and their input with the zero point around it is copied into the worker's scratch (`staged`).
 //
-// inp, weights, start, scale, bias, out, res, by, plus   the last three may be CLGRAPH_NULL
+// inp, weights, start, scale, bias, out, res, by, plus, entries   the last four may be CLGRAPH_NULL
 // in_n, in_g, in_c, in_y   bytes from one image, convolution group, block, row of the input to the next
 // in_blocks, in_height, in_width   of the input of one convolution group, read where it is staged
 // pad_top, pad_left, pad    staged rows and pixels in front of the input, and what they hold, four times, or zero_point does
@@ -18,6 +18,7 @@
 // widths, ids_0, ids_1      as in conv_fsv16.cl
 // weight_group              bytes of one group's weights
 // mode, first .. high       as in micro_bytes.cl;  itemsize: bytes of an element of the result
+// entries                   256 bytes, which the bytes of the result are the places of
 // listed, last              1: bytes of what the list of post-operations leaves of floats, nearest(v / last) + zero
 #include "bytes.clh"
 #include "conv_chunks.clh"
@@ -61,7 +62,7 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
   const int first_y = first_chunk / row_chunks, last_y = (last_chunk - 1) / row_chunks;
   const int rows = (last_y - first_y) * d->stride_y + (d->kernel_y - 1) * d->dilation_y + 1;
   const int pitch = (width - 1) * d->stride_x + (d->kernel_x - 1) * d->dilation_x + 1;
-  const int size = d->itemsize;
+  const int size = d->itemsize, looks_up = d->entries != CLGRAPH_NULL;
   __global uchar* beside = (__global uchar*)scratch;
   __global uchar* stage = beside + (listed ? d->nb * 16 * 64 : 0);
   __global const byte_end* end = BYTE_END(d);
@@ -70,7 +71,7 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
 
   for (int g = tier * d->ticket_groups, staged = -1; g < last_group; g++) {
     const int block = g * d->nb, nb = min(d->nb, d->blocks - block), which = g / d->group_groups;
-    const int apart = listed || (d->out_x != 16 && (posts || (d->lanes < 16 && block + nb == d->blocks)));
+    const int apart = listed || (d->out_x != 16 && (posts || looks_up || (d->lanes < 16 && block + nb == d->blocks)));
     __global const uchar* in = AT(const uchar, banks, d->inp) + (long)n * d->in_n + (long)which * d->in_g;
     int in_c = d->in_c, in_y = d->in_y, above = 0;
     if (d->staged) {
@@ -108,6 +109,10 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
           __global float* row = (__global float*)beside + b * 256;
           quantize_row(row, d->out_x == 16 ? to + (long)b * d->out_c : (__global uchar*)row, wide, d->last, d->zero, d->low,
                        d->high);
+        }
+        for (int b = 0; looks_up && b < nb; b++) {
+          __global uchar* row = d->out_x == 16 ? to + (long)b * d->out_c : beside + b * (listed ? 1024 : 256);
+          look_up_row(row, row, wide, AT(const uchar, banks, d->entries));
         }
         for (int b = 0; apart && d->out_x != 16 && b < nb; b++)
           copy_pixels(beside + b * (size == 4 || listed ? 1024 : 256), to + (long)b * d->out_c * size, wide,

@@ -7,7 +7,7 @@
 // inp, in_n, in_c, in_y, in_height, in_width   the input; bytes to the next image, block, row
 // weights                    [block][ky][kx][16];  start, scale, bias: 16 numbers a block
 // out, out_n, out_c, out_y   the result, pitches in elements of `itemsize` bytes;  res, res_n, res_c, res_y: bytes added
-// by, plus                   as in micro_bytes.cl;  res, by, plus may be CLGRAPH_NULL
+// by, plus                   as in micro_bytes.cl;  entries: as in conv_bytes.cl;  res, by, plus, entries may be CLGRAPH_NULL
 // height, width, blocks, lanes   of the result;  strips, strip_rows: tickets of a block, rows of a ticket
 // kernel_y, kernel_x, stride_y, stride_x, dilation_y, pad_top, pad_left, pad (four times) or zero_point
 // mode, listed, last, first .. high   as in conv_bytes.cl
@@ -103,5 +103,6 @@ static void depthwise_bytes(__global const depthwise_bytes_desc* d, __global cha
       post_row(post, posts, banks, (__global float*)sums_to, n, block, y, 0, width,
                block == d->blocks - 1 ? d->lanes : 16, 1);
     if (listed) quantize_row((__global const float*)floats, to, width, d->last, d->zero, d->low, d->high);
+    if (d->entries != CLGRAPH_NULL) look_up_row(to, to, width, AT(const uchar, banks, d->entries));
   }
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from clgraph.core.memo import remembered
 from clgraph.graph.node import Fused
 from clgraph.implementations.cpu.geometry import LANES, operand_pitches
 from clgraph.ops.activation import Activation
+from clgraph.ops.byte_lookup import ByteLookup
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
 from clgraph.selector.descriptor import NULL, Float, Int, Ref, fields
@@ -52,6 +54,7 @@ class End:
         numbers: The fields of :class:`ByteEnd`.
         by, plus: The slots of a factor and a summand of each channel.
         residual: The slot of bytes that are added.
+        entries: The slot of a table that the bytes are looked up in.
     """
 
     mode: int
@@ -61,6 +64,7 @@ class End:
     by: int | None = None
     plus: int | None = None
     residual: int | None = None
+    entries: int | None = None
 
     def __hash__(self) -> int:
         return hash((self.mode, self.residual, self.taken))
@@ -84,6 +88,12 @@ def four_times(byte: int) -> int:
 @remembered
 def end_of(q: Query[Any]) -> End | str:
     """Return the end of the sums of *q*, or why no kernel has it."""
+    entries = lookup_of(q)
+    if entries is not None:
+        if len(q.post) < 2 or not isinstance(q.post[-2].primitive, StaticQuantize):
+            return "looks up bytes that it rounds to"
+        found = end_of(replace(q, fused=q.fused[:-1]))
+        return replace(found, entries=entries) if isinstance(found, End) else found
     steps, y = q.post, q.outputs[0].dtype
     last = steps[-1].primitive if steps else None
     rounding = last if isinstance(last, StaticQuantize) else None
@@ -106,12 +116,18 @@ def end_of(q: Query[Any]) -> End | str:
 
 def listed_of(q: Query[Any], end: End) -> tuple[Fused, ...]:
     """Return the operations that are a list."""
-    return q.post[end.taken : len(q.post) - (end.last > 0)]
+    return q.post[end.taken : len(q.post) - (end.last > 0) - (end.entries is not None)]
+
+
+def lookup_of(q: Query[Any]) -> int | None:
+    """Return the slot of the table in which the last operation looks up, ``None`` where there is none."""
+    last = q.post[-1] if q.post else None
+    return last.operands[0] if last is not None and isinstance(last.primitive, ByteLookup) else None
 
 
 def operand_ref(q: Query[Any], slot: int | None) -> Ref:
-    """Return the place of the floats in *slot*, ``NULL`` for none."""
-    return NULL if slot is None else Ref(f"in{slot}", 4 * q.inputs[slot].origin)
+    """Return the place of what is in *slot*, ``NULL`` for none."""
+    return NULL if slot is None else Ref(f"in{slot}", q.inputs[slot].dtype.itemsize * q.inputs[slot].origin)
 
 
 def _limits(steps: Sequence[Fused], last: StaticQuantize) -> tuple[int, int] | None:

@@ -10,7 +10,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.format import Format, feature_blocked
 from clgraph.core.layout import Layout
 from clgraph.graph.node import Fused
-from clgraph.implementations.cpu.byte_ends import ByteEnd, end_numbers
+from clgraph.implementations.cpu.byte_ends import ByteEnd, end_numbers, lookup_of, operand_ref
 from clgraph.implementations.cpu.convolution import operand_proposals
 from clgraph.implementations.cpu.cost import step_seconds
 from clgraph.implementations.cpu.geometry import (
@@ -28,8 +28,8 @@ from clgraph.selector.implementation import Formats
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import Query
 
-PLANES, BLOCKS, BYTES = 0, 1, 2
-"""What ``bytes_fsv16.cl`` reads: planes or blocks of floats, blocks of bytes."""
+PLANES, BLOCKS, BYTES, PLACES = 0, 1, 2, 3
+"""What ``bytes_fsv16.cl`` reads: planes or blocks of floats, blocks of bytes, or of places in a table."""
 PIECE = 64
 """Pixels that are staged at once."""
 
@@ -42,6 +42,7 @@ class BytesFsv16Desc(ByteEnd, Descriptor):
     res: Pointer
     scale: Pointer
     zero_point: Pointer
+    entries: Pointer
     out: Pointer
     in_n: Int
     in_c: Int
@@ -65,14 +66,20 @@ class BytesFsv16Desc(ByteEnd, Descriptor):
 
 
 def split_steps(q: Query[Any]) -> tuple[Fused | None, tuple[Fused, ...], StaticQuantize | None] | str:
-    """Return a sum with bytes at the head of the list, the list, the rounding at its end; or why it has other parts."""
-    steps = q.post
+    """Return a sum with bytes at the head of the list, the list, the rounding at its end; or why it has other parts.
+
+    A table that the bytes are looked up in may follow.
+    """
+    looks_up = lookup_of(q) is not None
+    steps = q.post[:-1] if looks_up else q.post
     first = steps[0] if steps and isinstance(steps[0].primitive, DequantizeAdd) else None
     last = steps[-1].primitive if steps else None
     rounding = last if isinstance(last, StaticQuantize) else None
     listed = steps[first is not None : len(steps) - (rounding is not None)]
     if any(isinstance(f.primitive, StaticQuantize | DequantizeAdd) for f in listed):
         return "adds bytes first and rounds last"
+    if looks_up and rounding is None and not isinstance(q.primitive, StaticQuantize):
+        return "looks up bytes that it rounds to"
     if odd := [q.inputs[s] for f in listed for s in f.operands if q.inputs[s].dtype != DType.F32]:
         return f"reads operands of f32, not of {odd[0].dtype}"
     added = None if first is None else q.inputs[first.operands[0]]
@@ -116,8 +123,19 @@ def between_seconds(q: Query[Any]) -> float:
     return step_seconds(q.device, work, moved, 8 * q.device.workers)
 
 
+def looked_up(q: Query[Any]) -> Plan:
+    """Return the step from the first input, places in the table that is the second one, to the result."""
+    return between(q, None, places=True)
+
+
 def between(
-    q: Query[Any], last: StaticQuantize | None, scale: Ref = NULL, zero: Ref = NULL, *, divided: bool = False
+    q: Query[Any],
+    last: StaticQuantize | None,
+    scale: Ref = NULL,
+    zero: Ref = NULL,
+    *,
+    divided: bool = False,
+    places: bool = False,
 ) -> Plan:
     """Return the step from the first input to the result.
 
@@ -125,6 +143,7 @@ def between(
         last: The primitive itself where it is a rounding.
         scale, zero: Of an input of bytes.
         divided: They are those of the result.
+        places: The second input is a table, and nothing else is done.
     """
     x, (y,) = q.inputs[0], q.outputs
     found = split_steps(q)
@@ -132,6 +151,7 @@ def between(
     first, listed, rounding = found
     rounding = rounding or last
     kind = BYTES if x.dtype == DType.U8 else PLANES if x.format.is_plain else BLOCKS
+    kind = PLACES if places else kind
     a, b = as_planes(x) if kind == PLANES else planes(x), planes(y)
     r = None if first is None else planes(q.inputs[first.operands[0]])
     posts = blocked_posts(replace(q, fused=listed))
@@ -150,6 +170,7 @@ def between(
         res=NULL if first is None or r is None else r.at(f"in{first.operands[0]}"),
         scale=scale,
         zero_point=zero,
+        entries=operand_ref(q, 1 if places else lookup_of(q)),
         out=b.at("out0"),
         in_n=a.n,
         in_c=a.c,

@@ -15,7 +15,7 @@ from clgraph.core.memo import remembered
 from clgraph.graph.primitive import Primitive
 from clgraph.implementations.cpu.blocks import BYTES, Block, blocks_of, ids
 from clgraph.implementations.cpu.byte_ends import BYTES as PLAIN
-from clgraph.implementations.cpu.byte_ends import ByteEnd, End, end_of, four_times, listed_of, operand_ref
+from clgraph.implementations.cpu.byte_ends import ByteEnd, End, end_of, four_times, listed_of, lookup_of, operand_ref
 from clgraph.implementations.cpu.convolution import operand_proposals, square
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import (
@@ -38,7 +38,7 @@ BYTE_TILE = Serves(
     mixed=True,
     kinds=frozenset({"cpu"}),
     formats=True,
-    fuses=ROUNDED,
+    fuses=ROUNDED | {"byte_lookup"},
     operands=8,
     features=frozenset({"vnni"}),
 )
@@ -67,6 +67,7 @@ class ConvBytesDesc(ByteEnd, Descriptor):
     res: Pointer
     by: Pointer
     plus: Pointer
+    entries: Pointer
     zero_point: Pointer
     widths: Long
     ids_0: Long
@@ -200,7 +201,7 @@ def _flat(q: Query[QuantizedConvolution], x: Planes, y: Planes) -> bool:
     p = q.primitive
     if prod(q.inputs[1].shape[2:]) != 1 or prod(p.strides) != 1 or any(map(any, p.pads)):
         return False
-    layouts = [q.inputs[s] for s in q.post_slots]
+    layouts = [q.inputs[s] for s in q.post_slots if s != lookup_of(q)]
     alike = all(row == pixel * y.width for _, _, row, pixel, _ in (operand_pitches(v, q.outputs[0]) for v in layouts))
     return y.height > 1 and x.one_row and y.one_row and alike
 
@@ -288,6 +289,7 @@ def products(q: Query[QuantizedConvolution]) -> Plan:
         res=NULL if res is None else res.at(f"in{end.residual}"),
         by=operand_ref(q, end.by),
         plus=operand_ref(q, end.plus),
+        entries=operand_ref(q, end.entries),
         zero_point=Ref("in5") if q.arity > 5 else NULL,
         widths=table.widths,
         ids_0=table.low,

@@ -41,6 +41,7 @@ class DepthwiseBytesDesc(ByteEnd, Descriptor):
     res: Pointer
     by: Pointer
     plus: Pointer
+    entries: Pointer
     zero_point: Pointer
     in_n: Int
     in_c: Int
@@ -151,6 +152,7 @@ class QuantizedDepthwise(Implementation[QuantizedConvolution]):
             res=NULL if res is None else res.at(f"in{end.residual}"),
             by=operand_ref(q, end.by),
             plus=operand_ref(q, end.plus),
+            entries=operand_ref(q, end.entries),
             zero_point=Ref("in5") if q.arity > 5 else NULL,
             in_n=x.n,
             in_c=x.c,

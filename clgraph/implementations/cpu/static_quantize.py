@@ -21,9 +21,9 @@ from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
 
 
-@implements(StaticQuantize, name="static_quantize.fsv16", serves=replace(BYTE_TILE, fuses=frozenset()))
+@implements(StaticQuantize, name="static_quantize.fsv16", serves=replace(BYTE_TILE, fuses=frozenset({"byte_lookup"})))
 class StaticQuantizeFsv16(Implementation[StaticQuantize]):
-    """Planes or blocks of floats to blocks of bytes."""
+    """Planes or blocks of floats to blocks of bytes, or of what a table has for these."""
 
     @classmethod
     def limits(cls, q: Query[StaticQuantize]) -> str | None:

@@ -13,11 +13,14 @@ from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Primitive
 from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
+from clgraph.ops.byte_lookup import ByteLookup
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.quantize import Dequantize
 from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
 from clgraph.passes.base import Context
 from clgraph.passes.formats.format_search import Factor, minimise
+from clgraph.passes.quantization.byte_tables import ByteTable, byte_tables
+from clgraph.passes.quantization.dynamic_quantization import drop
 from clgraph.passes.quantization.integer_products import (
     IntegerProduct,
     Steps,
@@ -47,10 +50,12 @@ def use_integers(program: Program, context: Context) -> tuple[int, list[str]]:
             found[node] = offer
         elif offer is not None:
             reasons[node.name] = offer
-    chosen = _cheapest(program, context, found)
+    tables = byte_tables(program) if found and byte_type(context.device(next(iter(found)))) == DType.U8 else {}
+    makers = _Makers(program, tables)
+    chosen = _cheapest(program, context, found, makers)
     reasons |= {node.name: offer.slower for node, offer in found.items() if node not in chosen}
     if chosen:
-        _Rewriting(program, context, {n: found[n].product for n in found if n in chosen}).run()
+        _Rewriting(program, context, {n: found[n].product for n in found if n in chosen}, makers).run()
     if not found and not reasons:
         return 0, []
     lines = [f"{len(chosen)} products from integers"]
@@ -102,7 +107,7 @@ def _narrow(context: Context, device: DeviceInfo) -> bool:
     return context.precision == "f16" or (context.precision == "auto" and device.kind == "gpu")
 
 
-def _cheapest(program: Program, context: Context, found: Mapping[Node, _Candidate]) -> set[Node]:
+def _cheapest(program: Program, context: Context, found: Mapping[Node, _Candidate], makers: _Makers) -> set[Node]:
     """Return the products whose computation from integers makes the time of all, and of what stands around, least."""
     index = {node: i for i, node in enumerate(found)}
     factors = [Factor((i,), np.array([found[node].gain, 0.0])) for node, i in index.items()]
@@ -113,7 +118,7 @@ def _cheapest(program: Program, context: Context, found: Mapping[Node, _Candidat
         between = device.launch_seconds + (3 if _narrow(context, device) else 5) * seconds
         others = [n for n in x.readers if n not in found and not isinstance(n.primitive, Eltwise)]
         widened = between if _rounds(x) and (others or program.is_output(x)) else 0.0
-        maker = made_by(program, source, found) if source is not None else None
+        maker = makers.of(x, found)
         # What a graph input is rounded by is a launch in any case.
         rounded = 0.0 if source is not None and source.producer is None else between
         scope = tuple(index[n] for n in (*([maker] if maker is not None else []), *readers))
@@ -150,27 +155,83 @@ def made_by(program: Program, value: Value, chosen: Container[Node]) -> Node | N
     return node
 
 
+@frozen(eq=False)
+class _Makers:
+    """Says which product is at the origin of bytes.
+
+    Attributes:
+        tables: Values whose bytes are looked up by those of others.
+    """
+
+    program: Program
+    tables: Mapping[Value, ByteTable]
+
+    def of(self, value: Value, chosen: Container[Node]) -> Node | None:
+        """Return the product of *chosen* that makes the bytes of *value*, or what one pass over bytes makes them of."""
+        while _rounds(value):
+            if value in self.tables:
+                value = self.tables[value].root
+                continue
+            assert value.producer is not None
+            source = value.producer.inputs[0]
+            made = made_by(self.program, source, chosen)
+            before = self.pass_over(value)
+            if made is not None or before is None:
+                return made
+            value = before
+        return None
+
+    def pass_over(self, value: Value) -> Value | None:
+        """Return the rounded value of which one elementwise operator makes *value*, before it is rounded."""
+        made = value.producer
+        node = made.inputs[0].producer if made is not None else None
+        if node is None or node.fused or not isinstance(node.primitive, Eltwise) or not node.output.has_one_use:
+            return None
+        return next((v for v in node.inputs if v.layout == node.output.layout and _rounds(v)), None)
+
+
 class _Rewriting:
     """Puts the products of integers into a program, and bytes between them."""
 
-    def __init__(self, program: Program, context: Context, products: Mapping[Node, IntegerProduct]) -> None:
-        self._program, self._context, self._products = program, context, products
+    def __init__(
+        self, program: Program, context: Context, products: Mapping[Node, IntegerProduct], makers: _Makers
+    ) -> None:
+        self._program, self._context, self._products, self._makers = program, context, products, makers
         self._chosen = set(products)
         self._read: dict[Node, Value] = {}
+        self._bytes: dict[Value, Value] = {}
 
     def run(self) -> None:
         values = dict.fromkeys(p.x for p in self._products.values())
         values |= dict.fromkeys(n.output for n in self._program if _rounds(n.output))
+        self._wanted = self._all_wanted()
         order = {v: self._program.position(v.producer) for v in values if v.producer is not None}
         for value in sorted(order, key=lambda v: order[v]):
             self._round(value)
         for node, product in self._products.items():
             inputs = product.inputs(self._program, self._context, self._read[node])
             substitute(self._program, [node], product.on(inputs[0].layout.dtype), inputs, node)
-        for value in values:
-            made = value.producer
-            if made is not None and made in self._program and not value.uses and not self._program.is_output(value):
-                self._program.erase(made)
+        for value in reversed(values):
+            if value.producer is not None and value.producer in self._program:
+                drop(self._program, value.producer)
+
+    def _all_wanted(self) -> set[Value]:
+        """Return the values whose bytes are read, directly or to make others."""
+        tables, left = self._makers.tables, list(dict.fromkeys(p.x for p in self._products.values()))
+        for value, table in tables.items():
+            if table.last and self._makers.of(value, self._chosen) is not None:
+                left.append(value)
+        wanted: set[Value] = set()
+        while left:
+            value = left.pop()
+            if value in wanted or not _rounds(value):
+                continue
+            wanted.add(value)
+            if value in tables:
+                left.append(tables[value].root)
+            elif (before := self._makers.pass_over(value)) and self._makers.of(before, self._chosen):
+                left.append(before)
+        return wanted
 
     def _round(self, value: Value) -> None:
         """Let the products and sums that read *value* read bytes."""
@@ -179,14 +240,23 @@ class _Rewriting:
         assert made is not None
         products = [n for n in value.readers if n in self._products and self._products[n].x is value]
         sums = [s for n in value.readers if (s := self._sum(n, value))] if _rounds(value) else []
-        if not products and (len(sums) < len(value.readers) or made_by(program, made.inputs[0], self._chosen) is None):
+        alone = len(sums) < len(value.readers) or made_by(program, made.inputs[0], self._chosen) is None
+        if not products and value not in self._wanted and alone:
             return
         source = made.inputs[0] if _rounds(value) else value
         type_of = {node: byte_type(self._context.device(node)) for node in (*products, *(s[0] for s in sums))}
         bytes_: dict[DType, Value] = {}
         for dtype in dict.fromkeys(type_of.values()) or (byte_type(self._context.device(made)),):
-            rounding = StaticQuantize(steps.scale, steps.zero(dtype), dtype)
-            bytes_[dtype] = program.insert(rounding, [source], sources=[made]).output
+            table = self._makers.tables.get(value)
+            if table is not None and table.root in self._bytes:
+                entries = program.constant(f"{made.name}/entries", table.entries)
+                bytes_[dtype] = program.insert(
+                    ByteLookup(), [self._bytes[table.root], entries], sources=[made], before=made
+                ).output
+            else:
+                rounding = StaticQuantize(steps.scale, steps.zero(dtype), dtype)
+                bytes_[dtype] = program.insert(rounding, [source], sources=[made]).output
+        self._bytes[value] = next(iter(bytes_.values()))
         self._read |= {node: bytes_[type_of[node]] for node in products}
         for node, operand, factor in sums:
             other = next(v for v in node.inputs if v is not operand)
@@ -219,6 +289,11 @@ class _Rewriting:
         made = value.producer
         return made is not None and (made in self._chosen or made_by(self._program, value, self._chosen) is not None)
 
+    def _passes_over(self, node: Node, value: Value) -> bool:
+        """Whether *node* makes bytes of those of *value* in one pass."""
+        rounded = next((n.output for n in node.output.readers if _rounds(n.output)), None)
+        return rounded is not None and rounded in self._wanted and self._makers.pass_over(rounded) is value
+
     def _widen(self, value: Value, bytes_: Value, steps: Steps, products: list[Node]) -> None:
         """Let what else reads *value*, which its maker rounds, read the bytes as floats."""
         program, made = self._program, value.producer
@@ -229,5 +304,10 @@ class _Rewriting:
             zero = program.constant(f"{made.name}/zero", np.array(steps.zero(dtype), dtype.numpy))
             floats = program.insert(Dequantize(0), [bytes_, scale, zero], sources=[made])
             others = [u for u in value.uses if u[0] not in products]
+            for use in [u for u in others if self._passes_over(u[0], value)]:
+                # Of its own: what reads it is fused behind it, and makes bytes.
+                own = program.insert(Dequantize(0), [bytes_, scale, zero], sources=[made])
+                program.rewire(value, own.output, uses=[use])
+                others.remove(use)
             program.rewire(value, floats.output, uses=others)
             program.outputs = [(n, floats.output if v is value else v) for n, v in program.outputs]

@@ -20,7 +20,8 @@ class UseIntegers(Pass):
     ``quantized_matmul``: exact sums in int, scaled once. Its input is rounded to I8, whatever the model's type and zero
     point: they are the same 256 steps. What it makes is rounded by prepare_primitive_fusing, which fuses
     ``static_quantize`` behind it, so that between two of them there are bytes. A sum with such bytes (a residual)
-    reads them as they are; other readers get a dequantize.
+    reads them as they are; other readers get a dequantize. Where bytes are U8, what elementwise operators make of one
+    rounded value is a ``byte_lookup`` (``byte_tables``).
 
     The estimate counts the products, and the roundings and dequantizes that no neighbour takes over. Counts products;
     ``Program.notes`` has the reason of every one that stays in floats.

@@ -9,10 +9,12 @@ from clgraph.core.dtype import DType
 from clgraph.core.format import Format
 from clgraph.core.layout import Layout
 from clgraph.graph.node import Fused
+from clgraph.implementations.cpu.byte_lookup import ByteLookupFsv16, ByteLookupRows
 from clgraph.implementations.cpu.dequantize import DequantizeFsv16, DequantizeRows
 from clgraph.implementations.cpu.quantize import QuantizeFsv16, QuantizeRows
 from clgraph.implementations.cpu.static_quantize import StaticQuantizeFsv16, StaticQuantizeRows
 from clgraph.ops.activation import Activation
+from clgraph.ops.byte_lookup import ByteLookup
 from clgraph.ops.quantize import Dequantize, Quantize
 from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
 from tests.support.features import needs
@@ -85,3 +87,20 @@ def test_rows_of_other_formats_are_refused():
     device = DeviceInfo(features=frozenset({"vnni"}))
     q = Query(StaticQuantize(0.5, 0, DType.U8), (blocked,), (Layout(DType.U8, (1, 16, 4, 4)),), device, 1)
     assert StaticQuantizeRows.limits(q) == "moves dense plain tensors without operations behind it"
+
+
+@pytest.mark.opencl
+def test_bytes_are_looked_up_alone_and_behind_roundings(engine, rng):
+    entries = rng.integers(0, 256, 256).astype(np.uint8)
+    rounding = StaticQuantize(0.5, 40, DType.U8)
+    for shape in SHAPES:
+        x = rng.integers(0, 256, shape).astype(np.uint8)
+        for implementation in (ByteLookupFsv16, ByteLookupRows)[: 1 + (x.size % 16 == 0)]:
+            got, want = both(engine, implementation, ByteLookup(), [x, entries], None)
+            np.testing.assert_array_equal(got, want)
+        floats = rng.uniform(-30, 120, shape).astype(np.float32)
+        fused = (Fused(ByteLookup(), (1,)),)
+        arrays = [floats, entries]
+        q = pose(engine.info, StaticQuantizeFsv16, rounding, [Layout.of(a) for a in arrays], arity=1, fused=fused)
+        got = run_tiles(engine, StaticQuantizeFsv16, q, arrays)
+        np.testing.assert_array_equal(got, entries[rounding.reference(floats)[0]])

@@ -13,6 +13,7 @@ from clgraph.graph.node import Fused
 from clgraph.implementations.cpu.quantized_convolution import QuantizedConvolutionBytes
 from clgraph.implementations.cpu.quantized_convolution_depthwise import QuantizedDepthwise
 from clgraph.ops.activation import Activation
+from clgraph.ops.byte_lookup import ByteLookup
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.quantized_convolution import QuantizedConvolution
 from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
@@ -112,11 +113,24 @@ def check(engine, implementation, primitive, arrays, end, rng):
         # The sum, its product and sum with the bias, and three operations of each of two further ones.
         assert (np.abs(got - value) <= 10 * U32 * size).all()
         return
+    check_lookup(engine, implementation, primitive, arrays, arity, got, rng, fused)
     exact = np.clip(value / LAST.scale + LAST.zero, 0, 255)
     # A value beside a half of the first rounding may be a step of it further on, 0.4 / 0.75 of the last one's.
     far = np.abs(got - exact) > 0.5 + 12 * U32 * size / LAST.scale
     assert (np.abs(got - exact) <= 1.1).all()
     assert far.mean() <= (1e-3 if "round" in end else 0), f"{far.mean():.2%} are rounded to another byte"
+
+
+def check_lookup(engine, implementation, primitive, arrays, arity, rounded, rng, fused):
+    """Assert that with a table behind the rounding the result has what stands there for the bytes *rounded*."""
+    entries = rng.integers(0, 256, 256).astype(np.uint8)
+    arrays = [*arrays, entries]
+    fused = [*fused, Fused(ByteLookup(), (len(arrays) - 1,))]
+    layouts = [Layout.of(a) for a in arrays]
+    how = {"arity": arity, "packed": False, "fused": fused, "constant": (1, 2, 3, 4)}
+    q = pose(engine.info, implementation, primitive, layouts, **how)
+    q = with_weights(implementation, q.with_layouts(q.inputs, (replace(q.outputs[0], dtype=DType.U8),)))
+    np.testing.assert_array_equal(run_tiles(engine, implementation, q, arrays), entries[rounded.astype(np.uint8)])
 
 
 @pytest.mark.opencl

@@ -10,11 +10,14 @@ import pytest
 from clgraph.core.dtype import DType
 from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
+from clgraph.ops.byte_lookup import ByteLookup
 from clgraph.ops.convolution import Convolution
+from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.pooling import Pooling
 from clgraph.ops.quantize import Dequantize, Quantize
 from clgraph.ops.quantized_convolution import QuantizedConvolution
+from clgraph.ops.reduce import Reduce
 from clgraph.ops.static_quantize import DequantizeAdd, StaticQuantize
 from clgraph.passes.base import Context
 from clgraph.selector.query import DeviceInfo
@@ -31,6 +34,7 @@ GPU = DeviceInfo(
     launch_seconds=1e-8,
 )
 CONTEXT = Context({"null": GPU})
+VNNI = Context({"null": DeviceInfo(features=frozenset({"vnni", "fma"}))})
 
 
 @pytest.fixture(autouse=True)
@@ -133,6 +137,57 @@ def test_matrix_products_with_scales_a_column_become_integers_too():
     net.add("down", MatMul(transpose_b=True), y, net.weights("v", 64, 128, axis=0))
     program = run_until(net.program("down"), "prepare_primitive_fusing", CONTEXT)
     assert kinds(program) == ["static_quantize", "quantized_matmul", "quantized_matmul"]
+
+
+def _hard_swish(net: Quantised, x: str) -> str:
+    """Add x * clip(x + 3, 0, 6) / 6, each step of it rounded, as exporters spell it."""
+    gate = net.rounded(net.add(f"{x}_more", ADD, x, net.number("three", 3.0)))
+    gate = net.rounded(net.add(f"{x}_clip", Activation("clip", 0.0, 6.0), gate))
+    y = net.rounded(net.add(f"{x}_times", Eltwise("mul"), x, gate))
+    return net.rounded(net.add(f"{x}_sixth", Eltwise("div"), y, net.number("six", 6.0)))
+
+
+def test_a_spelled_out_activation_between_products_is_a_table_of_bytes():
+    net = Quantised()
+    x = net.rounded(net.product("c", net.rounded(net.input("x", (1, 32, 16, 16))), 32, 32))
+    net.product("d", _hard_swish(net, x), 32, 32)
+    program = run_until(net.program("d"), "prepare_primitive_fusing", VNNI)
+    assert kinds(program) == ["static_quantize", "quantized_convolution", "quantized_convolution"]
+    assert [type(f.primitive) for f in program["c"].fused] == [StaticQuantize, ByteLookup]
+    x = (np.arange(256, dtype=np.float32) - 120) * _scale(2)
+    gate = _rounded(np.clip(_rounded(x + np.float32(3), 3), 0, 6), 4)
+    y = _rounded(_rounded(x * gate, 5) / np.float32(6), 6)
+    np.testing.assert_array_equal(program["c"].inputs[-1].constant, np.rint(y / _scale(6)) + 120)
+
+
+def _scale(group: int) -> np.float32:
+    return np.float32(0.02 + 0.003 * group)
+
+
+def _rounded(v: np.ndarray, group: int) -> np.ndarray:
+    return (np.clip(np.rint(v / _scale(group)) + 120, 0, 255) - 120).astype(np.float32) * _scale(group)
+
+
+def test_a_rounded_value_that_is_scaled_by_its_mean_stays_in_bytes():
+    net = Quantised()
+    x = net.rounded(net.product("c", net.rounded(net.input("x", (1, 32, 16, 16))), 32, 32))
+    x = net.rounded(net.add("act", Activation("sigmoid"), x))
+    mean = net.add("mean", Reduce("mean", spatial=True), x)
+    net.product("d", net.rounded(net.add("gated", Eltwise("mul"), x, mean)), 32, 32)
+    program = run_until(net.program("d"), "prepare_primitive_fusing", VNNI)
+    made = ["static_quantize", "quantized_convolution", "dequantize", "reduce", "dequantize", "quantized_convolution"]
+    assert sorted(kinds(program)) == sorted(made)
+    assert [type(f.primitive) for f in program["c"].fused] == [StaticQuantize, ByteLookup]
+    assert [type(f.primitive) for f in program["d"].inputs[0].producer.fused] == [Eltwise, StaticQuantize]
+
+
+def test_functions_of_two_values_are_no_tables():
+    net = Quantised()
+    x = net.rounded(net.product("c", net.rounded(net.input("x", (1, 32, 16, 16))), 32, 32))
+    y = net.rounded(net.product("e", x, 32, 32))
+    net.product("d", net.rounded(net.add("both", Eltwise("mul"), x, y)), 32, 32)
+    program = run_until(net.program("d"), "use_integers", VNNI)
+    assert "byte_lookup" not in kinds(program)
 
 
 def _fixed(net: Quantised, **how) -> str:

@@ -1,0 +1,61 @@
+"""Bytes as entries of a table, in blocks and in rows, on CPU devices with VNNI."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from clgraph.core.dtype import DType
+from clgraph.core.format import feature_blocked
+from clgraph.implementations.cpu.byte_moves import (
+    between_formats,
+    between_refusal,
+    between_seconds,
+    in_rows,
+    looked_up,
+    rows_refusal,
+)
+from clgraph.implementations.cpu.byte_products import BYTE_TILE
+from clgraph.ops.byte_lookup import ByteLookup
+from clgraph.selector.implementation import Formats, Implementation, implements
+from clgraph.selector.plan import Plan
+from clgraph.selector.query import Query
+
+_SERVES = replace(BYTE_TILE, dtypes=frozenset({DType.U8}), fuses=frozenset())
+
+
+@implements(ByteLookup, name="byte_lookup.fsv16", serves=_SERVES)
+class ByteLookupFsv16(Implementation[ByteLookup]):
+    """Blocks of bytes to the same."""
+
+    @classmethod
+    def limits(cls, q: Query[ByteLookup]) -> str | None:
+        return between_refusal(q)
+
+    @classmethod
+    def formats(cls, q: Query[ByteLookup]) -> tuple[Formats, ...]:
+        return between_formats(q, feature_blocked(q.inputs[0].rank)) if q.inputs[0].rank in (3, 4) else ()
+
+    @classmethod
+    def cost(cls, q: Query[ByteLookup]) -> float:
+        return between_seconds(q)
+
+    @classmethod
+    def plan(cls, q: Query[ByteLookup]) -> Plan:
+        return looked_up(q)
+
+
+@implements(ByteLookup, name="byte_lookup.rows", serves=_SERVES)
+class ByteLookupRows(Implementation[ByteLookup]):
+    """Dense plain bytes to the same."""
+
+    @classmethod
+    def limits(cls, q: Query[ByteLookup]) -> str | None:
+        return rows_refusal(q)
+
+    @classmethod
+    def cost(cls, q: Query[ByteLookup]) -> float:
+        return between_seconds(q)
+
+    @classmethod
+    def plan(cls, q: Query[ByteLookup]) -> Plan:
+        return looked_up(in_rows(q))
