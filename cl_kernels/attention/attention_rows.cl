@@ -28,12 +28,12 @@ static void attention_product(__global const attention_rows_desc* d, __global co
                               const int columns, const int depth, const int rows) {
   int y = 0;
   for (; d->narrow_id >= 0 && columns <= 32 && y + 6 <= rows; y += 6)
-    micro_matmul(d->narrow_id, a + (long)y * a_row, a_row, 1, b, b_row, c + (long)y * c_row, c_row, columns, depth, b, 0);
+    micro_matmul(d->narrow_id, a + (long)y * a_row, a_row, 1, b, b_row, c + (long)y * c_row, c_row, columns, depth, 0, b, 0);
   while (y < rows) {
     const int left = rows - y, pieces = (left + d->widest - 1) / d->widest, count = (left + pieces - 1) / pieces;
     for (int j = 0; j < columns; j += d->nb * 16)
       micro_matmul(d->first_id + count - 1, a + (long)y * a_row, a_row, 1, b + j, b_row, c + (long)y * c_row + j, c_row,
-                   columns - j, depth, b, 0);
+                   columns - j, depth, 0, b, 0);
     y += count;
   }
 }

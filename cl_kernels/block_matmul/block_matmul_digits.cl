@@ -30,12 +30,7 @@ static void block_matmul_digits(__global const block_matmul_digits_desc* d, __gl
                    AT(const int, banks, d->sums) + (long)y * blocks * d->count,
                    AT(const float, banks, d->scales) + (long)y * blocks, blocks, w, d->pieces, d->zeros, to, d->columns,
                    columns);
-      for (int i = 0; posts && i < count; i++) {
-        __global float* row = to + (long)i * d->columns;
-        if (columns >= 16) post_row(post, posts, banks, row, 0, 0, y + i, g * 4, columns / 16, 16, 0);
-        if (columns % 16)
-          post_row(post, posts, banks, row + columns / 16 * 16, 0, 0, y + i, g * 4 + columns / 16, 1, columns % 16, 0);
-      }
+      post_group(post, posts, banks, to, d->columns, 0, y, count, g, columns);
       y += count;
     }
   }

@@ -1,6 +1,6 @@
 // Product of rows of floats and a matrix of 2, 4 or 8 bits that has a scale a block, in float. A ticket is a run of rows by
-// a run of column groups, 64 columns each. One row is multiplied by the weights as they lie in memory; for several, those
-// of a group become floats in scratch, [depth][64], once a ticket.
+// a run of column groups, 64 columns each. One row is multiplied by the weights as they lie in memory; for several,
+// PANEL rows of a group at a time become floats in scratch.
 //
 // a, c                         rows of `depth` and `columns` floats side by side
 // records, group               as in clgraph/ops/block_records.py; ints from one group to the next
@@ -16,10 +16,13 @@
 // follow on each run of rows; row and 16-column vector are y and x.
 #include "few_bits.clh"
 
-// The weights of a group as floats: to[k][64].
-static void block_panel(__global const block_matmul_rows_desc* d, __global const uint* w, __global float* to) {
+#define PANEL 1024  // a multiple of every block, and of what micro_matmul adds up at a time
+
+// The weights of `blocks` blocks of a group as floats: to[k][64].
+static void block_panel(__global const block_matmul_rows_desc* d, __global const uint* w, const int blocks,
+                        __global float* to) {
   const int bits = d->bits, fields = 8 / bits, pieces = d->pieces, record = 64 * (pieces + 1) + 16 * d->zeros;
-  for (int b = 0; b < d->blocks; b++, w += record) {
+  for (int b = 0; b < blocks; b++, w += record) {
     for (int j = 0; j < 64; j += 16) {
       const float16 zero = zero_points((__global const uchar*)(w + 64 * (pieces + 1)) + j, d->zeros, bits);
       const float16 scale = LOAD_LOOSE((__global const float*)w + 64 * pieces + j);
@@ -49,21 +52,20 @@ static void block_matmul_rows(__global const block_matmul_rows_desc* d, __global
   for (int g = tier * d->ticket_groups; g < last_group; g++) {
     const int columns = min(64, d->columns - g * 64);
     __global const uint* w = AT(const uint, banks, d->records) + (long)g * d->group;
-    if (!alone) block_panel(d, w, work);
-    for (int y = first_row; y < last_row;) {
-      const int left = last_row - y, pieces = (left + d->widest - 1) / d->widest, count = (left + pieces - 1) / pieces;
-      __global float* to = AT(float, banks, d->c) + (long)y * d->columns + g * 64;
-      if (alone) micro_block_row(d->row_id, filled ? a : work, d->blocks, w, d->pieces, d->zeros, to, columns);
-      for (int j = 0; !alone && j < columns; j += nb * 16)
-        micro_matmul(d->first_id + count - 1, a + (long)y * depth, depth, 1, work + j, 64, to + j, d->columns, columns - j,
-                     depth, work + j, 0);
-      for (int i = 0; posts && i < count; i++) {
-        __global float* row = to + (long)i * d->columns;
-        if (columns >= 16) post_row(post, posts, banks, row, 0, 0, y + i, g * 4, columns / 16, 16, 0);
-        if (columns % 16)
-          post_row(post, posts, banks, row + columns / 16 * 16, 0, 0, y + i, g * 4 + columns / 16, 1, columns % 16, 0);
+    __global float* c = AT(float, banks, d->c) + g * 64;
+    if (alone) micro_block_row(d->row_id, filled ? a : work, d->blocks, w, d->pieces, d->zeros, c, columns);
+    for (int k = 0; !alone && k < depth; k += PANEL) {
+      const int first = k / d->block, count = min(PANEL / d->block, d->blocks - first), record = d->group / d->blocks;
+      block_panel(d, w + (long)first * record, count, work);
+      for (int y = first_row; y < last_row;) {
+        const int left = last_row - y, pieces = (left + d->widest - 1) / d->widest, rows = (left + pieces - 1) / pieces;
+        for (int j = 0; j < columns; j += nb * 16)
+          micro_matmul(d->first_id + rows - 1, a + (long)y * depth + k, depth, 1, work + j, 64,
+                       c + (long)y * d->columns + j, d->columns, columns - j, min(PANEL, depth - k), k > 0, work, 0);
+        y += rows;
       }
-      y += count;
     }
+    post_group(post, posts, banks, c + (long)first_row * d->columns, d->columns, 0, first_row, last_row - first_row, g,
+               columns);
   }
 }

@@ -7,7 +7,7 @@
 // products in register blocks.
 //
 // q, out               [batch][heads][tokens][depth], the results with width
-// lengths, state, keys_at, values_at   as in append_cache.cl
+// lengths, state, keys_at, values_at, type, itemsize   as in append_cache.cl
 // bias, bias_text, bias_head, bias_row, bias_column   added to the scores, or CLGRAPH_NULL; floats from one to the next
 // sink                 [heads]: a score that joins the sum of the weights, or CLGRAPH_NULL
 // batch, heads, shared, tokens, depth, width          sizes
@@ -19,6 +19,7 @@
 //
 // Error: a score is off by (depth + 8) * 2^-24 * (scale * sum |q k| + |bias|), the weights by that and by
 // (|s - max| + 8) * 2^-24 relative, their sum and the result by (keys + 2 chunks) * 2^-24, relative to sum weight |v|.
+#include "element_types.clh"
 #include "pack.clh"
 #include "rows.clh"
 
@@ -33,7 +34,7 @@ static void cache_product(__global const attend_cache_desc* d, __global const fl
     const int left = rows - y, pieces = (left + d->widest - 1) / d->widest, count = (left + pieces - 1) / pieces;
     for (int j = 0; j < columns; j += d->nb * 16)
       micro_matmul(d->first_id + count - 1, a + (long)y * a_row, a_row, 1, b + j, b_row, c + (long)y * c_row + j, c_row,
-                   columns - j, depth, b, 0);
+                   columns - j, depth, 0, b, 0);
     y += count;
   }
 }
@@ -85,11 +86,13 @@ static void attend_cache(__global const attend_cache_desc* d, __global char** ba
   const long row = (long)n * group * tokens + from, texts = (long)d->batch * places;
   __global const float* q = AT(const float, banks, d->q) + row * depth;
   __global float* out = AT(float, banks, d->out) + row * width;
-  __global const float* k = AT(const float, banks, d->state) + texts * d->keys_at + (long)n * places * depth;
-  __global const float* v = AT(const float, banks, d->state) + texts * d->values_at + (long)n * places * width;
+  __global const char* state = AT(const char, banks, d->state);
+  __global const char* k = state + (texts * d->keys_at + (long)n * places * depth) * d->itemsize;
+  __global const char* v = state + (texts * d->values_at + (long)n * places * width) * d->itemsize;
   __global float* scores = (__global float*)scratch;
   __global float* packed = scores + (long)d->ticket_rows * CHUNK;
   __global float* mixed = packed + max(depth + 15 & ~15, width % 64 ? CHUNK : 0) * 64;
+  __global float* widened = mixed + (long)d->ticket_rows * width;
   float tops[ROWS], sums[ROWS], scales[ROWS];
   int start = places, last = -1;
   for (int i = 0; i < rows; i++) {
@@ -103,7 +106,9 @@ static void attend_cache(__global const attend_cache_desc* d, __global char** ba
   for (int key = start / CHUNK * CHUNK; key <= last; key += CHUNK) {
     const int count = min(CHUNK, last + 1 - key);
     for (int g = 0; g < count; g += 64) {
-      pack_columns(k + (long)(key + g) * depth, 1, depth, depth, min(64, count - g), packed);
+      const int columns = min(64, count - g);
+      __global const float* keys = as_floats(d->type, k + (long)(key + g) * depth * d->itemsize, widened, columns * depth);
+      pack_columns(keys, 1, depth, depth, columns, packed);
       cache_product(d, q, depth, packed, 64, scores + g, CHUNK, 64, depth, rows);
     }
     for (int i = 0; i < rows; i++) {
@@ -115,9 +120,10 @@ static void attend_cache(__global const attend_cache_desc* d, __global char** ba
                                       last_key(d, first, t, places), &tops[i], &scales[i]);
       sums[i] = sums[i] * scales[i] + sum;
     }
+    __global const float* rows_of_values = as_floats(d->type, v + (long)key * width * d->itemsize, widened, count * width);
     for (int g = 0; g < width; g += 64) {
       const int columns = min(64, width - g);
-      __global const float* values = v + (long)key * width + g;
+      __global const float* values = rows_of_values + g;
       if (columns < 64) pack_columns(values, width, 1, count, columns, packed);
       cache_product(d, scores, CHUNK, columns < 64 ? packed : values, columns < 64 ? 64 : width, mixed + g, width, columns,
                     count, rows);

@@ -36,7 +36,7 @@ static void conv_windows(__global const conv_windows_desc* d, __global char** ba
       const int left = x1 - x, pieces = (left + d->widest - 1) / d->widest, rows = (left + pieces - 1) / pieces;
       for (int j = 0; j < 4; j += d->nb)
         micro_matmul(d->first_id + rows - 1, stage + (x - x0) * d->stride, d->stride, d->dilation, weights + j * 16, 64,
-                     sums + j * 16, 64, d->nb * 16, d->taps, weights, 0);
+                     sums + j * 16, 64, d->nb * 16, d->taps, 0, weights, 0);
       for (int b = 0; b < count; b++) {
         __global float* to = AT(float, banks, d->out) + (long)n * d->out_n + (long)(4 * g + b) * d->out_c + x * 16;
         float16 bias = 0.0f;

@@ -40,13 +40,8 @@ static void matmul_rows(__global const matmul_rows_desc* d, __global char** bank
       __global float* to = c + (long)y * d->c_row + g * 64;
       for (int j = 0; j < columns; j += nb * 16, next += (long)d->fetched * d->depth)
         micro_matmul(d->first_id + count - 1, a + (long)y * d->a_row, d->a_row, d->a_step, b + j, b_row, to + j, d->c_row,
-                     columns - j, d->depth, d->ahead ? b + j + d->ahead : next, d->ahead ? b_row : d->fetched);
-      for (int i = 0; posts && i < count; i++) {
-        __global float* row = to + (long)i * d->c_row;
-        if (columns >= 16) post_row(post, posts, banks, row, n, 0, y + i, g * 4, columns / 16, 16, 0);
-        if (columns % 16)
-          post_row(post, posts, banks, row + columns / 16 * 16, n, 0, y + i, g * 4 + columns / 16, 1, columns % 16, 0);
-      }
+                     columns - j, d->depth, 0, d->ahead ? b + j + d->ahead : next, d->ahead ? b_row : d->fetched);
+      post_group(post, posts, banks, to, d->c_row, n, y, count, g, columns);
       y += count;
     }
   }

@@ -5,6 +5,7 @@
 // a            row i, column k at a[i * a_row + k * a_step];  b: row k at b + k * b_row, NB * 16 floats
 // c, c_row     the result, at any alignment; of its NB * 16 columns the first `columns` exist and are written
 // depth        products in a sum
+// begun        whether c has the sum of the products before these
 // ahead, step  what is fetched into the second-level cache meanwhile: with each k the lines at ahead (two, or with few rows
 //              NB of them), and ahead moves on by step floats; b and 0 for nothing
 //
@@ -23,7 +24,7 @@
 
 NOINLINE static void micro_matmul(__global const float* restrict a, const long a_row, const int a_step,
                                   __global const float* restrict b, const int b_row, __global float* restrict c,
-                                  const int c_row, const int columns, const int depth,
+                                  const int c_row, const int columns, const int depth, const int begun,
                                   __global const float* ahead, const int step) {
   float16 sum[NB][UR];
   for (int done = 0; done == 0 || done < depth; done += SUMMED) {
@@ -53,7 +54,7 @@ NOINLINE static void micro_matmul(__global const float* restrict a, const long a
         #pragma unroll
         for (int j = 0; j < NB; j++) {
           __global float* to = c + (long)i * c_row + j * 16;
-          STORE_LOOSE(to, done ? LOAD_LOOSE(to) + sum[j][i] : sum[j][i]);
+          STORE_LOOSE(to, done || begun ? LOAD_LOOSE(to) + sum[j][i] : sum[j][i]);
         }
       }
       continue;
@@ -68,13 +69,13 @@ NOINLINE static void micro_matmul(__global const float* restrict a, const long a
       for (int j = 0; j * 16 < columns; j++) {
         __global float* to = c + (long)i * c_row + j * 16;
         const int lanes = min(16, columns - j * 16);
-        store_lanes(to, done ? load_lanes(to, 1, lanes) + rows[i][j] : rows[i][j], lanes);
+        store_lanes(to, done || begun ? load_lanes(to, 1, lanes) + rows[i][j] : rows[i][j], lanes);
       }
   }
 }
 
 #ifndef CLGRAPH_LIBRARY
 __kernel void micro_matmul_alone(__global const float* a, __global const float* b, __global float* c, const int depth) {
-  micro_matmul(a, depth, 1, b, NB * 16, c, NB * 16, NB * 16, depth, b, 0);
+  micro_matmul(a, depth, 1, b, NB * 16, c, NB * 16, NB * 16, depth, 0, b, 0);
 }
 #endif

@@ -44,7 +44,7 @@ static void multiply_states(__global const recurrent_steps_products_desc* d, __g
       for (int j = 0; j < 64; j += d->nb * 16) {
         __global const float* b = r + (long)g * d->units * 64 + j;
         micro_matmul(d->first_id + count - 1, state + i * pitch, pitch, 1, b, 64, sums + (long)i * wide + g * 64 + j, wide,
-                     d->nb * 16, d->units, b, 0);
+                     d->nb * 16, d->units, 0, b, 0);
       }
       i += count;
     }

@@ -74,6 +74,11 @@ class Context:
         """The device of nodes without a placement preference."""
         return next(iter(self.devices.values()))
 
+    @property
+    def on_cpus(self) -> bool:
+        """Whether nodes can only be placed on CPUs, and on the host."""
+        return all(device.kind in ("cpu", "host") for device in self.devices.values())
+
     def device(self, node: Node) -> DeviceInfo:
         """Return the device of a placed node, the default one before partition."""
         return self.default if node.placement is None else self.devices[node.placement]

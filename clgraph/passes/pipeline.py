@@ -12,6 +12,7 @@ from clgraph.passes.formats.handle_reshape import HandleReshape
 from clgraph.passes.formats.prepare_padding import PreparePadding
 from clgraph.passes.formats.remove_redundant_reorders import RemoveRedundantReorders
 from clgraph.passes.formats.reorder_inputs import ReorderInputs
+from clgraph.passes.formats.widen_floats import WidenFloats
 from clgraph.passes.fusing.absorb_channel_shuffles import AbsorbChannelShuffles
 from clgraph.passes.fusing.fold_into_weights import FoldIntoWeights
 from clgraph.passes.fusing.fuse_attention import FuseAttention
@@ -53,6 +54,7 @@ def default_pipeline() -> tuple[Pass, ...]:
     """Return every pass, in the order in which they run."""
     return (
         Init(),  # what reaches no output costs every later pass
+        WidenFloats(),  # patterns, groups of integers and costs are about what is computed
         SplitBatch(),  # every later pass, its costs and its formats see the sizes of one slice
         KeepWeightsPacked(),  # weights of few bits become floats in the next pass
         FoldConstants(),  # patterns and decompositions look at constants

@@ -92,17 +92,18 @@ def place_of(operator: str, version: int, code: int) -> str | None:
 
     Of several cases the first that ONNX takes decides.
     """
+    return next((place for model in models_of(operator, code, version) if (place := _place(model)) is not None), None)
+
+
+def models_of(operator: str, code: int, version: int = NEWEST) -> Iterator[onnx.ModelProto]:
+    """Yield the cases of *operator* in *version* on elements of type *code*; none where ONNX does not have that."""
     schema = defs.get_schema(operator, version, "")
     if not schema.inputs or not schema.outputs:
-        return None
+        return
     alike = (i for i, p in enumerate(schema.inputs) if p.type_str == schema.outputs[0].type_str)
     slot = next(alike, 0)
-    if tensor_of(code) not in schema.inputs[slot].types:
-        return None
-    for case in _cases()[operator]:
-        if (place := _place(_changed(case, schema, slot, code))) is not None:
-            return place
-    return None
+    if tensor_of(code) in schema.inputs[slot].types:
+        yield from (_changed(case, schema, slot, code) for case in _cases()[operator])
 
 
 def _place(model: onnx.ModelProto) -> str | None:

@@ -50,6 +50,9 @@ MICROS = micro_family(
     },
 )
 
+PANEL = 1024
+"""Rows of a group of weights that are floats at a time, as in ``block_matmul_rows.cl``."""
+
 SERVES = replace(TILE, dtypes=frozenset({DType.F32, DType.U8}), mixed=True, formats=False, halos=False)
 
 
@@ -314,5 +317,5 @@ class BlockMatMulRows(Implementation[BlockMatMul]):
             widest=widest.rows,
             first_id=widest.first_id,
         )
-        scratch = 4 * blocks * p.block * (COLUMNS if rows > 1 else 1)
+        scratch = 4 * (COLUMNS * min(blocks * p.block, PANEL) if rows > 1 else blocks * p.block)
         return Plan((Tile("block_matmul_rows", desc, spans.count * tiers.count, scratch=scratch, post=_posts(q)),))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from clgraph.core.dtype import DType
 from clgraph.implementations.cpu.blocks import half_cycles
 from clgraph.implementations.cpu.cost import TicketRanges, step_seconds, worker_flops
+from clgraph.implementations.cpu.elements import TYPES
 from clgraph.implementations.cpu.geometry import LANES
 from clgraph.implementations.cpu.matmul import GROUP, widest_instance
 from clgraph.implementations.cpu.rows import broadcast_pitches
@@ -19,6 +20,9 @@ CHUNK = 256
 
 MOST_ROWS = 24
 """Queries of a ticket, as in ``attend_cache.cl``."""
+
+_CACHES = (DType.F32, DType.F16, DType.BF16)
+"""Types of the caches' elements; others than float32 become floats a chunk at a time."""
 
 TYPICAL_KEYS = 512
 """Keys that an estimate takes a cache to have: it is known when the program runs."""
@@ -39,6 +43,8 @@ class AppendCacheDesc(Descriptor):
     tokens: Int
     depth: Int
     width: Int
+    type: Int
+    itemsize: Int
 
 
 @descriptor("attend_cache", micros=("micro_matmul",))
@@ -62,6 +68,8 @@ class AttendCacheDesc(Descriptor):
     tokens: Int
     depth: Int
     width: Int
+    type: Int
+    itemsize: Int
     causal: Int
     window: Int
     bias_column: Int
@@ -87,13 +95,14 @@ def _scratch(q: Query[CachedAttention], rows: int) -> int:
     """Return the bytes of the scores of a chunk, of what it adds, and of packed keys or values."""
     depth, width = q.own[KEYS].shape[3], q.own[VALUES].shape[3]
     packed = GROUP * max(-(-depth // LANES) * LANES, CHUNK if width % GROUP else 0)
-    return 4 * (rows * (CHUNK + width) + packed + LANES)
+    widened = 0 if q.own[STATE].dtype == DType.F32 else max(GROUP * depth, CHUNK * width)
+    return 4 * (rows * (CHUNK + width) + packed + widened + LANES)
 
 
 @implements(
     CachedAttention,
     name="cached_attention.rows",
-    serves=Serves(dtypes=frozenset({DType.F32, DType.I32}), mixed=True, kinds=frozenset({"cpu"})),
+    serves=Serves(dtypes=frozenset({DType.I32, *_CACHES}), mixed=True, kinds=frozenset({"cpu"})),
 )
 class CachedAttentionRows(Implementation[CachedAttention]):
     """The new keys and values, then runs of queries over the caches, a chunk of keys at a time."""
@@ -101,8 +110,8 @@ class CachedAttentionRows(Implementation[CachedAttention]):
     @classmethod
     def limits(cls, q: Query[CachedAttention]) -> str | None:
         tensors = (*q.own[:LENGTHS], *q.outputs)
-        if any(x.dtype != DType.F32 for x in (*tensors, q.own[STATE], *q.own[STATE + 1 :])):
-            return "serves float32"
+        if any(x.dtype != DType.F32 for x in (*tensors, *q.own[STATE + 1 :])):
+            return "serves float32 beside the caches"
         return None if all(x.is_dense_plain for x in tensors) else "serves dense plain tensors"
 
     @classmethod
@@ -138,6 +147,8 @@ class CachedAttentionRows(Implementation[CachedAttention]):
             tokens=tokens,
             depth=depth,
             width=width,
+            type=TYPES[q.own[STATE].dtype],
+            itemsize=q.own[STATE].dtype.itemsize,
         )
         attend = AttendCacheDesc(
             q=Ref(f"in{QUERIES}"),
@@ -157,6 +168,8 @@ class CachedAttentionRows(Implementation[CachedAttention]):
             tokens=tokens,
             depth=depth,
             width=width,
+            type=TYPES[q.own[STATE].dtype],
+            itemsize=q.own[STATE].dtype.itemsize,
             causal=int(p.causal),
             window=p.window,
             bias_column=column,

@@ -29,6 +29,7 @@ TYPES = {
     DType.U16: 8,
     DType.U8: 9,
     DType.BOOL: 10,
+    DType.BF16: 11,
 }
 """Codes of ``element_types.clh``. Of U64 there are the functions for which it is an I64."""
 

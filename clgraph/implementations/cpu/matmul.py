@@ -123,7 +123,7 @@ class StridedProduct:
 
 
 @remembered
-def _product(q: Query[MatMul]) -> StridedProduct:
+def strided_product(q: Query[MatMul]) -> StridedProduct:
     """Return the problem; raises ``UnsupportedError`` when it is none that the driver can walk."""
     a, b, c, p = *q.inputs[:2], q.outputs[0], q.primitive
     if min(a.rank, b.rank) < 2:
@@ -149,7 +149,7 @@ def _product(q: Query[MatMul]) -> StridedProduct:
     return StridedProduct(batch, rows, n, k, a_step, b_row, b_column, last)
 
 
-def _packed_format(q: Query[MatMul]) -> Format:
+def packed_format(q: Query[MatMul]) -> Format:
     """Return [..., n / 64][k][64] for the right side, whichever way it is stored."""
     rank = q.inputs[1].rank
     column = rank - 2 if q.primitive.transpose_b else rank - 1
@@ -165,15 +165,16 @@ class MatMulTickets:
     groups: TicketRanges
 
 
-def _row_seconds(q: Query[MatMul], p: StridedProduct) -> float:
+def row_seconds(q: Query[MatMul], p: StridedProduct) -> float:
     """Return one worker's time for one row of one group of columns."""
     nb, most = _SHAPES[16 if q.device.simd >= 16 else 8]
     count = min(most, p.rows.size)
     return p.depth * half_cycles(nb, count) / count * (GROUP // LANES // nb) * 2 * LANES / worker_flops(q.device)
 
 
-def _tickets(q: Query[MatMul], p: StridedProduct) -> MatMulTickets:
-    groups, row = -(-p.columns // GROUP), _row_seconds(q, p)
+def matmul_tickets(q: Query[MatMul], p: StridedProduct) -> MatMulTickets:
+    """Return how the product is cut into tickets."""
+    groups, row = -(-p.columns // GROUP), row_seconds(q, p)
     wanted = ticket_seconds(row * p.rows.size * groups * p.batch.size, q.device)
     most = _SHAPES[16 if q.device.simd >= 16 else 8][1]
     if groups >= 4 * q.device.workers or row * p.rows.size <= wanted:
@@ -183,47 +184,52 @@ def _tickets(q: Query[MatMul], p: StridedProduct) -> MatMulTickets:
     return MatMulTickets(TicketRanges(-(-p.rows.size // rows), rows), TicketRanges(groups, 1))
 
 
+def matmul_limits(q: Query[MatMul]) -> str | None:
+    """Say why the drivers cannot walk the tensors of *q*, or return ``None``."""
+    a, b, c = *q.inputs[:2], q.outputs[0]
+    packed = packed_format(q) if b.rank > 1 else None
+    if not a.format.is_plain or not c.is_dense_plain:
+        return f"multiplies plain tensors into a dense one, not {a} into {c}"
+    if not b.format.is_plain and b.format != packed:
+        return f"requires the right side plain or in {packed}, not {b.format}"
+    if 1 in q.constant and b.rank > 4:
+        return "packs right sides of at most four axes"
+    if odd := [q.inputs[s] for s in range(2, len(q.inputs)) if q.inputs[s].format.blocks]:
+        return f"reads bias and operands in plain formats, not {odd[0]}"
+    if any(f.operation is None or len(f.operands) > 1 for f in q.post):
+        return "applies operations that have a post-operation code"
+    try:
+        strided_product(q)
+    except UnsupportedError as error:
+        return str(error)
+    return None
+
+
 @implements(MatMul, name="matmul.rows", serves=replace(TILE, halos=False))
 class MatMulRows(Implementation[MatMul]):
     """Row-major matrices in register blocks of 6 rows by 64 columns (16 on narrow devices)."""
 
     @classmethod
     def limits(cls, q: Query[MatMul]) -> str | None:
-        a, b, c = *q.inputs[:2], q.outputs[0]
-        packed = _packed_format(q) if b.rank > 1 else None
-        if not a.format.is_plain or not c.is_dense_plain:
-            return f"multiplies plain tensors into a dense one, not {a} into {c}"
-        if not b.format.is_plain and b.format != packed:
-            return f"requires the right side plain or in {packed}, not {b.format}"
-        if 1 in q.constant and b.rank > 4:
-            return "packs right sides of at most four axes"
-        if odd := [q.inputs[s] for s in range(2, len(q.inputs)) if q.inputs[s].format.blocks]:
-            return f"reads bias and operands in plain formats, not {odd[0]}"
-        if any(f.operation is None or len(f.operands) > 1 for f in q.post):
-            return "applies operations that have a post-operation code"
-        try:
-            _product(q)
-        except UnsupportedError as error:
-            return str(error)
-        return None
+        return matmul_limits(q)
 
     @classmethod
     def weights(cls, q: Query[MatMul]) -> Mapping[int, Format]:
-        return {1: _packed_format(q)} if 1 in q.constant else {}
+        return {1: packed_format(q)} if 1 in q.constant else {}
 
     @classmethod
     def cost(cls, q: Query[MatMul]) -> float:
-        p = _product(q)
-        t = _tickets(q, p)
-        work = _row_seconds(q, p) * p.rows.size * -(-p.columns // GROUP) * p.batch.size
+        p = strided_product(q)
+        t = matmul_tickets(q, p)
+        work = row_seconds(q, p) * p.rows.size * -(-p.columns // GROUP) * p.batch.size
         traffic = q.inputs[0].nbytes + q.outputs[0].nbytes
         tickets = t.rows.count * t.groups.count * p.batch.size
         return step_seconds(q.device, work, traffic, tickets, weights=q.inputs[1].nbytes)
 
     @classmethod
     def plan(cls, q: Query[MatMul]) -> Plan:
-        p = _product(q)
-        b, t, simd = q.inputs[1], _tickets(q, p), q.device.simd
+        p = strided_product(q)
+        b, t, simd = q.inputs[1], matmul_tickets(q, p), q.device.simd
         nb, most = _SHAPES[16 if simd >= 16 else 8]
         packed = bool(b.format.blocks)
         batch_elements = p.batch.size if p.batch.pitches[1] else 1
@@ -258,7 +264,7 @@ class MatMulRows(Implementation[MatMul]):
         staged = not packed and (p.columns % GROUP or p.b_column != 1)
         scratch = -(-p.depth // LANES) * LANES * GROUP * 4 if staged else 0
         tickets = t.rows.count * t.groups.count * p.batch.size
-        return Plan((Tile("matmul_rows", desc, tickets, scratch=scratch, post=_posts(q, p)),))
+        return Plan((Tile("matmul_rows", desc, tickets, scratch=scratch, post=matmul_posts(q, p)),))
 
 
 def _fetched(rows: int, p: StridedProduct, nb: int, most: int) -> int:
@@ -270,7 +276,7 @@ def _fetched(rows: int, p: StridedProduct, nb: int, most: int) -> int:
     return min(-(-GROUP // blocks), 2 * LANES) if rows > 1 else 0
 
 
-def _posts(q: Query[MatMul], p: StridedProduct) -> tuple[PostStep, ...]:
+def matmul_posts(q: Query[MatMul], p: StridedProduct) -> tuple[PostStep, ...]:
     """Return the list, a bias as its first addition; batch, row and 16-column vector are n, y and x."""
     pitches = {
         slot: (p.batch.pitches[3 + i], 0, p.rows.pitches[3 + i], LANES * last, last)

@@ -46,7 +46,7 @@ class KeepWeightsPacked(Pass):
     }
 
     def run(self, program: Program, context: Context) -> int:
-        if any(device.kind != "cpu" for device in context.devices.values()):
+        if not context.on_cpus:
             return 0
         done, notes = 0, list[str]()
         for node in tuple(program):

@@ -13,6 +13,7 @@ TESTS = (
     "test_cumulate_elements.py",
     "test_elements.py",
     "test_eltwise.py",
+    "test_matmul_narrow.py",
     "test_move_elements.py",
     "test_pick_elements.py",
     "test_put_elements.py",

@@ -100,3 +100,8 @@ def test_weights_on_gpus_and_small_ones_become_floats() -> None:
     small.constant("s", np.ones(64, F))
     small.add("y", MatMul(), "x", small.add("d", Dequantize(1), "w", "s"))
     assert kinds(small, "y") == ["dequantize", "matmul"]
+
+
+def test_the_host_beside_a_cpu_changes_nothing() -> None:
+    devices = {"null": DeviceInfo(), "host": DeviceInfo("host", "host")}
+    assert KeepWeightsPacked().run(Weights(DType.I4, 16).program("y"), Context(devices)) == 1
