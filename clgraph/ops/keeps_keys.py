@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
 from clgraph.graph.composite import Composite
 from clgraph.graph.primitive import Array
+
+PAST = ("past_key", "past_value")
+"""What the inputs for past keys and values are called."""
 
 
 class KeepsKeys(Composite):
@@ -40,6 +43,10 @@ class KeepsKeys(Composite):
         Names are those of :meth:`slots`, of which pasts and what is told are left out, with ``lengths`` and ``state``
         as :class:`CachedAttention` has them, and ``places`` int64 ``[batch, tokens]``, the place of each new token.
         """
+
+    @abstractmethod
+    def alone(self) -> Self:
+        """Return the same attention of new tokens to one another, without inputs for past keys and values."""
 
     def first_places(self, told: Sequence[Array], batch: int, past: int, tokens: int) -> Array:
         """Return the place of the first of the new *tokens* of each text.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from math import sqrt
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from clgraph.ops.cached_attention import CachedAttention
 from clgraph.ops.concat import Concat
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.expand import Expand
-from clgraph.ops.keeps_keys import KeepsKeys
+from clgraph.ops.keeps_keys import PAST, KeepsKeys
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.pad import Pad
 from clgraph.ops.reduce import Reduce
@@ -133,6 +133,9 @@ class MultiHeadAttention(KeepsKeys):
             self.heads, self.shared, keys_at, values_at, scale, causal, self.cap, window
         )
         return (replace(made, biased=biased), ("q", "k", "v", *reads))
+
+    def alone(self) -> Self:
+        return replace(self, reads=tuple(name for name in self.reads if name not in PAST))
 
     @property
     def looks_ahead(self) -> bool:

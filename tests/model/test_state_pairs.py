@@ -10,6 +10,8 @@ from onnx import TensorProto, helper
 
 import clgraph
 from clgraph.errors import InputError, UnsupportedError
+from tests.support.decoder_weights import Decoder
+from tests.support.decoders import decoder_feeds, decoder_model, greedy_tokens, onnxruntime_run
 
 pytestmark = pytest.mark.opencl
 
@@ -141,3 +143,66 @@ def test_a_model_whose_shapes_depend_on_data_has_no_caches_and_says_why(rng):
     results = model.run(feeds)
     assert results["present_k"].shape == (1, 2, 6, 8)
     assert results["places"].shape == (4, 48)
+
+
+@pytest.mark.parametrize("export", ["genai", "onnx23"])
+def test_sizes_of_caches_that_have_names_are_those_that_weights_decide(export):
+    d = Decoder(export, 1)
+    made = decoder_model(d)
+    for end in (*made.graph.input, *made.graph.output):
+        if end.name.startswith(("past", "present")):
+            for axis, name in ((1, "num_key_value_heads"), (3, "kv_cache_dim")):
+                end.type.tensor_type.shape.dim[axis].dim_param = name
+    model = clgraph.compile(made)
+    assert len(model.state) == 2
+    assert [(c.heads, c.depth) for c in model._keeper.parts.caches.caches] == [(d.shared, d.head_size)] * 2
+
+
+def test_a_window_over_caches_of_the_latest_tokens_is_one_over_all_tokens():
+    d = Decoder("genai", 1, window=5)
+    made = decoder_model(d)
+    want = greedy_tokens(onnxruntime_run(made), d, [3, 1, 4, 1, 5, 9], 8)
+    for node in made.graph.node:
+        if node.op_type == "GroupQueryAttention":
+            node.attribute.append(helper.make_attribute("sliding_window_cache", 1))
+    model = clgraph.compile(made)
+    assert greedy_tokens(lambda feeds: list(model.run(feeds).values()), d, [3, 1, 4, 1, 5, 9], 8) == want
+    latest = [np.zeros((1, d.shared, 5, d.head_size), np.float32)] * 2
+    with pytest.raises(InputError, match="those of another text"):
+        model.run(decoder_feeds(d, np.array([[3]]), latest) | {"attention_mask": np.ones((1, 9), np.int64)})
+
+
+def test_masks_for_a_whole_prompt_or_for_one_token_run_prompts_at_once(rng):
+    """The first places of the mask hide what is ahead among the new tokens: behind others several have none."""
+    text = """<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
+    at_once (float[b,s,16] x, int64[b,s] places, float[b,2,p,8] past_k, float[b,2,p,8] past_v)
+        => (float[b,s,16] y, float[b,2,t,8] present_k, float[b,2,t,8] present_v)
+        <int64 zero = {0}, int64 one = {1}, int64[1] axis = {1}, int64[2] column = {-1, 1}, int64[2] ones = {1, 1},
+         int64[1] first = {0}, int64[1] third = {2}, float none = {0}, float low = {-3e38}> {
+        sizes = Shape (places)
+        count = Gather (sizes, axis)
+        single = Squeeze (count)
+        row = Range (zero, single, one)
+        column_of = Reshape (row, column)
+        ahead = Greater (row, column_of)
+        square = Where (ahead, low, none)
+        shape = Shape (past_k)
+        past = Gather (shape, third)
+        total = Add (past, count)
+        wide = Concat <axis = 0> (ones, count, total)
+        mask = Expand (square, wide)
+        y, present_k, present_v = com.microsoft.MultiHeadAttention <num_heads = 2> (x, x, x, , , mask, past_k, past_v)
+    }"""
+    made = onnx.parser.parse_model(text)
+    model = clgraph.compile(made)
+    ort = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = model.session()
+    for prompt in (5, 9):
+        feeds = {n: np.zeros((1, 2, 0, 8), np.float32) for n in ("past_k", "past_v")}
+        session.reset()
+        for tokens in (prompt, 1, 1):
+            new = {"x": rng.standard_normal((1, tokens, 16)).astype(np.float32), "places": np.zeros((1, tokens), int)}
+            y, *presents = ort.run(None, new | feeds)
+            np.testing.assert_allclose(session.run(new)["y"], y, rtol=1e-4, atol=1e-5)
+            feeds = dict(zip(feeds, presents, strict=True))
+    assert len(model._keeper.programs.made) == 2

@@ -15,10 +15,9 @@ from clgraph.graph.topology import Layer, Topology
 from clgraph.model.state.lengths import Lengths
 from clgraph.model.state.pairs import Cache, CacheLayout, StatePair
 from clgraph.model.state.parts import BIAS, LENGTHS, PLACES, STATE, Bias, Parts
+from clgraph.model.state.sizes import sized
 from clgraph.model.state.spelled import gathered
-from clgraph.ops.keeps_keys import KeepsKeys
-
-_PAST = ("past_key", "past_value")
+from clgraph.ops.keeps_keys import PAST, KeepsKeys
 
 
 class NoStateError(ClgraphError):
@@ -35,7 +34,7 @@ def cut(topology: Topology) -> Parts:
     Raises:
         NoStateError: There is no such pair, or the topology cannot be cut.
     """
-    return _Cut(gathered(topology)).parts()
+    return _Cut(sized(gathered(topology))).parts()
 
 
 @frozen
@@ -69,8 +68,8 @@ class _Cut:
         """Return the inputs of the model that are the past keys and values of *layer*, by their names in its slots."""
         assert isinstance(layer.primitive, KeepsKeys)
         slots = zip(layer.primitive.slots(), layer.inputs, strict=True)
-        found = {name: x for name, x in slots if name in _PAST and x in self.topology.inputs}
-        return found if len(found) == len(_PAST) and len(layer.outputs) > 2 else {}
+        found = {name: x for name, x in slots if name in PAST and x in self.topology.inputs}
+        return found if len(found) == len(PAST) and len(layer.outputs) > 2 else {}
 
     def _caches(self, attentions: Sequence[Layer]) -> CacheLayout:
         results, found, at = {value: name for name, value in self.topology.outputs}, [], 0
@@ -113,7 +112,7 @@ class _Cut:
             if layer in attentions:
                 assert isinstance(layer.primitive, KeepsKeys)
                 slots = zip(layer.primitive.slots(), layer.inputs, strict=True)
-                needed |= {name for slot, name in slots if slot not in ("told", "bias", *_PAST)}
+                needed |= {name for slot, name in slots if slot not in ("told", "bias", *PAST)}
             elif needed & set(layer.outputs):
                 needed |= set(layer.inputs)
         return {name for name in top.inputs if name not in pasts and (name in named or name not in needed)}
@@ -156,7 +155,7 @@ class _Cut:
         for layer in attentions:
             slots = list(zip(_slots(layer), layer.inputs, strict=True))
             biases |= {n: Bias(n, f"{BIAS}{n}") for slot, n in slots if slot == "bias"}
-            crossing |= {n for slot, n in slots if slot not in ("bias", "told", *_PAST) and n in computed}
+            crossing |= {n for slot, n in slots if slot not in ("bias", "told", *PAST) and n in computed}
             told.append(tuple(n for slot, n in slots if slot == "told"))
         if odd := [n for n in (*biases, *(n for names in told for n in names)) if n not in pure]:
             raise NoStateError(f"{odd[0]!r}, which an attention is masked by, is computed of other inputs than lengths")
@@ -176,7 +175,7 @@ class _Cut:
             tuple(
                 StatePair(c.input, c.output, grows=True, reader=f"{x.primitive.kind} {x.name!r}")
                 for x in attentions
-                for c in (pasts[self._past(x)[name]] for name in _PAST)
+                for c in (pasts[self._past(x)[name]] for name in PAST)
             ),
             read.crossing,
             tuple(biases.values()),
@@ -212,7 +211,7 @@ class _Cut:
         for layer in layers:
             primitive, inputs, outputs = layer.primitive, layer.inputs, layer.outputs
             if layer in attentions:
-                key, value = (pasts[self._past(layer)[name]] for name in _PAST)
+                key, value = (pasts[self._past(layer)[name]] for name in PAST)
                 primitive, names = self._over(layer, key.at, value.at, plain=plain)
                 given = dict(zip(_slots(layer), layer.inputs, strict=True)) | {"lengths": LENGTHS, "state": STATE}
                 if "bias" in given:

@@ -133,8 +133,12 @@ class Programs:
 
     def _pieces(self, count: int, values: Mapping[str, Array], past: int) -> Iterator[Piece]:
         start = 0
-        if count in PIECES or not self.parts.token_axes or not self.tokens.apart or not self._causal(values, past):
+        if count in PIECES or not self.parts.token_axes or not self.tokens.apart:
             yield Piece(0, count, count)
+            return
+        if not self.tokens.behind or not self._causal(values, past):
+            # Nothing shows rows behind the tokens where a bias does not: it is as wide as the tokens are.
+            yield Piece(0, count, max(PIECES[1], 1 << (count - 1).bit_length()) if self.parts.biases else count)
             return
         while start < count:
             left = count - start

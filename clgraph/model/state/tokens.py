@@ -9,7 +9,7 @@ import numpy as np
 
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
-from clgraph.errors import UnknownValueError
+from clgraph.errors import ShapeError, UnknownValueError
 from clgraph.graph.node import Node
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
@@ -34,12 +34,15 @@ class Tokens:
     Attributes:
         crossing: Of values of the host.
         results: Of the outputs; ``None`` for those that have none.
-        apart: Whether a token's results depend on others through attention alone: a prompt may come in pieces.
+        apart: Whether a token's results depend on others through attention alone.
+        behind: Whether several tokens may stand behind others, as far as the host's arithmetic goes: some exporters'
+            masks are made for a whole prompt or for one token.
     """
 
     crossing: Mapping[str, tuple[int, ...]]
     results: Mapping[str, int | None]
     apart: bool
+    behind: bool
 
 
 def tokens_of(parts: Parts) -> Tokens:
@@ -50,17 +53,22 @@ def tokens_of(parts: Parts) -> Tokens:
     """
     constants = {n for a in parts.device.constants.values() for n in a.shape}
     count = next((p for p in _COUNTS if all(n % p for n in constants)), _COUNTS[0])
-    feeds = _feeds(parts, count, past=3)
-    values = parts.host_values(feeds, 1, 3)
+    past = 3
+    try:
+        values = parts.host_values(feeds := _feeds(parts, count, past), 1, past)
+    except ShapeError:
+        past = 0
+        values = parts.host_values(feeds := _feeds(parts, count, past), 1, past)
     crossing = {name: values[name] for name in parts.crossing}
-    biases = {b.input: np.zeros((*values[b.value].shape[:-1], 3 + count), np.float32) for b in parts.biases}
+    biases = {b.input: np.zeros((*values[b.value].shape[:-1], past + count), np.float32) for b in parts.biases}
     rest = {name: a for name, a in feeds.items() if name in parts.device.inputs}
     program = build(parts, rest | crossing | biases, 1, count)
     results = {
         name: next((i for i, n in enumerate(value.layout.shape) if n == count), None) for name, value in program.outputs
     }
     axes = {name: tuple(i for i, n in enumerate(a.shape) if n == count) for name, a in crossing.items()}
-    return Tokens(axes, results, all(_keeps_apart(node, count) for node in program) and None not in results.values())
+    apart = all(_keeps_apart(node, count) for node in program) and None not in results.values()
+    return Tokens(axes, results, apart, past > 0)
 
 
 def bound(topology: Topology, feeds: Mapping[str, Array], batch: int, count: int) -> Topology:
@@ -107,6 +115,8 @@ def _feeds(parts: Parts, count: int, past: int) -> dict[str, Array]:
 
 def _keeps_apart(node: Node, count: int) -> bool:
     primitive, kind = node.primitive, node.primitive.kind
+    if not node.inputs:
+        return True
     first = node.inputs[0].layout.shape
     at = {i for i, n in enumerate(first) if n % count == 0}
     if primitive.elementwise or kind in _APART or not any(n % count == 0 for v in node.inputs for n in v.layout.shape):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any, ClassVar, Self
 
 from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
@@ -13,7 +14,7 @@ from clgraph.graph.primitive import primitive
 from clgraph.ops.cached_attention import CachedAttention
 from clgraph.ops.concat import Concat
 from clgraph.ops.eltwise import Eltwise
-from clgraph.ops.keeps_keys import KeepsKeys
+from clgraph.ops.keeps_keys import PAST, KeepsKeys
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.microsoft.attention_parts import Attending, join_heads, joined, split_heads
 from clgraph.ops.reshape import Reshape
@@ -94,6 +95,9 @@ class CrossAttention(Attending, KeepsKeys):
         causal = self.causal or plain
         made = CrossAttentionOverCaches(self.heads, self.scale, causal, self.masked, given, keys_at, values_at)
         return made, ("q", *given)
+
+    def alone(self) -> Self:
+        return replace(self, given=tuple(name for name in self.given if name not in PAST))
 
     @property
     def looks_ahead(self) -> bool:

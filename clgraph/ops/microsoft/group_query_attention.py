@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
+from dataclasses import fields, replace
 from math import sqrt
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
-from clgraph.errors import ShapeError
+from clgraph.errors import ShapeError, UnsupportedError
 from clgraph.graph.attributes import known_ints
 from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
@@ -21,9 +21,10 @@ from clgraph.ops.cached_attention import CachedAttention
 from clgraph.ops.concat import Concat
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.expand import Expand
-from clgraph.ops.keeps_keys import KeepsKeys
+from clgraph.ops.keeps_keys import PAST, KeepsKeys
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.microsoft.attention_parts import join_heads, split_heads
+from clgraph.ops.moment_normalization import RMSNormalization
 from clgraph.ops.multi_head_attention import repeated_heads
 from clgraph.ops.pad import Pad
 from clgraph.ops.reorder import Reorder
@@ -58,6 +59,9 @@ class GroupQueryAttention(KeepsKeys):
         window: How many keys a token sees, itself the last of them; -1: all.
         rotates, interleaved: Whether queries and keys are turned by their places, and how pairs lie.
         sinks: Shares have one more in their sum: the exponential of the sink, 1 where none is given.
+        slides: Past and present hold the latest tokens alone, as many as the exporter's runtime has chosen. Such are
+            no inputs here: what holds all tokens is.
+        norms: The epsilons of queries' and keys' normalisation, whose weights are then given.
         given: Names of the inputs from the fourth on.
     """
 
@@ -70,6 +74,8 @@ class GroupQueryAttention(KeepsKeys):
     rotates: bool = False
     interleaved: bool = False
     sinks: bool = False
+    slides: bool = False
+    norms: tuple[float, float] = (0.0, 0.0)
     given: tuple[str, ...] = ()
 
     kind: ClassVar[str] = "group_query_attention"
@@ -82,6 +88,10 @@ class GroupQueryAttention(KeepsKeys):
         q, k, v = self._heads(c, given)
         if self.shared < 1 or self.heads % self.shared:
             raise ShapeError(f"{self.heads} heads of queries are no groups of {self.shared} heads of keys")
+        if self.slides and "past_key" in given and c.layout(given["past_key"]).shape[2]:
+            raise UnsupportedError(
+                "sliding_window_cache=1: a past of the latest tokens alone is not there; a session keeps all of them"
+            )
         (batch, _, rows, width), (total,) = c.layout(q).shape, known_ints(c.values, 2, "total_sequence_length")
         known = 0 if rows == total else total - rows if batch == 1 else None
         last = c.add(Reorder(DType.I64), c.inputs[1])
@@ -127,9 +137,9 @@ class GroupQueryAttention(KeepsKeys):
         given = tuple(name for name in self.given if name not in left_out)
         own = ("places",) if self.rotates and "places" not in given else ()
         given = (*given, "lengths", "state", *own)
-        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)} | {"given": given}
-        fields["causal"] = self.causal or plain
-        return GroupQueryAttentionOverCaches(**fields, keys_at=keys_at, values_at=values_at), ("q", *given)
+        mine = {f.name: getattr(self, f.name) for f in fields(self)} | {"given": given}
+        mine["causal"] = self.causal or plain
+        return GroupQueryAttentionOverCaches(**mine, keys_at=keys_at, values_at=values_at), ("q", *given)
 
     def first_places(self, told: Sequence[Array], batch: int, past: int, tokens: int) -> Array:
         last, total = told
@@ -137,6 +147,9 @@ class GroupQueryAttention(KeepsKeys):
             raise ShapeError(f"last places {list(last.shape)} are not one for each of {batch} texts")
         whole = int(total.reshape(-1)[0]) == tokens
         return np.zeros(batch, np.int64) if whole else last.astype(np.int64) - (tokens - 1)
+
+    def alone(self) -> Self:
+        return replace(self, given=tuple(name for name in self.given if name not in PAST))
 
     @property
     def looks_ahead(self) -> bool:
@@ -152,7 +165,10 @@ class GroupQueryAttention(KeepsKeys):
             sizes = tuple(n * width for n in (self.heads, self.shared, self.shared))
             parts = list(c.add_all(Split(2, sizes), *parts))
         counts = (self.heads, self.shared, self.shared)
-        return [split_heads(c, x, n) for x, n in zip(parts, counts, strict=True)]
+        parts = [split_heads(c, x, n) for x, n in zip(parts, counts, strict=True)]
+        norms = zip(("q_norm", "k_norm"), self.norms, parts, strict=False)
+        made = [c.add(RMSNormalization(-1, eps), x, given[name]) if name in given else x for name, eps, x in norms]
+        return [*made, parts[2]]
 
     def _first(self, c: Composition, last: str, batch: int, rows: int, *, whole: bool) -> str:
         """Return the place of the first new token of each text, ``[batch]``: 0 where these are *whole*."""
@@ -251,24 +267,30 @@ class GroupQueryAttentionOverCaches(GroupQueryAttention):
         return (join_heads(c, y),)
 
 
-_NAMES = ("key", "value", "past_key", "past_value", "", "", "cos", "sin", "places", "bias", "sink")
-"""What the inputs from the second on are called in ``given``."""
+_NAMES = ("key", "value", "past_key", "past_value", "", "", "cos", "sin", "places", "bias", "sink", "", "")
+"""What the inputs from the second on are called in ``given``; those without a name are read apart, or refused."""
 
-_REFUSED = ("k_scale", "v_scale", "q_norm_weight", "k_norm_weight", "query_seqlens")
-"""The inputs behind them."""
+_NORMS = ("q_norm", "k_norm")
+"""The two behind them: the weights that each head of queries and keys is normalised with, in front of its turning."""
+
+_REFUSED = {12: "k_scale", 13: "v_scale", 16: "query_seqlens"}
+"""Inputs that are not there."""
 
 
 @onnx("GroupQueryAttention", since=(1,), domain=MICROSOFT)
 def import_group_query_attention(node: OnnxNode) -> Sequence[str]:
-    if odd := [name for name, x in zip(_REFUSED, node.inputs[12:], strict=False) if x]:
+    if odd := [name for i, name in _REFUSED.items() if any(node.inputs[i : i + 1])]:
         raise node.unsupported(f"the input {odd[0]} is not there")
-    for name in ("sliding_window_cache", "kv_cache_bit_width", "qk_output"):
+    for name in ("kv_cache_bit_width", "qk_output"):
         if node.attribute(name, 0):
             raise node.unsupported(f"{name}={node.attribute(name, 0)} is not there, only 0")
     for name in ("k_quant_type", "v_quant_type"):
         if node.attribute(name, "NONE") != "NONE":
             raise node.unsupported(f"{name}={node.attribute(name, '')}, a cache of integers, is not there")
-    reads = {name: x for name, x in zip(_NAMES, node.inputs[1:12], strict=False) if x and name}
+    reads = {name: x for name, x in zip((*_NAMES, *_NORMS), node.inputs[1:], strict=False) if x and name}
+    if (_NORMS[0] in reads) != (_NORMS[1] in reads):
+        raise node.unsupported("q_norm_weight and k_norm_weight want to be given together")
+    epsilon = node.attribute("qk_norm_epsilon", 1e-6)
     attention = GroupQueryAttention(
         node.attribute("num_heads", 0),
         node.attribute("kv_num_heads", 0),
@@ -279,6 +301,8 @@ def import_group_query_attention(node: OnnxNode) -> Sequence[str]:
         bool(node.attribute("do_rotary", 0)),
         bool(node.attribute("rotary_interleaved", 0)),
         node.attribute("smooth_softmax", -1) > 0 or "sink" in reads,
+        bool(node.attribute("sliding_window_cache", 0)),
+        (node.attribute("q_norm_epsilon", epsilon), node.attribute("k_norm_epsilon", epsilon)),
         tuple(reads),
     )
     return node.emit(attention, node.inputs[0], *node.inputs[5:7], *reads.values(), outputs=3)

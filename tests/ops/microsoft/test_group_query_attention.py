@@ -119,9 +119,31 @@ def test_windows_and_caps_go_with_any_form_of_cache(rng):
 
 def test_what_is_not_there_is_refused_by_name(rng):
     for more, what in (
-        ({"sliding_window_cache": 1}, "sliding_window_cache=1"),
+        ({"kv_cache_bit_width": 8}, "kv_cache_bit_width=8"),
         ({"k_quant_type": "PER_TENSOR"}, "k_quant_type=PER_TENSOR"),
     ):
         model, _ = one_node("GroupQueryAttention", inputs(rng, 1, 1, 5, [5]), **GROUPS, **more)
         with pytest.raises(UnsupportedError, match=f"'node' \\(GroupQueryAttention\\): {what}"):
             load_onnx(model)
+
+
+def test_heads_are_normalised_before_they_are_turned(rng):
+    """Only GPUs of ONNX Runtime's know the weights: the same is made of heads that are normalised in front."""
+    more = {**GROUPS, "constant": (6,), "do_rotary": 1}
+    given = inputs(rng, 1, 3, 2, [4], rotates=True)
+    weights = [rng.uniform(0.5, 2, WIDTH).astype(F) for _ in range(2)]
+    normed = []
+    for x, weight, epsilon in zip(given, weights, (1e-3, 1e-2), strict=False):
+        heads = x.reshape(1, 3, -1, WIDTH)
+        root = np.sqrt((heads**2).mean(-1, keepdims=True) + F(epsilon))
+        normed.append((heads / root * weight).reshape(x.shape))
+    model, feeds = one_node("GroupQueryAttention", [*normed, *given[2:]], **more)
+    want = onnxruntime_outputs(model, feeds)
+    norms = {"q_norm_epsilon": 1e-3, "qk_norm_epsilon": 1e-2}
+    model, feeds = one_node("GroupQueryAttention", [*given, *[None] * 5, *weights], **more, **norms)
+    program = load_onnx(model).build()
+    for got, expected in zip(reference_outputs(program, feeds), want, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
+    model, _ = one_node("GroupQueryAttention", [*given, *[None] * 5, weights[0]], **more)
+    with pytest.raises(UnsupportedError, match="q_norm_weight and k_norm_weight want to be given together"):
+        load_onnx(model)

@@ -1,0 +1,87 @@
+"""Heads and depths of caches that a model does not declare: as an attention makes them of the new tokens alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from clgraph.core.layout import Shape
+from clgraph.errors import ClgraphError, UnknownValueError
+from clgraph.graph.primitive import Array
+from clgraph.graph.program import Program
+from clgraph.graph.topology import Layer, Signature, Topology
+from clgraph.ops.keeps_keys import PAST, KeepsKeys
+
+_TOKENS = 2
+
+
+def sized(topology: Topology) -> Topology:
+    """Return *topology* with the heads and the depth of every past that is an input, where they can be told.
+
+    Some exporters name the last axis of a cache, like those of texts and tokens, though the weights in front of the
+    attention decide it.
+    """
+    pasts = {layer.name: found for layer in topology.layers if (found := _pasts(topology, layer))}
+    if not any(_is_open(topology.inputs[name]) for names in pasts.values() for name in names):
+        return topology
+    presents = _presents(topology, {name for names in pasts.values() for name in names})
+    inputs = dict(topology.inputs)
+    for layer in topology.layers:
+        for name, present in zip(pasts.get(layer.name, ()), layer.outputs[1:3], strict=False):
+            shape, (_, heads, _, depth) = inputs[name].shape or (), presents.get(present, (0,) * 4)
+            if len(shape) == 4 and heads:
+                inputs[name] = replace(inputs[name], shape=(shape[0], heads, shape[2], depth))
+    return replace(topology, inputs=inputs)
+
+
+def _pasts(topology: Topology, layer: Layer) -> list[str]:
+    """Return the inputs of the model that are the past keys and values of *layer*."""
+    if not isinstance(layer.primitive, KeepsKeys):
+        return []
+    slots = dict(zip(layer.primitive.slots(), layer.inputs, strict=True))
+    return [slots[name] for name in PAST if slots.get(name) in topology.inputs]
+
+
+def _is_open(signature: Signature) -> bool:
+    shape = signature.shape or ()
+    return len(shape) == 4 and not (isinstance(shape[1], int) and isinstance(shape[3], int))
+
+
+def _presents(topology: Topology, pasts: set[str]) -> Mapping[str, Shape]:
+    """Return the shapes of what attentions make without a past, one text of few tokens; nothing where that fails."""
+    alone = replace(topology, layers=[_alone(layer) for layer in topology.layers])
+    shapes = {name: _example(signature, name in pasts) for name, signature in topology.inputs.items()}
+    try:
+        program = _built(alone, shapes)
+    except ClgraphError:
+        return {}
+    return {value.name: value.layout.shape for value in program.values if value.layout.rank == 4}
+
+
+def _alone(layer: Layer) -> Layer:
+    if not isinstance(layer.primitive, KeepsKeys):
+        return layer
+    given = zip(layer.primitive.slots(), layer.inputs, strict=True)
+    return replace(layer, primitive=layer.primitive.alone(), inputs=tuple(x for slot, x in given if slot not in PAST))
+
+
+def _example(signature: Signature, is_past: bool) -> Shape:
+    shape = signature.shape or ()
+    sizes = (1, 1, 0, 1) if is_past and len(shape) == 4 else (1, *(_TOKENS,) * (len(shape) - 1))
+    return tuple(d if isinstance(d, int) else size for d, size in zip(shape, sizes, strict=False))
+
+
+def _built(topology: Topology, shapes: Mapping[str, Shape]) -> Program:
+    """Return the program for *shapes*, with ones where values decide sizes."""
+    values: dict[str, Array] = {}
+    while True:
+        try:
+            return topology.build(shapes, values)
+        except UnknownValueError as error:
+            if not (more := [name for name in error.inputs if name not in values]):
+                raise
+            for name in more:
+                dtype = topology.inputs[name].dtype
+                values[name] = np.ones(shapes[name], None if dtype is None else dtype.numpy)
