@@ -92,10 +92,10 @@ def _path(source: str | os.PathLike[str]) -> Path:
 
 
 def _read(path: Path) -> bytes:
-    if path.is_dir():
-        raise ModelError(f"{path} is a folder, not an ONNX file")
     try:
         return path.read_bytes()
+    except IsADirectoryError as error:
+        raise ModelError(f"{path} is a folder, not an ONNX file") from error
     except FileNotFoundError as error:
         raise ModelError(f"there is no file {path}") from error
     except (OSError, ValueError) as error:

@@ -7,10 +7,24 @@ See https://onnxruntime.ai/docs/api/python/api_summary.html.
 from clgraph.onnxruntime import capi
 from clgraph.onnxruntime.binding import IOBinding
 from clgraph.onnxruntime.binding import IOBinding as SessionIOBinding
+from clgraph.onnxruntime.capi import onnxruntime_validation
 from clgraph.onnxruntime.described import ModelMetadata, NodeArg
+from clgraph.onnxruntime.devices import OrtArenaCfg, OrtDevice, OrtMemoryInfo
+from clgraph.onnxruntime.enumerations import (
+    ExecutionMode,
+    ExecutionOrder,
+    GraphOptimizationLevel,
+    OrtAllocatorType,
+    OrtDeviceMemoryType,
+    OrtDeviceVendorId,
+    OrtExecutionProviderDevicePolicy,
+    OrtMemType,
+    OrtSparseFormat,
+)
 from clgraph.onnxruntime.environment import (
     __version__,
     create_and_register_allocator,
+    create_and_register_allocator_v2,
     disable_telemetry_events,
     enable_telemetry_events,
     get_build_info,
@@ -19,6 +33,7 @@ from clgraph.onnxruntime.environment import (
     get_version_string,
     has_collective_ops,
     preload_dlls,
+    print_debug_info,
     register_execution_provider_library,
     set_default_logger_callback,
     set_default_logger_severity,
@@ -28,16 +43,12 @@ from clgraph.onnxruntime.environment import (
     unregister_execution_provider_library,
 )
 from clgraph.onnxruntime.installing import install, is_installed, uninstall
-from clgraph.onnxruntime.options import (
-    ExecutionMode,
-    ExecutionOrder,
-    GraphOptimizationLevel,
-    RunOptions,
-    SessionOptions,
-)
+from clgraph.onnxruntime.options import RunOptions, SessionOptions
 from clgraph.onnxruntime.providers import get_all_providers, get_available_providers
 from clgraph.onnxruntime.session import InferenceSession
-from clgraph.onnxruntime.values import OrtDevice, OrtValue, SparseTensor, copy_tensors
+from clgraph.onnxruntime.values import OrtValue, SparseTensor, copy_tensors
+
+package_name, version = "onnxruntime", __version__
 
 __all__ = [
     "ExecutionMode",
@@ -47,7 +58,15 @@ __all__ = [
     "InferenceSession",
     "ModelMetadata",
     "NodeArg",
+    "OrtAllocatorType",
+    "OrtArenaCfg",
     "OrtDevice",
+    "OrtDeviceMemoryType",
+    "OrtDeviceVendorId",
+    "OrtExecutionProviderDevicePolicy",
+    "OrtMemType",
+    "OrtMemoryInfo",
+    "OrtSparseFormat",
     "OrtValue",
     "RunOptions",
     "SessionIOBinding",
@@ -57,6 +76,7 @@ __all__ = [
     "capi",
     "copy_tensors",
     "create_and_register_allocator",
+    "create_and_register_allocator_v2",
     "disable_telemetry_events",
     "enable_telemetry_events",
     "get_all_providers",
@@ -68,7 +88,10 @@ __all__ = [
     "has_collective_ops",
     "install",
     "is_installed",
+    "onnxruntime_validation",
+    "package_name",
     "preload_dlls",
+    "print_debug_info",
     "register_execution_provider_library",
     "set_default_logger_callback",
     "set_default_logger_severity",
@@ -77,4 +100,5 @@ __all__ = [
     "set_seed",
     "uninstall",
     "unregister_execution_provider_library",
+    "version",
 ]

@@ -6,10 +6,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from clgraph.errors import InputError
 from clgraph.onnxruntime.described import NodeArg
-from clgraph.onnxruntime.statuses import InvalidArgument, RefusedError
+from clgraph.onnxruntime.devices import check_host
+from clgraph.onnxruntime.statuses import RefusedError
 from clgraph.onnxruntime.typing_of import as_dtype
-from clgraph.onnxruntime.values import OrtValue, OrtValueVector, array_at, check_host
+from clgraph.onnxruntime.values import OrtValue, OrtValueVector, array_at
 
 
 class Fed(Protocol):
@@ -52,9 +54,9 @@ class IOBinding:
         self._feed(name, OrtValue(np.asarray(arr_on_cpu)))
 
     def bind_input(
-        self, name: str, device_type: str, device_id: int, element_type: Any, shape: Any, buffer_ptr: int
+        self, name: str, device_type: Any, device_id: int, element_type: Any, shape: Any, buffer_ptr: int
     ) -> None:
-        """Feed what lies at an address of the host."""
+        """Feed what lies at an address of the host; raises ``RuntimeError`` for another's memory."""
         check_host(device_type, f"input {name!r}")
         self._feed(name, OrtValue(array_at(buffer_ptr, shape, as_dtype(element_type))))
 
@@ -65,18 +67,23 @@ class IOBinding:
     def bind_output(
         self,
         name: str,
-        device_type: str = "cpu",
+        device_type: Any = "cpu",
         device_id: int = 0,
         element_type: Any = None,
         shape: Any = None,
         buffer_ptr: int | None = None,
     ) -> None:
-        """Ask for an output: in memory of its own, or at an address of the host."""
+        """Ask for an output: in memory of its own, or at an address of the host.
+
+        Raises:
+            RefusedError: The memory is another device's, or at address 0.
+            InputError: Memory comes without its element type and shape (a ``ValueError``).
+        """
         check_host(device_type, f"output {name!r}")
         place = None
         if buffer_ptr is not None:
             if element_type is None or shape is None:
-                raise InvalidArgument(f"output {name!r}: memory comes with its element type and shape")
+                raise InputError(f"output {name!r}: memory comes with its element type and shape")
             place = OrtValue(array_at(buffer_ptr, shape, as_dtype(element_type)))
         self.places[name] = place
 

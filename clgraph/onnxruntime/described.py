@@ -25,17 +25,22 @@ class NodeArg:
 
     Attributes:
         type: As ``tensor(float)``.
-        shape: Sizes; a name or ``None`` where one is open. Empty where the shape is not known.
+        sizes: A number, a name or ``None`` for each axis. Empty where the shape is not known.
     """
 
     name: str
     type: str
-    shape: list[Dimension]
+    sizes: Shape
 
     @classmethod
     def of(cls, signature: Signature) -> NodeArg:
         """Return what *signature* says."""
-        return cls(signature.name, onnx_type(signature), list(signature.shape or ()))
+        return cls(signature.name, onnx_type(signature), tuple(signature.shape or ()))
+
+    @property
+    def shape(self) -> list[Dimension]:
+        """A list of :attr:`sizes`, for the caller to change."""
+        return list(self.sizes)
 
     def __str__(self) -> str:
         return f"NodeArg(name={self.name!r}, type={self.type!r}, shape={self.shape})"

@@ -9,6 +9,7 @@ from typing import Any
 from clgraph.core.version import __version__ as own_version
 from clgraph.onnxruntime.options import log, say_once
 from clgraph.onnxruntime.statuses import NotImplemented as NotHere
+from clgraph.onnxruntime.statuses import RefusedError
 
 __version__ = "1.32.0"
 """The version of ONNX Runtime whose Python interface is answered."""
@@ -33,8 +34,14 @@ def get_device() -> str:
 
 
 def set_default_logger_severity(severity: int) -> None:
-    """Let the logger ``clgraph.onnxruntime`` show messages of a *severity* from 0 (all) to 4 (fatal) and above."""
-    log.setLevel(_LEVELS[min(max(int(severity), 0), len(_LEVELS) - 1)])
+    """Let the logger ``clgraph.onnxruntime`` show messages of a *severity* from 0 (all) to 4 (fatal) and above.
+
+    Raises:
+        RefusedError: There is no such severity.
+    """
+    if not 0 <= severity < len(_LEVELS):
+        raise RefusedError(f"Invalid logging severity {severity}: 0 is verbose, 1 info, 2 warning, 3 error, 4 fatal")
+    log.setLevel(_LEVELS[severity])
 
 
 def set_default_logger_verbosity(verbosity: int) -> None:
@@ -68,6 +75,11 @@ def set_global_thread_pool_sizes(intra: int, inter: int) -> None:
     say_once("set_global_thread_pool_sizes: threads are SessionOptions.intra_op_num_threads")
 
 
+def print_debug_info() -> None:
+    """Print what answers."""
+    print(get_build_info())
+
+
 def has_collective_ops() -> bool:
     """Return whether operators of several processes are there: never."""
     return False
@@ -91,3 +103,6 @@ def unregister_execution_provider_library(name: str) -> None:
 def create_and_register_allocator(*_: Any) -> None:
     """Log that clgraph's memory is its own."""
     say_once("create_and_register_allocator: clgraph plans its memory itself")
+
+
+create_and_register_allocator_v2 = create_and_register_allocator

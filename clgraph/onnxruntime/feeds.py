@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from clgraph.errors import InputError
+from clgraph.graph.host_types import STRINGS
 from clgraph.graph.topology import Signature
 from clgraph.onnxruntime.statuses import InvalidArgument, MismatchError, RefusedError
 from clgraph.onnxruntime.typing_of import numpy_type, onnx_type, type_of
@@ -53,25 +54,42 @@ class Feeds:
                 continue
             value = given.value if isinstance(given, OrtValue) else given
             if value is not None:
-                found[name] = value if wanted is None else _taken(value, signature, wanted)
+                found[name] = _host_value(value, signature) if wanted is None else _taken(value, signature, wanted)
         return found
 
 
 def _taken(given: Any, signature: Signature, wanted: np.dtype[Any]) -> Any:
     array = given if type(given) is np.ndarray else _array(given, wanted, signature.name)
-    texts = wanted.kind == "O" and array.dtype.kind in "US"
-    if not texts and wanted not in (array.dtype, array.dtype.newbyteorder("=")):
-        actual, expected = type_of(array.dtype), onnx_type(signature)
-        raise InvalidArgument(f"Unexpected input data type. Actual: ({actual}) , expected: ({expected})")
+    if array.dtype.kind in "cmMV" and type_of(array.dtype) != onnx_type(signature):
+        raise RefusedError(f"input {signature.name!r}: Numpy_type {array.dtype} can't be converted to MLDataType.")
+    if wanted not in (array.dtype, array.dtype.newbyteorder("=")):
+        raise _unexpected(array, signature)
     return array if signature.shape is None else _fitted(array, signature.name, signature.shape)
+
+
+def _host_value(given: Any, signature: Signature) -> Any:
+    """Return a value that is no tensor as it is, texts as ONNX Runtime reads them: any object is its text."""
+    if onnx_type(signature) != STRINGS:
+        return given
+    array = given if isinstance(given, np.ndarray) else np.asarray(given, object)
+    if array.dtype.kind not in "OSTU":
+        raise _unexpected(array, signature)
+    if array.dtype.kind == "O":
+        array = np.fromiter(map(str, array.flat), object, array.size).reshape(array.shape)
+    return array if signature.shape is None else _fitted(array, signature.name, signature.shape)
+
+
+def _unexpected(array: np.ndarray[Any, Any], signature: Signature) -> InvalidArgument:
+    actual, expected = type_of(array.dtype), onnx_type(signature)
+    return InvalidArgument(f"Unexpected input data type. Actual: ({actual}) , expected: ({expected})")
 
 
 def _array(given: Any, wanted: np.dtype[Any], name: str) -> np.ndarray[Any, Any]:
     """Return lists and numbers in the input's type, rounded or cut off as ONNX Runtime's lists are."""
-    if isinstance(given, str | bytes) and wanted.kind != "O":
+    if isinstance(given, str | bytes):
         raise RefusedError(f"input {name!r} is a text; wanted is an array of {wanted}")
     try:
-        if isinstance(given, list | tuple | bool | int | float | str):
+        if isinstance(given, list | tuple | bool | int | float):
             return np.asarray(given, wanted)
         if hasattr(given, "__dlpack__") and not hasattr(given, "__array__"):
             return np.from_dlpack(given)
@@ -80,7 +98,7 @@ def _array(given: Any, wanted: np.dtype[Any], name: str) -> np.ndarray[Any, Any]
         raise RefusedError(
             f"input {name!r} is a {type(given).__name__}, not to be made an array of: {error}"
         ) from error
-    if array.dtype == object and wanted.kind != "O":
+    if array.dtype == object:
         raise RefusedError(f"Unable to handle object of type {type(given)} as input {name!r}")
     return array
 

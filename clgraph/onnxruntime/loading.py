@@ -15,7 +15,7 @@ from clgraph.errors import OptionError
 from clgraph.model.model import Model
 from clgraph.onnxruntime.options import SessionOptions, log, say_once
 from clgraph.onnxruntime.providers import Provided
-from clgraph.onnxruntime.statuses import MismatchError
+from clgraph.onnxruntime.statuses import MismatchError, ModelLoadCanceled
 from clgraph.onnxruntime.statuses import NotImplemented as NotHere
 
 _ORT_FORMAT = b"ORTM"
@@ -31,8 +31,8 @@ def checked_source(source: Any) -> str | bytes:
     """
     if isinstance(source, os.PathLike):
         source = os.fspath(source)
-    if not isinstance(source, str | bytes):
-        raise MismatchError(f"Unable to load from type '{type(source)}': give a path, or the bytes of a model")
+    if not isinstance(source, str | bytes) or source == "":
+        raise MismatchError(f"Unable to load from type '{type(source)}' {source!r}: give a path, or a model's bytes")
     if (isinstance(source, bytes) and source[4:8] == _ORT_FORMAT) or (isinstance(source, str) and _is_ort(source)):
         raise NotHere("models in ONNX Runtime's own format are not read: give the ONNX model")
     return source
@@ -56,8 +56,13 @@ def compiled(source: str | bytes, options: SessionOptions, provided: Provided, f
 
     Raises:
         ClgraphError: As :func:`clgraph.compile`.
+        ModelLoadCanceled: The options say so.
+        OptionError: The model has no external initialiser that is replaced, or the file that the model is to be
+            written to cannot be.
     """
-    given: Any = _with_initializers(source, options.initializers) if options.initializers else source
+    if options.cancelled:
+        raise ModelLoadCanceled("the options say so: set_load_cancellation_flag(False) takes that back")
+    given: Any = _replaced(source, options) if options.initializers or options.external or options.files else source
     if options.optimized_model_filepath:
         _write(given, options.optimized_model_filepath)
     threads = options.intra_op_num_threads if options.intra_op_num_threads > 0 else None
@@ -82,8 +87,8 @@ def compiled(source: str | bytes, options: SessionOptions, provided: Provided, f
 def _size(dimension: int | str | None, denotation: str | None, options: SessionOptions) -> int | str | None:
     if isinstance(dimension, int):
         return dimension
-    found: int | str | None = options.by_name.get(dimension, options.by_denotation.get(denotation, dimension))
-    return found
+    found = options.by_name.get(dimension or "", options.by_denotation.get(denotation or "", -1))
+    return dimension if found < 0 else found
 
 
 def _outline(source: Any) -> onnx.ModelProto:
@@ -112,17 +117,36 @@ def _shapes_of(source: Any, names: tuple[str, ...]) -> dict[str, list[int | str 
     }
 
 
-def _with_initializers(source: str | bytes, values: Mapping[str, Any]) -> onnx.ModelProto:
-    """Return the model with other initialisers; raises ``OptionError`` for one that it does not have."""
+def _replaced(source: str | bytes, options: SessionOptions) -> onnx.ModelProto:
+    """Return the model with other initialisers, and with all its data; raises ``OptionError`` for one it has not."""
     model = _outline(source)
     held = {tensor.name: tensor for tensor in model.graph.initializer}
-    if unknown := sorted(values.keys() - held.keys()):
+    if unknown := sorted(options.external.keys() - held.keys()):
         raise OptionError(f"no initialiser is called {unknown[0]!r}")
-    for name, value in values.items():
-        held[name].CopyFrom(numpy_helper.from_array(value.numpy(), name))
+    for name, value in (*options.initializers.items(), *options.external.items()):
+        if name in held:
+            held[name].CopyFrom(numpy_helper.from_array(value.numpy(), name))
+        else:
+            log.info("add_initializer(%r): the model has no initialiser of the name", name)
+    for tensor in model.graph.initializer:
+        _take_from_files(tensor, options.files)
     if isinstance(source, str):
         onnx.load_external_data_for_model(model, str(Path(source).parent))
     return model
+
+
+def _take_from_files(tensor: onnx.TensorProto, files: Mapping[str, memoryview]) -> None:
+    """Let *tensor* hold its data itself where one of *files* has it."""
+    where = {entry.key: entry.value for entry in tensor.external_data}
+    if tensor.data_location != onnx.TensorProto.EXTERNAL or where.get("location") not in files:
+        return
+    data, start = files[where["location"]], int(where.get("offset", 0))
+    end = start + int(where.get("length", len(data) - start))
+    if end > len(data):
+        raise OptionError(f"initialiser {tensor.name!r} ends at byte {end} of a file of {len(data)} bytes")
+    tensor.raw_data = bytes(data[start:end])
+    del tensor.external_data[:]
+    tensor.ClearField("data_location")
 
 
 def _write(source: Any, path: str) -> None:
@@ -131,4 +155,4 @@ def _write(source: Any, path: str) -> None:
     try:
         onnx.save(onnx.load(source) if isinstance(source, str) else _outline(source), path)
     except (OSError, ValueError) as error:
-        log.warning("%s cannot be written: %s", path, error)
+        raise OptionError(f"optimized_model_filepath: {path} cannot be written: {error}") from error

@@ -7,40 +7,18 @@ for what clgraph does not have, is refused.
 from __future__ import annotations
 
 import logging
+import operator
 from collections.abc import Mapping, Sequence
-from enum import IntEnum
-from typing import Any, ClassVar
+from typing import Any
 
 from clgraph.network.cancelling import Cancellation
+from clgraph.onnxruntime.attributes import Entries, Typed
+from clgraph.onnxruntime.enumerations import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
+from clgraph.onnxruntime.providers import CPU, OWN
 from clgraph.onnxruntime.statuses import Fail, MismatchError, RefusedError
 from clgraph.onnxruntime.statuses import NotImplemented as NotHere
 
 log = logging.getLogger("clgraph.onnxruntime")
-
-
-class GraphOptimizationLevel(IntEnum):
-    """How far ONNX Runtime would optimise a graph; clgraph's passes are named by its own options."""
-
-    ORT_DISABLE_ALL = 0
-    ORT_ENABLE_BASIC = 1
-    ORT_ENABLE_EXTENDED = 2
-    ORT_ENABLE_LAYOUT = 3
-    ORT_ENABLE_ALL = 99
-
-
-class ExecutionMode(IntEnum):
-    """Whether ONNX Runtime would run independent nodes at once."""
-
-    ORT_SEQUENTIAL = 0
-    ORT_PARALLEL = 1
-
-
-class ExecutionOrder(IntEnum):
-    """In which order ONNX Runtime would run nodes."""
-
-    DEFAULT = 0
-    PRIORITY_BASED = 1
-    MEMORY_EFFICIENT = 2
 
 
 _said: set[str] = set()
@@ -53,61 +31,29 @@ def say_once(text: str, level: int = logging.INFO) -> None:
         log.log(level, "%s", text)
 
 
-class _Typed:
-    """Attributes with types and defaults; another name or type is an error, as with ONNX Runtime's own classes."""
-
-    __slots__ = ("_values",)
-    defaults: ClassVar[Mapping[str, Any]] = {}
-
-    def __init__(self) -> None:
-        object.__setattr__(self, "_values", dict(self.defaults))
-
-    def __getattr__(self, name: str) -> Any:
-        if name in self.defaults:
-            return self._values[name]
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name not in self.defaults:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        wanted = type(self.defaults[name])
-        try:
-            if issubclass(wanted, str) != isinstance(value, str):
-                raise TypeError  # noqa: TRY301  # the same end as of a value that cannot be converted
-            self._values[name] = wanted(value)
-        except (TypeError, ValueError) as error:
-            raise MismatchError(f"{name} is of type {wanted.__name__}, not {value!r}") from error
-
-    def __dir__(self) -> list[str]:
-        return sorted({*object.__dir__(self), *self.defaults})
-
-
-class _Entries:
-    """Configuration entries: texts by name."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self.entries: dict[str, str] = {}
-
-    def add(self, key: str, value: str) -> None:
-        if not isinstance(key, str) or not isinstance(value, str):
-            raise MismatchError(f"a configuration entry is two texts, not {key!r} and {value!r}")
-        self.entries[key] = value
-
-    def get(self, key: str) -> str:
-        if key not in self.entries:
-            raise RefusedError(f"{self._what} has no configuration entry {key!r}")
-        return self.entries[key]
-
-
-class SessionOptions(_Typed):
+class SessionOptions(Typed):
     """Options of an :class:`InferenceSession`.
 
     ``intra_op_num_threads`` is clgraph's number of threads, ``enable_profiling`` writes a trace; initialisers and free
     dimensions can be replaced. The others choose among ways of ONNX Runtime.
+
+    Attributes:
+        by_name, by_denotation: Sizes of open dimensions; the first that was given for a name counts.
+        initializers, external: Values that replace initialisers of the model, and what its file has beside it.
+        files: Contents of files beside the model, by the names that the model has for them.
+        providers: Options of the providers that were added, by name.
+        cancelled: Whether no session is to be made.
     """
 
-    __slots__ = ("_config", "_initializers", "by_denotation", "by_name")
+    by_name: dict[str, int]
+    by_denotation: dict[str, int]
+    initializers: dict[str, Any]
+    external: dict[str, Any]
+    files: dict[str, memoryview]
+    providers: dict[str, dict[str, str]]
+    cancelled: bool
+
+    __slots__ = ("_config", "by_denotation", "by_name", "cancelled", "external", "files", "initializers", "providers")
     defaults = {
         "enable_cpu_mem_arena": True,
         "enable_mem_pattern": True,
@@ -132,16 +78,10 @@ class SessionOptions(_Typed):
     def __init__(self) -> None:
         """Take the defaults."""
         super().__init__()
-        object.__setattr__(self, "_config", _Entries("SessionOptions"))
-        object.__setattr__(self, "_initializers", {})
-        object.__setattr__(self, "by_name", {})
-        object.__setattr__(self, "by_denotation", {})
-
-    @property
-    def initializers(self) -> Mapping[str, Any]:
-        """Values that replace initialisers of the model, by name."""
-        found: Mapping[str, Any] = self._initializers
-        return found
+        object.__setattr__(self, "_config", Entries("SessionOptions"))
+        for name in ("by_denotation", "by_name", "external", "files", "initializers", "providers"):
+            object.__setattr__(self, name, {})
+        object.__setattr__(self, "cancelled", False)
 
     def add_session_config_entry(self, key: str, value: str) -> None:
         """Add an entry; raises where a model in ONNX Runtime's own format is asked for."""
@@ -156,19 +96,30 @@ class SessionOptions(_Typed):
 
     def add_free_dimension_override_by_name(self, name: str, size: int) -> None:
         """Let the open dimension called *name* have *size*."""
-        self.by_name[name] = int(size)
+        self.by_name.setdefault(*_sized(name, size))
 
     def add_free_dimension_override_by_denotation(self, denotation: str, size: int) -> None:
         """Let open dimensions with the *denotation* have *size*."""
-        self.by_denotation[denotation] = int(size)
+        self.by_denotation.setdefault(*_sized(denotation, size))
 
     def add_initializer(self, name: str, value: Any) -> None:
-        """Let an initialiser of the model have another *value*, an ``OrtValue``."""
-        self._initializers[name] = value
+        """Let an initialiser have another *value*, an ``OrtValue``, in models that have one called so."""
+        self.initializers[name] = _value(value)
 
     def add_external_initializers(self, names: Sequence[str], values: Sequence[Any]) -> None:
-        """Let initialisers of the model have other *values*."""
-        self._initializers.update(zip(names, values, strict=True))
+        """Let initialisers of the model have other *values*; a model without one of the *names* is refused."""
+        if len(names) != len(values):
+            raise RefusedError(f"Expecting names and values of the same number, not {len(names)} and {len(values)}")
+        self.external.update(zip(names, map(_value, values), strict=True))
+
+    def add_external_initializers_from_files_in_memory(
+        self, names: Sequence[str], buffers: Sequence[Any], lengths: Sequence[int]
+    ) -> None:
+        """Let the files beside the model have these contents, of which the first bytes count."""
+        if not len(names) == len(buffers) == len(lengths):
+            raise RefusedError("Expecting names, buffers and lengths of the same number")
+        for name, buffer, length in zip(names, buffers, lengths, strict=True):
+            self.files[name] = memoryview(buffer).cast("B")[: int(length)]
 
     def register_custom_ops_library(self, path: str) -> None:
         """Refuse: a library for ONNX Runtime cannot run here. Raises ``Fail``, always."""
@@ -177,13 +128,27 @@ class SessionOptions(_Typed):
             "clgraph.custom_op, and name the file by CLGRAPH_MODULES"
         )
 
-    def add_provider(self, name: str, options: Mapping[str, str] | None = None) -> None:
-        """Refuse: providers are given to the session. Raises ``NotImplemented``, always."""
-        raise NotHere(f"give {name!r} to the session: InferenceSession(model, providers=[...])")
+    def add_provider(self, name: str, options: Mapping[str, str]) -> None:
+        """Let sessions that name no providers use this one, behind those that were added before.
+
+        Raises:
+            RefusedError: It is not here (a ``RuntimeError``).
+        """
+        if name not in (OWN, CPU):
+            raise RefusedError(f"Unknown Provider Type: {name}; here are {OWN} and {CPU}")
+        self.providers[name] = {str(key): str(value) for key, value in options.items()}
 
     def has_providers(self) -> bool:
-        """Return whether providers were added: never."""
-        return False
+        """Return whether providers were added."""
+        return bool(self.providers)
+
+    def set_provider_selection_policy(self, policy: Any) -> None:
+        """Log that providers are named."""
+        say_once(f"SessionOptions.set_provider_selection_policy({policy!s}): name providers, or CLGRAPH_DEVICE")
+
+    def set_load_cancellation_flag(self, value: bool) -> None:
+        """Let sessions not be made while *value* holds; one that is being made is finished."""
+        object.__setattr__(self, "cancelled", bool(value))
 
     def say_unused(self) -> None:
         """Log once for each option that is set, but means nothing here."""
@@ -194,7 +159,21 @@ class SessionOptions(_Typed):
             say_once(f"session configuration {key} = {value}: no meaning in clgraph")
 
 
-class RunOptions(_Typed):
+def _sized(name: str, size: int) -> tuple[str, int]:
+    """Return a dimension's name and size; raises ``MismatchError`` where they are no text and no whole number."""
+    if not isinstance(name, str) or not hasattr(size, "__index__"):
+        raise MismatchError(f"a free dimension is overridden by a name and a whole number, not {name!r} and {size!r}")
+    return name, operator.index(size)
+
+
+def _value(given: Any) -> Any:
+    """Return *given*, which is an ``OrtValue``; raises ``RefusedError`` for what is none."""
+    if not hasattr(given, "_ortvalue"):
+        raise RefusedError(f"an initialiser is an OrtValue, not {type(given).__name__}")
+    return given
+
+
+class RunOptions(Typed):
     """Options of one run. ``terminate`` set by another thread ends it, between two steps."""
 
     __slots__ = ("_config", "cancellation")
@@ -209,7 +188,7 @@ class RunOptions(_Typed):
     def __init__(self) -> None:
         """Take the defaults."""
         super().__init__()
-        object.__setattr__(self, "_config", _Entries("RunOptions"))
+        object.__setattr__(self, "_config", Entries("RunOptions"))
         object.__setattr__(self, "cancellation", Cancellation())
 
     def __setattr__(self, name: str, value: Any) -> None:

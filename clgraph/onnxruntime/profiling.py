@@ -18,8 +18,10 @@ class Trace:
     """What a session has done, with times in microseconds from its begin."""
 
     def __init__(self, prefix: str) -> None:
-        """Begin; the file's name is *prefix* and the time."""
-        self._path = Path(f"{prefix}{time.strftime('_%Y-%m-%d_%H-%M-%S')}.json")
+        """Begin; the file's name is *prefix* and the time, in milliseconds."""
+        seconds, rest = divmod(time.time_ns(), 10**9)
+        begun = time.strftime("%Y-%m-%d_%H-%M-%S", time.localtime(seconds))
+        self._path = Path(f"{prefix}_{begun}_{rest // 10**6:03d}.json")
         self._begin = time.monotonic_ns()
         self._events: list[dict[str, Any]] = []
 

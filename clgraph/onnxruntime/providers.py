@@ -61,6 +61,15 @@ class Provided:
     config: dict[str, str]
 
 
+def provided_or_cpu(providers: Any = None, provider_options: Any = None) -> Provided:
+    """Return :func:`provided`, the CPU with a warning where the arguments mean nothing, as ONNX Runtime falls back."""
+    try:
+        return provided(providers, provider_options)
+    except OptionError as error:
+        warnings.warn(f"{error}; {CPU} is taken", stacklevel=4)
+        return provided([CPU])
+
+
 def provided(providers: Any = None, provider_options: Any = None) -> Provided:
     """Return what the arguments of a session mean; those that are not here are warned about, and left out.
 

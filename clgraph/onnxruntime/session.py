@@ -6,26 +6,23 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from clgraph.errors import ClgraphError
+from clgraph.errors import ClgraphError, InputError
 from clgraph.model.model import Model
 from clgraph.model.run_queue import RunQueue
 from clgraph.network.cancelling import Cancellation
+from clgraph.onnxruntime.base import Session
 from clgraph.onnxruntime.binding import IOBinding
 from clgraph.onnxruntime.described import ModelMetadata, NodeArg, output_args
 from clgraph.onnxruntime.feeds import Feeds
 from clgraph.onnxruntime.loading import checked_source, compiled
 from clgraph.onnxruntime.options import RunOptions, SessionOptions, say_once
 from clgraph.onnxruntime.profiling import Trace
-from clgraph.onnxruntime.providers import provided
-from clgraph.onnxruntime.statuses import InvalidArgument, MismatchError, StatusError, statuses
+from clgraph.onnxruntime.providers import Provided, provided, provided_or_cpu
+from clgraph.onnxruntime.statuses import InvalidArgument, MismatchError, StatusError, plainly, statuses
 from clgraph.onnxruntime.values import OrtValue, OrtValueVector
 
 Callback = Callable[[list[Any], Any, str], object]
 """Takes the results, what the caller has given for it, and an error's text, empty where there is none."""
-
-
-class Session:
-    """Base of :class:`InferenceSession`, as programs name it."""
 
 
 class InferenceSession(Session):
@@ -46,8 +43,9 @@ class InferenceSession(Session):
             sess_options: Options; those that mean nothing here are logged once.
             providers: Names of execution providers, or pairs of name and options: ``CPUExecutionProvider``, or
                 ``ClgraphExecutionProvider`` with the options of :func:`clgraph.compile`. Others are warned about.
-            provider_options: One dictionary a provider.
-            ignored: Arguments that ONNX Runtime keeps to itself.
+            provider_options: One dictionary a provider. Where both mean nothing the CPU is taken, with a warning.
+            ignored: Arguments that ONNX Runtime keeps to itself; with ``enable_fallback=0`` providers that mean nothing
+                are a ``ValueError``.
 
         Raises:
             NoSuchFile, InvalidProtobuf, InvalidGraph: There is no such file, or no model in it.
@@ -60,17 +58,29 @@ class InferenceSession(Session):
         self._source = checked_source(path_or_bytes)
         self._options = SessionOptions() if sess_options is None else sess_options
         self._options.say_unused()
+        self._enable_fallback = int(ignored.pop("enable_fallback", 1)) == 1
         for name in sorted(ignored):
             say_once(f"InferenceSession({name}=...): no meaning in clgraph")
         self._queue = RunQueue("clgraph-onnxruntime")
         self._trace = Trace(self._options.profile_file_prefix) if self._options.enable_profiling else None
         self._opened = time.monotonic_ns()
-        self.set_providers(providers, provider_options)
+        if not providers and self._options.providers:
+            providers, provider_options = list(self._options.providers.items()), None
+        asked = provided_or_cpu if self._enable_fallback else provided
+        self._compile(asked(providers, provider_options))
 
     def set_providers(self, providers: Any = None, provider_options: Any = None) -> None:
-        """Compile the model for other providers; raises as the constructor."""
+        """Compile the model for other providers.
+
+        Raises:
+            OptionError: They are no names, pairs of name and options, or as many options as names (a ``ValueError``).
+            StatusError: As the constructor.
+        """
+        self._compile(provided(providers, provider_options))
+
+    def _compile(self, asked: Provided) -> None:
         start = time.monotonic_ns()
-        self._provided = provided(providers, provider_options)
+        self._provided = asked
         with statuses(loading=True):
             self._model = compiled(self._source, self._options, self._provided)
         self._describe()
@@ -116,10 +126,12 @@ class InferenceSession(Session):
         return [results[name] for name in names]
 
     def _wanted(self, output_names: Sequence[str] | None) -> list[str]:
-        if isinstance(output_names, str):
+        if output_names and isinstance(output_names, str):
             raise MismatchError(f"output names are a list, as [{output_names!r}]")
         names = list(output_names or self._names)
         for name in names:
+            if not isinstance(name, str):
+                raise MismatchError(f"output names are texts, not {name!r}")
             if name not in self._names:
                 raise InvalidArgument(f"Invalid output name:{name}")
         return names
@@ -202,10 +214,18 @@ class InferenceSession(Session):
         return IOBinding(self)
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
-        """Run with what is bound, which then has the results; raises as :meth:`run`."""
-        names = self._wanted(list(iobinding.places))
-        places = {name: v.numpy() for name, v in iobinding.places.items() if v is not None}
-        results = self._run(names, iobinding.inputs, run_options, places)
+        """Run with what is bound, which then has the results.
+
+        Raises:
+            InputError: The binding is another session's (a ``ValueError``).
+            RefusedError: The run failed, for whatever reason (a ``RuntimeError``, as ONNX Runtime's).
+        """
+        if iobinding.session is not self:
+            raise InputError("IOBinding must be used with the session that created it.")
+        with plainly("Error in execution"):
+            names = self._wanted(list(iobinding.places))
+            places = {name: v.numpy() for name, v in iobinding.places.items() if v is not None}
+            results = self._run(names, iobinding.inputs, run_options, places)
         iobinding.keep([iobinding.places.get(name) or OrtValue(results[name]) for name in names])
 
     def get_inputs(self) -> list[NodeArg]:
@@ -238,12 +258,6 @@ class InferenceSession(Session):
         """Return the options of each provider in use."""
         return {name: dict(options) for name, options in self._provided.options.items()}
 
-    def enable_fallback(self) -> None:
-        """Return at once: a session always runs on what it was compiled for."""
-
-    def disable_fallback(self) -> None:
-        """Return at once: a session always runs on what it was compiled for."""
-
     def create_ortvalue_from_shape_and_type(
         self, shape: Sequence[int], element_type: Any, device_type: str = "cpu", device_id: int = 0, *_: Any
     ) -> OrtValue:
@@ -263,15 +277,3 @@ class InferenceSession(Session):
     def model(self) -> Model:
         """The compiled model."""
         return self._model
-
-    @property
-    def _sess(self) -> InferenceSession:
-        return self
-
-    @property
-    def _model_path(self) -> str | None:
-        return self._source if isinstance(self._source, str) else None
-
-    @property
-    def _model_bytes(self) -> bytes | None:
-        return self._source if isinstance(self._source, bytes) else None

@@ -162,6 +162,15 @@ def statuses(*, loading: bool = False) -> Iterator[None]:
         raise _status(error, loading=loading)(str(error)) from error
 
 
+@contextmanager
+def plainly(what: str) -> Iterator[None]:
+    """Turn clgraph's errors into a plain ``RuntimeError``, as ONNX Runtime does where it knows no statuses."""
+    try:
+        yield
+    except ClgraphError as error:
+        raise RefusedError(f"{what}: {error.message if isinstance(error, StatusError) else error}") from error
+
+
 def _status(error: ClgraphError, *, loading: bool) -> type[StatusError]:
     match error:
         case RunCancelledError():
@@ -180,5 +189,7 @@ def _of_file(error: ClgraphError) -> type[StatusError]:
     cause = error.__cause__
     if isinstance(cause, FileNotFoundError):
         return NoSuchFile
+    if isinstance(cause, IsADirectoryError):
+        return InvalidProtobuf
     # protobuf is imported by whoever raised its error, and by name here: this module is not to need it
     return InvalidProtobuf if type(cause).__name__ == "DecodeError" else InvalidGraph

@@ -9,6 +9,7 @@ from onnx import TensorProto, helper
 
 from clgraph.errors import InputError
 from clgraph.graph.topology import Signature
+from clgraph.onnxruntime.statuses import RefusedError
 
 _NAMES = {code: name.lower() for name, code in TensorProto.DataType.items()}
 
@@ -32,8 +33,10 @@ def type_of(dtype: np.dtype[Any]) -> str:
 
 
 def as_dtype(given: Any) -> np.dtype[Any]:
-    """Return the NumPy type of a NumPy type or of ONNX's number."""
-    return np.dtype(helper.tensor_dtype_to_np_dtype(given)) if isinstance(given, int) else np.dtype(given)
+    """Return the NumPy type of a NumPy type or of ONNX's number; raises ``RefusedError`` for another number."""
+    if isinstance(given, int) and given not in _NAMES:
+        raise RefusedError(f"tensor type {given} is not supported: it is none of ONNX's")
+    return np.dtype(helper.tensor_dtype_to_np_dtype(given) if isinstance(given, int) else given)
 
 
 def onnx_type(signature: Signature) -> str:

@@ -1,4 +1,4 @@
-"""Values and devices as ONNX Runtime's programs hold them: ``OrtValue`` and ``OrtDevice``."""
+"""Values as ONNX Runtime's programs hold them: ``OrtValue``."""
 
 from __future__ import annotations
 
@@ -9,70 +9,10 @@ from typing import Any, Self
 import numpy as np
 
 from clgraph.model.tensor import Tensor
-from clgraph.onnxruntime.statuses import InvalidArgument, RefusedError
+from clgraph.onnxruntime.devices import check_host
+from clgraph.onnxruntime.statuses import MismatchError, RefusedError
 from clgraph.onnxruntime.statuses import NotImplemented as NotHere
 from clgraph.onnxruntime.typing_of import as_dtype, element_type, type_of
-
-_DEVICES = {"cpu": 0, "cuda": 1, "gpu": 1, "fpga": 2, "npu": 3, "cann": 3, "dml": 4, "webgpu": 5}
-"""Numbers of the kinds of devices in ONNX Runtime."""
-
-
-def check_host(device_type: str, what: str) -> None:
-    """Raise ``InvalidArgument`` unless *device_type* is the host's memory: clgraph's devices are no others' memory."""
-    name = device_type if isinstance(device_type, str) else getattr(device_type, "name", str(device_type))
-    if name.lower() not in ("cpu", "cpu_pinned", "cuda_pinned"):
-        raise InvalidArgument(f"{what} in the memory of {name!r}: clgraph's sessions read and write the host's (cpu)")
-
-
-class OrtDevice:
-    """A device: its kind, memory and number."""
-
-    def __init__(self, device_type: Any = 0, memory: int = 0, device_id: int = 0, vendor_id: int = 0) -> None:
-        """Take the numbers, or another device."""
-        other = device_type if isinstance(device_type, OrtDevice) else None
-        given = (int(memory), int(device_id), int(vendor_id))
-        self._numbers: tuple[int, int, int, int] = (int(device_type), *given) if other is None else other._numbers
-
-    @staticmethod
-    def make(ort_device_name: str, device_id: int, vendor_id: int = -1) -> OrtDevice:
-        """Return the device of a name, as ``cpu``; raises ``InvalidArgument`` for an unknown one."""
-        if ort_device_name not in _DEVICES:
-            raise InvalidArgument(f"no device is called {ort_device_name!r}; there are {', '.join(_DEVICES)}")
-        return OrtDevice(_DEVICES[ort_device_name], 0, device_id, max(vendor_id, 0))
-
-    @staticmethod
-    def cpu() -> int:
-        """Return the number of the host's kind."""
-        return _DEVICES["cpu"]
-
-    @staticmethod
-    def cuda() -> int:
-        """Return the number of CUDA's kind."""
-        return _DEVICES["cuda"]
-
-    @staticmethod
-    def default_memory() -> int:
-        """Return the number of ordinary memory."""
-        return 0
-
-    def device_type(self) -> int:
-        """Return the number of its kind."""
-        return self._numbers[0]
-
-    def device_mem_type(self) -> int:
-        """Return the number of its memory."""
-        return self._numbers[1]
-
-    def device_id(self) -> int:
-        """Return its number."""
-        return self._numbers[2]
-
-    def device_vendor_id(self) -> int:
-        """Return its vendor."""
-        return self._numbers[3]
-
-    def _get_c_device(self) -> OrtDevice:
-        return self
 
 
 class OrtValue:
@@ -87,28 +27,35 @@ class OrtValue:
         self.value: Any = value.value if isinstance(value, OrtValue) else value
 
     @classmethod
-    def ortvalue_from_numpy(cls, numpy_obj: Any, device_type: str = "cpu", device_id: int = 0, *_: Any) -> Self:
-        """Return a value on the memory of an array."""
+    def ortvalue_from_numpy(cls, numpy_obj: Any, device_type: Any = "cpu", device_id: int = 0, *_: Any) -> Self:
+        """Return a value on the memory of an array, on a copy of one whose elements do not follow each other."""
         check_host(device_type, "a value")
-        return cls(np.asarray(numpy_obj))
+        return cls(np.asarray(numpy_obj, order="C"))
 
     @classmethod
-    def ortvalue_from_numpy_with_onnx_type(cls, data: Any, onnx_element_type: int, /) -> Self:
-        """Return a value of ONNX's element type on the bytes of an array."""
-        return cls(np.asarray(data).view(as_dtype(onnx_element_type)))
+    def ortvalue_from_numpy_with_onnx_type(cls, data: Any, /, onnx_element_type: int) -> Self:
+        """Return a value of ONNX's element type on the bytes of an array; raises ``RuntimeError`` for other sizes."""
+        array, dtype = np.asarray(data, order="C"), as_dtype(onnx_element_type)
+        if array.itemsize != dtype.itemsize:
+            raise RefusedError(
+                f"elements of {array.dtype} have {array.itemsize} bytes, those of {dtype} another number"
+            )
+        return cls(array.view(dtype))
 
     @classmethod
     def ortvalue_from_shape_and_type(
-        cls, shape: Sequence[int], element_type: Any = np.float32, device_type: str = "cpu", device_id: int = 0, *_: Any
+        cls, shape: Sequence[int], element_type: Any = np.float32, device_type: Any = "cpu", device_id: int = 0, *_: Any
     ) -> Self:
-        """Return a value of zeros."""
+        """Return a value of zeros; raises ``RuntimeError`` for a negative size."""
         check_host(device_type, "a value")
+        if any(size < 0 for size in shape):
+            raise RefusedError(f"a value of shape {list(shape)}: a size is negative")
         return cls(np.zeros(tuple(shape), as_dtype(np.float32 if element_type is None else element_type)))
 
     @classmethod
     def from_dlpack(cls, data: Any, is_bool_tensor: bool = False, /) -> Self:
-        """Return a value on the memory of what has ``__dlpack__``."""
-        found: Any = np.from_dlpack(data)
+        """Return a value on the memory of what has ``__dlpack__``, or of its capsule."""
+        found: Any = np.from_dlpack(data if hasattr(data, "__dlpack__") else _Capsule(data))
         return cls(found.view(np.bool_) if is_bool_tensor else found)
 
     @staticmethod
@@ -182,12 +129,19 @@ class OrtValue:
         return False
 
     def update_inplace(self, np_arr: Any) -> None:
-        """Copy an array of the same shape and type into its memory; raises ``InvalidArgument`` for another."""
-        given = np_arr.value if isinstance(np_arr, OrtValue) else np.asarray(np_arr)
-        if given.shape != self._array.shape or given.dtype != self._array.dtype:
+        """Copy as many elements of the same type into its memory.
+
+        Raises:
+            RefusedError: There are more or less, or of another type (a ``RuntimeError``).
+            MismatchError: It is no array and no value.
+        """
+        if not isinstance(np_arr, np.ndarray | OrtValue):
+            raise MismatchError(f"a value takes an array or a value, not {type(np_arr).__name__}")
+        given = np_arr._array if isinstance(np_arr, OrtValue) else np_arr
+        if given.size != self._array.size or given.dtype != self._array.dtype:
             held = f"{self._array.dtype} {self.shape()}"
-            raise InvalidArgument(f"a value of {held} cannot hold {given.dtype} {list(given.shape)}")
-        np.copyto(self._array, given)
+            raise RefusedError(f"a value of {held} cannot hold {given.dtype} {list(given.shape)}")
+        np.copyto(self._array, given.reshape(self._array.shape))
 
     def to_dlpack(self) -> Any:
         """Return a DLPack capsule."""
@@ -195,6 +149,19 @@ class OrtValue:
 
     def __dlpack__(self, **options: Any) -> Any:
         return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+class _Capsule:
+    """What NumPy takes a capsule of the host's memory from."""
+
+    def __init__(self, capsule: Any) -> None:
+        self._capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self._capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
@@ -219,7 +186,13 @@ class SparseTensor:
 
 
 def array_at(address: int, shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Return the memory at an address of the host as an array; whoever gave it keeps it alive."""
+    """Return the memory at an address of the host as an array; whoever gave it keeps it alive.
+
+    Raises:
+        RefusedError: The address is that of nothing.
+    """
+    if not address:
+        raise RefusedError("the pointer to data memory is 0")
     count = int(np.prod(tuple(shape), dtype=np.int64)) * dtype.itemsize
     memory: Any = (ctypes.c_byte * count).from_address(int(address)) if count else bytearray()
     return np.frombuffer(memory, dtype).reshape(tuple(shape))

@@ -6,6 +6,7 @@ import importlib
 import importlib.metadata
 import importlib.util
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ import onnxruntime
 import pytest
 
 import clgraph.onnxruntime as ours
+from clgraph import as_onnxruntime
 from clgraph.cli.peers import OnnxRuntime
 from clgraph.errors import OptionError
 from tests.support.ort_models import identity
@@ -71,22 +73,34 @@ def test_an_unmodified_program_runs_as_it_is(tmp_path: Path) -> None:
         assert done.stdout == "clgraph.onnxruntime True __main__ [[1.0, 2.0, 3.0]]\n", done.stderr
 
 
+def test_a_program_that_is_not_there_ends_as_with_python(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(as_onnxruntime, "install", lambda: None)
+    monkeypatch.setattr(sys, "argv", [])
+    monkeypatch.setattr(sys, "path", ["", *sys.path])
+    for arguments, status in ((["nowhere.py"], 2), (["-m", "nowhere"], 1), (["-m", "nowhere.inside", "x"], 1), ([], 2)):
+        with pytest.raises(SystemExit) as caught:
+            as_onnxruntime.main(arguments)
+        assert caught.value.code == status
+    assert capsys.readouterr().err.count("nowhere") == 3
+
+
+def test_code_of_a_command_is_the_main_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(as_onnxruntime, "install", lambda: None)
+    monkeypatch.setattr(sys, "argv", [])
+    monkeypatch.setattr(sys, "path", ["", *sys.path])
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    as_onnxruntime.main(["-c", "import sys\nclass A: pass\nassert sys.argv == ['-c', 'x']", "x"])
+    kind = sys.modules["__main__"].A
+    assert pickle.loads(pickle.dumps(kind)) is kind
+
+
 def test_every_public_name_of_onnxruntime_that_programs_use_is_there() -> None:
-    # Of model packages, compiled contexts, adapters, allocators and devices of plugins clgraph has nothing.
-    left_out = {
-        n for n in dir(onnxruntime) if n.startswith(("_", "Model", "OrtEp", "OrtMem", "OrtHardware", "OrtArena"))
-    }
-    left_out |= {"AdapterFormat", "LoraAdapter", "OrtAllocatorType", "OrtCompileApiFlags", "OrtDeviceMemoryType"}
-    left_out |= {"OrtDeviceVendorId", "OrtExecutionProviderDevicePolicy", "OrtExternalInitializerInfo"}
-    left_out |= {"OrtSparseFormat", "OrtSyncStream", "contextlib", "cuda_version", "import_capi_exception"}
-    left_out |= {
-        "onnxruntime_validation",
-        "package_name",
-        "print_debug_info",
-        "version",
-        "create_and_register_allocator_v2",
-    }
-    left_out -= {"ModelMetadata"}
+    # Of model packages, compiled contexts, adapters and devices of plugins clgraph has nothing.
+    left_out = {n for n in dir(onnxruntime) if n.startswith(("_", "Model", "OrtEp", "OrtHardware"))} - {"ModelMetadata"}
+    left_out |= {"AdapterFormat", "LoraAdapter", "OrtCompileApiFlags", "OrtExternalInitializerInfo", "OrtSyncStream"}
+    left_out |= {"OrtMemoryInfoDeviceType", "contextlib", "cuda_version", "import_capi_exception"}
     # Other tests may have imported packages inside of onnxruntime, which then are attributes of it.
     left_out |= {n for n, value in vars(onnxruntime).items() if isinstance(value, ModuleType) and n not in dir(ours)}
     assert set(dir(onnxruntime)) - left_out <= set(dir(ours))

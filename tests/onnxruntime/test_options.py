@@ -59,7 +59,7 @@ def test_what_means_nothing_here_is_said_once(
         options.say_unused()
         options.say_unused()
     assert [r.message.partition(":")[0] for r in caplog.records] == [
-        "SessionOptions.graph_optimization_level = 0",
+        "SessionOptions.graph_optimization_level = GraphOptimizationLevel.ORT_DISABLE_ALL",
         "session configuration session.intra_op.allow_spinning = 0",
     ]
 

@@ -14,6 +14,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import clgraph.onnxruntime as ours
+from clgraph.onnxruntime import providers as providers_module
 from clgraph.onnxruntime import statuses
 from tests.support.models import small_model
 from tests.support.ort_models import identity, model_of, two_inputs
@@ -97,9 +98,55 @@ def test_free_dimensions_and_initialisers_are_replaced() -> None:
     for session in both(identity(), options):
         assert session.get_inputs()[0].shape == [5, 3]
     made = ours.SessionOptions()
+    made.add_initializer("nowhere", ours.OrtValue.ortvalue_from_numpy(A))
     made.add_initializer("w", ours.OrtValue.ortvalue_from_numpy(np.full(4, 9, np.float32)))
     session = ours.InferenceSession(overridable().SerializeToString(), made, providers=HOST)
     np.testing.assert_array_equal(session.run(None, {"x": np.zeros(4, np.float32)})[0], np.full((2, 2), 9))
+
+
+def test_data_beside_the_model_comes_from_memory_or_values(tmp_path: Path) -> None:
+    model = overridable()
+    w = model.graph.initializer[0]
+    w.ClearField("raw_data")
+    w.data_location = TensorProto.EXTERNAL
+    for key, text in (("location", "data.bin"), ("offset", "8"), ("length", "16")):
+        w.external_data.add(key=key, value=text)
+    data, feeds = np.arange(6, dtype=np.float32), {"x": np.zeros(4, np.float32)}
+    kept: list[Any] = []  # ONNX Runtime reads memory that it does not keep
+
+    def in_memory(ort: Any) -> Any:
+        made = ort.SessionOptions()
+        kept.append(data.tobytes())
+        made.add_external_initializers_from_files_in_memory(["data.bin"], kept[-1:], [data.nbytes])
+        return made
+
+    def replaced(ort: Any) -> Any:
+        made = ort.SessionOptions()
+        kept.append(ort.OrtValue.ortvalue_from_numpy(data[2:]))
+        made.add_external_initializers(["w"], kept[-1:])
+        return made
+
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model.SerializeToString())
+    for options in (in_memory, replaced):
+        for session in both(str(path), options):
+            np.testing.assert_array_equal(session.run(None, feeds)[0], [[2, 3], [4, 5]])
+    short = ours.SessionOptions()
+    short.add_external_initializers_from_files_in_memory(["data.bin"], [data], [20])
+    with pytest.raises(statuses.InvalidArgument, match="'w' ends at byte 24 of a file of 20 bytes"):
+        ours.InferenceSession(str(path), short, providers=HOST)
+    missing = ours.SessionOptions()
+    missing.add_external_initializers(["v"], [ours.OrtValue.ortvalue_from_numpy(data)])
+    with pytest.raises(statuses.InvalidArgument, match="no initialiser is called 'v'"):
+        ours.InferenceSession(str(path), missing, providers=HOST)
+
+
+def test_providers_of_options_count_where_the_session_names_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLGRAPH_DEVICE", "host")
+    options = ours.SessionOptions()
+    options.add_provider("ClgraphExecutionProvider", {"device": "host"})
+    assert ours.InferenceSession(identity(), options).get_provider_options()["ClgraphExecutionProvider"] == HOST[0][1]
+    assert ours.InferenceSession(identity(), options, CPU).get_providers() == CPU
 
 
 @pytest.mark.parametrize(
@@ -140,8 +187,10 @@ def test_a_binding_reads_and_writes_the_programs_memory() -> None:
     np.testing.assert_array_equal(binding.copy_outputs_to_cpu()[1], A + B)
     with pytest.raises(RuntimeError, match="Failed to find NodeArg with name: z"):
         binding.bind_cpu_input("z", A)
-    with pytest.raises(statuses.InvalidArgument, match="'cuda'"):
+    with pytest.raises(RuntimeError, match="'cuda'"):
         binding.bind_output("total", "cuda")
+    with pytest.raises(ValueError, match="the session that created it"):
+        ours.InferenceSession(identity(), providers=HOST).run_with_iobinding(binding)
 
 
 def test_an_asynchronous_run_tells_its_callback() -> None:
@@ -207,6 +256,9 @@ def test_providers_are_taken_in_every_form() -> None:
         ours.InferenceSession(identity(), providers=["CUDAExecutionProvider", *HOST])
     for providers, options in (("CPUExecutionProvider", None), ([("a",)], None), (CPU, [{}, {}])):
         with pytest.raises(ValueError, match="provider"):
-            ours.InferenceSession(identity(), providers=providers, provider_options=options)
+            ours.InferenceSession(identity(), providers=providers, provider_options=options, enable_fallback=0)
+        with pytest.warns(UserWarning, match="CPUExecutionProvider is taken"):
+            found = providers_module.provided_or_cpu(providers, options)
+        assert found == providers_module.provided(CPU)
     with pytest.raises(statuses.InvalidArgument, match="'fast' is no option"):
         ours.InferenceSession(identity(), providers=[("ClgraphExecutionProvider", {"fast": "1"})])

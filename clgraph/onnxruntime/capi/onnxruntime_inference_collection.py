@@ -1,7 +1,18 @@
 """The classes that programs use, where ONNX Runtime defines them."""
 
+from clgraph.onnxruntime.base import Session
 from clgraph.onnxruntime.binding import IOBinding
-from clgraph.onnxruntime.session import InferenceSession, Session
-from clgraph.onnxruntime.values import OrtDevice, OrtValue, SparseTensor, copy_tensors
+from clgraph.onnxruntime.devices import OrtDevice, get_ort_device_type
+from clgraph.onnxruntime.session import InferenceSession
+from clgraph.onnxruntime.values import OrtValue, SparseTensor, copy_tensors
 
-__all__ = ["IOBinding", "InferenceSession", "OrtDevice", "OrtValue", "Session", "SparseTensor", "copy_tensors"]
+__all__ = [
+    "IOBinding",
+    "InferenceSession",
+    "OrtDevice",
+    "OrtValue",
+    "Session",
+    "SparseTensor",
+    "copy_tensors",
+    "get_ort_device_type",
+]

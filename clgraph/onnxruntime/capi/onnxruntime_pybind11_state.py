@@ -4,8 +4,21 @@ from typing import Any
 
 from clgraph.onnxruntime.binding import IOBinding as SessionIOBinding
 from clgraph.onnxruntime.described import ModelMetadata, NodeArg
+from clgraph.onnxruntime.devices import OrtArenaCfg, OrtDevice, OrtMemoryInfo
+from clgraph.onnxruntime.enumerations import (
+    ExecutionMode,
+    ExecutionOrder,
+    GraphOptimizationLevel,
+    OrtAllocatorType,
+    OrtDeviceMemoryType,
+    OrtDeviceVendorId,
+    OrtExecutionProviderDevicePolicy,
+    OrtMemType,
+    OrtSparseFormat,
+)
 from clgraph.onnxruntime.environment import (
     create_and_register_allocator,
+    create_and_register_allocator_v2,
     disable_telemetry_events,
     enable_telemetry_events,
     get_build_info,
@@ -21,13 +34,7 @@ from clgraph.onnxruntime.environment import (
     set_seed,
     unregister_execution_provider_library,
 )
-from clgraph.onnxruntime.options import (
-    ExecutionMode,
-    ExecutionOrder,
-    GraphOptimizationLevel,
-    RunOptions,
-    SessionOptions,
-)
+from clgraph.onnxruntime.options import RunOptions, SessionOptions
 from clgraph.onnxruntime.providers import get_all_providers, get_available_providers
 from clgraph.onnxruntime.session import InferenceSession
 from clgraph.onnxruntime.statuses import (
@@ -47,7 +54,7 @@ from clgraph.onnxruntime.statuses import (
     NotImplemented,
     RuntimeException,
 )
-from clgraph.onnxruntime.values import OrtDevice, OrtValue, OrtValueVector, SparseTensor
+from clgraph.onnxruntime.values import OrtValue, OrtValueVector, SparseTensor
 
 __all__ = [
     "DeviceReset",
@@ -70,7 +77,15 @@ __all__ = [
     "NodeArg",
     "NotFound",
     "NotImplemented",
+    "OrtAllocatorType",
+    "OrtArenaCfg",
     "OrtDevice",
+    "OrtDeviceMemoryType",
+    "OrtDeviceVendorId",
+    "OrtExecutionProviderDevicePolicy",
+    "OrtMemType",
+    "OrtMemoryInfo",
+    "OrtSparseFormat",
     "OrtValue",
     "OrtValueVector",
     "RunOptions",
@@ -79,6 +94,7 @@ __all__ = [
     "SessionOptions",
     "SparseTensor",
     "create_and_register_allocator",
+    "create_and_register_allocator_v2",
     "disable_telemetry_events",
     "enable_telemetry_events",
     "get_all_providers",

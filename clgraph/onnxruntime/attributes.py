@@ -1,0 +1,66 @@
+"""What options are made of: attributes with types, and configuration entries."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import Any, ClassVar, NoReturn
+
+from clgraph.onnxruntime.statuses import MismatchError, RefusedError
+
+_LONGEST_KEY = 1024
+"""Characters of a configuration entry's name, as ``onnxruntime_c_api.h`` has it."""
+
+
+class Typed:
+    """Attributes with types and defaults; another name or type is an error, as with ONNX Runtime's own classes."""
+
+    __slots__ = ("_values",)
+    defaults: ClassVar[Mapping[str, Any]] = {}
+
+    def __init__(self) -> None:
+        object.__setattr__(self, "_values", dict(self.defaults))
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self.defaults:
+            return self._values[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in self.defaults:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        wanted = type(self.defaults[name])
+        try:
+            if issubclass(wanted, str) != isinstance(value, str):
+                raise TypeError  # noqa: TRY301  # the same end as of a value that cannot be converted
+            self._values[name] = operator.index(value) if wanted is int else wanted(value)
+        except (TypeError, ValueError) as error:
+            raise MismatchError(f"{name} is of type {wanted.__name__}, not {value!r}") from error
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise MismatchError(f"cannot pickle or copy {type(self).__name__!r}: make another and set what it differs in")
+
+    def __dir__(self) -> list[str]:
+        return sorted({*object.__dir__(self), *self.defaults})
+
+
+class Entries:
+    """Configuration entries: texts by name."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self.entries: dict[str, str] = {}
+
+    def add(self, key: str, value: str) -> None:
+        """Add an entry; raises ``TypeError`` for what is no text, ``RuntimeError`` for a name that is too long."""
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise MismatchError(f"a configuration entry is two texts, not {key!r} and {value!r}")
+        if not 0 < len(key) <= _LONGEST_KEY:
+            raise RefusedError(f"Config key is empty or longer than maximum length {_LONGEST_KEY}")
+        self.entries[key] = value
+
+    def get(self, key: str) -> str:
+        """Return an entry; raises ``RuntimeError`` where there is none."""
+        if key not in self.entries:
+            raise RefusedError(f"{self._what} has no configuration entry {key!r}")
+        return self.entries[key]
