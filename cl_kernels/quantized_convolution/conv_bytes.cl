@@ -5,6 +5,7 @@
 // whole rows, and their input with the zero point around it is copied into the worker's scratch (`staged`).
 //
 // inp, weights, start, scale, bias, out, res, by, plus, entries   the last four may be CLGRAPH_NULL
+// start                     with a zero_point that is not CLGRAPH_NULL less that times what stands there
 // in_n, in_g, in_c, in_y   bytes from one image, convolution group, block, row of the input to the next
 // in_blocks, in_height, in_width   of the input of one convolution group, read where it is staged
 // pad_top, pad_left, pad    staged rows and pixels in front of the input, and what they hold, four times, or zero_point does
@@ -63,7 +64,9 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
   const int rows = (last_y - first_y) * d->stride_y + (d->kernel_y - 1) * d->dilation_y + 1;
   const int pitch = (width - 1) * d->stride_x + (d->kernel_x - 1) * d->dilation_x + 1;
   const int size = d->itemsize, looks_up = d->entries != CLGRAPH_NULL;
-  __global uchar* beside = (__global uchar*)scratch;
+  const int computed = d->zero_point != CLGRAPH_NULL;
+  __global int* starts = (__global int*)scratch;
+  __global uchar* beside = (__global uchar*)scratch + (computed ? d->nb * 64 : 0);
   __global uchar* stage = beside + (listed ? d->nb * 16 * 64 : 0);
   __global const byte_end* end = BYTE_END(d);
   __global const float* by = d->by == CLGRAPH_NULL ? 0 : AT(const float, banks, d->by);
@@ -87,6 +90,11 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
     __global uchar* out = AT(uchar, banks, d->out) + ((long)n * d->out_n + (long)block * d->out_c) * size;
     __global const char* wp = AT(const char, banks, d->weights) + (long)g * d->weight_group;
     __global const int* start = AT(const int, banks, d->start) + block * 16;
+    if (computed) {
+      const int16 less = (int16)(-(int)*AT(const uchar, banks, d->zero_point));
+      for (int b = 0; b < nb; b++) *(__global int16*)(starts + b * 16) = *(__global const int16*)(start + b * 16) * less;
+      start = starts;
+    }
     __global const float* scale = AT(const float, banks, d->scale) + block * 16;
     __global const float* bias = AT(const float, banks, d->bias) + block * 16;
     for (int chunk = first_chunk; chunk < last_chunk; chunk++) {

@@ -79,7 +79,8 @@ static void depthwise_bytes(__global const depthwise_bytes_desc* d, __global cha
     for (int i = 0; i < count; i++, x++) row[x] = from[i];
     for (; x < last; x++) row[x] = pad;
   }
-  const int16 start = *(__global const int16*)(AT(const int, banks, d->start) + block * 16);
+  int16 start = *(__global const int16*)(AT(const int, banks, d->start) + block * 16);
+  if (d->zero_point != CLGRAPH_NULL) start *= (int16)(-(int)*AT(const uchar, banks, d->zero_point));
   __global const float* by = d->by == CLGRAPH_NULL ? 0 : AT(const float, banks, d->by) + block * 16;
   __global const float* plus = d->plus == CLGRAPH_NULL ? 0 : AT(const float, banks, d->plus) + block * 16;
   __global const float* scale = AT(const float, banks, d->scale) + block * 16;

@@ -1,4 +1,4 @@
-// Sum, mean or maximum over the pixels of each channel of a blocked tensor (b_fs_yx_fsv16): global pooling.
+// Sum, mean, maximum or minimum over the pixels of each channel of a blocked tensor (b_fs_yx_fsv16): global pooling.
 //
 // A ticket is `ticket_blocks` channel blocks of one image. The result is blocked ([N, C, 1, 1]) or plain ([N, C]).
 //
@@ -6,7 +6,7 @@
 // out, out_n, out_c                      floats from one image, channel block of the result to the next
 // blocks, lanes                          channel blocks of an image, channels of the last
 // ticket_blocks, tickets                 blocks of a ticket, tickets of an image
-// maximum   1: maximum, NaN where there is one;  0: the sum times `mean`
+// extremum  1: maximum, -1: minimum, NaN where there is one;  0: the sum times `mean`
 // whole     1: a blocked result, whose missing lanes are written as zeros; 0: a plain one
 // top, bottom, left, right               halo of a blocked result
 // staged    1: operations stand in front, and each row is staged in scratch first
@@ -15,6 +15,9 @@
 // Error of a sum of n: n / 4 + 2 roundings of the partial sums.
 #include "fsv16.clh"
 #include "staging.clh"
+
+// The larger one of each two numbers, NaN where one is.
+static inline float16 larger(const float16 v, const float16 w) { return ((v >= w) | (v != v)) ? v : w; }
 
 static void reduce_spatial_fsv16(__global const reduce_spatial_fsv16_desc* d, __global char** banks,
                                  __global char* scratch, const int ticket, __global const post_step* post,
@@ -27,7 +30,8 @@ static void reduce_spatial_fsv16(__global const reduce_spatial_fsv16_desc* d, __
     __global const float* in = AT(const float, banks, d->inp) + (long)n * d->in_n + (long)block * d->in_c;
     __global float* out = AT(float, banks, d->out) + (long)n * d->out_n + (long)block * d->out_c;
     const int lanes = block == d->blocks - 1 ? d->lanes : 16;
-    float16 s0 = 0.0f, s1 = 0.0f, s2 = 0.0f, s3 = 0.0f, v = -INFINITY;
+    const float first_sum = d->extremum ? -INFINITY : 0.0f, sign = (float)d->extremum;
+    float16 s0 = first_sum, s1 = first_sum, s2 = first_sum, s3 = first_sum, v = 0.0f;
     for (int y = 0; y < d->height; y++) {
       __global const float* row = in + (long)y * d->in_y;
       if (d->staged) {
@@ -35,11 +39,14 @@ static void reduce_spatial_fsv16(__global const reduce_spatial_fsv16_desc* d, __
         row = stage;
       }
       int x = 0;
-      if (d->maximum) {
-        for (; x < width; x++) {
-          const float16 w = LOAD16(row + x * 16);
-          v = ((v >= w) | (v != v)) ? v : w;
+      if (d->extremum) {
+        for (; x + 4 <= width; x += 4) {
+          s0 = larger(s0, LOAD16(row + x * 16) * sign);
+          s1 = larger(s1, LOAD16(row + x * 16 + 16) * sign);
+          s2 = larger(s2, LOAD16(row + x * 16 + 32) * sign);
+          s3 = larger(s3, LOAD16(row + x * 16 + 48) * sign);
         }
+        for (; x < width; x++) s0 = larger(s0, LOAD16(row + x * 16) * sign);
       } else {
         for (; x + 4 <= width; x += 4) {
           s0 += LOAD16(row + x * 16);
@@ -50,7 +57,10 @@ static void reduce_spatial_fsv16(__global const reduce_spatial_fsv16_desc* d, __
         for (; x < width; x++) s0 += LOAD16(row + x * 16);
       }
     }
-    if (!d->maximum) v = ((s0 + s1) + (s2 + s3)) * d->mean;
+    if (d->extremum)
+      v = larger(larger(s0, s1), larger(s2, s3)) * sign;
+    else
+      v = ((s0 + s1) + (s2 + s3)) * d->mean;
     if (d->whole)
       STORE16(out, as_float16(as_int16(v) & lane_mask(lanes)));
     else

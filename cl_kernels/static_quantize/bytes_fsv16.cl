@@ -77,7 +77,7 @@ static void bytes_fsv16(__global const bytes_fsv16_desc* d, __global char** bank
   const long out = (long)n * d->out_n + (long)block * d->out_c, res = (long)n * d->res_n + (long)block * d->res_c;
   const float scale = d->source == 2 || d->divided ? *AT(const float, banks, d->scale) : 1.0f;
   const float zero = (d->source == 2 || d->divided) && d->zero_point != CLGRAPH_NULL ? *AT(const uchar, banks, d->zero_point) : 0.0f;
-  const int few = d->source == 0 && lanes <= 4 && d->rounds && !d->divided && !posts && d->res == CLGRAPH_NULL;
+  const int few = d->source == 0 && lanes <= 4 && (d->rounds || d->divided) && !posts && d->res == CLGRAPH_NULL;
   for (int piece = strip * d->pieces; piece < last; piece++) {
     const int y = piece / d->row_pieces, x = (piece - y * d->row_pieces) * PIECE, count = min(PIECE, d->width - x);
     const long to = out + (long)y * d->out_y + x * 16;
@@ -90,7 +90,8 @@ static void bytes_fsv16(__global const bytes_fsv16_desc* d, __global char** bank
     __global float* row = (__global float*)scratch;
     __global const float* floats = AT(const float, banks, d->inp) + in + (long)y * d->in_y + (planes ? 1 : 16) * x;
     if (few) {
-      quantize_planes(floats, d->in_c, bytes, count, lanes, d->first, d->zero, d->low, d->high);
+      quantize_planes(floats, d->in_c, bytes, count, lanes, d->divided ? scale : d->first,
+                      d->divided ? (int)zero : d->zero, d->low, d->high);
       if (entries) look_up_row(bytes, bytes, count, entries);
       continue;
     }

@@ -43,11 +43,13 @@ class DynamicQuantize(Composite):
         return c.add(Quantize(), x, scale, zero), scale, zero
 
     def _reduced(self, c: Composition, function: str, x: str) -> str:
-        """Add the reduction of x, rows first, which a device computes side by side."""
+        """Add the reduction of x: of rows, or of pixels, which a device computes side by side, then of what is left."""
         rank = c.layout(x).rank
         if rank > 1:
-            x = c.add(Reduce(function, (rank - 1,), keepdims=False), x)
-        return c.add(Reduce(function, tuple(range(max(rank - 1, 1))), keepdims=False), x) if rank else x
+            first = range(2 if rank > 2 else 1, rank)
+            x = c.add(Reduce(function, tuple(first), keepdims=False), x)
+            rank -= len(first)
+        return c.add(Reduce(function, tuple(range(rank)), keepdims=False), x) if rank else x
 
 
 @onnx("DynamicQuantizeLinear", since=(11,))

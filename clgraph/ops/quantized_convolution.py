@@ -39,7 +39,8 @@ class QuantizedConvolution(Primitive):
 
     Inputs: x ``[N, C, *spatial]`` in I8 or U8, w ``[O, C / groups, *kernel]`` in I8, start in I32, scale and bias
     in F32, each ``[O]``; optionally the zero point of x, one number of its type, where the network computes it. With a
-    start of ``-zero * sum of w`` it is the convolution of ``x - zero``.
+    start of ``-zero * sum of w`` it is the convolution of ``x - zero``; where the zero point is an input, the start is
+    ``-zero`` times what stands there.
 
     Attributes:
         strides, dilations, pads, groups: As of a bound :class:`Convolution`.
@@ -73,7 +74,8 @@ class QuantizedConvolution(Primitive):
         # Doubles hold sums of 2^37 products.
         (sums,) = self.window.reference(x.astype(np.float64) - zero, w.astype(np.float64))
         wide = (-1, *(1,) * (x.ndim - 2))
-        around = start.astype(np.int64) + zero * w.astype(np.int64).sum(tuple(range(1, w.ndim)))
+        begin = start.astype(np.int64) * (-zero if given else 1)
+        around = begin + zero * w.astype(np.int64).sum(tuple(range(1, w.ndim)))
         return (scaled(sums + around.reshape(wide), scale.reshape(wide), bias.reshape(wide), self.dtype),)
 
     def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:

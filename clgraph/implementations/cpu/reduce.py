@@ -42,12 +42,16 @@ class ReduceSpatialFsv16Desc(InPlanes, Surface, ScaleShift, Descriptor):
     lanes: Int
     ticket_blocks: Int
     tickets: Int
-    maximum: Int
+    extremum: Int
     whole: Int
     staged: Int
     mean: Float
     below: Float
     above: Float
+
+
+_EXTREMA = {"max": 1, "min": -1}
+"""Extrema by what their arguments are multiplied with to be maxima."""
 
 
 def _pixel_seconds(q: Query[Reduce]) -> float:
@@ -63,13 +67,13 @@ def _tickets(q: Query[Reduce]) -> TicketRanges:
 
 @implements(Reduce, name="reduce.spatial_fsv16", serves=replace(TILE, prefuses=FUSABLE))
 class ReduceSpatialFsv16(Implementation[Reduce]):
-    """Sum, mean or maximum over all pixels of a channel; the axes go or stay with size 1."""
+    """Sum, mean, maximum or minimum over all pixels of a channel; the axes go or stay with size 1."""
 
     @classmethod
     def limits(cls, q: Query[Reduce]) -> str | None:
         x, y = q.inputs[0], q.outputs[0]
-        if q.primitive.function not in ("mean", "sum", "max"):
-            return f"serves mean, sum and max, not {q.primitive.function}"
+        if q.primitive.function not in ("mean", "sum", *_EXTREMA):
+            return f"serves mean, sum, max and min, not {q.primitive.function}"
         if x.rank not in (3, 4) or q.primitive.reduced(x.rank) != tuple(range(2, x.rank)):
             return "reduces all axes behind the channels"
         if y.rank == 2 and not y.is_dense_plain:
@@ -113,7 +117,7 @@ class ReduceSpatialFsv16(Implementation[Reduce]):
             lanes=x.lanes,
             ticket_blocks=t.each,
             tickets=t.count,
-            maximum=int(function == "max"),
+            extremum=_EXTREMA.get(function, 0),
             whole=int(blocked is not None),
             top=top,
             bottom=bottom,

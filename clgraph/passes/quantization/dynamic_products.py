@@ -23,7 +23,7 @@ from clgraph.ops.reorder import Reorder
 from clgraph.ops.slice import Slice
 from clgraph.passes.base import Context
 from clgraph.passes.quantization.dynamic_quantization import drop
-from clgraph.passes.quantization.integer_products import MOST, Quantized, byte_type
+from clgraph.passes.quantization.integer_products import BANDWIDTH, MOST, Quantized, byte_type
 from clgraph.passes.rewriting import apart, substitute
 from clgraph.passes.selection import proposals
 from clgraph.selector.query import Query
@@ -196,10 +196,13 @@ def _gains(context: Context, found: _Product) -> bool:
     zero = [Layout(DType.U8, ())] * isinstance(found.primitive, QuantizedConvolution)
     inputs = (Layout(DType.U8, found.rounded.layout.shape), Layout.of(found.weights), *parameters, *zero)
     made = found.primitive.infer(inputs)
-    q = Query[Primitive](found.primitive, inputs, made, device, len(inputs), constant=frozenset({1, 3, 4}))
+    known = frozenset({1, 2, 3, 4} if zero else {1, 3, 4})
+    q = Query[Primitive](found.primitive, inputs, made, device, len(inputs), constant=known)
     offered = [p for p in proposals(context, node, q) if not p.implementation.general]
     floats = [proposals(context, n) for n in found.nodes]
-    return bool(offered) and all(floats) and offered[0].seconds < sum(f[0].seconds for f in floats)
+    # What is rounded is written and read in any case, as floats or as bytes.
+    moved = 2 * 3 * found.rounded.layout.count / (BANDWIDTH * device.bytes_per_second)
+    return bool(offered) and all(floats) and offered[0].seconds < sum(f[0].seconds for f in floats) + moved
 
 
 def _rewrite(program: Program, found: _Product, bytes_: dict[Value, Value]) -> None:
@@ -217,12 +220,14 @@ def _rewrite(program: Program, found: _Product, bytes_: dict[Value, Value]) -> N
             quantize, [steps.x, steps.scale, zero], sources=[made], before=made
         ).output
     x, name, outputs = bytes_[found.rounded], node.name, found.totals.size
-    totals = program.constant(f"{name}/totals", -found.totals.astype(np.int32))
-    start = add(Eltwise("mul"), add(Reorder(DType.I32), steps.zero), totals)
+    start = program.constant(f"{name}/totals", found.totals.astype(np.int32))
+    computed = isinstance(found.primitive, QuantizedConvolution)
+    if not computed:
+        start = add(Eltwise("mul"), add(Activation("neg"), add(Reorder(DType.I32), steps.zero)), start)
     ones, none = np.ones(outputs, np.float32), np.zeros(outputs, np.float32)
     parameters = [start, program.constant(f"{name}/scale", ones), program.constant(f"{name}/bias", none)]
     inputs = [x, program.constant(f"{name}/weights", found.weights), *parameters]
-    if isinstance(found.primitive, QuantizedConvolution) and x.producer is not None:
+    if computed and x.producer is not None:
         inputs.append(x.producer.inputs[2])
     sources = [v.producer for n in found.nodes for v in n.inputs]
     substitute(program, list(found.nodes), found.primitive, inputs, node)

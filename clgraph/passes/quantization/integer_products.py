@@ -27,6 +27,8 @@ from clgraph.selector.query import DeviceInfo, Query
 Quantized = QuantizedConvolution | QuantizedMatMul
 MOST = 2**23
 """Up to this sum of weights' sizes any sum of products with 8 bits, and its start, is an int."""
+BANDWIDTH = 0.6
+"""Share of a device's peak at which kernels move bytes. An estimate."""
 _ROOM = 2**22
 """Of a bias in it: what is left of an int."""
 

@@ -22,6 +22,7 @@ from clgraph.passes.formats.format_search import Factor, minimise
 from clgraph.passes.quantization.byte_tables import ByteTable, byte_tables
 from clgraph.passes.quantization.dynamic_quantization import drop
 from clgraph.passes.quantization.integer_products import (
+    BANDWIDTH,
     IntegerProduct,
     Steps,
     byte_type,
@@ -35,8 +36,6 @@ from clgraph.selector.query import DeviceInfo, Query
 
 _FORCED = 1.0
 """Seconds that a kernel saves which a user asks for: more than anything else here takes."""
-_BANDWIDTH = 0.6
-"""Share of a device's peak at which kernels move bytes. An estimate."""
 
 
 def use_integers(program: Program, context: Context) -> tuple[int, list[str]]:
@@ -114,7 +113,7 @@ def _cheapest(program: Program, context: Context, found: Mapping[Node, _Candidat
     for x in dict.fromkeys(c.product.x for c in found.values()):
         readers = [n for n in found if found[n].product.x is x]
         device, source = context.device(readers[0]), x.producer.inputs[0] if _rounds(x) and x.producer else None
-        seconds = x.layout.count / (_BANDWIDTH * device.bytes_per_second)
+        seconds = x.layout.count / (BANDWIDTH * device.bytes_per_second)
         between = device.launch_seconds + (3 if _narrow(context, device) else 5) * seconds
         others = [n for n in x.readers if n not in found and not isinstance(n.primitive, Eltwise)]
         widened = between if _rounds(x) and (others or program.is_output(x)) else 0.0
