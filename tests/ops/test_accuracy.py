@@ -15,6 +15,7 @@ from clgraph.core.layout import Layout
 from clgraph.graph.node import Fused
 from clgraph.graph.primitive import Primitive
 from clgraph.implementations.cpu.attention import AttentionRows
+from clgraph.implementations.cpu.attention_columns import AttentionColumns
 from clgraph.implementations.cpu.block_matmul import BlockMatMulDigits, BlockMatMulRows
 from clgraph.implementations.cpu.bottleneck import BottleneckFsv16
 from clgraph.implementations.cpu.conv_transpose import ConvTransposeFsv16
@@ -121,7 +122,8 @@ CASES = {
     "row by weights of 4 bits": Case(BlockMatMulRows, BlockMatMul(1024, 4864, 4, 32), ((1, 4864),)),
     "rows by weights of 2 bits": Case(BlockMatMulRows, BlockMatMul(192, 4096, 2, 64), ((24, 4096),)),
     "matmul of two tensors": Case(MatMulRows, MatMul(), ((12, 128, 128), (12, 128, 64))),
-    "attention": Case(AttentionRows, Attention(0.125, by_key=True), ((12, 512, 64), (12, 512, 64), (12, 512, 64))),
+    "attention": Case(AttentionRows, Attention(0.125, by_key=True), ((12, 512, 64),) * 3),
+    "attention by lanes": Case(AttentionColumns, Attention(0.125, by_key=True), ((12, 512, 64),) * 3),
     "layer normalization": Case(NormalizeRows, LayerNormalization(1), ((512, 768), (768,), (768,)), (1, 2)),
     "softmax": Case(SoftmaxRows, Softmax((1,)), ((40, 6625),)),
     "softmax over channels": Case(SoftmaxPlanes, Softmax((1,)), ((1, 16, 4, 2100),)),

@@ -1,15 +1,21 @@
 """Attention: softmax of products of queries and keys, times values."""
 
+import itertools
+
 import numpy as np
 import pytest
 
+import clgraph
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.implementations.cpu.attention import MOST_ROWS, AttentionRows
+from clgraph.implementations.cpu.attention_columns import AttentionColumns
 from clgraph.ops.attention import Attention
 from clgraph.ops.matmul import MatMul
+from clgraph.ops.reshape import Reshape
 from clgraph.ops.softmax import Softmax
+from clgraph.ops.transpose import Transpose
 from clgraph.selector.query import DeviceInfo
 from tests.support.check_op import check_op
 from tests.support.run_tiles import check_tiles, pose, post_list, run_tiles
@@ -85,7 +91,51 @@ def test_tiles_agree_with_float64(engine, seed):
     primitive, arity = Attention(d**-0.5, by_key), len(arrays)
     size = natural_size(primitive, *arrays)
     fused, slope = post_list(("", "relu", "add")[seed % 3], (*batch, m, e), arrays, rng)
-    check_tiles(engine, AttentionRows, primitive, arrays, slope, arity=arity, size=size + 8 * bool(fused), fused=fused)
+    for tiles in (AttentionRows, AttentionColumns):
+        check_tiles(engine, tiles, primitive, arrays, slope, arity=arity, size=size + 8 * bool(fused), fused=fused)
+
+
+@pytest.mark.opencl
+def test_heads_are_read_and_written_where_products_have_them(engine, rng):
+    for (m, n, d, e), by_key in itertools.product(((70, 37, 16, 32), (3, 5, 16, 21)), (False, True)):
+        net = clgraph.Topology()
+        feeds = {
+            x: rng.standard_normal((2, m if x == "q" else n, 3 * (e if x == "v" else d)), np.float32) for x in "qkv"
+        }
+        parts = []
+        for name, x in feeds.items():
+            split = net.add(f"{name}_split", Reshape((*x.shape[:2], 3, -1)), net.input(name, x.shape))
+            order = (0, 2, 3, 1) if name == "k" and not by_key else (0, 2, 1, 3)
+            parts.append(net.add(f"{name}_turned", Transpose(order), split))
+        made = net.add("made", Attention(0.25, by_key), *parts)
+        net.output("y", net.add("joined", Reshape((2, m, -1)), net.add("turned", Transpose((0, 2, 1, 3)), made)))
+        results = []
+        for left_out in ((), ("prepare_buffer_fusing",)):
+            config = {"disable_passes": left_out, "deny_kernels": ["attention.rows"], "model_cache": 0}
+            model = clgraph.compile(net, "pocl", config=config)
+            nodes = {node.name: node for node in model.prepare()}
+            assert all(nodes[f"{name}turned"].in_place != bool(left_out) for name in ("q_", "k_", "v_", ""))
+            results.append(model.run(feeds)["y"])
+        assert np.array_equal(*results)
+
+
+def _lying(layout, order):
+    """Return the layout with its axes in memory in this order."""
+    pitches, pitch = [0] * len(order), 1
+    for axis in reversed(order):
+        pitches[axis], pitch = pitch, pitch * layout.shape[axis]
+    return layout.with_pitches(tuple(pitches))
+
+
+def test_only_a_query_in_each_lane_reads_heads_side_by_side():
+    layouts = [Layout.of(np.zeros((2, 3, 5, 8), np.float32))] * 3
+    q = pose(DeviceInfo(), AttentionRows, Attention(by_key=True), layouts, arity=3)
+    apart = _lying(layouts[0], (0, 2, 1, 3))
+    assert AttentionColumns.refusal(q.with_layouts((apart,) * 3, (apart,))) is None
+    assert "dense" in str(AttentionRows.refusal(q.with_layouts((apart,) * 3, (apart,))))
+    turned = _lying(layouts[0], (0, 1, 3, 2))
+    assert AttentionColumns.refusal(q.with_layouts((turned, turned, apart), (apart,))) is None
+    assert "side by side" in str(AttentionColumns.refusal(q.with_layouts((apart, apart, turned), (apart,))))
 
 
 @pytest.mark.opencl
@@ -96,16 +146,16 @@ def test_masked_keys_count_nothing(engine):
     bias[:, :, 40:] = np.finfo(np.float32).min
     bias[1] = np.finfo(np.float32).min
     size = natural_size(Attention(1.0), q, k[..., :40], v[:, :40]) + np.abs(v).max() * 1000
-    check_tiles(engine, AttentionRows, Attention(1.0), [q, k, v, bias], 1, size=size)
-    laid_out = pose(engine.info, AttentionRows, Attention(1.0), [Layout.of(a) for a in (q, k, v, bias)], arity=4)
     other = v.copy()
     other[0, 40:] = 1e6
-    seen, hidden = (run_tiles(engine, AttentionRows, laid_out, [q, k, values, bias]) for values in (v, other))
-    assert np.array_equal(seen[0], hidden[0])
+    for tiles in (AttentionRows, AttentionColumns):
+        check_tiles(engine, tiles, Attention(1.0), [q, k, v, bias], 1, size=size)
+        laid_out = pose(engine.info, tiles, Attention(1.0), [Layout.of(a) for a in (q, k, v, bias)], arity=4)
+        seen, hidden = (run_tiles(engine, tiles, laid_out, [q, k, values, bias]) for values in (v, other))
+        assert np.array_equal(seen[0], hidden[0])
 
 
 def test_scores_that_leave_the_cache_are_refused():
     layouts = [Layout.of(np.zeros(s, np.float32)) for s in [(1, 4, 8), (1, 8, 9000), (1, 9000, 8)]]
-    assert "keeps scores" in str(
-        AttentionRows.refusal(pose(DeviceInfo(), AttentionRows, Attention(), layouts, arity=3))
-    )
+    for tiles in (AttentionRows, AttentionColumns):
+        assert "keeps scores" in str(tiles.refusal(pose(DeviceInfo(), tiles, Attention(), layouts, arity=3)))

@@ -13,7 +13,7 @@ from clgraph.implementations.cpu.geometry import LANES, post_refusal
 from clgraph.implementations.cpu.matmul import GROUP, widest_instance
 from clgraph.implementations.cpu.rows import Axis, broadcast_pitches, merge
 from clgraph.ops.attention import Attention
-from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor
+from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, PostStep, Ref, descriptor
 from clgraph.selector.implementation import Implementation, implements
 from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.post import post_steps
@@ -64,35 +64,52 @@ class Batch:
     """The axes in front of the matrices: their number of elements, the inner ones of them, and pitches.
 
     Attributes:
-        bias: Pitches of the bias along the outer and inner batch axes, the queries and the keys.
+        outer, inner: The batch elements as two axes; pitches of queries, keys, values, the result and the bias.
         operands: Of each operand of the list: pitches along the batch, the queries and the elements of a result.
     """
 
-    count: int
-    inner: int
-    bias: tuple[int, int, int, int]
+    outer: Axis
+    inner: Axis
     operands: tuple[tuple[int, int, int], ...]
+
+    @property
+    def count(self) -> int:
+        """Matrices of queries, keys or values."""
+        return self.outer.size * self.inner.size
 
 
 @remembered
-def _batch(q: Query[Attention]) -> Batch | str:
-    """Return the batch, or why the driver cannot walk it."""
+def attention_batch(q: Query[Attention]) -> Batch | str:
+    """Return the batch, or why no driver can walk it."""
     y = q.outputs[0]
-    pitches = broadcast_pitches(q.inputs[3], y.rank) if q.arity > 3 else (0,) * y.rank
-    outer = merge([Axis(size, (own, p)) for size, own, p in zip(y.shape, y.all_pitches, pitches, strict=True)][:-2])
+    tensors = [x.all_pitches for x in (*q.own[:3], y)]
+    tensors.append(broadcast_pitches(q.inputs[3], y.rank) if q.arity > 3 else (0,) * y.rank)
+    nest = [Axis(size, pitches) for size, pitches in zip(y.shape, zip(*tensors, strict=True), strict=True)]
+    outer = merge(nest[:-2])
     if len(outer) > 2:
-        return "walks two batch axes of the bias, and this one needs more"
-    still = Axis(1, (0, 0))
+        return "walks two batch axes, and these tensors need more"
+    still = Axis(1, (0,) * len(tensors))
     inner, first = (outer.pop() if outer else still), (outer.pop() if outer else still)
-    operands = []
+    operands, dense = [], y.plain().all_pitches
     for slot in q.post_slots:
         own = broadcast_pitches(q.inputs[slot], y.rank)
-        axes = merge([Axis(size, (a, p)) for size, a, p in zip(y.shape, y.all_pitches, own, strict=True)][:-2])
+        axes = merge([Axis(size, (a, p)) for size, a, p in zip(y.shape, dense, own, strict=True)][:-2])
         if len(axes) > 1:
             return "requires operands that move evenly along the batch"
         operands.append((axes[0].pitches[1] if axes else 0, own[-2], own[-1]))
-    bias = (first.pitches[1], inner.pitches[1], pitches[-2], pitches[-1])
-    return Batch(first.size * inner.size, inner.size, bias, tuple(operands))
+    return Batch(first, inner, tuple(operands))
+
+
+def bias_steps(q: Query[Attention]) -> tuple[int, int]:
+    """Return the floats of the bias from one query and from one key to the next."""
+    pitches = broadcast_pitches(q.inputs[3], q.outputs[0].rank) if q.arity > 3 else (0, 0)
+    return pitches[-2], pitches[-1]
+
+
+def attention_posts(q: Query[Attention], batch: Batch) -> tuple[PostStep, ...]:
+    """Return the list of post-operations on each query's result; n counts the batch elements, y the queries."""
+    pitches = iter([(n, 0, row, LANES * last, last) for n, row, last in batch.operands])
+    return post_steps(q, lambda layout: next(pitches))
 
 
 def _row_seconds(q: Query[Attention]) -> float:
@@ -136,24 +153,24 @@ class AttentionRows(Implementation[Attention]):
             return f"keeps scores in {MOST_SCRATCH} bytes, and these need {size}"
         if any(x.format.blocks for x in q.inputs[q.arity :]):
             return "reads operands in plain formats"
-        batch = _batch(q)
+        batch = attention_batch(q)
         return batch if isinstance(batch, str) else post_refusal(q)
 
     @classmethod
     def cost(cls, q: Query[Attention]) -> float:
-        batch, rows = _batch(q), q.primitive.sizes(q.own)[0]
+        batch, rows = attention_batch(q), q.primitive.sizes(q.own)[0]
         count = 1 if isinstance(batch, str) else batch.count
         traffic = sum(x.nbytes for x in (*q.own, q.outputs[0]))
         return step_seconds(q.device, _row_seconds(q) * rows * count, traffic, _tickets(q, count).count * count)
 
     @classmethod
     def plan(cls, q: Query[Attention]) -> Plan:
-        batch = _batch(q)
+        batch = attention_batch(q)
         if isinstance(batch, str):
             raise TypeError(batch)
         rows, keys, depth, width = q.primitive.sizes(q.own)
         tickets = _tickets(q, batch.count)
-        widest = widest_instance(q.device)
+        widest, (bias_row, bias_column) = widest_instance(q.device), bias_steps(q)
         desc = AttentionRowsDesc(
             q=Ref("in0"),
             k=Ref("in1"),
@@ -164,11 +181,11 @@ class AttentionRows(Implementation[Attention]):
             k_batch=keys * depth,
             v_batch=keys * width,
             out_batch=rows * width,
-            bias_outer=batch.bias[0],
-            bias_inner=batch.bias[1],
-            inner=batch.inner,
-            bias_row=batch.bias[2],
-            bias_column=batch.bias[3],
+            bias_outer=batch.outer.pitches[4],
+            bias_inner=batch.inner.pitches[4],
+            inner=batch.inner.size,
+            bias_row=bias_row,
+            bias_column=bias_column,
             batch=batch.count,
             rows=rows,
             keys=keys,
@@ -183,7 +200,5 @@ class AttentionRows(Implementation[Attention]):
             narrow_id=widest.narrow_id,
             scale=q.primitive.scale,
         )
-        pitches = [(n, 0, row, LANES * last, last) for n, row, last in batch.operands]
-        post = post_steps(q, lambda layout: pitches.pop(0))
-        scratch = _scratch(q, tickets.each)
+        post, scratch = attention_posts(q, batch), _scratch(q, tickets.each)
         return Plan((Tile("attention_rows", desc, tickets.count * batch.count, scratch=scratch, post=post),))

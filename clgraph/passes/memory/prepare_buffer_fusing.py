@@ -10,6 +10,7 @@ from clgraph.core.strides import reshaped_pitches, same_places
 from clgraph.graph.buffer import Buffer
 from clgraph.graph.node import Node, Value
 from clgraph.graph.program import Milestone, Program
+from clgraph.ops.attention import Attention
 from clgraph.ops.concat import Concat
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Reshape
@@ -34,8 +35,9 @@ class PrepareBufferFusing(Pass):
       the input has no halo and no part but the last ends inside a block: the lanes behind it would not be zeros.
     * A reshape or reorder whose elements lie in the same places is a view.
     * On a GPU, whose kernels take any pitches, a reshape of such a part is a view, and a transpose that its input's
-      producer can write, or whose readers can read, as it is. So attention reads queries, keys and values where one
-      matrix product left them, and writes its heads side by side.
+      producer can write, or whose readers can read, as it is. On a CPU, whose other kernels lose more than a copy
+      takes where vectors are not side by side, so are those around attention. It reads queries, keys and values where
+      matrix products left them, and writes its heads side by side.
     * Nothing shares a buffer across devices, and nothing that is made of constants alone shares one: it becomes a
       constant, which no run writes anywhere.
 
@@ -49,7 +51,7 @@ class PrepareBufferFusing(Pass):
         "slice": "lies in what it cuts",
         "split": "lies in what it cuts",
         "reshape": "lies in its input",
-        "transpose": "lies in its input or the other way round, on a GPU",
+        "transpose": "lies in its input or the other way round, on a GPU and around attention",
         "reorder": "lies in its input where nothing moves",
     }
     needs: ClassVar[Milestone] = Milestone.PLACED
@@ -216,9 +218,11 @@ def _view(program: Program, context: Context, node: Node) -> None:
 
 
 def _pitched_view(program: Program, context: Context, node: Node) -> None:
-    """On a GPU, let the result of a reshape or transpose be its input under other pitches, where its readers agree."""
+    """Let the result of a reshape or transpose be its input under other pitches, where its readers agree."""
     source, result, p = node.inputs[0], node.output, node.primitive
-    if not _may_turn(context, node) or program.is_output(result) or result.buffer is not None:
+    if program.is_output(result) or result.buffer is not None:
+        return
+    if not _may_turn(context, node, beside_attention=_is_for_attention(node)):
         return
     layout = source.layout
     if isinstance(p, Transpose):
@@ -238,9 +242,12 @@ def _pitched_view(program: Program, context: Context, node: Node) -> None:
 
 
 def _write_transposed(program: Program, context: Context, node: Node, once: Collection[Node]) -> None:
-    """On a GPU, let the input of a transpose be made where the result has its elements, where its producer can."""
+    """Let the input of a transpose be made where the result has its elements, where its producer can."""
     source, result, p = node.inputs[0], node.output, node.primitive
-    if not _may_turn(context, node) or source.readers != (node,) or not isinstance(p, Transpose):
+    made = source.producer.primitive if source.producer is not None else None
+    if not isinstance(p, Transpose) or source.readers != (node,):
+        return
+    if not _may_turn(context, node, beside_attention=isinstance(made, Attention)):
         return
     if result.layout.halo or not result.layout.format.is_plain:
         return
@@ -255,12 +262,22 @@ def _write_transposed(program: Program, context: Context, node: Node, once: Coll
     node.choice = in_place(node, context)
 
 
-def _may_turn(context: Context, node: Node) -> bool:
-    """Whether *node*, on a GPU, may be nothing but other pitches of the same elements."""
+def _may_turn(context: Context, node: Node, *, beside_attention: bool) -> bool:
+    """Whether *node* may be nothing but other pitches of the same elements: any on a GPU, some on a CPU."""
     source, result = node.inputs[0].layout, node.output.layout
     alike = source.dtype == result.dtype and not source.halo and not result.halo and not source.format.blocks
     free = not node.fused and not node.in_place and not _from_elsewhere(node) and result.count > 0
-    return alike and free and context.device(node).kind == "gpu"
+    kind = context.device(node).kind
+    return alike and free and (kind == "gpu" or (kind == "cpu" and beside_attention))
+
+
+def _is_for_attention(node: Node) -> bool:
+    """Whether nothing but attention reads the result of *node*, perhaps through transposes."""
+    return all(
+        isinstance(reader.primitive, Attention)
+        or (isinstance(reader.primitive, Transpose) and _is_for_attention(reader))
+        for reader in node.output.readers
+    )
 
 
 def _share(source: Value) -> None:

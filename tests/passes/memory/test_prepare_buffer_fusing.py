@@ -233,19 +233,31 @@ def _heads(net: Net, x: str, name: str) -> str:
     return net.add(f"{name}_turned", Transpose((0, 2, 1, 3)), net.add(f"{name}_heads", Reshape((2, 5, 4, 8)), made))
 
 
-def test_on_a_gpu_transposes_around_attention_run_nothing() -> None:
+@pytest.mark.parametrize("context", [GPU, Context()], ids=["gpu", "cpu"])
+def test_transposes_around_attention_run_nothing(context: Context) -> None:
     net = Net()
     x = net.input("x", (2, 5, 48))
     q, k, v = (_heads(net, x, name) for name in "qkv")
     mixed = net.add("mixed", Attention(0.5, by_key=True), q, k, v)
     flat = net.add("flat", Reshape((2, 5, 32)), net.add("turned", Transpose((0, 2, 1, 3)), mixed))
     net.add("y", MatMul(), flat, net.data("w", 32, 8))
-    program = run(net.program("y"), FuseSiblings(), PrepareBufferFusing(), context=GPU)
+    made = net.program("y") if context is GPU else net.build()
+    program = run(made, FuseSiblings(), PrepareBufferFusing(), context=context)
     turned = {f"{name}_{what}" for name in "qkv" for what in ("turned", "heads")}
     assert _in_place(program) >= turned | {"turned", "flat"}
     check_sharing(program)
     assert str(program["turned"].inputs[0].layout) == "f32:bfyx:2x4x5x8/160,8,32,1"
-    assert not _in_place(run(net.build(), PrepareBufferFusing())) & {"turned", "q_turned"}
+
+
+def test_on_a_cpu_other_transposes_are_made() -> None:
+    net = Net()
+    x = net.input("x", (2, 5, 48))
+    mixed = net.add("mixed", Attention(0.5, by_key=True), *(_heads(net, x, name) for name in "qkv"))
+    read_twice = net.add("turned", Transpose((0, 2, 1, 3)), mixed)
+    net.add("y", RELU, read_twice)
+    net.add("z", Attention(1.0, by_key=True), mixed, mixed, mixed)
+    net.add("w", RELU, _heads(net, x, "other"))
+    assert not _in_place(run(net.build(), PrepareBufferFusing())) & {"turned", "other_turned"}
 
 
 def test_a_reshape_of_a_part_lies_in_it_where_pitches_describe_it() -> None:
