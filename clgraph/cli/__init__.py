@@ -30,6 +30,7 @@ _COMMANDS = {
     "run": "Run a model once, on arrays or pictures.",
     "generate": "Continue a text with a language model, and say how fast that was.",
     "bench": "Measure a model: latency, throughput, start, memory.",
+    "view": "Show in the browser what every pass made of a model.",
     "explain": "Show what was decided about each node of a model, and why.",
     "compare": "Compare a model on the device with the references, node by node.",
     "profile": "Run a model with the clock on every node.",

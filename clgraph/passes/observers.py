@@ -57,22 +57,22 @@ class Dump(PassObserver):
     def before(self, number: int, pass_: Pass, program: Program) -> None:
         """Write what the first pass is given as ``built``; raises ``OptionError`` where that cannot be written."""
         if number == 0:
-            self._write("built", program, -1)
+            self._write("built", program, {"pass": -1})
 
     def after(self, number: int, pass_: Pass, program: Program, changes: int, seconds: float) -> None:
         """Write what the pass has made; raises as :meth:`before`."""
-        self._write(f"{number:02}_{pass_.name}", program, number)
+        self._write(f"{number:02}_{pass_.name}", program, {"pass": number, "changes": changes, "seconds": seconds})
 
-    def _write(self, name: str, program: Program, number: int) -> None:
+    def _write(self, name: str, program: Program, about: dict[str, Any]) -> None:
         try:
-            self._write_files(name, program, number)
+            self._write_files(name, program, about)
         except OSError as error:
             raise OptionError(f"the programs cannot be written to {self.folder}: {error}") from error
 
-    def _write_files(self, name: str, program: Program, number: int) -> None:
+    def _write_files(self, name: str, program: Program, about: dict[str, Any]) -> None:
         (self.folder / f"{name}.txt").write_text(f"{program}\n", encoding="utf-8")
         (self.folder / f"{name}.dot").write_text(f"{print_dot(program)}\n", encoding="utf-8")
-        found = {"pass": number, **outline(program)}
+        found = {**about, **outline(program)}
         if self._state is not None:
             found["state"] = self._state(program)
         data = json.dumps(found, indent=1)

@@ -60,7 +60,7 @@ def _files(directories: tuple[Path, ...]) -> tuple[tuple[Path, str], ...]:
 
 def includes(name: str) -> tuple[str, ...]:
     """Return what file *name* itself includes, in order."""
-    return tuple(_INCLUDE.findall(_text(name)))
+    return tuple(_INCLUDE.findall(source_text(name)))
 
 
 def kernel_text(name: str) -> str:
@@ -80,7 +80,7 @@ def _expanded(name: str, directories: tuple[Path, ...]) -> str:
 def expand(name: str, seen: set[str]) -> str:
     """Return file *name* with its includes expanded, but those in *seen* left out; adds what it includes to *seen*."""
     seen.add(name)
-    text = _text(name)
+    text = source_text(name)
 
     def include(match: re.Match[str]) -> str:
         wanted = match.group(1)
@@ -91,7 +91,8 @@ def expand(name: str, seen: set[str]) -> str:
     return _INCLUDE.sub(include, text)
 
 
-def _text(name: str) -> str:
+def source_text(name: str) -> str:
+    """Return kernel file *name* as it is written, its includes not expanded; raises as :func:`kernel_text`."""
     if name.endswith(TEXT) and (text := KERNEL_TEXTS.get(name)) is not None:
         return text
     return _read(name, kernel_directories())

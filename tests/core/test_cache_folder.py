@@ -223,6 +223,8 @@ ELSEWHERE = {
     "cli/results.py": "results, where the user says",
     "cli/reports.py": "reports, where the user says",
     "cli/bench_command.py": "a report, where the user says",
+    "cli/view_command.py": "a page, where the user says",
+    "explorer/making.py": "a folder made for a dump and removed",
     "network/profile.py": "a trace, where the user says",
     "onnxruntime/profiling.py": "a trace, where onnxruntime's option says",
     "passes/observers.py": "dumps, where the user says",

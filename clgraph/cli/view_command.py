@@ -1,0 +1,76 @@
+"""``clgraph view``."""
+
+from __future__ import annotations
+
+import tempfile
+import webbrowser
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from clgraph.cli.compiling import compiled, random_feeds
+from clgraph.cli.feeds import FeedOptions, feed_options, read_feeds
+from clgraph.cli.options import ModelOptions, model_options
+from clgraph.cli.output import nbytes, say, working
+from clgraph.errors import OptionError
+from clgraph.explorer.document import View, document
+from clgraph.explorer.making import view_of, view_of_dump, watched
+from clgraph.explorer.page import page
+from clgraph.saved.container import is_dump, is_saved
+
+
+@click.command(name="view")
+@model_options
+@feed_options
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the page there, and open no browser.")
+@click.option("--against", type=click.Path(path_type=Path), help="Show this model or dump beside it.")
+@click.option("--no-run", is_flag=True, help="Do not run the model: no times, no roofline.")
+@click.option("--seed", default=0, show_default=True, help="Of the random inputs.")
+def command(
+    options: ModelOptions,
+    given: FeedOptions,
+    output: Path | None,
+    against: Path | None,
+    no_run: bool,
+    seed: int,
+) -> None:
+    """Show in the browser what every pass made of MODEL (an ONNX file, or a folder that --dump-graphs has written).
+
+    The page is one file that needs no network: the graph after every pass, what each pass changed, fused and refused;
+    for each node its origin, layouts, kernel, why that one and why no other, times and source; memory over time, the
+    timeline of a run, and the roofline. Its address holds the pass and the node that are looked at.
+
+    \b
+    Examples:
+      clgraph view model.onnx --shape x=1,3,224,224
+      clgraph view model.onnx --output report.html
+      clgraph view float.onnx --against int8.onnx
+      clgraph view graphs/
+    """
+    views = [_view(replace(options, model=path), given, not no_run, seed) for path in (options.model, against) if path]
+    text = page(document(views))
+    path = output or Path(tempfile.mkdtemp(prefix="clgraph-")) / f"{options.model.stem}.html"
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OptionError(f"the page cannot be written to {path}: {error}") from error
+    say(f"page        {path}, {nbytes(path.stat().st_size)}")
+    if output is None and not webbrowser.open(path.as_uri()):
+        say("no browser was found: open it by hand")
+
+
+def _view(options: ModelOptions, given: FeedOptions, run: bool, seed: int) -> View:
+    path = options.model
+    if path.is_dir():
+        return view_of_dump(path.name, path)
+    if is_saved(path) or is_dump(path):
+        raise OptionError(f"{path.name} was compiled before, and its passes are not known: give the ONNX file")
+    found = watched(lambda folder: compiled(replace(options, config={**options.config, "dump_graphs": folder})))
+    feeds = None
+    if run and found.model.device.name != "null":
+        feeds = read_feeds(given, found.model.topology, options.shapes, say)
+        shapes = dict(options.shapes) | {name: array.shape for name, array in feeds.items()}
+        feeds = random_feeds(found.model, shapes, seed) | feeds
+    with working(f"running {path.name}"):
+        return view_of(path.name, found, feeds)

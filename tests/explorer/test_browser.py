@@ -1,0 +1,185 @@
+"""The explorer in a real browser, without a network: what is clicked, typed and linked to."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+import clgraph
+from clgraph.explorer.document import document
+from clgraph.explorer.making import view_of, watched
+from clgraph.explorer.page import page
+from tests.support.models import light_model, small_model
+
+NASTY = "<img src=x onerror=\"document.title='owned'\">"
+NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Chromium without a window; where the tests run unattended (CI is set) there has to be one."""
+    found = next(filter(None, map(shutil.which, NAMES)), None)
+    if found is None:
+        assert "CI" not in os.environ, "no Chromium: install Debian's package chromium"
+        pytest.skip("no Chromium is installed (Debian's package chromium)")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+class Page:
+    """A page of the explorer, opened; what it says goes wrong fails the test."""
+
+    def __init__(self, browser: Any, path: Path, link: str = "", **options: Any) -> None:
+        self.tab = browser.new_page(viewport={"width": 1400, "height": 900}, **options)
+        self.faults: list[str] = []
+        self.tab.on("pageerror", lambda error: self.faults.append(str(error)))
+        self.tab.on("console", lambda message: self.faults.append(message.text))
+        self.tab.on("request", lambda r: None if r.url.startswith("file:") else self.faults.append(r.url))
+        self.tab.goto(path.as_uri() + link)
+
+    def ask(self, expression: str) -> Any:
+        """Return what an expression of the page's script is, pane for the first pane."""
+        return self.tab.evaluate(f"(() => {{ const pane = explorer.page.panes[0]; return {expression}; }})()")
+
+    def text(self, selector: str) -> str:
+        """Return the text of an element."""
+        return str(self.tab.inner_text(selector))
+
+    def settled(self) -> None:
+        """Wait until every part of the graph has its place, and a frame is drawn."""
+        while not self.ask("pane.layout.done === pane.layout.parts.length && !pane.pending"):
+            self.tab.wait_for_timeout(20)
+        assert self.faults == []
+
+
+def _written(model: onnx.ModelProto, folder: Path, **options: Any) -> Path:
+    found = watched(lambda dumps: clgraph.compile(model, config={"dump_graphs": dumps}, **options))
+    path = folder / "page.html"
+    path.write_text(page(document([view_of("model", found, None)])), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    model = small_model()
+    for node in model.graph.node:
+        if node.op_type == "Relu":
+            node.name = f"{NASTY}{node.name}"
+    return _written(model, tmp_path_factory.mktemp("page"), device="null")
+
+
+def test_passes_nodes_search_differences_and_links(browser: Any, small: Path) -> None:
+    shown = Page(browser, small)
+    shown.settled()
+    names = shown.ask("pane.history.steps.map((s) => s.name)")
+    fusing = names.index("prepare_primitive_fusing")
+    before = shown.ask("pane.layout.boxes.map((b) => [b.label, b.x, b.y])")
+    shown.tab.evaluate(f"document.getElementById('slider').value = {fusing}")
+    shown.tab.dispatch_event("#slider", "input")
+    assert "prepare_primitive_fusing" in shown.text("#step")
+    assert shown.ask("pane.layout.boxes.map((b) => [b.label, b.x, b.y])") == before
+    gone = shown.ask(f"pane.history.changes({fusing}, {fusing - 1}).removed.length")
+    assert gone > 0
+    assert f"Gone ({gone})" in shown.text("#panel")
+    shown.tab.fill("#search", "onerror")
+    assert NASTY in shown.text("#found")
+    shown.tab.keyboard.press("Enter")
+    assert NASTY in shown.text("#panel h2")
+    assert "What the passes did to it" in shown.text("#panel")
+    assert shown.tab.title() == "model - clgraph"
+    address = shown.tab.url.partition("#")[2]
+    for key in ("pass=prepare_primitive_fusing", "node=", "tab=node"):
+        assert key in address
+    again = Page(browser, small, f"#{address}")
+    again.settled()
+    assert again.text("#panel h2") == shown.text("#panel h2")
+    assert again.text("#step") == shown.text("#step")
+    again.tab.click("#sides")
+    again.settled()
+    assert again.ask("explorer.page.panes.map((p) => p.step)") == [fusing, fusing - 1]
+    assert again.ask("explorer.page.panes[0].marks.size") > 0
+    again.tab.focus("#panes canvas")
+    again.tab.keyboard.press("]")
+    assert names[fusing + 1] in again.text("#step")
+    for tab, words in (("memory", "without sharing"), ("time", "--no-run"), ("roofline", "No arithmetic")):
+        again.tab.click(f"[data-tab={tab}]")
+        assert words in again.text("#panel")
+    again.settled()
+
+
+def test_a_click_chooses_what_is_drawn_there(browser: Any, small: Path) -> None:
+    shown = Page(browser, small, color_scheme="dark")
+    shown.settled()
+    at = (
+        "pane.history.position.get('conv1')"
+        if shown.ask("pane.history.position.has('conv1')")
+        else "pane.history.first"
+    )
+    place = "[x * pane.view.scale + pane.view.x, y * pane.view.scale + pane.view.y]"
+    x, y = shown.ask(f"(({{x, y}}) => {place})(pane.layout.boxes[{at}])")
+    left, top = shown.ask("(({left, top}) => [left, top])(pane.canvas.getBoundingClientRect())")
+    shown.tab.mouse.click(left + x, top + y)
+    assert shown.ask(f"pane.selected === {at}")
+    assert shown.ask("document.documentElement.dataset.theme") == "dark"
+    shown.tab.click("#theme")
+    shown.tab.set_viewport_size({"width": 390, "height": 844})
+    shown.settled()
+    assert shown.ask("document.documentElement.scrollWidth") <= 390
+
+
+def _deep(count: int) -> onnx.ModelProto:
+    """Return a model of *count* nodes in scopes of eight."""
+    nodes, last = [], "x"
+    for i in range(count):
+        kind = ("Conv", "Relu", "Conv", "Sigmoid", "Tanh", "Exp", "Neg", "Abs")[i % 8]
+        inputs = [last, "w"] if kind == "Conv" else [last]
+        nodes.append(helper.make_node(kind, inputs, [f"t{i}"], name=f"/net/stage{i // 200}/block{i // 8}/op{i % 8}"))
+        last = f"t{i}"
+    x, y = (helper.make_tensor_value_info(name, 1, [1, 4, 4, 4]) for name in ("x", last))
+    weights = numpy_helper.from_array(np.eye(4, dtype=np.float32).reshape(4, 4, 1, 1) / 2, "w")
+    return helper.make_model(
+        helper.make_graph(nodes, "deep", [x], [y], [weights]), opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+    )
+
+
+@pytest.mark.slow
+def test_scopes_of_two_thousand_nodes_open_and_are_found(browser: Any, tmp_path: Path) -> None:
+    shown = Page(browser, _written(_deep(2000), tmp_path, device="null"))
+    shown.settled()
+    assert shown.ask("pane.layout.boxes.length") < 200
+    shown.tab.fill("#search", "/net/stage3/block80/op4")
+    shown.tab.keyboard.press("Enter")
+    shown.settled()
+    assert "block80/op4" in shown.text("#panel h2")
+    assert shown.ask("pane.layout.boxes.length") > 7
+
+
+@pytest.mark.slow
+@pytest.mark.opencl
+def test_resnet_50_and_what_it_took_are_shown(browser: Any, tmp_path: Path, device: str) -> None:
+    model = light_model("resnet50")
+    found = watched(lambda dumps: clgraph.compile(model, device, config={"dump_graphs": dumps}))
+    signature = next(iter(found.model.topology.inputs.values()))
+    feeds = {signature.name: np.zeros([int(n) for n in signature.shape or ()], np.float32)}
+    path = tmp_path / "page.html"
+    path.write_text(page(document([view_of("ResNet-50", found, feeds)])), encoding="utf-8")
+    assert path.stat().st_size < 3 << 20
+    shown = Page(browser, path, "#tab=time")
+    shown.settled()
+    assert "whole run" in shown.text("#panel")
+    shown.tab.click("#panel tbody tr:first-child .link")
+    shown.tab.click("[data-tab=node]")
+    assert "of what the device's peak rates allow" in shown.text("#panel")
+    shown.settled()
