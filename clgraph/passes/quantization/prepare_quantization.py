@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
 
 from clgraph.core.dtype import DType
 from clgraph.graph.node import Node, Value
+from clgraph.graph.primitive import Primitive
 from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
+from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.pooling import Pooling
 from clgraph.ops.quantize import Dequantize, Quantize
 from clgraph.ops.reshape import Reshape
@@ -22,6 +24,8 @@ from clgraph.passes.quantization.dynamic_quantization import keep_floats, withou
 from clgraph.passes.rewriting import apart, read_outside, substitute
 
 _BYTES = (DType.U8, DType.I8)
+_SHORTS = (DType.U16, DType.I16)
+"""What steps of float32 are whole numbers of, without their being bytes."""
 
 
 class PrepareQuantization(Pass):
@@ -30,7 +34,7 @@ class PrepareQuantization(Pass):
     A Quantize read by Dequantizes of the same scale and zero point alone (or by others, where its own scale is 1, with
     which QLinearConv makes integers), all 8 bits with one constant scale, becomes the activation ``fake_quantize``,
     which prepare_primitive_fusing then applies to the result of the operator in front of it: the same numbers, bit by
-    bit, but for NaN, which stays. Where the network computes scale and zero point (DynamicQuantizeLinear), it becomes a
+    bit, but for NaN, which stays. Of 16 bits it becomes a division, a rounding, bounds and a factor. Where the network computes scale and zero point (DynamicQuantizeLinear), it becomes a
     few elementwise operators, and exact sums of a product are read as the floats that they are
     (``dynamic_quantization``). A Dequantize moves in front of reshapes, transposes,
     slices, maxima and picked pixels on the way there. Weights and biases behind a Dequantize are constants that
@@ -85,8 +89,9 @@ def _why_not(program: Program, node: Node) -> str | None:
     if (why := read_outside(program, made, made.readers) or apart([node, *made.readers])) is not None:
         return why
     x = node.inputs[0].layout.dtype
-    if made.layout.dtype not in _BYTES or x != DType.F32 or any(n.output.layout.dtype != x for n in made.readers):
-        return "they are no 8 bits between float32"
+    narrow = made.layout.dtype in (*_BYTES, *_SHORTS)
+    if not narrow or x != DType.F32 or any(n.output.layout.dtype != x for n in made.readers):
+        return "they are no 8 or 16 bits between float32"
     if (numbers := _numbers(node)) is None:
         return "scale and zero point are not one number each, known and finite"
     read = [_numbers(n) for n in made.readers]
@@ -109,11 +114,10 @@ def _join(program: Program, node: Node) -> None:
     numbers = _numbers(node)
     assert numbers is not None
     scale, zero = numbers
-    low = float(np.iinfo(node.output.layout.dtype.numpy).min - zero)
     readers = sorted(node.output.readers, key=program.position)
     alike = [n for n in readers if _numbers(n) == numbers]
     sources = [node, (alike or readers)[0]]
-    rounded = program.insert(Activation("fake_quantize", scale, low), node.inputs[:1], sources=sources, before=node)
+    rounded = _rounded(program, node, scale, zero, sources)
     for reader in readers:
         if reader in alike:
             program.rewire(reader.output, rounded.output)
@@ -125,6 +129,21 @@ def _join(program: Program, node: Node) -> None:
     program.erase(node)
     if alike:
         rounded.name, rounded.output.name = alike[0].name, alike[0].output.name
+
+
+def _rounded(program: Program, node: Node, scale: float, zero: int, sources: Sequence[Node]) -> Node:
+    """Add what makes floats on the steps of *node*, a Quantize, of its input."""
+
+    def add(primitive: Primitive, *inputs: Value) -> Node:
+        return program.insert(primitive, inputs, sources=sources, before=node)
+
+    x, limits = node.inputs[0], np.iinfo(node.output.layout.dtype.numpy)
+    low, high = float(limits.min - zero), float(limits.max - zero)
+    if node.output.layout.dtype in _BYTES:
+        return add(Activation("fake_quantize", scale, low), x)
+    steps = add(Eltwise("div"), x, program.constant(f"{node.name}/scale", np.array(scale, np.float32)))
+    whole = add(Activation("clip", low, high), add(Activation("round"), steps.output).output)
+    return add(Activation("linear", scale), whole.output)
 
 
 def _move(program: Program, node: Node) -> bool:

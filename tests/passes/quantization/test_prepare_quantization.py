@@ -52,6 +52,23 @@ def test_a_group_of_8_bits_becomes_one_activation(dtype: DType, zero: int, low: 
     assert program.notes["prepare_quantization"].startswith("1 quantize")
 
 
+@pytest.mark.parametrize(("dtype", "zero"), [(DType.U16, 40000), (DType.I16, -3)])
+def test_a_group_of_16_bits_becomes_operators_of_floats(dtype: DType, zero: int) -> None:
+    net = Quantised(dtype, zero)
+    net.dequantize("d", net.quantize("q", "x"))
+    program = run(net.program("d"), PrepareQuantization())
+    assert [n.primitive.kind for n in program] == ["eltwise", "activation", "activation", "activation"]
+    # Halves, and what saturates at either end.
+    scale, offset = np.float32(SCALE), np.array(zero, dtype.numpy)
+    x = (np.arange(-140001, 140000, 7) / 2 * scale).astype(np.float32)
+    (integers,) = Quantize(0, dtype=dtype).reference(x, scale, offset)
+    values = {"x": x}
+    for node in program:
+        inputs = [values[v.name] if v.constant is None else v.constant for v in node.inputs]
+        (values[node.output.name],) = node.primitive.reference(*inputs)
+    np.testing.assert_array_equal(values["d"], Dequantize(0).reference(integers, scale, offset)[0])
+
+
 def test_every_reader_of_the_integers_reads_the_one_activation() -> None:
     net = Quantised()
     net.quantize("q", "x")
@@ -120,10 +137,10 @@ def _output(net: Quantised) -> list[str]:
     return [net.dequantize("d", net.quantize("q", "x")), "q"]
 
 
-def _sixteen(net: Quantised) -> list[str]:
-    net.constant("wide", np.array(5, np.int16))
-    net.add("q", Quantize(0, dtype=DType.I16), "x", "scale", "wide")
-    return [net.dequantize("d", "q", zero="wide")]
+def _four(net: Quantised) -> list[str]:
+    net.constant("narrow", np.array(5, DType.I4.numpy))
+    net.add("q", Quantize(0, dtype=DType.I4), "x", "scale", "narrow")
+    return [net.dequantize("d", "q", zero="narrow")]
 
 
 def _other_scale(net: Quantised) -> list[str]:
@@ -152,7 +169,7 @@ def _summed(net: Quantised) -> list[str]:
     ("make", "reason"),
     [
         (_output, "q makes integers: q is an output of the graph"),
-        (_sixteen, "no 8 bits"),
+        (_four, "no 8 or 16 bits"),
         (_other_scale, "another scale"),
         (_along_an_axis, "not one number each"),
         (_computed, "known and finite"),
