@@ -206,3 +206,84 @@ def test_masks_for_a_whole_prompt_or_for_one_token_run_prompts_at_once(rng):
             np.testing.assert_allclose(session.run(new)["y"], y, rtol=1e-4, atol=1e-5)
             feeds = dict(zip(feeds, presents, strict=True))
     assert len(model._keeper.programs.made) == 2
+
+
+def test_attention_as_tracing_exporters_write_it_is_found(rng):
+    """The mask is cut to the keys, tokens are counted in embeddings, scale and sizes are computed of shapes."""
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    traced (int64[b,s] ids, int64[b,t] seen, float[b,2,p,8] past_k, float[b,2,p,8] past_v)
+        => (float[b,s,32] y, float[b,2,t,8] present_k, float[b,2,t,8] present_v)
+        <float[9,32] table, int64 one = {1}, int64 nothing = {0}, int64[1] zero = {0}, int64[1] first = {1},
+         int64[1] second = {2}, int64[1] third = {3}, int64[1] half = {16}, int64[4] heads = {0, 0, 4, 8},
+         int64[4] shared = {0, 0, 2, 8}, int64[5] twice = {1, 1, 2, 1, 1}, int64[4] flat = {0, 4, -1, 8},
+         int64[2] column = {-1, 1}, int64[1] width = {32}, int64[2] outer = {1, 2}, float none = {0},
+         float low = {-3e38}> {
+        x = Gather (table, ids)
+        q1 = Reshape (x, heads)
+        q = Transpose <perm = [0, 2, 1, 3]> (q1)
+        narrow = Slice (x, zero, half, second)
+        k1 = Reshape (narrow, shared)
+        k = Transpose <perm = [0, 2, 1, 3]> (k1)
+        present_k = Concat <axis = -2> (past_k, k)
+        present_v = Concat <axis = -2> (past_v, k)
+        k2 = Unsqueeze (present_k, second)
+        k3 = Expand (k2, twice)
+        k4 = Reshape (k3, flat)
+        k5 = Transpose <perm = [0, 1, 3, 2]> (k4)
+        v2 = Unsqueeze (present_v, second)
+        v3 = Expand (v2, twice)
+        v4 = Reshape (v3, flat)
+        embedded = Shape (x)
+        tokens = Gather (embedded, one)
+        kept = Shape (past_k)
+        past = Gather (kept, second)
+        before = Squeeze (past)
+        total = Add (before, tokens)
+        keys = Range (nothing, total, one)
+        row = Range (before, total, one)
+        rows = Reshape (row, column)
+        behind = LessOrEqual (keys, rows)
+        counts = Cast <to = 9> (seen)
+        counted = Unsqueeze (counts, outer)
+        shown = And (behind, counted)
+        repeated = Shape (k4)
+        length = Gather (repeated, second)
+        cut = Slice (shown, zero, length, third)
+        bias = Where (cut, none, low)
+        sizes = Shape (q)
+        depth = Gather (sizes, third)
+        wide = Cast <to = 1> (depth)
+        root = Sqrt (wide)
+        half_root = Sqrt (root)
+        q2 = Div (q, half_root)
+        k6 = Div (k5, half_root)
+        products = MatMul (q2, k6)
+        scores = Add (products, bias)
+        shares = Softmax <axis = -1> (scores)
+        mixed = MatMul (shares, v4)
+        turned = Transpose <perm = [0, 2, 1, 3]> (mixed)
+        count = Slice (embedded, first, second)
+        batch = Slice (kept, zero, first)
+        joined = Concat <axis = 0> (batch, count, width)
+        y = Reshape (turned, joined)
+    }"""
+    made = onnx.parser.parse_model(text)
+    table = rng.standard_normal((9, 32)).astype(np.float32)
+    made.graph.initializer.append(onnx.numpy_helper.from_array(table, "table"))
+    model = clgraph.compile(made)
+    assert [pair.input for pair in model.state] == ["past_k", "past_v"]
+    ort = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = model.session()
+    for hidden in (0, 2):
+        feeds = {n: np.zeros((1, 2, 0, 8), np.float32) for n in ("past_k", "past_v")}
+        session.reset()
+        for tokens in (19, 3, 1):
+            past = feeds["past_k"].shape[2]
+            seen = np.arange(past + tokens)[None] >= hidden
+            new = {"ids": rng.integers(0, 9, (1, tokens)), "seen": seen.astype(np.int64)}
+            y, *presents = ort.run(None, new | feeds)
+            # Where all is masked ONNX Runtime takes the mean of values, here there is none to take.
+            start = max(0, hidden - past)
+            np.testing.assert_allclose(session.run(new)["y"][:, start:], y[:, start:], rtol=1e-4, atol=1e-5)
+            feeds = dict(zip(feeds, presents, strict=True))
+    assert len(model._keeper.programs.made) == 4

@@ -12,9 +12,11 @@ from clgraph.core.frozen import frozen
 from clgraph.errors import ClgraphError
 from clgraph.graph.composite import Composite
 from clgraph.graph.topology import Layer, Topology
+from clgraph.model.state.doubles import merged
 from clgraph.model.state.lengths import Lengths
 from clgraph.model.state.pairs import Cache, CacheLayout, StatePair
 from clgraph.model.state.parts import BIAS, LENGTHS, PLACES, STATE, Bias, Parts
+from clgraph.model.state.presents import PRESENT, foretold
 from clgraph.model.state.sizes import sized
 from clgraph.model.state.spelled import gathered
 from clgraph.ops.keeps_keys import PAST, KeepsKeys
@@ -34,7 +36,7 @@ def cut(topology: Topology) -> Parts:
     Raises:
         NoStateError: There is no such pair, or the topology cannot be cut.
     """
-    return _Cut(sized(gathered(topology))).parts()
+    return _Cut(merged(foretold(sized(gathered(topology))))).parts()
 
 
 @frozen
@@ -115,19 +117,24 @@ class _Cut:
                 needed |= {name for slot, name in slots if slot not in ("told", "bias", *PAST)}
             elif needed & set(layer.outputs):
                 needed |= set(layer.inputs)
-        return {name for name in top.inputs if name not in pasts and (name in named or name not in needed)}
+        free = [name for name in top.inputs if name not in pasts and not name.startswith(PRESENT)]
+        return {name for name in free if name in named or name not in needed}
 
     def _lengths(self, growing: set[str], caches: CacheLayout) -> tuple[set[str], set[str]]:
         """Return the values that are computed of lengths, and the values that are made without the elements of inputs.
 
-        The latter hold the former, constants and what is computed of shapes.
+        The latter hold the former, constants and what is computed of shapes: of inputs, and of what is in front of the
+        attentions.
         """
         top, pasts = self.topology, {c.input for c in caches.caches}
-        computed, pure = set(growing), {*top.constants, *growing}
+        told = {*growing, *(name for name in top.inputs if name.startswith(PRESENT))}
+        computed, pure, near = set(told), {*top.constants, *told}, {*top.inputs, *top.constants}
         for layer in top.layers:
             if isinstance(layer.primitive, KeepsKeys) and self._past(layer):
                 continue
-            of_shapes = layer.primitive.shapes_only and all(n in top.inputs or n in pure for n in layer.inputs)
+            if not layer.primitive.data_dependent and near.issuperset(layer.inputs):
+                near |= set(layer.outputs)
+            of_shapes = layer.primitive.shapes_only and near.issuperset(layer.inputs)
             if of_shapes or all(name in pure for name in layer.inputs):
                 pure |= set(layer.outputs)
                 if any(name in computed or name in pasts for name in layer.inputs):
@@ -144,7 +151,8 @@ class _Cut:
     ) -> Parts:
         top = self.topology
         pasts = {c.input: c for c in caches.caches}
-        kept = {name: s for name, s in top.inputs.items() if name not in growing and name not in pasts}
+        fed = {n: s for n, s in top.inputs.items() if n not in pasts and not n.startswith(PRESENT)}
+        kept = {name: s for name, s in fed.items() if name not in growing}
         mine = [x for x in top.layers if not set(x.outputs) <= computed]
         if odd := [x.name for x in mine if x.primitive.data_dependent and not pure.issuperset(x.inputs)]:
             raise NoStateError(
@@ -183,8 +191,8 @@ class _Cut:
             tuple(n for n in top.inputs if n in growing),
             batch := self._batch_axes(kept, caches),
             self._token_axes(kept, batch),
-            {n: s.shape for n, s in top.inputs.items() if n not in pasts and s.shape is not None},
-            {n: s.dtype for n, s in top.inputs.items() if n not in pasts and s.dtype is not None},
+            {n: s.shape for n, s in fed.items() if s.shape is not None},
+            {n: s.dtype for n, s in fed.items() if s.dtype is not None},
             first,
             any(x.primitive.looks_ahead for x in attentions if isinstance(x.primitive, KeepsKeys)),
         )

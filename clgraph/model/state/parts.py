@@ -8,10 +8,12 @@ import numpy as np
 
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
+from clgraph.errors import InputError
 from clgraph.graph.primitive import Array
 from clgraph.graph.topology import Dimension, Topology
 from clgraph.model.state.lengths import Lengths
 from clgraph.model.state.pairs import CacheLayout, StatePair
+from clgraph.model.state.presents import PRESENT
 from clgraph.ops.keeps_keys import KeepsKeys
 
 LENGTHS, PLACES, STATE = "clgraph.lengths", "clgraph.places", "clgraph.state"
@@ -68,14 +70,25 @@ class Parts:
         if not self.host.topology.outputs:
             return {}
         by_input = {c.input: c for c in self.caches.caches}
+        zero, total = np.zeros((), self.caches.dtype.numpy), past + self.count(feeds)
         arrays: dict[str, Array] = {}
         for name in self.host.topology.inputs:
-            if (cache := by_input.get(name)) is not None:
-                zero = np.zeros((), self.caches.dtype.numpy)
-                arrays[name] = np.broadcast_to(zero, (batch, cache.heads, past, cache.depth))
-            else:
+            if name in feeds:
                 arrays[name] = feeds[name]
+            else:
+                cache, places = by_input[name.removeprefix(PRESENT)], total if name.startswith(PRESENT) else past
+                arrays[name] = np.broadcast_to(zero, (batch, cache.heads, places, cache.depth))
         return self.host.values(arrays)
+
+    def count(self, feeds: Mapping[str, Array]) -> int:
+        """Return how many new tokens of each text *feeds* have; raises ``InputError`` where inputs differ."""
+        sizes = {feeds[n].shape[i]: n for n, axes in self.token_axes.items() for i in axes}
+        if len(sizes) > 1:
+            told = ", ".join(f"{name!r} {list(feeds[name].shape)}" for name in sizes.values())
+            raise InputError(f"the inputs have different numbers of new tokens: {told}")
+        if 0 in sizes:
+            raise InputError("the inputs have no new token")
+        return next(iter(sizes), 1)
 
     def first_places(self, values: Mapping[str, Array], batch: int, past: int, tokens: int) -> Array:
         """Return the place of each text's first new token."""

@@ -96,7 +96,7 @@ class Programs:
             InputError: The feeds do not fit one another, or the lengths that they tell the caches.
             ClgraphError: As compiling and running.
         """
-        batch, count = caches.batch, self.count(feeds)
+        batch, count = caches.batch, self.parts.count(feeds)
         values = self.parts.host_values(feeds, batch, past)
         first = self.parts.first_places(values, batch, past, count)
         if first.min() < 0 or first.max() > caches.filled:
@@ -111,7 +111,7 @@ class Programs:
             device = self._of_last(device)
         for piece in pieces:
             own = self._cut(feeds, piece, count, past)
-            told = values if len(pieces) == 1 else self.parts.host_values(own, batch, past + piece.start)
+            told = self._told(own, values if len(pieces) == 1 else None, batch, piece, past + piece.start)
             results = self._run_piece(device, caches, own, told, first, piece, total, wanted, targets, cancellation)
             for name in wanted if not last else ():
                 found[name].append(results[name])
@@ -120,16 +120,6 @@ class Programs:
         caches.filled = total
         results = {name: self._joined(name, parts, targets.get(name)) for name, parts in found.items()}
         return Appended(results, int(first.min()), total)
-
-    def count(self, feeds: Mapping[str, Array]) -> int:
-        """Return how many new tokens of each text *feeds* have; raises ``InputError`` where inputs differ."""
-        sizes = {feeds[n].shape[i]: n for n, axes in self.parts.token_axes.items() for i in axes}
-        if len(sizes) > 1:
-            told = ", ".join(f"{name!r} {list(feeds[name].shape)}" for name in sizes.values())
-            raise InputError(f"the inputs have different numbers of new tokens: {told}")
-        if 0 in sizes:
-            raise InputError("the inputs have no new token")
-        return next(iter(sizes), 1)
 
     def _pieces(self, count: int, values: Mapping[str, Array], past: int) -> Iterator[Piece]:
         start = 0
@@ -176,6 +166,25 @@ class Programs:
             found[name] = array[tuple(index)]
         return found
 
+    def _told(
+        self, feeds: Mapping[str, Array], values: Mapping[str, Array] | None, batch: int, piece: Piece, past: int
+    ) -> dict[str, Array]:
+        """Return what the host computes for *piece*, *values* if that is known: for all of its rows, but for biases."""
+        parts, more = self.parts, piece.rows - piece.count
+        found = dict(values or parts.host_values(feeds, batch, past))
+        if more and parts.crossing:
+            wide = {n: _padded(a, self._axes(n, a, past + piece.count), more) for n, a in feeds.items()}
+            told = parts.host_values(wide, batch, past)
+            found |= {name: told[name] for name in parts.crossing}
+        return found
+
+    def _axes(self, name: str, array: Array, total: int) -> tuple[int, ...]:
+        """Return the axes of an input that have a place for each new token, or for all tokens up to *total*."""
+        axes, shape = self.parts.token_axes.get(name), self.parts.shapes[name]
+        if axes is not None:
+            return axes
+        return tuple(i for i, d in enumerate(shape) if i and not isinstance(d, int) and array.shape[i] == total)
+
     def _run_piece(
         self,
         device: Topology,
@@ -191,12 +200,9 @@ class Programs:
     ) -> dict[str, Array]:
         parts, more = self.parts, piece.rows - piece.count
         given = {name: a for name, a in feeds.items() if name in device.inputs}
-        axes = parts.token_axes
-        if parts.crossing:
-            given |= {name: values[name] for name in parts.crossing}
-            axes = {**axes, **self.tokens.crossing} if more else axes
         if more:
-            given = {name: _padded(a, axes[name], more) for name, a in given.items()}
+            given = {name: _padded(a, parts.token_axes[name], more) for name, a in given.items()}
+        given |= {name: values[name] for name in parts.crossing}
         for bias in (b for b in parts.biases if b.input in device.inputs):
             wide = parts.widened(values[bias.value], caches.places_for(total))
             given[bias.input] = _padded(wide, (wide.ndim - 2,), more) if more and wide.shape[-2] > 1 else wide

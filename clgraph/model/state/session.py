@@ -140,7 +140,7 @@ class Session:
         left_out = [] if parts is None else [n for n in parts.growing if n not in given and len(parts.shapes[n]) == 2]
         arrays = _on_host(as_arrays(given, [(n, t) for n, t in self._wanted if n not in left_out]))
         if parts is not None and left_out:
-            shape = self._batch(arrays), self._length + self._keeper.programs.count(arrays)
+            shape = self._batch(arrays), self._length + parts.count(arrays)
             arrays |= {n: np.ones(shape, parts.types[n].numpy) for n in left_out}
         return arrays
 
@@ -159,7 +159,7 @@ class Session:
         presents, kept = {c.output for c in parts.caches.caches}, {pair.output for pair in self.state}
         places = names_of(outputs, self._results)
         places = places if outputs is not None else {n: None for n in places if n not in kept}
-        batch, count = self._batch(feeds), keeper.programs.count(feeds)
+        batch, count = self._batch(feeds), parts.count(feeds)
         if self._most is not None and self._length + count > self._most:
             raise InputError(
                 f"{count} tokens behind {self._length} are more than the {self._most} that the session may have: "

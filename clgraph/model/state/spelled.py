@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from clgraph.core.frozen import frozen
 from clgraph.errors import ClgraphError
 from clgraph.graph.interpret import interpret
 from clgraph.graph.primitive import Array
+from clgraph.graph.program import Program
 from clgraph.graph.topology import Layer, Topology
 from clgraph.ops.multi_head_attention import MultiHeadAttention
 
@@ -48,8 +50,7 @@ def gathered(topology: Topology) -> Topology:
     """
     matcher = _Matcher(topology, {name: layer for layer in topology.layers for name in layer.outputs})
     found = [s for layer in topology.layers if layer.primitive.kind == "matmul" and (s := matcher.match(layer))]
-    shapes = matcher.example() if found else {}
-    found = [s for s in found if matcher.confirmed(s, shapes)]
+    found = [s for s in found if matcher.confirmed(s)]
     if not found:
         return topology
     last = {s.last.name: s for s in found}
@@ -130,13 +131,31 @@ class _Matcher:
         if layer.primitive.kind != "eltwise" or function not in ("mul", "div"):
             return None
         constant = self.topology.constants.get(layer.inputs[1])
+        if constant is None and layer.inputs[1] in self.makers:
+            constant = self.numbers.get(layer.inputs[1])
         if constant is None or constant.size != 1:
             return None
         number = float(constant.reshape(-1)[0])
         return number if function == "mul" else 1 / number
 
-    def example(self) -> dict[str, tuple[tuple[int, ...], np.dtype[np.generic]]]:
-        """Return shapes and types of values in an example; nothing where the topology's sizes cannot be guessed."""
+    @cached_property
+    def numbers(self) -> dict[str, Array]:
+        """Single numbers that are computed of shapes, and are the same in two examples, such as the root of a depth."""
+        one, two = (
+            {} if program is None else {v.name: v.constant for v in program.values if v.constant is not None}
+            for program in (self.example(_PAST, _TOKENS), self.example(_PAST + 2, _TOKENS + 3))
+        )
+        return {n: a for n, a in one.items() if a.size == 1 and n in two and np.array_equal(a, two[n])}
+
+    @cached_property
+    def shapes(self) -> dict[str, tuple[tuple[int, ...], np.dtype[np.generic]]]:
+        """Shapes and types of values in an example; nothing where there is none."""
+        program = self.example(_PAST, _TOKENS)
+        values = () if program is None else (*program.inputs, *program.values)
+        return {v.name: (v.layout.shape, v.layout.dtype.numpy) for v in values}
+
+    def example(self, past: int, tokens: int) -> Program | None:
+        """Return the program of *tokens* behind a *past*; ``None`` where the topology's sizes cannot be guessed."""
         top = self.topology
         outputs = {value: name for name, value in top.outputs}
         joined = [x for x in top.layers if joins(top, x)]
@@ -146,21 +165,21 @@ class _Matcher:
             signature = top.declared.get(outputs[layer.outputs[0]])
             total = signature.shape if signature is not None else None
             if len(shape) != 4 or total is None or len(total) != 4:
-                return {}
-            named |= {shape[0]: 1, shape[2]: _PAST}
-            named.setdefault(total[2], _PAST + _TOKENS)
+                return None
+            named |= {shape[0]: 1, shape[2]: past}
+            named.setdefault(total[2], past + tokens)
         sizes = {
-            name: tuple(d if isinstance(d, int) else named.get(d, _TOKENS) for d in s.shape or ())
+            name: tuple(d if isinstance(d, int) else named.get(d, tokens) for d in s.shape or ())
             for name, s in top.inputs.items()
         }
         try:
-            program = top.build(sizes)
+            return top.build(sizes)
         except ClgraphError:
-            return {}
-        return {v.name: (v.layout.shape, v.layout.dtype.numpy) for v in (*program.inputs, *program.values)}
+            return None
 
-    def confirmed(self, s: Spelled, shapes: Mapping[str, tuple[tuple[int, ...], np.dtype[np.generic]]]) -> bool:
+    def confirmed(self, s: Spelled) -> bool:
         """Whether the layers of *s* make of random numbers what the attention makes."""
+        shapes = self.shapes
         names = [
             s.queries,
             s.join_keys.inputs[1],

@@ -32,14 +32,12 @@ class Tokens:
     """Which axes have a place for each new token.
 
     Attributes:
-        crossing: Of values of the host.
         results: Of the outputs; ``None`` for those that have none.
         apart: Whether a token's results depend on others through attention alone.
         behind: Whether several tokens may stand behind others, as far as the host's arithmetic goes: some exporters'
             masks are made for a whole prompt or for one token.
     """
 
-    crossing: Mapping[str, tuple[int, ...]]
     results: Mapping[str, int | None]
     apart: bool
     behind: bool
@@ -66,9 +64,8 @@ def tokens_of(parts: Parts) -> Tokens:
     results = {
         name: next((i for i, n in enumerate(value.layout.shape) if n == count), None) for name, value in program.outputs
     }
-    axes = {name: tuple(i for i, n in enumerate(a.shape) if n == count) for name, a in crossing.items()}
     apart = all(_keeps_apart(node, count) for node in program) and None not in results.values()
-    return Tokens(axes, results, apart, past > 0)
+    return Tokens(results, apart, past > 0)
 
 
 def bound(topology: Topology, feeds: Mapping[str, Array], batch: int, count: int) -> Topology:
