@@ -31,16 +31,16 @@ _SHORTS = (DType.U16, DType.I16)
 class PrepareQuantization(Pass):
     """Let quantised groups compute in floats what their integers hold, without making the integers.
 
-    A Quantize read by Dequantizes of the same scale and zero point alone (or by others, where its own scale is 1, with
-    which QLinearConv makes integers), all 8 bits with one constant scale, becomes the activation ``fake_quantize``,
-    which prepare_primitive_fusing then applies to the result of the operator in front of it: the same numbers, bit by
-    bit, but for NaN, which stays. Of 16 bits it becomes a division, a rounding, bounds and a factor. Where the network computes scale and zero point (DynamicQuantizeLinear), it becomes a
-    few elementwise operators, and exact sums of a product are read as the floats that they are
-    (``dynamic_quantization``). A Dequantize moves in front of reshapes, transposes,
-    slices, maxima and picked pixels on the way there. Weights and biases behind a Dequantize are constants that
-    fold_constants has computed. Convolutions and products between them sum the products in floats, by the same kernels
-    as a model that is not quantised, but where use_integers finds that a device is faster from integers. What stays
-    of integers, ``Program.notes`` lists with the reason.
+    A Quantize read by Dequantizes of the same scale and zero point alone (or by others, where its own scale is 1,
+    with which QLinearConv makes integers), all 8 bits with one constant scale, becomes the activation
+    ``fake_quantize``, which prepare_primitive_fusing then applies to the result of the operator in front of it: the
+    same numbers, bit by bit, but for NaN, which stays. Of 16 bits it becomes a division, a rounding, bounds and a
+    factor. Where the network computes scale and zero point (DynamicQuantizeLinear), it becomes a few elementwise
+    operators, and exact sums of a product are read as the floats that they are (``dynamic_quantization``). A
+    Dequantize moves in front of reshapes, transposes, slices, maxima and picked pixels on the way there. Weights
+    and biases behind a Dequantize are constants that fold_constants has computed. Convolutions and products between
+    them sum the products in floats, by the same kernels as a model that is not quantised, but where use_integers
+    finds that a device is faster from integers. What stays of integers, ``Program.notes`` lists with the reason.
     """
 
     name: ClassVar[str] = "prepare_quantization"
