@@ -7,12 +7,13 @@ from dataclasses import field
 from typing import Any
 
 from clgraph.core.format import Format
-from clgraph.core.frozen import mutable
+from clgraph.core.frozen import frozen, mutable
 from clgraph.core.layout import Layout, Shape, pack, unpack
 from clgraph.errors import BindingError, ClgraphError
-from clgraph.families.layouts import share, widen_halos
+from clgraph.families.layouts import Asked, share, widen_halos
 from clgraph.families.member import Recipe
 from clgraph.families.rules import Rule
+from clgraph.families.taken import Taken
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Milestone, Program
@@ -25,8 +26,6 @@ from clgraph.passes.targets.target_code_emission import TargetCodeEmission
 from clgraph.passes.targets.target_memory_allocation import TargetMemoryAllocation
 from clgraph.passes.targets.target_scheduling import TargetScheduling
 from clgraph.selector.choose import Choice, taken_over
-from clgraph.selector.implementation import Implementation, overrides
-from clgraph.selector.query import Query
 
 DERIVED = "derived"
 """The note of a bound program that counts what is not as the representative has it."""
@@ -91,23 +90,20 @@ def bind(
     """
     try:
         program, _ = recipe.member(shapes, known)
-        pairs = list(zip(recipe.program, program, strict=True))
-        derived, asked = Derived(), dict[Node, Query[Any]]()
-        derived.widened = widen_halos(program, context, pairs, asked)
+        pairs = list(zip(recipe.taken, program, strict=True))
+        derived = Derived()
+        derived.widened, asked = widen_halos(program, context, pairs)
         lost = share(program, context, pairs)
         derived.copied = len(lost)
+        chooser = _Chooser(program, packings, context, asked, derived)
         nodes = [node for _, node in pairs]
-        for (old, node), rule in zip(pairs, recipe.rules, strict=True):
-            taken = choice_of(old)
+        for taken, node in pairs:
             if taken.in_place and node not in lost:
                 node.choice = in_place(node, context)
                 continue
-            choice = None if rule.twin is None else _of_twin(node, nodes[rule.twin])
-            if choice is None:
-                q = rule.query(node, context.device(node), asked.get(node))
-                choice = _choose(program, packings, context, rule, node, q, derived)
-            node.choice = choice
-            derived.chosen += choice.implementation is not taken.implementation and not taken.in_place
+            twin = taken.rule.twin
+            node.choice = (None if twin is None else _of_twin(node, nodes[twin])) or chooser.choose(taken, node)
+            derived.chosen += node.choice.implementation is not taken.implementation and not taken.in_place
         program.milestone = Milestone.SELECTED
         for step in (*_BEHIND, PlanMemory(orders=(order,), moves=0), TargetCodeEmission()):
             step.run(program, context)
@@ -129,55 +125,55 @@ def _of_twin(node: Node, twin: Node) -> Choice | None:
     return choice if same else None
 
 
-def _choose(
-    program: Program,
-    packings: Packings,
-    context: Context,
-    rule: Rule,
-    node: Node,
-    q: Query[Any],
-    derived: Derived,
-) -> Choice:
-    """Return the implementation that the representative has where it serves *q*, the problem of *node*, else another.
+@frozen
+class _Chooser:
+    """Chooses for the nodes of one member.
 
-    The node gets its constants in the formats that it asks for.
+    Attributes:
+        asked: The problems of nodes whose inputs have the zeros that the representative's implementation reads.
     """
-    taken = choice_of(rule.node)
-    if not taken.in_place:
-        implementation = taken.implementation
-        # Some are asked before weights are packed, and refuse those that are.
-        if _serves(implementation, q) or (rule.plain and _serves(implementation, rule.as_asked(q))):
-            if overrides(implementation, "weights"):
-                packed = _pack(program, packings, rule, node, implementation.weights(q))
-                derived.packed += packed
-                q = rule.query(node, q.device, q)
-            return taken_over(q, implementation, taken.seconds, MADE)
-    chosen = select(context, node, q)
-    for slot, wanted in chosen.implementation.weights(q).items():
-        if node.inputs[slot].constant is not None and node.inputs[slot].layout.format != wanted:
-            raise BindingError(f"node {node.name!r}: {chosen.name} asks for other weights")
-    return chosen
 
+    program: Program
+    packings: Packings
+    context: Context
+    asked: Asked
+    derived: Derived
 
-def _serves(implementation: type[Implementation[Any]], q: Query[Any]) -> bool:
-    """Whether it serves *q*, whose types, fused operations and device are those that it was chosen for."""
-    return implementation.sizes_refusal(q) is None and not missing_halo(implementation, q)
+    def choose(self, taken: Taken, node: Node) -> Choice:
+        """Return the implementation that the representative has where it serves the problem of *node*, else another.
 
+        The node gets its constants in the formats that it asks for.
+        """
+        rule, implementation, known = taken.rule, taken.implementation, self.asked.get(node)
+        q = rule.query(node, self.context.device(node), known)
+        if not taken.in_place and (q is known or not missing_halo(implementation, q)):
+            # Some are asked before weights are packed, and refuse those that are.
+            refused = implementation.sizes_refusal(q) is not None
+            if not refused or (rule.plain and implementation.sizes_refusal(rule.as_asked(q)) is None):
+                if taken.asks_weights and (packed := self._pack(rule, node, implementation.weights(q))):
+                    self.derived.packed += packed
+                    q = rule.query(node, q.device)
+                return taken_over(q, implementation, taken.choice.seconds, MADE)
+        chosen = select(self.context, node, q)
+        for slot, wanted in chosen.implementation.weights(q).items():
+            if node.inputs[slot].constant is not None and node.inputs[slot].layout.format != wanted:
+                raise BindingError(f"node {node.name!r}: {chosen.name} asks for other weights")
+        return chosen
 
-def _pack(program: Program, packings: Packings, rule: Rule, node: Node, weights: Mapping[int, Any]) -> int:
-    """Give *node* its constants in the formats of *weights*; return how many had another one."""
-    changed = 0
-    for slot, wanted in weights.items():
-        value = node.inputs[slot]
-        if value.constant is None or value.layout.format == wanted:
-            continue
-        if rule.node.inputs[slot].layout.format == value.layout.format and _unasked(rule.node, slot):
-            continue
-        if not isinstance(wanted, Format):
-            raise BindingError(f"node {node.name!r} asks for transformed weights")
-        program.rewire(value, packings.of(value, wanted), uses=((node, slot),))
-        changed += 1
-    return changed
+    def _pack(self, rule: Rule, node: Node, weights: Mapping[int, Any]) -> int:
+        """Give *node* its constants in the formats of *weights*; return how many had another one."""
+        changed = 0
+        for slot, wanted in weights.items():
+            value = node.inputs[slot]
+            if value.constant is None or value.layout.format == wanted:
+                continue
+            if rule.node.inputs[slot].layout.format == value.layout.format and _unasked(rule.node, slot):
+                continue
+            if not isinstance(wanted, Format):
+                raise BindingError(f"node {node.name!r} asks for transformed weights")
+            self.program.rewire(value, self.packings.of(value, wanted), uses=((node, slot),))
+            changed += 1
+        return changed
 
 
 def _unasked(old: Node, slot: int) -> bool:

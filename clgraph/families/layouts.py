@@ -9,6 +9,7 @@ from typing import Any
 from clgraph.core.layout import Halo
 from clgraph.core.strides import reshaped_pitches, same_places
 from clgraph.errors import BindingError
+from clgraph.families.taken import Taken
 from clgraph.graph.buffer import Buffer
 from clgraph.graph.node import Node, Value
 from clgraph.graph.program import Program
@@ -19,30 +20,30 @@ from clgraph.ops.split import Split
 from clgraph.ops.transpose import Transpose
 from clgraph.passes.base import Context
 from clgraph.passes.memory.sharing import cuts, joins, part_of, unit_of
-from clgraph.passes.selection import choice_of, widest
-from clgraph.selector.implementation import overrides
+from clgraph.passes.selection import widest
 from clgraph.selector.query import Query
 
-Pair = tuple[Node, Node]
-"""A node of the representative, and the member's."""
+Pair = tuple[Taken, Node]
+"""What is taken over from a node of the representative, and the member's node."""
+Asked = dict[Node, Query[Any]]
+"""The problems that implementations were asked about, by node."""
 
 
-def widen_halos(program: Program, context: Context, pairs: list[Pair], asked: dict[Node, Query[Any]]) -> int:
+def widen_halos(program: Program, context: Context, pairs: list[Pair]) -> tuple[int, Asked]:
     """Give every value the zeros around it that the implementations taken over read; return how many are widened.
 
-    Args:
-        asked: The problems that implementations are asked about are left here: most stay as they are.
+    Returns also the problems that implementations were asked about: most stay as they are.
 
     Raises:
         BindingError: An input of the model would need some, or what shares memory with another value.
     """
-    changes, in_place = 0, {node for old, node in pairs if old.in_place}
-    for old, node in pairs:
-        implementation = choice_of(old).implementation
-        if implementation.in_place or not overrides(implementation, "halo"):
+    changes, in_place = 0, {node for taken, node in pairs if taken.in_place}
+    asked: Asked = {}
+    for taken, node in pairs:
+        if not taken.reads_zeros:
             continue
-        q = asked[node] = context.query(node)
-        for slot, halo in implementation.halo(q).items():
+        q = asked[node] = taken.rule.query(node, context.device(node))
+        for slot, halo in taken.implementation.halo(q).items():
             value = node.inputs[slot]
             if not value.layout.has_zeros(halo):
                 _widen(program, value, halo, node, in_place)
@@ -51,7 +52,7 @@ def widen_halos(program: Program, context: Context, pairs: list[Pair], asked: di
         primitive = node.primitive
         if isinstance(primitive, Reorder) and primitive.halo != node.output.layout.halo:
             node.primitive = replace(primitive, halo=node.output.layout.halo)
-    return changes
+    return changes, asked
 
 
 def _widen(program: Program, value: Value, halo: Halo, reader: Node, in_place: Collection[Node]) -> None:
@@ -68,20 +69,21 @@ def share(program: Program, context: Context, pairs: list[Pair]) -> list[Node]:
     Raises:
         BindingError: The parts of a concat do not lie where vectors can be written.
     """
-    for old, node in reversed(pairs):
-        if old.in_place and isinstance(node.primitive, Concat):
+    shared = [(taken.node, node) for taken, node in pairs if taken.in_place]
+    for _, node in reversed(shared):
+        if isinstance(node.primitive, Concat):
             _join(node, context)
     lost = []
-    for old, node in pairs:
-        if not old.in_place or isinstance(node.primitive, Concat):
+    for old, node in shared:
+        if isinstance(node.primitive, Concat):
             continue
         if isinstance(node.primitive, Slice | Split):
-            shared = _cut(node, context)
+            shares = _cut(node, context)
         elif isinstance(node.primitive, Transpose) and _is_written_transposed(old):
-            shared = _write_transposed(node, node.primitive)
+            shares = _write_transposed(node, node.primitive)
         else:
-            shared = _pitched_view(node) if old.output.layout.pitches else _view(node)
-        if not shared:
+            shares = _pitched_view(node) if old.output.layout.pitches else _view(node)
+        if not shares:
             lost.append(node)
     return lost
 

@@ -12,6 +12,7 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, Shape
 from clgraph.families.cone import Bindings, beginning
 from clgraph.families.rules import Guards, Rule
+from clgraph.families.taken import Taken
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.program import Program
@@ -32,6 +33,17 @@ class Recipe:
     rules: tuple[Rule, ...]
     guards: Guards
     constants: Mapping[str, Value]
+
+    @cached_property
+    def taken(self) -> tuple[Taken, ...]:
+        """What members take over from each node, in order."""
+        return tuple(map(Taken.of, self.rules))
+
+    @cached_property
+    def _constants(self) -> list[tuple[Value, Layout]]:
+        """The constants of the program with their layouts: equal ones are one object, which compares sooner."""
+        layouts: dict[Layout, Layout] = {}
+        return [(v, layouts.setdefault(v.layout, v.layout)) for v in self.program.constants]
 
     @cached_property
     def _likes(self) -> tuple[int | None, ...]:
@@ -67,12 +79,13 @@ class Recipe:
         inputs = [Value(v.name, Layout(v.layout.dtype, s)) for v, s in zip(self.program.inputs, shapes, strict=True)]
         bindings = beginning(((v.name, v.layout) for v in inputs), self.constants, known)
         made: dict[Value, Value] = dict(zip(self.program.inputs, inputs, strict=True))
+        made |= {v: Value(v.name, layout, constant=v.constant) for v, layout in self._constants}
         nodes: list[Node] = []
         inferences: list[_Inference] = []
         for rule, like in zip(self.rules, self._likes, strict=True):
             nodes.append(_node(rule, bindings, made, None if like is None else inferences[like], inferences))
         self.guards.check(bindings)
-        outputs = [(name, made.get(v) or _constant(v)) for name, v in self.program.outputs]
+        outputs = [(name, made[v]) for name, v in self.program.outputs]
         return Program(inputs, outputs, nodes), bindings
 
 
@@ -112,7 +125,7 @@ def _node(
     if rule.before:
         bindings.bind(rule.before)
     node = rule.node
-    inputs = [made.get(v) or _constant(v) for v in node.inputs]
+    inputs = [made[v] for v in node.inputs]
     for slot, name in rule.constants:
         array = np.ascontiguousarray(bindings.array(name))
         array.flags.writeable = False
@@ -139,8 +152,3 @@ def _node(
         node.placement,
         node.partitioned_by,
     )
-
-
-def _constant(value: Value) -> Value:
-    """Return a constant of the representative for another program."""
-    return Value(value.name, value.layout, constant=value.constant)

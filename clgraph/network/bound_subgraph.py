@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from clgraph.errors import DeviceError, RunCancelledError
 from clgraph.graph.subgraph import Subgraph
 from clgraph.network.buffer_table import BufferTable
 from clgraph.network.host import Host
-from clgraph.network.joining import Joining, join
-from clgraph.network.steps import Segment, commands, ordered_steps, recorded_steps
+from clgraph.network.joining import Joining
+from clgraph.network.steps import Command, Segment, commands, ordered_steps, recorded_steps
 from clgraph.network.tiles import INTERRUPTED, TileExecutor
 from clgraph.runtime.stream import Step
 from clgraph.selector.library import Library
@@ -21,8 +22,7 @@ class BoundSubgraph:
 
     Attributes:
         subgraph: What is bound.
-        commands: One for each step of each node, in order.
-        launches: The same, with tile steps that follow each other as one where the device can.
+        launches: Its commands in order, with tile steps that follow each other as one where the device can.
         executors: What runs its tile steps: one a library.
         steps: What :meth:`submit` does, one after the other.
     """
@@ -42,16 +42,20 @@ class BoundSubgraph:
             DeviceError: The device cannot join tile steps, and is told to.
         """
         self.subgraph = subgraph
-        self.commands = commands(subgraph.nodes, places, host, library)
-        self.launches = join(self.commands, lambda tiles: joining.allows(subgraph.placement, tiles))
-        self.executors: list[TileExecutor] = list(
-            dict.fromkeys(c.work.executor for c in self.commands if isinstance(c.work, Segment))
-        )
+        joins = partial(joining.allows, subgraph.placement)
+        self.launches = commands(subgraph.nodes, places, host, library, joins)
+        segments = [c.work for c in self.launches if isinstance(c.work, Segment)]
+        self.executors: list[TileExecutor] = list(dict.fromkeys([segment.executor for segment in segments]))
         # What is launched does not keep alive the memory that its arguments refer to.
-        self._kernels = [c.work[0] for c in self.commands if isinstance(c.work, tuple)]
-        self._joined = [c.work for c in self.launches if c.joined and isinstance(c.work, Segment)]
+        self._kernels = [c.work[0] for c in self.launches if isinstance(c.work, tuple)]
+        self._joined = [segment for segment in segments if segment.count > 1]
         self._stream = None if places is None else places.engine.stream
         self.steps: list[Step] = []
+
+    @property
+    def commands(self) -> list[Command]:
+        """One for each step of each node, in order."""
+        return [part for launch in self.launches for part in launch.joined or (launch,)]
 
     @property
     def joined(self) -> list[TileExecutor]:
@@ -78,7 +82,7 @@ class BoundSubgraph:
     def lighten(self) -> None:
         """Forget the nodes and their commands: what :meth:`submit` does is all that is left."""
         self.subgraph = replace(self.subgraph, nodes=())
-        self.commands, self.launches = [], []
+        self.launches = []
         for executor in self.executors:
             executor.table.lighten()
 

@@ -3,42 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from clgraph.errors import DeviceError
-from clgraph.network.steps import Command, Segment
 from clgraph.network.tiles import TileExecutor
 from clgraph.runtime import executor as executors
 
 _log = logging.getLogger(__name__)
-
-
-def join(found: Sequence[Command], joins: Callable[[TileExecutor], bool]) -> list[Command]:
-    """Return the commands of *found* with tile steps of one table that follow each other as one.
-
-    Args:
-        joins: Whether the steps of a table may be joined.
-    """
-    groups: list[list[Command]] = []
-    number_of: list[int] = []
-    table: TileExecutor | None = None
-    for command in found:
-        executor = command.work.executor if isinstance(command.work, Segment) else None
-        if executor is not None and executor is table:
-            groups[-1].append(command)
-        else:
-            groups.append([command])
-            table = executor if executor is not None and joins(executor) else None
-        number_of.append(len(groups) - 1)
-    made = []
-    for number, (first, *others) in enumerate(groups):
-        needs = {number_of[n] for command in (first, *others) for n in command.after}
-        after, work = tuple(sorted(needs - {number})), first.work
-        if others and isinstance(work, Segment) and isinstance(others[-1].work, Segment):
-            work = replace(work, last=others[-1].work.last)
-        made.append(replace(first, work=work, after=after, joined=(first, *others) if others else ()))
-    return made
 
 
 class Joining:

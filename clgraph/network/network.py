@@ -361,14 +361,12 @@ class Network:
         lines = []
         for placement in self._places:
             own = [s for s in self._subgraphs if s.subgraph.placement == placement]
-            steps, launches = (
-                sum([isinstance(c.work, Segment) for c in found])
-                for found in ([c for s in own for c in s.commands], [c for s in own for c in s.launches])
-            )
+            segments = [c.work for s in own for c in s.launches if isinstance(c.work, Segment)]
+            steps = sum([segment.count for segment in segments])
             if steps:
                 why = self._joining.reasons.get(placement)
                 because = f"; not joined: {why}" if why else ""
-                lines.append(f"{placement}: {steps} tile steps in {launches} launches{because}")
+                lines.append(f"{placement}: {steps} tile steps in {len(segments)} launches{because}")
         if lines:
             self.program.notes["executor"] = "\n".join(lines)
 

@@ -39,6 +39,11 @@ class Segment:
     first: int
     last: int
 
+    @property
+    def count(self) -> int:
+        """How many steps it runs."""
+        return self.last - self.first
+
     def bind(self, *, timed: bool = False) -> Kernel:
         """Return its kernel; with *timed*, one that writes times."""
         return self.executor.bind(self.first, self.last, timed=timed)
@@ -54,7 +59,6 @@ class Command:
         work: What the host does, the kernel, or a tile step.
         after: Numbers of the last commands that it waits for: those before them are over when they are. None on a queue
             that runs in order.
-        joined: The commands that it stands for: tile steps that are run as one launch.
     """
 
     node: Node
@@ -62,7 +66,18 @@ class Command:
     placement: str
     work: Enqueue | Kernel | Segment
     after: tuple[int, ...] = ()
-    joined: tuple[Command, ...] = ()
+
+    @property
+    def joined(self) -> tuple[Command, ...]:
+        """The commands that it stands for, made anew: tile steps that are run as one launch; none for one alone."""
+        work = self.work
+        if not isinstance(work, Segment) or work.count == 1:
+            return ()
+        rows = enumerate(work.executor.table.steps[work.first : work.last], work.first)
+        return tuple(
+            Command(node, tile.function, self.placement, Segment(work.executor, number, number + 1))
+            for number, (node, tile) in rows
+        )
 
     @property
     def is_launch(self) -> bool:
@@ -118,21 +133,25 @@ def commands(
     places: BufferTable | None,
     host: Host,
     library: Callable[[str, int], Library] = compose,
+    joins: Callable[[TileExecutor], bool] = lambda _: False,
 ) -> list[Command]:
     """Bind *nodes* in order, to the device of *places* or to the *host* where there is none.
 
     Args:
         library: Finds libraries by name and SIMD width.
+        joins: Whether steps of a table that follow each other are one launch; none are on a queue out of order.
 
     Raises:
         KernelBuildError, DeviceMemoryError: A kernel does not build, or does not fit.
     """
     if places is None:
         return [Command(node, "host", "host", functools.partial(host.run, node)) for node in nodes]
-    planned = [(node, steps_of(node)) for node in nodes]
-    binder = _Binder(planned, places, host, library)
-    for node, steps in planned:
-        binder.bind(node, steps)
+    planned = [(node, steps) for node in nodes if (steps := steps_of(node))]
+    binder = _Binder(planned, places, host, library, joins)
+    if places.engine.stream.out_of_order:
+        binder.bind_after_each_other(planned)
+    else:
+        binder.bind(planned)
     return binder.found
 
 
@@ -140,29 +159,47 @@ class _Binder:
     """Appends the commands of one node after the other to ``found``."""
 
     def __init__(
-        self, planned: Sequence[_Planned], places: BufferTable, host: Host, library: Callable[[str, int], Library]
+        self,
+        planned: Sequence[_Planned],
+        places: BufferTable,
+        host: Host,
+        library: Callable[[str, int], Library],
+        joins: Callable[[TileExecutor], bool],
     ) -> None:
         self.found: list[Command] = []
         self._places, self._host = places, host
         tables = _tile_tables(planned, places, library)
         self._executors = {name: TileExecutor(table, places) for name, table in tables.items()}
+        self._joining = {name for name, executor in self._executors.items() if joins(executor)}
         self._done = dict.fromkeys(tables, 0)
-        self._tracks = places.engine.stream.out_of_order
         self._latest: dict[str, int] = {}
         self._makers: dict[Value, frozenset[int]] = {}
 
-    def bind(self, node: Node, steps: Sequence[Step]) -> None:
-        if not self._tracks:
-            for step in steps:
+    def bind(self, planned: Sequence[_Planned]) -> None:
+        """Bind for a queue that runs in order."""
+        pairs = ((node, step) for node, steps in planned for step in steps)
+        for table, row in itertools.groupby(pairs, self._joint_table):
+            if table is not None:
+                self._add_tiles(table, list(row), ())
+                continue
+            for node, step in row:
                 self._add(node, step, ())
-            return
-        makers = frozenset[int]().union(*(self._makers.get(v, ()) for v in node.inputs))
-        for step in steps:
-            number = len(self.found)
-            self._add(node, step, tuple(sorted(self._awaited(step, makers, number))))
-            # What a step waits for need not be waited for again behind it.
-            makers = frozenset({number})
-        self._makers |= dict.fromkeys(node.outputs, makers)
+
+    def _joint_table(self, pair: tuple[Node, Step]) -> str | None:
+        """Return the library of a tile step that is one launch with those before and behind it."""
+        step = pair[1]
+        return step.library if isinstance(step, Tile) and step.library in self._joining else None
+
+    def bind_after_each_other(self, planned: Sequence[_Planned]) -> None:
+        """Bind for a queue that runs out of order: each step names those that it waits for."""
+        for node, steps in planned:
+            makers = frozenset[int]().union(*(self._makers.get(v, ()) for v in node.inputs))
+            for step in steps:
+                number = len(self.found)
+                self._add(node, step, tuple(sorted(self._awaited(step, makers, number))))
+                # What a step waits for need not be waited for again behind it.
+                makers = frozenset({number})
+            self._makers |= dict.fromkeys(node.outputs, makers)
 
     def _awaited(self, step: Step, makers: frozenset[int], number: int) -> frozenset[int]:
         """Return what *step* waits for: those who make what it reads, and what shares counters and scratch with it."""
@@ -174,17 +211,20 @@ class _Binder:
 
     def _add(self, node: Node, step: Step, after: tuple[int, ...]) -> None:
         if isinstance(step, Tile):
-            library = step.library
-            first = self._done[library]
-            self._done[library] = first + 1
-            tile = Segment(self._executors[library], first, first + 1)
-            self.found.append(Command(node, step.function, self._places.placement, tile, after))
+            self._add_tiles(step.library, [(node, step)], after)
         elif isinstance(step, Launch):
             work = (_bind(node, step, self._places), step.grid, step.group)
             self.found.append(Command(node, step.entry, self._places.placement, work, after))
         else:
             carry = functools.partial(self._host.carry, node.inputs[0], node.output)
             self.found.append(Command(node, "transfer", "host", carry, after))
+
+    def _add_tiles(self, library: str, row: Sequence[tuple[Node, Step]], after: tuple[int, ...]) -> None:
+        """Append one launch of the next steps of a table, those of *row*."""
+        first, (node, step) = self._done[library], row[0]
+        last = self._done[library] = first + len(row)
+        tiles = Segment(self._executors[library], first, last)
+        self.found.append(Command(node, step.name, self._places.placement, tiles, after))
 
 
 def steps_of(node: Node) -> list[Step]:

@@ -77,7 +77,7 @@ def timed_steps(subgraphs: Sequence[BoundSubgraph], streams: Mapping[str, Stream
 
     def timed(number: int, command: Command) -> Step:
         stream, work = streams.get(command.placement), command.work
-        segment = work if command.joined and isinstance(work, Segment) else None
+        segment = work if isinstance(work, Segment) and work.count > 1 else None
         step = command.on(stream, timed=segment is not None)
 
         def call() -> None:

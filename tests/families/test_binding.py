@@ -14,7 +14,8 @@ from clgraph.errors import BindingError
 from clgraph.families.binding import Packings
 from clgraph.families.cone import beginning
 from clgraph.families.layouts import Pair, widen_halos
-from clgraph.families.rules import Guards
+from clgraph.families.rules import Guards, Rule
+from clgraph.families.taken import Taken
 from clgraph.graph.node import Value
 from clgraph.graph.program import Program
 from clgraph.ops.activation import Activation
@@ -91,14 +92,14 @@ def pairs_of(program: Program, **choices: type[HostReference] | None) -> list[Pa
         chosen = choices.get(node.name, HostReference)
         q = context.query(node)
         node.choice = in_place(node, context) if chosen is None else Choice(q, chosen, 0.0, "of a test")
-    return [(node, node) for node in program]
+    return [(Taken.of(Rule(node)), node) for node in program]
 
 
 def test_zeros_that_kernels_read_are_made_by_who_makes_the_value() -> None:
     net = Net()
     a = net.add("a", RELU, net.input("x", (3, 8)))
     program = net.program(net.add("b", RELU, a), net.add("c", RELU, a))
-    assert widen_halos(program, Context(), pairs_of(program, b=ReadsAround, c=ReadsAround), {}) == 1
+    assert widen_halos(program, Context(), pairs_of(program, b=ReadsAround, c=ReadsAround))[0] == 1
     assert program["a"].output.layout.halo == ((0, 0), (1, 1))
     assert not program["b"].output.layout.halo
 
@@ -111,4 +112,4 @@ def test_zeros_around_what_nobody_pads_are_refused() -> None:
     program = net.program(net.add("c", RELU, b), a)
     for reader, value, others in (("a", "x", {}), ("b", "a", {}), ("c", "b", {"b": None})):
         with pytest.raises(BindingError, match=f"node {reader!r} reads zeros .* around {value!r}, which has none"):
-            widen_halos(program, Context(), pairs_of(program, **{reader: ReadsAround, **others}), {})
+            widen_halos(program, Context(), pairs_of(program, **{reader: ReadsAround, **others}))

@@ -2,6 +2,7 @@
 
 import functools
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,15 +12,16 @@ from clgraph.core.layout import Layout
 from clgraph.errors import DeviceError, KernelBuildError
 from clgraph.graph.node import Value
 from clgraph.graph.program import Program
-from clgraph.network import tiles
-from clgraph.network.joining import join
+from clgraph.network import steps, tiles
 from clgraph.network.network import Network
 from clgraph.network.profile import step_times
-from clgraph.network.steps import Command, Segment
+from clgraph.network.steps import Segment
 from clgraph.runtime import executor
 from clgraph.runtime.engine import Engine
+from clgraph.selector.descriptor import Ref
 from clgraph.selector.library import compose
-from tests.support.tiny import Scale, ScaleLaunch, ScaleTile, linked, planned
+from clgraph.selector.plan import Carry, Tile
+from tests.support.tiny import CopyDescriptor, Scale, ScaleLaunch, ScaleTile, linked, planned
 
 pytestmark = pytest.mark.opencl
 COUNT = 20_011
@@ -73,31 +75,46 @@ def test_a_launch_or_a_host_node_ends_a_segment_and_the_note_says_how_many_there
     np.testing.assert_array_equal(network.run({"x": x})["y"], stream.run({"x": x})["y"])
 
 
-def test_only_steps_of_one_table_are_joined_and_what_they_wait_for_is_renumbered():
-    one, other = object(), object()
+class OtherLibrary(CopyDescriptor):
+    library = "other"
 
-    def tile(table, step, *after):
-        return Command(None, "tile", "cpu", Segment(table, step, step + 1), after)
 
-    found = [
-        tile(one, 0),
-        tile(one, 1, 0),
-        tile(other, 0, 1),
-        Command(None, "host", "host", print, (0, 2)),
-        tile(other, 1, 3),
-        tile(other, 2, 1, 4),
+def test_only_steps_of_one_table_are_joined(monkeypatch):
+    monkeypatch.setattr(steps, "TileExecutor", lambda table, places: SimpleNamespace(table=table))
+    monkeypatch.setattr(steps, "steps_of", lambda node: planned_of[node.name])
+    one, other = (Tile("copy_test", of(Ref("in0"), Ref("out0"), 1), 1) for of in (CopyDescriptor, OtherLibrary))
+    planned_of = {"a": [one, one], "b": [], "c": [other], "d": [Carry()], "e": [other], "f": [other, one]}
+    nodes, value = [], Value("x", Layout(DType.F32, (COUNT,)))
+    for name in planned_of:
+        nodes.append(linked(value, Scale(1.0), name))
+        value = nodes[-1].output
+    stream, info = SimpleNamespace(out_of_order=False), SimpleNamespace(simd=16)
+    places = SimpleNamespace(engine=SimpleNamespace(stream=stream, info=info), placement="cpu")
+
+    def bound(joins):
+        found = steps.commands(nodes, places, SimpleNamespace(carry=print), lambda name, simd: name, joins)
+        return found, [(c.node.name, c.what, *_range(c)) for c in found]
+
+    apart = [("a", 0, 1), ("a", 1, 2), ("c", 0, 1), ("d",), ("e", 1, 2), ("f", 2, 3), ("f", 2, 3)]
+    what = ["copy_test"] * 3 + ["transfer"] + ["copy_test"] * 3
+    singly = [(name, text, *numbers) for (name, *numbers), text in zip(apart, what, strict=True)]
+    assert bound(lambda table: False)[1] == singly
+    joined, rows = bound(lambda table: True)
+    assert rows == [
+        ("a", "copy_test", 0, 2),
+        ("c", "copy_test", 0, 1),
+        ("d", "transfer"),
+        ("e", "copy_test", 1, 3),
+        ("f", "copy_test", 2, 3),
     ]
-    joined = join(found, lambda table: True)
-    assert [(c.what, c.after, len(c.joined)) for c in joined] == [
-        ("tile", (), 2),
-        ("tile", (0,), 0),
-        ("host", (0, 1), 0),
-        ("tile", (0, 2), 2),
-    ]
-    assert [(c.work.first, c.work.last) for c in joined if c.what == "tile"] == [(0, 2), (0, 1), (1, 3)]
-    assert joined[0].joined == tuple(found[:2])
-    apart = join(found, lambda table: False)
-    assert apart == found
+    parts = [part for c in joined for part in c.joined or (c,)]
+    assert [(c.node.name, c.what, *_range(c)) for c in parts] == singly
+    assert bound(lambda executor: executor.table.library == "other")[1] == [*singly[:4], *rows[3:]]
+
+
+def _range(command):
+    work = command.work
+    return (work.first, work.last) if isinstance(work, Segment) else ()
 
 
 def test_on_an_out_of_order_queue_tiles_are_run_one_by_one_and_the_note_says_so(engine):

@@ -1,0 +1,45 @@
+"""What a member takes over from a node of the representative, as it is asked about for every member: found once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clgraph.core.frozen import frozen
+from clgraph.families.rules import Rule
+from clgraph.graph.node import Node
+from clgraph.passes.selection import choice_of
+from clgraph.selector.choose import Choice
+from clgraph.selector.implementation import Implementation, overrides
+
+
+@frozen
+class Taken:
+    """A rule, with the implementation that the representative has for the node.
+
+    Attributes:
+        in_place: Whether nothing runs, because the results lie in the memory of the inputs.
+        reads_zeros: Whether the implementation reads zeros around its inputs.
+        asks_weights: Whether it asks for constants in formats of its own.
+    """
+
+    rule: Rule
+    choice: Choice
+    implementation: type[Implementation[Any]]
+    in_place: bool
+    reads_zeros: bool
+    asks_weights: bool
+
+    @staticmethod
+    def of(rule: Rule) -> Taken:
+        """Return what members take over from the node of *rule*, which has been chosen for."""
+        choice = choice_of(rule.node)
+        found = choice.implementation
+        runs = not choice.in_place
+        return Taken(
+            rule, choice, found, not runs, runs and overrides(found, "halo"), runs and overrides(found, "weights")
+        )
+
+    @property
+    def node(self) -> Node:
+        """The representative's node."""
+        return self.rule.node
