@@ -82,22 +82,25 @@ def _takes_any_alignment(node: Node) -> bool:
     return all(isinstance(s, Tile) and type(s.descriptor).any_alignment for s in choice_of(node).plan().steps)
 
 
-def readable_at(value: Value) -> int | None:
-    """Return the address of a constant that kernels can read where it lies, ``None`` for others.
+def left_at(array: Array) -> int | None:
+    """Return the address of a constant that kernels may read where it lies: a large one that nobody writes.
 
-    That is a large read-only array that suits them in address and end.
+    It has to suit them in address and end (:func:`suits_all`), or all that read it (:func:`suits_readers`).
     """
-    array = value.constant
-    if array is None or array.nbytes < LEAST_BYTES:
+    if array.nbytes < LEAST_BYTES:
         return None
     flags = array.flags
-    if flags.writeable or not flags.c_contiguous or not flags.aligned:
-        return None
-    address = address_of(array)
-    if address % ALIGNMENT == 0 and _bytes_behind(array, address) >= ALIGNMENT:
-        return address
-    plain = value.layout.is_dense_plain
-    return address if plain and all(s == 0 and _takes_any_alignment(n) for n, s in value.uses) else None
+    return None if flags.writeable or not flags.c_contiguous or not flags.aligned else address_of(array)
+
+
+def suits_all(array: Array, address: int) -> bool:
+    """Whether any kernel can read *array* at its *address*, and as many bytes behind it as a vector may have."""
+    return address % ALIGNMENT == 0 and _bytes_behind(array, address) >= ALIGNMENT
+
+
+def suits_readers(value: Value) -> bool:
+    """Whether the kernels that read the constant *value* take any address."""
+    return value.layout.is_dense_plain and all(s == 0 and _takes_any_alignment(n) for n, s in value.uses)
 
 
 def _bytes_behind(array: Array, address: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import field
 from functools import cache
@@ -15,8 +15,9 @@ from clgraph.errors import ProgramError, UnsupportedError
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
-from clgraph.network.borrowing import LEAST_BYTES, readable_at, readable_in_place, updated, writable_in_place
+from clgraph.network.borrowing import readable_in_place, updated, writable_in_place
 from clgraph.network.constants import UNIT
+from clgraph.network.laid_constants import LaidConstants
 from clgraph.network.workspace import Workspace
 from clgraph.runtime.engine import BoundKernel, Engine
 from clgraph.runtime.memory import Memory
@@ -62,8 +63,7 @@ class BufferTable:
     fixed: dict[Value, tuple[int, int]] = field(default_factory=dict)
     borrowed: dict[Value, int] = field(default_factory=dict)
     kernels: dict[int, list[tuple[BoundKernel, int]]] = field(default_factory=dict)
-    _left: list[Array] = field(default_factory=list)
-    _copies: list[Memory] = field(default_factory=list)
+    _laid: list[LaidConstants] = field(default_factory=list)
 
     @staticmethod
     def of(
@@ -95,12 +95,25 @@ class BufferTable:
         return places
 
     def _place(self, constants: list[Value]) -> None:
-        if "host_memory" in self.engine.info.features:
-            self._leave({v: address for v in constants if (address := readable_at(v)) is not None})
-        elif self.engine.info.kind != "cpu":
-            self._copy([v for v in constants if v.layout.nbytes >= LEAST_BYTES])
-        self._pack([v for v in constants if v not in self.fixed])
-        self.workspace.constants.use(self, self._copies)
+        """Lay the *constants* out, where the program that was bound before has them as far as it reads the same."""
+        if not constants:
+            return
+        known = self.workspace.laid.get(self.placement)
+        if known is not None and (found := known.places_of(constants, len(self.banks))):
+            self._take(known, found)
+            constants = [v for v in constants if v not in found]
+        if constants:
+            shared = self.workspace.constants
+            laid = LaidConstants.of(constants, self.placement, self.engine, shared, len(self.banks), self.arena_bank)
+            if not self._laid:
+                self.workspace.laid[self.placement] = laid
+            self._take(laid, dict(zip(constants, laid.places, strict=True)))
+
+    def _take(self, laid: LaidConstants, places: dict[Value, tuple[int, int]]) -> None:
+        self._laid.append(laid)
+        self.banks += laid.banks
+        self.fixed |= places
+        self.workspace.constants.use(self, laid.copies)
 
     def _borrow(self, program: Program, lends: bool) -> None:
         """Let as many inputs and results as banks are left be used where the caller has them."""
@@ -123,7 +136,8 @@ class BufferTable:
     @property
     def nbytes(self) -> int:
         """Bytes of constants that were copied for it and that no other program uses."""
-        return sum(m.nbytes for m in self._copies if self.workspace.constants.alone(m))
+        alone = self.workspace.constants.alone
+        return sum(m.nbytes for laid in self._laid for m in laid.copies if alone(m))
 
     def lighten(self) -> None:
         """Forget where constants lie: the kernels that read them are bound."""
@@ -202,41 +216,6 @@ class BufferTable:
             part = min(nbytes, self.banks[bank].nbytes - start)
             self.engine.stream.fill(self.banks[bank], byte, start, part)
             offset, nbytes = offset + part, nbytes - part
-
-    def _leave(self, found: Mapping[Value, int]) -> None:
-        """Let kernels read constants at the addresses *found*: in one bank that starts at the first of them.
-
-        On a device that works on the host's memory, what lies behind a buffer has addresses as well.
-        """
-        if not found:
-            return
-        first = min(found, key=found.__getitem__)
-        for value, address in found.items():
-            self.fixed[value] = (len(self.banks), address - found[first])
-        self._left = [v.constant for v in found if v.constant is not None]
-        assert first.constant is not None
-        self.banks.append(self.engine.lend(first.constant))
-
-    def _copy(self, values: list[Value]) -> None:
-        """Let large constants have memory of their own, which other programs may have copied them to already."""
-        for value in values:
-            memory, start = self.workspace.constants.copy(self.placement, self.engine, value)
-            self.fixed[value] = (len(self.banks), start)
-            self.banks.append(memory)
-            self._copies.append(memory)
-
-    def _pack(self, values: list[Value]) -> None:
-        """Let constants share banks, which other programs may have packed already."""
-        # Kernels of their own take any banks as arguments.
-        most = BANKS - len(self.banks) if self.engine.info.kind == "cpu" else None
-        found = self.workspace.constants.pack(self.placement, self.engine, values, self.arena_bank, most)
-        numbers: dict[Memory, int] = {}
-        for value, (memory, start) in found.items():
-            if memory not in numbers:
-                numbers[memory] = len(self.banks)
-                self.banks.append(memory)
-                self._copies.append(memory)
-            self.fixed[value] = (numbers[memory], start)
 
     def _in_arena(self, offset: int) -> tuple[int, int]:
         return (0, offset) if offset < self.arena_bank else divmod(offset, self.arena_bank)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from weakref import WeakSet
+from weakref import WeakSet, WeakValueDictionary
 
 import numpy as np
 
 from clgraph.network.constants import Constants
+from clgraph.network.laid_constants import LaidConstants
 from clgraph.network.result_memory import ResultMemory
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.memory import Memory
@@ -27,6 +28,7 @@ class Workspace:
         lock: Held during a run of any of the networks.
         constants: Their constants, shared with the workspaces of clones as well.
         results: Memory of what they have returned.
+        laid: By placement, where constants lie that the next one may read, too; shared in the same way.
     """
 
     def __init__(self, like: Workspace | None = None) -> None:
@@ -34,6 +36,7 @@ class Workspace:
         self.lock = threading.Lock()
         self.constants: Constants = Constants() if like is None else like.constants
         self.results = ResultMemory()
+        self.laid: WeakValueDictionary[str, LaidConstants] = WeakValueDictionary() if like is None else like.laid
         self._held: dict[tuple[str, str], WeakSet[Memory]] = {}
 
     def arenas(self, placement: str, engine: Engine, sizes: Sequence[int]) -> list[Memory]:

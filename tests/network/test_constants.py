@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from clgraph.core.layout import Layout
 from clgraph.graph.node import Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
+from clgraph.network import laid_constants
 from clgraph.network.borrowing import LEAST_BYTES
 from clgraph.network.buffer_table import BufferTable
 from clgraph.network.constants import SHARED, Constants
@@ -132,13 +134,42 @@ def test_on_a_gpu_small_constants_are_packed_once_however_many_banks_large_ones_
         np.testing.assert_array_equal(found, array)
 
 
+def test_programs_that_read_the_same_arrays_in_order_have_them_in_the_same_places(engine: Engine) -> None:
+    workspace, read = Workspace(), arrays(12)
+    orders = [read, read, [*read[:3], *arrays(1), *read[4:]], [*arrays(9), *read[9:]], read[:4]]
+    made = [network(engine, w, order) for w, order in zip([workspace, Workspace(workspace)] * 3, orders, strict=False)]
+    first, again, *others = (next(iter(n._places.values()))._laid for n in made)
+    assert again == first
+    assert [[one is first[0] for one in laid] for laid in others] == [[True, False], [False], [False]]
+    for one in made:
+        runs_right(one)
+
+
+def test_a_constant_is_left_where_it_is_only_for_readers_that_take_its_address(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "host_memory" not in engine.info.features:
+        pytest.skip("the device copies all constants")
+    monkeypatch.setattr(laid_constants, "suits_all", lambda array, address: False)
+    large = np.zeros(LEAST_BYTES // 4 + COUNT, np.float32)
+    large.flags.writeable = False
+    taken = [True, True, False, False, True]
+    workspace, places = Workspace(), []
+    for takes in taken:
+        monkeypatch.setattr(laid_constants, "suits_readers", lambda v, takes=takes: takes)
+        places.append(BufferTable.of(Program([], [], []), engine.info.name, engine, workspace=workspace))
+        places[-1]._place([value(large)])
+    assert [p.banks[1].array is None for p in places] == taken
+    assert [one._laid == other._laid for one, other in pairwise(places)] == [True, False, True, False]
+
+
 def test_a_copy_goes_with_the_last_network_that_uses_it_and_no_id_is_taken_for_an_array(engine: Engine) -> None:
     workspace, read = Workspace(), arrays(2)
     gc.disable()
     try:
         first = network(engine, workspace, read)
         second = network(engine, workspace, read)
-        copy = weak = first._places[engine.info.name]._copies[0]
+        copy = weak = first._places[engine.info.name]._laid[0].copies[0]
         assert workspace.constants.alone(copy) is False
         del first
         assert workspace.constants.alone(copy)

@@ -7,9 +7,8 @@ import pytest
 
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
-from clgraph.graph.node import Value
 from clgraph.implementations.cpu.block_matmul import BlockMatMulDigits, BlockMatMulRows
-from clgraph.network.borrowing import LEAST_BYTES, readable_at
+from clgraph.network.borrowing import LEAST_BYTES, left_at, suits_all
 from clgraph.ops.block_matmul import BlockMatMul
 from clgraph.ops.block_records import Records, unpacked
 from clgraph.selector.query import DeviceInfo
@@ -154,4 +153,6 @@ def test_kernels_read_records_where_they_are():
     form = Records(4, 32, False)
     made = form.pack(np.zeros((256, 512), np.uint8), np.zeros((256, 32), F))
     assert made.nbytes >= LEAST_BYTES
-    assert readable_at(Value("w", Layout.of(made), constant=made)) is not None
+    address = left_at(made)
+    assert address is not None
+    assert suits_all(made, address)

@@ -7,7 +7,7 @@ import pytest
 
 from clgraph.errors import UnsupportedError
 from clgraph.frontend.onnx_loader import load_onnx
-from clgraph.network.borrowing import readable_at
+from clgraph.network.borrowing import left_at, suits_all, suits_readers
 from tests.support.onnx_case import agree, one_node
 
 F = np.float32
@@ -62,7 +62,9 @@ def test_kernels_read_packed_weights_where_they_lie(rng):
     inputs = [np.zeros((1, 512), F), packed, np.ones((192, 16), F)]
     model, _ = one_node("MatMulNBits", inputs, **MICROSOFT, N=192, K=512, bits=4, block_size=32, constant=(1, 2))
     (records,) = load_onnx(model).build().constants
-    assert readable_at(records) is not None
+    address = left_at(records.constant)
+    assert address is not None
+    assert suits_all(records.constant, address) or suits_readers(records)
 
 
 def test_what_cannot_be_unpacked_is_refused(rng):

@@ -1,0 +1,117 @@
+"""Where the constants of a program lie on its device: in the same places for programs that read the same arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import field
+
+from clgraph.core.frozen import mutable
+from clgraph.graph.node import Value
+from clgraph.graph.primitive import Array
+from clgraph.network.borrowing import LEAST_BYTES, left_at, suits_all, suits_readers
+from clgraph.network.constants import Constants
+from clgraph.runtime.engine import Engine
+from clgraph.runtime.memory import Memory
+from clgraph.selector.library import BANKS
+
+MOST_OTHERS = 8
+"""How many other constants, such as those that sizes decide, a program may have and share the places of the rest."""
+
+
+@mutable(weak=True)
+class LaidConstants:
+    """The banks of a program's constants, and the place of each.
+
+    Attributes:
+        arrays: The constants, which are kept: some are read where they lie.
+        front: How many banks there are in front of these.
+        banks: Left constants lie in one bank, large ones on devices that copy have their own, others share some.
+        copies: Those of the banks that were copied for programs.
+        places: Bank and byte offset of each array.
+        by_readers: Numbers of those arrays whose readers decide whether they are left where they are, and whether.
+    """
+
+    arrays: list[Array]
+    front: int
+    banks: list[Memory] = field(default_factory=list)
+    copies: list[Memory] = field(default_factory=list)
+    places: list[tuple[int, int]] = field(default_factory=list)
+    by_readers: dict[int, bool] = field(default_factory=dict)
+
+    @staticmethod
+    def of(
+        values: Sequence[Value], placement: str, engine: Engine, shared: Constants, front: int, size: int
+    ) -> LaidConstants:
+        """Return where the constants *values* lie from now on.
+
+        Args:
+            shared: Knows what programs have copied.
+            front: How many banks there are already.
+            size: Bytes of a bank.
+
+        Raises:
+            DeviceMemoryError: The device cannot hold them.
+        """
+        made = LaidConstants([v.constant for v in values if v.constant is not None], front)
+        made._lay(values, placement, engine, shared, size)
+        return made
+
+    def places_of(self, values: Sequence[Value], front: int) -> dict[Value, tuple[int, int]]:
+        """Return the places of those of the constants *values*, behind *front* banks, that stand here as they do there.
+
+        None where too many others are, or banks are scarce: all together have fewer.
+        """
+        if front != self.front or len(values) != len(self.arrays):
+            return {}
+        rows = zip(values, self.arrays, self.places, strict=True)
+        found = {value: place for value, array, place in rows if value.constant is array}
+        for number, left in self.by_readers.items():
+            if suits_readers(values[number]) != left:
+                found.pop(values[number], None)
+        others = len(values) - len(found)
+        scarce = others and self.front + len(self.banks) > BANKS // 2
+        return {} if scarce or others > MOST_OTHERS else found
+
+    def _lay(self, values: Sequence[Value], placement: str, engine: Engine, shared: Constants, size: int) -> None:
+        found: dict[int, tuple[int, int]] = {}
+        if "host_memory" in engine.info.features:
+            self._leave(values, engine, found)
+        elif engine.info.kind != "cpu":
+            for number, value in enumerate(values):
+                if value.layout.nbytes >= LEAST_BYTES:
+                    memory, start = shared.copy(placement, engine, value)
+                    found[number] = self._add(memory), start
+                    self.copies.append(memory)
+        # Kernels of their own take any banks as arguments.
+        most = BANKS - self.front - len(self.banks) if engine.info.kind == "cpu" else None
+        rest = {value: number for number, value in enumerate(values) if number not in found}
+        numbers: dict[Memory, int] = {}
+        for value, (memory, start) in shared.pack(placement, engine, list(rest), size, most).items():
+            if memory not in numbers:
+                numbers[memory] = self._add(memory)
+                self.copies.append(memory)
+            found[rest[value]] = numbers[memory], start
+        self.places = [found[number] for number in range(len(values))]
+
+    def _leave(self, values: Sequence[Value], engine: Engine, found: dict[int, tuple[int, int]]) -> None:
+        """Let kernels read constants at their addresses: in one bank that starts at the first of them.
+
+        On a device that works on the host's memory, what lies behind a buffer has addresses as well.
+        """
+        addresses: dict[int, int] = {}
+        for number, (value, array) in enumerate(zip(values, self.arrays, strict=True)):
+            address = left_at(array)
+            if address is None:
+                continue
+            if not suits_all(array, address):
+                self.by_readers[number] = suits_readers(value)
+            if self.by_readers.get(number, True):
+                addresses[number] = address
+        if addresses:
+            first = min(addresses, key=addresses.__getitem__)
+            bank = self._add(engine.lend(self.arrays[first]))
+            found |= {number: (bank, address - addresses[first]) for number, address in addresses.items()}
+
+    def _add(self, memory: Memory) -> int:
+        self.banks.append(memory)
+        return self.front + len(self.banks) - 1
