@@ -178,7 +178,7 @@ class Dequantize(_Scaled):
         exact = _computed(scale.dtype)
         counted = exact if DType.of(x.dtype) in _FRACTIONS else np.dtype(np.int64)
         whole = x.astype(counted) - (self.spread(x, zero[0]).astype(counted) if zero else counted.type(0))
-        return ((whole.astype(exact) * self.spread(x, scale).astype(exact)).astype(made),)
+        return (np.asarray(whole.astype(exact) * self.spread(x, scale).astype(exact), made),)
 
 
 def _computed(scale: np.dtype[Any]) -> np.dtype[Any]:

@@ -72,7 +72,7 @@ def outcome(call: str, modules: tuple[Any, ...]) -> tuple[Any, bool]:
 def described(value: Any) -> Any:
     """Return what can be compared of a value of either."""
     match value:
-        case np.ndarray():
+        case np.ndarray() | np.generic():
             return value.tolist(), value.dtype, value.shape
         case list() | tuple():
             return type(value), [described(item) for item in value]

@@ -53,8 +53,9 @@ class SelfAttention(Attending):
             shape = c.layout(given["past"]).shape
             parts = c.add_all(Split(0, (1, 1)), given["past"])
             pasts = [c.add(Reshape(shape[1:], zero_is_zero=True), x) for x in parts]
+        own = c.layout(k).shape[2]
         k, v = (joined(c, past, x) for past, x in zip(pasts, (k, v), strict=True))
-        y = self.attend(c, q, k, v, given)
+        y = self.attend(c, q, k, v, given, c.layout(k).shape[2] - own)
         if not self.keeps:
             return (y,)
         one = (1, *c.layout(k).shape)
@@ -79,8 +80,9 @@ class CrossAttention(Attending, KeepsKeys):
         q, k, v = self._split_parts(c, given)
         if ("past_key" in given) != ("past_value" in given):
             raise ShapeError("past_key and past_value want to be given together")
+        own = c.layout(k).shape[2]
         k, v = joined(c, given.get("past_key"), k), joined(c, given.get("past_value"), v)
-        return self.attend(c, q, k, v, given), k, v
+        return self.attend(c, q, k, v, given, c.layout(k).shape[2] - own), k, v
 
     def slots(self) -> Sequence[str]:
         return ("q", *self.given)

@@ -29,7 +29,7 @@ class Attending(Composite):
     Attributes:
         heads: Of the queries.
         scale: 0 for 1 / sqrt(D).
-        causal: A token sees those up to itself.
+        causal: A token sees those up to itself; the last one sees all, which may be more where keys are others.
         masked: What is added to the products of what is masked.
         given: Names of the inputs from the second on.
     """
@@ -40,12 +40,13 @@ class Attending(Composite):
     masked: float = -10000.0
     given: tuple[str, ...] = ()
 
-    def attend(self, c: Composition, q: str, k: str, v: str, given: Mapping[str, str]) -> str:
+    def attend(self, c: Composition, q: str, k: str, v: str, given: Mapping[str, str], past: int) -> str:
         """Return the mixtures of values ``[batch, tokens, heads * E]``.
 
         Args:
             q, k, v: ``[batch, heads, tokens, D]``.
             given: ``mask`` in a form of :func:`padding_mask`, ``bias`` of the products, if there are.
+            past: How many keys are in front of that of the first token.
         """
         (batch, _, rows, width), keys = c.layout(q).shape, c.layout(k).shape[2]
         product = c.add(MatMul(transpose_b=True), q, k)
@@ -54,7 +55,8 @@ class Attending(Composite):
         if "mask" in given:
             added.append(padding_mask(c, given["mask"], (batch, rows, keys), self.masked))
         if self.causal:
-            ahead = np.arange(keys) > np.arange(rows)[:, None] + keys - rows
+            ahead = np.arange(keys) > np.arange(rows)[:, None] + past
+            ahead[-1:] = False
             dtype = c.layout(q).dtype.numpy
             added.append(c.constant(np.where(ahead, np.finfo(dtype).min, 0).astype(dtype)))
         if added:
