@@ -1,4 +1,4 @@
-"""Weights of few bits in blocks, against ONNX Runtime."""
+"""Products with weights of few bits in blocks, against ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -81,33 +81,3 @@ def test_what_cannot_be_unpacked_is_refused(rng):
         model, _ = one_node("MatMulNBits", inputs, **product, **more)
         with pytest.raises(UnsupportedError, match=f"'node' \\(MatMulNBits\\): {why}"):
             load_onnx(model)
-
-
-@pytest.mark.parametrize("bits", [4, 8])
-def test_packed_embeddings_are_onnxruntimes(bits, rng):
-    data = rng.integers(0, 256, (9, 32 * bits // 8)).astype(np.uint8)
-    scales = rng.uniform(0.01, 0.02, (9, 2)).astype(F)
-    zeros = rng.integers(0, 256, (9, 2 * bits // 8)).astype(np.uint8)
-    indices = np.array([[0, 8, 3], [-1, -9, 1]])
-    gather = {**MICROSOFT, "bits": bits, "block_size": 16, "quantize_axis": 1, "constant": (0, 2, 3)}
-    agree("GatherBlockQuantized", [data, indices, scales], **gather)
-    agree("GatherBlockQuantized", [data, indices.astype(np.int32), scales, zeros], **gather)
-
-
-def test_tables_whose_parts_do_not_fit_are_refused(rng):
-    data, scales, zeros = np.zeros((9, 32), np.uint8), np.ones((9, 2), F), np.zeros((1, 2), np.uint8)
-    gather = {**MICROSOFT, "bits": 8, "block_size": 16, "constant": (0, 2, 3)}
-    for inputs, why in (
-        ([data, np.array([1]), scales[:, :1]], r"scales \(9, 1\) do not fit \(9, 32\) in blocks of 16 along axis 1"),
-        ([data, np.array([1]), scales, zeros], r"zero points \(1, 2\) do not fit scales \(9, 2\)"),
-        ([data[0, 0], np.array([1]), scales], "a table of no axes has no blocks"),
-    ):
-        model, _ = one_node("GatherBlockQuantized", inputs, **gather)
-        with pytest.raises(UnsupportedError, match=f"'node' \\(GatherBlockQuantized\\): {why}"):
-            load_onnx(model)
-
-
-def test_an_index_outside_of_the_table_is_a_row_of_zeros(rng):
-    data, scales = rng.integers(0, 256, (9, 32)).astype(np.uint8), np.ones((9, 2), F)
-    gather = {**MICROSOFT, "bits": 8, "block_size": 16, "quantize_axis": 1, "constant": (0, 2)}
-    agree("GatherBlockQuantized", [data, np.array([1, 9, -10, 100]), scales], **gather)
