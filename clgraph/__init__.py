@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from clgraph.compilation.entry import load_model as load
     from clgraph.core.version import __version__
     from clgraph.debugging.dumped import load_dump
+    from clgraph.explorer.entry import view
     from clgraph.extensions.custom_operator import TensorSpec, custom_op
     from clgraph.graph.topology import Topology
     from clgraph.model.model import Model
@@ -39,6 +40,7 @@ __all__ = [
     "load",
     "load_dump",
     "tune",
+    "view",
 ]
 
 _HOMES = {
@@ -55,6 +57,7 @@ _HOMES = {
     "load_dump": ("clgraph.debugging.dumped", "load_dump"),
     "load": ("clgraph.compilation.entry", "load_model"),
     "tune": ("clgraph.tuner.tune", "tune"),
+    "view": ("clgraph.explorer.entry", "view"),
 }
 
 

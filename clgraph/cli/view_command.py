@@ -15,7 +15,7 @@ from clgraph.cli.options import ModelOptions, model_options
 from clgraph.cli.output import nbytes, say, working
 from clgraph.errors import OptionError
 from clgraph.explorer.document import View, document
-from clgraph.explorer.making import view_of, view_of_dump, watched
+from clgraph.explorer.making import view_of, view_of_dump, watched, write_onnx
 from clgraph.explorer.page import page
 from clgraph.saved.container import is_dump, is_saved
 
@@ -25,6 +25,7 @@ from clgraph.saved.container import is_dump, is_saved
 @feed_options
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the page there, and open no browser.")
 @click.option("--against", type=click.Path(path_type=Path), help="Show this model or dump beside it.")
+@click.option("--onnx", type=click.Path(path_type=Path), help="Write the program after every pass there, for netron.")
 @click.option("--no-run", is_flag=True, help="Do not run the model: no times, no roofline.")
 @click.option("--seed", default=0, show_default=True, help="Of the random inputs.")
 def command(
@@ -32,10 +33,13 @@ def command(
     given: FeedOptions,
     output: Path | None,
     against: Path | None,
+    onnx: Path | None,
     no_run: bool,
     seed: int,
 ) -> None:
     """Show in the browser what every pass made of MODEL (an ONNX file, or a folder that --dump-graphs has written).
+
+    With --onnx alone, the program after every pass is written as an ONNX file without weights, which netron draws.
 
     The page is one file that needs no network: the graph after every pass, what each pass changed, fused and refused;
     for each node its origin, layouts, kernel, why that one and why no other, times and source; memory over time, the
@@ -47,8 +51,13 @@ def command(
       clgraph view model.onnx --output report.html
       clgraph view float.onnx --against int8.onnx
       clgraph view graphs/
+      clgraph view model.onnx --onnx folder && netron folder/*_plan_memory.onnx
     """
     views = [_view(replace(options, model=path), given, not no_run, seed) for path in (options.model, against) if path]
+    if onnx is not None:
+        say(f"programs    {write_onnx(onnx, views)} in {onnx}")
+        if output is None:
+            return
     text = page(document(views))
     path = output or Path(tempfile.mkdtemp(prefix="clgraph-")) / f"{options.model.stem}.html"
     try:

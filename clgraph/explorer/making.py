@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from clgraph.core.frozen import frozen
+from clgraph.errors import OptionError
 from clgraph.explorer.document import View
 from clgraph.explorer.history import History, read_histories
+from clgraph.frontend.export import export_outline
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.model.memory_report import MemoryReport, memory_report
@@ -76,3 +78,24 @@ def kernel_texts(programs: Iterable[Program]) -> dict[str, str]:
                     (file,) = kernel_files_called(f"{step.function}.cl")
                     found.setdefault(step.name, source_text(file))
     return found
+
+
+def write_onnx(folder: Path, views: Sequence[View]) -> int:
+    """Write the program after every pass as an ONNX file, ``NN_name.onnx``, into *folder*; return how many.
+
+    Raises:
+        OptionError: A file cannot be written.
+    """
+    count = 0
+    for view in views:
+        for history in view.histories:
+            for step in history.steps:
+                name = step.name if step.number < 0 else f"{step.number:02}_{step.name}"
+                path = folder / (view.name if len(views) > 1 else "") / history.label / f"{name}.onnx"
+                try:
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_bytes(export_outline(step.outline, f"{view.name} after {step.name}").SerializeToString())
+                except OSError as error:
+                    raise OptionError(f"{path} cannot be written: {error}") from error
+                count += 1
+    return count

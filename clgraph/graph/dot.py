@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import textwrap
+from collections import Counter
+from html import escape
+
+from clgraph.graph.colours import colour_of
 from clgraph.graph.node import Node
 from clgraph.graph.program import Program
 
-_COLOURS = {"conv": "#cfe2f3", "reorder": "#f4cccc", "matmul": "#d9ead3", "pool": "#fff2cc", "concat": "#ead1dc"}
+_WIDTH = 56
+"""Letters in a line of a node."""
 
 
 def print_dot(program: Program) -> str:
     """Return the program as a ``digraph``: nodes with layout, hint, placement and implementation, edges with shapes.
 
-    Where a planned program has several subgraphs, each is a cluster.
+    The colours of the operators are told by a legend. Where a planned program has several subgraphs, each is a cluster.
     """
-    lines = ["digraph program {", '  node [shape=box, style=filled, fillcolor=white, fontname="sans-serif"];']
+    style = 'shape=box, style="filled,rounded", fillcolor=white, fontname="sans-serif", fontsize=11, margin="0.1,0.05"'
+    lines = ["digraph program {", "  ranksep=0.3; nodesep=0.2;", f"  node [{style}];"]
+    lines += ['  edge [fontname="sans-serif", fontsize=9, color="#606060"];', *_legend(program)]
     ids: dict[int, str] = {}
     for i, value in enumerate(program.inputs):
         ids[id(value)] = f"i{i}"
@@ -22,7 +30,7 @@ def print_dot(program: Program) -> str:
     for i, node in enumerate(program):
         for value in node.outputs:
             ids[id(value)] = f"n{i}"
-        lines.append(f'  n{i} [label="{_escape(_label(node))}", fillcolor="{_colour(node)}"];')
+        lines.append(f'  n{i} [label="{_escape(_label(node))}", fillcolor="{colour_of(node.primitive.kind)}"];')
         edges = [(ids[id(v)], "x".join(map(str, v.layout.shape))) for v in node.inputs if id(v) in ids]
         lines += [f'  {source} -> n{i} [label="{shape}"];' for source, shape in edges]
     for number, subgraph in enumerate(program.subgraphs if len(program.subgraphs) > 1 else ()):
@@ -41,11 +49,15 @@ def _label(node: Node) -> str:
         parts.append(f'"{node.annotation}"')
     if node.placement is not None:
         parts.append(f"@{node.placement}")
-    return "\n".join(parts + ([str(node.choice)] if node.choice is not None else []))
+    parts += [str(node.choice)] if node.choice is not None else []
+    return "\n".join(textwrap.fill(part, _WIDTH) for part in parts)
 
 
-def _colour(node: Node) -> str:
-    return next((c for prefix, c in _COLOURS.items() if node.primitive.kind.startswith(prefix)), "white")
+def _legend(program: Program) -> list[str]:
+    """Return a node whose rows are the kinds of operators, each with its colour and how many there are."""
+    counts = Counter(node.primitive.kind for node in program).most_common()
+    rows = [f'<tr><td bgcolor="{colour_of(k)}">{escape(k)}</td><td>{count}</td></tr>' for k, count in counts]
+    return [f'  legend [shape=plain, label=<<table border="0" cellspacing="2">{"".join(rows)}</table>>];'] * bool(rows)
 
 
 def _escape(text: str) -> str:

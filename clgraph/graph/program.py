@@ -7,6 +7,7 @@ from enum import IntEnum
 from typing import Literal
 
 from clgraph.core.layout import Layout
+from clgraph.core.notebook import html_table
 from clgraph.errors import ProgramError
 from clgraph.graph.buffer import Arena
 from clgraph.graph.inheritance import inherited
@@ -270,6 +271,13 @@ class Program:
     def _unlink(self, node: Node) -> None:
         _part(node)
         self._order.remove(node)
+
+    def __repr__(self) -> str:
+        return f"<Program of {len(self)} nodes, {self.milestone.name.lower()}>"
+
+    def _repr_html_(self) -> str:
+        rows = [(n.name, n.primitive.kind, n.output.layout, n.placement or "", n.choice or "") for n in self]
+        return html_table(repr(self)[1:-1], ("node", "operator", "result", "device", "kernel"), rows)
 
     def __str__(self) -> str:
         """Print one line an input, constant, node and output, in execution order: what dumps hold and tests compare.

@@ -14,6 +14,7 @@ import numpy as np
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, Shape
+from clgraph.core.notebook import html_table
 from clgraph.errors import (
     DeviceMemoryError,
     InputError,
@@ -255,6 +256,14 @@ class Topology:
                     raise UnknownValueError(what, deciding(made[error.value], nodes)) from error
                 raise type(error)(what) from error
         return Program(inputs, [(name, made[source]) for name, source in self.outputs], nodes)
+
+    def __repr__(self) -> str:
+        inputs, outputs = ", ".join(map(str, self.inputs.values())), ", ".join(name for name, _ in self.outputs)
+        return f"<Topology of {len(self.layers)} layers, ({inputs}) -> ({outputs})>"
+
+    def _repr_html_(self) -> str:
+        rows = [(la.name, la.primitive, ", ".join(la.inputs), ", ".join(la.outputs)) for la in self.layers]
+        return html_table(repr(self)[1:-1], ("layer", "primitive", "reads", "makes"), rows)
 
     def __str__(self) -> str:
         """Print one line an input, constant, layer and output, the bodies of a layer below it."""

@@ -8,6 +8,7 @@ from dataclasses import asdict, field, replace
 from difflib import get_close_matches
 
 from clgraph.core.frozen import frozen
+from clgraph.core.notebook import html_table
 from clgraph.errors import OptionError
 from clgraph.graph.buffer import Buffer
 from clgraph.graph.node import Node, Value
@@ -203,6 +204,25 @@ class Explanation:
             "notes": dict(self.notes),
         }
         return json.dumps(data, indent=1, default=str)
+
+    def __repr__(self) -> str:
+        return f"<Explanation of {len(self.nodes)} nodes>"
+
+    def _repr_html_(self) -> str:
+        head = ("node", "primitive", "fused", "result", "kernel", "estimate", "because")
+        rows = [
+            (
+                n.name,
+                n.primitive,
+                " + ".join(n.fused),
+                n.outputs[0][1],
+                n.implementation or "",
+                _micro(n.estimate),
+                n.because or "",
+            )
+            for n in self.nodes
+        ]
+        return html_table(f"Explanation of {len(self.nodes)} nodes", head, rows)
 
     def __str__(self) -> str:
         subgraphs = self.subgraphs if len(self.subgraphs) > 1 else ()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from html import escape
-from zlib import crc32
 
 from clgraph.core.frozen import frozen
+from clgraph.graph.colours import colour_of
 from clgraph.graph.node import Value
 from clgraph.graph.program import Program
 from clgraph.network.result_memory import MOST_BYTES, kept_bytes
@@ -125,7 +125,7 @@ def _drawn(arena: ArenaReport, nodes: tuple[str, ...]) -> list[str]:
         tip = f"{b.name} ({b.kind}): {b.nbytes} bytes at {b.offset}, steps {b.first} to {b.last}"
         parts.append(
             f'<rect x="{x(b.first):.2f}" y="{y(b.offset + b.nbytes):.2f}" width="{width:.2f}" '
-            f'height="{b.nbytes / total * _HEIGHT:.2f}" fill="{_colour(b.kind)}" '
+            f'height="{b.nbytes / total * _HEIGHT:.2f}" fill="{colour_of(b.kind)}" '
             f'stroke="black" stroke-width="0.3"><title>{escape(tip)}</title></rect>'
         )
         if len(b.name) * _LETTER < width and b.nbytes / total * _HEIGHT > _LINE:
@@ -136,15 +136,11 @@ def _drawn(arena: ArenaReport, nodes: tuple[str, ...]) -> list[str]:
     for kind in sorted({b.kind for b in arena.buffers}):
         if at < _WIDTH:
             parts.append(
-                f'<rect x="{at:.1f}" y="{_HEIGHT + 10:g}" width="10" height="10" fill="{_colour(kind)}"/>'
+                f'<rect x="{at:.1f}" y="{_HEIGHT + 10:g}" width="10" height="10" fill="{colour_of(kind)}"/>'
                 f'<text x="{at + 14:.1f}" y="{_HEIGHT + 19:g}">{escape(kind)}</text>'
             )
         at += 28 + len(kind) * _LETTER
     return parts
-
-
-def _colour(kind: str) -> str:
-    return f"hsl({crc32(kind.encode()) % 360}, 60%, 70%)"
 
 
 def _kind(held: list[Value]) -> str:

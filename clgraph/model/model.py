@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
 
 import numpy as np
 
+from clgraph.core.notebook import html_table
 from clgraph.engines.option_checks import idle_notes
 from clgraph.errors import ClosedError, InputError, UnknownValueError
 from clgraph.graph.batch_slices import whole_shape
@@ -368,6 +369,10 @@ class Model(Remembering):
     def __repr__(self) -> str:
         inputs = ", ".join(map(str, self.inputs))
         return f"<Model ({inputs}) -> ({', '.join(name for name, _ in self.topology.outputs)}) on {self.device.name}>"
+
+    def _repr_html_(self) -> str:
+        values = [("input", s) for s in self.inputs] + [("output", s) for s in self.outputs]
+        return html_table(f"Model on {self.device.name}", ("", "name, type and shape"), values)
 
     def _network(self, arrays: Mapping[str, Array | Tensor]) -> Network:
         self._check_open()

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from clgraph.core.frozen import frozen
+from clgraph.core.notebook import html_table
 from clgraph.graph.primitive import Array
 from clgraph.network.steps import Command
 from clgraph.ops.transfer import Transfer
@@ -179,6 +180,16 @@ class Profile:
                 {"ph": "X", "pid": 0, "tid": lanes[c.placement], "name": c.node, "cat": c.kind, **time, "args": args}
             )
         path.write_text(json.dumps({"traceEvents": events, "displayTimeUnit": "ms"}), encoding="utf-8")
+
+    def __repr__(self) -> str:
+        return f"<Profile of {len(self.commands)} commands, {self.seconds * 1e3:.3f} ms>"
+
+    def _repr_html_(self) -> str:
+        ranked = sorted(self.commands, key=lambda c: -c.seconds)
+        rows = [
+            (c.node, c.what, f"{c.seconds * 1e6:.1f}", f"{100 * c.seconds / (self.seconds or 1):.1f}") for c in ranked
+        ]
+        return html_table(repr(self)[1:-1], ("node", "kernel", "us", "%"), rows)
 
     def __str__(self) -> str:
         rows = sorted(self.commands, key=lambda c: -c.seconds)

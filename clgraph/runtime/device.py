@@ -11,6 +11,7 @@ from platform import machine
 from typing import Any
 
 from clgraph.core.frozen import frozen
+from clgraph.core.notebook import html_table
 from clgraph.errors import DeviceError
 from clgraph.runtime import driver
 from clgraph.runtime.cpus import usable_cores
@@ -61,9 +62,24 @@ HOST = Device(
 )
 
 
-def devices() -> list[Device]:
+class Devices(list[Device]):
+    """Devices as a list; it prints as a line a device, and notebooks show a table."""
+
+    def __repr__(self) -> str:
+        return "\n".join(map(str, self))
+
+    def _repr_html_(self) -> str:
+        notes = ["; ".join(filter(None, [*d.notes, d.refusal])) for d in self]
+        rows = [
+            (d.info.name, d.info.kind, d.label, d.record.name, d.info.workers, note)
+            for d, note in zip(self, notes, strict=True)
+        ]
+        return html_table("Devices", ("name", "class", "label", "instruction set", "workers", "notes"), rows)
+
+
+def devices() -> Devices:
     """Return every OpenCL device in the order of the platforms, then those of targets, then the host."""
-    return [*_opencl_devices(), *map(_virtual, VIRTUAL_DEVICES.values()), HOST]
+    return Devices([*_opencl_devices(), *map(_virtual, VIRTUAL_DEVICES.values()), HOST])
 
 
 @functools.cache

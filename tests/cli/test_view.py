@@ -56,3 +56,11 @@ def test_what_has_no_passes_is_one_line(clgraph_command: Command, model: Path, t
         assert (status, err.count("\n"), err.startswith("error: "), message in err) == (1, 1, True, True), err
     status, _, err = clgraph_command("view", model, "--device", "null", "-o", "none/page.html")
     assert (status, err.count("\n"), "cannot be written" in err) == (1, 1, True)
+
+
+def test_the_programs_are_written_for_other_viewers(clgraph_command: Command, model: Path, tmp_path: Path) -> None:
+    status, out, err = clgraph_command("view", model, "--device", "null", "--onnx", "programs")
+    assert (status, err) == (0, "")
+    files = sorted(p.name for p in (tmp_path / "programs").iterdir())
+    assert out == f"programs    {len(files)} in programs\n"
+    assert {"built.onnx", "00_init.onnx"} <= set(files)
