@@ -52,11 +52,12 @@ class PrepareQuantization(Pass):
         "slice": "a dequantize moves in front of it",
         "resize": "a dequantize moves in front of one that picks the nearest",
         "pooling": "a dequantize moves in front of a maximum",
+        "activation": "bounds of integers become bounds in front of their quantize",
     }
 
     def run(self, program: Program, context: Context) -> int:
         floats = sum(keep_floats(program, node) for node in tuple(program) if node in program)
-        moved = 0
+        moved = sum(_bound_before(program, node) for node in tuple(program))
         while any_moved := sum(_move(program, node) for node in tuple(program) if node in program):
             moved += any_moved
         found: list[str] = []
@@ -144,6 +145,27 @@ def _rounded(program: Program, node: Node, scale: float, zero: int, sources: Seq
     steps = add(Eltwise("div"), x, program.constant(f"{node.name}/scale", np.array(scale, np.float32)))
     whole = add(Activation("clip", low, high), add(Activation("round"), steps.output).output)
     return add(Activation("linear", scale), whole.output)
+
+
+def _bound_before(program: Program, node: Node) -> bool:
+    """Let *node*, which bounds what a Quantize makes, bound the floats in front of that; say whether it did.
+
+    PyTorch writes integers of fewer than 8 bits so. A bound is a step, which is rounded to itself.
+    """
+    p, made = node.primitive, node.inputs[0].producer if node.inputs else None
+    if not isinstance(p, Activation) or p.function != "clip" or node.fused or made is None or made.fused:
+        return False
+    numbers = _numbers(made) if isinstance(made.primitive, Quantize) else None
+    narrow = made.output.layout.dtype in (*_BYTES, *_SHORTS) and made.inputs[0].layout.dtype == DType.F32
+    if numbers is None or not narrow or p.alpha > p.beta:
+        return False
+    if read_outside(program, made.output, [node]) is not None or apart([made, node]) is not None:
+        return False
+    scale, zero = numbers
+    ends = [float((np.float32(end) - np.float32(zero)) * np.float32(scale)) for end in (p.alpha, p.beta)]
+    bounded = program.insert(Activation("clip", *ends), made.inputs[:1], sources=[node], before=made)
+    substitute(program, [made, node], made.primitive, [bounded.output, *made.inputs[1:]], made)
+    return True
 
 
 def _move(program: Program, node: Node) -> bool:

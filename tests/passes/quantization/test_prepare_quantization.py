@@ -69,6 +69,18 @@ def test_a_group_of_16_bits_becomes_operators_of_floats(dtype: DType, zero: int)
     np.testing.assert_array_equal(values["d"], Dequantize(0).reference(integers, scale, offset)[0])
 
 
+def test_integers_that_are_bounded_are_bounded_before_they_are_rounded() -> None:
+    net = Quantised()
+    net.dequantize("d", net.add("bounded", Activation("clip", 90.0, 127.0), net.quantize("q", "x")))
+    program = run(net.program("d"), PrepareQuantization())
+    assert [n.primitive.kind for n in program] == ["activation", "activation"]
+    x = (np.arange(-700, 701) / 2 * np.float32(SCALE)).astype(np.float32)
+    (integers,) = Quantize(0, dtype=DType.U8).reference(x, np.float32(SCALE), np.uint8(100))
+    want = Dequantize(0).reference(integers.clip(90, 127), np.float32(SCALE), np.uint8(100))[0]
+    first, last = program
+    np.testing.assert_array_equal(last.primitive.reference(*first.primitive.reference(x))[0], want)
+
+
 def test_every_reader_of_the_integers_reads_the_one_activation() -> None:
     net = Quantised()
     net.quantize("q", "x")
