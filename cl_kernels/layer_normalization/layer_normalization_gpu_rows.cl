@@ -2,7 +2,8 @@
 // work-items a row; float or half tensors.
 //
 // Grid: (rows * GROUP), groups of GROUP. The last axis counted is that of the row, whose elements lie behind one another;
-// the others are those of the rows. table: dims, views of y, x, scale and bias, whether there is a bias.
+// the others are those of the rows. table: dims, views of y, x, scale and bias, whether there is a bias,
+// whether the mean is taken off; else it counts as 0.
 // Error, with k elements a row, n = k / GROUP + log2 GROUP and v = |x - mean| / deviation:
 // ((n + 5) * mean |x| / deviation * (1 + 2 v) + (n / 2 + 20) * v) * 2^-24 * |scale|, and an ulp of |bias|.
 #include "group_rows.clh"
@@ -27,7 +28,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void layer_normaliza
     sum += held[j];
   }
   for (int i = id + HELD_VECTORS * GROUP; i < count; i += GROUP) sum += LOADV(source, i * LANES);
-  const float mean = group_sum(VECTOR_FOLD(PLUS, sum), part) / (float)length;
+  const float mean = bias[VIEW + 1] ? group_sum(VECTOR_FOLD(PLUS, sum), part) / (float)length : 0.0f;
 #pragma unroll
   for (int j = 0; j < HELD_VECTORS; j++)
     if (id + j * GROUP < count) squares = fma(held[j] - mean, held[j] - mean, squares);

@@ -1,7 +1,8 @@
 // Each row minus its mean, divided by its deviation, times scale plus bias, with post-operations; tensors of floats.
 //
 // Grid: one work-item a row, n of them. The axes of the rows are counted first, `kept` of them, then those of the row,
-// `count` elements. table: dims, views of y, x, scale and bias, kept, count, whether there is a bias.
+// `count` elements. table: dims, views of y, x, scale and bias, kept, count, whether there is a bias, whether
+// the mean is taken off; else it counts as 0.
 // Sums are made of sums of 64. Error, with k elements a row, n = 64 + k / 64 and v = |x - mean| / deviation:
 // ((n + 5) * mean |x| / deviation * (1 + 2 v) + (n / 2 + 20) * v) * 2^-24 * |scale|, and an ulp of |bias|.
 #include "tensor.clh"
@@ -28,7 +29,7 @@ __kernel void layer_normalization_ref(const int n, TENSOR(in0), TENSOR(in1), TEN
       part = 0.0f;
     }
   }
-  const REAL mean = (sum + part) / (REAL)count;
+  const REAL mean = rest[3] ? (sum + part) / (REAL)count : (REAL)0;
   part = 0.0f;
   for (int i = 0; i < count; i++) {
     coordinates(i, table, kept, RANK, at);

@@ -3,6 +3,7 @@
 // inp, out      rows of `width` floats, in_y and out_y floats apart
 // scale, bias   `width` floats each; bias may be CLGRAPH_NULL
 // rows, ticket_rows   rows in all, of a ticket
+// centred       0: the mean counts as 0, so that the variance is the mean of squares
 // epsilon       added to the variance, the mean of squared differences from the mean
 //
 // Error relative to |result| + |scale|: width / 16 + 16 roundings of 2^-24 times max |x - mean| / deviation, for inputs whose
@@ -18,8 +19,8 @@ static void normalize_rows(__global const normalize_rows_desc* d, __global char*
     __global const float* in = AT(const float, banks, d->inp) + (long)y * d->in_y;
     __global float* out = AT(float, banks, d->out) + (long)y * d->out_y;
     float16 sum = 0.0f, squares = 0.0f;
-    for (int i = 0; i < whole; i++) sum += LOAD_LOOSE(in + i * 16);
-    if (rest) sum += load_row(in, whole, width, 0.0f);
+    for (int i = 0; d->centred && i < whole; i++) sum += LOAD_LOOSE(in + i * 16);
+    if (d->centred && rest) sum += load_row(in, whole, width, 0.0f);
     const float mean = sum_lanes(sum) / width;
     for (int i = 0; i < whole; i++) {
       const float16 v = LOAD_LOOSE(in + i * 16) - mean;

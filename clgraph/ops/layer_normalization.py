@@ -38,11 +38,13 @@ class LayerNormalization(Primitive):
 
     Attributes:
         channels: Whether scale and bias have one entry a channel: ONNX's InstanceNormalization.
+        centred: Whether the mean is taken off; else it counts as 0 (Zhang and Sennrich 2019: ONNX's RMSNormalization).
     """
 
     axis: int = -1
     epsilon: float = 1e-5
     channels: bool = False
+    centred: bool = True
 
     kind: ClassVar[str] = "layer_normalization"
     holds_sizes: ClassVar[bool] = False
@@ -67,7 +69,7 @@ class LayerNormalization(Primitive):
         x = inputs[0]
         exact = x.astype(np.result_type(x.dtype, np.float32))
         axes = tuple(range(positive_axis(self.axis, x.ndim), x.ndim))
-        centred = exact - exact.mean(axes, keepdims=True)
+        centred = exact - exact.mean(axes, keepdims=True) if self.centred else exact
         variance = np.square(centred).mean(axes, keepdims=True)
         y = centred / np.sqrt(variance + np.asarray(self.epsilon, exact.dtype))
         y = y * inputs[1].reshape(self.wide(inputs[1].shape, x.ndim))
@@ -113,6 +115,17 @@ def import_layer_normalization(node: OnnxNode) -> Sequence[str]:
     return y if node.output_count == 1 else (*y, *node.emit(Moments(axis, epsilon), x, outputs=2))
 
 
+@onnx("RMSNormalization", since=(23,))
+def import_rms_normalization(node: OnnxNode) -> Sequence[str]:
+    """Return a normalisation, in the type of the scale."""
+    x, scale = node.inputs
+    if node.type_of(0) != node.type_of(1):
+        (x,) = node.emit(CastLike(), x, scale)
+    return node.emit(
+        LayerNormalization(node.attribute("axis", -1), node.attribute("epsilon", 1e-5), centred=False), x, scale
+    )
+
+
 @onnx("InstanceNormalization", since=(1, 6, 22))
 def import_instance_normalization(node: OnnxNode) -> Primitive:
     return LayerNormalization(2, node.attribute("epsilon", 1e-5), channels=True)
@@ -133,7 +146,7 @@ class LayerNormalizationRef(General[LayerNormalization]):
         views = [View.of(y), View.of(q.inputs[0]), over_result(q, q.own[1]), over_result(q, bias), *post_views(q)]
         s = space(y.shape, views, [range(axis), range(axis, y.rank)])
         rows, count = s.counts
-        numbers = table(s.dims, *s.views[:4], [s.groups[0], count, int(q.arity > 2)])
+        numbers = table(s.dims, *s.views[:4], [s.groups[0], count, int(q.arity > 2), int(f.centred)])
         arguments = ("in0", "in1", "in2" if q.arity > 2 else "null", "out0", numbers, f.epsilon)
         posts = post_arguments(q, s.views[4:], len(s.dims))
         jit = float_jit(y.dtype, len(s.dims))

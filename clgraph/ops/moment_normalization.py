@@ -1,4 +1,4 @@
-"""Normalisation by moments: ONNX's RMSNormalization, GroupNormalization and MeanVarianceNormalization."""
+"""Normalisation by moments: ONNX's GroupNormalization and MeanVarianceNormalization."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
-from clgraph.graph.attributes import positive_axis
 from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import OnnxNode, onnx
 from clgraph.graph.primitive import Primitive, primitive
@@ -32,27 +31,6 @@ def in_type_of(c: Composition, y: str, like: str) -> str:
     """Return *y* as the element type of *like*."""
     dtype = c.layout(like).dtype
     return y if c.layout(y).dtype == dtype else c.add(Reorder(dtype), y)
-
-
-@primitive
-@frozen
-class RMSNormalization(Composite):
-    """``y = x / sqrt(mean(x²) + epsilon) * scale`` over *axis* and those behind it (Zhang and Sennrich 2019)."""
-
-    axis: int = -1
-    epsilon: float = 1e-5
-
-    kind: ClassVar[str] = "rms_normalization"
-    holds_sizes: ClassVar[bool] = False
-
-    def compose(self, c: Composition) -> Sequence[str]:
-        x, scale = c.inputs
-        rank = c.layout(x).rank
-        exact = in_float32(c, x)
-        axes = tuple(range(positive_axis(self.axis, rank), rank))
-        mean = c.add(Reduce("mean", axes), c.add(Activation("square"), exact))
-        deviation = c.add(Activation("sqrt"), c.add(Activation("linear", 1.0, self.epsilon), mean))
-        return (c.add(Eltwise("mul"), in_type_of(c, c.add(Eltwise("div"), exact, deviation), x), scale),)
 
 
 @primitive
@@ -100,11 +78,6 @@ class MeanVarianceNormalization(Composite):
         variance = c.add(Reduce("mean", self.axes), c.add(Activation("square"), centred))
         deviation = c.add(Activation("linear", 1.0, 1e-9), c.add(Activation("sqrt"), variance))
         return (c.add(Eltwise("div"), centred, deviation),)
-
-
-@onnx("RMSNormalization", since=(23,))
-def import_rms_normalization(node: OnnxNode) -> Primitive:
-    return RMSNormalization(node.attribute("axis", -1), node.attribute("epsilon", 1e-5))
 
 
 @onnx("GroupNormalization", since=(18, 21))

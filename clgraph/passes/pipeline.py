@@ -35,6 +35,7 @@ from clgraph.passes.memory.split_batch import SplitBatch
 from clgraph.passes.patterns.decompose import Decompose
 from clgraph.passes.patterns.fuse_patterns import FusePatterns
 from clgraph.passes.patterns.init import Init
+from clgraph.passes.patterns.merge_equal_nodes import MergeEqualNodes
 from clgraph.passes.patterns.transpose_optimization import TransposeOptimization
 from clgraph.passes.placement.confirm_placement import ConfirmPlacement
 from clgraph.passes.placement.insert_transfers import InsertTransfers
@@ -54,6 +55,7 @@ def default_pipeline() -> tuple[Pass, ...]:
     """Return every pass, in the order in which they run."""
     return (
         Init(),  # what reaches no output costs every later pass
+        MergeEqualNodes(),  # what is rewritten and folded next is there once
         WidenFloats(),  # patterns, groups of integers and costs are about what is computed
         SplitBatch(),  # every later pass, its costs and its formats see the sizes of one slice
         KeepWeightsPacked(),  # weights of few bits become floats in the next pass

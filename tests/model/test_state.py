@@ -119,6 +119,18 @@ def test_the_last_token_alone_has_the_logits_that_it_has_among_all(decoder):
     assert head.output.layout.shape == (1, 1, d.vocabulary)
 
 
+def test_the_last_token_alone_is_the_only_row_of_a_head_in_few_bits():
+    d = Decoder("genai", 1, bits=4)
+    model = clgraph.compile(decoder_model(d))
+    session, ids = model.session(), np.array([PROMPT])
+    want = session.run(rest(session, d, ids))["logits"]
+    session.reset()
+    got = session.run(rest(session, d, ids), last=True)["logits"]
+    np.testing.assert_allclose(got, want[:, -1:], rtol=1e-4, atol=1e-5)
+    head = next(n for n in model.program if "lm_head" in n.name and "matmul" in n.primitive.kind)
+    assert head.output.layout.shape == (1, 1, d.vocabulary)
+
+
 def test_branches_and_rollbacks_of_what_was_returned_stay_right(decoder):
     d, model, run = decoder
 

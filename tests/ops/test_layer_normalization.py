@@ -17,6 +17,13 @@ def test_layer_normalization_agrees_with_onnxruntime(axis, rng):
     agree("LayerNormalization", [x, scale], opset=17, axis=axis)
 
 
+@pytest.mark.parametrize("axis", [-1, 1])
+def test_rms_normalization_agrees_with_onnxruntime(axis, rng):
+    x = rng.standard_normal((2, 3, 4)).astype(np.float32) + 2
+    scale = rng.standard_normal(x.shape[axis:]).astype(np.float32)
+    agree("RMSNormalization", [x, scale], opset=23, axis=axis, epsilon=1e-3)
+
+
 @pytest.mark.parametrize("opset", [7, 22])
 def test_instance_normalization_agrees_with_onnxruntime(opset, rng):
     x = rng.standard_normal((2, 3, 4, 5)).astype(np.float32)
@@ -31,6 +38,7 @@ def test_instance_normalization_agrees_with_onnxruntime(opset, rng):
         (LayerNormalization(2, 2.0**-10), [(2, 3, 65), (65,), (65,)]),
         (LayerNormalization(1, 2.0**-10), [(2, 3, 5), (3, 5)]),
         (LayerNormalization(2, 2.0**-10, channels=True), [(2, 19, 4, 5), (19,), (19,)]),
+        (LayerNormalization(2, 2.0**-10, centred=False), [(2, 3, 65), (65,)]),
     ],
 )
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F16])
@@ -42,9 +50,10 @@ def test_every_implementation_is_within_its_bound(dtype, primitive, shapes, engi
     def scale(x, factor, bias=None):
         factor = np.abs(factor.reshape(primitive.wide(factor.shape, x.ndim)))
         shift = 0 if bias is None else np.abs(bias.reshape(primitive.wide(bias.shape, x.ndim)))
-        deviation = np.sqrt(x.var(axes, keepdims=True) + primitive.epsilon)
-        y = np.abs(x - x.mean(axes, keepdims=True)) / deviation
-        return (np.abs(x).mean(axes, keepdims=True) / deviation * (1 + 2 * y) + y) * factor + shift
+        mean = x.mean(axes, keepdims=True) if primitive.centred else 0
+        deviation = np.sqrt(np.square(x - mean).mean(axes, keepdims=True) + primitive.epsilon)
+        y, lost = np.abs(x - mean) / deviation, np.abs(x).mean(axes, keepdims=True) / deviation
+        return (lost * (1 + 2 * y) * primitive.centred + y) * factor + shift
 
     # The mean is off by k + 5 units of mean |x|: a difference over the deviation, and twice that relative to it. The
     # sum of squares rounds k times, half of it under the root; root 6 units, two divisions 5 each, four roundings.

@@ -27,6 +27,7 @@ class NormalizeRowsDesc(Descriptor):
     rows: Int
     width: Int
     ticket_rows: Int
+    centred: Int
     epsilon: Float
 
 
@@ -75,6 +76,7 @@ class NormalizeRows(ByRows[LayerNormalization]):
             rows=rows.rows.size,
             width=rows.width.size,
             ticket_rows=tickets.each,
+            centred=int(q.primitive.centred),
             epsilon=q.primitive.epsilon,
         )
         return Plan((Tile("normalize_rows", desc, tickets.count, post=post),))

@@ -27,7 +27,7 @@ class LayerNormalizationGpuRows(RowKernel[LayerNormalization]):
     @classmethod
     def plan(cls, q: Query[LayerNormalization]) -> Plan:
         s, biased = cls.rows(q), q.arity > 2
-        numbers = table(s.dims, *s.views[:4], int(biased))
+        numbers = table(s.dims, *s.views[:4], int(biased), int(q.primitive.centred))
         arguments = ("in0", "in1", "in2" if biased else "null", "out0", numbers, q.primitive.epsilon)
         return launch_rows(cls, q, "layer_normalization/layer_normalization_gpu_rows", s, arguments, s.views[4:])
 

@@ -8,7 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from clgraph.graph.topology import Layer, Topology
+from clgraph.ops.block_matmul import BlockMatMul
 from clgraph.ops.gather import Gather
+from clgraph.ops.matmul import MatMul
 
 LAST = "clgraph.last"
 """The input that tells which row is the last token's: int64 ``[1]``."""
@@ -28,10 +30,7 @@ def of_last_tokens(topology: Topology, axes: Mapping[str, int | None]) -> Topolo
     cut: dict[str, int] = {}
     for name, value in topology.outputs:
         product, axis = makers.get(value), axes.get(name)
-        if product is None or axis is None or readers.get(value) or "matmul" not in product.primitive.kind:
-            continue
-        weights = [fixed.get(x) for x in product.inputs[1:]]
-        if None not in weights and weights[0] in (1, 2) and not getattr(product.primitive, "transpose_a", False):
+        if product is not None and axis is not None and not readers.get(value) and _is_by_rows(product, fixed):
             cut[product.name] = axis
     if not cut:
         return topology
@@ -44,6 +43,16 @@ def of_last_tokens(topology: Topology, axes: Mapping[str, int | None]) -> Topolo
             layer = replace(layer, inputs=(row, *layer.inputs[1:]))  # the layer that is added
         made.layers.append(layer)
     return made
+
+
+def _is_by_rows(layer: Layer, fixed: Mapping[str, int]) -> bool:
+    """Whether *layer* multiplies each row of its first input by the same weights, and adds what all rows add."""
+    product, ranks = layer.primitive, [fixed.get(name) for name in layer.inputs[1:]]
+    if None in ranks:
+        return False
+    if isinstance(product, MatMul):
+        return not product.transpose_a and ranks[0] in (1, 2)
+    return isinstance(product, BlockMatMul)
 
 
 def _fixed(topology: Topology) -> dict[str, int]:

@@ -22,9 +22,9 @@ from clgraph.ops.concat import Concat
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.expand import Expand
 from clgraph.ops.keeps_keys import PAST, KeepsKeys
+from clgraph.ops.layer_normalization import LayerNormalization
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.microsoft.attention_parts import join_heads, split_heads
-from clgraph.ops.moment_normalization import RMSNormalization
 from clgraph.ops.multi_head_attention import repeated_heads
 from clgraph.ops.pad import Pad
 from clgraph.ops.reorder import Reorder
@@ -166,9 +166,10 @@ class GroupQueryAttention(KeepsKeys):
             parts = list(c.add_all(Split(2, sizes), *parts))
         counts = (self.heads, self.shared, self.shared)
         parts = [split_heads(c, x, n) for x, n in zip(parts, counts, strict=True)]
-        norms = zip(("q_norm", "k_norm"), self.norms, parts, strict=False)
-        made = [c.add(RMSNormalization(-1, eps), x, given[name]) if name in given else x for name, eps, x in norms]
-        return [*made, parts[2]]
+        for i, (name, epsilon) in enumerate(zip(("q_norm", "k_norm"), self.norms, strict=False)):
+            if name in given:
+                parts[i] = c.add(LayerNormalization(-1, epsilon, centred=False), parts[i], given[name])
+        return parts
 
     def _first(self, c: Composition, last: str, batch: int, rows: int, *, whole: bool) -> str:
         """Return the place of the first new token of each text, ``[batch]``: 0 where these are *whole*."""

@@ -15,7 +15,7 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.layer_normalization import LayerNormalization, Moments
 from clgraph.ops.microsoft.channels import channels_last
-from clgraph.ops.moment_normalization import GroupNormalization, RMSNormalization, in_float32, in_type_of
+from clgraph.ops.moment_normalization import GroupNormalization, in_float32, in_type_of
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.reshape import Reshape
 
@@ -56,7 +56,7 @@ class SimplifiedLayerNormalization(Composite):
 
     def compose(self, c: Composition) -> Sequence[str]:
         x, scale = c.inputs
-        return (c.add(RMSNormalization(self.axis, self.epsilon), in_type_of(c, x, scale), scale),)
+        return (c.add(LayerNormalization(self.axis, self.epsilon, centred=False), in_type_of(c, x, scale), scale),)
 
 
 @onnx("SimplifiedLayerNormalization", since=(1,))
@@ -92,8 +92,7 @@ def import_skip_layer_normalization(node: OnnxNode) -> Sequence[str]:
     (total,) = node.emit(SkipSum(), x, skip)
     if bias:
         (total,) = node.emit(Eltwise("add"), total, bias)
-    normalization = RMSNormalization(-1, epsilon) if simplified else LayerNormalization(-1, epsilon)
-    (y,) = node.emit(normalization, total, scale, *filter(None, (shift,)))
+    (y,) = node.emit(LayerNormalization(-1, epsilon, centred=not simplified), total, scale, *filter(None, (shift,)))
     made = [y, "", "", total]
     if node.output_count > 1 and not simplified:
         made[1:3] = node.emit(Moments(-1, epsilon), total, outputs=2)

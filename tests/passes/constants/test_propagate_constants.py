@@ -29,7 +29,9 @@ def _net() -> Net:
 
 
 def _selected(
-    net: Net, context: Context | None = None, disabled: Sequence[str] = ("prepare_primitive_fusing",)
+    net: Net,
+    context: Context | None = None,
+    disabled: Sequence[str] = ("merge_equal_nodes", "prepare_primitive_fusing"),
 ) -> Program:
     return run_until(net.program(net.layers[-1].name), "compile_graph", context, disabled=disabled)
 
@@ -46,7 +48,9 @@ def test_equal_wishes_for_one_constant_share_one_reorder() -> None:
 
 def test_constants_become_what_their_reorders_make_and_the_raw_ones_go() -> None:
     net = _net()
-    program = run_until(net.program("sum"), "propagate_constants", disabled=["prepare_primitive_fusing"])
+    program = run_until(
+        net.program("sum"), "propagate_constants", disabled=["merge_equal_nodes", "prepare_primitive_fusing"]
+    )
     (packed,) = program.constants
     assert packed.constant.ndim == 1
     np.testing.assert_array_equal(unpack(packed.constant, packed.layout), net.constants["a_w"])

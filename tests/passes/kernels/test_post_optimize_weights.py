@@ -22,7 +22,9 @@ def _selected() -> tuple[Net, Program]:
     net = Net()
     x = net.input("x", (1, 64, 12, 12))
     net.add("sum", ADD, net.conv("a", x, 64, 64), net.add("b", net.layers[0].primitive, x, "a_w"))
-    return net, run_until(net.program("sum"), "compile_graph", disabled=["prepare_primitive_fusing"])
+    return net, run_until(
+        net.program("sum"), "compile_graph", disabled=["merge_equal_nodes", "prepare_primitive_fusing"]
+    )
 
 
 def test_what_its_device_does_not_lay_out_the_host_does_once_and_a_note_says_why() -> None:
@@ -52,7 +54,7 @@ def test_programs_of_one_model_share_what_the_host_has_laid_out() -> None:
     context, found = Context(denied=NO_REORDER), []
     net, first = _selected()
     context.packed.register([net.constants["a_w"]])
-    second = run_until(net.program("sum"), "compile_graph", disabled=["prepare_primitive_fusing"])
+    second = run_until(net.program("sum"), "compile_graph", disabled=["merge_equal_nodes", "prepare_primitive_fusing"])
     for program in (first, second):
         PostOptimizeWeights().run(program, context)
         found.append(program["a"].inputs[1].constant)

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format, feature_blocked
 from clgraph.graph.program import Program
+from clgraph.ops.activation import Activation
 from clgraph.ops.attention import Attention
 from clgraph.ops.concat import Concat
 from clgraph.ops.matmul import MatMul
@@ -211,7 +212,8 @@ def test_nothing_shares_a_buffer_across_devices() -> None:
     for other in ("one", "two"):
         net = Net()
         h = net.add("h", RELU, net.input("x", (1, 32, 8, 8)), annotation="one")
-        joined = net.add("joined", Concat(1), h, net.add("g", RELU, "x", annotation=other), annotation="one")
+        g = net.add("g", Activation("sigmoid"), "x", annotation=other)
+        joined = net.add("joined", Concat(1), h, g, annotation="one")
         net.add("y", RELU, net.add("flat", Reshape((1, 64, 64)), joined, annotation=other), annotation=other)
         program = compile_all(
             net.program("y"),
