@@ -34,6 +34,8 @@ from clgraph.passes.rewriting import read_outside, substitute
 from clgraph.passes.selection import proposals, refusals_of
 from clgraph.selector.query import DeviceInfo, Query
 
+_PIXELS = 4
+"""The rank of pictures."""
 _FORCED = 1.0
 """Seconds that a kernel saves which a user asks for: more than anything else here takes."""
 
@@ -171,20 +173,23 @@ class _Makers:
             if value in self.tables:
                 value = self.tables[value].root
                 continue
-            assert value.producer is not None
-            source = value.producer.inputs[0]
-            made = made_by(self.program, source, chosen)
-            before = self.pass_over(value)
-            if made is not None or before is None:
-                return made
+            before = self.passed_over(value, chosen)
+            if before is None:
+                assert value.producer is not None
+                return made_by(self.program, value.producer.inputs[0], chosen)
             value = before
         return None
 
-    def pass_over(self, value: Value) -> Value | None:
-        """Return the rounded value of which one elementwise operator makes *value*, before it is rounded."""
+    def passed_over(self, value: Value, chosen: Container[Node]) -> Value | None:
+        """Return the rounded value of which an elementwise operator makes *value* in a pass of its own over blocks.
+
+        ``None`` where a product of *chosen* takes the operator, and for what has no pixels: there is no such pass then.
+        """
         made = value.producer
         node = made.inputs[0].producer if made is not None else None
         if node is None or node.fused or not isinstance(node.primitive, Eltwise) or not node.output.has_one_use:
+            return None
+        if value.layout.rank != _PIXELS or made_by(self.program, node.output, chosen) is not None:
             return None
         return next((v for v in node.inputs if v.layout == node.output.layout and _rounds(v)), None)
 
@@ -228,7 +233,7 @@ class _Rewriting:
             wanted.add(value)
             if value in tables:
                 left.append(tables[value].root)
-            elif (before := self._makers.pass_over(value)) and self._makers.of(before, self._chosen):
+            elif (before := self._makers.passed_over(value, self._chosen)) and self._makers.of(before, self._chosen):
                 left.append(before)
         return wanted
 
@@ -291,7 +296,9 @@ class _Rewriting:
     def _passes_over(self, node: Node, value: Value) -> bool:
         """Whether *node* makes bytes of those of *value* in one pass."""
         rounded = next((n.output for n in node.output.readers if _rounds(n.output)), None)
-        return rounded is not None and rounded in self._wanted and self._makers.pass_over(rounded) is value
+        return (
+            rounded is not None and rounded in self._wanted and self._makers.passed_over(rounded, self._chosen) is value
+        )
 
     def _widen(self, value: Value, bytes_: Value, steps: Steps, products: list[Node]) -> None:
         """Let what else reads *value*, which its maker rounds, read the bytes as floats."""

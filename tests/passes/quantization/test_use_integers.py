@@ -181,6 +181,18 @@ def test_a_rounded_value_that_is_scaled_by_its_mean_stays_in_bytes():
     assert [type(f.primitive) for f in program["d"].inputs[0].producer.fused] == [Eltwise, StaticQuantize]
 
 
+def test_a_bias_between_roundings_and_an_activation_stay_behind_their_product():
+    net = Quantised()
+    x = net.rounded(net.input("x", (1, 64, 64)))
+    y = net.rounded(net.add("up", MatMul(), x, net.weights("w", 64, 128, axis=1)))
+    y = net.rounded(net.add("biased", ADD, y, net.data("bias", 128)))
+    y = net.rounded(net.add("act", Activation("gelu"), y))
+    net.add("down", MatMul(), y, net.weights("v", 128, 64, axis=1))
+    program = run_until(net.program("down"), "prepare_primitive_fusing", VNNI)
+    assert kinds(program) == ["static_quantize", "quantized_matmul", "quantized_matmul"]
+    assert [type(f.primitive) for f in program["up"].fused] == [Activation, Eltwise, StaticQuantize, ByteLookup]
+
+
 def test_functions_of_two_values_are_no_tables():
     net = Quantised()
     x = net.rounded(net.product("c", net.rounded(net.input("x", (1, 32, 16, 16))), 32, 32))
