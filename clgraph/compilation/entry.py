@@ -94,7 +94,7 @@ def compile_model(
 
 
 def load_model(
-    path: str | os.PathLike[str],
+    path: Source,
     device: str | int = "auto",
     threads: int | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
@@ -107,7 +107,7 @@ def load_model(
     anew, which the log, ``Model.notes`` and ``explain`` say.
 
     Args:
-        path: The file. An ONNX file is compiled, as by :func:`clgraph.compile`.
+        path: The file. An ONNX file is compiled, as by :func:`clgraph.compile`, and so is what else that takes.
         device, threads, cache_dir, config: As for :func:`clgraph.compile`.
 
     Raises:
@@ -116,7 +116,7 @@ def load_model(
         DeviceError: There is no such device.
         ClgraphError: Anything that is wrong with the options.
     """
-    if not is_saved(Path(path)) and is_model(Path(path)):
+    if not isinstance(path, str | os.PathLike) or (not is_saved(Path(path)) and is_model(Path(path))):
         return compile_model(path, device, threads=threads, cache_dir=cache_dir, config=config)
     from clgraph.compilation.load import load_saved
 

@@ -50,6 +50,9 @@ def inline(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[Label]]:
     counts = Counter((f.domain, f.name, f.overload) for f in model.functions)
     if twice := [key for key, count in counts.items() if count > 1]:
         raise ModelError(f"the model has two functions called {'.'.join(filter(None, twice[0]))!r}")
+    if any(function.attribute_proto for function in model.functions):
+        model = _completed(model)
+        functions = {(f.domain, f.name, f.overload): f for f in model.functions}
     labels = list(islice(_expand(model.graph.node, functions, ()), MOST_NODES + 1))
     if len(labels) > MOST_NODES:
         raise ModelError(f"the model's functions expand to more than {MOST_NODES} nodes")
@@ -64,6 +67,21 @@ def inline(model: onnx.ModelProto) -> tuple[onnx.ModelProto, list[Label]]:
     _check(model.graph.node, labels, functions)
     _annotate_bodies(model.graph.node, labels, functions)
     return model, labels
+
+
+def _completed(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a copy of *model* whose calls of its functions have all attributes: onnx's inliner forgets defaults."""
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    defaults = {(f.domain, f.name, f.overload): f.attribute_proto for f in made.functions}
+    waiting = [made.graph.node, *(f.node for f in made.functions)]
+    while waiting:
+        for node in waiting.pop():
+            given = {attribute.name for attribute in node.attribute}
+            key = (node.domain, node.op_type, node.overload)
+            node.attribute.extend(a for a in defaults.get(key, ()) if a.name not in given)
+            waiting += [body.node for attribute in node.attribute for body in bodies_of(attribute)]
+    return made
 
 
 def _check(

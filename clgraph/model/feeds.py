@@ -12,7 +12,7 @@ from clgraph.graph.primitive import Array
 from clgraph.model.tensor import Tensor, host_array, shared_array
 from clgraph.model.torch_tensors import is_torch, to_torch
 
-_LITERALS = (bool, int, float, list, tuple, np.generic)
+_LITERALS = (bool, int, float, list, tuple, range, np.generic)
 _NUMBERS = "biuf"
 """NumPy's kinds of element types that numbers are cast among."""
 
@@ -58,10 +58,15 @@ def literal(given: Any, dtype: np.dtype[Any], what: str) -> Array:
         InputError: They are no array, or one of them is lost in *dtype*; the message calls them *what*.
     """
     array = host_array(given, what)
-    if array.dtype == dtype or array.dtype.kind not in _NUMBERS or dtype.kind not in _NUMBERS:
+    # NumPy keeps whole numbers of more than 64 bits as objects.
+    number = array.dtype.kind in _NUMBERS or (array.size > 0 and all(type(n) is int for n in array.flat))
+    if array.dtype == dtype or not number or dtype.kind not in _NUMBERS:
         return array
-    with np.errstate(all="ignore"):
-        cast = array.astype(dtype)
+    try:
+        with np.errstate(all="ignore"):
+            cast = array.astype(dtype)
+    except OverflowError as error:
+        raise InputError(f"{what} holds whole numbers which {dtype.name} cannot hold") from error
     if array.dtype.kind == "f" and dtype.kind == "f":
         lost = np.isinf(cast) & np.isfinite(array)
     else:

@@ -43,6 +43,15 @@ def test_other_files_are_model_errors(tmp_path: Path) -> None:
             clgraph.load(path)
 
 
+def test_what_is_no_path_is_compiled_or_a_model_error() -> None:
+    given = small_model()
+    for source in (given, given.SerializeToString()):
+        assert clgraph.load(source, device="host").input_names == ("x",)
+    for source in (b"abc", None, 5):
+        with pytest.raises(ModelError):
+            clgraph.load(source)
+
+
 @pytest.mark.parametrize("where", ["absent/m.clg", "file/m.clg", "folder"])
 def test_a_place_that_cannot_be_written_is_a_model_error_and_leaves_nothing(where: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")

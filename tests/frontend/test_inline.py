@@ -92,3 +92,29 @@ def test_a_body_that_a_call_hands_to_its_function_is_left_as_it_is() -> None:
         "then_branch": ["Abs"],
         "else_branch": ["Neg"],
     }
+
+
+def test_calls_have_the_attributes_that_their_functions_have_values_for() -> None:
+    source = model(
+        """g (float[4] x, bool c) => (float[4] y) {
+          a = local.leaky (x)
+          b = local.leaky <alpha = 0.5> (a)
+          y = If (c) <
+            then_branch = t () => (float[4] d) { d = local.outer (b) },
+            else_branch = e () => (float[4] f) { f = Neg (b) }
+          >
+        }""",
+        """
+        <domain: "local", opset_import: ["": 18]>
+        leaky <alpha: float = 0.25> (p) => (q) { q = LeakyRelu <alpha: float = @alpha> (p) }
+        <domain: "local", opset_import: ["": 18, "local": 1]>
+        outer (p) => (q) { q = local.leaky (p) }
+        """,
+    )
+    before = source.SerializeToString()
+    expanded, labels = inline(source)
+    assert [label.op_type for label in labels] == ["LeakyRelu", "LeakyRelu", "If"]
+    (inside,) = expanded.graph.node[2].attribute[0].g.node
+    slopes = [node.attribute[0].f for node in (*expanded.graph.node[:2], inside)]
+    assert slopes == [0.25, 0.5, 0.25]
+    assert source.SerializeToString() == before

@@ -89,16 +89,16 @@ def test_numbers_are_cast_where_nothing_is_lost() -> None:
         )
     }
     kept = {
-        "float32": [0.1, 1, True, [1, 2], [[0.5, 3]], 1 << 24, np.float64(0.1), np.inf, []],
+        "float32": [0.1, 1, True, [1, 2], [[0.5, 3]], 1 << 24, 1 << 70, range(3), np.float64(0.1), np.inf, []],
         "float16": [0.1, 65504, [1, 2.5]],
         "int32": [7, 7.0, True, [1, -2], np.int64(3)],
         "uint8": [255, [0.0, 1.0], True],
         "bool": [True, 1, 0.0, [0, 1]],
     }
     lost = {
-        "float32": [(1 << 24) + 1, 1e300, [0, -1e39]],
+        "float32": [(1 << 24) + 1, (1 << 70) + 1, 1e300, [0, -1e39]],
         "float16": [65520, [1e5]],
-        "int32": [1.5, 1 << 31, [0, np.nan], np.inf],
+        "int32": [1.5, 1 << 31, 1 << 70, [0, np.nan], np.inf],
         "uint8": [-1, 256, [0.5]],
         "bool": [2, [0, 0.5]],
     }
