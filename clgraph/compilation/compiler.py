@@ -65,7 +65,8 @@ def compile_source(
     Args:
         make_stage: Makes the models of stages, where it is cut into such.
     """
-    topology = read_source(source, outputs, shapes)
+    with PAUSED:
+        topology = read_source(source, outputs, shapes)
     if unused := unused_patterns(topology, [pattern for pattern, _ in options.placement]):
         raise OptionError(f"placement: {unused[0]!r} fits no annotation, node name or operator of the model")
     compiler = Compiler(options)
@@ -187,6 +188,7 @@ class Compiler:
             build=runner.build if runner else None,
         )
 
+    @PAUSED
     def specialise(
         self, topology: Topology, shapes: Shapes, values: Values | None = None, workspace: Workspace | None = None
     ) -> Specialisation:
@@ -209,12 +211,11 @@ class Compiler:
         lost = sorted(set(forced) - {node.name for node in program}) if forced else []
         if lost and not topology.label:
             raise OptionError(f"no node of the compiled program is called {lost[0]!r}, so that no kernel can be forced")
-        with PAUSED:
-            network = None if self.runner is None else self.runner.network(program, workspace)
-            families, bound = self._families.get(topology), member is not None
-            made = Specialisation(program, network, records, self.context.devices, self.options, families, bound)
-            if member is not None:
-                made = made.lightened(member.again)
+        network = None if self.runner is None else self.runner.network(program, workspace)
+        families, bound = self._families.get(topology), member is not None
+        made = Specialisation(program, network, records, self.context.devices, self.options, families, bound)
+        if member is not None:
+            made = made.lightened(member.again)
         note_idle(program, self.options, self.context.devices.values(), self.engines)
         self._note_preferences(program, read, lost)
         for file in read.files:

@@ -1,19 +1,21 @@
 """Python's collector of cyclic garbage, which waits while much is made that no cycle holds.
 
-Binding a member makes some thousand objects within milliseconds. The collector would walk through them several times,
-count those that are there for the moment as long-lived, and by that walk through all that a process has ten times as
-often: a fifth of the time of a binding. They go when the last reference does.
+Binding a member makes some thousand objects within milliseconds, compiling a program some ten thousand. The collector
+would walk through them several times, count those that are there for the moment as long-lived, and by that walk through
+all that a process has ten times as often: a fifth of the time of a binding, 30 to 40 ms of a start that compiles. They
+go when the last reference does.
 """
 
 from __future__ import annotations
 
 import gc
 import threading
+from contextlib import ContextDecorator
 from types import TracebackType
 
 
-class _Pause:
-    """A context in which the collector does not start by itself, whichever of several threads leaves it last."""
+class _Pause(ContextDecorator):
+    """A context or decorator: the collector does not start in it, whichever of several threads leaves it last."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -37,4 +39,4 @@ class _Pause:
 
 
 PAUSED = _Pause()
-"""``with PAUSED:``: for milliseconds, because what other threads leave in cycles waits too."""
+"""``with PAUSED:``, ``@PAUSED``: for a compilation at most, because what other threads leave in cycles waits too."""

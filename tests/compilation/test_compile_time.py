@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 
 import clgraph
+from clgraph.compilation import compiler
+from clgraph.passes.base import PassManager
 from tests.support.graph_writer import GraphWriter
 
 SIZE = 8
@@ -112,3 +116,13 @@ def test_twice_the_nodes_are_twice_the_work(nodes: Callable[[GraphWriter, str, i
     few, many = _model(nodes, 150), _model(nodes, 300)
     less, more = (_lines(lambda m=m: clgraph.compile(m, device=device)) for m in (few, many))
     assert more < 2.2 * less
+
+
+def test_the_collector_does_not_start_while_a_model_is_read_and_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, waits = _model(_chain, 1), list[bool]()
+    for home, name in ((compiler, "read_source"), (PassManager, "run")):
+        did: Callable[..., Any] = getattr(home, name)
+        monkeypatch.setattr(home, name, lambda *given, did=did: waits.append(gc.isenabled()) or did(*given))
+    clgraph.compile(model, "null")
+    assert waits == [False, False]
+    assert gc.isenabled()
