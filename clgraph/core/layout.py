@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +57,7 @@ class Layout(Remembering):
     @staticmethod
     def of(array: NDArray[Any]) -> Layout:
         """Return the plain layout of a NumPy array."""
-        return Layout(DType.of(array.dtype), array.shape)
+        return _plain(array.dtype, array.shape)
 
     @property
     def rank(self) -> int:
@@ -200,6 +201,12 @@ class Layout(Remembering):
         if self.pitches and self.pitches != self.dense_pitches:
             text += "/" + ",".join(map(str, self.pitches))
         return text
+
+
+@lru_cache(maxsize=1024)
+def _plain(dtype: np.dtype[Any], shape: Shape) -> Layout:
+    """Return a plain layout: those of a model's constants are asked for at every build."""
+    return Layout(DType.of(dtype), shape)
 
 
 def pack(array: NDArray[Any], layout: Layout) -> NDArray[Any]:

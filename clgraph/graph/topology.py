@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import numpy as np
 
@@ -247,14 +247,9 @@ class Topology:
         nodes: list[Node] = []
         for layer in self.layers:
             try:
-                with faults(f"a rule of {layer.primitive.kind}", layer.name, layer.origin), refusals():
-                    bind_layer(layer, made, nodes)
-            except (ShapeError, UnsupportedError, DeviceMemoryError) as error:
-                shapes_text = ", ".join(str(made[n].layout) for n in layer.inputs)
-                what = f"node {layer.name!r} ({layer.primitive}) on ({shapes_text}): {error}"
-                if isinstance(error, UnknownValueError):
-                    raise UnknownValueError(what, deciding(made[error.value], nodes)) from error
-                raise type(error)(what) from error
+                bind_layer(layer, made, nodes)
+            except Exception:  # rules may raise of any class; contexts that are entered took a sixth of a build
+                _refuse(layer, made, nodes)
         return Program(inputs, [(name, made[source]) for name, source in self.outputs], nodes)
 
     def __repr__(self) -> str:
@@ -348,6 +343,19 @@ def bind_layer(layer: Layer, values: dict[str, Value], nodes: list[Node]) -> Non
     node = Node(layer.name, bound.primitive, kept, outputs, len(kept), origin=layer.origin)
     node.annotation = layer.annotation
     nodes.append(node)
+
+
+def _refuse(layer: Layer, values: Mapping[str, Value], nodes: Sequence[Node]) -> NoReturn:
+    """Raise what a build ends with where a rule of *layer* has raised what is being handled."""
+    try:
+        with faults(f"a rule of {layer.primitive.kind}", layer.name, layer.origin), refusals():
+            raise  # by no name: an error and the frame that knows it would keep all that was built
+    except (ShapeError, UnsupportedError, DeviceMemoryError) as refusal:
+        shapes = ", ".join(str(values[n].layout) for n in layer.inputs)
+        what = f"node {layer.name!r} ({layer.primitive}) on ({shapes}): {refusal}"
+        if isinstance(refusal, UnknownValueError):
+            raise UnknownValueError(what, deciding(values[refusal.value], nodes)) from refusal
+        raise type(refusal)(what) from refusal
 
 
 def _inline(layer: Layer, body: Topology, values: dict[str, Value], nodes: list[Node]) -> None:

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import contextlib
+import gc
+
 import numpy as np
 import pytest
 
+from clgraph.core.collector import PAUSED
 from clgraph.core.dtype import DType
 from clgraph.errors import InputError, ModelError, ShapeError, UnknownValueError, UnsupportedError
 from clgraph.graph.known_values import MOST_EVALUATED_BYTES
@@ -53,6 +57,19 @@ def test_a_layer_that_does_not_fit_names_itself_and_its_inputs() -> None:
     net.output("wrong")
     with pytest.raises(ShapeError, match=r"node 'wrong' .*f32:bfyx:1x5x8x8.*5 channels"):
         net.build()
+
+
+def test_a_build_that_fails_keeps_nothing_of_what_it_has_built() -> None:
+    """Families are made from builds of which most may fail, while Python's collector waits."""
+    net = Net()
+    net.add("wrong", Convolution(), net.input("x", (1, 5, 8, 8)), net.data("w", 4, 3, 3, 3))
+    net.output("wrong")
+    with contextlib.suppress(ShapeError):
+        net.build()
+    gc.collect()
+    with PAUSED, contextlib.suppress(ShapeError):
+        net.build()
+    assert gc.collect() == 0
 
 
 def test_a_shape_that_depends_on_data_is_refused_by_name() -> None:
