@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -76,6 +77,20 @@ def _pairs(names: Names, inputs: set[str]) -> list[tuple[str, str]]:
     return found
 
 
+class Reader(Protocol):
+    """One text that a decoder reads: alone, or beside others."""
+
+    def push(self, tokens: Sequence[int]) -> None:
+        """Have *tokens* read next."""
+
+    def logits(self) -> Array:
+        """Return the logits ``[vocabulary]`` behind what was pushed, in float32.
+
+        Raises:
+            ClgraphError: The model cannot be compiled for the length, or the device fails; the text is as it was.
+        """
+
+
 class Decoding:
     """One text that a decoder has read so far.
 
@@ -89,17 +104,17 @@ class Decoding:
     def __init__(self, model: Model, feeding: Feeding) -> None:
         """Start a text."""
         self._feeding, self.length = feeding, 0
-        kept = {(pair.input, pair.output) for pair in model.state}
-        self._run = _in_session(model, feeding) if kept == set(feeding.pairs) else _fed_back(model, feeding)
+        self._next: Sequence[int] = ()
+        self._run = _in_session(model, feeding) if is_kept(model, feeding) else _fed_back(model, feeding)
 
-    def advance(self, tokens: Sequence[int]) -> Array:
-        """Read *tokens*, and return the logits ``[vocabulary]`` behind the last one, in float32.
+    def push(self, tokens: Sequence[int]) -> None:
+        """Have *tokens* read next."""
+        self._next = tokens
 
-        Raises:
-            ClgraphError: The model cannot be compiled for the length, or the device fails; the text is as it was.
-        """
-        feeding, count = self._feeding, len(tokens)
-        total = self.length + count
+    def logits(self) -> Array:
+        """Read, and return the logits behind the last token, as :class:`Reader` has it."""
+        feeding, tokens = self._feeding, self._next
+        total = self.length + len(tokens)
         feeds = {feeding.ids: np.array([tokens], np.int64)}
         if feeding.mask is not None:
             feeds[feeding.mask] = np.ones((1, total), np.int64)
@@ -108,6 +123,11 @@ class Decoding:
         logits: Array = self._run(feeds)[0, -1].astype(np.float32)
         self.length = total
         return logits
+
+
+def is_kept(model: Model, feeding: Feeding) -> bool:
+    """Whether all caches of *model* are recognised as its state."""
+    return {(pair.input, pair.output) for pair in model.state} == set(feeding.pairs)
 
 
 def _in_session(model: Model, feeding: Feeding) -> Step:

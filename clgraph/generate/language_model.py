@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from clgraph.errors import InputError
+from clgraph.generate.batch import readers
 from clgraph.generate.chat import Message, chat_text
-from clgraph.generate.decoding import Decoding, feeding_of, vocabulary_of
+from clgraph.generate.decoding import Decoding, Reader, feeding_of, vocabulary_of
 from clgraph.generate.folder import ModelFolder, read_folder
 from clgraph.generate.options import Options
 from clgraph.generate.texts import Generation, TextStream, TokenStream
@@ -83,7 +84,8 @@ class LanguageModel:
     def stream_all(self, prompts: Sequence[Prompt], options: Options | None = None) -> Iterator[tuple[int, str]]:
         """Return pieces of the texts behind several prompts, each with its prompt's number, in turn.
 
-        Every text has a cache of its own, and gets the tokens that it gets alone; texts of one seed draw apart.
+        They are a batch of one program where the model can pad them, else take turns; each gets the tokens that it gets
+        alone, and ends by itself. Texts of one seed draw apart.
 
         Raises:
             As :meth:`stream`.
@@ -103,7 +105,7 @@ class LanguageModel:
         Raises:
             InputError: As :meth:`stream`.
         """
-        return self._tokens(prompt, options or self.folder.options, 0)
+        return self._tokens(self._ids(prompt), options or self.folder.options, 0)
 
     def chat(self, messages: Sequence[Message]) -> list[int]:
         """Return the prompt for an answer to *messages*, by the folder's chat template.
@@ -116,14 +118,18 @@ class LanguageModel:
         return self.tokenizer.encode(text, begin=False)
 
     def _streams(self, prompts: Sequence[Prompt], options: Options | None) -> list[TextStream]:
-        return [self._stream(prompt, options or self.folder.options, i) for i, prompt in enumerate(prompts)]
+        every, options = [self._ids(prompt) for prompt in prompts], options or self.folder.options
+        found = readers(self.model, self._feeding, every)
+        return [self._stream(ids, options, i, found[i] if found else None) for i, ids in enumerate(every)]
 
-    def _stream(self, prompt: Prompt, options: Options, number: int) -> TextStream:
-        ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else prompt
-        return TextStream(self._tokens(ids, options, number), Pieces(self.tokenizer), options.stop)
+    def _stream(self, prompt: Prompt, options: Options, number: int, reader: Reader | None = None) -> TextStream:
+        tokens = self._tokens(self._ids(prompt), options, number, reader)
+        return TextStream(tokens, Pieces(self.tokenizer), options.stop)
 
-    def _tokens(self, prompt: Sequence[int], options: Options, number: int) -> TokenStream:
-        ids, longest = [int(token) for token in prompt], self.folder.longest
+    def _ids(self, prompt: Prompt) -> list[int]:
+        """Return the tokens of *prompt*, which the model can read."""
+        given = self.tokenizer.encode(prompt) if isinstance(prompt, str) else prompt
+        ids, longest = [int(token) for token in given], self.folder.longest
         if not ids and self.folder.begin is not None:
             ids = [self.folder.begin]
         if not ids:
@@ -135,8 +141,12 @@ class LanguageModel:
                 f"the prompt has {len(ids)} tokens and the model's longest text {longest}: shorten it, to leave room "
                 "for an answer"
             )
-        most = None if longest is None else longest - len(ids)
-        return TokenStream(Decoding(self.model, self._feeding), ids, options, self.folder.ends, most, number)
+        return ids
+
+    def _tokens(self, ids: list[int], options: Options, number: int, reader: Reader | None = None) -> TokenStream:
+        most = None if self.folder.longest is None else self.folder.longest - len(ids)
+        reader = reader or Decoding(self.model, self._feeding)
+        return TokenStream(reader, ids, options, self.folder.ends, most, number)
 
 
 def _drained(stream: TextStream) -> Generation:
@@ -146,11 +156,11 @@ def _drained(stream: TextStream) -> Generation:
 
 
 def _in_turn(streams: Sequence[TextStream]) -> Iterator[tuple[int, str]]:
+    """Return the pieces of *streams*, of which each makes one token in turn, as those of a batch must."""
     running = dict(enumerate(streams))
     while running:
         for number, stream in list(running.items()):
-            piece = next(stream, None)
-            if piece is None:
-                del running[number]
-            else:
+            if piece := stream.step():
                 yield number, piece
+            if stream.over:
+                del running[number]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from clgraph.core.frozen import frozen
-from clgraph.generate.decoding import Decoding
+from clgraph.generate.decoding import Reader
 from clgraph.generate.options import Options
 from clgraph.generate.sampling import Sampler
 from clgraph.generate.tokenizer import Pieces
@@ -51,7 +51,7 @@ class TokenStream:
 
     def __init__(
         self,
-        decoding: Decoding,
+        reader: Reader,
         prompt: Sequence[int],
         options: Options,
         ends: frozenset[int],
@@ -62,7 +62,8 @@ class TokenStream:
         self.prompt, self.tokens, self._seen = tuple(prompt), list[int](), list(prompt)
         self.reason: Reason | None = None
         self.prompt_seconds = self.seconds = 0.0
-        self._decoding, self._making = decoding, self._make()
+        self._reader, self._making = reader, self._make()
+        reader.push(self.prompt)
         self._sampler = Sampler(options, number)
         self._ends = options.stop_tokens | (frozenset() if options.ignore_end else ends)
         self._most = min((n for n in (most, options.max_tokens) if n is not None), default=None)
@@ -80,10 +81,9 @@ class TokenStream:
         return next(self._making)
 
     def _make(self) -> Iterator[int]:
-        read: Sequence[int] = self.prompt
         while self.reason is None:
             start = time.perf_counter()
-            token = self._sampler.choose(self._decoding.advance(read), self._seen)
+            token = self._sampler.choose(self._reader.logits(), self._seen)
             seconds = time.perf_counter() - start
             if self.tokens:
                 self.seconds += seconds
@@ -95,8 +95,9 @@ class TokenStream:
                 self.reason = "end"
             elif len(self.tokens) == self._most:
                 self.reason = "length"
+            else:
+                self._reader.push((token,))
             yield token
-            read = (token,)
 
     def stop(self) -> None:
         """Make no more tokens: a text of the options has occurred."""
@@ -119,16 +120,26 @@ class TextStream:
 
     def __next__(self) -> str:
         """Return the next piece, not empty. Raises as :class:`TokenStream`."""
-        while self._tokens.reason is None:
-            token = next(self._tokens)
-            ended = self._tokens.reason
-            piece = "" if ended == "end" else self._pieces.add(token)
-            if ended is not None:
-                piece += self._pieces.end()
-            if found := self._released(piece, ended=ended is not None):
-                self._text += found
+        while not self.over:
+            if found := self.step():
                 return found
         raise StopIteration
+
+    def step(self) -> str:
+        """Make one token; return the piece that is known with it, which may be empty. Raises as ``__next__``."""
+        token = next(self._tokens)
+        ended = self._tokens.reason
+        piece = "" if ended == "end" else self._pieces.add(token)
+        if ended is not None:
+            piece += self._pieces.end()
+        found = self._released(piece, ended=ended is not None)
+        self._text += found
+        return found
+
+    @property
+    def over(self) -> bool:
+        """Whether there are no more pieces."""
+        return self._tokens.reason is not None
 
     @property
     def result(self) -> Generation:

@@ -70,6 +70,31 @@ def test_several_texts_are_those_that_each_prompt_has_alone(folder, device):
     assert first.tokens == lm.generate("A", drawn).tokens
 
 
+@pytest.mark.parametrize(("export", "padded"), [("genai", "right"), ("optimum", "left"), ("onnx23", None)])
+def test_texts_of_a_batch_are_those_that_each_prompt_has_alone(folder, device, monkeypatch, export, padded):
+    """Where the model cannot hide padding, prompts of one length are a batch, others take turns."""
+    batches = []
+    run = clgraph.model.state.session.Session.run
+
+    def counted(session, feeds, **more):
+        batches.append(len(feeds["input_ids"]))
+        return run(session, feeds, **more)
+
+    monkeypatch.setattr(clgraph.model.state.session.Session, "run", counted)
+    lm = clgraph.generate.load(folder(Decoder(export=export, layers=1)), device)
+    prompts = [[1, 5, 6], list(range(3, 23)), [1, 9]]
+    alone = [lm.generate(prompt, replace(SOME, max_tokens=6)).tokens for prompt in prompts]
+    ended = Options(max_tokens=6, ignore_end=True, stop_tokens=frozenset(alone[1][2:3]))
+    want = [tokens[: next((i + 1 for i, t in enumerate(tokens) if t in ended.stop_tokens), 6)] for tokens in alone]
+    batches.clear()
+    assert [m.tokens for m in lm.generate_all(prompts, ended)] == want
+    assert len(want[1]) == 3
+    assert set(batches) == ({3} if padded else {1})
+    batches.clear()
+    assert [m.tokens for m in lm.generate_all(prompts[:1] * 2, ended)] == want[:1] * 2
+    assert set(batches) == {2}
+
+
 def test_a_text_ends_where_the_model_has_no_more_places(folder, device):
     lm = clgraph.generate.load(folder(Decoder(positions=9)), device)
     made = lm.generate([1, 5, 6, 7], replace(SOME, max_tokens=None))

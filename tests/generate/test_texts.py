@@ -29,9 +29,13 @@ class Recited:
     def __init__(self, tokens: Sequence[int]) -> None:
         self.left = list(tokens)
         self.read: list[int] = []
+        self.pushed: Sequence[int] = ()
 
-    def advance(self, tokens: Sequence[int]) -> np.ndarray:
-        self.read += tokens
+    def push(self, tokens: Sequence[int]) -> None:
+        self.pushed = tokens
+
+    def logits(self) -> np.ndarray:
+        self.read += self.pushed
         logits = np.zeros(320, np.float32)
         logits[self.left.pop(0)] = 1
         return logits
@@ -40,7 +44,7 @@ class Recited:
 def stream(words: Tokenizer, text: str, ends: frozenset[int] = frozenset({2}), **options: object) -> TextStream:
     ids = [*words.encode(text, begin=False), 2, 40, 41]
     chosen = Options(**options)  # type: ignore[arg-type]  # fields of Options
-    tokens = TokenStream(Recited(ids), [1, 9], chosen, ends, 400, 0)  # type: ignore[arg-type]  # stands for a Decoding
+    tokens = TokenStream(Recited(ids), [1, 9], chosen, ends, 400, 0)
     return TextStream(tokens, Pieces(words), chosen.stop)
 
 
@@ -116,7 +120,7 @@ def test_a_text_ends_by_tokens_and_by_length(words):
 
 def test_the_model_reads_the_prompt_and_then_each_token_once(words):
     found = stream(words, "the clock")
-    recited = found._tokens._decoding
+    recited = found._tokens._reader
     list(found)
     assert recited.read == [1, 9, *found.result.tokens[:-1]]  # type: ignore[attr-defined]  # a Recited
     assert found.result.prompt == (1, 9)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -53,6 +53,18 @@ class Session:
         """The pairs that are kept."""
         parts = self._keeper.parts
         return (*(() if parts is None else parts.pairs), *self._carried.pairs)
+
+    @property
+    def padding(self) -> Literal["left", "right"] | None:
+        """Where texts of a batch may be padded, so that their tokens are those that each has alone.
+
+        Right where attentions are told how long each text is, left where a mask hides what is no token; ``None``: texts
+        must have one length.
+        """
+        parts = self._keeper.parts
+        if parts is None or not parts.growing:
+            return None
+        return "right" if parts.told else "left" if parts.biases else None
 
     @property
     def length(self) -> int:
