@@ -74,6 +74,36 @@ def test_lines_keep_the_best_with_ties(largest, dtype, engine):
 
 @pytest.mark.opencl
 @WAYS
+def test_lines_of_up_to_32_bits_are_kept_or_sorted(largest, engine):
+    """A heap across runs of 512 elements, all digits sorted; lines that are apart; every element type."""
+    full = {0: lambda rng, shape: rng.integers(-(1 << 31), 1 << 31, shape)}
+    some = {0: lambda rng, shape: rng.integers(0, 120, shape)}
+    for dtype in (DType.F32, DType.F16, DType.I32, DType.I16, DType.I8, DType.U32, DType.U16, DType.U8):
+        draw = {0: lambda rng, shape: rng.integers(0, 1 << 32, shape)} if dtype == DType.U32 else some
+        for axis, k, shape in (*CASES[:4], (1, 20, (2, 1100)), (1, 300, (2, 600, 3))):
+            check_op(
+                engine,
+                TopK(axis, largest, k),
+                shape,
+                dtype=dtype,
+                draw=full if dtype == DType.I32 else draw,
+                families=("normal",),
+                only=["top_k.elements"],
+            )
+
+
+@pytest.mark.opencl
+@WAYS
+def test_nan_and_both_zeros_are_sorted_by_their_digits(largest, engine):
+    odd = [np.nan, -np.nan, np.inf, -np.inf, 1.0, 0.0, -0.0, 1e-42, -1e-42]
+    draw = {0: lambda rng, shape: rng.choice(np.array(odd, np.float32), shape)}
+    for k in (30, 300):
+        found = check_op(engine, TopK(0, largest, k), (300,), draw=draw, families=("normal",), only=["top_k.elements"])
+        assert "top_k.elements" in found
+
+
+@pytest.mark.opencl
+@WAYS
 def test_nan_ranks_above_all_numbers(largest, engine, gpu_engine):
     odd = {0: lambda rng, shape: rng.choice([np.nan, np.inf, -np.inf, 1.0, 0.0], shape)}
     for k, each in ((9, engine), (4, engine), (9, gpu_engine), (4, gpu_engine)):
@@ -86,6 +116,8 @@ def test_a_long_line_of_different_numbers_is_sorted(engine, rng):
     (got, places) = run_raw(engine, TopKLines, _query(engine, x, 5000), [x])
     assert np.array_equal(got, np.arange(4999, -1, -1))
     assert np.array_equal(x[places], got)
+    drawn = {0: lambda rng, shape: x}
+    check_op(engine, TopK(0, True, 5000), (5000,), draw=drawn, families=("normal",), only=["top_k.elements"])
 
 
 def _query(engine, x, k):

@@ -1,0 +1,112 @@
+"""The best elements along an axis on CPU devices: few of many kept in a heap, or all sorted by their digits."""
+
+from __future__ import annotations
+
+from clgraph.core.dtype import DType
+from clgraph.implementations.cpu.cost import TicketRanges, runs, step_seconds
+from clgraph.implementations.cpu.elements import RUN, RUN_BYTES, TYPES
+from clgraph.implementations.cpu.geometry import LANES, count_refusal
+from clgraph.implementations.cpu.rows import Columns
+from clgraph.ops.top_k import TopK
+from clgraph.selector.descriptor import Descriptor, Int, Pointer, Ref, descriptor
+from clgraph.selector.implementation import Implementation, Serves, implements
+from clgraph.selector.plan import Plan, Tile
+from clgraph.selector.query import Query
+
+_ORDERS = {
+    **dict.fromkeys((DType.F32, DType.F16), 0),
+    **dict.fromkeys((DType.I32, DType.I16, DType.I8), 1),
+    **dict.fromkeys((DType.U32, DType.U16, DType.U8), 2),
+}
+"""How the bits of elements ascend: as floats', as signed, as unsigned integers'."""
+
+_DIGITS = 4 * 256
+"""Counters of the digits of a key."""
+SORTED_SHARE, SORTED_COUNT = 4, 256
+"""All are sorted where more than one in so many is wanted, of at least so many."""
+_KEPT, _SORTED = 3.0, 160.0
+"""What 16 elements take where few are kept, and where all are sorted, in the time that a vector takes to copy."""
+
+
+@descriptor("top_k_elements", any_alignment=True)
+class TopKElementsDesc(Descriptor):
+    """Fields as in ``top_k_elements.cl``."""
+
+    inp: Pointer
+    out: Pointer
+    places: Pointer
+    type: Int
+    itemsize: Int
+    order: Int
+    largest: Int
+    count: Int
+    inner: Int
+    most: Int
+    sorted: Int
+    lines: Int
+    ticket_lines: Int
+
+
+@implements(
+    TopK,
+    name="top_k.elements",
+    serves=Serves(dtypes=frozenset(_ORDERS) | {DType.I64}, mixed=True, kinds=frozenset({"cpu"})),
+)
+class TopKElements(Implementation[TopK]):
+    """A line at a time, of elements of up to 32 bits."""
+
+    @classmethod
+    def limits(cls, q: Query[TopK]) -> str | None:
+        if q.inputs[0].dtype not in _ORDERS:
+            return "orders elements of up to 32 bits"
+        if not all(v.is_dense_plain for v in (*q.inputs, *q.outputs)):
+            return "serves dense plain tensors"
+        return count_refusal(q) if q.outputs[0].count else "keeps at least one element"
+
+    @classmethod
+    def cost(cls, q: Query[TopK]) -> float:
+        columns = _columns(q)
+        work = columns.images * columns.inner * _line_seconds(q, columns)
+        moved = q.inputs[0].nbytes + sum(y.nbytes for y in q.outputs)
+        return step_seconds(q.device, work, moved, _tickets(q, columns).count)
+
+    @classmethod
+    def plan(cls, q: Query[TopK]) -> Plan:
+        columns, x = _columns(q), q.inputs[0].dtype
+        tickets, everything = _tickets(q, columns), _is_sorted(q, columns)
+        desc = TopKElementsDesc(
+            inp=Ref("in0"),
+            out=Ref("out0"),
+            places=Ref("out1"),
+            type=TYPES[x],
+            itemsize=x.itemsize,
+            order=_ORDERS[x],
+            largest=int(q.primitive.largest),
+            count=columns.count,
+            inner=columns.inner,
+            most=q.primitive.k or 0,
+            sorted=int(everything),
+            lines=columns.images * columns.inner,
+            ticket_lines=tickets.each,
+        )
+        keys = 2 * columns.count if everything else q.primitive.k or 0
+        scratch = 3 * RUN * RUN_BYTES + 4 * _DIGITS + 8 * keys
+        return Plan((Tile("top_k_elements", desc, tickets.count, scratch=scratch),))
+
+
+def _columns(q: Query[TopK]) -> Columns:
+    return Columns.of(q.inputs[0].shape, q.primitive.axis, q.primitive.axis)
+
+
+def _is_sorted(q: Query[TopK], columns: Columns) -> bool:
+    return columns.count >= SORTED_COUNT and SORTED_SHARE * (q.primitive.k or 0) > columns.count
+
+
+def _line_seconds(q: Query[TopK], columns: Columns) -> float:
+    each = _SORTED if _is_sorted(q, columns) else _KEPT * (1 + (columns.inner > 1))
+    kept = 0 if _is_sorted(q, columns) else 4 * (q.primitive.k or 0)
+    return (-(-columns.count // LANES) * each + kept) * q.device.costs.unit("copy.vector")
+
+
+def _tickets(q: Query[TopK], columns: Columns) -> TicketRanges:
+    return runs(columns.images * columns.inner, _line_seconds(q, columns), q.device)
