@@ -58,6 +58,7 @@ __kernel void roi_align_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(in2), 
     step[axis] = bin / max(samples[axis], 1);
     begin[axis] = from + at[2 + axis] * samples[axis] * step[axis];
   }
+  const int pitch = x[2];
   REAL made[CHANNELS];
   for (int c = 0; c < CHANNELS; c++) made[c] = largest ? -INFINITY : 0.0f;
   for (int i = 0; i < samples[0]; i++) {
@@ -65,13 +66,17 @@ __kernel void roi_align_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(in2), 
     for (int j = 0; j < samples[1]; j++) {
       const neighbours columns = neighbours_of(begin[1] + (j + 0.5f) * step[1], rest[1]);
       const int low = rows.low * x[3], high = rows.high * x[3], left = columns.low * x[4], right = columns.high * x[4];
-      for (int c = 0; c < channels; c++) {
-        const REAL a = LOAD(source, c * x[2] + low + left) * (rows.first * columns.first);
-        const REAL b = LOAD(source, c * x[2] + low + right) * (rows.first * columns.second);
-        const REAL d = LOAD(source, c * x[2] + high + left) * (rows.second * columns.first);
-        const REAL e = LOAD(source, c * x[2] + high + right) * (rows.second * columns.second);
-        made[c] = largest ? fmax(made[c], fmax(fmax(a, b), fmax(d, e))) : made[c] + (a + b + d + e);
-      }
+      const REAL a = rows.first * columns.first, b = rows.first * columns.second;
+      const REAL d = rows.second * columns.first, e = rows.second * columns.second;
+      __global const T* upper = source + low;
+      __global const T* lower = source + high;
+      if (largest)
+        for (int c = 0; c < channels; c++, upper += pitch, lower += pitch)
+          made[c] = fmax(made[c], fmax(fmax(LOAD(upper, left) * a, LOAD(upper, right) * b),
+                                       fmax(LOAD(lower, left) * d, LOAD(lower, right) * e)));
+      else
+        for (int c = 0; c < channels; c++, upper += pitch, lower += pitch)
+          made[c] += LOAD(upper, left) * a + LOAD(upper, right) * b + LOAD(lower, left) * d + LOAD(lower, right) * e;
     }
   }
   const int count = samples[0] * samples[1];

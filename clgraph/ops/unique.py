@@ -20,10 +20,12 @@ class Unique(DataDependent):
 
     Attributes:
         ordered: Ascending; else as they come first.
+        wanted: How many of the results there are.
     """
 
     axis: int | None = None
     ordered: bool = True
+    wanted: int = 4
 
     kind: ClassVar[str] = "unique"
 
@@ -31,6 +33,9 @@ class Unique(DataDependent):
         (x,) = inputs
         if self.axis is not None:
             positive_axis(self.axis, x.ndim)
+        if self.ordered and self.wanted == 1:
+            # Places take a stable sort of indices, which is three times as long.
+            return (np.unique(x, axis=self.axis),)
         found, first, which, count = np.unique(
             x, return_index=True, return_inverse=True, return_counts=True, axis=self.axis
         )
@@ -40,10 +45,11 @@ class Unique(DataDependent):
             rank = np.empty_like(order)
             rank[order] = np.arange(len(order))
             found, first, which, count = found.take(order, self.axis), first[order], rank[which], count[order]
-        return found, *(a.astype(np.int64) for a in (first, which, count))
+        return (found, *(a.astype(np.int64) for a in (first, which, count)))[: self.wanted]
 
 
 @onnx("Unique", since=(11, 28))
 def import_unique(node: OnnxNode) -> Sequence[str]:
-    unique = Unique(node.attribute("axis", None), bool(node.attribute("sorted", 1)))
-    return node.emit(unique, node.inputs[0], outputs=4)
+    wanted = max(1, node.output_count)
+    unique = Unique(node.attribute("axis", None), bool(node.attribute("sorted", 1)), wanted)
+    return node.emit(unique, node.inputs[0], outputs=wanted)

@@ -19,7 +19,7 @@ class RemoveRedundantReorders(Pass):
     """Remove reorders that nobody needs, by five rules until none fires.
 
     * A reorder to the layout there is already vanishes.
-    * A reorder of a reorder that changed no element type reads the first one's input.
+    * A reorder of a reorder that changed no element type reads the first one's input, where that costs no more.
     * Two reorders of one value to one layout are one.
     * A producer whose only reader is the reorder writes the reorder's layout itself, where an implementation does that
       at no more than the cost of both.
@@ -54,18 +54,26 @@ def _simplify(program: Program, context: Context, node: Node) -> bool:
         program.erase(node)
         return True
     return (
-        _skip_first(program, node, source)
+        _skip_first(program, context, node, source)
         or _merge_siblings(program, node, source)
         or _write_directly(program, context, node, source)
         or _read_directly(program, context, node, source)
     )
 
 
-def _skip_first(program: Program, node: Node, source: Value) -> bool:
+def _skip_first(program: Program, context: Context, node: Node, source: Value) -> bool:
     first = source.producer
     if first is None or not isinstance(first.primitive, Reorder) or first.fused or apart((first, node)) is not None:
         return False
     if first.inputs[0].layout.dtype != source.layout.dtype:
+        return False
+    q = context.query(node)
+    before, after = (
+        estimate(context, node, q),
+        estimate(context, node, q.with_layouts((first.inputs[0].layout,), q.outputs)),
+    )
+    own = 0.0 if source.has_many_uses else estimate(context, first, context.query(first))
+    if after is None or (before is not None and own is not None and after > before + own):
         return False
     program.rewire(source, first.inputs[0], uses=((node, 0),))
     node.choice = None
