@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import onnx
+from google.protobuf.message import DecodeError
 from onnx import numpy_helper
 
 from clgraph.compilation.entry import compile_model
-from clgraph.errors import OptionError
+from clgraph.errors import ModelError, OptionError
 from clgraph.model.model import Model
 from clgraph.onnxruntime.options import SessionOptions, log, say_once
 from clgraph.onnxruntime.providers import Provided
@@ -92,10 +93,14 @@ def _size(dimension: int | str | None, denotation: str | None, options: SessionO
 
 
 def _outline(source: Any) -> onnx.ModelProto:
-    """Return the model without the data that lies beside it."""
+    """Return the model without the data that lies beside it; raises ``ModelError`` where there is none."""
     if isinstance(source, onnx.ModelProto):
         return source
-    return onnx.load_from_string(source) if isinstance(source, bytes) else onnx.load(source, load_external_data=False)
+    try:
+        data = source if isinstance(source, bytes) else Path(source).read_bytes()
+        return onnx.load_from_string(data)
+    except (OSError, DecodeError) as error:
+        raise ModelError(f"no model is read: {error}") from error
 
 
 def _denotations(source: Any) -> dict[tuple[str, int], str]:
@@ -118,7 +123,12 @@ def _shapes_of(source: Any, names: tuple[str, ...]) -> dict[str, list[int | str 
 
 
 def _replaced(source: str | bytes, options: SessionOptions) -> onnx.ModelProto:
-    """Return the model with other initialisers, and with all its data; raises ``OptionError`` for one it has not."""
+    """Return the model with other initialisers, and with all its data.
+
+    Raises:
+        OptionError: There is no such initialiser, or what is in memory ends before it.
+        ModelError: Data beside the model cannot be read.
+    """
     model = _outline(source)
     held = {tensor.name: tensor for tensor in model.graph.initializer}
     if unknown := sorted(options.external.keys() - held.keys()):
@@ -128,10 +138,15 @@ def _replaced(source: str | bytes, options: SessionOptions) -> onnx.ModelProto:
             held[name].CopyFrom(numpy_helper.from_array(value.numpy(), name))
         else:
             log.info("add_initializer(%r): the model has no initialiser of the name", name)
-    for tensor in model.graph.initializer:
-        _take_from_files(tensor, options.files)
-    if isinstance(source, str):
-        onnx.load_external_data_for_model(model, str(Path(source).parent))
+    try:
+        for tensor in model.graph.initializer:
+            _take_from_files(tensor, options.files)
+        if isinstance(source, str):
+            onnx.load_external_data_for_model(model, str(Path(source).parent))
+    except OptionError:
+        raise
+    except (OSError, ValueError, onnx.checker.ValidationError) as error:
+        raise ModelError(f"data beside the model cannot be read: {error}") from error
     return model
 
 

@@ -135,6 +135,13 @@ def test_data_beside_the_model_comes_from_memory_or_values(tmp_path: Path) -> No
     short.add_external_initializers_from_files_in_memory(["data.bin"], [data], [20])
     with pytest.raises(statuses.InvalidArgument, match="'w' ends at byte 24 of a file of 20 bytes"):
         ours.InferenceSession(str(path), short, providers=HOST)
+    for location, offset in (("data.bin", "a"), ("nowhere.bin", "0"), ("../data.bin", "0")):
+        for key, text in (("location", location), ("offset", offset)):
+            next(entry for entry in w.external_data if entry.key == key).value = text
+        broken = tmp_path / "broken.onnx"
+        broken.write_bytes(model.SerializeToString())
+        with pytest.raises(statuses.StatusError, match="cannot be read"):
+            ours.InferenceSession(str(broken), short, providers=HOST)
     missing = ours.SessionOptions()
     missing.add_external_initializers(["v"], [ours.OrtValue.ortvalue_from_numpy(data)])
     with pytest.raises(statuses.InvalidArgument, match="no initialiser is called 'v'"):
@@ -160,9 +167,13 @@ def test_what_is_no_model_ends_in_onnxruntimes_exception(source: Any, tmp_path: 
         onnxruntime.InferenceSession(source, providers=CPU)
     # An operator that nobody knows breaks the graph there, and is one that clgraph does not have.
     wanted = {"InvalidGraph": "NotImplemented"}.get(theirs.type.__name__, theirs.type.__name__)
-    with pytest.raises(Exception) as caught:  # noqa: PT011
-        ours.InferenceSession(source, providers=HOST)
-    assert wanted in {kind.__name__ for kind in caught.type.__mro__}
+    replacing = ours.SessionOptions()
+    replacing.add_initializer("w", ours.OrtValue.ortvalue_from_numpy(A))
+    replacing.add_free_dimension_override_by_denotation("BATCH", 1)
+    for options in (None, replacing):
+        with pytest.raises(Exception) as caught:  # noqa: PT011
+            ours.InferenceSession(source, options, providers=HOST)
+        assert wanted in {kind.__name__ for kind in caught.type.__mro__}
 
 
 def test_onnxruntimes_own_format_is_refused(tmp_path: Path) -> None:
