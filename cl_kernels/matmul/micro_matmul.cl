@@ -9,6 +9,9 @@
 // ahead, step  what is fetched into the second-level cache meanwhile: with each k the lines at ahead (two, or with few rows
 //              NB of them), and ahead moves on by step floats; b and 0 for nothing
 //
+// The lines of c are asked for first, so that they are there when the sums are: a result that is wider than the cache
+// would wait for memory at every row of a block.
+//
 // The sums run in float with fma, in order, SUMMED products at a time, whose sums are then added to c in order:
 // |error| <= (min(depth, SUMMED) + depth / SUMMED) 2^-24 sum |a b|.
 #include "post_tile.clh"
@@ -26,6 +29,11 @@ NOINLINE static void micro_matmul(__global const float* restrict a, const long a
                                   __global const float* restrict b, const int b_row, __global float* restrict c,
                                   const int c_row, const int columns, const int depth, const int begun,
                                   __global const float* ahead, const int step) {
+  #pragma unroll
+  for (int i = 0; i < UR; i++) {
+    #pragma unroll
+    for (int j = 0; j < NB; j++) FETCH_TO_WRITE(c + (long)i * c_row + j * 16);
+  }
   float16 sum[NB][UR];
   for (int done = 0; done == 0 || done < depth; done += SUMMED) {
     #pragma unroll
