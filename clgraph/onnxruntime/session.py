@@ -126,9 +126,11 @@ class InferenceSession(Session):
         return [results[name] for name in names]
 
     def _wanted(self, output_names: Sequence[str] | None) -> list[str]:
-        if output_names and isinstance(output_names, str):
+        if not output_names:
+            return self._names
+        if isinstance(output_names, str):
             raise MismatchError(f"output names are a list, as [{output_names!r}]")
-        names = list(output_names or self._names)
+        names = list(output_names)
         for name in names:
             if not isinstance(name, str):
                 raise MismatchError(f"output names are texts, not {name!r}")
