@@ -96,9 +96,10 @@ class VerifyNumbers(PassObserver):
     Until compile_graph the references compute both in float64; from compile_graph on the device computes a copy of the
     program, completed by the required passes that are left, when ``Context.execute`` is there. The yardstick is how far
     rounding every intermediate value to the program's own types moves the result; behind a pass with ``rounds``, to
-    those it has chosen. A pass may round constants once more, which is less than that; a kernel may add up in another
-    order, whose error grows with the square root of the number of terms (64 for the 4096 of a large convolution) where
-    the reference's pairwise sums hardly grow at all.
+    those it has chosen, and a unit in the last place of the narrowest of them, which constants may have. A pass may
+    round constants once more, which is less than that; a kernel may add up in another order, whose error grows with the
+    square root of the number of terms (64 for the 4096 of a large convolution) where the reference's pairwise sums
+    hardly grow at all.
     """
 
     FACTOR = 8.0
@@ -132,7 +133,9 @@ class VerifyNumbers(PassObserver):
         if pass_.rounds and changes:
             old = self._expected
             self._expect(program)
-            self._compare(old, self._expected, self.FACTOR, f"pass {number:02} {pass_.name}", "by the references")
+            lost = max((unit(v.layout.dtype.numpy) for v in program.values if v.layout.dtype.floating), default=0.0)
+            what = f"pass {number:02} {pass_.name}"
+            self._compare(old, self._expected, self.FACTOR, what, "by the references", lost)
         on_device = program.milestone >= Milestone.SELECTED and self.context.execute is not None
         found = self._on_device(program) if on_device else run_reference(program, self._feeds, exact=True)
         factor = self.DEVICE_FACTOR if on_device else self.FACTOR
@@ -165,9 +168,12 @@ class VerifyNumbers(PassObserver):
         factor: float,
         what: str,
         where: str,
+        lost: float = 0.0,
     ) -> None:
+        """Raise ``ProgramError`` where results differ by more than the bounds and *lost* times the largest number."""
         for name, expected in wanted.items():
-            distance, bound = _distance(expected, found[name]), factor * self._bounds[name]
+            bound = factor * (self._bounds[name] + lost * _largest(expected))
+            distance = _distance(expected, found[name])
             if not distance <= bound:
                 raise ProgramError(
                     f"{what} changes output {name!r}: computed {where}, it moves by "
@@ -202,5 +208,10 @@ def _unit(rounded: Array, exact: Array) -> float:
     """Return a unit in the last place of the largest result, for programs that round nothing on the way."""
     if not is_floating(rounded.dtype):
         return 0.0
-    finite = np.abs(exact[np.isfinite(exact)])
-    return unit(rounded.dtype) * float(np.max(finite, initial=0.0))
+    return unit(rounded.dtype) * _largest(exact)
+
+
+def _largest(exact: Array) -> float:
+    """Return the largest magnitude in *exact*, of what is finite and no integer."""
+    finite = np.abs(exact[np.isfinite(exact)]) if is_floating(exact.dtype) else np.zeros(0)
+    return float(np.max(finite, initial=0.0))

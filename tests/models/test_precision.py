@@ -30,12 +30,14 @@ def agrees(name: str, device: str, config: dict[str, object]) -> None:
     shapes = {n: a.shape for n, a in feeds.items()}
     compiled = clgraph.compile(model, device, shapes=shapes, precision="f16", config=config)
     stored = {v.layout.dtype for node in compiled.program for v in node.outputs}
-    assert DType.F16 in stored
+    half = config["device_class"] == "gpu"
+    assert (DType.F16 in stored) == half
     results, wanted = compiled.run(feeds), expected(model, feeds)
     error = worst_error(results, wanted)
     assert error <= bound(len(compiled.program))
-    # Float32 is a thousand times closer: the option does something.
-    assert error > 1e-5
+    # Float32 is a thousand times closer: the option does something. On CPUs it is about the matrices of products.
+    products = any(x.layout.dtype == DType.F16 for x in compiled.program.constants)
+    assert (error > 1e-5) == (half or products)
 
 
 @pytest.mark.parametrize("device_class", ["cpu", "gpu"])

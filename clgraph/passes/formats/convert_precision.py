@@ -15,6 +15,7 @@ from clgraph.errors import OptionError
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.program import Milestone, Program
+from clgraph.ops.matmul import MatMul
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.selection import servable
@@ -30,17 +31,21 @@ _DELICATE: Mapping[str, frozenset[str]] = {
 """Functions by kind of primitive whose results or arguments easily leave what half precision holds."""
 _NAMED_TYPES = frozenset({"reorder", "fill", "quantized_convolution", "quantized_matmul"})
 """Kinds of primitives that name the type of their results, as ``dtype``."""
+_MATRIX = 1
+"""The slot of a product's matrix."""
 
 
 class ConvertPrecision(Pass):
     """Let operators read and write float16 where the options say so; kernels still add up in float32.
 
     Precision ``f32`` changes nothing, nor do ``tf32x3`` and ``f16x3``, which are about kernels. ``f16`` turns every
-    float32 value between operators, and the constants, into float16. ``auto`` does so for nodes placed on a GPU, but
-    for functions whose results easily leave the range of float16. Inputs and outputs of the graph keep their types. In
-    any case float32 stay the nodes that ``keep_f32`` names, those with a constant that float16 cannot hold, those whose
-    result becomes integers, and those that nothing serves in float16; a note lists them. Between the two stand
-    reorders: halves cross between devices where either side has them. Counts the nodes turned.
+    float32 value between operators, and the constants, into float16, but for nodes on CPUs, whose tiles compute in
+    float32: there it does so with the constant matrices of products, which are as fast to read or faster. ``auto``
+    does so for nodes placed on a GPU, but for functions whose results easily leave the range of float16. Inputs and
+    outputs of the graph keep their types. In any case float32 stay the nodes that ``keep_f32`` names, those with a
+    constant that float16 cannot hold, those whose result becomes integers, and those that nothing serves in float16; a
+    note lists them. Between the two stand reorders: halves cross between devices where either side has them. Counts the
+    nodes turned.
     """
 
     name: ClassVar[str] = "convert_precision"
@@ -56,20 +61,25 @@ class ConvertPrecision(Pass):
         _check_names(program, context)
         wide = {v for v in program.values if v.layout.dtype == DType.F32}
         results = [(name, v) for name, v in program.outputs if v in wide and v.producer is not None]
-        cast = _Casts(program)
-        turned, elsewhere, kept = 0, 0, list[str]()
+        cast = _Casts(program, context)
+        turned, narrowed, elsewhere, kept = 0, 0, 0, list[str]()
         for node in program:
             if not any(v in wide for v in (*node.inputs, *node.outputs)):
                 continue
-            wants = not auto or context.device(node).kind == "gpu"
+            kind = context.device(node).kind
+            wants = kind == "gpu" if auto else kind != "cpu"
             reason = _why_kept(context, node, wide) if wants else None
-            elsewhere += not wants
+            elsewhere += auto and not wants
             if reason is not None:
                 kept.append(f"{node.name}: {reason}")
             target = DType.F16 if wants and reason is None else DType.F32
             for slot, value in enumerate(node.inputs):
                 if value in wide and value.layout.dtype != target and slot not in node.primitive.exact_inputs:
                     program.rewire(value, cast.of(value, target, node), uses=((node, slot),))
+            if kind == "cpu" and not auto and _reads_halves(context, node):
+                matrix = node.inputs[_MATRIX]
+                program.rewire(matrix, cast.of(matrix, DType.F16, node), uses=((node, _MATRIX),))
+                narrowed += 1
             if target == DType.F16:
                 turned += 1
                 node.primitive = _turned(node.primitive)
@@ -82,15 +92,16 @@ class ConvertPrecision(Pass):
                 program.outputs = [(n, made if n == name else v) for n, v in program.outputs]
         stay = f"; {len(kept)} stay float32:\n" + "\n".join(kept) if kept else ""
         others = f"; {elsewhere} on other devices than GPUs store float32" if elsewhere else ""
-        program.notes[self.name] = f"{turned} nodes store float16{others}{stay}"
-        return turned
+        products = f"; {narrowed} products on CPUs read matrices of float16" if narrowed else ""
+        program.notes[self.name] = f"{turned} nodes store float16{products}{others}{stay}"
+        return turned + narrowed
 
 
 class _Casts:
     """The same value in another type: made once a device, narrowed where it is made and widened where it is read."""
 
-    def __init__(self, program: Program) -> None:
-        self._program = program
+    def __init__(self, program: Program, context: Context) -> None:
+        self._program, self._packed = program, context.packed
         self._made: dict[tuple[Value, DType, str | None], Value] = {}
 
     def of(self, value: Value, dtype: DType, reader: Node) -> Value:
@@ -98,7 +109,9 @@ class _Casts:
         key = (value, dtype, None if value.constant is not None else beside.placement)
         if key not in self._made:
             if value.constant is not None:
-                made = self._program.constant(f"{value.name}/{dtype}", _rounded(value.constant))
+                array = value.constant
+                rounded = self._packed.once(("rounded",), [array], lambda: _rounded(array))
+                made = self._program.constant(f"{value.name}/{dtype}", rounded)
             else:
                 source = value.producer if value.producer and value.producer.placement == beside.placement else beside
                 made = self._program.insert(Reorder(dtype), [value], sources=[source]).output
@@ -114,13 +127,30 @@ def _check_names(program: Program, context: Context) -> None:
             raise OptionError(f"no node of the program is called {pattern!r}, so that none can be kept in float32")
 
 
+def _reads_halves(context: Context, node: Node) -> bool:
+    """Whether *node* is a product that may read its constant matrix in float16, and a kernel is there for that."""
+    if not isinstance(node.primitive, MatMul) or _pattern(context, node) is not None:
+        return False
+    matrix = node.inputs[_MATRIX]
+    if matrix.constant is None or matrix.layout.dtype != DType.F32 or not fits(matrix.constant):
+        return False
+    q = context.query(node)
+    halves = tuple(_narrow(x) if slot == _MATRIX else x for slot, x in enumerate(q.inputs))
+    return servable(context, node, q.with_layouts(halves, q.outputs)) is None
+
+
+def _pattern(context: Context, node: Node) -> str | None:
+    """Return the first pattern of ``keep_f32`` that *node* fits."""
+    names = (node.name, *node.origin)
+    return next((p for p in sorted(context.keep_f32) if any(fnmatchcase(n, p) for n in names)), None)
+
+
 def _floating(node: Node) -> bool:
     return node.output.layout.dtype.floating
 
 
 def _why_kept(context: Context, node: Node, wide: set[Value]) -> str | None:
-    names = (node.name, *node.origin)
-    if pattern := next((p for p in sorted(context.keep_f32) if any(fnmatchcase(n, p) for n in names)), None):
+    if (pattern := _pattern(context, node)) is not None:
         return f"{pattern} is kept"
     function = getattr(node.primitive, "function", "")
     if context.precision == "auto" and function in _DELICATE.get(node.primitive.kind, ()):

@@ -171,7 +171,7 @@ def _constants(context: Context, nodes: Sequence[Node]) -> list[tuple[str, Array
     made = [("weights", context.packed.once(("siblings", axis), weights, lambda: np.concatenate(weights, axis)))]
     if any(n.arity > 2 for n in nodes):
         sizes = [n.output.layout.shape[_axis(n)] for n in nodes]
-        biases = [_data(n.inputs[2]) if n.arity > 2 else np.zeros(1, weights[0].dtype) for n in nodes]
+        biases = [_data(n.inputs[2]) if n.arity > 2 else np.zeros(1, n.output.layout.dtype.numpy) for n in nodes]
         spread = [np.broadcast_to(b.reshape(-1), (size,)) for b, size in zip(biases, sizes, strict=True)]
         made.append(("bias", np.concatenate(spread)))
     return made

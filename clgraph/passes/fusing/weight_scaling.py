@@ -71,14 +71,17 @@ def followers(program: Program, node: Node) -> tuple[list[Node], Scaling]:
 
 
 def scale_weights(program: Program, node: Node, chain: Sequence[Node], total: Scaling, packed: PackedWeights) -> Node:
-    """Replace *node* and *chain* by one node with new weights and bias, each rounded once from float64."""
+    """Replace *node* and *chain* by one node with new weights and bias, each rounded once from float64.
+
+    They are of the type of the result, which weights may be narrower than.
+    """
     weights, channels = node.inputs[1], len(total.scale)
     assert weights.constant is not None
-    dtype = weights.constant.dtype
+    dtype = node.output.layout.dtype.numpy
     inputs = [node.inputs[0], weights]
     if np.any(total.scale != 1):
         data = weights.constant
-        what = ("scale", _spread(node, data), total.scale.tobytes())
+        what = ("scale", _spread(node, data), total.scale.tobytes(), node.output.layout.dtype)
         scaled = packed.once(what, [data], lambda: _scaled(node, data, total.scale))
         inputs[1] = constant_of(program, node, "weights", scaled)
     shift = total.shift
@@ -92,7 +95,7 @@ def scale_weights(program: Program, node: Node, chain: Sequence[Node], total: Sc
 
 
 def _scaled(node: Node, weights: Array, scale: Vector) -> Array:
-    scaled = np.empty(weights.shape, weights.dtype)
+    scaled = np.empty(weights.shape, node.output.layout.dtype.numpy)
     np.multiply(weights, scale.reshape(_spread(node, weights)), out=scaled, dtype=np.float64, casting="unsafe")
     return scaled
 

@@ -105,7 +105,7 @@ def _offer(context: Context, product: IntegerProduct) -> _Candidate | str:
 
 def _narrow(context: Context, device: DeviceInfo) -> bool:
     """Whether convert_precision will let operators on *device* store float16."""
-    return context.precision == "f16" or (context.precision == "auto" and device.kind == "gpu")
+    return device.kind == "gpu" if context.precision == "auto" else context.precision == "f16" and device.kind != "cpu"
 
 
 def _cheapest(program: Program, context: Context, found: Mapping[Node, _Candidate], makers: _Makers) -> set[Node]:

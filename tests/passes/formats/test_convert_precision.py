@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,16 +9,18 @@ from clgraph.core.dtype import DType
 from clgraph.errors import OptionError, ProgramError
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.matmul import MatMul
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass, PassManager
 from clgraph.passes.formats.convert_precision import ConvertPrecision, fits
 from clgraph.passes.observers import VerifyNumbers
 from clgraph.passes.placement.insert_transfers import InsertTransfers
 from clgraph.passes.placement.partition import Partition
+from clgraph.selector.implementation import IMPLEMENTATIONS
 from clgraph.selector.query import DeviceInfo
 from tests.support.programs import ADD, MUL, RELU, Net, run
 
-HALF = Context(precision="f16")
+HALF = Context({"gpu": DeviceInfo("gpu", "gpu", simd=1)}, precision="f16")
 
 
 def _net() -> Net:
@@ -61,7 +65,7 @@ def test_kept_nodes_stay_single_and_each_value_is_cast_once() -> None:
     net = _net()
     net.add("d", RELU, "c")
     program = net.program("d")
-    run(program, ConvertPrecision(), context=Context(precision="f16", keep_f32=frozenset({"b*", "c"})))
+    run(program, ConvertPrecision(), context=replace(HALF, keep_f32=frozenset({"b*", "c"})))
     kept = _types(program)
     assert (kept["a"], kept["b"], kept["c"], kept["d"]) == (DType.F16, DType.F32, DType.F32, DType.F16)
     # x, a for b and c together, c for d, the result.
@@ -71,7 +75,7 @@ def test_kept_nodes_stay_single_and_each_value_is_cast_once() -> None:
 
 def test_a_name_that_fits_no_node_is_an_error() -> None:
     with pytest.raises(OptionError, match="no node of the program is called 'fc'"):
-        ConvertPrecision().run(_net().program("c"), Context(precision="f16", keep_f32=frozenset({"fc"})))
+        ConvertPrecision().run(_net().program("c"), replace(HALF, keep_f32=frozenset({"fc"})))
 
 
 @pytest.mark.parametrize(
@@ -124,10 +128,25 @@ def test_auto_on_a_gpu_leaves_functions_of_a_wide_range_in_single() -> None:
 
 def test_a_node_that_nothing_serves_in_half_stays_single() -> None:
     program = _net().program("c")
-    context = Context(precision="f16", denied=frozenset({"activation.slow", "activation.any"}))
+    context = replace(HALF, denied=frozenset(n for n in IMPLEMENTATIONS if n.startswith("activation.")))
     ConvertPrecision().run(program, context)
     assert _types(program)["b"] == DType.F32
     assert "b: no kernel serves it in float16" in program.notes["convert_precision"]
+
+
+def test_on_a_cpu_products_alone_read_halves() -> None:
+    net = Net()
+    net.data("w", 40, 20)
+    net.add("large", Activation("linear", 2.0), net.input("x", (3, 40)))
+    net.add("a", MatMul(), "large", "w")
+    net.constant("beyond", np.eye(20, dtype=np.float32) * np.float32(1e6))
+    net.add("b", MatMul(), "a", "beyond")
+    net.data("v", 20, 20)
+    net.add("c", MatMul(), "b", "v")
+    program = run(net.program("c"), ConvertPrecision(), context=Context(precision="f16", keep_f32=frozenset({"c"})))
+    assert set(_types(program).values()) == {DType.F32}
+    assert [program[n].inputs[1].layout.dtype for n in "abc"] == [DType.F16, DType.F32, DType.F32]
+    assert program.notes["convert_precision"] == "0 nodes store float16; 1 products on CPUs read matrices of float16"
 
 
 class Coarse(Pass):
