@@ -15,6 +15,7 @@ import click
 
 from clgraph import __version__
 from clgraph.cli.verbosity import start_logging, verbosity_options
+from clgraph.core.nearest import meant
 from clgraph.errors import ClgraphError, InternalError, KernelBuildError
 from clgraph.settings import LOG_LEVELS
 
@@ -57,6 +58,14 @@ class Commands(click.Group):
         command = import_module(f"clgraph.cli.{cmd_name.replace('-', '_')}_command").command
         assert isinstance(command, click.Command)
         return _talking(command)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that *args* begin with; where there is none, say which may be meant."""
+        if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
+            ctx.fail(f"No such command {args[0]!r}{meant(args[0], _COMMANDS)}")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""

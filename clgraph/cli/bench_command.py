@@ -19,7 +19,7 @@ from clgraph.cli.feeds import FeedOptions, feed_options, read_feeds
 from clgraph.cli.measuring import Budget, Latencies, Run, at_once, interleaved, peak_bytes, resident_bytes
 from clgraph.cli.options import ModelOptions, cycling_model_options, refuse_idle
 from clgraph.cli.output import advancing, remark, say, working
-from clgraph.cli.peers import OnnxRuntime
+from clgraph.cli.peers import PEERS
 from clgraph.core.layout import Shape
 from clgraph.core.version import __version__
 from clgraph.errors import OptionError
@@ -41,7 +41,7 @@ from clgraph.saved.container import is_dump, is_saved
     "-t", "--time", "seconds", type=click.FloatRange(min=0.01), default=3.0, show_default=True, help="Seconds."
 )
 @click.option("--iterations", type=click.IntRange(min=1), help="Runs to measure, instead of --time.")
-@click.option("--compare", type=click.Choice(["onnxruntime"]), help="Measure another runtime in turn with clgraph.")
+@click.option("--compare", type=click.Choice([*PEERS]), help="Measure another runtime in turn with clgraph.")
 @click.option(
     "--json", "json_file", type=click.Path(path_type=Path), help="Write all figures there; - prints them only."
 )
@@ -89,7 +89,7 @@ def command(
         peer = None
         if compare is not None:
             with working(f"loading {options.model.name} with {compare}"):
-                peer = _Peer(options.model, model.device.workers, cycle)
+                peer = _Peer(compare, options.model, model.device.workers, cycle)
             runs.append(lambda i: peer.runtime.run(cycle[i]))
         with advancing("measuring latency", (iterations or seconds) * len(runs)) as advance:
             latencies, blocks = interleaved(runs, len(cycle), budget, advance)
@@ -211,9 +211,9 @@ def _runner(model: Model, cycle: Sequence[Mapping[str, Array]]) -> Run:
 class _Peer:
     """Another runtime with the same model."""
 
-    def __init__(self, model: Path, threads: int, cycle: Sequence[Mapping[str, Array]]) -> None:
+    def __init__(self, name: str, model: Path, threads: int, cycle: Sequence[Mapping[str, Array]]) -> None:
         start = time.perf_counter()
-        self.runtime = OnnxRuntime(model, threads)
+        self.runtime = PEERS[name](model, threads)
         self.load = time.perf_counter() - start
         start = time.perf_counter()
         self.runtime.run(cycle[0])

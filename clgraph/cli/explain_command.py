@@ -63,6 +63,7 @@ def command(options: ModelOptions, node: str | None, as_json: bool, measure: boo
                 )
                 for n in report.nodes
             ],
+            spare=("primitive", "fused", "placement", "subgraph", "because"),
         )
         if report.fusions:
             say()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import sys
+import textwrap
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import click
@@ -19,21 +20,63 @@ from clgraph.cli.verbosity import verbosity
 
 _REFRESH_SECONDS = 0.1
 _NUMERIC = frozenset("0123456789.,+-%e ")
+_LEAST_PROSE = 24
+"""Letters that a column of words has room for at least, to be read with ease."""
 
 
-def table(headers: Sequence[str], rows: Iterable[Sequence[object]], title: str = "") -> None:
-    """Print *rows* under *headers*; columns of numbers stand to the right."""
+def table(
+    headers: Sequence[str], rows: Iterable[Sequence[object]], title: str = "", spare: Collection[str] = ()
+) -> None:
+    """Print *rows* under *headers*; columns of numbers stand to the right.
+
+    On a terminal that is too narrow for all columns those of *spare* are left out, and a line says which; else the
+    words of the last column go on below; where that is not enough, each row is a paragraph. Words are never broken.
+    In a pipe there is always the whole table.
+    """
     lines = [[str(cell) for cell in row] for row in rows]
     right = [bool(lines) and all(set(line[i]) <= _NUMERIC for line in lines) for i in range(len(headers))]
     if not sys.stdout.isatty():
         _plain([list(headers), *lines], right)
         return
+    console = Console()
+    kept = _fitting(headers, lines, spare, console.width)
+    if not kept:
+        _cards(console, headers, lines, title)
+        return
     drawn = Table(title=title or None, box=None, title_justify="left", header_style="bold", pad_edge=False)
-    for header, numeric in zip(headers, right, strict=True):
-        drawn.add_column(header, justify="right" if numeric else "left", overflow="fold")
+    for i in kept:
+        drawn.add_column(headers[i], justify="right" if right[i] else "left", no_wrap=i != kept[-1])
     for line in lines:
-        drawn.add_row(*map(escape, line))
-    Console().print(drawn)
+        drawn.add_row(*(escape(line[i]) for i in kept))
+    console.print(drawn)
+    if left_out := [header for i, header in enumerate(headers) if i not in kept]:
+        say(f"(a wider terminal, or a pipe, shows {', '.join(left_out)}, too)")
+
+
+def _fitting(
+    headers: Sequence[str], lines: Sequence[Sequence[str]], spare: Collection[str], width: int
+) -> Sequence[int]:
+    """Return the columns that *width* has room for, without breaking a word; none where there is no room."""
+    columns = list(zip(headers, *lines, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    longest = [max((len(word) for cell in column for word in cell.split()), default=0) for column in columns]
+    every = range(len(headers))
+    for kept in (every, [i for i in every if headers[i] not in spare]):
+        if sum(widths[i] + 2 for i in kept) - 2 <= width:
+            return kept
+    left = width - sum(w + 2 for w in widths[:-1])
+    return every if left >= max(longest[-1], _LEAST_PROSE) else ()
+
+
+def _cards(console: Console, headers: Sequence[str], lines: Sequence[Sequence[str]], title: str) -> None:
+    """Print each row as a paragraph: its first cell, and below it the others with what they are."""
+    if title:
+        console.print(title, markup=False, style="bold")
+    for name, *cells in lines:
+        console.print(name, markup=False, style="bold", soft_wrap=True, highlight=False)
+        told = ", ".join(f"{header} {cell}".strip() for header, cell in zip(headers[1:], cells, strict=True) if cell)
+        for text in textwrap.wrap(told, console.width - 2, break_long_words=False, break_on_hyphens=False):
+            click.echo(f"  {text}")
 
 
 def _plain(lines: Sequence[Sequence[str]], right: Sequence[bool]) -> None:
@@ -44,8 +87,15 @@ def _plain(lines: Sequence[Sequence[str]], right: Sequence[bool]) -> None:
 
 
 def say(text: str = "") -> None:
-    """Print *text* as it is."""
-    click.echo(text)
+    """Print *text*; on a terminal a line that is too long goes on below, behind the place of its first word's value."""
+    width = Console().width if sys.stdout.isatty() else 0
+    if not width or len(text) <= width or "\n" in text:
+        click.echo(text)
+        return
+    indent = len(text) - len(text[12:].lstrip()) if text[:12].rstrip() and text[11:12] == " " else 2
+    wrapped = textwrap.wrap(text, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
+    for line in wrapped:
+        click.echo(line)
 
 
 def remark(lines: Iterable[str]) -> None:

@@ -7,6 +7,7 @@ import inspect
 import click
 
 from clgraph.cli.output import say, table
+from clgraph.core.nearest import meant
 from clgraph.engines.opening import load_extensions, options_of
 from clgraph.errors import OptionError
 from clgraph.graph.primitive import PRIMITIVES
@@ -48,7 +49,8 @@ def command(check: str | None, modules: tuple[str, ...]) -> None:
 
 def _check(kind: str) -> None:
     if kind not in PRIMITIVES:
-        raise OptionError(f"no operator is called {kind!r}; there are {', '.join(PRIMITIVES)}")
+        near = meant(kind, PRIMITIVES) or f"; there are {', '.join(PRIMITIVES)}"
+        raise OptionError(f"no operator is called {kind!r}{near}")
     home = inspect.getmodule(PRIMITIVES[kind])
     say(f"{kind}: {summary(PRIMITIVES[kind])} ({home.__name__ if home else 'unknown module'})")
     say()

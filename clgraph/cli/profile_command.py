@@ -77,6 +77,7 @@ def command(options: ModelOptions, given: FeedOptions, seed: int, trace: Path | 
             )
             for c in ranked[: top or None]
         ],
+        spare=("placement", "subgraph", "tickets", "idle us", "GFLOP/s", "GB/s"),
     )
     if far_off:
         listed = ", ".join(f"{node} ({ratio:.2g} times)" for node, ratio in far_off.items())

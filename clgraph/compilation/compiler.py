@@ -16,6 +16,7 @@ from clgraph.core.collector import PAUSED
 from clgraph.core.frozen import frozen, mutable
 from clgraph.core.layout import Shape
 from clgraph.core.mapped import MappedFile, files_of
+from clgraph.core.nearest import meant
 from clgraph.engines.opening import device_infos, imagined, open_engines
 from clgraph.engines.option_checks import ANNOTATIONS, PREFERENCES, annotation_lines, note, note_idle, warn
 from clgraph.errors import BindingError, OptionError
@@ -174,7 +175,8 @@ class Compiler:
         """
         options = self.options
         if unknown := sorted(name for name in options.deny_kernels if name not in IMPLEMENTATIONS):
-            raise OptionError(f"no implementation is called {unknown[0]!r}, so that it cannot be denied")
+            near = meant(unknown[0], IMPLEMENTATIONS)
+            raise OptionError(f"no implementation is called {unknown[0]!r}, so that it cannot be denied{near}")
         runs = options.device != "null"
         if not runs and (options.placement or options.placement_fallback):
             raise OptionError("the device null has one placement only; place a model on devices that there are")
@@ -210,7 +212,9 @@ class Compiler:
         forced = self.context.forced
         lost = sorted(set(forced) - {node.name for node in program}) if forced else []
         if lost and not topology.label:
-            raise OptionError(f"no node of the compiled program is called {lost[0]!r}, so that no kernel can be forced")
+            near = meant(lost[0], (node.name for node in program))
+            what = f"no node of the compiled program is called {lost[0]!r}, so that no kernel can be forced"
+            raise OptionError(what + near)
         network = None if self.runner is None else self.runner.network(program, workspace)
         families, bound = self._families.get(topology), member is not None
         made = Specialisation(program, network, records, self.context.devices, self.options, families, bound)

@@ -11,6 +11,7 @@ from dataclasses import field
 from typing import Any, ClassVar, Protocol, TypeGuard
 
 from clgraph.core.frozen import frozen
+from clgraph.core.nearest import meant
 from clgraph.errors import ClgraphError, OptionError, ProgramError
 from clgraph.graph.faults import faults, innermost
 from clgraph.graph.node import Node
@@ -140,7 +141,8 @@ def check_names(passes: Sequence[Pass], disabled: frozenset[str], stop_after: st
     known = {p.name: p for p in passes}
     for name in sorted(disabled | ({stop_after} if stop_after else set())):
         if name not in known:
-            raise OptionError(f"no pass is called {name!r}; the passes are {', '.join(known)}")
+            near = meant(name, known) or f"; the passes are {', '.join(known)}"
+            raise OptionError(f"no pass is called {name!r}{near}")
         if name in disabled and known[name].required:
             raise OptionError(f"pass {name!r} is required and cannot be disabled")
 

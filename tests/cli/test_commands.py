@@ -170,3 +170,17 @@ def test_the_key_of_random_numbers_is_no_input_that_is_asked_for(clgraph_command
     for command in (("run", *at, "--input", tmp_path / "x.npy"), ("bench", *at, "--batch", 1, "--iterations", 2)):
         status, _, err = clgraph_command(*command)
         assert status == 0, err
+
+
+def test_an_unknown_command_pass_or_kernel_is_answered_with_those_like_it(
+    clgraph_command: Command, model: Path
+) -> None:
+    for words, near in (
+        (("comple",), "'compile'"),
+        (("compile", model, "--device", "null", "--disable-pass", "prepare_fusing"), "'prepare_primitive_fusing'"),
+        (("compile", model, "--device", "null", "--deny-kernel", "convolution.fsv"), "'convolution.fsv16'"),
+        (("passes", "--check", "convolutio"), "'convolution'"),
+    ):
+        status, _, err = clgraph_command(*words)
+        assert status in (1, 2)
+        assert near in err.partition("did you mean")[2]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import logging
+import re
 
 import click
 import pytest
@@ -20,6 +21,47 @@ def test_names_that_look_like_markup_are_printed_as_they_are(capsys: pytest.Capt
     output.table(("name",), [("[red]x[/red]",)])
     output.say("[bold]y")
     assert capsys.readouterr().out == "name\n[red]x[/red]\n[bold]y\n"
+
+
+class _Terminal(io.StringIO):
+    """A terminal of 40 columns."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def _on_a_terminal(monkeypatch: pytest.MonkeyPatch, *arguments: object, **options: object) -> list[str]:
+    screen = _Terminal()
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("sys.stdout", screen)
+    output.table(*arguments, **options)  # type: ignore[arg-type]
+    return [re.sub(r"\x1b\[[\d;]*m", "", line).rstrip() for line in screen.getvalue().splitlines()]
+
+
+def test_a_table_fits_the_terminal_and_breaks_no_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [("encoder/layer/conv", "conv_fsv16", "123.4", "5")]
+    whole = _on_a_terminal(monkeypatch, ("node", "kernel", "us"), [r[:3] for r in rows])
+    assert whole == ["node                kernel         us", "encoder/layer/conv  conv_fsv16  123.4"]
+    less = _on_a_terminal(monkeypatch, ("node", "kernel", "us", "tickets"), rows, spare=("tickets", "kernel"))
+    assert less[:2] == ["node                   us", "encoder/layer/conv  123.4"]
+    assert " ".join(" ".join(less[2:]).split()) == "(a wider terminal, or a pipe, shows kernel, tickets, too)"
+    prose = _on_a_terminal(
+        monkeypatch, ("pass", "what it does"), [("fuse", "puts one thing behind another where it can")]
+    )
+    assert prose == ["pass  what it does", "fuse  puts one thing behind another", "      where it can"]
+    names = [("a" * 30, "b" * 20, "c d"), ("x", "", "e")]
+    cards = _on_a_terminal(monkeypatch, ("node", "kernel", "why"), names)
+    assert cards == ["a" * 30, f"  kernel {'b' * 20}, why c d", "x", "  why e"]
+
+
+def test_a_long_line_goes_on_behind_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = _Terminal()
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("sys.stdout", screen)
+    output.say("kernels     one (1), two (2), three (3), four (4)")
+    assert screen.getvalue() == "kernels     one (1), two (2), three (3),\n            four (4)\n"
 
 
 def test_the_spinner_shows_what_is_logged_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -171,7 +171,7 @@ def test_stopped_after_any_pass_the_results_are_the_same(name: str, expected) ->
 def test_a_required_pass_cannot_be_disabled_and_an_unknown_name_is_refused() -> None:
     with pytest.raises(OptionError, match="'partition' is required"):
         PassManager(default_pipeline(), disabled=frozenset({"partition"}))
-    with pytest.raises(OptionError, match="no pass is called 'fusing'; the passes are init"):
+    with pytest.raises(OptionError, match="no pass is called 'fusing'; did you mean 'prepare_primitive_fusing'"):
         PassManager(default_pipeline(), stop_after="fusing")
 
 

@@ -1,0 +1,17 @@
+"""What somebody may have meant by a name that there is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+_AT_MOST = 3
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """Return ``; did you mean 'a', 'b'?`` for names that hold *name* or are like it, or nothing where none is."""
+    from difflib import get_close_matches  # imported where something is wrong: 5 ms of every start otherwise
+
+    known = tuple(known)
+    holding = [k for k in known if name.lower() in k.lower()]
+    near = list(dict.fromkeys([*holding, *get_close_matches(name, known, _AT_MOST)]))[:_AT_MOST]
+    return f"; did you mean {', '.join(map(repr, near))}?" if near else ""
