@@ -135,7 +135,9 @@ class LanguageModel:
         if not ids:
             raise InputError("the prompt has no token, and the model's folder names none that texts begin with")
         if odd := [token for token in ids if token < 0 or (self._vocabulary and token >= self._vocabulary)]:
-            raise InputError(f"the prompt has a token {odd[0]}; ids begin at 0, and the model has {self._vocabulary}")
+            why = ": the tokenizer in its folder is another model's" if isinstance(prompt, str) else ""
+            has = f"ids begin at 0, and the model has {self._vocabulary}{why}"
+            raise InputError(f"the prompt has a token {odd[0]}; {has}")
         if longest is not None and len(ids) >= longest:
             raise InputError(
                 f"the prompt has {len(ids)} tokens and the model's longest text {longest}: shorten it, to leave room "

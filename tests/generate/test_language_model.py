@@ -10,6 +10,7 @@ from onnx import numpy_helper
 import clgraph
 from clgraph.errors import GenerationError, InputError, UnsupportedError
 from clgraph.generate import Options
+from tests.support.decoder_folder import tokenizer
 from tests.support.decoder_weights import Decoder
 from tests.support.decoders import decoder_model, greedy_tokens, onnxruntime_run
 from tests.support.models import small_model
@@ -108,6 +109,15 @@ def test_a_text_ends_where_the_model_has_no_more_places(folder, device):
             lm.generate(prompt, SOME)
     assert lm.generate([], replace(SOME, max_tokens=1)).prompt == (1,)
     assert lm.generate([1, 5, 6, 7], replace(SOME, max_tokens=None)).tokens == made.tokens
+
+
+def test_a_tokenizer_of_another_model_is_named(folder, device):
+    path = folder(Decoder(layers=1, vocabulary=64))
+    tokenizer(320).save(str(path / "tokenizer.json"))
+    lm = clgraph.generate.load(path, device)
+    with pytest.raises(InputError, match="the model has 64: the tokenizer in its folder is another model's"):
+        lm.generate("The heron", SOME)
+    assert len(lm.generate([1, 5], SOME).tokens) == 5
 
 
 def test_logits_that_are_no_numbers_are_an_error_and_the_model_stays_usable(folder, device):

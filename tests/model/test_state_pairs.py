@@ -287,3 +287,30 @@ def test_attention_as_tracing_exporters_write_it_is_found(rng):
             np.testing.assert_allclose(session.run(new)["y"][:, start:], y[:, start:], rtol=1e-4, atol=1e-5)
             feeds = dict(zip(feeds, presents, strict=True))
     assert len(model._keeper.programs.made) == 4
+
+
+@pytest.mark.parametrize("more", ["", "scale = 0.4", "is_causal = 1"])
+def test_an_attention_whose_keys_are_joined_in_front_of_it_is_found(more, rng):
+    """Unless it is causal: then it counts places from the first key, wherever the new tokens stand."""
+    text = f"""<ir_version: 11, opset_import: ["" : 23]>
+    joined (float[b,4,s,8] q, float[b,2,s,8] k, float[b,2,s,8] v, bool[s,t] seen, float[b,2,p,8] past_k,
+            float[b,2,p,8] past_v)
+        => (float[b,4,s,8] y, float[b,2,t,8] present_k, float[b,2,t,8] present_v) {{
+        present_k = Concat <axis = 2> (past_k, k)
+        present_v = Concat <axis = 2> (past_v, v)
+        y = Attention <{more}> (q, present_k, present_v, seen)
+    }}"""
+    text = text.replace("<>", "")
+    made = onnx.parser.parse_model(text)
+    model = clgraph.compile(made)
+    assert [pair.input for pair in model.state] == ([] if "causal" in more else ["past_k", "past_v"])
+    ort = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    feeds = {n: np.zeros((1, 2, 0, 8), np.float32) for n in ("past_k", "past_v")}
+    for tokens in (3, 1):
+        new = {n: rng.standard_normal((1, h, tokens, 8)).astype(np.float32) for n, h in (("q", 4), ("k", 2), ("v", 2))}
+        past = feeds["past_k"].shape[2]
+        new["seen"] = np.tri(tokens, past + tokens, past, dtype=np.bool_)
+        got, want = model.run(new | feeds), ort.run(None, new | feeds)
+        for a, b in zip(got.values(), want, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+        feeds = {"past_k": got["present_k"], "past_v": got["present_v"]}

@@ -1,10 +1,14 @@
-"""Attentions that a model spells out: past keys and values joined with new ones, two products, a softmax in between."""
+"""Attentions that a model spells out: past keys and values joined with new ones, two products, a softmax in between.
+
+Or past and new ones are joined in front of an Attention, which knows no past then.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import sqrt
 
 import numpy as np
 
@@ -25,7 +29,7 @@ _PAST, _TOKENS = 3, 2
 
 @frozen
 class Spelled:
-    """An attention's layers: from *join_keys* and *join_values* to *last*, the product of shares and values."""
+    """An attention's layers: from *join_keys* and *join_values* to *last*, which makes the mixtures of values."""
 
     last: Layer
     join_keys: Layer
@@ -49,7 +53,7 @@ def gathered(topology: Topology) -> Topology:
     Each is confirmed by numbers: the layers and the attention make the same of an example.
     """
     matcher = _Matcher(topology, {name: layer for layer in topology.layers for name in layer.outputs})
-    found = [s for layer in topology.layers if layer.primitive.kind == "matmul" and (s := matcher.match(layer))]
+    found = [s for layer in topology.layers if (s := matcher.match(layer))]
     found = [s for s in found if matcher.confirmed(s)]
     if not found:
         return topology
@@ -65,7 +69,7 @@ def gathered(topology: Topology) -> Topology:
         bias = () if s.bias is None else (s.bias,)
         attention = MultiHeadAttention(scale=s.scale, reads=(*(("mask",) if bias else ()), "past_key", "past_value"))
         new = (s.queries, s.join_keys.inputs[1], s.join_values.inputs[1], *bias)
-        names = (*layer.outputs, s.join_keys.outputs[0], s.join_values.outputs[0])
+        names = (layer.outputs[0], s.join_keys.outputs[0], s.join_values.outputs[0])
         made.layers.append(
             replace(
                 layer, primitive=attention, inputs=(*new, s.join_keys.inputs[0], s.join_values.inputs[0]), outputs=names
@@ -80,7 +84,27 @@ class _Matcher:
     makers: Mapping[str, Layer]
 
     def match(self, last: Layer) -> Spelled | None:
-        """Return the attention whose second product is *last*."""
+        """Return the attention whose second product is *last*, or that *last* is, of keys that are joined before."""
+        if isinstance(last.primitive, MultiHeadAttention):
+            return self._of_joined(last, last.primitive)
+        return self._of_products(last) if last.primitive.kind == "matmul" else None
+
+    def _of_joined(self, last: Layer, attention: MultiHeadAttention) -> Spelled | None:
+        if attention != MultiHeadAttention(scale=attention.scale, reads=attention.reads):
+            return None
+        keys, values = self._join(last.inputs[1]), self._join(last.inputs[2])
+        if keys is None or values is None or values[1] != 1 or attention.reads not in ((), ("mask",)):
+            return None
+        if self.read & set(last.outputs[1:]):
+            return None
+        depth = (self.topology.inputs[keys[0].inputs[0]].shape or (None,))[-1]
+        if not isinstance(depth, int):
+            return None
+        scale = 1 / sqrt(depth) if attention.scale is None else attention.scale
+        bias = last.inputs[3] if attention.reads else None
+        return Spelled(last, keys[0], values[0], last.inputs[0], scale * keys[1], bias)
+
+    def _of_products(self, last: Layer) -> Spelled | None:
         join_values = self._join(last.inputs[1])
         if join_values is None or join_values[1] != 1:
             return None
@@ -137,6 +161,12 @@ class _Matcher:
             return None
         number = float(constant.reshape(-1)[0])
         return number if function == "mul" else 1 / number
+
+    @cached_property
+    def read(self) -> set[str]:
+        """What layers read, and the values of outputs."""
+        top = self.topology
+        return {name for layer in top.layers for name in layer.inputs} | {value for _, value in top.outputs}
 
     @cached_property
     def numbers(self) -> dict[str, Array]:
