@@ -120,32 +120,38 @@ def schemas(signatures: Sequence[Signature], shapes: Sequence[Shape], known: Map
     only the sizes that stand first. What is yielded depends on the signatures, *shapes* and values alone, so that every
     shape has one family, whichever was met first.
     """
+    seen: set[Schema] = set()
+    for schema in _narrowing(signatures, shapes, known):
+        if schema not in seen and (schema.free or schema.free_elements) and _fits(schema, shapes, known):
+            yield schema
+        seen.add(schema)
+
+
+def _narrowing(
+    signatures: Sequence[Signature], shapes: Sequence[Shape], known: Mapping[str, Array]
+) -> Iterator[Schema]:
+    """Yield what :func:`schemas` chooses from, each when it is asked for: mostly the first will do."""
     names = tuple(s.name for s in signatures)
-    named, tied = (
-        Schema(
-            names, tuple(_named(s, shape, s.name in known, tied) for s, shape in zip(signatures, shapes, strict=True))
-        )
-        for tied in (False, True)
-    )
+
+    def sizes(tied: bool) -> Schema:
+        rows = zip(signatures, shapes, strict=True)
+        return Schema(names, tuple(_named(s, shape, s.name in known, tied) for s, shape in rows))
+
     values = tuple(_given(name, array) for name, array in known.items())
+    yield replace(sizes(False), values=values)
+    tied = sizes(True)
     equal = tuple(_matched(given, tied, shapes, known) for given in values)
-    counted = tuple(_counted(given, names, shapes, known) for given in values)
+    yield replace(tied, values=equal)
+    yield replace(tied, values=tuple(_counted(given, names, shapes, known) for given in values))
+    for found in _sums(tied, shapes):
+        yield replace(tied, values=equal, sums=(found,))
     leading = tuple(
-        tuple(n if n in tied.leading else d for n, d in zip(sizes, shape, strict=True))
-        for sizes, shape in zip(tied.shapes, shapes, strict=True)
+        tuple(n if n in tied.leading else d for n, d in zip(sizes_of, shape, strict=True))
+        for sizes_of, shape in zip(tied.shapes, shapes, strict=True)
     )
     fixed = tuple(replace(g, elements=() if g.data else tuple(known[g.name].ravel().tolist())) for g in values)
-    found = (
-        replace(named, values=values),
-        replace(tied, values=equal),
-        replace(tied, values=counted),
-        *(replace(tied, values=equal, sums=(found,)) for found in _sums(tied, shapes)),
-        Schema(names, leading, fixed),
-        replace(tied, values=fixed),
-    )
-    for schema in dict.fromkeys(found):
-        if (schema.free or schema.free_elements) and _fits(schema, shapes, known):
-            yield schema
+    yield Schema(names, leading, fixed)
+    yield replace(tied, values=fixed)
 
 
 def _named(signature: Signature, shape: Shape, known: bool, tied: bool) -> tuple[Size, ...]:

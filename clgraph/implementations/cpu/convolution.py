@@ -274,14 +274,15 @@ def _tickets(q: Query[Convolution], s: ConvolutionSizes) -> ConvolutionTickets:
     next group's weights while it computes. Large maps keep their weights cached.
     """
     device, total_groups = q.device, s.groups
-    chunks = s.block.chunks * s.height
-    work = _seconds(q, s) * s.height * q.primitive.groups
+    rows = s.height
+    chunks = s.block.chunks * rows
+    work = _seconds(q, s) * rows * q.primitive.groups
     chunk = work / (chunks * total_groups)
     wanted = ticket_seconds(work * s.y.batch, device)
-    pixels = s.y.height * s.y.width
-    if total_groups >= 4 * device.workers and s.group_bytes * total_groups > 2 * 4 * LANES * s.x.blocks * pixels:
+    weights, pixels = s.group_bytes * total_groups, s.y.height * s.y.width
+    if total_groups >= 4 * device.workers and weights > 2 * 4 * LANES * s.x.blocks * pixels:
         groups = split(total_groups, chunk * chunks, wanted, device.workers)
-        lines = -(-LANES * s.block.nb // chunks) if s.group_bytes * total_groups > 1 << 20 else 0
+        lines = -(-LANES * s.block.nb // chunks) if weights > 1 << 20 else 0
         return ConvolutionTickets(TicketRanges(1, chunks), groups, True, lines)
     runs = split(chunks, chunk, wanted, device.workers)
     groups = split(total_groups, chunk * runs.each, wanted, 1)
