@@ -143,7 +143,7 @@ class Layout(Remembering):
     def span(self) -> int:
         """Elements from the first to one past the last that belongs to this layout, halo and tail lanes included."""
         if not self.pitches:
-            return prod(self.extents)
+            return prod(self.extents if self.halo or self.format.blocks else self.shape)
         if 0 in self.extents:
             return 0
         ends = (
