@@ -10,6 +10,9 @@ from onnx import TensorProto, helper
 
 import clgraph
 from clgraph.errors import InputError, UnsupportedError
+from clgraph.graph.topology import Topology
+from clgraph.model.state.doubles import merged
+from clgraph.ops.eltwise import Eltwise
 from tests.support.decoder_weights import Decoder
 from tests.support.decoders import decoder_feeds, decoder_model, greedy_tokens, onnxruntime_run
 
@@ -287,6 +290,20 @@ def test_attention_as_tracing_exporters_write_it_is_found(rng):
             np.testing.assert_allclose(session.run(new)["y"][:, start:], y[:, start:], rtol=1e-4, atol=1e-5)
             feeds = dict(zip(feeds, presents, strict=True))
     assert len(model._keeper.programs.made) == 4
+
+
+def test_layers_that_exporters_repeat_become_one():
+    top = Topology()
+    top.input("x", (2,))
+    for name in ("one", "other"):
+        top.constant(f"{name}.two", np.array([2], np.float32))
+        top.add(f"{name}.sum", Eltwise("add"), "x", f"{name}.two")
+        top.add(name, Eltwise("mul"), f"{name}.sum", "x")
+        top.output(name)
+    made = merged(top)
+    assert [layer.name for layer in made.layers] == ["one.sum", "one", "other"]
+    assert made.layers[2].inputs == made.layers[1].inputs == ("one.sum", "x")
+    assert [layer.inputs for layer in top.layers[2:]] == [("x", "other.two"), ("other.sum", "x")]
 
 
 @pytest.mark.parametrize("more", ["", "scale = 0.4", "is_causal = 1"])
