@@ -67,6 +67,8 @@ OTHER = {
 }  # fmt: skip
 """Kinds whose own tests have the bounds: of run-time lengths, of a product, of a recurrence, of sums of few updates,
 and of sums in double."""
+SAME = {"matmul.narrow"}
+"""Tiles whose results are another's bit by bit, which their own tests compare."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,7 @@ CASES = {
 
 def test_every_tile_that_adds_up_has_a_case() -> None:
     own = [i for i in IMPLEMENTATIONS.values() if i.__module__.startswith("clgraph.implementations.cpu.")]
-    assert {i.name for i in own if i.primitive.kind not in EXACT | OTHER} == {
+    assert {i.name for i in own if i.primitive.kind not in EXACT | OTHER} - SAME == {
         c.implementation.name for c in CASES.values()
     }
 

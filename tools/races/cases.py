@@ -22,6 +22,7 @@ from clgraph.ops.block_matmul import BlockMatMul
 from clgraph.ops.block_records import Records
 from clgraph.ops.bottleneck import Bottleneck
 from clgraph.ops.box_suppression import BoxSuppression
+from clgraph.ops.byte_lookup import ByteLookup
 from clgraph.ops.col2im import Col2Im
 from clgraph.ops.concat import Concat
 from clgraph.ops.conv_transpose import ConvTranspose
@@ -301,6 +302,7 @@ def _picking() -> list[Case]:
     each: Mapping[int, Draw] = {1: lambda rng, s: np.argsort(rng.random(shape), axis=0)[: s[0]]}
     return [
         Case(Gather(1), (shape, (2, 3)), (F32, I64), draw={1: below(5)}),
+        Case(ByteLookup(), ((3, 67), (256,)), U8, draw={0: _bytes, 1: _bytes}),
         Case(Gather(0), ((9, 64), (7,)), (F32, I64), draw={1: below(9)}),
         Case(GatherElements(1), (shape, (4, 2, 6)), (F32, I64), draw={1: below(5)}),
         Case(GatherND(), (shape, (3, 2)), (F32, I64), draw={1: below(4, 5)}),

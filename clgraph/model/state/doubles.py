@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from copy import copy
 from dataclasses import replace
 
 from clgraph.graph.primitive import Array, Primitive
@@ -29,7 +30,9 @@ def merged(topology: Topology) -> Topology:
             layers.append(layer)
         else:
             names |= dict(zip(layer.outputs, first.outputs, strict=True))
-    return replace(topology, layers=layers, _made=set(topology._made))
+    made = copy(topology)
+    made.layers, made._made = layers, set(topology._made)
+    return made
 
 
 def _content(array: Array) -> Hashable:
