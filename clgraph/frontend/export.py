@@ -6,16 +6,15 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
-
 from clgraph.core.dtype import DType
 from clgraph.core.version import __version__
+from clgraph.frontend.protobuf import TensorProto, onnx
 
 DOMAIN = "clgraph"
 """Domain of the nodes, whose operators are kinds of primitives."""
 
 
-def export_outline(outline: Mapping[str, Any], name: str) -> ModelProto:
+def export_outline(outline: Mapping[str, Any], name: str) -> onnx.ModelProto:
     """Return the program that *outline* tells of (:func:`clgraph.graph.outline.outline`) as a graph called *name*.
 
     A node is an operator of domain ``clgraph`` with the program's decisions as attributes; a value has its logical
@@ -27,7 +26,7 @@ def export_outline(outline: Mapping[str, Any], name: str) -> ModelProto:
         v["name"]: v for v in outline["inputs"]
     }
     results = [_value(made[o["value"]]) for o in outline["outputs"] if o["value"] in made]
-    graph = helper.make_graph(
+    graph = onnx.helper.make_graph(
         nodes,
         name,
         [_value(v) for v in outline["inputs"]],
@@ -35,19 +34,19 @@ def export_outline(outline: Mapping[str, Any], name: str) -> ModelProto:
         [_constant(v) for v in outline["constants"]],
         value_info=[_value(v) for v in made.values()],
     )
-    versions = [helper.make_opsetid("", 21), helper.make_opsetid(DOMAIN, 1)]
-    return helper.make_model(graph, producer_name="clgraph", producer_version=__version__, opset_imports=versions)
+    versions = [onnx.helper.make_opsetid("", 21), onnx.helper.make_opsetid(DOMAIN, 1)]
+    return onnx.helper.make_model(graph, producer_name="clgraph", producer_version=__version__, opset_imports=versions)
 
 
 @functools.cache
 def _type(name: str) -> int:
     """Return ONNX's number of the element type that prints as *name*."""
     (dtype,) = (d for d in DType if str(d) == name)
-    return int(helper.np_dtype_to_tensor_dtype(dtype.numpy))
+    return int(onnx.helper.np_dtype_to_tensor_dtype(dtype.numpy))
 
 
-def _node(node: Mapping[str, Any]) -> NodeProto:
-    made = helper.make_node(
+def _node(node: Mapping[str, Any]) -> onnx.NodeProto:
+    made = onnx.helper.make_node(
         node["kind"], node["inputs"], [v["name"] for v in node["outputs"]], name=node["name"], domain=DOMAIN
     )
     told = {
@@ -59,12 +58,12 @@ def _node(node: Mapping[str, Any]) -> NodeProto:
         "implementation": node["implementation"],
         "layouts": [f"{v['format']} +{v['nbytes']} bytes" for v in node["outputs"]],
     }
-    made.attribute.extend(helper.make_attribute(key, value) for key, value in told.items() if value)
+    made.attribute.extend(onnx.helper.make_attribute(key, value) for key, value in told.items() if value)
     return made
 
 
-def _value(value: Mapping[str, Any]) -> ValueInfoProto:
-    return helper.make_tensor_value_info(value["name"], _type(value["dtype"]), value["shape"], value["format"])
+def _value(value: Mapping[str, Any]) -> onnx.ValueInfoProto:
+    return onnx.helper.make_tensor_value_info(value["name"], _type(value["dtype"]), value["shape"], value["format"])
 
 
 def _constant(value: Mapping[str, Any]) -> TensorProto:

@@ -137,7 +137,7 @@ def test_errors_are_relative_to_the_scale_and_see_what_is_no_number() -> None:
 
 
 def test_a_model_in_half_precision_differs_by_its_rounding_only(device) -> None:
-    options = options_of(device, config={"precision": "f16"})
+    options = options_of(device, config={"precision": "f16", "device_class": "gpu"})
     found = compare(net(), FEEDS, options)
     assert found.agrees, found.verdict()
     assert not compare(net(), FEEDS, options, tolerance=1e-3).agrees
