@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from clgraph.cli.output import say, table
+from clgraph.cli.output import json_option, say, say_json, table
 from clgraph.debugging.check_operator import TOLERANCE, check_custom_op, operator_called
 from clgraph.engines.opening import load_extensions, options_of
 from clgraph.errors import OptionError
@@ -17,6 +17,7 @@ from clgraph.errors import OptionError
 @click.option("--attribute", "attributes", multiple=True, metavar="NAME=VALUE", help="Other than its default.")
 @click.option("--tolerance", default=TOLERANCE, show_default=True, help="Largest error, of the largest result.")
 @click.option("--device", default="auto", show_default=True, help="Device: see `clgraph devices`.")
+@json_option
 def command(
     name: str,
     modules: tuple[str, ...],
@@ -24,6 +25,7 @@ def command(
     attributes: tuple[str, ...],
     tolerance: float,
     device: str,
+    as_json: bool,
 ) -> None:
     """Run the custom operator NAME on a device and compare it with its reference.
 
@@ -44,6 +46,10 @@ def command(
             raise OptionError(f"--attribute {text!r} is not NAME=VALUE of an attribute; there are {known}")
         given[key] = type(operator.attributes[key])(value)
     tried = list(check_custom_op(operator, [_shapes(t) for t in shapes], given, device, tolerance))
+    wrong = [t for t in tried if t.why]
+    if as_json:
+        say_json({"operator": operator.kind, "agrees": not wrong, "runs": tried})
+        raise click.exceptions.Exit(bool(wrong))
     table(
         ("shapes", "type", "numbers", "error", ""),
         [
@@ -51,7 +57,6 @@ def command(
             for t in tried
         ],
     )
-    wrong = [t for t in tried if t.why]
     say()
     say(f"{operator.kind}: {len(tried) - len(wrong)} of {len(tried)} runs agree with the reference")
     if wrong:

@@ -9,7 +9,7 @@ import click
 from clgraph.cli.compiling import load_program, load_topology, random_feeds
 from clgraph.cli.feeds import FeedOptions, feed_options, read_feeds
 from clgraph.cli.options import ModelOptions, model_options
-from clgraph.cli.output import remark, say, table, working
+from clgraph.cli.output import json_option, remark, say, say_json, table, working
 from clgraph.cli.peers import OnnxRuntime
 from clgraph.debugging.bisection import bisect
 from clgraph.debugging.compare import HALF_TOLERANCE, TOLERANCE, Comparison, NodeError, compare, compare_compiled
@@ -32,6 +32,7 @@ from clgraph.saved.container import is_dump
 @click.option("--top", default=10, show_default=True, metavar="N", help="Show the N worst nodes; 0 for all in order.")
 @click.option("--bisect", "find", is_flag=True, help="Find the pass or the kernel that makes a difference.")
 @click.option("--against", type=click.Choice(["references", "onnxruntime"]), default="references", show_default=True)
+@json_option
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -43,6 +44,7 @@ def command(
     top: int,
     find: bool,
     against: str,
+    as_json: bool,
 ) -> None:
     """Run MODEL on the device, node by node, and compare each node with its reference in float64.
 
@@ -61,16 +63,20 @@ def command(
             raise OptionError(f"{options.model.name} is a dump: --bisect and --against want the model it was made of")
         with working(f"loading {options.model.name}"):
             dumped = load_program(options)
-        feeds = _feeds(given, dumped.topology, options, seed)
+        feeds = _feeds(given, dumped.topology, options, seed, as_json=as_json)
         with working("comparing"):
             found = compare_compiled(dumped.specialise(), dumped.program, feeds, tolerance)
-        _verdict(ctx, found, top)
+        _verdict(ctx, found, top, as_json=as_json)
     topology, settings = load_topology(options)
-    feeds = _feeds(given, topology, options, seed)
+    feeds = _feeds(given, topology, options, seed, as_json=as_json)
     expected = None if against == "references" else OnnxRuntime(options.model).run(feeds)
     if find:
         with working("bisecting"):
             finding = bisect(topology, feeds, settings, tolerance=tolerance, expected=expected, against=_name(against))
+        if as_json:
+            tried = {"tried": finding.log, "found": str(finding)}
+            say_json({"agrees": finding.comparison.agrees, **tried, "comparison": finding.comparison})
+            ctx.exit(0 if finding.comparison.agrees else 1)
         _show(finding.comparison, top)
         for line in finding.log:
             say(f"tried       {line}")
@@ -78,18 +84,23 @@ def command(
         ctx.exit(0 if finding.comparison.agrees else 1)
     with working("comparing"):
         found = compare(topology, feeds, settings, tolerance=tolerance, expected=expected, against=_name(against))
-    _verdict(ctx, found, top)
+    _verdict(ctx, found, top, as_json=as_json)
 
 
-def _feeds(given: FeedOptions, topology: Topology, options: ModelOptions, seed: int) -> dict[str, Array]:
-    feeds = read_feeds(given, topology, options.shapes, say)
+def _feeds(
+    given: FeedOptions, topology: Topology, options: ModelOptions, seed: int, *, as_json: bool
+) -> dict[str, Array]:
+    feeds = read_feeds(given, topology, options.shapes, (lambda text: remark([text])) if as_json else say)
     shapes = dict(options.shapes) | {name: array.shape for name, array in feeds.items()}
     return random_feeds(topology, shapes, seed) | feeds
 
 
-def _verdict(ctx: click.Context, found: Comparison, top: int) -> NoReturn:
-    _show(found, top)
-    say(found.verdict())
+def _verdict(ctx: click.Context, found: Comparison, top: int, *, as_json: bool) -> NoReturn:
+    if as_json:
+        say_json({"agrees": found.agrees, "verdict": found.verdict(), "comparison": found})
+    else:
+        _show(found, top)
+        say(found.verdict())
     ctx.exit(0 if found.agrees else 1)
 
 

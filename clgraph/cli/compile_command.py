@@ -9,7 +9,7 @@ import click
 
 from clgraph.cli.compiling import compiled
 from clgraph.cli.options import ModelOptions, model_options, refuse_idle
-from clgraph.cli.output import milliseconds, nbytes, say, table, working
+from clgraph.cli.output import json_option, milliseconds, nbytes, say, say_json, table, working
 from clgraph.cli.reports import dump_sources as write_sources
 from clgraph.cli.reports import report_memory
 from clgraph.graph.program import Program
@@ -29,6 +29,7 @@ from clgraph.model.explain import explain
     help="File of the picture that --report memory draws.",
 )
 @click.option("--dump-sources", type=click.Path(path_type=Path), help="Write every kernel text there.")
+@json_option
 def command(
     options: ModelOptions,
     output: Path | None,
@@ -36,6 +37,7 @@ def command(
     report: str | None,
     picture: Path,
     dump_sources: Path | None,
+    as_json: bool,
 ) -> None:
     """Compile MODEL (an ONNX file, a saved one, or a dump) and show what the passes did.
 
@@ -59,7 +61,11 @@ def command(
         with working(f"saving {output.name}"):
             model.save(output)
     if report is not None:
-        report_memory(model, picture)
+        report_memory(model, picture, as_json=as_json)
+        return
+    sources = [] if dump_sources is None else write_sources(model, dump_sources)
+    if as_json:
+        say_json(_figures(model.program) | {"passes": model.passes, "saved": output, "sources": sources})
         return
     table(
         ("number", "pass", "changes", "ms"),
@@ -73,7 +79,22 @@ def command(
     if output is not None:
         say(f"saved       {output}, {nbytes(output.stat().st_size)}")
     if dump_sources is not None:
-        say(f"sources     {len(write_sources(model, dump_sources))} files in {dump_sources}")
+        say(f"sources     {len(sources)} files in {dump_sources}")
+
+
+def _figures(program: Program) -> dict[str, object]:
+    kernels = Counter(node.implementation for node in explain(program).nodes if node.steps)
+    return {
+        "nodes": len(program),
+        "fused": sum(len(n.fused) for n in program),
+        "kernels": kernels,
+        "constant_bytes": sum(v.layout.nbytes for v in program.constants),
+        "arenas": {
+            placement: {"nbytes": a.nbytes, "lower_bound": a.lower_bound, "unshared": a.unshared}
+            for placement, a in program.arenas.items()
+        },
+        "notes": program.notes,
+    }
 
 
 def _summary(program: Program, seconds: float) -> None:

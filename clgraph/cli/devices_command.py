@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import click
 
-from clgraph.cli.output import nbytes, say, table
+from clgraph.cli.output import json_option, nbytes, say, say_json, table
 from clgraph.cli.verbosity import verbosity
 from clgraph.runtime.device import Device, devices, find_device
 
 
 @click.command(name="devices")
-def command() -> None:
+@json_option
+def command(as_json: bool) -> None:
     """List the OpenCL devices there are, with their profiles.
 
     The device that `auto` selects has a star. Select one by its name (pocl:0), its kind (cpu, gpu, host), its index, or
@@ -23,6 +24,15 @@ def command() -> None:
     """
     found = devices()
     auto = find_device("auto") if any(d.handle is not None for d in found) else None
+    if as_json:
+        say_json(
+            [
+                {"label": d.label, "auto": d is auto, "record": d.record.name, "notes": d.notes, "refusal": d.refusal}
+                | {"info": d.info}
+                for d in found
+            ]
+        )
+        return
     table(
         ("", "index", "name", "kind", "device", "units", "workers", "simd", "local", "memory", "features"),
         [("*" if d is auto else "", i, *_row(d)) for i, d in enumerate(found)],

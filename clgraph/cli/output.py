@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import math
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from typing import Any
 
 import click
 from rich.console import Console
@@ -96,6 +100,29 @@ def say(text: str = "") -> None:
     wrapped = textwrap.wrap(text, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
     for line in wrapped:
         click.echo(line)
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+"""Decorator: the flag of commands whose figures programs read, passed on as ``as_json``."""
+
+
+def say_json(value: object) -> None:
+    """Print *value*, of dataclasses, mappings, sequences and scalars, as JSON; what is no number is null."""
+    click.echo(json.dumps(_as_json(value), indent=1))
+
+
+def _as_json(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: _as_json(getattr(value, f.name)) for f in fields(value) if f.repr and f.init}
+    if isinstance(value, Mapping):
+        return {str(key): _as_json(v) for key, v in value.items()}
+    if isinstance(value, set | frozenset):
+        return sorted(map(str, value))
+    if isinstance(value, list | tuple):
+        return [_as_json(v) for v in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, str | int) else str(value)
 
 
 def remark(lines: Iterable[str]) -> None:

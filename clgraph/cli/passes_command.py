@@ -6,7 +6,7 @@ import inspect
 
 import click
 
-from clgraph.cli.output import say, table
+from clgraph.cli.output import json_option, say, say_json, table
 from clgraph.core.nearest import meant
 from clgraph.engines.opening import load_extensions, options_of
 from clgraph.errors import OptionError
@@ -18,7 +18,8 @@ from clgraph.passes.targets.target import TARGETS
 @click.command(name="passes")
 @click.option("--check", metavar="NAME", help="Say how each pass treats this kind of operator.")
 @click.option("--module", "modules", multiple=True, metavar="FILE.py", help="Import this first: custom operators.")
-def command(check: str | None, modules: tuple[str, ...]) -> None:
+@json_option
+def command(check: str | None, modules: tuple[str, ...], as_json: bool) -> None:
     """List the passes in their order, and the targets that packages have added.
 
     The number is that of the files which --dump-graphs writes. A required pass cannot be disabled. With --check, each
@@ -32,7 +33,19 @@ def command(check: str | None, modules: tuple[str, ...]) -> None:
     """
     load_extensions(options_of(config={"modules": modules or None}))
     if check is not None:
-        _check(check)
+        _check(check, as_json=as_json)
+        return
+    if as_json:
+        own = [
+            {"number": i, "name": p.name, "required": p.required, "does": summary(p)}
+            for i, p in enumerate(default_pipeline())
+        ]
+        by_targets = [
+            {"target": t.name, "phase": p.phase.value, "name": p.run.name, "does": summary(p.run)}
+            for t in TARGETS.values()
+            for p in t.passes
+        ]
+        say_json({"passes": own, "targets": by_targets})
         return
     table(
         ("number", "pass", "", "what it does"),
@@ -47,10 +60,15 @@ def command(check: str | None, modules: tuple[str, ...]) -> None:
         table(("target", "phase", "pass", "what it does"), added)
 
 
-def _check(kind: str) -> None:
+def _check(kind: str, *, as_json: bool) -> None:
     if kind not in PRIMITIVES:
         near = meant(kind, PRIMITIVES) or f"; there are {', '.join(PRIMITIVES)}"
         raise OptionError(f"no operator is called {kind!r}{near}")
+    if as_json:
+        told = {p.name: p.describe(kind) for p in default_pipeline()}
+        told |= {p.run.name: p.run.describe(kind) for t in TARGETS.values() for p in t.passes}
+        say_json({"kind": kind, "does": summary(PRIMITIVES[kind]), "passes": told})
+        return
     home = inspect.getmodule(PRIMITIVES[kind])
     say(f"{kind}: {summary(PRIMITIVES[kind])} ({home.__name__ if home else 'unknown module'})")
     say()

@@ -9,7 +9,7 @@ import click
 from clgraph.cli.compiling import load, random_feeds
 from clgraph.cli.feeds import FeedOptions, feed_options, read_feeds
 from clgraph.cli.options import ModelOptions, model_options
-from clgraph.cli.output import nbytes, say, table, working
+from clgraph.cli.output import json_option, nbytes, remark, say, say_json, table, working
 from clgraph.network.profile import FAR_OFF
 
 
@@ -19,7 +19,8 @@ from clgraph.network.profile import FAR_OFF
 @click.option("--seed", default=0, show_default=True, help="Of the random inputs.")
 @click.option("--trace", type=click.Path(path_type=Path), help="Write a Chrome trace there.")
 @click.option("--top", default=0, metavar="N", help="Show only the N slowest commands.")
-def command(options: ModelOptions, given: FeedOptions, seed: int, trace: Path | None, top: int) -> None:
+@json_option
+def command(options: ModelOptions, given: FeedOptions, seed: int, trace: Path | None, top: int, as_json: bool) -> None:
     """Run MODEL with the clock on every node, slowest first.
 
     Times are the device's own; the estimate is of the whole node (see `clgraph explain`), marked by ! where the node's
@@ -36,12 +37,17 @@ def command(options: ModelOptions, given: FeedOptions, seed: int, trace: Path | 
       clgraph profile model.onnx --input x=image.npy --trace trace.json
     """
     model = load(options)
-    feeds = read_feeds(given, model.topology, options.shapes, say)
+    feeds = read_feeds(given, model.topology, options.shapes, (lambda text: remark([text])) if as_json else say)
     shapes = dict(options.shapes) | {name: array.shape for name, array in feeds.items()}
     feeds = random_feeds(model, shapes, seed) | feeds
     with working("running"):
         model.run(feeds)
         profile = model.profile(feeds)
+    if trace is not None:
+        profile.save_trace(trace)
+    if as_json:
+        say_json({"device": model.device.name, "seconds": profile.seconds, "profile": profile})
+        return
     ranked = sorted(profile.commands, key=lambda c: -c.seconds)
     far_off = profile.far_off()
     parts = len(profile.subgraphs) > 1
@@ -128,7 +134,6 @@ def command(options: ModelOptions, given: FeedOptions, seed: int, trace: Path | 
         f"the whole run took {profile.total * 1e3:.3f} ms, waiting for each launch"
     )
     if trace is not None:
-        profile.save_trace(trace)
         say(f"trace {trace}")
 
 

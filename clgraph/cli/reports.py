@@ -6,7 +6,7 @@ import hashlib
 import re
 from pathlib import Path
 
-from clgraph.cli.output import nbytes, say, table
+from clgraph.cli.output import nbytes, say, say_json, table
 from clgraph.core.frozen import frozen
 from clgraph.errors import OptionError
 from clgraph.model.memory_report import memory_report
@@ -18,13 +18,17 @@ LARGEST = 12
 """Buffers that the report of memory shows."""
 
 
-def report_memory(model: Model, picture: Path) -> None:
+def report_memory(model: Model, picture: Path, *, as_json: bool = False) -> None:
     """Print the arenas and the largest buffers of *model*, and draw the arenas over time into *picture* (SVG).
 
     Raises:
         OptionError: The file cannot be written.
     """
     report = memory_report(model.program)
+    _write(picture, report.to_svg())
+    if as_json:
+        say_json(report)
+        return
     table(
         ("arena", "bytes", "at least", "ratio", "without sharing", "buffers", "peak at"),
         [
@@ -60,7 +64,6 @@ def report_memory(model: Model, picture: Path) -> None:
     say(f"constants   {nbytes(report.constants)}")
     if report.results:
         say(f"results     {nbytes(report.results)}, kept for later runs as the caller drops them")
-    _write(picture, report.to_svg())
     say(f"picture     {picture}")
 
 

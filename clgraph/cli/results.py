@@ -26,6 +26,20 @@ def show_outputs(results: Mapping[str, Any]) -> None:
         table(("output", "kind", "size", "value"), others)
 
 
+def figures_of(results: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return type, shape and range of every array, by name; kind and size of what else a result is."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, value in results.items():
+        if not _has_numbers(value):
+            found[name] = dict(zip(("kind", "size", "value"), _described(value), strict=True))
+            continue
+        values = value.astype(np.float64)
+        found[name] = {"dtype": str(value.dtype), "shape": list(value.shape)}
+        if value.size:
+            found[name] |= {"least": float(values.min()), "mean": float(values.mean()), "most": float(values.max())}
+    return found
+
+
 def show_largest(results: Mapping[str, Any], count: int, labels: Sequence[str]) -> None:
     """Print the *count* largest values of each array [classes] or [batch][classes], with their labels.
 

@@ -11,8 +11,8 @@ import click
 from clgraph.cli.compiling import load, random_feeds
 from clgraph.cli.feeds import FeedOptions, feed_options, read_feeds
 from clgraph.cli.options import ModelOptions, model_options, refuse_idle
-from clgraph.cli.output import milliseconds, say, working
-from clgraph.cli.results import read_labels, save_folder, save_output, show_largest, show_outputs
+from clgraph.cli.output import json_option, milliseconds, remark, say, say_json, working
+from clgraph.cli.results import figures_of, read_labels, save_folder, save_output, show_largest, show_outputs
 from clgraph.errors import InputError, OptionError
 from clgraph.graph.node import Node
 from clgraph.graph.primitive import Array
@@ -29,6 +29,7 @@ from clgraph.model.model import Model
 @click.option("--top", type=click.IntRange(min=1), metavar="K", help="Show the K largest values of each output.")
 @click.option("--labels", type=click.Path(path_type=Path), help="Text file with a class name a line, for --top.")
 @click.option("--dump-tensors", metavar="NODE,NODE", help="Write what these nodes make to --output-dir, too.")
+@json_option
 def command(
     options: ModelOptions,
     given: FeedOptions,
@@ -39,6 +40,7 @@ def command(
     top: int | None,
     labels: Path | None,
     dump_tensors: str | None,
+    as_json: bool,
 ) -> None:
     """Run MODEL (an ONNX file, a saved one, or a dump) once and show its outputs.
 
@@ -62,7 +64,7 @@ def command(
         refuse_idle("seed", "without --random-inputs")
     names = [] if labels is None else read_labels(labels)
     model = load(options)
-    feeds = read_feeds(given, model.topology, options.shapes, say)
+    feeds = read_feeds(given, model.topology, options.shapes, (lambda text: remark([text])) if as_json else say)
     if random_inputs:
         shapes = dict(options.shapes) | {name: array.shape for name, array in feeds.items()}
         feeds = random_feeds(model, shapes, seed) | feeds
@@ -72,15 +74,18 @@ def command(
         start = time.perf_counter()
         results = model.run(feeds) if dump_tensors is None else _watched(model, feeds, dump_tensors.split(","))
         seconds = time.perf_counter() - start
+    written = [save_output(results, text) for text in outputs]
+    if output_dir is not None:
+        written += [f"{name} -> {path}" for name, path in save_folder(results, output_dir).items()]
+    if as_json:
+        say_json({"seconds": seconds, "device": model.device.name, "outputs": figures_of(results), "written": written})
+        return
     show_outputs(results)
     if top is not None or names:
         show_largest(results, top or 5, names)
     say(f"{milliseconds(seconds)} ms on {model.device.name}, compiling included where the shapes were new")
-    for text in outputs:
-        say(save_output(results, text))
-    if output_dir is not None:
-        for name, path in save_folder(results, output_dir).items():
-            say(f"{name} -> {path}")
+    for line in written:
+        say(line)
 
 
 def _watched(model: Model, feeds: dict[str, Array], wanted: list[str]) -> dict[str, Array]:

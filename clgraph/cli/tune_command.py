@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from clgraph.cli.options import DeviceOptions, device_options, parse_shapes
-from clgraph.cli.output import say, table
+from clgraph.cli.output import json_option, say, say_json, table
 from clgraph.tuner import tune as tuner
 
 
@@ -22,9 +22,16 @@ from clgraph.tuner import tune as tuner
 @click.option("--seconds", default=60.0, show_default=True, help="How long to measure, about.")
 @click.option("--file", type=click.Path(path_type=Path), help="Keep the results there; else in the cache folder.")
 @click.option("--report", is_flag=True, help="Show every candidate: the estimates before and after, the measurement.")
+@json_option
 @device_options
 def command(
-    where: DeviceOptions, model: Path | None, shapes: tuple[str, ...], seconds: float, file: Path | None, report: bool
+    where: DeviceOptions,
+    model: Path | None,
+    shapes: tuple[str, ...],
+    seconds: float,
+    file: Path | None,
+    report: bool,
+    as_json: bool,
 ) -> None:
     """Measure which kernels are fastest on the device for MODEL, and fit the cost model to it.
 
@@ -49,6 +56,10 @@ def command(
             seconds=seconds,
             progress=progress,
         )
+    if as_json:
+        rows = [_figures(row) for row in found.rows]
+        say_json({"path": found.path, "finished": found.finished, "problems": found.problems, "rows": rows})
+        return
     if report:
         _table(found)
         say()
@@ -71,6 +82,21 @@ def _table(found: tuner.Report) -> None:
             for r in found.rows
         ],
     )
+
+
+def _figures(row: tuner.Row) -> dict[str, object]:
+    sample = row.sample
+    return {
+        "primitive": str(sample.query.primitive),
+        "inputs": [str(layout) for layout in sample.query.own],
+        "implementation": sample.implementation,
+        "chosen": row.chosen,
+        "seconds": sample.seconds,
+        "estimate": row.before,
+        "fitted": row.after,
+        "error": sample.error,
+        "failure": sample.failure,
+    }
 
 
 def _summary(found: tuner.Report) -> None:

@@ -184,3 +184,27 @@ def test_an_unknown_command_pass_or_kernel_is_answered_with_those_like_it(
         status, _, err = clgraph_command(*words)
         assert status in (1, 2)
         assert near in err.partition("did you mean")[2]
+
+
+@pytest.mark.opencl
+def test_every_command_with_figures_prints_them_as_json(clgraph_command: Command, model: Path, device: str) -> None:
+    at = ("--device", device)
+    keys = {
+        ("devices",): {"label", "auto", "info"},
+        ("passes",): {"passes", "targets"},
+        ("passes", "--check", "convolution"): {"kind", "passes"},
+        ("check", model, *at): {"runs", "problems"},
+        ("compile", model, *at): {"nodes", "passes", "kernels", "arenas"},
+        ("compile", model, *at, "--report", "memory"): {"arenas", "constants"},
+        ("run", model, *at, "--random-inputs"): {"outputs", "seconds"},
+        ("explain", model, *at): {"nodes", "fusions"},
+        ("profile", model, *at): {"profile", "seconds"},
+        ("compare", model, *at): {"agrees", "comparison"},
+        ("tune", model, *at, "--seconds", "0.01", "--file", "tuned.json"): {"rows", "finished"},
+        ("cache", "show"): {"areas", "folder"},
+    }
+    for words, wanted in keys.items():
+        status, out, err = clgraph_command(*words, "--json")
+        assert status == 0, err
+        found = json.loads(out)
+        assert wanted <= (found[0] if isinstance(found, list) else found).keys(), words
