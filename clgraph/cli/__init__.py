@@ -130,8 +130,10 @@ def main() -> None:
     except ClgraphError as error:
         if isinstance(error, InternalError):
             _log.debug("what was raised", exc_info=error)
-        # A build log is read line by line; a list of what is refused is one message.
-        text = str(error) if isinstance(error, KernelBuildError) else " ".join(str(error).split())
+        head, _, log = str(error).partition("\n") if isinstance(error, KernelBuildError) else (str(error), "", "")
+        if log:
+            _log.info("the compiler said:\n%s", log)
+        text = " ".join(head.split())
         sys.exit(_failed(f"error: {text}", FAILED))
     except MemoryError:
         sys.exit(_failed("error: this process is out of memory", FAILED))

@@ -20,6 +20,7 @@ from clgraph.cli.measuring import Budget, Latencies, Run, at_once, interleaved, 
 from clgraph.cli.options import ModelOptions, cycling_model_options, refuse_idle
 from clgraph.cli.output import advancing, remark, say, working
 from clgraph.cli.peers import PEERS
+from clgraph.cli.sections import SectionedCommand
 from clgraph.core.layout import Shape
 from clgraph.core.version import __version__
 from clgraph.errors import OptionError
@@ -29,7 +30,7 @@ from clgraph.model.model import Model
 from clgraph.saved.container import is_dump, is_saved
 
 
-@click.command(name="bench")
+@click.command(cls=SectionedCommand, name="bench")
 @cycling_model_options
 @feed_options
 @click.option(

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from clgraph.cli.output import nbytes, say, table
+from clgraph.cli.sections import SectionedCommand
 from clgraph.core.cache_folder import AREAS, refusal
 from clgraph.errors import OptionError
 from clgraph.settings import settings
@@ -33,7 +34,7 @@ def command() -> None:
     """
 
 
-@command.command(name="show")
+@command.command(cls=SectionedCommand, name="show")
 @_FOLDER
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def show(cache_dir: Path | None, as_json: bool) -> None:
@@ -60,7 +61,7 @@ def show(cache_dir: Path | None, as_json: bool) -> None:
         say(f"not used: {why}")
 
 
-@command.command(name="clear")
+@command.command(cls=SectionedCommand, name="clear")
 @click.argument("areas", nargs=-1, type=click.Choice(list(AREAS)))
 @_FOLDER
 def clear(areas: tuple[str, ...], cache_dir: Path | None) -> None:

@@ -12,6 +12,7 @@ import click
 from clgraph.cli.compiling import load
 from clgraph.cli.options import ModelOptions, model_options
 from clgraph.cli.output import say, table, working
+from clgraph.cli.sections import SectionedCommand
 from clgraph.errors import ModelError, ShapeError, UnsupportedError
 from clgraph.frontend.checking import Diagnostic, check_onnx
 from clgraph.model.explain import Explanation
@@ -51,7 +52,7 @@ class _Report:
     note: str = ""
 
 
-@click.command(name="check")
+@click.command(cls=SectionedCommand, name="check")
 @model_options
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 @click.pass_context

@@ -5,12 +5,13 @@ from __future__ import annotations
 import click
 
 from clgraph.cli.output import json_option, say, say_json, table
+from clgraph.cli.sections import SectionedCommand
 from clgraph.debugging.check_operator import TOLERANCE, check_custom_op, operator_called
 from clgraph.engines.opening import load_extensions, options_of
 from clgraph.errors import OptionError
 
 
-@click.command(name="check-op")
+@click.command(cls=SectionedCommand, name="check-op")
 @click.argument("name")
 @click.option("--module", "modules", multiple=True, metavar="FILE.py", help="Import this first: it adds the operator.")
 @click.option("--shape", "shapes", multiple=True, metavar="2x3[;4x5]", help="Shape of each input; else the examples.")

@@ -11,6 +11,7 @@ from clgraph.cli.feeds import FeedOptions, feed_options, read_feeds
 from clgraph.cli.options import ModelOptions, model_options
 from clgraph.cli.output import json_option, remark, say, say_json, table, working
 from clgraph.cli.peers import OnnxRuntime
+from clgraph.cli.sections import SectionedCommand
 from clgraph.debugging.bisection import bisect
 from clgraph.debugging.compare import HALF_TOLERANCE, TOLERANCE, Comparison, NodeError, compare, compare_compiled
 from clgraph.errors import OptionError
@@ -19,7 +20,7 @@ from clgraph.graph.topology import Topology
 from clgraph.saved.container import is_dump
 
 
-@click.command(name="compare")
+@click.command(cls=SectionedCommand, name="compare")
 @model_options
 @feed_options
 @click.option("--random-inputs", is_flag=True, help="Random arrays for the other inputs; this is the default.")

@@ -12,11 +12,12 @@ from clgraph.cli.options import ModelOptions, model_options, refuse_idle
 from clgraph.cli.output import json_option, milliseconds, nbytes, say, say_json, table, working
 from clgraph.cli.reports import dump_sources as write_sources
 from clgraph.cli.reports import report_memory
+from clgraph.cli.sections import SectionedCommand
 from clgraph.graph.program import Program
 from clgraph.model.explain import explain
 
 
-@click.command(name="compile")
+@click.command(cls=SectionedCommand, name="compile")
 @model_options
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Save the compiled model there (.clg).")
 @click.option("--notes", is_flag=True, help="Show every note of the passes.")

@@ -6,12 +6,13 @@ import click
 from click.shell_completion import get_completion_class
 
 from clgraph.cli.output import say
+from clgraph.cli.sections import SectionedCommand
 
 VARIABLE = "_CLGRAPH_COMPLETE"
 """What click's scripts set to ask for completions."""
 
 
-@click.command(name="completion")
+@click.command(cls=SectionedCommand, name="completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:

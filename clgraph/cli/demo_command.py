@@ -16,6 +16,7 @@ from clgraph.cli.compiling import open_model
 from clgraph.cli.options import DeviceOptions, device_options, refuse_idle
 from clgraph.cli.output import milliseconds, say, table, working
 from clgraph.cli.peers import OnnxRuntime
+from clgraph.cli.sections import SectionedCommand
 from clgraph.cli.verbosity import verbosity
 from clgraph.core.cache_folder import cache_folder
 from clgraph.demo.detection import LONGEST_SIDE, Network
@@ -41,7 +42,7 @@ def command() -> None:
     """
 
 
-@command.command(name="ocr", short_help="Read the text in a picture with three networks.")
+@command.command(cls=SectionedCommand, name="ocr", short_help="Read the text in a picture with three networks.")
 @click.option("--image", type=click.Path(path_type=Path), help="Picture to read.  [default: a sample page]")
 @click.option("--text", help="One line of text to draw, and read, instead.")
 @click.option("--font", type=click.Path(path_type=Path), help="Font file to draw it with.")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import click
 
 from clgraph.cli.output import json_option, nbytes, say, say_json, table
+from clgraph.cli.sections import SectionedCommand
 from clgraph.cli.verbosity import verbosity
 from clgraph.runtime.device import Device, devices, find_device
 
 
-@click.command(name="devices")
+@click.command(cls=SectionedCommand, name="devices")
 @json_option
 def command(as_json: bool) -> None:
     """List the OpenCL devices there are, with their profiles.

@@ -7,10 +7,11 @@ import click
 from clgraph.cli.compiling import compiled, random_feeds
 from clgraph.cli.options import ModelOptions, model_options
 from clgraph.cli.output import say, table, working
+from clgraph.cli.sections import SectionedCommand
 from clgraph.model.explain import FUSING, Explanation
 
 
-@click.command(name="explain")
+@click.command(cls=SectionedCommand, name="explain")
 @model_options
 @click.argument("node", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")

@@ -12,6 +12,7 @@ import click
 from clgraph.cli.compiling import remarked
 from clgraph.cli.options import DeviceOptions, device_options
 from clgraph.cli.output import milliseconds, say, working
+from clgraph.cli.sections import SectionedCommand
 from clgraph.cli.verbosity import verbosity
 from clgraph.errors import InputError, OptionError
 from clgraph.generate.chat import Message
@@ -22,7 +23,7 @@ from clgraph.generate.texts import Generation, TextStream
 STDIN = "-"
 
 
-@click.command(name="generate")
+@click.command(cls=SectionedCommand, name="generate")
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--prompt", default=STDIN, help="Text to continue; - for the standard input, which is the default.")
 @click.option("--chat", is_flag=True, help="The prompt is a message: use the folder's chat template.")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from clgraph.cli.sections import COMPILING, WHERE, Sectioned
 from clgraph.core.frozen import frozen
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -20,49 +22,46 @@ def _passes(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> 
     return [p.name for p in default_pipeline() if p.name.startswith(incomplete)]
 
 
+_where = partial(click.option, cls=Sectioned, section=WHERE)
+_how = partial(click.option, cls=Sectioned, section=COMPILING)
+
 _WHERE = (
-    click.option("--device", default="auto", show_default=True, help="Device: see `clgraph devices`."),
-    click.option(
+    _where("--device", default="auto", show_default=True, help="Device: see `clgraph devices`."),
+    _where(
         "--device-class",
         metavar="[DEVICE=]CLASS",
         help="Kernels of which class to use: auto, cpu or gpu; DEVICE=gpu,...",
     ),
-    click.option("--threads", type=click.IntRange(min=1), help="Worker threads on a CPU device."),
-    click.option("--executor", type=click.Choice(["auto", "persistent", "stream"]), help="How tile functions are run."),
-    click.option(
+    _where("--threads", type=click.IntRange(min=1), help="Worker threads on a CPU device."),
+    _where("--executor", type=click.Choice(["auto", "persistent", "stream"]), help="How tile functions are run."),
+    _where(
         "--precision",
         type=click.Choice(["f32", "f16", "auto", "tf32x3", "f16x3"]),
         help="What operators store between them.",
     ),
-    click.option("--cache-dir", type=click.Path(path_type=Path), help="Folder for compiled kernels and models."),
+    _where("--cache-dir", type=click.Path(path_type=Path), help="Folder for compiled kernels and models."),
 )
 _MODEL = (
     click.argument("model", type=click.Path(path_type=Path)),
-    click.option(
+    _how(
         "--shape", "shapes", multiple=True, metavar="NAME=1,3,224,224", help="Shape of an input; 1x3x224x224 does, too."
     ),
-    click.option("--keep-f32", multiple=True, metavar="PATTERN", help="Nodes that stay float32, e.g. 'head/*'."),
-    click.option(
-        "--disable-pass", multiple=True, metavar="PASS", shell_complete=_passes, help="Leave out an optional pass."
-    ),
-    click.option(
-        "--stop-after", metavar="PASS", shell_complete=_passes, help="Run only the required passes after this one."
-    ),
-    click.option("--verify-passes", is_flag=True, help="Check the program and its results after every pass."),
-    click.option("--force-kernel", multiple=True, metavar="NODE=NAME", help="Use this implementation for a node."),
-    click.option("--deny-kernel", multiple=True, metavar="NAME", help="Do not use this implementation."),
-    click.option(
+    _how("--keep-f32", multiple=True, metavar="PATTERN", help="Nodes that stay float32, e.g. 'head/*'."),
+    _how("--disable-pass", multiple=True, metavar="PASS", shell_complete=_passes, help="Leave out an optional pass."),
+    _how("--stop-after", metavar="PASS", shell_complete=_passes, help="Run only the required passes after this one."),
+    _how("--verify-passes", is_flag=True, help="Check the program and its results after every pass."),
+    _how("--force-kernel", multiple=True, metavar="NODE=NAME", help="Use this implementation for a node."),
+    _how("--deny-kernel", multiple=True, metavar="NAME", help="Do not use this implementation."),
+    _how(
         "--placement",
         multiple=True,
         metavar="PATTERN=DEVICE",
         help="Run the nodes whose annotation, name or operator fits there; the first pattern that fits counts.",
     ),
-    click.option(
-        "--placement-fallback", multiple=True, metavar="DEVICE", help="May run what the device of a pattern refuses."
-    ),
-    click.option("--module", multiple=True, metavar="FILE.py", help="Import this first: it adds custom operators."),
-    click.option("--dump-graphs", type=click.Path(path_type=Path), help="Write the program after every pass there."),
-    click.option("--dump-data", is_flag=True, help="With the weights, so that MODEL can be one of those files."),
+    _how("--placement-fallback", multiple=True, metavar="DEVICE", help="May run what the device of a pattern refuses."),
+    _how("--module", multiple=True, metavar="FILE.py", help="Import this first: it adds custom operators."),
+    _how("--dump-graphs", type=click.Path(path_type=Path), help="Write the program after every pass there."),
+    _how("--dump-data", is_flag=True, help="With the weights, so that MODEL can be one of those files."),
 )
 
 
@@ -98,7 +97,7 @@ class ModelOptions:
 
 def device_options(command: F) -> F:
     """Decorator: add the options of :class:`DeviceOptions`, passed on as ``where``."""
-    return taking(command, _WHERE, "where", _where)
+    return taking(command, _WHERE, "where", _device)
 
 
 def model_options(command: F) -> F:
@@ -160,7 +159,7 @@ def taking(command: F, options: Sequence[Callable[[Any], Any]], name: str, build
     return decorated  # type: ignore[no-any-return]  # a function again
 
 
-def _where(arguments: dict[str, Any]) -> DeviceOptions:
+def _device(arguments: dict[str, Any]) -> DeviceOptions:
     config = {name: arguments.pop(name) for name in ("device_class", "executor", "precision")}
     return DeviceOptions(arguments.pop("device"), arguments.pop("threads"), arguments.pop("cache_dir"), config)
 
@@ -194,5 +193,5 @@ def _cycling_model(arguments: dict[str, Any]) -> ModelOptions:
         "modules": arguments.pop("module") or None,
         "placement_fallback": arguments.pop("placement_fallback") or None,
     }
-    cycle, where = parse_shapes(arguments.pop("shapes")), _where(arguments)
+    cycle, where = parse_shapes(arguments.pop("shapes")), _device(arguments)
     return ModelOptions(arguments.pop("model"), cycle[0], where, {**where.config, **config}, cycle)

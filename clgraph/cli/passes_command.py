@@ -7,6 +7,7 @@ import inspect
 import click
 
 from clgraph.cli.output import json_option, say, say_json, table
+from clgraph.cli.sections import SectionedCommand
 from clgraph.core.nearest import meant
 from clgraph.engines.opening import load_extensions, options_of
 from clgraph.errors import OptionError
@@ -15,7 +16,7 @@ from clgraph.passes.pipeline import default_pipeline
 from clgraph.passes.targets.target import TARGETS
 
 
-@click.command(name="passes")
+@click.command(cls=SectionedCommand, name="passes")
 @click.option("--check", metavar="NAME", help="Say how each pass treats this kind of operator.")
 @click.option("--module", "modules", multiple=True, metavar="FILE.py", help="Import this first: custom operators.")
 @json_option

@@ -10,10 +10,11 @@ from clgraph.cli.compiling import load, random_feeds
 from clgraph.cli.feeds import FeedOptions, feed_options, read_feeds
 from clgraph.cli.options import ModelOptions, model_options
 from clgraph.cli.output import json_option, nbytes, remark, say, say_json, table, working
+from clgraph.cli.sections import SectionedCommand
 from clgraph.network.profile import FAR_OFF
 
 
-@click.command(name="profile")
+@click.command(cls=SectionedCommand, name="profile")
 @model_options
 @feed_options
 @click.option("--seed", default=0, show_default=True, help="Of the random inputs.")

@@ -13,13 +13,14 @@ from clgraph.cli.feeds import FeedOptions, feed_options, read_feeds
 from clgraph.cli.options import ModelOptions, model_options, refuse_idle
 from clgraph.cli.output import json_option, milliseconds, remark, say, say_json, working
 from clgraph.cli.results import figures_of, read_labels, save_folder, save_output, show_largest, show_outputs
+from clgraph.cli.sections import SectionedCommand
 from clgraph.errors import InputError, OptionError
 from clgraph.graph.node import Node
 from clgraph.graph.primitive import Array
 from clgraph.model.model import Model
 
 
-@click.command(name="run")
+@click.command(cls=SectionedCommand, name="run")
 @model_options
 @feed_options
 @click.option("--random-inputs", is_flag=True, help="Random arrays for the inputs that --input does not give.")

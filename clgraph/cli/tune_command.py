@@ -13,10 +13,11 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from clgraph.cli.options import DeviceOptions, device_options, parse_shapes
 from clgraph.cli.output import json_option, say, say_json, table
+from clgraph.cli.sections import SectionedCommand
 from clgraph.tuner import tune as tuner
 
 
-@click.command(name="tune")
+@click.command(cls=SectionedCommand, name="tune")
 @click.argument("model", type=click.Path(path_type=Path), required=False)
 @click.option("--shape", "shapes", multiple=True, metavar="NAME=1,3,224,224", help="Shape of an input.")
 @click.option("--seconds", default=60.0, show_default=True, help="How long to measure, about.")

@@ -6,6 +6,7 @@ import logging
 
 import click
 
+from clgraph.cli.sections import TALK, Sectioned
 from clgraph.settings import LOG_LEVELS, settings
 
 _KEY = "clgraph.verbosity"
@@ -15,18 +16,20 @@ _OURS = "clgraph-command-line"
 def verbosity_options() -> list[click.Option]:
     """Return the options; they act by themselves and are not passed on."""
     return [
-        click.Option(
+        Sectioned(
             ["-v", "--verbose"],
             count=True,
             expose_value=False,
             callback=lambda ctx, _, count: _add(ctx, count),
+            section=TALK,
             help="Show what is being done (-v: info, -vv: debug).",
         ),
-        click.Option(
+        Sectioned(
             ["-q", "--quiet"],
             is_flag=True,
             expose_value=False,
             callback=lambda ctx, _, quiet: _add(ctx, -10 if quiet else 0),
+            section=TALK,
             help="Show no progress and no warnings.",
         ),
     ]

@@ -13,6 +13,7 @@ from clgraph.cli.compiling import compiled, random_feeds
 from clgraph.cli.feeds import FeedOptions, feed_options, read_feeds
 from clgraph.cli.options import ModelOptions, model_options
 from clgraph.cli.output import nbytes, say, working
+from clgraph.cli.sections import SectionedCommand
 from clgraph.errors import OptionError
 from clgraph.explorer.document import View, document
 from clgraph.explorer.making import view_of, view_of_dump, watched, write_onnx
@@ -20,7 +21,7 @@ from clgraph.explorer.page import page
 from clgraph.saved.container import is_dump, is_saved
 
 
-@click.command(name="view")
+@click.command(cls=SectionedCommand, name="view")
 @model_options
 @feed_options
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the page there, and open no browser.")

@@ -128,6 +128,8 @@ def custom_op(
         kind = f"{domain}.{op_type}"
         if declared := _LOCAL_VARIABLE.search(_COMMENT.sub("", text)):
             raise RegistrationError(f"{kind}: {declared[0]!r} cannot be declared; take a __local pointer: local_bytes")
+        # The compiler names this file, or the operator, and the line of it that it does not understand.
+        text = f'#line 1 "{(kernel.as_posix() if isinstance(kernel, Path) else kind)}"\n{text}'
         attributes = _attributes(kind, rule)
         operator = CustomOperator(
             kind,

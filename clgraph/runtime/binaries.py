@@ -21,6 +21,7 @@ LOG_LINES = 12
 _MAGIC = b"clgraph program 2\n"
 _DEFINED = ("acq_rel", "yield", "prefetch", "cycle_counter", "f16c", "vnni")
 """Features that libraries know by a macro of that name."""
+_PLACE = re.compile(r"(?P<file>[^:]+):(?P<line>\d+):(?:\d+:)? *(?P<what>.+)")
 _NEWER = re.compile(r"^#define OPENCL_C ([23])0$", re.MULTILINE)
 
 
@@ -107,8 +108,11 @@ def build(context: Any, handle: Any, text: str, options: str, what: str) -> Any:
     try:
         return cl.build(context, handle, text, options)
     except cl.Error as error:
-        log = first_lines(str(error))
-        raise KernelBuildError(f"kernel {what} does not compile for {handle.name}:\n{log}") from error
+        said = str(error)
+        where = first_error(said)
+        raise KernelBuildError(
+            f"kernel {what} does not compile for {handle.name}: {where}\n{first_lines(said)}"
+        ) from error
 
 
 def from_binary(context: Any, handle: Any, binary: bytes, options: str) -> Any | None:
@@ -132,6 +136,19 @@ def first_lines(log: str) -> str:
     lines = [line for line in log.splitlines() if line.strip()]
     more = [f"... {len(lines) - LOG_LINES} more lines"] if len(lines) > LOG_LINES else []
     return "\n".join([*lines[:LOG_LINES], *more])
+
+
+def first_error(log: str) -> str:
+    """Return ``file:line: message`` of the first error in the *log* of a compiler; its first line where none is found.
+
+    Texts name their files and lines by ``#line``, so that these are what somebody wrote.
+    """
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    for line in lines:
+        # clang writes "file:1:2: error: message", PoCL "error: file:1:2: message".
+        if "error: " in line and (found := _PLACE.fullmatch(line.replace("fatal error: ", "").replace("error: ", ""))):
+            return f"{found['file']}:{found['line']}: {found['what']}"
+    return next(iter(lines), "the compiler says nothing")
 
 
 def text_key(*parts: str) -> str:

@@ -208,3 +208,12 @@ def test_every_command_with_figures_prints_them_as_json(clgraph_command: Command
         assert status == 0, err
         found = json.loads(out)
         assert wanted <= (found[0] if isinstance(found, list) else found).keys(), words
+
+
+def test_help_lists_a_commands_own_options_before_those_it_shares(clgraph_command: Command) -> None:
+    status, out, _ = clgraph_command("profile", "--help")
+    assert status == 0
+    listed = out[out.index("Options:") :]
+    order = ("Options:", "--trace", "Compiling:", "--keep-f32", "Where to run:", "--device-class", "Talk:", "--help ")
+    places = [listed.index(text) for text in order]
+    assert places == sorted(places)

@@ -2,7 +2,7 @@ import warnings
 
 import pytest
 
-from clgraph.runtime.binaries import LOG_LINES, ProgramCache, first_lines, options_for, text_key
+from clgraph.runtime.binaries import LOG_LINES, ProgramCache, first_error, first_lines, options_for, text_key
 
 
 def test_a_program_under_another_ones_name_is_not_taken_for_it(tmp_path):
@@ -98,3 +98,20 @@ def test_a_note_is_kept_beside_binaries_and_is_none_of_them(tmp_path):
     assert cache.read("k") is None
     cache.note_path("k").unlink()
     assert cache.note("k") == ""
+
+
+@pytest.mark.parametrize(
+    ("log", "where"),
+    [
+        (
+            "clBuildProgram failed\n\nerror: my.cl:4:19: use of undeclared identifier 'x'\n",
+            "my.cl:4: use of undeclared identifier 'x'",
+        ),
+        ("a/my.cl:7:1: warning: unused\na/my.cl:9:2: error: expected ';'", "a/my.cl:9: expected ';'"),
+        ("my.cl:2: fatal error: 'none.h' file not found", "my.cl:2: 'none.h' file not found"),
+        ("\n  ptxas died\nmore", "ptxas died"),
+        ("", "the compiler says nothing"),
+    ],
+)
+def test_the_first_error_of_a_log_is_found_with_its_file_and_line(log: str, where: str) -> None:
+    assert first_error(log) == where
