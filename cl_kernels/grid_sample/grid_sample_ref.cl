@@ -30,6 +30,20 @@ static REAL inside(const REAL at, const int size, const int padding, const int c
 static REAL near_share(const REAL d) { return (1.25f * d - 2.25f) * d * d + 1; }
 static REAL far_share(const REAL d) { return ((-0.75f * d + 3.75f) * d - 6) * d + 3; }
 
+// Pixels whose shares are kept for all channels.
+#define FEW 16
+
+// The share of a pixel, and where it is from the first of its channel.
+static REAL mixed(int tap, const int axes, const int each, REAL share[][4], int place[][4], int* from) {
+  REAL weight = 1;
+  *from = 0;
+  for (int axis = axes - 1; axis >= 0; axis--, tap /= each) {
+    weight *= share[axis][tap % each];
+    *from += place[axis][tap % each];
+  }
+  return weight;
+}
+
 __kernel void grid_sample_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(out0), __global const int* table) {
   const int id = get_global_id(0);
   if (id >= n) return;
@@ -64,18 +78,26 @@ __kernel void grid_sample_ref(const int n, TENSOR(in0), TENSOR(in1), TENSOR(out0
     }
     taps *= each;
   }
+  __global const T* source = BASE_OF(const T, in0) + element(x, at);
+  __global T* result = BASE_OF(T, out0) + element(y, at);
+  if (taps > FEW) {
+    for (int c = 0; c < channels; c++) {
+      REAL sum = 0;
+      for (int tap = 0; tap < taps; tap++) {
+        int from;
+        const REAL weight = mixed(tap, axes, each, share, place, &from);
+        sum = fma(weight, LOAD(source, from + c * rest[2]), sum);
+      }
+      STORE(result, c * rest[1], sum);
+    }
+    return;
+  }
+  REAL weights[FEW];
+  int from[FEW];
+  for (int tap = 0; tap < taps; tap++) weights[tap] = mixed(tap, axes, each, share, place, from + tap);
   for (int c = 0; c < channels; c++) {
     REAL sum = 0;
-    for (int tap = 0; tap < taps; tap++) {
-      int left = tap, from = element(x, at) + c * rest[2];
-      REAL weight = 1;
-      for (int axis = axes - 1; axis >= 0; axis--) {
-        weight *= share[axis][left % each];
-        from += place[axis][left % each];
-        left /= each;
-      }
-      sum = fma(weight, LOAD(BASE_OF(const T, in0), from), sum);
-    }
-    STORE(BASE_OF(T, out0), element(y, at) + c * rest[1], sum);
+    for (int tap = 0; tap < taps; tap++) sum = fma(weights[tap], LOAD(source, from[tap] + c * rest[2]), sum);
+    STORE(result, c * rest[1], sum);
   }
 }

@@ -10,22 +10,34 @@ from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
 from clgraph.graph.attributes import Pads, check_kernel_shape, pairs, window_pads, window_sizes
+from clgraph.graph.composite import Composition
 from clgraph.graph.importing import OnnxNode, onnx
-from clgraph.graph.primitive import Array, Bound, Primitive, primitive
+from clgraph.graph.primitive import Array, Bound, primitive
+from clgraph.graph.topology import Inlinable, Topology
+from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.gather import Gather
+from clgraph.ops.grid_sample import GridSample
+from clgraph.ops.matmul import MatMul
+from clgraph.ops.reorder import Reorder
+from clgraph.ops.reshape import Reshape
+from clgraph.ops.transpose import Transpose
+
+NARROW = frozenset({DType.F16, DType.BF16})
 
 
 @primitive
 @frozen
-class DeformableConvolution(Primitive):
+class DeformableConvolution(Inlinable):
     """``y[n, o, p] = sum w[o, c, k] * mask[n, k, p] * x[n, c, p * stride - pad + k * dilation + offset[n, k, p]]``.
 
     x is interpolated linearly and 0 outside (Dai et al. 2017; Zhu et al. 2019). Inputs: x ``[N, C, *spatial]``, w
     ``[O, C / groups, *kernel]``, offset ``[N, offset_groups * taps * axes, *out]``, then as *present* says bias ``[O]``
-    and mask ``[N, offset_groups * taps, *out]``.
+    and mask ``[N, offset_groups * taps, *out]``. On a device it is x read at these places, and a matrix product.
 
     Attributes:
         strides, dilations, pads: Empty before ``bind``: ones, ones, zeros.
@@ -86,6 +98,54 @@ class DeformableConvolution(Primitive):
         if "bias" in given:
             y = y + given["bias"].astype(exact).reshape(-1, *(1,) * axes)
         return (y.astype(x.dtype),)
+
+    def inline(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Topology:
+        bound = self.bind(inputs, values).primitive
+        assert isinstance(bound, DeformableConvolution)
+        (y,) = bound.infer(inputs)
+        c = Composition(inputs, values)
+        x, w = c.inputs[:2]
+        given = dict(zip(self.present, c.inputs[3:], strict=True))
+        batch, channels = inputs[0].shape[:2]
+        taps, places, parts = prod(inputs[1].shape[2:]), prod(y.shape[2:]), self.offset_groups
+        flat = (taps * places, *(1 for _ in y.shape[3:]))
+
+        def under(name: str, *shape: int) -> str:
+            return c.add(Reshape(shape, zero_is_zero=True), name)
+
+        images = under(x, batch * parts, channels // parts, *inputs[0].shape[2:])
+        columns = c.add(GridSample(), images, under(bound._places(c, y), batch * parts, *flat, len(flat)))
+        if "mask" in given:
+            columns = c.add(Eltwise("mul"), columns, under(given["mask"], batch * parts, 1, *flat))
+        each, rows = channels // self.groups * taps, y.shape[1] // self.groups
+        columns = under(columns, batch, self.groups, each, places)
+        product = under(c.add(MatMul(), under(w, self.groups, rows, each), columns), *y.shape)
+        if "bias" in given:
+            product = c.add(Eltwise("add"), product, under(given["bias"], y.shape[1], *(1 for _ in y.shape[2:])))
+        return c.finish(product)
+
+    def _places(self, c: Composition, y: Layout) -> str:
+        """Add where GridSample is to read: ``[N * offset_groups, taps * places, axes]`` in -1 ... 1, last axis first.
+
+        Element p of an axis of n is at ``(2 p + 1) / n - 1``.
+        """
+        (spatial, kernel), sizes = (c.layout(n).shape[2:] for n in c.inputs[:2]), y.shape[2:]
+        axes = len(spatial)
+        where = np.indices((*kernel, *sizes)).reshape(2 * axes, -1).astype(np.float64)
+        still = [
+            where[axes + a] * self.strides[a] - self.pads[a][0] + where[a] * self.dilations[a] for a in range(axes)
+        ]
+        count = np.array(spatial, np.float64)
+        start = ((2 * np.stack(still, -1) + 1) / count - 1)[:, ::-1]
+        moves = c.add(Reorder(DType.F32), c.inputs[2]) if c.layout(c.inputs[2]).dtype in NARROW else c.inputs[2]
+        parts = y.shape[0] * self.offset_groups
+        moves = c.add(Reshape((parts, prod(kernel), axes, prod(sizes)), zero_is_zero=True), moves)
+        moves = c.add(Transpose((0, 1, 3, 2)), moves)
+        moves = c.add(Reshape((parts, len(start), axes), zero_is_zero=True), moves)
+        moves = c.add(Gather(2), moves, c.constant(np.arange(axes)[::-1].copy()))
+        dtype = c.layout(moves).dtype.numpy
+        moves = c.add(Eltwise("mul"), moves, c.constant((2 / count)[::-1].astype(dtype)))
+        return c.add(Eltwise("add"), moves, c.constant(start.astype(dtype)))
 
     def flops(self, inputs: Sequence[Layout], outputs: Sequence[Layout]) -> float:
         return 2.0 * outputs[0].count * prod(inputs[1].shape[1:]) + 16.0 * inputs[2].count * inputs[0].shape[1]
