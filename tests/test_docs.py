@@ -63,6 +63,24 @@ def test_the_wrong_kernel_of_the_page_on_debugging_is_found_as_it_says(
     assert shown.splitlines()[-1] == done.stdout.splitlines()[-1]
 
 
+@pytest.mark.opencl
+def test_models_are_quantised_and_compared_as_the_page_on_quantisation_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("small_model.py", "quantise.py"):
+        subprocess.run([sys.executable, DOCS / "examples" / name], check=True, capture_output=True)
+    page = (DOCS / "quantisation.md").read_text(encoding="utf-8")
+    command, shown = re.search(r"\$ clgraph (compare [^\n]*)\n(.*?)```", page, re.DOTALL).groups()
+    for model in ("channels", "operators", "dynamic", "static"):
+        asked = shlex.split(command.replace("static", model))
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            assert cli.main(asked, standalone_mode=False) == 0
+    first, found = shown.splitlines(), printed.getvalue().splitlines()
+    assert found[-1] == first[-1]
+    assert [line.split()[0] for line in found if line] == [line.split()[0] for line in first if line]
+
+
 def _too_long(text: str) -> Iterator[tuple[int, str]]:
     """Yield the lines of a page over 120 characters, but for those that Markdown cannot break.
 

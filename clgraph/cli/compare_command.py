@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import NoReturn
 
 import click
 
 from clgraph.cli.compiling import load_program, load_topology, random_feeds
 from clgraph.cli.feeds import FeedOptions, feed_options, read_feeds
+from clgraph.cli.noise_report import show_noise
 from clgraph.cli.options import ModelOptions, model_options
 from clgraph.cli.output import json_option, remark, say, say_json, table, working
 from clgraph.cli.peers import OnnxRuntime
 from clgraph.cli.sections import SectionedCommand
 from clgraph.debugging.bisection import bisect
 from clgraph.debugging.compare import HALF_TOLERANCE, TOLERANCE, Comparison, NodeError, compare, compare_compiled
+from clgraph.debugging.quantisation_noise import measure_noise
 from clgraph.errors import OptionError
 from clgraph.graph.primitive import Array
 from clgraph.graph.topology import Topology
 from clgraph.saved.container import is_dump
+
+_RUNTIMES = ("references", "onnxruntime")
+"""What a model is compared with, if not with another one."""
 
 
 @click.command(cls=SectionedCommand, name="compare")
@@ -32,7 +39,13 @@ from clgraph.saved.container import is_dump
 )
 @click.option("--top", default=10, show_default=True, metavar="N", help="Show the N worst nodes; 0 for all in order.")
 @click.option("--bisect", "find", is_flag=True, help="Find the pass or the kernel that makes a difference.")
-@click.option("--against", type=click.Choice(["references", "onnxruntime"]), default="references", show_default=True)
+@click.option(
+    "--against",
+    default="references",
+    show_default=True,
+    metavar="WHAT",
+    help="references, onnxruntime, or the file of the float model that MODEL was quantised from.",
+)
 @json_option
 @click.pass_context
 def command(
@@ -53,12 +66,23 @@ def command(
     to the largest value of the result. A dump is compared from the pass on that it was written after. The status is 1
     when something differs.
 
+    Against a float model, layers are those of both that have a tensor of one name, the worst first: `snr` is the ratio
+    of signal to noise against the float model, in dB; `adds` what the layer itself adds to the noise, as a share of its
+    result, `rounding` the part of that which rounding the result makes (the others are weights), and `beyond` the share
+    of elements that lie beyond the range of the integers. The status is 1 when an output is off by more than
+    --tolerance, where it is given.
+
     \b
     Examples:
       clgraph compare model.onnx --shape x=1,3,224,224
       clgraph compare model.onnx --input x=image.npy --against onnxruntime
       clgraph compare model.onnx --bisect
+      clgraph compare int8.onnx --input x=image.npy --against float.onnx
     """
+    if against not in _RUNTIMES:
+        if find:
+            raise OptionError("--bisect looks for faults of passes and kernels: not against another model")
+        _against_model(ctx, options, Path(against), given, seed, tolerance, top, as_json=as_json)
     if is_dump(options.model):
         if find or against != "references":
             raise OptionError(f"{options.model.name} is a dump: --bisect and --against want the model it was made of")
@@ -86,6 +110,33 @@ def command(
     with working("comparing"):
         found = compare(topology, feeds, settings, tolerance=tolerance, expected=expected, against=_name(against))
     _verdict(ctx, found, top, as_json=as_json)
+
+
+def _against_model(
+    ctx: click.Context,
+    options: ModelOptions,
+    source: Path,
+    given: FeedOptions,
+    seed: int,
+    tolerance: float | None,
+    top: int,
+    *,
+    as_json: bool,
+) -> NoReturn:
+    if is_dump(options.model) or is_dump(source):
+        raise OptionError("a dump is not compared with another model: give the ONNX files")
+    if not source.exists():
+        raise OptionError(f"--against is {', '.join(_RUNTIMES)} or a model's file, and there is no file {source}")
+    quantised, settings = load_topology(options)
+    floats, _ = load_topology(replace(options, model=source))
+    feeds = _feeds(given, quantised, options, seed, as_json=as_json)
+    with working("comparing"):
+        found = measure_noise(quantised, floats, feeds, settings)
+    if as_json:
+        say_json({"verdict": found.verdict(), "comparison": found})
+    else:
+        show_noise(found, top)
+    ctx.exit(int(tolerance is not None and any(not o.device.rms <= tolerance for o in found.outputs)))
 
 
 def _feeds(
