@@ -22,12 +22,16 @@ if TYPE_CHECKING:
     from clgraph.model.tensor import Tensor
     from clgraph.network.cancelling import Cancellation
     from clgraph.runtime.device import devices
+    from clgraph.throughput.batching import Batching
+    from clgraph.throughput.streamed_model import StreamedModel
     from clgraph.tuner.tune import tune
 
 __all__ = [
+    "Batching",
     "Cancellation",
     "Model",
     "Session",
+    "StreamedModel",
     "Tensor",
     "TensorSpec",
     "Topology",
@@ -45,9 +49,11 @@ __all__ = [
 
 _HOMES = {
     "__version__": ("clgraph.core.version", "__version__"),
+    "Batching": ("clgraph.throughput.batching", "Batching"),
     "Cancellation": ("clgraph.network.cancelling", "Cancellation"),
     "Model": ("clgraph.model.model", "Model"),
     "Session": ("clgraph.model.state.session", "Session"),
+    "StreamedModel": ("clgraph.throughput.streamed_model", "StreamedModel"),
     "Tensor": ("clgraph.model.tensor", "Tensor"),
     "TensorSpec": ("clgraph.extensions.custom_operator", "TensorSpec"),
     "Topology": ("clgraph.graph.topology", "Topology"),

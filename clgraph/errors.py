@@ -61,6 +61,10 @@ class RunTimeoutError(RunCancelledError, TimeoutError):
     """A run took longer than it was given; the model can be used again."""
 
 
+class QueueFullError(ClgraphError):
+    """As many requests wait as the queue holds: the one that came now was not taken, and can be sent again later."""
+
+
 class ClosedError(ClgraphError, ValueError):
     """The model was closed: its memory is given back."""
 

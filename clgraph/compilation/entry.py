@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from clgraph.compilation.model_cache import Cached
 from clgraph.engines.opening import load_extensions, options_of
@@ -16,8 +17,11 @@ from clgraph.saved.container import is_model, is_saved
 if TYPE_CHECKING:
     from clgraph.frontend.files import Source
     from clgraph.model.model import Model
+    from clgraph.throughput.batching import Batching
+    from clgraph.throughput.streamed_model import StreamedModel
 
 
+@overload
 def compile_model(
     source: Source | Topology,
     device: str | int = "auto",
@@ -29,7 +33,44 @@ def compile_model(
     placement: Mapping[str, str] | None = None,
     placement_fallback: Sequence[str] | None = None,
     config: Mapping[str, Any] | None = None,
-) -> Model:
+    hint: Literal["latency"] = "latency",
+) -> Model: ...
+@overload
+def compile_model(
+    source: Source | Topology,
+    device: str | int = "auto",
+    shapes: Mapping[str, Sequence[Dimension]] | None = None,
+    outputs: Sequence[str] | None = None,
+    precision: str | None = None,
+    threads: int | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
+    placement: Mapping[str, str] | None = None,
+    placement_fallback: Sequence[str] | None = None,
+    config: Mapping[str, Any] | None = None,
+    *,
+    hint: Literal["throughput"],
+    streams: int | None = None,
+    batching: Batching | None = None,
+    queue_size: int | None = None,
+    queue_timeout: float | None = None,
+) -> StreamedModel: ...
+def compile_model(
+    source: Source | Topology,
+    device: str | int = "auto",
+    shapes: Mapping[str, Sequence[Dimension]] | None = None,
+    outputs: Sequence[str] | None = None,
+    precision: str | None = None,
+    threads: int | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
+    placement: Mapping[str, str] | None = None,
+    placement_fallback: Sequence[str] | None = None,
+    config: Mapping[str, Any] | None = None,
+    hint: str = "latency",
+    streams: int | None = None,
+    batching: Batching | None = None,
+    queue_size: int | None = None,
+    queue_timeout: float | None = None,
+) -> Model | StreamedModel:
     """Compile an ONNX model, or a topology written by hand, for a device.
 
     A model whose input shapes are fixed, by itself or by *shapes*, is compiled now; of another one a program is
@@ -57,6 +98,11 @@ def compile_model(
             *device*; several, as ``"gpu:0,pocl:0"``, share them out by estimated time.
         placement_fallback: Devices that may run what its own device refuses; without, that is an error.
         config: Further options by name, as in :class:`clgraph.settings.Settings`.
+        hint: ``latency`` gives one request all cores; ``throughput`` returns a :class:`StreamedModel`, which shares
+            them out to several *streams* (docs/throughput.md).
+        streams, batching, queue_size, queue_timeout: Of those: how many, by default one a core or what its trial found
+            on this machine; how concurrent requests become batches; how many requests may wait, 64 by default; how
+            many seconds one more waits for room, ``None`` for ever.
 
     A model that was compiled before, for the same shapes, device, options and version of clgraph, comes out of the
     model cache, which ``Model.notes`` says; ``config={"model_cache": 0}`` compiles it in any case.
@@ -67,6 +113,32 @@ def compile_model(
         DeviceError: There is no such device; lists those there are.
         ClgraphError: Anything else that is wrong with the model, its shapes or the options.
     """
+    about: dict[str, Any] = {
+        "streams": streams,
+        "batching": batching,
+        "queue_size": queue_size,
+        "queue_timeout": queue_timeout,
+    }
+    about = {name: value for name, value in about.items() if value is not None}
+    if hint == "throughput":
+        from clgraph.compilation.streaming import compile_streams
+
+        compile_for = partial(
+            compile_model,
+            source,
+            shapes=shapes,
+            outputs=outputs,
+            precision=precision,
+            cache_dir=cache_dir,
+            placement=placement,
+            placement_fallback=placement_fallback,
+            config=config,
+        )
+        return compile_streams(compile_for, options_of(device, threads, cache_dir, config), **about)
+    if hint != "latency":
+        raise OptionError(f"hint={hint!r} is neither 'latency' nor 'throughput'")
+    if about:
+        raise OptionError(f"{next(iter(about))} is about streams: give hint='throughput', too")
     shapes = by_name(shapes)
     if isinstance(outputs, str):
         raise OptionError(f"outputs are a list of names, as [{outputs!r}]")

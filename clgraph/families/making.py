@@ -20,7 +20,7 @@ from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
 from clgraph.passes.base import Context
 from clgraph.passes.memory.plan_memory import best_order
-from clgraph.passes.memory.split_batch import slice_of
+from clgraph.passes.memory.split_batch import BatchSlice, slice_of
 
 WITNESSES = 2
 """How many other shapes have to confirm that nothing about a representative is special."""
@@ -121,7 +121,7 @@ def _extremes(topology: Topology, candidate: Candidate) -> list[Built]:
 def _may_be_sliced(program: Program, shapes: Sequence[Shape]) -> bool:
     """Whether the results of a batch are those of its entries, one behind the other."""
     entries = shapes[0][0] if shapes and shapes[0] else 1
-    return entries > 1 and slice_of(program, entries) is not None
+    return entries > 1 and isinstance(slice_of(program, entries), BatchSlice)
 
 
 def _build(topology: Topology, sizes: Sizes) -> Program:

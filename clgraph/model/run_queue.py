@@ -14,7 +14,7 @@ import threading
 import time
 import weakref
 from _thread import RLock
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Any, ParamSpec, TypeVar
@@ -31,12 +31,12 @@ LOOK = 0.05
 
 
 class RunFuture(Future[T]):
-    """A future that an interrupt of whoever waits for it cannot lock."""
+    """A future that an interrupt of whoever waits for it cannot lock; one that ``asyncio`` can await."""
 
-    def __init__(self, server: threading.Thread) -> None:
-        """Begin as one whose call waits for *server*, the thread that will make it."""
+    def __init__(self, *servers: threading.Thread) -> None:
+        """Begin as one whose call waits for *servers*, of which one will make it."""
         super().__init__()
-        self._server = server
+        self._servers = servers
         self._gate = threading.Lock()
         self._gate.acquire()
         self._over = False
@@ -64,7 +64,7 @@ class RunFuture(Future[T]):
             TimeoutError: It is not after *timeout* seconds.
             DeadlockError: There is no *timeout*, and the waiting thread is the one that has to make the call.
         """
-        if timeout is None and not self._over and threading.current_thread() is self._server:
+        if timeout is None and not self._over and threading.current_thread() in self._servers:
             raise DeadlockError(
                 "a done-callback waits for a run that begins only when the callback returns: let it add a callback to "
                 "that run's future (add_done_callback), or wait in another thread"
@@ -76,6 +76,12 @@ class RunFuture(Future[T]):
                 raise TimeoutError
             if self._gate.acquire(timeout=left):
                 self._gate.release()
+
+    def __await__(self) -> Generator[Any, None, T]:
+        """Wait in a coroutine; raises as :meth:`result`."""
+        import asyncio
+
+        return asyncio.wrap_future(self).__await__()
 
     def _open(self) -> None:
         if not self._over:

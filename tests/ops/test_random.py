@@ -168,7 +168,7 @@ def test_members_of_a_family_draw_anew_and_a_batch_is_not_drawn_in_slices(device
         one, other = (compiled.run({"x": np.ones((rows, 1000), np.float32)})["kept"] for _ in range(2))
         assert not np.array_equal(one, other)
         assert len({row.tobytes() for row in one}) == rows
-    assert slice_of(load_onnx(parser.parse_model(DROP)).build(), 2) is None
+    assert isinstance(slice_of(load_onnx(parser.parse_model(DROP)).build(), 2), str)
 
 
 def test_nodes_of_one_model_draw_different_numbers():

@@ -53,7 +53,7 @@ class SplitBatch(Pass):
     def run(self, program: Program, context: Context) -> int:
         slices = best_slices(program, context.default) if context.split_batch and program.batch_slices == 1 else 1
         found = slice_of(program, slices) if slices > 1 else None
-        if found is None:
+        if not isinstance(found, BatchSlice):
             return 0
         entries = program.inputs[0].layout.shape[0]
         found.apply(program)
@@ -75,7 +75,7 @@ def best_slices(program: Program, device: DeviceInfo) -> int:
         return 1
     first = program.inputs[0].layout.shape
     sizes = divisors(first[0])[1:] if first else []
-    if not sizes or slice_of(program, sizes[-1]) is None:
+    if not sizes or not isinstance(slice_of(program, sizes[-1]), BatchSlice):
         return 1
     return fastest_slices(program, device)
 
@@ -105,10 +105,10 @@ class BatchSlice:
         program.batch_slices = self.slices
 
 
-def slice_of(program: Program, slices: int) -> BatchSlice | None:
+def slice_of(program: Program, slices: int) -> BatchSlice | str:
     """Return what *program* is for one of so many equal slices of its inputs along the first axis.
 
-    ``None`` where some result is not known to be the slices' results one behind the other, or where an input that is
+    Else why there is none: some result is not known to be the slices' results one behind the other, or an input that is
     the same for all slices would have as many entries as a slice.
     """
     entries, found = program.inputs[0].layout.shape[0], BatchSlice(slices)
@@ -117,12 +117,16 @@ def slice_of(program: Program, slices: int) -> BatchSlice | None:
         if first == (entries,):
             found.layouts[value] = value.layout.with_shape(_divided(value.layout.shape, slices))
         elif first == (entries // slices,):
-            return None
-    try:
-        sliced = all(_enter(node, found) for node in program)
-    except (ShapeError, UnsupportedError):
-        return None
-    return found if sliced and all(found.is_cut(v) for _, v in program.outputs) else None
+            return f"input {value.name!r} has as many entries as a slice"
+    for node in program:
+        try:
+            apart = _enter(node, found)
+        except (ShapeError, UnsupportedError) as error:
+            return f"{node.name} ({node.primitive.kind}) is not that of a part of the batch: {error}"
+        if not apart:
+            return f"{node.name} ({node.primitive.kind}) is not known to keep the entries of a batch apart"
+    whole = [name for name, value in program.outputs if not found.is_cut(value)]
+    return f"output {whole[0]!r} has no entry for each of the batch" if whole else found
 
 
 def _enter(node: Node, found: BatchSlice) -> bool:

@@ -1,0 +1,40 @@
+"""Behind ``clgraph.compile(hint="throughput")``: one model compiled for the parts of devices that its streams have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from clgraph.model.model import Model
+from clgraph.settings import Settings
+from clgraph.throughput.batching import Batching
+from clgraph.throughput.seats import Seat, default_streams, seats
+from clgraph.throughput.streamed_model import StreamedModel
+
+
+def compile_streams(
+    compile_for: Callable[..., Model],
+    options: Settings,
+    streams: int | None = None,
+    batching: Batching | None = None,
+    queue_size: int = 64,
+    queue_timeout: float | None = None,
+) -> StreamedModel:
+    """Return a model of so many *streams*; raises as ``clgraph.compile``.
+
+    Args:
+        compile_for: Compiles the model for a ``device`` and ``threads``.
+    """
+
+    def make(seat: Seat) -> Model:
+        return compile_for(device=seat.device, threads=seat.threads)
+
+    count = default_streams(options.device, options.threads) if streams is None else streams
+    chosen = "one a core, two a GPU: nothing was measured" if streams is None else "as asked for"
+    return StreamedModel(
+        make,
+        seats(options.device, options.threads, count),
+        batching=batching,
+        queue_size=queue_size,
+        queue_timeout=queue_timeout,
+        chosen=chosen,
+    )

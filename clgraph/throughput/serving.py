@@ -1,0 +1,112 @@
+"""What a stream does: take requests in batches, run them, and give each its results or its own exception."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any, cast
+
+from clgraph.core.frozen import mutable
+from clgraph.errors import ClgraphError, DeviceError, DeviceMemoryError
+from clgraph.graph.primitive import Array
+from clgraph.model.model import Model
+from clgraph.throughput.batching import Batching, Joinable, cut, join
+from clgraph.throughput.figures import Figures
+from clgraph.throughput.requests import Request, RequestQueue
+
+_log = logging.getLogger(__name__)
+
+
+@mutable
+class Work:
+    """What streams share; it does not know the model that they serve, which may be dropped while they wait.
+
+    Attributes:
+        joinable: How requests of each key that has one are joined.
+        alive: Streams that take requests.
+    """
+
+    queue: RequestQueue
+    batching: Batching
+    joinable: dict[Any, Joinable]
+    figures: Figures
+    lock: threading.Lock
+    alive: int = 0
+
+
+@mutable
+class Stream:
+    """A model, or a clone of it, and what the thread does that calls it."""
+
+    name: str
+    model: Model
+    work: Work
+
+    def serve(self) -> None:
+        """Serve requests until the queue is closed and empty, or the device is lost and others are left."""
+        work = self.work
+        while (batch := work.queue.take(work.batching)) is not None:
+            if self._answer(batch) and not self._renewed():
+                break
+            # What a request has held must not live until the next one.
+            del batch
+        self.model.close()
+
+    def _answer(self, batch: Sequence[Request]) -> bool:
+        """Run a *batch* and answer each of its requests; say whether the device failed."""
+        begun = time.monotonic()
+        results: list[dict[str, Any] | BaseException]
+        try:
+            results = list(self._run(batch))
+        except BaseException as error:
+            # Who is to blame is known when each is run alone.
+            results = [error] if len(batch) == 1 else [self._alone(request) for request in batch]
+        failures = [r for r in results if isinstance(r, BaseException)]
+        rows = sum(request.rows for request in batch)
+        self.work.figures.served([r.sent for r in batch], begun, rows, len(failures))
+        for request, result in zip(batch, results, strict=True):
+            if isinstance(result, BaseException):
+                request.future.set_exception(result)
+            else:
+                request.future.set_result(result)
+        return any(isinstance(f, DeviceError) and not isinstance(f, DeviceMemoryError) for f in failures)
+
+    def _alone(self, request: Request) -> dict[str, Any] | BaseException:
+        try:
+            return self._run([request])[0]
+        except BaseException as error:
+            return error
+
+    def _run(self, batch: Sequence[Request]) -> Sequence[dict[str, Any]]:
+        """Return the results of each request of a *batch*; raises as ``Model.run``."""
+        first = batch[0]
+        if len(batch) == 1:
+            return [
+                self.model.run(
+                    first.feeds, outputs=first.outputs, tensors=first.tensors, cancellation=first.cancellation
+                )
+            ]
+        assert first.key is not None
+        how = self.work.joinable[first.key]
+        feeds = join([cast("dict[str, Array]", r.feeds) for r in batch], first.key, self.work.batching, how)
+        results = cut(self.model.run(feeds), [r.rows for r in batch], [r.length for r in batch], how)
+        return [
+            own if r.outputs is None else {name: own[name] for name in r.outputs}
+            for r, own in zip(batch, results, strict=True)
+        ]
+
+    def _renewed(self) -> bool:
+        """Take a fresh clone after the device has failed; say whether the stream goes on: with it, or as the last."""
+        try:
+            self.model = self.model.clone()
+        except ClgraphError as error:
+            with self.work.lock:
+                if self.work.alive == 1:
+                    return True
+                self.work.alive -= 1
+            _log.warning("%s is given up: %s", self.name, error)
+            self.work.figures.gave_up(f"{self.name}: {error}")
+            return False
+        return True
