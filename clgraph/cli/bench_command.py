@@ -18,8 +18,9 @@ from clgraph.cli.compiling import load, load_topology, random_feeds
 from clgraph.cli.feeds import FeedOptions, feed_options, read_feeds
 from clgraph.cli.measuring import Budget, Latencies, Run, at_once, interleaved, peak_bytes, resident_bytes
 from clgraph.cli.options import ModelOptions, cycling_model_options, refuse_idle
-from clgraph.cli.output import advancing, remark, say, working
+from clgraph.cli.output import remark, say
 from clgraph.cli.peers import PEERS
+from clgraph.cli.progress import advancing, working
 from clgraph.cli.sections import SectionedCommand
 from clgraph.core.layout import Shape
 from clgraph.core.version import __version__

@@ -11,7 +11,8 @@ import click
 
 from clgraph.cli.compiling import load
 from clgraph.cli.options import ModelOptions, model_options
-from clgraph.cli.output import say, table, working
+from clgraph.cli.output import say, table
+from clgraph.cli.progress import working
 from clgraph.cli.sections import SectionedCommand
 from clgraph.errors import ModelError, ShapeError, UnsupportedError
 from clgraph.frontend.checking import Diagnostic, check_onnx

@@ -12,8 +12,9 @@ from clgraph.cli.compiling import load_program, load_topology, random_feeds
 from clgraph.cli.feeds import FeedOptions, feed_options, read_feeds
 from clgraph.cli.noise_report import show_noise
 from clgraph.cli.options import ModelOptions, model_options
-from clgraph.cli.output import json_option, remark, say, say_json, table, working
+from clgraph.cli.output import json_option, remark, say, say_json, table
 from clgraph.cli.peers import OnnxRuntime
+from clgraph.cli.progress import working
 from clgraph.cli.sections import SectionedCommand
 from clgraph.debugging.bisection import bisect
 from clgraph.debugging.compare import HALF_TOLERANCE, TOLERANCE, Comparison, NodeError, compare, compare_compiled

@@ -9,7 +9,8 @@ import click
 
 from clgraph.cli.compiling import compiled
 from clgraph.cli.options import ModelOptions, model_options, refuse_idle
-from clgraph.cli.output import json_option, milliseconds, nbytes, say, say_json, table, working
+from clgraph.cli.output import json_option, milliseconds, nbytes, say, say_json, table
+from clgraph.cli.progress import working
 from clgraph.cli.reports import dump_sources as write_sources
 from clgraph.cli.reports import report_memory
 from clgraph.cli.sections import SectionedCommand

@@ -11,7 +11,8 @@ import numpy as np
 
 import clgraph
 from clgraph.cli.options import DeviceOptions, ModelOptions
-from clgraph.cli.output import remark, working
+from clgraph.cli.output import remark
+from clgraph.cli.progress import working
 from clgraph.compilation.load import read_topology
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Shape

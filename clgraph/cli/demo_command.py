@@ -14,8 +14,9 @@ from PIL import Image
 
 from clgraph.cli.compiling import open_model
 from clgraph.cli.options import DeviceOptions, device_options, refuse_idle
-from clgraph.cli.output import milliseconds, say, table, working
+from clgraph.cli.output import milliseconds, say, table
 from clgraph.cli.peers import OnnxRuntime
+from clgraph.cli.progress import working
 from clgraph.cli.sections import SectionedCommand
 from clgraph.cli.verbosity import verbosity
 from clgraph.core.cache_folder import cache_folder

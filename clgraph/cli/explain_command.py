@@ -6,7 +6,8 @@ import click
 
 from clgraph.cli.compiling import compiled, random_feeds
 from clgraph.cli.options import ModelOptions, model_options
-from clgraph.cli.output import say, table, working
+from clgraph.cli.output import say, table
+from clgraph.cli.progress import working
 from clgraph.cli.sections import SectionedCommand
 from clgraph.model.explain import FUSING, Explanation
 

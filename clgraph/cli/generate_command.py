@@ -11,7 +11,8 @@ import click
 
 from clgraph.cli.compiling import remarked
 from clgraph.cli.options import DeviceOptions, device_options
-from clgraph.cli.output import milliseconds, say, working
+from clgraph.cli.output import milliseconds, say
+from clgraph.cli.progress import working
 from clgraph.cli.sections import SectionedCommand
 from clgraph.cli.verbosity import verbosity
 from clgraph.errors import InputError, OptionError

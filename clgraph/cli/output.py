@@ -1,28 +1,22 @@
-"""Output of commands: tables and progress on a terminal, plain aligned text elsewhere."""
+"""Output of commands: tables on a terminal, plain aligned text elsewhere."""
 
 from __future__ import annotations
 
 import json
-import logging
 import math
 import sys
 import textwrap
-import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
 import click
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.status import Status
 from rich.table import Table
 
 from clgraph.cli.verbosity import verbosity
 
-_REFRESH_SECONDS = 0.1
 _NUMERIC = frozenset("0123456789.,+-%e ")
 _LEAST_PROSE = 24
 """Letters that a column of words has room for at least, to be read with ease."""
@@ -130,69 +124,6 @@ def remark(lines: Iterable[str]) -> None:
     if verbosity() >= 0:
         for line in lines:
             click.echo(f"note: {line}", err=True)
-
-
-@contextmanager
-def working(what: str) -> Iterator[None]:
-    """Show *what* with a spinner on the terminal's error stream while the block runs; nothing when it is none.
-
-    Behind it stands what clgraph logs meanwhile, such as the library of kernels that is being compiled. With -v these
-    messages have lines of their own, and with -q there is nothing.
-    """
-    console = Console(stderr=True)
-    if not console.is_terminal or verbosity():
-        yield
-        return
-    with console.status(escape(what)) as status:
-        handler = _StatusHandler(status, what)
-        log = logging.getLogger("clgraph")
-        level = log.level
-        log.addHandler(handler)
-        log.setLevel(min(log.getEffectiveLevel(), logging.INFO))
-        try:
-            yield
-        finally:
-            log.removeHandler(handler)
-            log.setLevel(level)
-
-
-@contextmanager
-def advancing(what: str, total: float) -> Iterator[Callable[[float], None]]:
-    """Show *what* with a bar, from 0 to *total*; yield what moves it. Silent where :func:`working` is."""
-    console = Console(stderr=True)
-    if not console.is_terminal or verbosity():
-        yield lambda done: None
-        return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:3.0f} %"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(escape(what), total=total)
-        shown = 0.0
-
-        def advance(done: float) -> None:
-            nonlocal shown
-            if (now := time.monotonic()) - shown > _REFRESH_SECONDS:
-                shown = now
-                progress.update(task, completed=min(done, total))
-
-        yield advance
-
-
-class _StatusHandler(logging.Handler):
-    """Shows messages behind a spinner."""
-
-    def __init__(self, status: Status, what: str) -> None:
-        """Show behind *what*."""
-        super().__init__(logging.INFO)
-        self._status, self._what = status, what
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Show the message."""
-        self._status.update(escape(f"{self._what}: {record.getMessage()}"))
 
 
 def nbytes(count: float) -> str:

@@ -9,7 +9,8 @@ import click
 from clgraph.cli.compiling import load, random_feeds
 from clgraph.cli.feeds import FeedOptions, feed_options, read_feeds
 from clgraph.cli.options import ModelOptions, model_options
-from clgraph.cli.output import json_option, nbytes, remark, say, say_json, table, working
+from clgraph.cli.output import json_option, nbytes, remark, say, say_json, table
+from clgraph.cli.progress import working
 from clgraph.cli.sections import SectionedCommand
 from clgraph.network.profile import FAR_OFF
 

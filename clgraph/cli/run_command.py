@@ -11,7 +11,8 @@ import click
 from clgraph.cli.compiling import load, random_feeds
 from clgraph.cli.feeds import FeedOptions, feed_options, read_feeds
 from clgraph.cli.options import ModelOptions, model_options, refuse_idle
-from clgraph.cli.output import json_option, milliseconds, remark, say, say_json, working
+from clgraph.cli.output import json_option, milliseconds, remark, say, say_json
+from clgraph.cli.progress import working
 from clgraph.cli.results import figures_of, read_labels, save_folder, save_output, show_largest, show_outputs
 from clgraph.cli.sections import SectionedCommand
 from clgraph.errors import InputError, OptionError

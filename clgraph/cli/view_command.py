@@ -12,12 +12,15 @@ import click
 from clgraph.cli.compiling import compiled, random_feeds
 from clgraph.cli.feeds import FeedOptions, feed_options, read_feeds
 from clgraph.cli.options import ModelOptions, model_options
-from clgraph.cli.output import nbytes, say, working
+from clgraph.cli.output import nbytes, say
+from clgraph.cli.progress import working
 from clgraph.cli.sections import SectionedCommand
 from clgraph.errors import OptionError
 from clgraph.explorer.document import View, document
-from clgraph.explorer.making import view_of, view_of_dump, watched, write_onnx
+from clgraph.explorer.making import profiled, view_of, view_of_dump, write_onnx
 from clgraph.explorer.page import page
+from clgraph.model.model import Model
+from clgraph.network.profile import Profile
 from clgraph.saved.container import is_dump, is_saved
 
 
@@ -76,11 +79,16 @@ def _view(options: ModelOptions, given: FeedOptions, run: bool, seed: int) -> Vi
         return view_of_dump(path.name, path)
     if is_saved(path) or is_dump(path):
         raise OptionError(f"{path.name} was compiled before, and its passes are not known: give the ONNX file")
-    found = watched(lambda folder: compiled(replace(options, config={**options.config, "dump_graphs": folder})))
-    feeds = None
-    if run and found.model.device.name != "null":
-        feeds = read_feeds(given, found.model.topology, options.shapes, say)
+
+    def compile_into(folder: Path) -> Model:
+        return compiled(replace(options, config={**options.config, "dump_graphs": folder}))
+
+    def profile(model: Model) -> Profile | None:
+        if not run or model.device.name == "null":
+            return None
+        feeds = read_feeds(given, model.topology, options.shapes, say)
         shapes = dict(options.shapes) | {name: array.shape for name, array in feeds.items()}
-        feeds = random_feeds(found.model, shapes, seed) | feeds
-    with working(f"running {path.name}"):
-        return view_of(path.name, found, feeds)
+        with working(f"running {path.name}"):
+            return profiled(model, random_feeds(model, shapes, seed) | feeds)
+
+    return view_of(path.name, compile_into, profile)

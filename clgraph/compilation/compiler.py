@@ -17,6 +17,7 @@ from clgraph.core.frozen import frozen, mutable
 from clgraph.core.layout import Shape
 from clgraph.core.mapped import MappedFile, files_of
 from clgraph.core.nearest import meant
+from clgraph.core.progress import counted
 from clgraph.engines.opening import device_infos, imagined, open_engines
 from clgraph.engines.option_checks import ANNOTATIONS, PREFERENCES, annotation_lines, note, note_idle, warn
 from clgraph.errors import BindingError, OptionError
@@ -32,7 +33,7 @@ from clgraph.network.network import Network
 from clgraph.network.steps import texts
 from clgraph.network.workspace import Workspace
 from clgraph.passes.base import Context, Observer, PassManager, check_names
-from clgraph.passes.observers import Dump, Time, Verify, VerifyNumbers
+from clgraph.passes.observers import Dump, Tell, Time, Verify, VerifyNumbers
 from clgraph.passes.pipeline import default_pipeline
 from clgraph.passes.placement.partition import idle_annotations, idle_rules, unused_patterns
 from clgraph.passes.reference import random_feeds
@@ -121,9 +122,10 @@ class ProgramRunner:
     def build(self, program: Program) -> int:
         """Build every kernel text of a planned program; return how many were new."""
         engines = {name: e for name, e in self.engines.items() if isinstance(e, Engine)}
+        wanted = texts(program, engines, self._library).items()
         return sum(
             engines[placement].build(text, what, library=library)
-            for (placement, text), (what, library) in texts(program, engines, self._library).items()
+            for (placement, text), (what, library) in counted("kernel", wanted, lambda item: item[1][0])
         )
 
 
@@ -313,9 +315,15 @@ class Compiler:
         verifying: Sequence[Observer] = (),
     ) -> tuple[PassRecord, ...]:
         """Run all passes over a built program; return what each did."""
-        clock, options = Time(), self.options
-        observers = [clock, *self._observers(shapes, topology.label), *verifying, *self.observers]
-        PassManager(default_pipeline(), observers, disabled=options.disable_passes, stop_after=options.stop_after).run(
+        clock, options, passes = Time(), self.options, default_pipeline()
+        observers = [
+            Tell(len(passes) - 1),
+            clock,
+            *self._observers(shapes, topology.label),
+            *verifying,
+            *self.observers,
+        ]
+        PassManager(passes, observers, disabled=options.disable_passes, stop_after=options.stop_after).run(
             program, replace(context, op_types=topology.op_types)
         )
         self._made += 1

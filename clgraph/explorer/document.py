@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from clgraph.core.frozen import frozen
 from clgraph.core.version import __version__
 from clgraph.explorer.history import History, changed
 from clgraph.model.explain import Explanation, NodeReport
-from clgraph.model.memory_report import MemoryReport
 from clgraph.network.profile import Profile
 from clgraph.selector.query import DeviceInfo
 
@@ -22,7 +20,6 @@ class View:
     """What is shown of one model.
 
     Attributes:
-        memory: By the label of a history; empty for programs whose memory is not known.
         sources: Kernel text by the name of a step.
     """
 
@@ -31,7 +28,6 @@ class View:
     histories: tuple[History, ...]
     explanation: Explanation | None
     profile: Profile | None
-    memory: Mapping[str, MemoryReport]
     sources: Mapping[str, str]
 
 
@@ -64,7 +60,6 @@ def _graph(view: View, history: History) -> dict[str, Any]:
     known = set(names)
     reports = [] if view.explanation is None else [n for n in view.explanation.nodes if n.name in known]
     refusals = list(dict.fromkeys(json.dumps(dict(n.refusals)) for n in reports))
-    memory = view.memory.get(history.label)
     return {
         "model": view.name,
         "label": history.label,
@@ -77,7 +72,7 @@ def _graph(view: View, history: History) -> dict[str, Any]:
         "outputs": [(o["name"], o["value"]) for o in last["outputs"]],
         "reports": {n.name: _report(n) | {"refusals": refusals.index(json.dumps(dict(n.refusals)))} for n in reports},
         "refusals": [json.loads(text) for text in refusals],
-        "memory": None if memory is None else asdict(memory),
+        "memory": _memory(last),
         "profile": None if view.profile is None else _times(view.profile, known, view.device),
         "sources": view.sources,
     }
@@ -108,6 +103,25 @@ def _layout(value: Mapping[str, Any]) -> str:
     halo = ",".join(f"{before}.{after}" for before, after in value["halo"]) if any(map(any, value["halo"])) else ""
     text = f"{value['dtype']}:{value['format']}:{'x'.join(map(str, value['shape']))}"
     return f"{text}+{halo}" if halo else text
+
+
+def _memory(outline: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the arenas of a program with their buffers, each of the kind of operator that makes its first value."""
+    if not outline["arenas"]:
+        return None
+    makers = {v["name"]: node["kind"] for node in outline["nodes"] for v in node["outputs"]}
+
+    def kind(values: Sequence[str]) -> str:
+        return makers.get(values[0], "input") if values else "scratch"
+
+    return {
+        "constants": sum(v["nbytes"] for v in outline["constants"]),
+        "nodes": [node["name"] for node in outline["nodes"]],
+        "arenas": [
+            arena | {"placement": name, "buffers": [b | {"kind": kind(b["values"])} for b in arena["buffers"]]}
+            for name, arena in outline["arenas"].items()
+        ],
+    }
 
 
 def _report(report: NodeReport) -> dict[str, Any]:

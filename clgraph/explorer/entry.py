@@ -12,9 +12,11 @@ from clgraph.compilation.entry import compile_model
 from clgraph.core.frozen import frozen
 from clgraph.errors import OptionError
 from clgraph.explorer.document import document
-from clgraph.explorer.making import view_of, watched
+from clgraph.explorer.making import profiled, view_of
 from clgraph.explorer.page import page
 from clgraph.graph.primitive import Array
+from clgraph.model.model import Model
+from clgraph.network.profile import Profile
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -70,8 +72,12 @@ def view(
     Raises:
         ClgraphError: The model cannot be compiled, or not run on *feeds*.
     """
-    found = watched(
-        lambda dumps: compile_model(model, device, shapes=shapes, config={**(config or {}), "dump_graphs": dumps})
-    )
     called = name or (Path(model).name if isinstance(model, str | os.PathLike) else "model")
-    return Report(page(document([view_of(called, found, feeds)])))
+
+    def compile_into(folder: Path) -> Model:
+        return compile_model(model, device, shapes=shapes, config={**(config or {}), "dump_graphs": folder})
+
+    def run(model: Model) -> Profile | None:
+        return None if feeds is None else profiled(model, feeds)
+
+    return Report(page(document([view_of(called, compile_into, run)])))

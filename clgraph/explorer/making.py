@@ -6,54 +6,46 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from clgraph.core.frozen import frozen
 from clgraph.errors import OptionError
 from clgraph.explorer.document import View
-from clgraph.explorer.history import History, read_histories
+from clgraph.explorer.history import read_histories
 from clgraph.frontend.export import export_outline
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
-from clgraph.model.memory_report import MemoryReport, memory_report
 from clgraph.model.model import Model
+from clgraph.model.stages.model import StagedModel
+from clgraph.network.profile import Profile
 from clgraph.network.steps import steps_of
 from clgraph.selector.plan import Launch, Tile
 from clgraph.selector.query import DeviceInfo
 from clgraph.selector.sources import kernel_files_called, source_text
 
 
-@frozen
-class Watched:
-    """A model compiled with a dump of every pass."""
+def view_of(name: str, compile_into: Callable[[Path], Model], run: Callable[[Model], Profile | None]) -> View:
+    """Return the view of a model.
 
-    model: Model
-    histories: tuple[History, ...]
-
-
-def watched(compile_into: Callable[[Path], Model]) -> Watched:
-    """Return the model that *compile_into* compiles, which is given the folder that it is to dump the passes into.
+    Args:
+        compile_into: Compiles it, given the folder that it is to dump the passes into.
+        run: Runs it with the clock on; returns ``None`` where it is not to be run.
 
     Raises:
-        ClgraphError: The model cannot be compiled.
+        ClgraphError: The model cannot be compiled, or the run fails; or nothing of it is compiled without a run.
     """
     with tempfile.TemporaryDirectory(prefix="clgraph-view-") as folder:
         model = compile_into(Path(folder))
-        return Watched(model, read_histories(Path(folder)))
+        profile = run(model)
+        programs = _programs(model)
+        if not programs:
+            why = "what a run brings decides its shapes" if profile is None else "the host computes all of it"
+            raise OptionError(f"no pass has run over {name}, because {why}: there is nothing to show")
+        histories = read_histories(Path(folder))
+    return View(name, model.device, histories, model.explain(), profile, kernel_texts(programs))
 
 
-def view_of(name: str, found: Watched, feeds: Mapping[str, Array] | None) -> View:
-    """Return the view of a model that was compiled, run once on *feeds* where they are given.
-
-    Raises:
-        ClgraphError: The run fails.
-    """
-    model = found.model
-    profile = None
-    if feeds is not None:
-        model.run(feeds)
-        profile = model.profile(feeds)
-    programs = {"": model.program} if len(found.histories) == 1 else {}
-    memory = {label: memory_report(program) for label, program in programs.items() if program.arenas}
-    return View(name, model.device, found.histories, model.explain(), profile, memory, kernel_texts(programs.values()))
+def profiled(model: Model, feeds: Mapping[str, Array]) -> Profile:
+    """Return what a run took at each node, behind one that makes what is made at the first; raises as that."""
+    model.run(feeds)
+    return model.profile(feeds)
 
 
 def view_of_dump(name: str, folder: Path) -> View:
@@ -62,8 +54,13 @@ def view_of_dump(name: str, folder: Path) -> View:
     Raises:
         ModelError: There is none, or it is damaged.
     """
-    nothing: dict[str, MemoryReport] = {}
-    return View(name, DeviceInfo(), read_histories(folder), None, None, nothing, {})
+    return View(name, DeviceInfo(), read_histories(folder), None, None, {})
+
+
+def _programs(model: Model) -> list[Program]:
+    """Return every program that is compiled, of all shapes and stages."""
+    models = model.stages if isinstance(model, StagedModel) else (model,)
+    return [made.program for m in models for made in m.compiled.values()]
 
 
 def kernel_texts(programs: Iterable[Program]) -> dict[str, str]:

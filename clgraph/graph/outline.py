@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from clgraph.graph.buffer import Buffer
 from clgraph.graph.node import Node, Value, print_fused
 from clgraph.graph.program import Program
 from clgraph.graph.subgraph import Subgraph
@@ -19,10 +20,7 @@ def outline(program: Program) -> dict[str, Any]:
         "nodes": [_node_json(node) for node in program],
         "outputs": [{"name": name, "value": v.name} for name, v in program.outputs],
         "subgraphs": [_subgraph_json(s) for s in program.subgraphs],
-        "arenas": {
-            name: {"nbytes": a.nbytes, "lower_bound": a.lower_bound, "unshared": a.unshared}
-            for name, a in program.arenas.items()
-        },
+        "arenas": _arenas_json(program),
         "notes": program.notes,
     }
 
@@ -34,6 +32,28 @@ def _value_json(value: Value) -> dict[str, Any]:
     if value.buffer is not None:
         data |= {"buffer": value.buffer.name, "offset": value.offset, "arena_offset": value.buffer.offset}
     return data
+
+
+def _arenas_json(program: Program) -> dict[str, Any]:
+    """Return the arenas of a planned program with the buffers in them, by placement."""
+    held: dict[Buffer, list[str]] = {}
+    for value in program.values:
+        if value.buffer is not None:
+            held.setdefault(value.buffer, []).append(value.name)
+    return {
+        name: {
+            "nbytes": arena.nbytes,
+            "lower_bound": arena.lower_bound,
+            "unshared": arena.unshared,
+            "buffers": [_buffer_json(b, held.get(b, [])) for b in program.buffers if b.placement == name],
+        }
+        for name, arena in program.arenas.items()
+    }
+
+
+def _buffer_json(buffer: Buffer, values: list[str]) -> dict[str, Any]:
+    data = {"name": buffer.name, "nbytes": buffer.nbytes, "offset": buffer.offset}
+    return data | {"first": buffer.first, "last": buffer.last, "values": values}
 
 
 def _subgraph_json(subgraph: Subgraph) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Literal
 from clgraph.core.layout import Layout
 from clgraph.core.notebook import html_table
 from clgraph.errors import ProgramError
-from clgraph.graph.buffer import Arena
+from clgraph.graph.buffer import Arena, Buffer
 from clgraph.graph.inheritance import inherited
 from clgraph.graph.node import Fused, Node, Value, print_node, print_value
 from clgraph.graph.order import Order, topological
@@ -103,6 +103,12 @@ class Program:
     def constants(self) -> list[Value]:
         """The values that hold data."""
         return [v for v in self.values if v.constant is not None]
+
+    @property
+    def buffers(self) -> list[Buffer]:
+        """Every buffer once, scratch included, in order of first use."""
+        found = dict.fromkeys(v.buffer for v in self.values if v.buffer is not None)
+        return list(found | dict.fromkeys(b for node in self._order.nodes for b in node.scratch))
 
     @property
     def subgraphs(self) -> tuple[Subgraph, ...]:

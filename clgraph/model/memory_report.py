@@ -9,7 +9,6 @@ from clgraph.graph.colours import colour_of
 from clgraph.graph.node import Value
 from clgraph.graph.program import Program
 from clgraph.network.result_memory import MOST_BYTES, kept_bytes
-from clgraph.passes.memory.plan_memory import buffers_of
 
 _WIDTH, _HEIGHT, _MARGIN = 900.0, 420.0, 48.0
 _LETTER, _LINE = 7.5, 16.0
@@ -96,7 +95,7 @@ def memory_report(program: Program) -> MemoryReport:
             BufferReport(
                 b.name, _kind(values.get(b, [])), b.nbytes, b.offset or 0, b.first, b.last, _names(values.get(b, []))
             )
-            for b in buffers_of(program)
+            for b in program.buffers
             if b.placement == placement
         )
         arenas.append(ArenaReport(placement, arena.nbytes, arena.lower_bound, arena.unshared, buffers))

@@ -12,7 +12,6 @@ from clgraph.network.buffer_table import BufferTable
 from clgraph.network.constants import UNIT
 from clgraph.network.steps import Command, Segment
 from clgraph.network.watch import alone, commands_by_node
-from clgraph.passes.memory.plan_memory import buffers_of
 from clgraph.runtime.stream import Step, Stream
 
 NAN = 0xFF
@@ -51,7 +50,7 @@ def poisoned_steps(
 
 def planned_lives(program: Program) -> dict[Buffer, tuple[int, int]]:
     """Return first and last position of every buffer as planned."""
-    return {b: (b.first, b.last) for b in buffers_of(program)}
+    return {b: (b.first, b.last) for b in program.buffers}
 
 
 def lives_in(program: Program, order: Sequence[Node]) -> dict[Buffer, tuple[int, int]]:

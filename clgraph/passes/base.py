@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
@@ -21,8 +20,6 @@ from clgraph.passes.packed_weights import PackedWeights
 from clgraph.selector.choose import Choice, choose
 from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation
 from clgraph.selector.query import DeviceInfo, Query, query_of
-
-_log = logging.getLogger(__name__)
 
 
 class Execute(Protocol):
@@ -199,7 +196,6 @@ class PassManager:
         start = time.perf_counter()
         changes = p.run(program, context)
         seconds = time.perf_counter() - start
-        _log.info("pass %02d %s: %d changes in %.1f ms", number, p.name, changes, seconds * 1e3)
         program.milestone = max(program.milestone, p.reaches or program.milestone)
         for observer in self.observers:
             observer.after(number, p, program, changes, seconds)

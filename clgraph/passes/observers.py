@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from clgraph.core import progress
 from clgraph.core.dtype import is_floating, unit
 from clgraph.core.frozen import mutable
 from clgraph.errors import OptionError, ProgramError
@@ -33,6 +34,23 @@ class PassObserver:
 
     def after(self, number: int, pass_: Pass, program: Program, changes: int, seconds: float) -> None:
         """Do nothing."""
+
+
+class Tell(PassObserver):
+    """Tells who waits which pass is next, and what each has done."""
+
+    def __init__(self, last: int) -> None:
+        """Count up to *last*, the number of the last pass."""
+        self._last = last
+
+    def before(self, number: int, pass_: Pass, program: Program) -> None:
+        """Tell of the pass."""
+        progress.tell("pass", number, self._last, pass_.name)
+
+    def after(self, number: int, pass_: Pass, program: Program, changes: int, seconds: float) -> None:
+        """Log what the pass has done."""
+        what = "pass %02d of %d %s: %d changes in %.1f ms"
+        progress.LOG.info(what, number, self._last, pass_.name, changes, seconds * 1e3)
 
 
 class Verify(PassObserver):

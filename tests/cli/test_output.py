@@ -1,12 +1,10 @@
 from __future__ import annotations
 
 import io
-import logging
 import re
 
 import click
 import pytest
-from rich.console import Console
 
 from clgraph.cli import output
 from clgraph.cli.options import parse_shapes
@@ -62,22 +60,6 @@ def test_a_long_line_goes_on_behind_its_name(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("sys.stdout", screen)
     output.say("kernels     one (1), two (2), three (3), four (4)")
     assert screen.getvalue() == "kernels     one (1), two (2), three (3),\n            four (4)\n"
-
-
-def test_the_spinner_shows_what_is_logged_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    screen = io.StringIO()
-    monkeypatch.setattr(output, "Console", lambda **_: Console(file=screen, force_terminal=True, width=80))
-    log = logging.getLogger("clgraph.test")
-    with output.working("compiling"):
-        log.info("library core")
-    assert "compiling: library core" in screen.getvalue()
-    assert not log.isEnabledFor(logging.INFO)
-
-
-def test_a_spinner_is_silent_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    with output.working("compiling"):
-        logging.getLogger("clgraph.test").info("library core")
-    assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(

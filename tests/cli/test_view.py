@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import onnx
+import onnx.parser
 import pytest
 
 import clgraph
@@ -64,3 +66,40 @@ def test_the_programs_are_written_for_other_viewers(clgraph_command: Command, mo
     files = sorted(p.name for p in (tmp_path / "programs").iterdir())
     assert out == f"programs    {len(files)} in programs\n"
     assert {"built.onnx", "00_init.onnx"} <= set(files)
+
+
+@pytest.mark.opencl
+def test_stages_that_a_run_compiles_are_shown_with_their_memory_and_kernels(
+    clgraph_command: Command, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clgraph.model.stages.runner.HOST_OPERATIONS", -1)
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]> g (float[8, 16] x) => (float[16, n] y) {
+        r = Relu(x)
+        e = Exp(r)
+        places = NonZero(e)
+        t = Transpose<perm = [1, 0]>(places)
+        picked = GatherND(e, t)
+        two = Constant<value_ints = [16, -1]>()
+        wide = Reshape(picked, two)
+        y = Softmax(wide)
+    }""")
+    onnx.save(model, tmp_path / "staged.onnx")
+    status, _, err = clgraph_command("view", "staged.onnx", "--device", device, "--output", "page.html")
+    assert (status, err) == (0, "")
+    graphs = data_of((tmp_path / "page.html").read_text())["graphs"]
+    assert [g["label"].partition("/")[0] for g in graphs] == ["stage_0", "stage_2"]
+    for graph in graphs:
+        (arena,) = graph["memory"]["arenas"]
+        assert arena["placement"] == device
+        assert max(b["offset"] + b["nbytes"] for b in arena["buffers"]) <= arena["nbytes"]
+        kernels = {s for name in graph["memory"]["nodes"] for s in graph["reports"][name].get("steps", ())}
+        assert kernels <= set(graph["sources"])
+        assert graph["profile"]["commands"]
+
+
+def test_a_model_of_which_a_run_is_needed_to_compile_anything_says_so(clgraph_command: Command, tmp_path: Path) -> None:
+    text = '<ir_version: 8, opset_import: ["" : 17]> g (bool[n] x) => (int64[1, m] y) { y = NonZero(x) }'
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    status, _, err = clgraph_command("view", "m.onnx", "--device", "null", "--shape", "x=4", "-o", "page.html")
+    assert (status, err.count("\n")) == (1, 1)
+    assert "no pass has run over m.onnx" in err

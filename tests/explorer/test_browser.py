@@ -14,9 +14,6 @@ import pytest
 from onnx import helper, numpy_helper
 
 import clgraph
-from clgraph.explorer.document import document
-from clgraph.explorer.making import view_of, watched
-from clgraph.explorer.page import page
 from tests.support.models import light_model, small_model
 
 NASTY = "<img src=x onerror=\"document.title='owned'\">"
@@ -65,9 +62,8 @@ class Page:
 
 
 def _written(model: onnx.ModelProto, folder: Path, **options: Any) -> Path:
-    found = watched(lambda dumps: clgraph.compile(model, config={"dump_graphs": dumps}, **options))
     path = folder / "page.html"
-    path.write_text(page(document([view_of("model", found, None)])), encoding="utf-8")
+    clgraph.view(model, name="model", **options).save(path)
     return path
 
 
@@ -170,11 +166,10 @@ def test_scopes_of_two_thousand_nodes_open_and_are_found(browser: Any, tmp_path:
 @pytest.mark.opencl
 def test_resnet_50_and_what_it_took_are_shown(browser: Any, tmp_path: Path, device: str) -> None:
     model = light_model("resnet50")
-    found = watched(lambda dumps: clgraph.compile(model, device, config={"dump_graphs": dumps}))
-    signature = next(iter(found.model.topology.inputs.values()))
-    feeds = {signature.name: np.zeros([int(n) for n in signature.shape or ()], np.float32)}
     path = tmp_path / "page.html"
-    path.write_text(page(document([view_of("ResNet-50", found, feeds)])), encoding="utf-8")
+    (signature,) = (i for i in model.graph.input if i.name not in {w.name for w in model.graph.initializer})
+    feeds = {signature.name: np.zeros([d.dim_value for d in signature.type.tensor_type.shape.dim], np.float32)}
+    clgraph.view(model, device, feeds=feeds, name="ResNet-50").save(path)
     assert path.stat().st_size < 3 << 20
     shown = Page(browser, path, "#tab=time")
     shown.settled()

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from clgraph.core.progress import counted
 from clgraph.engines.option_checks import idle_notes
 from clgraph.errors import InputError
 from clgraph.graph.faults import faults
@@ -94,6 +95,12 @@ class StagedModel(Model):
         return self._compiled().program
 
     @property
+    def stages(self) -> tuple[Model, ...]:
+        """The models of its stages, as far as those are worth a program."""
+        with self._lock:
+            return tuple(self._models())
+
+    @property
     def passes(self) -> tuple[PassRecord, ...]:
         """What the passes did to :attr:`program`. Raises as that does."""
         return self._compiled().passes
@@ -136,7 +143,7 @@ class StagedModel(Model):
         self._check_open()
         known, wanted = asked(self.topology, shapes, values)
         with self._lock:
-            for bound, model in product(wanted, self._fronts):
+            for bound, model in counted("stage", list(product(wanted, self._fronts)), _label):
                 own = model.topology.inputs
                 model.prepare({n: bound[n] for n in own}, {n: a for n, a in known.items() if n in own})
 
@@ -243,6 +250,10 @@ class StagedModel(Model):
             if model.is_compiled:
                 return model
         raise InputError("no stage is compiled: they are compiled for what a run brings, or run on the host")
+
+
+def _label(front: tuple[object, Model]) -> str:
+    return front[1].topology.label
 
 
 def _layout(result: Any) -> tuple[tuple[int, ...], np.dtype[Any]] | None:

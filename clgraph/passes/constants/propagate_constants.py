@@ -9,6 +9,7 @@ import numpy as np
 
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, pack, unpack
+from clgraph.core.progress import counted
 from clgraph.graph.buffer import Buffer
 from clgraph.graph.check import check
 from clgraph.graph.node import Node, Value
@@ -54,7 +55,8 @@ class PropagateConstants(Pass):
         wanted = leaving(constant_nodes, program)
         missing = [v for v in wanted if not _found(program, context.packed, v, recipes)]
         first = {recipes.get(v, v): v for v in reversed(missing)}
-        for batch in batches(_needed(constant_nodes, first.values()), self.batch_bytes):
+        parts = list(batches(_needed(constant_nodes, first.values()), self.batch_bytes))
+        for batch in counted("constants", parts, lambda part: f"{len(part)} nodes"):
             results = _on_host(batch, program) if context.execute is None else _on_device(batch, program, context)
             for value, data in results:
                 kept = context.packed.remember(recipes.get(value), data)

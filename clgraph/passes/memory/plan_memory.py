@@ -61,7 +61,7 @@ class PlanMemory(Pass):
     def run(self, program: Program, context: Context) -> int:
         _check_constants(program, context)
         arenas: dict[str, list[Buffer]] = {}
-        for buffer in buffers_of(program):
+        for buffer in program.buffers:
             arenas.setdefault(buffer.placement, []).append(buffer)
         saved = 0
         for placement, buffers in arenas.items():
@@ -84,16 +84,10 @@ def _check_constants(program: Program, context: Context) -> None:
                 )
 
 
-def buffers_of(program: Program) -> list[Buffer]:
-    """Return every buffer once, scratch included, in order of first use."""
-    found = dict.fromkeys(v.buffer for v in program.values if v.buffer is not None)
-    return list(found | dict.fromkeys(b for node in program for b in node.scratch))
-
-
 def best_order(program: Program, context: Context) -> int:
     """Return the number of the order that packs the buffers of a planned *program* into the fewest bytes."""
     arenas: dict[str, list[Buffer]] = {}
-    for buffer in buffers_of(program):
+    for buffer in program.buffers:
         arenas.setdefault(buffer.placement, []).append(buffer)
     ends = []
     for key in _ORDERS:

@@ -10,7 +10,6 @@ from clgraph.graph.buffer import Buffer
 from clgraph.ops.reshape import Reshape
 from clgraph.passes.base import Context
 from clgraph.passes.memory.plan_memory import PlanMemory, _within_bank, lower_bound, place_few, place_many
-from clgraph.passes.memory.plan_memory import buffers_of as planned_buffers
 from clgraph.selector.query import DeviceInfo
 from tests.support.fakes import fake_registry
 from tests.support.memory import buffers_of, simulate, violations
@@ -82,7 +81,7 @@ def test_inputs_outputs_and_scratch_count() -> None:
     net = Net()
     net.conv("y", net.input("x", (1, 16, 8, 8)), 16, 16)
     program = compile_all(net.program("y"))
-    names = {b.name for b in planned_buffers(program)}
+    names = {b.name for b in program.buffers}
     assert {"x", "y/scratch0"} <= names
     arena = program.arenas["null"]
     assert arena.lower_bound >= 2 * 4096 + 1024
