@@ -12,7 +12,13 @@ from clgraph.cli.options import ModelOptions, model_options
 from clgraph.cli.output import json_option, nbytes, remark, say, say_json, table
 from clgraph.cli.progress import working
 from clgraph.cli.sections import SectionedCommand
-from clgraph.network.profile import FAR_OFF
+from clgraph.errors import OptionError
+from clgraph.explorer.document import document
+from clgraph.explorer.making import profiled, view_of_run
+from clgraph.explorer.page import page
+from clgraph.explorer.profile_picture import to_svg
+from clgraph.model.model import Model
+from clgraph.network.profile import FAR_OFF, Profile
 
 
 @click.command(cls=SectionedCommand, name="profile")
@@ -20,9 +26,23 @@ from clgraph.network.profile import FAR_OFF
 @feed_options
 @click.option("--seed", default=0, show_default=True, help="Of the random inputs.")
 @click.option("--trace", type=click.Path(path_type=Path), help="Write a Chrome trace there.")
+@click.option(
+    "--picture",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Draw it: FILE.html is a page to look around in, FILE.svg a picture.",
+)
 @click.option("--top", default=0, metavar="N", help="Show only the N slowest commands.")
 @json_option
-def command(options: ModelOptions, given: FeedOptions, seed: int, trace: Path | None, top: int, as_json: bool) -> None:
+def command(
+    options: ModelOptions,
+    given: FeedOptions,
+    seed: int,
+    trace: Path | None,
+    picture: Path | None,
+    top: int,
+    as_json: bool,
+) -> None:
     """Run MODEL with the clock on every node, slowest first.
 
     Times are the device's own; the estimate is of the whole node (see `clgraph explain`), marked by ! where the node's
@@ -37,16 +57,20 @@ def command(options: ModelOptions, given: FeedOptions, seed: int, trace: Path | 
     Examples:
       clgraph profile model.onnx --shape x=1,3,224,224
       clgraph profile model.onnx --input x=image.npy --trace trace.json
+      clgraph profile model.onnx --picture profile.html
     """
+    if picture is not None and picture.suffix not in (".html", ".svg"):
+        raise click.UsageError(f"--picture draws FILE.html or FILE.svg, not {picture}")
     model = load(options)
     feeds = read_feeds(given, model.topology, options.shapes, (lambda text: remark([text])) if as_json else say)
     shapes = dict(options.shapes) | {name: array.shape for name, array in feeds.items()}
     feeds = random_feeds(model, shapes, seed) | feeds
     with working("running"):
-        model.run(feeds)
-        profile = model.profile(feeds)
+        profile = profiled(model, feeds)
     if trace is not None:
         profile.save_trace(trace)
+    if picture is not None:
+        _draw(picture, options.model.name, model, profile)
     if as_json:
         say_json({"device": model.device.name, "seconds": profile.seconds, "profile": profile})
         return
@@ -137,6 +161,20 @@ def command(options: ModelOptions, given: FeedOptions, seed: int, trace: Path | 
     )
     if trace is not None:
         say(f"trace {trace}")
+    if picture is not None:
+        say(f"picture {picture}")
+
+
+def _draw(path: Path, name: str, model: Model, profile: Profile) -> None:
+    if path.suffix == ".svg":
+        title = f"{name} on {model.device.name}: {profile.seconds * 1e3:.2f} ms in {len(profile.commands)} commands"
+        text = to_svg(profile, title)
+    else:
+        text = page(document([view_of_run(name, model, profile)], opens="time"))
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OptionError(f"the picture cannot be written to {path}: {error}") from error
 
 
 def _share(roofline: float, seconds: float) -> str:

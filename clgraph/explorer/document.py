@@ -31,10 +31,15 @@ class View:
     sources: Mapping[str, str]
 
 
-def document(views: Sequence[View]) -> dict[str, Any]:
-    """Return the page's data: one *graph* a history of each view, what nodes were like written once."""
+def document(views: Sequence[View], opens: str = "pass") -> dict[str, Any]:
+    """Return the page's data: one *graph* a history of each view, what nodes were like written once.
+
+    Args:
+        opens: The panel that is seen first: ``pass``, ``node``, ``memory``, ``time`` or ``roofline``.
+    """
     graphs = [_graph(view, history) for view in views for history in view.histories]
-    return {"clgraph": __version__, "title": " and ".join(v.name for v in views), "graphs": graphs}
+    title = " and ".join(view.name for view in views)
+    return {"clgraph": __version__, "title": title, "opens": opens, "graphs": graphs}
 
 
 def _graph(view: View, history: History) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from clgraph.errors import ModelError
 
 BUILT = "built"
 """What a dump calls the program before the first pass."""
+PLANNED = "planned"
+"""What a program is called whose passes are not known."""
 
 
 @frozen

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from clgraph.errors import OptionError
 from clgraph.explorer.document import View
-from clgraph.explorer.history import read_histories
+from clgraph.explorer.history import PLANNED, History, Step, read_histories
 from clgraph.frontend.export import export_outline
+from clgraph.graph.outline import outline
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.model.model import Model
@@ -48,6 +49,17 @@ def profiled(model: Model, feeds: Mapping[str, Array]) -> Profile:
     return model.profile(feeds)
 
 
+def view_of_run(name: str, model: Model, profile: Profile) -> View:
+    """Return the view of what *model* ran last as it was planned, without its passes, and of what that took."""
+    programs = [list(m.compiled.values())[-1].program for m in _models(model) if m.compiled]
+    labels = [m.topology.label for m in _models(model) if m.compiled]
+    histories = tuple(
+        History(label, (Step(-1, PLANNED, 0, 0.0, outline(program)),))
+        for label, program in zip(labels, programs, strict=True)
+    )
+    return View(name, model.device, histories, model.explain(), profile, kernel_texts(programs))
+
+
 def view_of_dump(name: str, folder: Path) -> View:
     """Return the view of a dump in *folder*: without decisions and times, which dumps do not hold.
 
@@ -59,8 +71,12 @@ def view_of_dump(name: str, folder: Path) -> View:
 
 def _programs(model: Model) -> list[Program]:
     """Return every program that is compiled, of all shapes and stages."""
-    models = model.stages if isinstance(model, StagedModel) else (model,)
-    return [made.program for m in models for made in m.compiled.values()]
+    return [made.program for m in _models(model) for made in m.compiled.values()]
+
+
+def _models(model: Model) -> tuple[Model, ...]:
+    """Return the models of the stages of *model*, itself where it has none."""
+    return model.stages if isinstance(model, StagedModel) else (model,)
 
 
 def kernel_texts(programs: Iterable[Program]) -> dict[str, str]:

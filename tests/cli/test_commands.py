@@ -162,6 +162,17 @@ def test_profile_times_every_node(clgraph_command: Command, model: Path, tmp_pat
     assert len(json.loads(trace.read_text())["traceEvents"]) > 3
 
 
+def test_profile_draws_a_picture_or_a_page(clgraph_command: Command, model: Path, tmp_path: Path) -> None:
+    for name, begin in (("p.svg", "<svg "), ("p.html", "<!DOCTYPE html>")):
+        status, out, _ = clgraph_command("profile", model, "--device", "host", "--picture", name)
+        assert (status, out.splitlines()[-1]) == (0, f"picture {name}")
+        assert (tmp_path / name).read_text(encoding="utf-8").startswith(begin)
+    status, _, err = clgraph_command("profile", model, "--device", "host", "--picture", "p.png")
+    assert (status, "FILE.html or FILE.svg" in err) == (2, True)
+    status, _, err = clgraph_command("profile", model, "--device", "host", "--picture", "none/p.svg")
+    assert (status, err.count("\n"), "cannot be written" in err) == (1, 1, True)
+
+
 def test_the_key_of_random_numbers_is_no_input_that_is_asked_for(clgraph_command: Command, tmp_path: Path) -> None:
     text = '<ir_version: 10, opset_import: ["": 22]> g (float[1, 4] x) => (float[1, 4] y) { y = RandomUniformLike(x) }'
     onnx.save(onnx.parser.parse_model(text), tmp_path / "random.onnx")

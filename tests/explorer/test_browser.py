@@ -14,6 +14,9 @@ import pytest
 from onnx import helper, numpy_helper
 
 import clgraph
+from clgraph.explorer.document import document
+from clgraph.explorer.making import profiled, view_of_run
+from clgraph.explorer.page import page
 from tests.support.models import light_model, small_model
 
 NASTY = "<img src=x onerror=\"document.title='owned'\">"
@@ -133,6 +136,33 @@ def test_a_click_chooses_what_is_drawn_there(browser: Any, small: Path) -> None:
     shown.tab.set_viewport_size({"width": 390, "height": 844})
     shown.settled()
     assert shown.ask("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.opencl
+def test_a_profile_is_a_page_of_one_program_that_opens_at_its_timeline(
+    browser: Any, tmp_path: Path, device: str
+) -> None:
+    model = clgraph.compile(small_model(), device)
+    feeds = {"x": np.zeros(model.inputs[0].shape, np.float32)}
+    path = tmp_path / "profile.html"
+    path.write_text(page(document([view_of_run("m", model, profiled(model, feeds))], opens="time")))
+    shown = Page(browser, path)
+    shown.settled()
+    assert "whole run" in shown.text("#panel")
+    assert shown.tab.eval_on_selector_all("#tabs button", "all => all.map((b) => b.dataset.tab)") == [
+        "node",
+        "memory",
+        "time",
+        "roofline",
+    ]
+    assert not shown.tab.is_visible("#slider")
+    assert shown.ask("pane.mode") == "time"
+    shown.tab.click("#panel tbody tr:first-child .link")
+    shown.tab.click("[data-tab=node]")
+    assert "of what the device's peak rates allow" in shown.text("#panel")
+    shown.tab.click("[data-tab=memory]")
+    assert "without sharing" in shown.text("#panel")
+    shown.settled()
 
 
 def _deep(count: int) -> onnx.ModelProto:

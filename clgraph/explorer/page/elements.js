@@ -20,9 +20,11 @@ function facts(pairs) {
   return h("dl", {}, rows.flatMap(([term, value]) => [h("dt", {}, term), h("dd", {}, value)]));
 }
 
-/** A table with a head. */
+/** A table with a head; numbers stand to the right. */
 function table(head, rows) {
-  const line = (cells, tag) => h("tr", {}, cells.map((cell) => h(tag, {}, cell instanceof Node ? cell : String(cell))));
+  const number = (cell) => (typeof cell === "number" || /^[\d.,+-]+( %| us)?$/.test(cell) ? "number" : null);
+  const cellOf = (cell, tag) => (cell instanceof Node ? h(tag, {}, cell) : h(tag, { class: tag === "td" ? number(cell) : null }, String(cell)));
+  const line = (cells, tag) => h("tr", {}, cells.map((cell) => cellOf(cell, tag)));
   return h("table", {}, h("thead", {}, line(head, "th")), h("tbody", {}, rows.map((row) => line(row, "td"))));
 }
 

@@ -5,7 +5,7 @@ const histories = data.graphs.map((graph) => new History(graph));
 const PANELS = { pass: passPanel, node: nodePanel, memory: memoryPanel, time: timePanel, roofline: rooflinePanel };
 const WORDS = { pass: "Pass", node: "Node", memory: "Memory", time: "Timeline", roofline: "Roofline" };
 
-const page = { tab: "pass", panes: [], active: 0, linked: true, started: performance.now() };
+const page = { tab: data.opens, panes: [], active: 0, linked: true, started: performance.now() };
 const pane = () => page.panes[page.active];
 const titleOf = (graph) => [graph.model, graph.label].filter(Boolean).join(": ");
 
@@ -189,9 +189,13 @@ function start() {
   byId("title").textContent = data.title;
   byId("graph").append(...histories.map((found, i) => h("option", { value: i }, titleOf(found.graph))));
   byId("graph").hidden = histories.length < 2;
-  byId("tabs").append(...Object.keys(PANELS).map((tab) => h("button", { role: "tab", "data-tab": tab, click: () => ((page.tab = tab), refresh()) }, WORDS[tab])));
-  byId("mode").append(...Object.entries(MODES).map(([mode, words]) => h("option", { value: mode }, words)));
+  const history = histories.some((found) => found.steps.length > 1);
+  for (const element of document.querySelectorAll(".passes")) element.hidden = !history;
+  byId("tabs").append(...Object.keys(PANELS).filter((tab) => history || tab !== "pass").map((tab) => h("button", { role: "tab", "data-tab": tab, click: () => ((page.tab = tab), refresh()) }, WORDS[tab])));
+  const modes = Object.entries(MODES).filter(([mode]) => history || mode !== "changes");
+  byId("mode").append(...modes.map(([mode, words]) => h("option", { value: mode }, words)));
   addPane(histories[0], histories[0].steps.length - 1);
+  if (!history) pane().colour((byId("mode").value = data.opens in MODES ? data.opens : modes[0][0]));
   choices();
   byId("slider").addEventListener("input", (event) => goTo(Number(event.target.value)));
   byId("passes").addEventListener("change", (event) => goTo(Number(event.target.value)));
