@@ -248,7 +248,7 @@ def test_v_shows_the_passes_and_vv_the_choices(model: Path) -> None:
         command = [sys.executable, "-m", "clgraph", *flags, "compile", str(model), *NULL]
         shown[flags] = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stderr
     assert shown[()] == ""
-    assert re.search(r"pass \d\d prepare_primitive_fusing: ", shown["-v",])
+    assert re.search(r"pass \d\d of \d\d prepare_primitive_fusing: ", shown["-v",])
     assert "first on null" not in shown["-v",]
     assert "first on null: convolution." in shown["-vv",]
 
