@@ -132,6 +132,42 @@ def test_attention_of_onnxruntimes_runs_over_caches(biased, rng):
     assert not model.compiled
 
 
+def test_keys_that_are_joined_and_repeated_in_front_of_onnxruntimes_attention_are_caches(rng):
+    """As ONNX Runtime GenAI's builder writes halves for CPUs: D has a name, keys and values lie as rows of tokens."""
+    parts = "".join(
+        f"""
+        {x}1 = Reshape ({x}, apart)
+        {x}2 = Transpose <perm = [0, 2, 1, 3]> ({x}1)
+        present_{x} = Concat <axis = 2> (past_{x}, {x}2)
+        {x}3 = Unsqueeze (present_{x}, two)
+        {x}4 = Expand ({x}3, twice)
+        {x}5 = Reshape ({x}4, flat)
+        {x}6 = Transpose <perm = [0, 2, 1, 3]> ({x}5)
+        {x}7 = Reshape ({x}6, rows)"""
+        for x in "kv"
+    )
+    text = f"""<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
+    repeated (float[b,s,32] q, float[b,s,16] k, float[b,s,16] v, float[1,1,s,t] bias, float[b,2,p,d] past_k,
+        float[b,2,p,d] past_v) => (float[b,s,32] y, float[b,2,t,d] present_k, float[b,2,t,d] present_v)
+        <int64[1] two = {{2}}, int64[4] apart = {{0, 0, 2, -1}}, int64[5] twice = {{1, 1, 2, 1, 1}},
+         int64[4] flat = {{0, 4, -1, 8}}, int64[3] rows = {{0, 0, 32}}> {{{parts}
+        y = com.microsoft.MultiHeadAttention <num_heads = 4> (q, k7, v7, , , bias)
+    }}"""
+    made = onnx.parser.parse_model(text)
+    model = clgraph.compile(made)
+    assert [(p.input, p.output) for p in model.state] == [(f"past_{x}", f"present_{x}") for x in "kv"]
+    ort = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    feeds, past = {n: np.zeros((1, 2, 0, 8), np.float32) for n in ("past_k", "past_v")}, 0
+    for tokens in (3, 1):
+        new = {n: rng.standard_normal((1, tokens, 32 if n == "q" else 16)).astype(np.float32) for n in "qkv"}
+        new["bias"] = rng.standard_normal((1, 1, tokens, past + tokens)).astype(np.float32)
+        got, want = model.run(new | feeds), ort.run(None, new | feeds)
+        for a, b in zip(got.values(), want, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+        feeds, past = {"past_k": got["present_k"], "past_v": got["present_v"]}, past + tokens
+    assert not model.compiled
+
+
 def test_a_model_whose_shapes_depend_on_data_has_no_caches_and_says_why(rng):
     text = """<ir_version: 11, opset_import: ["" : 23]>
     staged (float[b,2,s,8] q, float[b,2,s,8] k, float[b,2,s,8] v, float[b,2,p,8] past_k, float[b,2,p,8] past_v)

@@ -36,7 +36,7 @@ def cut(topology: Topology) -> Parts:
     Raises:
         NoStateError: There is no such pair, or the topology cannot be cut.
     """
-    return _Cut(merged(foretold(sized(gathered(topology))))).parts()
+    return _Cut(merged(foretold(gathered(sized(topology))))).parts()
 
 
 @frozen

@@ -1,4 +1,4 @@
-"""Heads and depths of caches that a model does not declare: as an attention makes them of the new tokens alone."""
+"""Heads and depths of caches that a model does not declare: as its layers make them of the new tokens alone."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from clgraph.errors import ClgraphError, UnknownValueError
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Layer, Signature, Topology
+from clgraph.model.state.spelled import joins
 from clgraph.ops.keeps_keys import PAST, KeepsKeys
 
 _TOKENS = 2
@@ -23,25 +24,27 @@ def sized(topology: Topology) -> Topology:
     Some exporters name the last axis of a cache, like those of texts and tokens, though the weights in front of the
     attention decide it.
     """
-    pasts = {layer.name: found for layer in topology.layers if (found := _pasts(topology, layer))}
-    if not any(_is_open(topology.inputs[name]) for names in pasts.values() for name in names):
+    pairs = [pair for layer in topology.layers for pair in _pairs(topology, layer)]
+    if not any(_is_open(topology.inputs[past]) for past, _ in pairs):
         return topology
-    presents = _presents(topology, {name for names in pasts.values() for name in names})
+    presents = _presents(topology, {past for past, _ in pairs})
     inputs = dict(topology.inputs)
-    for layer in topology.layers:
-        for name, present in zip(pasts.get(layer.name, ()), layer.outputs[1:3], strict=False):
-            shape, (_, heads, _, depth) = inputs[name].shape or (), presents.get(present, (0,) * 4)
-            if len(shape) == 4 and heads:
-                inputs[name] = replace(inputs[name], shape=(shape[0], heads, shape[2], depth))
+    for past, present in pairs:
+        shape, (_, heads, _, depth) = inputs[past].shape or (), presents.get(present, (0,) * 4)
+        if len(shape) == 4 and heads:
+            inputs[past] = replace(inputs[past], shape=(shape[0], heads, shape[2], depth))
     return replace(topology, inputs=inputs)
 
 
-def _pasts(topology: Topology, layer: Layer) -> list[str]:
-    """Return the inputs of the model that are the past keys and values of *layer*."""
+def _pairs(topology: Topology, layer: Layer) -> list[tuple[str, str]]:
+    """Return the inputs of the model that are past keys and values of *layer*, each with its present."""
+    if joins(topology, layer):
+        return [(layer.inputs[0], layer.outputs[0])]
     if not isinstance(layer.primitive, KeepsKeys):
         return []
     slots = dict(zip(layer.primitive.slots(), layer.inputs, strict=True))
-    return [slots[name] for name in PAST if slots.get(name) in topology.inputs]
+    pasts = [slots[name] for name in PAST if slots.get(name) in topology.inputs]
+    return list(zip(pasts, layer.outputs[1:3], strict=False))
 
 
 def _is_open(signature: Signature) -> bool:
@@ -51,7 +54,7 @@ def _is_open(signature: Signature) -> bool:
 
 def _presents(topology: Topology, pasts: set[str]) -> Mapping[str, Shape]:
     """Return the shapes of what attentions make without a past, one text of few tokens; nothing where that fails."""
-    alone = replace(topology, layers=[_alone(layer) for layer in topology.layers])
+    alone = replace(topology, layers=[_alone(topology, layer) for layer in topology.layers])
     shapes = {name: _example(signature, name in pasts) for name, signature in topology.inputs.items()}
     try:
         program = _built(alone, shapes)
@@ -60,7 +63,9 @@ def _presents(topology: Topology, pasts: set[str]) -> Mapping[str, Shape]:
     return {value.name: value.layout.shape for value in program.values if value.layout.rank == 4}
 
 
-def _alone(layer: Layer) -> Layer:
+def _alone(topology: Topology, layer: Layer) -> Layer:
+    if joins(topology, layer):
+        return replace(layer, inputs=layer.inputs[1:])
     if not isinstance(layer.primitive, KeepsKeys):
         return layer
     given = zip(layer.primitive.slots(), layer.inputs, strict=True)

@@ -18,13 +18,17 @@ from clgraph.graph.interpret import interpret
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Layer, Topology
+from clgraph.ops.microsoft.attention import CrossAttention
 from clgraph.ops.multi_head_attention import MultiHeadAttention
 
 _MOVES = frozenset({"reshape", "unsqueeze", "squeeze", "expand", "transpose", "identity", "reorder"})
 """Kinds through which keys and values reach the products: of their first input."""
 
-_PAST, _TOKENS = 3, 2
-"""Tokens of the example by which an attention is confirmed."""
+_EXAMPLES = (((3, 2), (5, 5)), ((3, 1), (5, 1)))
+"""Past and new tokens of the example by which an attention is confirmed, and of another of other sizes.
+
+Those of one new token are for models whose masks are made for a whole prompt or one token.
+"""
 
 
 @frozen
@@ -37,6 +41,20 @@ class Spelled:
     queries: str
     scale: float
     bias: str | None
+    heads: int = 0
+
+    @property
+    def attention(self) -> MultiHeadAttention:
+        """What the layers compute: of the queries, new keys and values, the bias where there is one, and pasts."""
+        reads = (*(("mask",) if self.bias else ()), "past_key", "past_value")
+        return MultiHeadAttention(self.heads, scale=self.scale, reads=reads)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """What :attr:`attention` reads, in its order."""
+        joined = (self.join_keys.inputs, self.join_values.inputs)
+        bias = (self.bias,) if self.bias else ()
+        return (self.queries, *(new for _, new in joined), *bias, *(past for past, _ in joined))
 
 
 def joins(topology: Topology, layer: Layer) -> bool:
@@ -66,15 +84,8 @@ def gathered(topology: Topology) -> Topology:
         if (s := last.get(layer.name)) is None:
             made.layers.append(layer)
             continue
-        bias = () if s.bias is None else (s.bias,)
-        attention = MultiHeadAttention(scale=s.scale, reads=(*(("mask",) if bias else ()), "past_key", "past_value"))
-        new = (s.queries, s.join_keys.inputs[1], s.join_values.inputs[1], *bias)
         names = (layer.outputs[0], s.join_keys.outputs[0], s.join_values.outputs[0])
-        made.layers.append(
-            replace(
-                layer, primitive=attention, inputs=(*new, s.join_keys.inputs[0], s.join_values.inputs[0]), outputs=names
-            )
-        )
+        made.layers.append(replace(layer, primitive=s.attention, inputs=s.inputs, outputs=names))
     return _needed(made)
 
 
@@ -87,22 +98,38 @@ class _Matcher:
         """Return the attention whose second product is *last*, or that *last* is, of keys that are joined before."""
         if isinstance(last.primitive, MultiHeadAttention):
             return self._of_joined(last, last.primitive)
+        if isinstance(last.primitive, CrossAttention):
+            return self._of_rows(last, last.primitive)
         return self._of_products(last) if last.primitive.kind == "matmul" else None
 
     def _of_joined(self, last: Layer, attention: MultiHeadAttention) -> Spelled | None:
         if attention != MultiHeadAttention(scale=attention.scale, reads=attention.reads):
             return None
-        keys, values = self._join(last.inputs[1]), self._join(last.inputs[2])
-        if keys is None or values is None or values[1] != 1 or attention.reads not in ((), ("mask",)):
+        if attention.reads not in ((), ("mask",)):
             return None
-        if self.read & set(last.outputs[1:]):
+        bias = last.inputs[3] if attention.reads else None
+        return self._over_joined(last, last.inputs[1:3], attention.scale, bias)
+
+    def _of_rows(self, last: Layer, attention: CrossAttention) -> Spelled | None:
+        """Return the attention of an operator that reads keys and values once a head of queries, as rows of tokens."""
+        given = dict(zip(attention.given, last.inputs[1:], strict=True))
+        if attention.causal or not {"key", "value"} <= set(given) <= {"key", "value", "bias"}:
+            return None
+        scale = attention.scale or None
+        return self._over_joined(last, (given["key"], given["value"]), scale, given.get("bias"), attention.heads)
+
+    def _over_joined(
+        self, last: Layer, read: Sequence[str], scale: float | None, bias: str | None, heads: int = 0
+    ) -> Spelled | None:
+        """Return the attention *last* of the keys and values *read*, where these are joined in front of it."""
+        keys, values = (self._join(name) for name in read)
+        if keys is None or values is None or values[1] != 1 or self.read & set(last.outputs[1:]):
             return None
         depth = (self.topology.inputs[keys[0].inputs[0]].shape or (None,))[-1]
         if not isinstance(depth, int):
             return None
-        scale = 1 / sqrt(depth) if attention.scale is None else attention.scale
-        bias = last.inputs[3] if attention.reads else None
-        return Spelled(last, keys[0], values[0], last.inputs[0], scale * keys[1], bias)
+        scale = 1 / sqrt(depth) if scale is None else scale
+        return Spelled(last, keys[0], values[0], last.inputs[0], scale * keys[1], bias, heads)
 
     def _of_products(self, last: Layer) -> Spelled | None:
         join_values = self._join(last.inputs[1])
@@ -171,18 +198,27 @@ class _Matcher:
     @cached_property
     def numbers(self) -> dict[str, Array]:
         """Single numbers that are computed of shapes, and are the same in two examples, such as the root of a depth."""
+        program, other = self.built
         one, two = (
-            {} if program is None else {v.name: v.constant for v in program.values if v.constant is not None}
-            for program in (self.example(_PAST, _TOKENS), self.example(_PAST + 2, _TOKENS + 3))
+            {} if x is None else {v.name: v.constant for v in x.values if v.constant is not None}
+            for x in (program, self.example(*other))
         )
         return {n: a for n, a in one.items() if a.size == 1 and n in two and np.array_equal(a, two[n])}
 
     @cached_property
     def shapes(self) -> dict[str, tuple[tuple[int, ...], np.dtype[np.generic]]]:
         """Shapes and types of values in an example; nothing where there is none."""
-        program = self.example(_PAST, _TOKENS)
+        program, _ = self.built
         values = () if program is None else (*program.inputs, *program.values)
         return {v.name: (v.layout.shape, v.layout.dtype.numpy) for v in values}
+
+    @cached_property
+    def built(self) -> tuple[Program | None, tuple[int, int]]:
+        """The program of the first example that can be built, and the sizes of another."""
+        for sizes, other in _EXAMPLES:
+            if (program := self.example(*sizes)) is not None:
+                return program, other
+        return None, _EXAMPLES[0][1]
 
     def example(self, past: int, tokens: int) -> Program | None:
         """Return the program of *tokens* behind a *past*; ``None`` where the topology's sizes cannot be guessed."""
@@ -210,15 +246,8 @@ class _Matcher:
     def confirmed(self, s: Spelled) -> bool:
         """Whether the layers of *s* make of random numbers what the attention makes."""
         shapes = self.shapes
-        names = [
-            s.queries,
-            s.join_keys.inputs[1],
-            s.join_values.inputs[1],
-            s.join_keys.inputs[0],
-            s.join_values.inputs[0],
-        ]
-        cut = [*names, *([] if s.bias is None else [s.bias])]
-        if any(name not in shapes for name in cut) or len(shapes[s.queries][0]) != 4:
+        cut = s.inputs
+        if any(name not in shapes for name in cut):
             return False
         random = np.random.default_rng(0)
         feeds: dict[str, Array] = {n: random.standard_normal(shapes[n][0]).astype(shapes[n][1]) for n in cut}
@@ -243,9 +272,7 @@ class _Matcher:
                 )
             body.output(s.last.outputs[0])
             want = interpret(body, feeds)[s.last.outputs[0]]
-            reads = (*(("mask",) if s.bias is not None else ()), "past_key", "past_value")
-            given = [*cut[:3], *cut[5:], *cut[3:5]]
-            got = MultiHeadAttention(scale=s.scale, reads=reads).reference(*(feeds[n] for n in given))[0]
+            got = s.attention.reference(*(feeds[n] for n in cut))[0]
         except ClgraphError:
             return False
         close = 1e-4 if want.dtype == np.float32 else 2e-2
