@@ -8,7 +8,8 @@
 //
 // q, out               [batch][heads][tokens][depth], the results with width
 // lengths, state, keys_at, values_at, type, itemsize   as in append_cache.cl
-// bias, bias_text, bias_head, bias_row, bias_column   added to the scores, or CLGRAPH_NULL; floats from one to the next
+// bias, bias_text, bias_head, bias_row   added to the scores, or CLGRAPH_NULL; rows of a float a place, from one text, head
+//                      and token to the next
 // sink                 [heads]: a score that joins the sum of the weights, or CLGRAPH_NULL
 // batch, heads, shared, tokens, depth, width          sizes
 // causal               whether a token sees nothing behind itself; else all new ones
@@ -57,8 +58,7 @@ static float cache_weights(__global const attend_cache_desc* d, __global float* 
   for (int i = 0; i < count; i += 16) {
     float16 v = LOAD_LOOSE(row + i) * d->scale;
     if (d->cap != 0.0f) v = post_tanh(v * (1.0f / d->cap)) * d->cap;
-    if (bias) v += d->bias_column ? load_lanes(bias + (long)(key + i) * d->bias_column, d->bias_column, min(16, count - i))
-                                  : (float16)(*bias);
+    if (bias) v += load_lanes(bias + key + i, 1, min(16, count - i));
     const int16 at = lanes + (key + i);
     v = at >= low && at <= high && lanes < count - i ? v : (float16)(-INFINITY);
     STORE_LOOSE(row + i, v);
@@ -115,7 +115,8 @@ static void attend_cache(__global const attend_cache_desc* d, __global char** ba
       const int t = (from + i) % tokens, head = n % d->shared * group + (from + i) / tokens;
       __global const float* bias = 0;
       if (d->bias != CLGRAPH_NULL)
-        bias = AT(const float, banks, d->bias) + (long)text * d->bias_text + (long)head * d->bias_head + (long)t * d->bias_row;
+        bias = AT(const float, banks, d->bias) +
+               ((long)text * d->bias_text + (long)head * d->bias_head + (long)t * d->bias_row) * places;
       const float sum = cache_weights(d, scores + i * CHUNK, bias, key, count, first_key(d, first + t),
                                       last_key(d, first, t, places), &tops[i], &scales[i]);
       sums[i] = sums[i] * scales[i] + sum;

@@ -4,8 +4,9 @@
 // and state as cached_attention_append has them, which has run; bias: 0 of the scores where there is none; sink: [heads].
 // A token at place p sees the keys p - window + 1 ... p, from 0 on for window -1; all up to the last new one where it is
 // not causal. table: heads, heads of the caches, tokens, elements a place in front of the keys' cache and of the values',
-// causal, window, whether there is a bias and a sink, scale, cap (0: none), views of q, y and bias (element offset,
-// pitches of four axes). DEPTH, WIDTH: elements of a key and of a value; LANES divides both.
+// causal, window, whether there is a bias and a sink, scale, cap (0: none), views of q and y (element offset,
+// pitches of four axes), rows of the bias, each a float a place, from one text, head, token to the next. DEPTH, WIDTH:
+// elements of a key and of a value; LANES divides both.
 // Error: a score is off by (DEPTH + 4) * 2^-24 * (scale * sum |q k| + |bias|), the weights by that and by
 // (|s - max| + 8) * 2^-24 relative, their sum and the result's by 2 * keys * 2^-24 more, relative to sum weight |v|.
 #define RANK 4
@@ -53,7 +54,9 @@ __kernel void cached_attention_ref(const int n, TENSOR(in0), TENSOR(lengths), TE
   __global const CACHE* k = BASE_OF(const CACHE, state) + batch * places * table[3] + row * DEPTH;
   __global const CACHE* v = BASE_OF(const CACHE, state) + batch * places * table[4] + row * WIDTH;
   __global const T* query = BASE_OF(const T, in0) + element(view, at);
-  __global const T* added = BASE_OF(const T, bias) + (table[7] ? element(view + 2 * VIEW, at) : 0);
+  __global const int* rows = view + 2 * VIEW;
+  __global const float* added =
+      BASE_OF(const float, bias) + ((long)at[0] * rows[0] + at[1] * rows[1] + at[2] * rows[2]) * places;
   float q[DEPTH], mixed[WIDTH];
   for (int d = 0; d < DEPTH; d++) q[d] = LOAD(query, d * view[4]);
   for (int d = 0; d < WIDTH; d++) mixed[d] = 0.0f;
@@ -61,7 +64,7 @@ __kernel void cached_attention_ref(const int n, TENSOR(in0), TENSOR(lengths), TE
   for (long j = start; j <= last; j++) {
     float s = scale * cached_product(q, k + j * DEPTH);
     if (cap != 0.0f) s = cap * tanh(s / cap);
-    if (table[7]) s += LOAD(added, j * view[2 * VIEW + 4]);
+    if (table[7]) s += added[j];
     if (s == -INFINITY) continue;
     if (s > most || s != s) {
       const float less = exp(most - s);

@@ -172,7 +172,7 @@ class Node:
 
     @property
     def updates(self) -> frozenset[int]:
-        """Slots of inputs that it writes to as well."""
+        """Slots of inputs that are memory of a run, which it may write to."""
         return self.primitive.updates
 
     @property

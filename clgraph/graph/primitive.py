@@ -76,8 +76,6 @@ class Primitive:
         data_dependent: Whether the shapes of the results depend on the elements of the inputs.
         has_reference: Whether ``reference`` computes it; only an operator of a user may be without.
         exact_inputs: Slots of parameters that stay float32 when the operator is to read and write float16.
-        updates: Slots of inputs that are written to as well: memory that stays from one run to the next. They are
-            inputs of the program, of a declared size of 1, and a run is given the memory, of any size.
         keeps_types: Whether ``reference`` is about element types itself, or moves elements as they are.
         holds_sizes: Whether attributes of the bound primitive may hold sizes of its tensors, or places in them. Where
             they do not, what a pass has made for some sizes is right for others.
@@ -90,10 +88,17 @@ class Primitive:
     data_dependent: ClassVar[bool] = False
     has_reference: ClassVar[bool] = True
     exact_inputs: ClassVar[frozenset[int]] = frozenset()
-    updates: ClassVar[frozenset[int]] = frozenset()
     keeps_keys: ClassVar[bool] = False
     keeps_types: ClassVar[bool] = False
     holds_sizes: ClassVar[bool] = True
+
+    @property
+    def updates(self) -> frozenset[int]:
+        """Slots of inputs whose memory a run is given, of any size, and that may be written to.
+
+        They are inputs of the program, and a size of theirs is declared as 1. Their element type stays as it is.
+        """
+        return frozenset()
 
     @abstractmethod
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:

@@ -33,8 +33,9 @@ class CachedAttention(Primitive):
 
     Inputs: q ``[batch, heads, tokens, D]``, new keys ``[batch, shared, tokens, D]`` and values ``[batch, shared,
     tokens, E]``; int32 lengths ``[1 + batch]``: the places that a cache has, then for each text the place of its first
-    new token; the state, any number of elements, in which the caches lie; then as *reads* says a bias that broadcasts
-    to ``[batch, heads, tokens, places]`` and a sink ``[heads]``. Result: y ``[batch, heads, tokens, E]``.
+    new token; the state, any number of elements, in which the caches lie; then as *reads* says a bias ``[batch, heads,
+    tokens, 1]``, each size perhaps 1, that has a float for every place of the caches in memory, and a sink ``[heads]``.
+    Result: y ``[batch, heads, tokens, E]``.
 
     The lengths are run-time values: one program serves every length and every number of places. A cache of keys is
     ``[batch][shared][places][D]``, and what the state holds in front of it grows with the places, too. A token sees the
@@ -59,8 +60,10 @@ class CachedAttention(Primitive):
     reads: tuple[str, ...] = ()
 
     kind: ClassVar[str] = "cached_attention"
-    updates: ClassVar[frozenset[int]] = frozenset({STATE})
-    exact_inputs: ClassVar[frozenset[int]] = frozenset({STATE})
+
+    @property
+    def updates(self) -> frozenset[int]:
+        return frozenset({STATE, *(STATE + 1 + i for i, name in enumerate(self.reads) if name == "bias")})
 
     def value_slots(self) -> tuple[int, ...]:
         return ()
@@ -79,24 +82,23 @@ class CachedAttention(Primitive):
             raise ShapeError(f"a sink {given['sink']} is not one for each of {heads} heads")
         if "bias" in given:
             shape = given["bias"].shape
-            wanted = (batch, heads, tokens)[max(0, 4 - len(shape)) :]
-            if not 1 <= len(shape) <= 4 or any(a not in (1, b) for a, b in zip(shape[:-1], wanted, strict=True)):
-                raise ShapeError(f"bias {given['bias']} cannot be added to scores of {[batch, heads, tokens]} tokens")
+            if given["bias"].dtype != DType.F32:
+                raise ShapeError(f"bias {given['bias']} is not of float32")
+            if len(shape) != 4 or any(a not in (1, b) for a, b in zip(shape, (batch, heads, tokens, 1), strict=True)):
+                raise ShapeError(f"bias {given['bias']} is none of {[batch, heads, tokens]} tokens and all places")
         return (q.with_shape((*q.shape[:-1], v.shape[-1])),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:
-        """Compute the result; the caches in the fifth input are written to."""
+        """Compute the result; the caches in the fifth input are written to. A bias is ``[..., tokens, places]``."""
         new_keys, new_values, lengths = inputs[1:4]
         exact = np.result_type(inputs[0].dtype, np.float32)
         given = dict(zip(self.reads, inputs[5:], strict=True))
         q, (batch, heads, tokens, depth), shared = inputs[0].astype(exact), inputs[0].shape, new_keys.shape[1]
         keys, values = self.caches(inputs[4], lengths, new_keys.shape, new_values.shape[3])
         y = np.zeros((*q.shape[:3], values.shape[3]), exact)
-        bias = (
-            np.broadcast_to(given["bias"].astype(exact), (batch, heads, tokens, given["bias"].shape[-1]))
-            if ("bias" in given)
-            else None
-        )
+        bias = None
+        if "bias" in given:
+            bias = np.broadcast_to(given["bias"].astype(exact), (batch, heads, tokens, int(lengths[0])))
         for text, first in enumerate(lengths[1:].tolist()):
             keys[text, :, first : first + tokens] = new_keys[text]
             values[text, :, first : first + tokens] = new_values[text]
@@ -106,7 +108,7 @@ class CachedAttention(Primitive):
             if self.cap:
                 scores = self.cap * np.tanh(scores / exact.type(self.cap))
             if bias is not None:
-                scores = scores + (bias[text] if bias.shape[-1] == 1 else bias[text, ..., :total])
+                scores = scores + bias[text, ..., :total]
             scores = np.where(self._sees(first, tokens), scores, exact.type(-np.inf))
             sink = given["sink"].astype(exact)[:, None, None] if "sink" in given else exact.type(-np.inf)
             most = np.maximum(scores.max(-1, keepdims=True), sink)
@@ -141,6 +143,14 @@ class CachedAttention(Primitive):
         return seen if self.window < 0 else seen & (key > place - self.window)
 
 
+def bias_rows(q: Query[CachedAttention]) -> tuple[int, int, int]:
+    """Return the rows of the bias, each an element a place, from one text, head, token to the next; zeros: the same."""
+    if "bias" not in q.primitive.reads:
+        return 0, 0, 0
+    batch, heads, tokens, _ = q.own[STATE + 1 + q.primitive.reads.index("bias")].shape
+    return (heads * tokens if batch > 1 else 0, tokens if heads > 1 else 0, int(tokens > 1))
+
+
 @implements(
     CachedAttention,
     name="cached_attention.ref",
@@ -155,12 +165,9 @@ class CachedAttentionRef(General[CachedAttention]):
         p, (queries, keys, values, _, state), (y,) = q.primitive, q.own[:5], q.outputs
         (batch, heads, tokens, depth), shared, width = queries.shape, keys.shape[1], values.shape[3]
         roles = {name: f"in{5 + i}" for i, name in enumerate(p.reads)}
-        bias = View(0, (0,) * 4)
-        if "bias" in roles:
-            own = q.own[int(roles["bias"][2:])]
-            bias = View.of(own, (batch, heads, tokens, own.shape[-1]))
         cache = accesses(state.dtype, "CACHE") if state.dtype != DType.F32 else {}
         elements = accesses(queries.dtype) if queries.dtype != DType.F32 else {}
+        bias = bias_rows(q)
         at = [p.keys_at, p.values_at]
         rows = table([shared, tokens, depth, width], at, View.of(keys), View.of(values))
         append = launch(
@@ -171,7 +178,7 @@ class CachedAttentionRef(General[CachedAttention]):
         )
         numbers = table(
             [heads, shared, tokens, *at, int(p.causal), p.window, int("bias" in roles), int("sink" in roles)],
-            [bits(p.factor(depth)), bits(p.cap), *View.of(queries).ints(), *View.of(y).ints(), *bias.ints()],
+            [bits(p.factor(depth)), bits(p.cap), *View.of(queries).ints(), *View.of(y).ints(), *bias],
         )
         sizes = {"DEPTH": depth, "WIDTH": width, "LANES": gcd(LANES, depth, width)}
         attend = launch(

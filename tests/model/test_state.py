@@ -12,6 +12,7 @@ import clgraph
 from clgraph.engines import opening
 from clgraph.errors import InputError
 from clgraph.model.state import caches as memory
+from clgraph.model.state.biases import widened
 from clgraph.runtime.device import find_device
 from clgraph.runtime.memory import Memory
 from tests.support.decoder_weights import Decoder
@@ -205,6 +206,28 @@ def test_masks_of_other_forms_are_added_to_scores(export):
         np.testing.assert_allclose(logits, run(feeds)[0], rtol=1e-4, atol=1e-5)
         ids = np.array([[step]])
     assert not model.compiled
+
+
+def test_masks_that_are_added_to_scores_compile_nothing_when_caches_grow(monkeypatch):
+    monkeypatch.setattr(memory, "LEAST_PLACES", 8)
+    d = Decoder("optimum", 1, shared=4)
+    made = decoder_model(d)
+    model, run, caches = clgraph.compile(made), onnxruntime_run(made), ()
+    for step in range(18):
+        ids = np.array([[step]]) if step else np.array([PROMPT[:7]])
+        feeds = decoder_feeds(d, ids, caches)
+        feeds["attention_mask"][:, 1:3] = 0
+        logits, *caches = fed_back(model)(feeds)
+        np.testing.assert_allclose(logits, run(feeds)[0], rtol=1e-4, atol=1e-5)
+    assert model._keeper._spare.places == 32
+    assert programs(model) == 2
+
+
+def test_a_mask_of_one_column_counts_for_all_tokens():
+    one = widened(np.array([[0.5], [-np.inf]], np.float16), 3, 5)
+    assert one.shape == (1, 1, 2, 5)
+    np.testing.assert_array_equal(one[0, 0], [[0.5] * 3 + [-np.inf] * 2, [-np.inf] * 5])
+    np.testing.assert_array_equal(widened(np.array([True, False]), 2, 3), [[[[0, -np.inf, -np.inf]]]])
 
 
 def test_one_buffer_for_past_and_present_takes_the_new_tokens(decoder):

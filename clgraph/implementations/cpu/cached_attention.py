@@ -8,8 +8,7 @@ from clgraph.implementations.cpu.cost import TicketRanges, step_seconds, worker_
 from clgraph.implementations.cpu.elements import TYPES
 from clgraph.implementations.cpu.geometry import LANES
 from clgraph.implementations.cpu.matmul import GROUP, widest_instance
-from clgraph.implementations.cpu.rows import broadcast_pitches
-from clgraph.ops.cached_attention import KEYS, LENGTHS, QUERIES, STATE, VALUES, CachedAttention
+from clgraph.ops.cached_attention import KEYS, LENGTHS, QUERIES, STATE, VALUES, CachedAttention, bias_rows
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor
 from clgraph.selector.implementation import Implementation, Serves, implements
 from clgraph.selector.plan import Plan, Tile
@@ -72,7 +71,6 @@ class AttendCacheDesc(Descriptor):
     itemsize: Int
     causal: Int
     window: Int
-    bias_column: Int
     ticket_rows: Int
     spans: Int
     nb: Int
@@ -134,7 +132,7 @@ class CachedAttentionRows(Implementation[CachedAttention]):
             _tickets(q),
         )
         roles = {name: Ref(f"in{STATE + 1 + i}", 4 * q.own[STATE + 1 + i].origin) for i, name in enumerate(p.reads)}
-        text, head, row, column = _bias_pitches(q)
+        text, head, row = bias_rows(q)
         append = AppendCacheDesc(
             keys=Ref(f"in{KEYS}"),
             values=Ref(f"in{VALUES}"),
@@ -172,7 +170,6 @@ class CachedAttentionRows(Implementation[CachedAttention]):
             itemsize=q.own[STATE].dtype.itemsize,
             causal=int(p.causal),
             window=p.window,
-            bias_column=column,
             ticket_rows=found.each,
             spans=found.count,
             nb=widest.nb,
@@ -186,9 +183,3 @@ class CachedAttentionRows(Implementation[CachedAttention]):
             Tile("attend_cache", attend, batch * shared * found.count, scratch=_scratch(q, found.each)),
         )
         return Plan(steps)
-
-
-def _bias_pitches(q: Query[CachedAttention]) -> tuple[int, ...]:
-    """Return the floats of the bias from one text, head, token, key to the next; zeros where there is none."""
-    reads = q.primitive.reads
-    return broadcast_pitches(q.own[STATE + 1 + reads.index("bias")], 4) if "bias" in reads else (0,) * 4

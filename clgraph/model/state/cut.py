@@ -213,7 +213,7 @@ class _Cut:
             made.input(PLACES, (None, None), np.int64)
         made.input(STATE, (1,), caches.dtype)
         for bias in () if plain else read.biases.values():
-            made.input(bias.input, None, caches.dtype)
+            made.input(bias.input, None, np.float32)
         for name, array in top.constants.items():
             made.constant(name, array)
         for layer in layers:

@@ -20,7 +20,7 @@ LENGTHS, PLACES, STATE = "clgraph.lengths", "clgraph.places", "clgraph.state"
 """Inputs of the device's topology: int32 ``[1 + batch]``, int64 ``[batch, tokens]``, and the memory of the caches."""
 
 BIAS = "clgraph.bias:"
-"""In front of the name of a value that is added to scores, made as wide as the caches."""
+"""In front of the name of a value that is added to scores: of one column, and in memory of one for every place."""
 
 
 @frozen
@@ -93,10 +93,3 @@ class Parts:
     def first_places(self, values: Mapping[str, Array], batch: int, past: int, tokens: int) -> Array:
         """Return the place of each text's first new token."""
         return self.first.first_places([values[n] for n in self.told], batch, past, tokens)
-
-    def widened(self, bias: Array, places: int) -> Array:
-        """Return a bias or a mask of all tokens as a bias ``[..., places]`` of the caches' type."""
-        dtype = self.caches.dtype.numpy
-        wide = np.full((*bias.shape[:-1], places), -np.inf, dtype)
-        wide[..., : bias.shape[-1]] = np.where(bias, 0, -np.inf) if bias.dtype == np.bool_ else bias
-        return wide

@@ -13,6 +13,7 @@ from clgraph.errors import InputError, UnknownValueError
 from clgraph.graph.primitive import Array
 from clgraph.graph.topology import Topology
 from clgraph.model.specialisations import Known, Specialisation, Specialise
+from clgraph.model.state.biases import BiasMemory, declared, widened
 from clgraph.model.state.caches import Caches
 from clgraph.model.state.last import LAST, of_last_tokens
 from clgraph.model.state.parts import LENGTHS, PLACES, STATE, Parts
@@ -60,6 +61,7 @@ class Programs:
         self._specialise, self._workspace = specialise, Workspace(like)
         self._made: dict[tuple[Shape, ...], list[tuple[dict[str, Known], Specialisation]]] = {}
         self._lasts: dict[Topology, Topology] = {}
+        self._biases = {b.input: BiasMemory() for b in parts.biases}
         self.latest: Specialisation | None = None
 
     @cached_property
@@ -203,11 +205,11 @@ class Programs:
         if more:
             given = {name: _padded(a, parts.token_axes[name], more) for name, a in given.items()}
         given |= {name: values[name] for name in parts.crossing}
-        for bias in (b for b in parts.biases if b.input in device.inputs):
-            wide = parts.widened(values[bias.value], caches.places_for(total))
-            given[bias.input] = _padded(wide, (wide.ndim - 2,), more) if more and wide.shape[-2] > 1 else wide
-        network = self._network(device, given, caches.batch, piece.rows)
-        caches.reserve(total, next((kept.engine for kept in network.kept), None))
+        biases = {b.input: self._rows_of(values[b.value], more) for b in parts.biases if b.input in device.inputs}
+        shapes = {name: declared(bias) for name, bias in biases.items()}
+        network = self._network(device, given | shapes, caches.batch, piece.rows)
+        engine = next((kept.engine for kept in network.kept), None)
+        caches.reserve(total, engine)
         if caches.batch > 1 and piece.start == 0:
             # Texts end at different places; what is behind a shorter one is part of what is returned.
             caches.clear(int(first.max()), total)
@@ -217,11 +219,17 @@ class Programs:
             given[PLACES] = np.minimum(start[:, None] + np.arange(piece.rows), total - 1)
         if LAST in device.inputs:
             given[LAST] = np.array([piece.count - 1])
-        given = {name: given[name] for name in device.inputs if name != STATE}
+        given = {name: given[name] for name in device.inputs if name != STATE and name not in biases}
+        last = int(start.max()) + piece.count
+        held = {n: self._biases[n].hold(widened(bias, last, caches.places), engine) for n, bias in biases.items()}
         whole = more == 0 and piece.start == 0 and LAST not in device.inputs
         to = {name: targets.get(name) if whole else None for name in wanted}
-        results = network.run({**given, STATE: caches.held}, to, cancellation)
+        results = network.run({**given, **held, STATE: caches.held}, to, cancellation)
         return {name: self._without(name, results[name], piece) for name in wanted} if more else dict(results)
+
+    def _rows_of(self, bias: Array, more: int) -> Array:
+        """Return a bias ``[..., tokens, all]`` with its last row *more* times again; one row for all as it is."""
+        return _padded(bias, (bias.ndim - 2,), more) if more and bias.ndim > 1 and bias.shape[-2] > 1 else bias
 
     def _without(self, name: str, array: Array, piece: Piece) -> Array:
         """Return a result without the rows behind the tokens of *piece*."""

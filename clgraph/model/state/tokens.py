@@ -14,6 +14,7 @@ from clgraph.graph.node import Node
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Signature, Topology
+from clgraph.model.state.biases import declared
 from clgraph.model.state.last import LAST
 from clgraph.model.state.parts import LENGTHS, PLACES, STATE, Parts
 
@@ -58,7 +59,7 @@ def tokens_of(parts: Parts) -> Tokens:
         past = 0
         values = parts.host_values(feeds := _feeds(parts, count, past), 1, past)
     crossing = {name: values[name] for name in parts.crossing}
-    biases = {b.input: np.zeros((*values[b.value].shape[:-1], past + count), np.float32) for b in parts.biases}
+    biases = {b.input: declared(values[b.value]) for b in parts.biases}
     rest = {name: a for name, a in feeds.items() if name in parts.device.inputs}
     program = build(parts, rest | crossing | biases, 1, count)
     results = {

@@ -74,7 +74,8 @@ class ConvertPrecision(Pass):
                 kept.append(f"{node.name}: {reason}")
             target = DType.F16 if wants and reason is None else DType.F32
             for slot, value in enumerate(node.inputs):
-                if value in wide and value.layout.dtype != target and slot not in node.primitive.exact_inputs:
+                exact = node.primitive.exact_inputs | node.updates
+                if value in wide and value.layout.dtype != target and slot not in exact:
                     program.rewire(value, cast.of(value, target, node), uses=((node, slot),))
             if kind == "cpu" and not auto and _reads_halves(context, node):
                 matrix = node.inputs[_MATRIX]

@@ -1,0 +1,52 @@
+"""What is added to scores: made as wide as the caches, in memory that a run is given, so that no width compiles."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clgraph.graph.primitive import Array
+from clgraph.runtime.engine import Engine
+from clgraph.runtime.memory import Memory
+
+
+def declared(bias: Array) -> Array:
+    """Return an array of the shape that programs are compiled for: ``[batch, heads, tokens, 1]``, each perhaps 1."""
+    return np.zeros((*(1,) * (4 - bias.ndim), *bias.shape[:-1], 1), np.float32)
+
+
+def widened(bias: Array, total: int, places: int) -> Array:
+    """Return a bias or a mask ``[..., tokens, total]``, each size perhaps 1, as ``[batch, heads, tokens, places]``.
+
+    What is behind the *total* of tokens is hidden.
+    """
+    wide = np.full((*declared(bias).shape[:-1], places), -np.inf, np.float32)
+    with np.errstate(over="ignore"):
+        wide[..., :total] = np.where(bias, 0, -np.inf) if bias.dtype == np.bool_ else bias
+    return wide
+
+
+class BiasMemory:
+    """Memory for one bias; what a run has been given is over when the next is written."""
+
+    def __init__(self) -> None:
+        """Have no memory yet."""
+        self._engine: Engine | None = None
+        self._memory: Memory | None = None
+
+    def hold(self, wide: Array, engine: Engine | None) -> Memory | Array:
+        """Return what a run is given for *wide*: memory of *engine*, or elements in a row where that is ``None``.
+
+        Raises ``DeviceMemoryError`` where the device has no memory left.
+        """
+        flat = wide.reshape(-1)
+        if engine is None:
+            return flat
+        if self._memory is None or engine is not self._engine or self._memory.nbytes < flat.nbytes:
+            size = 1 << (flat.nbytes - 1).bit_length()
+            self._engine, self._memory = engine, engine.allocate(size, "a bias of scores")
+        if self._memory.array is not None:
+            self._memory.array[: flat.nbytes] = flat.view(np.uint8)
+        else:
+            engine.stream.write(self._memory, 0, flat)
+            engine.stream.finish()
+        return self._memory
