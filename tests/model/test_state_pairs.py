@@ -106,15 +106,16 @@ def test_attention_that_is_spelled_out_is_found_where_numbers_confirm_it(repeate
         feeds = {"past_k": got["present_k"], "past_v": got["present_v"]}
 
 
-@pytest.mark.parametrize("biased", [False, True])
-def test_attention_of_onnxruntimes_runs_over_caches(biased, rng):
+@pytest.mark.parametrize(("biased", "masked"), [(False, False), (True, False), (False, True), (True, True)])
+def test_attention_of_onnxruntimes_runs_over_caches(biased, masked, rng):
     node = "MultiHeadAttention <num_heads = 2, unidirectional = 1>"
-    bias = ", float[1,2,s,t] bias" if biased else ""
+    bias = (", float[1,2,s,t] bias" if biased else "") + (", int32[b,t] mask" if masked else "")
+    reads = f"added, {'mask' if masked else ''}, {'bias' if biased else ''}"
     text = f"""<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
     crossing (float[b,s,16] q, float[b,s,16] k, float[b,s,16] v{bias}, float[b,2,p,8] past_k, float[b,2,p,8] past_v)
         => (float[b,s,16] y, float[b,2,t,8] present_k, float[b,2,t,8] present_v)
         <float[48] added = {{{", ".join(f"{n / 40}" for n in range(48))}}}> {{
-        y, present_k, present_v = com.microsoft.{node} (q, k, v, added, , {"bias" if biased else ""}, past_k, past_v)
+        y, present_k, present_v = com.microsoft.{node} (q, k, v, {reads}, past_k, past_v)
     }}"""
     made = onnx.parser.parse_model(text)
     model = clgraph.compile(made)
@@ -125,6 +126,8 @@ def test_attention_of_onnxruntimes_runs_over_caches(biased, rng):
         new = {n: rng.standard_normal((1, tokens, 16)).astype(np.float32) for n in "qkv"}
         if biased:
             new["bias"] = rng.standard_normal((1, 2, tokens, past + tokens)).astype(np.float32)
+        if masked:
+            new["mask"] = np.arange(2, 2 + past + tokens, dtype=np.int32)[None] % 4 // 2
         got, want = model.run(new | feeds), ort.run(None, new | feeds)
         for a, b in zip(got.values(), want, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)

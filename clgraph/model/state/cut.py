@@ -14,6 +14,7 @@ from clgraph.graph.composite import Composite
 from clgraph.graph.topology import Layer, Topology
 from clgraph.model.state.doubles import merged
 from clgraph.model.state.lengths import Lengths
+from clgraph.model.state.masks import with_biases
 from clgraph.model.state.pairs import Cache, CacheLayout, StatePair
 from clgraph.model.state.parts import BIAS, LENGTHS, PLACES, STATE, Bias, Parts
 from clgraph.model.state.presents import PRESENT, foretold
@@ -36,7 +37,7 @@ def cut(topology: Topology) -> Parts:
     Raises:
         NoStateError: There is no such pair, or the topology cannot be cut.
     """
-    return _Cut(merged(foretold(gathered(sized(topology))))).parts()
+    return _Cut(merged(foretold(with_biases(gathered(sized(topology)))))).parts()
 
 
 @frozen

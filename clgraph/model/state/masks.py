@@ -11,30 +11,27 @@ from clgraph.ops.microsoft.attention import CrossAttention
 from clgraph.ops.microsoft.attention_parts import PaddingBias
 
 
-def added(topology: Topology) -> Topology:
+def with_biases(topology: Topology) -> Topology:
     """Return *topology* with masks ``[batch, keys]`` and ``[batch, tokens, keys]`` of attentions with pasts as biases.
 
-    Lengths in their place stay: how many keys there are says another input.
+    Lengths in the place of a mask stay: they do not say how many keys there are.
     """
     makers = {name: layer for layer in topology.layers for name in layer.outputs}
-    made = replace(topology, layers=[], _made=set(topology._made))
+    layers = list[Layer]()
     for layer in topology.layers:
         attention = layer.primitive
         if isinstance(attention, CrossAttention) and {"mask", *PAST} <= set(attention.given):
             given = dict(zip(attention.given, layer.inputs[1:], strict=True))
-            if _rank(topology, makers, given["mask"]) in (2, 3):
+            past = topology.inputs.get(given["past_key"])
+            if past is not None and past.dtype is not None and _rank(topology, makers, given["mask"]) in (2, 3):
                 read = tuple(given.pop(name) for name in ("mask", "bias") if name in given)
-                dtype = topology.inputs[given["past_key"]].dtype if given["past_key"] in topology.inputs else None
-                if dtype is not None:
-                    name = f"{layer.name}/mask"
-                    made.layers.append(Layer(name, PaddingBias(attention.masked, dtype), read, (name,), layer.origin))
-                    given["bias"] = name
-                    layer = replace(  # the same, with a bias of the scores
-                        layer, primitive=replace(attention, given=tuple(given)), inputs=(layer.inputs[0], *given.values())
-                    )
-        made.layers.append(layer)
-    made._made |= {name for layer in made.layers for name in layer.outputs}
-    return made
+                bias = f"{layer.name}/mask"
+                layers.append(Layer(bias, PaddingBias(attention.masked, past.dtype), read, (bias,), layer.origin))
+                given["bias"] = bias
+                unmasked = replace(attention, given=tuple(given))
+                layer = replace(layer, primitive=unmasked, inputs=(layer.inputs[0], *given.values()))  # reads the bias
+        layers.append(layer)
+    return replace(topology, layers=layers, _made={*topology._made, *(n for layer in layers for n in layer.outputs)})
 
 
 def _rank(topology: Topology, makers: Mapping[str, Layer], name: str) -> int | None:

@@ -146,10 +146,12 @@ class Programs:
 
     def _device(self, values: Mapping[str, Array], past: int) -> Topology:
         """Return the topology for biases of these *values*."""
-        plain = self.parts.plain
-        if plain is not None and all(_hides_ahead(values[b.value], past, alone=True) for b in self.parts.biases):
+        plain, biases = self.parts.plain, [values[b.value] for b in self.parts.biases]
+        if plain is None:
+            return self.parts.device
+        if not self.parts.looks_ahead and all(_hides_nothing(b) for b in biases):
             return plain
-        return self.parts.device
+        return plain if all(_hides_ahead(b, past, alone=True) for b in biases) else self.parts.device
 
     def _cut(self, feeds: Mapping[str, Array], piece: Piece, count: int, past: int) -> dict[str, Array]:
         """Return what *feeds* have for the tokens of *piece*, and of inputs that grow for all up to its last."""
@@ -296,6 +298,10 @@ def _padded(array: Array, axes: Sequence[int], more: int) -> Array:
     if not axes:
         return array
     return np.pad(array, [(0, more if i in axes else 0) for i in range(array.ndim)], mode="edge")
+
+
+def _hides_nothing(bias: Array) -> bool:
+    return bool(bias.all() if bias.dtype == np.bool_ else not bias.any())
 
 
 def _hides_ahead(bias: Array, past: int, *, alone: bool = False) -> bool:

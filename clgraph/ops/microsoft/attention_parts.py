@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from math import sqrt
+from typing import ClassVar
 
 import numpy as np
 
+from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
 from clgraph.graph.composite import Composite, Composition
+from clgraph.graph.primitive import primitive
 from clgraph.ops.activation import Activation
 from clgraph.ops.concat import Concat
 from clgraph.ops.eltwise import Eltwise
@@ -53,7 +56,7 @@ class Attending(Composite):
         scores = c.add(Activation("linear", self.scale or 1 / sqrt(width)), product)
         added = [given["bias"]] if "bias" in given else []
         if "mask" in given:
-            added.append(padding_mask(c, given["mask"], (batch, rows, keys), self.masked))
+            added.append(padding_mask(c, given["mask"], (batch, rows, keys), self.masked, c.layout(q).dtype))
         if self.causal:
             ahead = np.arange(keys) > np.arange(rows)[:, None] + past
             ahead[-1:] = False
@@ -62,6 +65,29 @@ class Attending(Composite):
         if added:
             scores = c.add(Eltwise("add"), scores, reduce(lambda a, b: c.add(Eltwise("add"), a, b), added))
         return join_heads(c, c.add(MatMul(), c.add(Softmax((3,)), scores), v))
+
+
+@primitive
+@frozen
+class PaddingBias(Composite):
+    """What a mask ``[batch, keys]`` or ``[batch, rows, keys]`` adds to scores, and a second input, if there is one.
+
+    Attributes:
+        masked: What is added where the mask is 0.
+        dtype: Of the result ``[batch, 1, rows or 1, keys]``, or as the second input broadcasts it.
+    """
+
+    masked: float
+    dtype: DType
+
+    kind: ClassVar[str] = "padding_bias"
+
+    def compose(self, c: Composition) -> Sequence[str]:
+        mask, *bias = c.inputs
+        shape = c.layout(mask).shape
+        sizes = (shape[0], shape[1] if len(shape) > 2 else 1, shape[-1])
+        made = padding_mask(c, mask, sizes, self.masked, self.dtype)
+        return (c.add(Eltwise("add"), made, bias[0]) if bias else made,)
 
 
 def split_heads(c: Composition, x: str, heads: int) -> str:
@@ -85,7 +111,7 @@ def joined(c: Composition, past: str | None, x: str) -> str:
     return x if past is None else c.add(Concat(2), past, x)
 
 
-def padding_mask(c: Composition, mask: str, sizes: tuple[int, int, int], masked: float) -> str:
+def padding_mask(c: Composition, mask: str, sizes: tuple[int, int, int], masked: float, dtype: DType) -> str:
     """Return 0 for what counts and *masked* for what does not, broadcasting to ``[batch, heads, rows, keys]``.
 
     Args:
@@ -93,6 +119,7 @@ def padding_mask(c: Composition, mask: str, sizes: tuple[int, int, int], masked:
             most, most]``, of which the last *rows* of *keys* are meant; or how many keys count ``[batch]``, then
             perhaps from which on ``[2 * batch]``, or more that says the same ``[3 * batch + 2]``.
         sizes: batch, rows and keys.
+        dtype: Of what is returned.
     """
     batch, rows, keys = sizes
     shape = c.layout(mask).shape
@@ -113,9 +140,8 @@ def padding_mask(c: Composition, mask: str, sizes: tuple[int, int, int], masked:
             seen = c.add(Eltwise("and"), seen, c.add(Eltwise("less_equal"), parts[1], places))
     else:
         raise ShapeError(f"a mask {list(shape)} fits no batch of {batch} with {rows} tokens and {keys} keys")
-    dtype = c.layout(c.inputs[0]).dtype.numpy
-    low = max(masked, float(np.finfo(dtype).min))
-    return c.add(Where(), seen, *(c.constant(np.array(v, dtype)) for v in (0, low)))
+    low = max(masked, float(np.finfo(dtype.numpy).min))
+    return c.add(Where(), seen, *(c.constant(np.array(v, dtype.numpy)) for v in (0, low)))
 
 
 def _positive(c: Composition, mask: str) -> str:
