@@ -19,6 +19,8 @@ PREFIX = "CLGRAPH_"
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
 PRODUCT_PRECISIONS = ("tf32x3", "f16x3")
 """Precisions that are ``f32`` but for how products are made: a feature of every device where one is asked for."""
+WEIGHT_GROUPS = (32, 64, 128, 256)
+"""How many weights of few bits may share a scale."""
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -37,6 +39,12 @@ def _positive(text: str) -> int:
 def _natural(text: str) -> int:
     if (number := int(text)) < 0:
         raise ValueError(f"{number} is negative")
+    return number
+
+
+def _group(text: str) -> int:
+    if (number := int(text)) not in WEIGHT_GROUPS:
+        raise ValueError(f"{number} is not one of {', '.join(map(str, WEIGHT_GROUPS))}")
     return number
 
 
@@ -160,7 +168,24 @@ class Settings:
     )
     keep_f32: frozenset[str] = field(
         default=frozenset(),
-        metadata=_about(_names, "Nodes that stay float32 with another precision; patterns with *, comma-separated."),
+        metadata=_about(
+            _names,
+            "Nodes that stay float32 with another precision, or other weights; patterns with *, comma-separated.",
+        ),
+    )
+    weights: str = field(
+        default="given",
+        metadata=_about(
+            _one_of("given", "int8", "int4"),
+            "What constant float weights of large products and embeddings become: int8, int4 (tables and the last "
+            "product int8), or given: what they are.",
+        ),
+    )
+    weight_group: int = field(
+        default=128,
+        metadata=_about(
+            _group, "Weights along the summed axis that share a scale with int8 and int4: 32, 64, 128 or 256."
+        ),
     )
     threads: int | None = field(
         default=None, metadata=_about(_positive, "Worker threads on a CPU device; all usable cores when unset.")

@@ -16,26 +16,42 @@
 // follow on each run of rows; row and 16-column vector are y and x.
 #include "few_bits.clh"
 
-#define PANEL 1024  // a multiple of every block, and of what micro_matmul adds up at a time
+#define PANEL 256  // a multiple of every block: 64 KB that stay in the cache next to the core
 
-// The weights of `blocks` blocks of a group as floats: to[k][64].
-static void block_panel(__global const block_matmul_rows_desc* d, __global const uint* w, const int blocks,
-                        __global float* to) {
-  const int bits = d->bits, fields = 8 / bits, pieces = d->pieces, record = 64 * (pieces + 1) + 16 * d->zeros;
-  for (int b = 0; b < blocks; b++, w += record) {
-    for (int j = 0; j < 64; j += 16) {
-      const float16 zero = zero_points((__global const uchar*)(w + 64 * (pieces + 1)) + j, d->zeros, bits);
-      const float16 scale = LOAD_LOOSE((__global const float*)w + 64 * pieces + j);
-      __global float* row = to + (long)b * d->block * 64 + j;
-      for (int p = 0; p < pieces; p++) {
-        const uint16 words = load_words(w + p * 64 + j);
-        for (int f = 0; f < fields; f++) {
-          #pragma unroll
-          for (int e = 0; e < 4; e++, row += 64)
-            STORE16(row, centred(words, bits * f + 8 * e, (1u << bits) - 1, zero) * scale);
-        }
+// The weights of `blocks` blocks of a group, of `bits` bits, as floats: to[k][64].
+static inline __attribute__((always_inline)) void panel_of(__global const block_matmul_rows_desc* d, const int bits,
+                                                            __global const uint* w, const int blocks, __global float* to) {
+  const int pieces = d->pieces, zeros = d->zeros, record = 64 * (pieces + 1) + 16 * zeros;
+  for (int b = 0; b < blocks; b++, w += record, to += d->block * 64) {
+    float16 zero[4], scale[4];
+    #pragma unroll
+    for (int j = 0; j < 4; j++) {
+      zero[j] = zero_points((__global const uchar*)(w + 64 * (pieces + 1)) + j * 16, zeros, bits);
+      scale[j] = LOAD_LOOSE((__global const float*)w + 64 * pieces + j * 16);
+    }
+    __global float* row = to;
+    for (int p = 0; p < pieces; p++) {
+      uint16 words[4];
+      #pragma unroll
+      for (int j = 0; j < 4; j++) words[j] = load_words(w + p * 64 + j * 16);
+      #pragma unroll
+      for (int e = 0; e < 32 / bits; e++, row += 64) {
+        #pragma unroll
+        for (int j = 0; j < 4; j++)
+          STORE16(row + j * 16, centred(words[j], e / 4 * bits + 8 * (e % 4), (1u << bits) - 1, zero[j]) * scale[j]);
       }
     }
+  }
+}
+
+static void block_panel(__global const block_matmul_rows_desc* d, __global const uint* w, const int blocks,
+                        __global float* to) {
+  if (d->bits == 8) {
+    panel_of(d, 8, w, blocks, to);
+  } else if (d->bits == 4) {
+    panel_of(d, 4, w, blocks, to);
+  } else {
+    panel_of(d, 2, w, blocks, to);
   }
 }
 

@@ -9,7 +9,8 @@ from clgraph.cli.options import ModelOptions, model_options
 from clgraph.cli.output import say, table
 from clgraph.cli.progress import working
 from clgraph.cli.sections import SectionedCommand
-from clgraph.model.explain import FUSING, Explanation
+from clgraph.model.explain import COMPRESSING, FUSING, Explanation
+from clgraph.passes.quantization.few_bits import Compressed
 
 
 @click.command(cls=SectionedCommand, name="explain")
@@ -71,13 +72,24 @@ def command(options: ModelOptions, node: str | None, as_json: bool, measure: boo
             say()
             rows = sorted(report.fusions, key=lambda f: (not f.done, f.node))
             table(("fusing", "", "into", "why not"), [(f.node, f.outcome, f.into, f.reason) for f in rows])
+        if report.compressed:
+            say()
+            table(
+                ("weights of", "bits", "group", "bytes", "of", "error rms", "at most", "of a product"),
+                [
+                    (c.node, c.bits, c.group, c.nbytes, c.before, *(f"{e:.2g}" for e in (c.rms, c.largest, c.product)))
+                    for c in report.compressed
+                ],
+            )
         if len(report.subgraphs) > 1:
             say()
             for subgraph in report.subgraphs:
                 say(str(subgraph))
         say()
         for name, note in report.notes.items():
-            if name not in FUSING:
+            if name == COMPRESSING:
+                note = "\n".join(line for line in note.splitlines() if Compressed.read(line) is None)
+            if name not in FUSING and note:
                 say(f"{name}: {note}")
 
 

@@ -46,6 +46,8 @@ _MODEL = (
     _how(
         "--shape", "shapes", multiple=True, metavar="NAME=1,3,224,224", help="Shape of an input; 1x3x224x224 does, too."
     ),
+    _how("--weights", type=click.Choice(["int8", "int4"]), help="Store float weights of large products in few bits."),
+    _how("--weight-group", type=click.Choice(["32", "64", "128", "256"]), help="How many of them share a scale [128]."),
     _how("--keep-f32", multiple=True, metavar="PATTERN", help="Nodes that stay float32, e.g. 'head/*'."),
     _how("--disable-pass", multiple=True, metavar="PASS", shell_complete=_passes, help="Leave out an optional pass."),
     _how("--stop-after", metavar="PASS", shell_complete=_passes, help="Run only the required passes after this one."),
@@ -186,6 +188,8 @@ def _cycling_model(arguments: dict[str, Any]) -> ModelOptions:
         "verify_passes": arguments.pop("verify_passes") or None,
         "force_kernels": tuple((name, kernel) for name, _, kernel in pairs) or None,
         "deny_kernels": frozenset(arguments.pop("deny_kernel")) or None,
+        "weights": arguments.pop("weights"),
+        "weight_group": arguments.pop("weight_group"),
         "keep_f32": frozenset(arguments.pop("keep_f32")) or None,
         "dump_graphs": arguments.pop("dump_graphs"),
         "dump_data": arguments.pop("dump_data") or None,

@@ -24,6 +24,8 @@ def context_of(
         split_batch=options.split_batch,
         precision=options.precision,
         keep_f32=options.keep_f32,
+        weights=options.weights,
+        weight_group=options.weight_group,
         forced=dict(options.force_kernels),
         denied=options.deny_kernels | _denied(options),
         execute=execute,

@@ -33,6 +33,7 @@ def compile_model(
     placement: Mapping[str, str] | None = None,
     placement_fallback: Sequence[str] | None = None,
     config: Mapping[str, Any] | None = None,
+    weights: str | None = None,
     hint: Literal["latency"] = "latency",
 ) -> Model: ...
 @overload
@@ -47,6 +48,7 @@ def compile_model(
     placement: Mapping[str, str] | None = None,
     placement_fallback: Sequence[str] | None = None,
     config: Mapping[str, Any] | None = None,
+    weights: str | None = None,
     *,
     hint: Literal["throughput"],
     streams: int | None = None,
@@ -65,6 +67,7 @@ def compile_model(
     placement: Mapping[str, str] | None = None,
     placement_fallback: Sequence[str] | None = None,
     config: Mapping[str, Any] | None = None,
+    weights: str | None = None,
     hint: str = "latency",
     streams: int | None = None,
     batching: Batching | None = None,
@@ -98,6 +101,9 @@ def compile_model(
             *device*; several, as ``"gpu:0,pocl:0"``, share them out by estimated time.
         placement_fallback: Devices that may run what its own device refuses; without, that is an error.
         config: Further options by name, as in :class:`clgraph.settings.Settings`.
+        weights: ``int8`` or ``int4`` store the constant float weights of large products and embeddings in few bits, but
+            for those of nodes that ``config={"keep_f32": [...]}`` names. ``config={"weight_group": 64}`` lets 64 share
+            a scale, 128 by default. ``explain`` has the error of each. ``None`` leaves it to ``CLGRAPH_WEIGHTS``.
         hint: ``latency`` gives one request all cores; ``throughput`` returns a :class:`StreamedModel`, which shares
             them out to several *streams* (docs/throughput.md).
         streams, batching, queue_size, queue_timeout: Of those: how many, by default one a core or what its trial found
@@ -129,6 +135,7 @@ def compile_model(
             shapes=shapes,
             outputs=outputs,
             precision=precision,
+            weights=weights,
             cache_dir=cache_dir,
             placement=placement,
             placement_fallback=placement_fallback,
@@ -143,7 +150,7 @@ def compile_model(
     if isinstance(outputs, str):
         raise OptionError(f"outputs are a list of names, as [{outputs!r}]")
     further = {"placement": placement, "placement_fallback": placement_fallback, **dict(config or {})}
-    options = options_of(device, threads, cache_dir, further).with_(precision=precision)
+    options = options_of(device, threads, cache_dir, further).with_(precision=precision, weights=weights)
     if isinstance(source, str | os.PathLike) and is_saved(Path(source)):
         from clgraph.compilation.load import load_saved, saved_topology
 

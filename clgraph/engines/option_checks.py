@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from clgraph.core.frozen import frozen
 from clgraph.errors import OptionError
 from clgraph.graph.program import Program
+from clgraph.passes.quantization.few_bits import Compressed
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.host import HostEngine
 from clgraph.runtime.process import chosen_options
@@ -232,11 +233,12 @@ CONTRADICTS: Mapping[str, Contradiction] = {
     "precision": _products,
     "strict": _strict,
     "threads": _needs(("cpu",), "workers are those of devices of the class cpu"),
+    "weight_group": lambda o, _: "floats have no scale: give weights" if o.weights == Settings.weights else "",
     "tuning": lambda o, d: "" if o.tuning == "off" else _needs(("cpu", "gpu"), "kernels are tuned")(o, d),
 }
 """Options that some devices, or other options, leave nothing to do."""
 
-OF_KERNELS = frozenset(CONTRADICTS) - {"dump_data", "strict"}
+OF_KERNELS = frozenset(CONTRADICTS) - {"dump_data", "strict", "weight_group"}
 """Those of them that are about kernels, which neither the host nor null runs."""
 
 Engines = Mapping[str, Engine | HostEngine]
@@ -265,7 +267,7 @@ def _idle_recording(options: Settings, program: Program, engines: Engines) -> li
 
 
 def _idle_float32(options: Settings, program: Program, engines: Engines) -> list[tuple[str, str]]:
-    if "convert_precision" in program.notes:
+    if "convert_precision" in program.notes or options.weights != Settings.weights:
         return []
     return [(_spell(options.keep_f32), f"with precision={options.precision} all nodes stay float32 here")]
 
@@ -285,6 +287,12 @@ def _idle_precision(options: Settings, program: Program, engines: Engines) -> li
     return []
 
 
+def _idle_weights(options: Settings, program: Program, engines: Engines) -> list[tuple[str, str]]:
+    if any(map(Compressed.read, program.notes.get("compress_weights", "").splitlines())):
+        return []
+    return [(options.weights, "no product or embedding has 65536 float weights that may be")]
+
+
 def _idle_tuning(options: Settings, program: Program, engines: Engines) -> list[tuple[str, str]]:
     path = Path(options.tuning).expanduser()
     return [] if options.tuning == "off" or path.is_file() else [(options.tuning, "there is no such file")]
@@ -298,6 +306,7 @@ IDLE: Mapping[str, Idle] = {
     "out_of_order": _idle_order,
     "precision": _idle_precision,
     "tuning": _idle_tuning,
+    "weights": _idle_weights,
 }
 """Options that fit nothing of some programs."""
 

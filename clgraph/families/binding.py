@@ -12,6 +12,7 @@ from clgraph.core.layout import Layout, Shape, pack, unpack
 from clgraph.errors import BindingError, ClgraphError
 from clgraph.families.layouts import Asked, share, widen_halos
 from clgraph.families.member import Recipe
+from clgraph.families.notes import TAKEN
 from clgraph.families.rules import Rule
 from clgraph.families.taken import Taken
 from clgraph.graph.node import Node, Value
@@ -108,6 +109,7 @@ def bind(
         for step in (*_BEHIND, PlanMemory(orders=(order,), moves=0), TargetCodeEmission()):
             step.run(program, context)
             program.milestone = max(program.milestone, step.reaches or program.milestone)
+        program.notes |= {name: recipe.program.notes[name] for name in TAKEN if name in recipe.program.notes}
         program.notes[DERIVED] = str(derived)
     except BindingError:
         raise

@@ -1,5 +1,8 @@
-"""The note of a program that says which family it is bound to, or why to none: what reports look for."""
+"""Notes of programs that are bound to families: what is said of that, and what members take over."""
 
 NOTE = "family"
+"""The note of a program that says which family it is bound to, or why to none: what reports look for."""
 BOUND = "bound in "
 """How it begins where the program is bound to one."""
+TAKEN = ("widen_floats", "keep_weights_packed", "use_integers", "compress_weights", "convert_precision")
+"""The passes whose notes are about element types and weights: they hold for every member as for the representative."""

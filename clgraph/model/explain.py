@@ -16,6 +16,7 @@ from clgraph.graph.program import Program
 from clgraph.graph.subgraph import Subgraph
 from clgraph.graph.topology import Topology
 from clgraph.network.profile import Profile
+from clgraph.passes.quantization.few_bits import Compressed
 from clgraph.selector.choose import Choice
 
 
@@ -43,6 +44,8 @@ class BufferUse:
 
 FUSING = ("fold_into_weights", "prepare_primitive_fusing", "fuse_pre_operations")
 """The passes whose notes say what was fused into what."""
+COMPRESSING = "compress_weights"
+"""The pass whose note says which weights were stored in few bits, and which were not and why."""
 
 
 @frozen
@@ -173,6 +176,12 @@ class Explanation:
         notes = [line for name in FUSING for line in self.notes.get(name, "").splitlines()]
         return tuple(f for f in map(_fusion, notes) if f is not None)
 
+    @property
+    def compressed(self) -> tuple[Compressed, ...]:
+        """The weights that the option ``weights`` has stored in few bits, with their errors."""
+        found = map(Compressed.read, self.notes.get(COMPRESSING, "").splitlines())
+        return tuple(c for c in found if c is not None)
+
     def __getitem__(self, name: str) -> NodeReport:
         """Return the node called *name*, or the one that the ONNX node of that name has become.
 
@@ -200,6 +209,7 @@ class Explanation:
         data = {
             "nodes": [asdict(n) for n in self.nodes],
             "fusions": [asdict(f) | {"done": f.done} for f in self.fusions],
+            "compressed": [asdict(c) for c in self.compressed],
             "subgraphs": [asdict(s) for s in self.subgraphs],
             "notes": dict(self.notes),
         }

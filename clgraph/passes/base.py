@@ -48,6 +48,8 @@ class Context:
         split_batch: Whether a batch may be computed in slices.
         precision: Of what operators read and write: ``f32`` (``tf32x3``, ``f16x3`` too), ``f16`` or ``auto``;
             ``keep_f32``: patterns of the names of nodes that stay float32.
+        weights: What float weights of products become: ``given`` leaves them, ``int8`` and ``int4``; ``weight_group``:
+            how many of them share a scale.
         packed: What passes have computed of the model's constants, for its other programs to share.
         execute, build: Given by ``clgraph.compile``; ``None`` in dry runs and in tests without OpenCL.
     """
@@ -63,6 +65,8 @@ class Context:
     split_batch: bool = True
     precision: str = "f32"
     keep_f32: frozenset[str] = frozenset()
+    weights: str = "given"
+    weight_group: int = 128
     packed: PackedWeights = field(default_factory=PackedWeights, compare=False)
     execute: Execute | None = None
     build: Build | None = None
@@ -114,6 +118,13 @@ class Pass(ABC):
     @abstractmethod
     def run(self, program: Program, context: Context) -> int:
         """Edit *program* and return how many changes were made."""
+
+    def coarsest(self, context: Context) -> float:
+        """Return the largest share of a constant's magnitude that a pass with ``rounds`` takes from its elements.
+
+        0 where it stores them in an element type of the program.
+        """
+        return 0.0
 
     def note(self, program: Program, lines: Collection[str]) -> None:
         """Leave *lines* with *program* as what the pass has to say of it; nothing where there are none."""

@@ -152,6 +152,7 @@ class VerifyNumbers(PassObserver):
             old = self._expected
             self._expect(program)
             lost = max((unit(v.layout.dtype.numpy) for v in program.values if v.layout.dtype.floating), default=0.0)
+            lost = max(lost, pass_.coarsest(self.context))
             what = f"pass {number:02} {pass_.name}"
             self._compare(old, self._expected, self.FACTOR, what, "by the references", lost)
         on_device = program.milestone >= Milestone.SELECTED and self.context.execute is not None

@@ -98,6 +98,22 @@ class PackedWeights:
             return made
         return self.remember(recipe, made, keep=self.keeps_steps)
 
+    def each_once(
+        self, what: Hashable, sources: Sequence[Array], compute: Callable[[], tuple[Array, ...]]
+    ) -> tuple[Array, ...]:
+        """Return the arrays that *compute* makes, all of which are in *what* and *sources*, as :meth:`once` does."""
+        count = self.recipe((what, "count"), sources)
+        if (known := self.find(count)) is not None:
+            found = [self.find(self.recipe((what, i), sources)) for i in range(int(known))]
+            if all(array is not None for array in found):
+                return tuple(array for array in found if array is not None)
+        made = compute()
+        self.remember(count, np.array(len(made)))
+        for i, array in enumerate(made):
+            keep = array.nbytes <= SMALL_BYTES or self.keeps_steps
+            self.remember(self.recipe((what, i), sources), array, keep=keep)
+        return made
+
     def _know(self, array: Array, recipe: Recipe) -> None:
         known, number = self._recipes, id(array)
 

@@ -41,6 +41,7 @@ from clgraph.passes.placement.confirm_placement import ConfirmPlacement
 from clgraph.passes.placement.insert_transfers import InsertTransfers
 from clgraph.passes.placement.partition import Partition
 from clgraph.passes.placement.remove_layering_annotations import RemoveLayeringAnnotations
+from clgraph.passes.quantization.compress_weights import CompressWeights
 from clgraph.passes.quantization.keep_weights_packed import KeepWeightsPacked
 from clgraph.passes.quantization.prepare_quantization import PrepareQuantization
 from clgraph.passes.quantization.use_integers import UseIntegers
@@ -68,6 +69,7 @@ def default_pipeline() -> tuple[Pass, ...]:
         Partition(),  # on a graph whose spelling is settled; capability is asked for whole operators
         RemoveLayeringAnnotations(),  # placements bind from here on; hints would only forbid fusions
         UseIntegers(),  # asks each node's device; weights in float16 would not know their integers
+        CompressWeights(),  # of floats as the model has them, behind all that takes products for integers
         ConvertPrecision(),  # asks each node's device; constants were folded in float32
         InsertTransfers(),  # every later pass sees copies between devices as nodes, and no edge that crosses
         TargetTensorSelection(),  # operators as the model spells them, each on its device, nothing fused

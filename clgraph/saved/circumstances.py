@@ -26,6 +26,8 @@ _OPTIONS = (
     "device_class",
     "precision",
     "keep_f32",
+    "weights",
+    "weight_group",
     "disable_passes",
     "stop_after",
     "strict",

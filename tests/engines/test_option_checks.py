@@ -109,6 +109,8 @@ ROWS = [
     Row("tuning", "/nowhere.json", "pocl:0", note="tuning=/nowhere.json does nothing: there is no such file"),
     Row("tuning", "/nowhere.json", "null", note="kernels are tuned; in use is null"),
     Row("verify_passes", True, "null"),
+    Row("weight_group", 64, "null", error="weight_group=64 does nothing: floats have no scale: give weights"),
+    Row("weights", "int8", "null", note="no product or embedding has 65536 float weights"),
     Row("winograd", False, "null"),
 ]
 

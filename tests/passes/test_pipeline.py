@@ -33,6 +33,8 @@ BEFORE = [
     ("transpose_optimization", "prepare_quantization", "a transpose between two of a group keeps them apart"),
     ("prepare_quantization", "use_integers", "it leaves the floats on steps of 8 bits that integers are taken from"),
     ("use_integers", "convert_precision", "weights in float16 do not know their integers"),
+    ("use_integers", "compress_weights", "products of integers keep those"),
+    ("compress_weights", "convert_precision", "weights would be rounded twice"),
     ("partition", "insert_transfers", "nodes have to have their devices"),
     ("fuse_attention", "prepare_primitive_fusing", "what stands between its products must not be fused into them"),
     ("sink_scales", "fold_into_weights", "a factor behind a product becomes part of its weights"),

@@ -50,7 +50,7 @@ MICROS = micro_family(
     },
 )
 
-PANEL = 1024
+PANEL = 256
 """Rows of a group of weights that are floats at a time, as in ``block_matmul_rows.cl``."""
 
 SERVES = replace(TILE, dtypes=frozenset({DType.F32, DType.U8}), mixed=True, formats=False, halos=False)

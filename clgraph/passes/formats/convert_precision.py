@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
-from clgraph.errors import OptionError
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.program import Milestone, Program
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
+from clgraph.passes.kept import check_kept, kept_by
 from clgraph.passes.selection import servable
 from clgraph.selector.query import Query
 from clgraph.settings import PRODUCT_PRECISIONS
@@ -58,7 +57,7 @@ class ConvertPrecision(Pass):
             auto and not any(d.kind == "gpu" for d in context.devices.values())
         ):
             return 0
-        _check_names(program, context)
+        check_kept(program, context)
         wide = {v for v in program.values if v.layout.dtype == DType.F32}
         results = [(name, v) for name, v in program.outputs if v in wide and v.producer is not None]
         cast = _Casts(program, context)
@@ -120,17 +119,9 @@ class _Casts:
         return self._made[key]
 
 
-def _check_names(program: Program, context: Context) -> None:
-    """Raise ``OptionError`` for a pattern that fits no node."""
-    names = {name for node in program for name in (node.name, *node.origin)}
-    for pattern in sorted(context.keep_f32):
-        if not any(fnmatchcase(name, pattern) for name in names):
-            raise OptionError(f"no node of the program is called {pattern!r}, so that none can be kept in float32")
-
-
 def _reads_halves(context: Context, node: Node) -> bool:
     """Whether *node* is a product that may read its constant matrix in float16, and a kernel is there for that."""
-    if not isinstance(node.primitive, MatMul) or _pattern(context, node) is not None:
+    if not isinstance(node.primitive, MatMul) or kept_by(context, node) is not None:
         return False
     matrix = node.inputs[_MATRIX]
     if matrix.constant is None or matrix.layout.dtype != DType.F32 or not fits(matrix.constant):
@@ -140,18 +131,12 @@ def _reads_halves(context: Context, node: Node) -> bool:
     return servable(context, node, q.with_layouts(halves, q.outputs)) is None
 
 
-def _pattern(context: Context, node: Node) -> str | None:
-    """Return the first pattern of ``keep_f32`` that *node* fits."""
-    names = (node.name, *node.origin)
-    return next((p for p in sorted(context.keep_f32) if any(fnmatchcase(n, p) for n in names)), None)
-
-
 def _floating(node: Node) -> bool:
     return node.output.layout.dtype.floating
 
 
 def _why_kept(context: Context, node: Node, wide: set[Value]) -> str | None:
-    if (pattern := _pattern(context, node)) is not None:
+    if (pattern := kept_by(context, node)) is not None:
         return f"{pattern} is kept"
     function = getattr(node.primitive, "function", "")
     if context.precision == "auto" and function in _DELICATE.get(node.primitive.kind, ()):
