@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from clgraph.runtime.device import devices
     from clgraph.throughput.batching import Batching
     from clgraph.throughput.streamed_model import StreamedModel
+    from clgraph.tuner.streams import tune_streams
     from clgraph.tuner.tune import tune
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "load",
     "load_dump",
     "tune",
+    "tune_streams",
     "view",
 ]
 
@@ -63,6 +65,7 @@ _HOMES = {
     "load_dump": ("clgraph.debugging.dumped", "load_dump"),
     "load": ("clgraph.compilation.entry", "load_model"),
     "tune": ("clgraph.tuner.tune", "tune"),
+    "tune_streams": ("clgraph.tuner.streams", "tune_streams"),
     "view": ("clgraph.explorer.entry", "view"),
 }
 

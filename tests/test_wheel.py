@@ -109,7 +109,7 @@ SEEN = """
 13: note: Revealed type is "clgraph.runtime.device.Devices"
 14: note: Revealed type is "clgraph.tuner.tune.Report"
 15: note: Revealed type is "clgraph.model.tensor.Tensor"
-16: error: Unexpected keyword argument "devise" for "compile_model"
+16: error: No overload variant of "compile_model" matches argument types
 17: error: Module has no attribute "complie"
 18: error: No overload variant of "run" of "Model" matches argument types
 19: error: "Model" has no attribute "runs"

@@ -14,6 +14,7 @@ import numpy as np
 
 import clgraph
 from clgraph.cli.bench_report import PERCENTILES, show
+from clgraph.cli.bench_streams import bench_streams
 from clgraph.cli.compiling import load, load_topology, random_feeds
 from clgraph.cli.feeds import FeedOptions, feed_options, read_feeds
 from clgraph.cli.measuring import Budget, Latencies, Run, at_once, interleaved, peak_bytes, resident_bytes
@@ -43,6 +44,15 @@ from clgraph.saved.container import is_dump, is_saved
     "-t", "--time", "seconds", type=click.FloatRange(min=0.01), default=3.0, show_default=True, help="Seconds."
 )
 @click.option("--iterations", type=click.IntRange(min=1), help="Runs to measure, instead of --time.")
+@click.option(
+    "--hint",
+    type=click.Choice(["latency", "throughput"]),
+    default="latency",
+    show_default=True,
+    help="throughput: find how many streams serve most requests, and keep it.",
+)
+@click.option("--join", is_flag=True, help="With --hint throughput, try batches made of concurrent requests, too.")
+@click.option("--clients", type=click.IntRange(min=1), help="With --hint throughput, requests at once.")
 @click.option("--compare", type=click.Choice([*PEERS]), help="Measure another runtime in turn with clgraph.")
 @click.option(
     "--json", "json_file", type=click.Path(path_type=Path), help="Write all figures there; - prints them only."
@@ -55,6 +65,9 @@ def command(
     streams: int,
     seconds: float,
     iterations: int | None,
+    hint: str,
+    join: bool,
+    clients: int | None,
     compare: str | None,
     json_file: Path | None,
 ) -> None:
@@ -72,7 +85,19 @@ def command(
       clgraph bench model.onnx --input x=cat.jpg --compare onnxruntime
       clgraph bench model.onnx --batch 8 --streams 2 --json figures.json
       clgraph bench model.clg --iterations 100 --json -
+      clgraph bench model.onnx --hint throughput --join
+
+    --hint throughput measures 1, 2, 4, ... streams in turn, each for --time seconds, under requests that come at once,
+    and keeps the best for compile(hint="throughput"). --shape and --input say what the requests are.
     """
+    if hint == "throughput":
+        for name in ("streams", "iterations", "compare"):
+            refuse_idle(name, "with --hint throughput")
+        cycle = _cycle(load_topology(options)[0], options, given, batch, seed, lambda _: None)
+        bench_streams(options, cycle, json_file, joins=join, clients=clients, seconds=seconds)
+        return
+    for name in ("join", "clients"):
+        refuse_idle(name, "without --hint throughput")
     if iterations is not None:
         refuse_idle("seconds", "with --iterations")
     if compare is not None and (is_saved(options.model) or is_dump(options.model)):

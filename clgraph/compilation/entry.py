@@ -141,7 +141,7 @@ def compile_model(
             placement_fallback=placement_fallback,
             config=config,
         )
-        return compile_streams(compile_for, options_of(device, threads, cache_dir, config), **about)
+        return compile_streams(compile_for, source, options_of(device, threads, cache_dir, config), **about)
     if hint != "latency":
         raise OptionError(f"hint={hint!r} is neither 'latency' nor 'throughput'")
     if about:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
+from clgraph.compilation.stream_choices import choice_path, read_choice
 from clgraph.model.model import Model
 from clgraph.settings import Settings
 from clgraph.throughput.batching import Batching
@@ -13,6 +15,7 @@ from clgraph.throughput.streamed_model import StreamedModel
 
 def compile_streams(
     compile_for: Callable[..., Model],
+    source: object,
     options: Settings,
     streams: int | None = None,
     batching: Batching | None = None,
@@ -22,14 +25,21 @@ def compile_streams(
     """Return a model of so many *streams*; raises as ``clgraph.compile``.
 
     Args:
-        compile_for: Compiles the model for a ``device`` and ``threads``.
+        compile_for: Compiles the model of *source* for a ``device`` and ``threads``.
     """
+    measured = read_choice(choice_path(source, options))
 
     def make(seat: Seat) -> Model:
         return compile_for(device=seat.device, threads=seat.threads)
 
-    count = default_streams(options.device, options.threads) if streams is None else streams
-    chosen = "one a core, two a GPU: nothing was measured" if streams is None else "as asked for"
+    if streams is not None:
+        count, chosen = streams, "as asked for"
+    elif measured is not None:
+        count, chosen = measured.streams, str(measured)
+    else:
+        count, chosen = default_streams(options.device, options.threads), "one a core, two a GPU: nothing was measured"
+    if batching is not None and batching.maximum is None and measured is not None:
+        batching = replace(batching, maximum=measured.maximum)
     return StreamedModel(
         make,
         seats(options.device, options.threads, count),

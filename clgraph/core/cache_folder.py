@@ -27,7 +27,7 @@ AREAS = {
     "compiled": "compiled models, for the next start",
     "models": "models of the demo and the benchmarks, fetched",
     "vendors": "links that make an installed OpenCL driver visible",
-    "tuning": "what `clgraph tune` has measured",
+    "tuning": "what `clgraph tune` and `clgraph bench --hint throughput` have measured",
     "canary": "which instruction sets the drivers compute rightly with, and how fast",
     "drivers": "checksums of the drivers' libraries",
 }

@@ -14,6 +14,8 @@ from clgraph.core.layout import Shape
 from clgraph.errors import OptionError
 from clgraph.graph.primitive import Array
 
+DEFAULT = 16
+"""Entries of a batch at most, where nobody has said or measured anything."""
 LARGEST = 1024
 """Requests of a batch at most."""
 
@@ -26,28 +28,35 @@ class Batching:
     """How concurrent requests are joined along the batch dimension.
 
     Attributes:
-        maximum: Entries of a batch at most. Sizes that are used are powers of two, so that few shapes are bound.
+        maximum: Entries of a batch at most; by default what ``clgraph.tune_streams`` has found, else 16. Sizes that are
+            used are powers of two, so that few shapes are bound.
         wait_ms: How long the first request of a batch waits for others while a stream has nothing else to do.
         pad: What requests of another length are filled up with, by input: ``{"input_ids": 0, "attention_mask": 0}``.
             That the model takes it for nothing is the caller's promise. Without, only equal shapes are joined.
         step: With *pad*, lengths that round up to the same multiple of it are joined, and filled up to that.
     """
 
-    maximum: int = 16
+    maximum: int | None = None
     wait_ms: float = 2.0
     pad: Mapping[str, float] = field(default_factory=dict)
     step: int = 16
 
     def __post_init__(self) -> None:
         """Check the numbers. Raises ``OptionError`` for one that means nothing."""
-        for name, least in (("maximum", 1), ("step", 1)):
+        for name in ("most", "step"):
             value = getattr(self, name)
-            if not isinstance(value, int) or not least <= value <= LARGEST:
-                raise OptionError(f"batching: {name}={value!r} is no whole number from {least} to {LARGEST}")
+            if not isinstance(value, int) or not 1 <= value <= LARGEST:
+                what = "maximum" if name == "most" else name
+                raise OptionError(f"batching: {what}={value!r} is no whole number from 1 to {LARGEST}")
         if not (isinstance(self.wait_ms, int | float) and isfinite(self.wait_ms) and self.wait_ms >= 0):
             raise OptionError(f"batching: wait_ms={self.wait_ms!r} is no number of milliseconds")
         if not isinstance(self.pad, Mapping):
             raise OptionError(f"batching: pad is a number by input, as {{'input_ids': 0}}, not {self.pad!r}")
+
+    @property
+    def most(self) -> int:
+        """Entries of a batch at most."""
+        return DEFAULT if self.maximum is None else self.maximum
 
     def rounded(self, length: int) -> int:
         """Return the length that requests of *length* are filled up to."""

@@ -156,15 +156,15 @@ class RequestQueue:
             self._sent.put(None)  # for the other streams
             return None
         found, rows, key = [first], first.rows, first.key
-        if key is None or rows >= batching.maximum:
+        if key is None or rows >= batching.most:
             return found
         for request in list(self._passed_over):
-            if request.key == key and rows + request.rows <= batching.maximum:
+            if request.key == key and rows + request.rows <= batching.most:
                 self._passed_over.remove(request)
                 found.append(request)
                 rows += request.rows
         end = first.sent + batching.wait_ms / 1e3
-        while rows < batching.maximum:
+        while rows < batching.most:
             left = 0.0 if self._passed_over else end - time.monotonic()
             try:
                 request_or_end = self._sent.get(timeout=left) if left > 0 else self._sent.get_nowait()
@@ -173,7 +173,7 @@ class RequestQueue:
             if request_or_end is None:
                 self._sent.put(None)
                 break
-            if request_or_end.key == key and rows + request_or_end.rows <= batching.maximum:
+            if request_or_end.key == key and rows + request_or_end.rows <= batching.most:
                 found.append(request_or_end)
                 rows += request_or_end.rows
             else:

@@ -249,7 +249,7 @@ class StreamedModel:
                 shape = (*shape[:axis], batching.rounded(length), *shape[axis + 1 :])
             parts.append((array.dtype.str, shape[1:]))
         key, rows = tuple(parts), next(iter(arrays.values())).shape[:1]
-        if not rows or not 0 < rows[0] <= batching.maximum or not self._is_joined(key):
+        if not rows or not 0 < rows[0] <= batching.most or not self._is_joined(key):
             return None, 1, 0
         return key, rows[0], length
 
@@ -271,7 +271,7 @@ class StreamedModel:
         """What there is to say about batches."""
         if self._batching is None:
             return "off"
-        told = f"at most {self._batching.maximum} entries, {self._batching.wait_ms:g} ms"
+        told = f"at most {self._batching.most} entries, {self._batching.wait_ms:g} ms"
         if self._batching.pad:
             told += f", lengths filled up to multiples of {self._batching.step}"
         whys = dict.fromkeys(self._not_joined.values())

@@ -223,6 +223,7 @@ ELSEWHERE = {
     "cli/results.py": "results, where the user says",
     "cli/reports.py": "reports, where the user says",
     "cli/bench_command.py": "a report, where the user says",
+    "cli/bench_streams.py": "a report, where the user says",
     "cli/view_command.py": "a page, where the user says",
     "explorer/entry.py": "a page, where the user says",
     "explorer/making.py": "a folder made for a dump and removed; programs, where the user says",

@@ -124,7 +124,7 @@ STEPS = list(steps([("cnn", "vgg19"), ("ocr", "ocr-cls")], [1, 2], ["vgg19"], ["
 
 
 def test_every_model_is_a_step_with_each_number_of_threads_and_variants_have_the_most() -> None:
-    assert len({step.name for step in STEPS}) == len(STEPS) == 4 + 1 + len(STREAMS) + 1 + 2
+    assert len({step.name for step in STEPS}) == len(STEPS) == 4 + 1 + len(STREAMS) + 1 + 1 + 2
     assert STEPS[1].arguments == ("vgg19", "--threads", "2")
     assert STEPS[-1].arguments[:3] == ("ocr-cls", "--threads", "2")
     assert (STEPS[-1].variant, STEPS[-1].set) == (AVX2, "ocr")
@@ -165,7 +165,7 @@ def test_what_is_left_is_judged_by_steps_of_the_same_kind(tmp_path: Path) -> Non
     assert journal.left(STEPS) == 0.0
     for step, seconds in zip(STEPS, (10.0, 20.0, 2.0, 4.0, 64.0), strict=False):
         journal.add(step, Found(), seconds)
-    assert journal.left(STEPS[4:]) == 64.0 + len(STREAMS) * 20.0 + 20.0 + 15.0 + 3.0
+    assert journal.left(STEPS[4:]) == 64.0 + len(STREAMS) * 20.0 + 20.0 + 20.0 + 15.0 + 3.0
     assert Journal.of(tmp_path / "unfinished.jsonl", {}, []).left(STEPS[-2:]) == 18.0
 
 

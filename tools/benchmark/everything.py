@@ -65,6 +65,7 @@ def steps(
         yield Step(f"cold starts of {model}", "cold", ("--cold", model, "--threads", str(most)))
     for name in STREAMS:
         yield Step(f"stream of shapes, {name}", "streams", ("--streams-of-shapes", name, "--threads", str(most)))
+    yield Step("throughput", "throughput", ("--set", "throughput", "--threads", str(most)))
     for model in language:
         for count in threads:
             yield Step(f"language model {model}, {_threads(count)}", "language", (model, "--threads", str(count)))

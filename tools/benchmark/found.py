@@ -11,6 +11,7 @@ from tools.benchmark.language import LanguageFigures, language_markdown
 from tools.benchmark.measuring import Figures
 from tools.benchmark.on_gpu import Case, Timed, gpu_markdown
 from tools.benchmark.streams import Stream, streams_markdown
+from tools.benchmark.throughput import ThroughputFigures, throughput_markdown
 from tools.benchmark.variants import variants_markdown
 
 
@@ -30,6 +31,7 @@ class Found:
     streams: list[Stream] = field(default_factory=list)
     kept_shapes: list[KeptShapes] = field(default_factory=list)
     language: list[LanguageFigures] = field(default_factory=list)
+    throughput: list[ThroughputFigures] = field(default_factory=list)
     layers: list[str] = field(default_factory=list)
     variants: dict[str, list[Figures]] = field(default_factory=dict)
 
@@ -55,6 +57,7 @@ class Found:
             streams=[Stream(**one) for one in data.get("streams", ())],
             kept_shapes=[KeptShapes(**one) for one in data.get("kept_shapes", ())],
             language=[LanguageFigures(**one) for one in data.get("language", ())],
+            throughput=[ThroughputFigures(**one) for one in data.get("throughput", ())],
             layers=list(data.get("layers", ())),
             variants={name: [Figures(**one) for one in of] for name, of in data.get("variants", {}).items()},
         )
@@ -67,6 +70,7 @@ class Found:
             "Streams of shapes": streams_markdown(self.streams) if self.streams else "",
             "Thousands of shapes": kept_shapes_markdown(self.kept_shapes) if self.kept_shapes else "",
             "Language models": language_markdown(self.language) if self.language else "",
+            "Throughput": throughput_markdown(self.throughput) if self.throughput else "",
             "Instruction sets and drivers": variants_markdown(self.results, self.variants) if self.variants else "",
             "Layers": "\n\n".join(self.layers),
         }
