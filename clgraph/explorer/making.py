@@ -37,7 +37,11 @@ def view_of(name: str, compile_into: Callable[[Path], Model], run: Callable[[Mod
         profile = run(model)
         programs = _programs(model)
         if not programs:
-            why = "what a run brings decides its shapes" if profile is None else "the host computes all of it"
+            why = (
+                "its sizes are open, or what a run brings decides them"
+                if profile is None
+                else "the host computes all of it"
+            )
             raise OptionError(f"no pass has run over {name}, because {why}: there is nothing to show")
         histories = read_histories(Path(folder))
     return View(name, model.device, histories, model.explain(), profile, kernel_texts(programs))

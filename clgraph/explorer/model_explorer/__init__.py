@@ -1,0 +1,1 @@
+"""Google's Model Explorer: ``model-explorer model.onnx --extensions=clgraph.explorer.model_explorer``."""
