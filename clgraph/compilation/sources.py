@@ -25,7 +25,8 @@ def read_source(source: Source | Topology, outputs: Sequence[str] | None, shapes
     if outputs is not None:
         source = _narrow(source, outputs)
     if not source.outputs:
-        raise ModelError("there is nothing to compute: the model has no outputs; Topology.output(name) makes one")
+        made = "; in Python, Topology.output(name) makes one" if source.layers else ""
+        raise ModelError(f"there is nothing to compute: the model has no outputs{made}")
     return source.with_shapes(shapes) if shapes else source
 
 

@@ -103,8 +103,8 @@ def _read(path: Path) -> bytes:
 
 
 _NOT_ONNX = (
-    (b"clgraph", "a saved model, which clgraph.load reads"),
-    (b"{", "JSON; clgraph.load_dump reads programs that were dumped with data"),
+    (b"clgraph", "a saved model, which was compiled before (in Python, clgraph.load reads it)"),
+    (b"{", "JSON, which is a model only where --dump-data wrote it (in Python, clgraph.load_dump reads that)"),
 )
 """How other files begin, and what they are."""
 

@@ -33,7 +33,8 @@ class Sampler:
             what = "NaN" if np.isnan(logits).any() else "no finite greatest value"
             raise GenerationError(
                 f"the logits of token {len(seen)} have {what}: the model's numbers overflowed, or its weights are no "
-                "numbers; `clgraph compare` finds the node, and float16 models can be run with precision='f32'"
+                "numbers; `clgraph compare` finds the node, and float16 models can be run with --precision f32 (in "
+                "Python, precision='f32')"
             )
         options = self._options
         if options.repetition_penalty != 1:

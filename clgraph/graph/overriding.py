@@ -20,7 +20,7 @@ def opened(topology: Topology, names: Iterable[str]) -> Topology:
     if decided := sorted(signatures.keys() & topology.deciding):
         raise UnsupportedError(
             f"the value that the model has for input {decided[0]!r} was read when it was compiled: to feed another, "
-            f"compile with shapes={{{decided[0]!r}: (...)}}"
+            f"give its shape when it is compiled: --shape {decided[0]}=SIZES, or shapes={{{decided[0]!r}: (...)}}"
         )
     return replace(
         topology,

@@ -191,7 +191,8 @@ class Topology:
                     for d, w in zip(dims, declared, strict=True)
                 )
                 if any(isinstance(w, int) and w != d for d, w in zip(dims, declared, strict=True)):
-                    raise InputError(f"{what}; {_spell(dims)} does not fit it: Model.reshape replaces declared sizes")
+                    way = "in Python, Model.reshape replaces declared sizes"
+                    raise InputError(f"{what}; {_spell(dims)} does not fit it ({way})")
             inputs[name] = replace(inputs[name], shape=dims)
         declared_outputs = (
             {n: replace(s, shape=None) for n, s in self.declared.items()} if anew else dict(self.declared)
@@ -209,7 +210,7 @@ class Topology:
         if given is None:
             if declared is None or not self.inputs[name].is_fixed:
                 what = f"input {name!r} has shape {_spell(declared)}"
-                raise InputError(f"{what}; give it one: shapes={{{name!r}: (...)}}")
+                raise InputError(f"{what}; give it one: --shape {name}=SIZES, or shapes={{{name!r}: (...)}}")
             given = [d for d in declared if isinstance(d, int)]
         try:
             bound = tuple(operator.index(d) for d in given)

@@ -263,7 +263,8 @@ class Specialisations:
         if missing := [name for name in self._deciding if name not in values]:
             names = ", ".join(map(repr, missing))
             raise UnknownValueError(
-                f"sizes inside the model depend on the value of input {names}: run it, or prepare(values={{...}})",
+                f"sizes inside the model depend on the value of input {names}: run it, or in Python "
+                "prepare(values={...})",
                 missing,
             )
         return Key(shapes, tuple((name, Known.of(values[name])) for name in self._deciding))

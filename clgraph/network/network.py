@@ -298,7 +298,7 @@ class Network:
         from clgraph.network.watch import watched_steps
 
         if (slices := self.program.batch_slices) > 1:
-            raise InputError(f"the batch is computed in {slices} slices; compile with split_batch=0 to watch its nodes")
+            raise InputError(f"the batch is computed in {slices} slices; CLGRAPH_SPLIT_BATCH=0 keeps it whole")
         whole = self._whole()
         streams = {placement: engine.stream for placement, engine in whole._engines.items()}
         with GATE, self._lock:

@@ -194,7 +194,7 @@ def _map(path: Path) -> MappedFile:
 def _header(data: Array, path: Path) -> tuple[dict[str, Any], int]:
     magic, version, _, nbytes, total, digest = _HEAD.unpack(data[: _HEAD.size].tobytes())
     if magic != MAGIC:
-        raise ModelError(f"{path} is no saved model; clgraph.compile reads ONNX files")
+        raise ModelError(f"{path} is no saved model (in Python, clgraph.compile reads ONNX files)")
     if version > VERSION:
         raise ModelError(f"{path} has format {version}; this clgraph reads up to {VERSION}: save it again, or update")
     if total != data.nbytes:

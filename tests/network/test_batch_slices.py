@@ -91,7 +91,7 @@ def test_what_does_not_fit_is_an_input_error(model, feeds) -> None:
         network.run({"x": feeds["x"][:5]})
     with pytest.raises(InputError, match="'mean', computed in 3 batch slices, requires an array"):
         network.run(feeds, {"mean": np.empty((2, 20), np.float32)})
-    with pytest.raises(InputError, match="split_batch=0"):
+    with pytest.raises(InputError, match="CLGRAPH_SPLIT_BATCH=0"):
         network.watch(feeds, None)
 
 
