@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from pathlib import Path
 from typing import Any, Self
 
@@ -35,6 +35,12 @@ class MappedFile(mmap.mmap):
             made = super().__new__(cls, file.fileno(), 0, access=mmap.ACCESS_READ)
             made.path, made._was = path, os.fstat(file.fileno())
         return made
+
+    @property
+    def version(self) -> Hashable:
+        """What tells it from other files, and from others that were there before or after."""
+        was = self._was
+        return self.path, was.st_dev, was.st_ino, was.st_size, was.st_mtime_ns, was.st_ctime_ns
 
     def check(self) -> None:
         """Raise ``ModelError`` where the file was cut or written to since it was mapped."""
@@ -84,8 +90,8 @@ def release(array: np.ndarray[Any, Any]) -> None:
 
 
 def files_of(arrays: Iterable[np.ndarray[Any, Any]]) -> list[MappedFile]:
-    """Return the mapped files that *arrays* lie in, each once."""
-    found: dict[int, MappedFile] = {}
+    """Return the mapped files that *arrays* lie in, each once, as often as it may have been mapped."""
+    found: dict[Hashable, MappedFile] = {}
     for array in arrays:
         base: Any = array
         while True:
@@ -96,5 +102,5 @@ def files_of(arrays: Iterable[np.ndarray[Any, Any]]) -> list[MappedFile]:
             else:
                 break
         if isinstance(base, MappedFile):
-            found[id(base)] = base
+            found.setdefault(base.version, base)
     return list(found.values())

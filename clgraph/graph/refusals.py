@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from clgraph.errors import ClgraphError, DeviceMemoryError, ShapeError
 
 
-@contextmanager
-def refusals(what: str = "the operator") -> Iterator[None]:
+class refusals:  # noqa: N801  # it is used like a function
     """Raise ``ShapeError``, or ``DeviceMemoryError``, for what an operator's rules or its reference raise in here.
 
     Rules say themselves what does not fit wherever they can; this is for what they leave to NumPy.
-
-    Args:
-        what: Begins the message.
     """
-    try:
-        yield
-    except ClgraphError:
-        raise
-    except MemoryError as error:
-        raise DeviceMemoryError(f"the host has no memory left for {what}: {error}") from error
-    except (ValueError, LookupError, ArithmeticError, TypeError) as error:
-        raise ShapeError(f"{what} does not fit its inputs: {one_line(error)}") from error
+
+    __slots__ = ("_what",)
+
+    def __init__(self, what: str = "the operator") -> None:
+        """Take what begins the message."""
+        self._what = what
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, ClgraphError):
+            return
+        if isinstance(error, MemoryError):
+            raise DeviceMemoryError(f"the host has no memory left for {self._what}: {error}") from error
+        if isinstance(error, ValueError | LookupError | ArithmeticError | TypeError):
+            raise ShapeError(f"{self._what} does not fit its inputs: {one_line(error)}") from error
 
 
 def one_line(error: BaseException) -> str:

@@ -18,6 +18,8 @@ from clgraph.graph.primitive import Array, Bound, Primitive
 from clgraph.graph.refusals import refusals
 from clgraph.graph.topology import Inlinable, Layer, Topology
 
+_REFUSALS = refusals()
+
 
 class Lengths:
     """A topology that is computed once a token: what its layers are bound to is kept where sizes do not change it.
@@ -29,6 +31,7 @@ class Lengths:
     def __init__(self, topology: Topology) -> None:
         """Take the layers; nothing is bound yet."""
         self.topology = topology
+        self._guarded = [(x, faults("the arithmetic of lengths", x.name, x.origin)) for x in topology.layers]
         self._bound: dict[tuple[str, tuple[int, ...]], Bound] = {}
         self._kept = {layer.name for layer in topology.layers if self._is_kept(layer)}
         self._shaped = _shaped(topology)
@@ -39,9 +42,9 @@ class Lengths:
         Raises ``ShapeError``, ``UnsupportedError`` or ``InputError``, which name the layer that does not fit.
         """
         found: dict[str, Any] = {**self.topology.constants, **feeds}
-        for layer in self.topology.layers:
+        for layer, guard in self._guarded:
             try:
-                with faults("the arithmetic of lengths", layer.name, layer.origin), refusals():
+                with guard, _REFUSALS:
                     results = self._compute(layer, [found[name] for name in layer.inputs])
             except (ShapeError, UnsupportedError, DeviceMemoryError, InputError) as error:
                 raise type(error)(f"node {layer.name!r} ({layer.primitive}): {error}") from error
@@ -51,9 +54,9 @@ class Lengths:
     def _compute(self, layer: Layer, arguments: list[Array]) -> tuple[Array, ...]:
         if layer.name in self._shaped:
             return _of_shape(layer.primitive, arguments)
-        if layer.name not in self._kept or any(a.size == 0 for a in arguments):
+        if layer.name not in self._kept or 0 in [a.size for a in arguments]:
             return compute(layer.primitive, arguments)
-        key = layer.name, tuple(a.ndim for a in arguments)
+        key = layer.name, tuple([a.ndim for a in arguments])
         if (bound := self._bound.get(key)) is None:
             layouts = [Layout.of(a) for a in arguments]
             bound = self._bound[key] = layer.primitive.bind(layouts, arguments)

@@ -22,7 +22,13 @@ RunModel = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class Session:
-    """One state of a model, from :meth:`Model.session`. Several of one model may take turns."""
+    """One state of a model, from :meth:`Model.session`. Several of one model may take turns.
+
+    Attributes:
+        state: The pairs that are kept.
+    """
+
+    state: tuple[StatePair, ...]
 
     def __init__(
         self,
@@ -42,17 +48,12 @@ class Session:
             most: How many tokens a text may have.
         """
         self._keeper, self._carried, self._run_model, self._lock, self._most = keeper, carried, run_model, lock, most
-        kept = {pair.input for pair in self.state}
-        self._wanted = [(name, dtype) for name, dtype in wanted if name not in kept]
+        self.state = (*(keeper.parts.pairs if keeper.parts else ()), *carried.pairs)
+        self._kept_inputs, self._kept_outputs = ({getattr(p, end) for p in self.state} for end in ("input", "output"))
+        self._wanted = [(name, dtype) for name, dtype in wanted if name not in self._kept_inputs]
         self._types, self._results = dict(wanted), tuple(results)
         self._caches: Caches | None = None
         self._length = 0
-
-    @property
-    def state(self) -> tuple[StatePair, ...]:
-        """The pairs that are kept."""
-        parts = self._keeper.parts
-        return (*(() if parts is None else parts.pairs), *self._carried.pairs)
 
     @property
     def padding(self) -> Literal["left", "right"] | None:
@@ -141,8 +142,7 @@ class Session:
 
     def _fed(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the feeds as arrays, with masks that were left out."""
-        kept = {pair.input for pair in self.state}
-        firsts = {name: array for name, array in given.items() if name in kept}
+        firsts = {name: array for name, array in given.items() if name in self._kept_inputs}
         if odd := sorted(firsts.keys() - {pair.input for pair in self._carried.pairs}):
             raise InputError(f"input {odd[0]!r} is a cache, which the session keeps: it is not fed")
         for name, value in _on_host(as_arrays(firsts, [(n, self._types[n]) for n in firsts])).items():
@@ -168,9 +168,8 @@ class Session:
     def _append(self, feeds: dict[str, Any], outputs: Any, *, last: bool) -> dict[str, Any]:
         keeper, parts = self._keeper, self._keeper.parts
         assert parts is not None
-        presents, kept = {c.output for c in parts.caches.caches}, {pair.output for pair in self.state}
-        places = names_of(outputs, self._results)
-        places = places if outputs is not None else {n: None for n in places if n not in kept}
+        presents = {pair.output for pair in parts.pairs}
+        places = self._places(outputs)
         batch, count = self._batch(feeds), parts.count(feeds)
         if self._most is not None and self._length + count > self._most:
             raise InputError(
@@ -192,10 +191,14 @@ class Session:
             results |= caches.presents(self._length)
         return {name: delivered(name, place, results[name]) for name, place in places.items()}
 
+    def _places(self, outputs: Any) -> dict[str, Any]:
+        """Return where each wanted result goes, by name; by default, those that are no state are wanted."""
+        places = names_of(outputs, self._results)
+        return places if outputs is not None else {n: None for n in places if n not in self._kept_outputs}
+
     def _step(self, feeds: dict[str, Any], outputs: Any) -> dict[str, Any]:
         """Run a model without caches."""
-        places, kept = names_of(outputs, self._results), {pair.output for pair in self.state}
-        places = places if outputs is not None else {n: None for n in places if n not in kept}
+        places = self._places(outputs)
         results = self._run_model({**feeds, **self._carried.feeds(feeds)})
         self._carried.keep(results)
         return {name: delivered(name, place, results[name]) for name, place in places.items()}
