@@ -101,6 +101,19 @@ class _Settings:
         """Return the object *name*, an empty one where it is missing."""
         return _Settings(self._get(name, dict, "an object") or {}, f"{self.where}: {name}")
 
+    def required(self, name: str) -> _Settings:
+        """Return the object *name*; raises ``ModelError`` where it is missing."""
+        if name not in self.values:
+            raise ModelError(f"{self.where} has no {name}, which says how the model is used: export it again")
+        return self.part(name)
+
+    def count(self, name: str) -> int | None:
+        """Return the number *name* of tokens; 0 says nothing."""
+        found = self.integer(name)
+        if found is not None and found < 0:
+            raise ModelError(f"{self.where}: {name} is {found}, not a number of tokens")
+        return found
+
     def integer(self, name: str) -> int | None:
         """Return the integer *name*."""
         found: int | None = self._get(name, int, "an integer")
@@ -146,10 +159,10 @@ class _Settings:
 
 
 def _of_genai(path: Path, settings: _Settings) -> ModelFolder:
-    about, search = settings.part("model"), settings.part("search")
-    decoder = about.part("decoder")
+    about, search = settings.required("model"), settings.part("search")
     if others := [name for name in ("encoder", "vision", "speech", "embedding") if name in about.values]:
         raise UnsupportedError(f"{path} has {others[0]} besides its decoder: only models of text alone are run")
+    decoder = about.required("decoder")
     if "pipeline" in decoder.values:
         raise UnsupportedError(f"{path} is a pipeline of several models: only decoders of one file are run")
     defaults, parts = Names(), (decoder.part("inputs"), decoder.part("outputs"))
@@ -159,7 +172,7 @@ def _of_genai(path: Path, settings: _Settings) -> ModelFolder:
         for name in part.values
         if name in Names.__dataclass_fields__
     }
-    lengths = [n for n in (about.integer("context_length"), search.integer("max_length")) if n]
+    lengths = [n for n in (about.count("context_length"), search.count("max_length")) if n]
     return ModelFolder(
         path=path,
         model=_file(path, (decoder.text("filename", "model.onnx"),)),
@@ -178,7 +191,7 @@ def _of_optimum(path: Path, config: _Settings) -> ModelFolder:
         path=path,
         model=_file(path, FILES),
         names=Names(),
-        longest=config.integer("max_position_embeddings"),
+        longest=config.count("max_position_embeddings"),
         begin=config.integer("bos_token_id") if begin is None else begin,
         ends=generation.tokens("eos_token_id") or config.tokens("eos_token_id"),
         options=generation.options(),

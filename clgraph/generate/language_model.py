@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from operator import index
 from pathlib import Path
 from typing import Any
 
-from clgraph.errors import InputError
+from clgraph.errors import InputError, OptionError
 from clgraph.generate.batch import readers
 from clgraph.generate.chat import Message, chat_text
 from clgraph.generate.decoding import Decoding, Reader, feeding_of, vocabulary_of
@@ -73,9 +75,10 @@ class LanguageModel:
 
         Raises:
             InputError: The prompt has no token, one that is none, or more than the model reads.
+            OptionError: *options* are none.
             ModelError: The tokenizer is missing. The iterator raises as :class:`TextStream`.
         """
-        return self._stream(prompt, options or self.folder.options, 0)
+        return self._stream(prompt, self._options(options), 0)
 
     def generate(self, prompt: Prompt, options: Options | None = None) -> Generation:
         """Return the text behind *prompt*. Raises as :meth:`stream` and its iterator."""
@@ -105,7 +108,7 @@ class LanguageModel:
         Raises:
             InputError: As :meth:`stream`.
         """
-        return self._tokens(self._ids(prompt), options or self.folder.options, 0)
+        return self._tokens(self._ids(prompt), self._options(options), 0)
 
     def chat(self, messages: Sequence[Message]) -> list[int]:
         """Return the prompt for an answer to *messages*, by the folder's chat template.
@@ -118,7 +121,7 @@ class LanguageModel:
         return self.tokenizer.encode(text, begin=False)
 
     def _streams(self, prompts: Sequence[Prompt], options: Options | None) -> list[TextStream]:
-        every, options = [self._ids(prompt) for prompt in prompts], options or self.folder.options
+        every, options = [self._ids(prompt) for prompt in prompts], self._options(options)
         found = readers(self.model, self._feeding, every)
         return [self._stream(ids, options, i, found[i] if found else None) for i, ids in enumerate(every)]
 
@@ -126,10 +129,19 @@ class LanguageModel:
         tokens = self._tokens(self._ids(prompt), options, number, reader)
         return TextStream(tokens, Pieces(self.tokenizer), options.stop)
 
+    def _options(self, options: Options | None) -> Options:
+        """Return *options*, those of the folder where there are none."""
+        if options is not None and not isinstance(options, Options):
+            raise OptionError(f"options are clgraph.generate.Options(...), not {reprlib.repr(options)}")
+        return options or self.folder.options
+
     def _ids(self, prompt: Prompt) -> list[int]:
         """Return the tokens of *prompt*, which the model can read."""
         given = self.tokenizer.encode(prompt) if isinstance(prompt, str) else prompt
-        ids, longest = [int(token) for token in given], self.folder.longest
+        try:
+            ids, longest = [index(token) for token in given], self.folder.longest
+        except TypeError as error:
+            raise InputError(f"a prompt is a text or a list of token ids, not {reprlib.repr(prompt)}") from error
         if not ids and self.folder.begin is not None:
             ids = [self.folder.begin]
         if not ids:

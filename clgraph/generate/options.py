@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from math import isfinite
+from numbers import Integral, Real
+from typing import Any
 
 from clgraph.core.frozen import frozen
 from clgraph.errors import OptionError
@@ -42,19 +45,16 @@ class Options:
     ignore_end: bool = False
 
     def __post_init__(self) -> None:
-        """Check the ranges."""
+        """Check types and ranges."""
         for name, fits, wanted in (
-            ("max_tokens", self.max_tokens is None or self.max_tokens >= 1, "1 or more"),
-            ("temperature", isfinite(self.temperature) and self.temperature >= 0, "0 or more"),
-            ("top_k", self.top_k >= 0, "0 or more"),
-            ("top_p", 0 < self.top_p <= 1, "above 0 and at most 1"),
-            (
-                "repetition_penalty",
-                isfinite(self.repetition_penalty) and self.repetition_penalty > 0,
-                "above 0",
-            ),
-            ("seed", self.seed is None or self.seed >= 0, "0 or more"),
-            ("stop", not isinstance(self.stop, str) and all(self.stop), "a tuple of texts, none of them empty"),
+            ("max_tokens", self.max_tokens is None or _is_whole(self.max_tokens, 1), "1 or more"),
+            ("temperature", _is_number(self.temperature) and self.temperature >= 0, "0 or more"),
+            ("top_k", _is_whole(self.top_k), "0 or more"),
+            ("top_p", _is_number(self.top_p) and 0 < self.top_p <= 1, "above 0 and at most 1"),
+            ("repetition_penalty", _is_number(self.repetition_penalty) and self.repetition_penalty > 0, "above 0"),
+            ("seed", self.seed is None or _is_whole(self.seed), "0 or more"),
+            ("stop", _are_texts(self.stop), "a tuple of texts, none of them empty"),
+            ("stop_tokens", _are_ids(self.stop_tokens), "a set of ids"),
         ):
             if not fits:
                 raise OptionError(f"{name}={getattr(self, name)!r} is not {wanted}")
@@ -63,3 +63,19 @@ class Options:
     def greedy(self) -> bool:
         """Whether the greatest logit is taken."""
         return self.temperature == 0
+
+
+def _is_whole(given: Any, least: int = 0) -> bool:
+    return isinstance(given, Integral) and not isinstance(given, bool) and int(given) >= least
+
+
+def _is_number(given: Any) -> bool:
+    return isinstance(given, Real) and not isinstance(given, bool) and isfinite(given)
+
+
+def _are_texts(given: Any) -> bool:
+    return isinstance(given, tuple | list) and all(isinstance(text, str) and text for text in given)
+
+
+def _are_ids(given: Any) -> bool:
+    return isinstance(given, AbstractSet) and all(_is_whole(token) for token in given)

@@ -39,28 +39,35 @@ def test_a_folder_of_optimum_says_how_its_model_is_used(tmp_path):
     assert (found.ends, found.options) == ({4, 5}, Options(temperature=1.0, max_tokens=9))
 
 
+def _searched(**options):
+    return {"model": {"decoder": {}}, "search": options}
+
+
 @pytest.mark.parametrize(
     ("name", "content", "error", "message"),
     [
         ("other.json", {}, ModelError, "has neither genai_config.json .* nor config.json"),
-        ("genai_config.json", {}, ModelError, "has no model: there is no model.onnx"),
+        ("genai_config.json", {"model": {"decoder": {}}}, ModelError, "has no model: there is no model.onnx"),
+        ("genai_config.json", {}, ModelError, "genai_config.json has no model, which says"),
+        ("genai_config.json", {"model": {}}, ModelError, "genai_config.json: model has no decoder, which says"),
+        ("genai_config.json", {"model": {"context_length": -5, "decoder": {}}}, ModelError, "length is -5, not a"),
         ("config.json", {}, ModelError, "there is no model.onnx and no onnx/model.onnx"),
         ("genai_config.json", "{", ModelError, "cannot be read as JSON"),
         ("genai_config.json", [1], ModelError, "holds no JSON object but list"),
         ("genai_config.json", {"model": 3}, ModelError, "model is 3, not an object"),
         ("genai_config.json", {"model": {"decoder": {"filename": 3}}}, ModelError, "filename is 3, not a text"),
-        ("genai_config.json", {"search": {"top_k": "a"}}, ModelError, "search: top_k is 'a', not an integer"),
-        ("genai_config.json", {"search": {"top_k": True}}, ModelError, "search: top_k is True, not an integer"),
-        ("genai_config.json", {"search": {"do_sample": 1}}, ModelError, "do_sample is 1, not true or false"),
-        ("genai_config.json", {"search": {"top_p": 2}}, ModelError, "search: top_p=2.0 is not above 0"),
-        ("genai_config.json", {"model": {"eos_token_id": ["a"]}}, ModelError, "eos_token_id is .* not a token's id"),
+        ("genai_config.json", _searched(top_k="a"), ModelError, "search: top_k is 'a', not an integer"),
+        ("genai_config.json", _searched(top_k=True), ModelError, "search: top_k is True, not an integer"),
+        ("genai_config.json", _searched(do_sample=1), ModelError, "do_sample is 1, not true or false"),
+        ("genai_config.json", _searched(top_p=2), ModelError, "search: top_p=2.0 is not above 0"),
+        ("genai_config.json", {"model": {"eos_token_id": ["a"], "decoder": {}}}, ModelError, "is .* not a token's id"),
         ("genai_config.json", {"model": {"vision": {}}}, UnsupportedError, "has vision besides its decoder"),
         ("genai_config.json", {"model": {"decoder": {"pipeline": []}}}, UnsupportedError, "is a pipeline"),
     ],
 )
 def test_a_folder_that_lacks_something_is_one_clear_error(tmp_path, name, content, error, message):
     write(tmp_path, name, content)
-    if "no model" not in message and "there is no" not in message:
+    if "there is no" not in message:
         write(tmp_path, "model.onnx", "")
     with pytest.raises(error, match=message):
         read_folder(tmp_path)

@@ -8,7 +8,7 @@ import pytest
 from onnx import numpy_helper
 
 import clgraph
-from clgraph.errors import GenerationError, InputError, UnsupportedError
+from clgraph.errors import GenerationError, InputError, OptionError, UnsupportedError
 from clgraph.generate import Options
 from tests.support.decoder_folder import tokenizer
 from tests.support.decoder_weights import Decoder
@@ -104,9 +104,13 @@ def test_a_text_ends_where_the_model_has_no_more_places(folder, device):
         (range(9), "has 9 tokens and the model's longest text 9"),
         ([1, 320], "has a token 320; ids begin at 0, and the model has 320"),
         ([-1], "has a token -1"),
+        (None, "a text or a list of token ids, not None"),
+        ([1.5], r"a text or a list of token ids, not \[1.5\]"),
     ):
         with pytest.raises(InputError, match=message):
             lm.generate(prompt, SOME)
+    with pytest.raises(OptionError, match=r"options are clgraph.generate.Options\(...\), not {'top_k': 3}"):
+        lm.generate([1], {"top_k": 3})
     assert lm.generate([], replace(SOME, max_tokens=1)).prompt == (1,)
     assert lm.generate([1, 5, 6, 7], replace(SOME, max_tokens=None)).tokens == made.tokens
 

@@ -89,6 +89,13 @@ def test_logits_that_are_no_numbers_are_an_error(bad, temperature):
         {"seed": -1},
         {"stop": "text"},
         {"stop": ("",)},
+        {"stop": (3,)},
+        {"max_tokens": "8"},
+        {"max_tokens": 1.5},
+        {"temperature": None},
+        {"top_k": True},
+        {"stop_tokens": (1, 2)},
+        {"stop_tokens": {"a"}},
     ],
 )
 def test_options_outside_of_their_range_are_refused(option):

@@ -85,6 +85,7 @@ class Keeper:
         """
         assert self.parts is not None
         layout, made = self.parts.caches, {c.output for c in self.parts.caches.caches}
+        self.parts.check_ranks(feeds)
         past = self._past(feeds)
         caches = self._caches_of(feeds, past)
         rest = {name: array for name, array in feeds.items() if name in self.parts.shapes}

@@ -80,6 +80,14 @@ class Parts:
                 arrays[name] = np.broadcast_to(zero, (batch, cache.heads, places, cache.depth))
         return self.host.values(arrays)
 
+    def check_ranks(self, feeds: Mapping[str, Array]) -> None:
+        """Raise ``InputError`` where an input has another number of axes than the model declares."""
+        for name, array in feeds.items():
+            shape = self.shapes.get(name)
+            if shape is not None and len(shape) != array.ndim:
+                declared = ", ".join(map(str, shape))
+                raise InputError(f"input {name!r} is {list(array.shape)}; the model requires [{declared}]")
+
     def count(self, feeds: Mapping[str, Array]) -> int:
         """Return how many new tokens of each text *feeds* have; raises ``InputError`` where inputs differ."""
         sizes = {feeds[n].shape[i]: n for n, axes in self.token_axes.items() for i in axes}

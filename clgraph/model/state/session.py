@@ -151,6 +151,8 @@ class Session:
         parts = self._keeper.parts
         left_out = [] if parts is None else [n for n in parts.growing if n not in given and len(parts.shapes[n]) == 2]
         arrays = _on_host(as_arrays(given, [(n, t) for n, t in self._wanted if n not in left_out]))
+        if parts is not None:
+            parts.check_ranks(arrays)
         if parts is not None and left_out:
             shape = self._batch(arrays), self._length + parts.count(arrays)
             arrays |= {n: np.ones(shape, parts.types[n].numpy) for n in left_out}
