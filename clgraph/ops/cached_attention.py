@@ -16,7 +16,7 @@ from clgraph.graph.primitive import Array, Primitive, primitive
 from clgraph.selector.general import FLOATS, General, View, accesses, bits, launch, table
 from clgraph.selector.implementation import Serves, implements
 from clgraph.selector.jit import Jit
-from clgraph.selector.plan import Plan
+from clgraph.selector.plan import Launch, Plan, Table
 from clgraph.selector.query import Query
 
 QUERIES, KEYS, VALUES, LENGTHS, STATE = range(5)
@@ -151,6 +151,36 @@ def bias_rows(q: Query[CachedAttention]) -> tuple[int, int, int]:
     return (heads * tokens if batch > 1 else 0, tokens if heads > 1 else 0, int(tokens > 1))
 
 
+def append_launch(q: Query[CachedAttention]) -> Launch:
+    """Return the launch that writes new keys and values into their caches: a work-item a row."""
+    (batch, shared, tokens, depth), width = q.own[KEYS].shape, q.own[VALUES].shape[3]
+    at = [q.primitive.keys_at, q.primitive.values_at]
+    rows = table([shared, tokens, depth, width], at, View.of(q.own[KEYS]), View.of(q.own[VALUES]))
+    count = batch * shared * tokens if depth or width else 0
+    return launch("cached_attention/cached_attention_append", _types(q), count, "in1", "in2", "in3", "in4", rows)
+
+
+def attend_parts(q: Query[CachedAttention]) -> tuple[Jit, tuple[str, ...], Table]:
+    """Return what kernels that read the caches are compiled for, the tensors that they take, and their table."""
+    p, queries, (y,) = q.primitive, q.own[QUERIES], q.outputs
+    roles = {name: f"in{STATE + 1 + i}" for i, name in enumerate(p.reads)}
+    heads, tokens, depth = queries.shape[1:]
+    numbers = table(
+        [heads, q.own[KEYS].shape[1], tokens, p.keys_at, p.values_at, int(p.causal), p.window],
+        [int("bias" in roles), int("sink" in roles), bits(p.factor(depth)), bits(p.cap)],
+        [*View.of(queries).ints(), *View.of(y).ints(), *bias_rows(q)],
+    )
+    tensors = ("in0", "in3", "in4", roles.get("bias", "null"), roles.get("sink", "null"), "out0")
+    return _types(q).define(DEPTH=depth, WIDTH=y.shape[3]), tensors, numbers
+
+
+def _types(q: Query[CachedAttention]) -> Jit:
+    queries, state = q.own[QUERIES].dtype, q.own[STATE].dtype
+    cache = accesses(state, "CACHE") if state != DType.F32 else {}
+    elements = accesses(queries) if queries != DType.F32 else {}
+    return Jit().define(**elements, **cache)
+
+
 @implements(
     CachedAttention,
     name="cached_attention.ref",
@@ -162,29 +192,8 @@ class CachedAttentionRef(General[CachedAttention]):
 
     @classmethod
     def plan(cls, q: Query[CachedAttention]) -> Plan:
-        p, (queries, keys, values, _, state), (y,) = q.primitive, q.own[:5], q.outputs
-        (batch, heads, tokens, depth), shared, width = queries.shape, keys.shape[1], values.shape[3]
-        roles = {name: f"in{5 + i}" for i, name in enumerate(p.reads)}
-        cache = accesses(state.dtype, "CACHE") if state.dtype != DType.F32 else {}
-        elements = accesses(queries.dtype) if queries.dtype != DType.F32 else {}
-        bias = bias_rows(q)
-        at = [p.keys_at, p.values_at]
-        rows = table([shared, tokens, depth, width], at, View.of(keys), View.of(values))
-        append = launch(
-            "cached_attention/cached_attention_append",
-            Jit().define(**elements, **cache),
-            batch * shared * tokens if depth or width else 0,
-            *("in1", "in2", "in3", "in4", rows),
-        )
-        numbers = table(
-            [heads, shared, tokens, *at, int(p.causal), p.window, int("bias" in roles), int("sink" in roles)],
-            [bits(p.factor(depth)), bits(p.cap), *View.of(queries).ints(), *View.of(y).ints(), *bias],
-        )
-        sizes = {"DEPTH": depth, "WIDTH": width, "LANES": gcd(LANES, depth, width)}
-        attend = launch(
-            "cached_attention/cached_attention_ref",
-            Jit().define(**sizes, **elements, **cache),
-            batch * heads * tokens if width else 0,
-            *("in0", "in3", "in4", roles.get("bias", "null"), roles.get("sink", "null"), "out0", numbers),
-        )
-        return Plan((append, attend))
+        (batch, heads, tokens, depth), width = q.own[QUERIES].shape, q.outputs[0].shape[3]
+        jit, tensors, numbers = attend_parts(q)
+        jit, count = jit.define(LANES=gcd(LANES, depth, width)), batch * heads * tokens if width else 0
+        attend = launch("cached_attention/cached_attention_ref", jit, count, *tensors, numbers)
+        return Plan((append_launch(q), attend))

@@ -27,10 +27,18 @@ def topology_of(primitive, batch, heads, shared, tokens, depth, width, dtype=np.
     return made
 
 
-def network_of(topology, deny=""):
-    model = clgraph.compile(topology, config={"deny_kernels": [deny] if deny else []})
+def network_of(topology, deny="", **options):
+    model = clgraph.compile(topology, config={"deny_kernels": [deny] if deny else [], **options})
     (found,) = model.compiled.values()
     return found.network
+
+
+def held(network, array):
+    """Return memory of the network's device that holds *array*."""
+    memory = network.engine.allocate(array.nbytes, "what a run is given")
+    network.engine.stream.write(memory, 0, array)
+    network.engine.stream.finish()
+    return memory
 
 
 def drawn(rng, topology, *, first, places):
@@ -48,14 +56,14 @@ def check_run(network, primitive, feeds, memory, state):
     """Run, and compare result and state with the reference's; *state* is the latter's and is updated."""
     given = {**feeds, "state": memory}
     if "bias" in feeds:
-        given["bias"] = network.engine.allocate(feeds["bias"].nbytes, "bias")
-        given["bias"].array[:] = feeds["bias"].reshape(-1).view(np.uint8)
+        given["bias"] = held(network, feeds["bias"])
     y = network.run(given)["y"]
     inputs = [state if n == "state" else feeds[n] for n in ("q", "k", "v", "lengths", "state", *primitive.reads)]
     exact = [a.astype(np.float64) if a.dtype.kind == "f" and a is not state else a for a in inputs]
     lengths, half = feeds["lengths"], feeds["q"].dtype == np.float16
     (want,) = primitive.reference(*exact)
-    np.testing.assert_array_equal(memory.array.view(state.dtype)[: state.size], state)
+    network.engine.stream.read(memory, 0, found := np.empty_like(state))
+    np.testing.assert_array_equal(found, state)
     keys, values = primitive.caches(state, lengths, feeds["k"].shape, feeds["v"].shape[3])
     total, depth = int(lengths[1:].max()) + feeds["q"].shape[2], feeds["q"].shape[3]
     # A score is off by (depth + 4) u of the sum of its products' sizes, at most this one; the exponential by 8 u and by
@@ -75,17 +83,20 @@ CASES = [
 
 
 @pytest.mark.opencl
-@pytest.mark.parametrize("deny", ["", "cached_attention.rows"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"deny": "cached_attention.rows"}, {"device_class": "gpu"}],
+    ids=["tile", "general", "gpu"],
+)
 @pytest.mark.parametrize(("primitive", "sizes", "dtype"), CASES)
-def test_one_program_serves_every_length_and_number_of_places(primitive, sizes, dtype, deny, engine, rng):
+def test_one_program_serves_every_length_and_number_of_places(primitive, sizes, dtype, options, engine, rng):
     batch, tokens = sizes[0], sizes[3]
     topology = topology_of(primitive, *sizes, dtype)
-    network = network_of(topology, deny)
+    network = network_of(topology, **options)
     for places in (16, 40):
         each = sizes[2] * (sizes[4] + sizes[5])
         state = np.zeros(batch * places * each, dtype)
-        memory = network.engine.allocate(state.nbytes, "state")
-        memory.array[:] = 0
+        memory = held(network, state)
         for start in (0, tokens, 9):
             first = [max(0, start - text) for text in range(batch)]
             check_run(network, primitive, drawn(rng, topology, first=first, places=places), memory, state)
@@ -100,8 +111,7 @@ def test_two_memories_take_turns(engine, rng):
     pairs = []
     for _ in range(2):
         state = np.zeros(2 * 16 * 2 * 44, np.float32)
-        pairs.append((network.engine.allocate(state.nbytes, "state"), state))
-        pairs[-1][0].array[:] = 0
+        pairs.append((held(network, state), state))
     for place in range(3):
         for memory, state in pairs:
             check_run(network, primitive, drawn(rng, topology, first=[place, place], places=16), memory, state)
@@ -163,15 +173,27 @@ LONG = [
 
 @pytest.mark.opencl
 @pytest.mark.parametrize(("primitive", "sizes"), LONG)
+def test_groups_of_gpus_go_over_long_caches_by_parts(primitive, sizes, engine, rng):
+    batch, shared, depth, width = sizes[0], sizes[2], *sizes[4:]
+    topology, places = topology_of(primitive, *sizes), 600
+    network = network_of(topology, device_class="gpu")
+    (node,) = (n for n in network.program if n.updates)
+    assert node.choice.implementation.name == "cached_attention.gpu_shared"
+    state = rng.standard_normal(batch * places * shared * (depth + width)).astype(np.float32)
+    memory = held(network, state)
+    for place in (0, 63, 520):
+        check_run(network, primitive, drawn(rng, topology, first=[place] * batch, places=places), memory, state)
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize(("primitive", "sizes"), LONG)
 def test_long_caches_and_prompts_in_pieces_have_the_bits_of_whole_ones(primitive, sizes, engine, rng):
     batch, heads, shared, tokens, depth, width = sizes
     whole, one = (topology_of(primitive, batch, heads, shared, n, depth, width) for n in (tokens, 1))
     together, apart = network_of(whole), network_of(one)
     places = 600
     state = rng.standard_normal(batch * places * shared * (depth + width)).astype(np.float32)
-    pair = [together.engine.allocate(state.nbytes, "state"), apart.engine.allocate(state.nbytes, "state")]
-    for memory in pair:
-        memory.array.view(np.float32)[: state.size] = state
+    pair = [held(together, state), held(apart, state)]
     for place in (252, 520):
         feeds = drawn(rng, whole, first=[place] * batch, places=places)
         check_run(together, primitive, feeds, pair[0], state)
