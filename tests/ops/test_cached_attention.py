@@ -172,7 +172,9 @@ LONG = [
 
 
 @pytest.mark.opencl
-@pytest.mark.parametrize(("primitive", "sizes"), LONG)
+@pytest.mark.parametrize(
+    ("primitive", "sizes"), [*LONG, (CachedAttention(0, 20, reads=("sink",)), (1, 2, 1, 1, 20, 70))]
+)
 def test_groups_of_gpus_go_over_long_caches_by_parts(primitive, sizes, engine, rng):
     batch, shared, depth, width = sizes[0], sizes[2], *sizes[4:]
     topology, places = topology_of(primitive, *sizes), 600
