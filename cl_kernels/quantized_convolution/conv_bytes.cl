@@ -65,8 +65,9 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
   const int pitch = (width - 1) * d->stride_x + (d->kernel_x - 1) * d->dilation_x + 1;
   const int size = d->itemsize, looks_up = d->entries != CLGRAPH_NULL;
   const int computed = d->zero_point != CLGRAPH_NULL;
-  __global int* starts = (__global int*)scratch;
-  __global uchar* beside = (__global uchar*)scratch + (computed ? d->nb * 64 : 0);
+  __global float* scales = (__global float*)scratch;
+  __global int* starts = (__global int*)(scratch + d->nb * 128);
+  __global uchar* beside = (__global uchar*)starts + (computed ? d->nb * 64 : 0);
   __global uchar* stage = beside + (listed ? d->nb * 16 * 64 : 0);
   __global const byte_end* end = BYTE_END(d);
   __global const float* by = d->by == CLGRAPH_NULL ? 0 : AT(const float, banks, d->by);
@@ -95,8 +96,8 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
       for (int b = 0; b < nb; b++) *(__global int16*)(starts + b * 16) = *(__global const int16*)(start + b * 16) * less;
       start = starts;
     }
-    __global const float* scale = AT(const float, banks, d->scale) + block * 16;
-    __global const float* bias = AT(const float, banks, d->bias) + block * 16;
+    write_scales(AT(const float, banks, d->scale) + block * 16, AT(const float, banks, d->bias) + block * 16, scales, nb,
+                 mode, end);
     for (int chunk = first_chunk; chunk < last_chunk; chunk++) {
       const int y = chunk / row_chunks, part = chunk - y * row_chunks;
       const int x1 = chunk_start(part + 1, row_chunks, d->chunk_width, width);
@@ -104,7 +105,7 @@ static void conv_bytes(__global const conv_bytes_desc* d, __global char** banks,
         const int most = min(x1 - x, 15), wide = (int)(d->widths >> (4 * most)) & 15;
         const int id = (int)((wide < 8 ? d->ids_0 : d->ids_1) >> (8 * (wide & 7))) & 255;
         __global uchar* to = out + ((long)y * d->out_y + (long)x * d->out_x) * size;
-        micro_bytes(id, in + (long)(y * d->stride_y - above) * in_y + (long)x * stride_x, wp, start, scale, bias,
+        micro_bytes(id, in + (long)(y * d->stride_y - above) * in_y + (long)x * stride_x, wp, start, scales,
                     res ? res + (long)y * d->res_y + (long)x * d->res_x : 0, apart ? beside : to, nb, d->channels4,
                     d->kernel_y, d->kernel_x, in_c, in_y * d->dilation_y, 16 * d->dilation_x, stride_x,
                     apart ? 256 : d->out_c, apart ? 16 : d->out_x, d->res_c, d->res_x, mode, by ? by + block * 16 : 0,

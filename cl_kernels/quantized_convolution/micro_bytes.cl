@@ -6,6 +6,7 @@
 // Instance: NB, UR; S the horizontal stride (0: a run-time one, `stride`). AVX-512 holds NB * UR <= 28 accumulators.
 //
 // ip, wp       bytes at the window of the first pixel, pixels of 16; weights, whose channels that are missing are zeros
+// scales       scale and bias over the first step, 16 floats each a block: see write_scales
 // blocks       of the NB those that there are; nothing is read or written for the others but their weights
 // channels4    groups of 4 input channels;  kernel_y, kernel_x: of the window
 // in_c, in_y, in_x   bytes from one block of channels, window row, window column of the input to the next
@@ -36,9 +37,8 @@
 #define PIXEL(i) (S ? (i) * S * 16 : (i) * stride)
 
 NOINLINE static void micro_bytes(__global const uchar* restrict ip, __global const char* restrict wp,
-                                 __global const int* restrict start, __global const float* restrict scale,
-                                 __global const float* restrict bias, __global const uchar* restrict res,
-                                 __global uchar* restrict op, const int blocks, const int channels4, const int kernel_y,
+                                 __global const int* restrict start, __global const float* restrict scales,
+                                 __global const uchar* restrict res, __global uchar* restrict op, const int blocks, const int channels4, const int kernel_y,
                                  const int kernel_x, const int in_c, const int in_y, const int in_x, const int stride,
                                  const int out_c, const int out_x, const int res_c, const int res_x, const int mode,
                                  __global const float* by, __global const float* plus, __global const byte_end* end) {
@@ -78,18 +78,31 @@ NOINLINE static void micro_bytes(__global const uchar* restrict ip, __global con
   #pragma unroll
   for (int b = 0; b < NB; b++) {
     if (b && b >= blocks) break;
+    if (mode == 1) {
+      const float16 factor = LOAD16(scales + b * 32), first = LOAD16(scales + b * 32 + 16);
+      #pragma unroll
+      for (int i = 0; i < UR; i += 4) {
+        int16 q[4] = {0, 0, 0, 0};
+        #pragma unroll
+        for (int j = 0; j < 4; j++)
+          if (i + j < UR) q[j] = nearest_ints(BOUNDED(fma(whole_floats(acc[b][i + j]), factor, first)));
+        store_bytes(op + b * out_c + i * out_x, bytes_of(q[0], q[1], q[2], q[3], end->zero, end->low, end->high), UR - i,
+                    out_x);
+      }
+      continue;
+    }
     // An array whose address is taken lies in memory: not that of the loop.
     int16 sums[UR];
     #pragma unroll
     for (int i = 0; i < UR; i++) sums[i] = acc[b][i];
-    write_sums(sums, UR, scale + b * 16, bias + b * 16, by ? by + b * 16 : 0, plus ? plus + b * 16 : 0,
+    write_sums(sums, UR, scales + b * 32, by ? by + b * 16 : 0, plus ? plus + b * 16 : 0,
                res ? res + (long)b * res_c : 0, res_x, op + b * out_c * size, out_x, mode, end);
   }
 }
 
 #ifndef CLGRAPH_LIBRARY
 __kernel void micro_bytes_alone(__global const uchar* in, __global const char* w, __global const int* start,
-                                __global const float* scale, __global uchar* out, __global const byte_end* end) {
-  micro_bytes(in, w, start, scale, scale, 0, out, NB, 4, 3, 3, 1024, 512, 16, S * 16, 1024, 16, 0, 16, 1, 0, 0, end);
+                                __global const float* scales, __global uchar* out, __global const byte_end* end) {
+  micro_bytes(in, w, start, scales, 0, out, NB, 4, 3, 3, 1024, 512, 16, S * 16, 1024, 16, 0, 16, 1, 0, 0, end);
 }
 #endif

@@ -344,7 +344,8 @@ def products(q: Query[QuantizedConvolution]) -> Plan:
         **end.numbers,
     )
     rows = -(-t.chunks.each // s.block.chunks)
-    scratch = _FLOAT_SCRATCH * s.block.nb if end.last > 0 or y.x != LANES else 0
+    scratch = 2 * LANES * 4 * s.block.nb
+    scratch += _FLOAT_SCRATCH * s.block.nb if end.last > 0 or y.x != LANES else 0
     scratch += LANES * 4 * s.block.nb if q.arity > 5 else 0
     if s.staged:
         spread = zip((rows, s.width), s.stride, s.kernel, s.dilation, strict=True)

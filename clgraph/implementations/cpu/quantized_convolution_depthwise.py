@@ -74,17 +74,28 @@ class DepthwiseBytesDesc(ByteEnd, Descriptor):
     last: Float
 
 
-_ROW, _END, _LISTED, _STAGE = 3.0, 8.0, 6.0, 2.0
-"""Multiply-adds of 16 floats that a vector of the result takes: for four taps of a row, beside the sum, for one of a
-list; and a vector of the input that is staged. Estimates."""
+_USUAL, _ROW, _END, _LISTED, _STAGE = 1.5, 3.0, 6.0, 6.0, 1.0
+"""Multiply-adds of 16 floats that a vector of the result takes: for four taps of a row in windows that have a function
+of their own, and in others, beside the sum, for one of a list; and a vector of the input that is staged. Estimates."""
+
+_SCALES = 2 * LANES * 4
+"""Bytes of scale and bias of a block of channels."""
 
 
 def _row_seconds(q: Query[QuantizedConvolution]) -> float:
     """Return one worker's time for one row of one block of channels."""
-    kernel_y, kernel_x = square(q.inputs[1].shape[2:])
+    (kernel_y, kernel_x), strides = square(q.inputs[1].shape[2:]), square(q.primitive.strides)
     end = end_of(q)
     listed = len(listed_of(q, end)) if isinstance(end, End) else 0
-    each = kernel_y * (kernel_x + 4) // 4 * _ROW + _END + _LISTED * listed + _STAGE * prod(q.primitive.strides)
+    usual = (
+        kernel_y == kernel_x and kernel_x in (3, 5) and strides in ((1, 1), (2, 2)) and max(q.primitive.dilations) == 1
+    )
+    each = (
+        kernel_y * ((kernel_x + 4) // 4) * (_USUAL if usual else _ROW)
+        + _END
+        + _LISTED * listed
+        + _STAGE * prod(q.primitive.strides)
+    )
     return q.outputs[0].shape[-1] * each * 2 * LANES / worker_flops(q.device)
 
 
@@ -186,9 +197,10 @@ class QuantizedDepthwise(Implementation[QuantizedConvolution]):
             **end.numbers,
         )
         groups = (kernel[1] + 4) // 4
-        rows = (strips.each - 1) * stride[0] + (kernel[0] - 1) * dilation[0] + 1
+        # Rows are summed in pairs, also the last one.
+        rows = -(-strips.each // 2) * 2 * stride[0] + (kernel[0] - 1) * dilation[0] + 1
         pitch = (-(-y.width // 4) * 4 - 1) * stride[1] * LANES + groups * 64 + 64
         staged = max(rows * pitch, (4 * groups + 5) * LANES)
-        scratch = kernel[0] * groups * 128 + staged + (y.width + 3) * LANES * 4 * (end.last > 0)
+        scratch = _SCALES + kernel[0] * groups * 128 + staged + 2 * (y.width + 3) * LANES * 4 * (end.last > 0)
         posts = blocked_posts(replace(q, fused=listed_of(q, end)))
         return Plan((Tile("depthwise_bytes", desc, y.batch * y.blocks * strips.count, scratch, posts),))

@@ -167,3 +167,16 @@ def test_depthwise_sums_of_bytes_are_exact_and_end_as_they_are_told(engine):
         primitive, arrays = draw(rng, channels, channels, channels, KERNELS[i % len(KERNELS)])
         primitive = replace(primitive, dilations=(primitive.dilations[0], 1))
         check(engine, QuantizedDepthwise, primitive, arrays, end, rng)
+
+
+@pytest.mark.opencl
+def test_depthwise_windows_that_are_summed_two_rows_at_a_time_are_exact_to_the_last_row(engine):
+    needs(engine, "vnni")
+    rng = np.random.default_rng(1)
+    ends = ("bytes", "a sum of bytes", "bytes of a list")
+    for i, (kernel, stride) in enumerate((k, s) for k in (3, 5) for s in (1, 2)):
+        primitive, arrays = draw(rng, 24, 24, 24, (kernel, kernel))
+        primitive = replace(primitive, strides=(stride, stride), dilations=(1, 1), pads=((kernel // 2,) * 2,) * 2)
+        for rows in (1, 2, 15):
+            arrays[0] = rng.integers(0, 256, (1, 24, rows, 15 + rows)).astype(np.uint8)
+            check(engine, QuantizedDepthwise, primitive, list(arrays), ends[(i + rows) % len(ends)], rng)
