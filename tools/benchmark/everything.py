@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from clgraph.cli.output import say, working
+from clgraph.cli.output import say
+from clgraph.cli.progress import working
 from clgraph.errors import ClgraphError
 from tools.benchmark.found import Found
 from tools.benchmark.measuring import Figures
