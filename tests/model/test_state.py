@@ -193,17 +193,19 @@ def test_sessions_take_turns_fork_and_are_cut(decoder):
     assert in_session(two, d, PROMPT[:4], 6) == want[4]
 
 
-@pytest.mark.parametrize("export", ["optimum"])
-def test_masks_of_other_forms_are_added_to_scores(export):
-    d = Decoder(export, 1, shared=4)
+@pytest.mark.parametrize("config", [{}, {"device_class": "gpu", "precision": "f16"}], ids=["cpu", "gpu"])
+def test_masks_of_other_forms_are_added_to_scores(config):
+    d = Decoder("optimum", 1, shared=4)
     made = decoder_model(d)
-    model, run = clgraph.compile(made), onnxruntime_run(made)
+    model, run = clgraph.compile(made, config=config), onnxruntime_run(made)
+    # A unit of float16 in each of about 20 steps of the layer, of logits of up to 4.
+    close = 20 * 4 * 2.0**-11 if config else 1e-4
     ids, caches = np.array([PROMPT[:7]]), []
     for step in range(3):
         feeds = decoder_feeds(d, ids, caches)
         feeds["attention_mask"][:, 1:3] = 0
         logits, *caches = fed_back(model)(feeds)
-        np.testing.assert_allclose(logits, run(feeds)[0], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(logits, run(feeds)[0], rtol=close, atol=close)
         ids = np.array([[step]])
     assert not model.compiled
 

@@ -73,8 +73,7 @@ class ConvertPrecision(Pass):
                 kept.append(f"{node.name}: {reason}")
             target = DType.F16 if wants and reason is None else DType.F32
             for slot, value in enumerate(node.inputs):
-                exact = node.primitive.exact_inputs | node.updates
-                if value in wide and value.layout.dtype != target and slot not in exact:
+                if value in wide and value.layout.dtype != target and slot not in _exact(node):
                     program.rewire(value, cast.of(value, target, node), uses=((node, slot),))
             if kind == "cpu" and not auto and _reads_halves(context, node):
                 matrix = node.inputs[_MATRIX]
@@ -143,7 +142,7 @@ def _why_kept(context: Context, node: Node, wide: set[Value]) -> str | None:
         return f"{function or node.primitive.kind} easily leaves the range of float16"
     if any(isinstance(n.primitive, Reorder) and not _floating(n) for v in node.outputs for n in v.readers):
         return "its result becomes an integer"
-    turned = [v in wide and slot not in node.primitive.exact_inputs for slot, v in enumerate(node.inputs)]
+    turned = [v in wide and slot not in _exact(node) for slot, v in enumerate(node.inputs)]
     for value, narrow in zip(node.inputs, turned, strict=True):
         if narrow and value.constant is not None and not fits(value.constant):
             return f"float16 does not hold {value.name}"
@@ -154,6 +153,11 @@ def _why_kept(context: Context, node: Node, wide: set[Value]) -> str | None:
     query = Query(primitive, tuple(inputs), outputs, context.device(node), node.arity, node.fused, constant)
     reason = servable(context, node, query)
     return None if reason is None else f"no kernel serves it in float16: {reason}"
+
+
+def _exact(node: Node) -> frozenset[int]:
+    """Return the slots that stay as they are: parameters, and memory of a run's, which has its own type."""
+    return node.primitive.exact_inputs | node.updates
 
 
 def fits(constant: Array) -> bool:
