@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from clgraph.extensions.custom_operator import TensorSpec, custom_op
     from clgraph.graph.topology import Topology
     from clgraph.model.model import Model
+    from clgraph.model.shared import dma_buf, opengl_buffer
     from clgraph.model.state.session import Session
     from clgraph.model.tensor import Tensor
     from clgraph.network.cancelling import Cancellation
@@ -40,10 +41,12 @@ __all__ = [
     "compile",
     "custom_op",
     "devices",
+    "dma_buf",
     "errors",
     "generate",
     "load",
     "load_dump",
+    "opengl_buffer",
     "tune",
     "tune_streams",
     "view",
@@ -62,8 +65,10 @@ _HOMES = {
     "compile": ("clgraph.compilation.entry", "compile_model"),
     "custom_op": ("clgraph.extensions.custom_operator", "custom_op"),
     "devices": ("clgraph.runtime.device", "devices"),
+    "dma_buf": ("clgraph.model.shared", "dma_buf"),
     "load_dump": ("clgraph.debugging.dumped", "load_dump"),
     "load": ("clgraph.compilation.entry", "load_model"),
+    "opengl_buffer": ("clgraph.model.shared", "opengl_buffer"),
     "tune": ("clgraph.tuner.tune", "tune"),
     "tune_streams": ("clgraph.tuner.streams", "tune_streams"),
     "view": ("clgraph.explorer.entry", "view"),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from clgraph.compilation.model_cache import Cached
-from clgraph.engines.opening import load_extensions, options_of
+from clgraph.engines.opening import callers_queue, load_extensions, options_of
 from clgraph.errors import OptionError
 from clgraph.graph.topology import Dimension, Topology, by_name
 from clgraph.saved.container import is_model, is_saved
@@ -35,6 +35,9 @@ def compile_model(
     config: Mapping[str, Any] | None = None,
     weights: str | None = None,
     hint: Literal["latency"] = "latency",
+    *,
+    context: Any = None,
+    queue: Any = None,
 ) -> Model: ...
 @overload
 def compile_model(
@@ -73,6 +76,8 @@ def compile_model(
     batching: Batching | None = None,
     queue_size: int | None = None,
     queue_timeout: float | None = None,
+    context: Any = None,
+    queue: Any = None,
 ) -> Model | StreamedModel:
     """Compile an ONNX model, or a topology written by hand, for a device.
 
@@ -109,6 +114,8 @@ def compile_model(
         streams, batching, queue_size, queue_timeout: Of those: how many, by default one a core or what its trial found
             on this machine; how concurrent requests become batches; how many requests may wait, 64 by default; how
             many seconds one more waits for room, ``None`` for ever.
+        context, queue: In place of *device*, a context or a command queue of pyopencl's, or the address of one: the
+            model's memory and kernels are in that context, its commands on that queue (docs/interoperability.md).
 
     A model that was compiled before, for the same shapes, device, options and version of clgraph, comes out of the
     model cache, which ``Model.notes`` says; ``config={"model_cache": 0}`` compiles it in any case.
@@ -119,6 +126,9 @@ def compile_model(
         DeviceError: There is no such device; lists those there are.
         ClgraphError: Anything else that is wrong with the model, its shapes or the options.
     """
+    callers = callers_queue(device, context, queue)
+    if callers is not None:
+        device = callers.name
     about: dict[str, Any] = {
         "streams": streams,
         "batching": batching,
@@ -127,6 +137,8 @@ def compile_model(
     }
     about = {name: value for name, value in about.items() if value is not None}
     if hint == "throughput":
+        if callers is not None:
+            raise OptionError("streams have queues of their own: hint='throughput' goes with no context or queue")
         from clgraph.compilation.streaming import compile_streams
 
         compile_for = partial(
@@ -178,6 +190,9 @@ def load_model(
     threads: int | None = None,
     cache_dir: str | os.PathLike[str] | None = None,
     config: Mapping[str, Any] | None = None,
+    *,
+    context: Any = None,
+    queue: Any = None,
 ) -> Model:
     """Load a model that :meth:`clgraph.Model.save` has written.
 
@@ -187,7 +202,7 @@ def load_model(
 
     Args:
         path: The file. An ONNX file is compiled, as by :func:`clgraph.compile`, and so is what else that takes.
-        device, threads, cache_dir, config: As for :func:`clgraph.compile`.
+        device, threads, cache_dir, config, context, queue: As for :func:`clgraph.compile`.
 
     Raises:
         ModelError: The file is missing, cut, damaged, of a newer version, or no model.
@@ -196,7 +211,10 @@ def load_model(
         ClgraphError: Anything that is wrong with the options.
     """
     if not isinstance(path, str | os.PathLike) or (not is_saved(Path(path)) and is_model(Path(path))):
-        return compile_model(path, device, threads=threads, cache_dir=cache_dir, config=config)
+        return compile_model(
+            path, device, threads=threads, cache_dir=cache_dir, config=config, context=context, queue=queue
+        )
     from clgraph.compilation.load import load_saved
 
-    return load_saved(path, options_of(device, threads, cache_dir, config))
+    callers = callers_queue(device, context, queue)
+    return load_saved(path, options_of(device if callers is None else callers.name, threads, cache_dir, config))

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 from clgraph.core import cache_folder
 from clgraph.core.version import __version__
@@ -16,6 +17,7 @@ from clgraph.engines.option_checks import LOGGING, check_options, in_use_of
 from clgraph.errors import DeviceError, OptionError
 from clgraph.extensions.plugins import load_module, load_plugins
 from clgraph.passes.targets.target import with_profiles
+from clgraph.runtime.callers_queue import CallersQueue, adopt
 from clgraph.runtime.device import HOST, Device, find_device, with_class
 from clgraph.runtime.driver import choose_options
 from clgraph.runtime.engine import Engine
@@ -54,6 +56,22 @@ def options_of(
     )
 
 
+def callers_queue(device: str | int, context: Any, queue: Any) -> CallersQueue | None:
+    """Return what stands for a caller's *context* or *queue*, ``None`` without either; its name is a device's.
+
+    Whoever opens the device must hold it until then.
+
+    Raises:
+        OptionError: There is a *device* as well.
+        DeviceError: As :func:`clgraph.runtime.callers_queue.adopt`.
+    """
+    if context is None and queue is None:
+        return None
+    if device != "auto":
+        raise OptionError(f"a context or a queue says what the device is: leave out device={device!r}")
+    return adopt(context, queue)
+
+
 def open_engines(options: Settings) -> dict[str, Engine | HostEngine]:
     """Return the engines of all devices that *options* name, the default one first, and of the host unless strict.
 
@@ -72,7 +90,7 @@ def open_engines(options: Settings) -> dict[str, Engine | HostEngine]:
     kinds = _classes(options, wanted)
     classed = [with_class(d, kinds.get(d.info.name, kinds[""])) for d in wanted if d is not HOST]
     found: list[Engine | HostEngine] = [
-        HostEngine(d.info) if d.handle is None else _open(d, options.threads, options.out_of_order) for d in classed
+        HostEngine(d.info) if d.handle is None else _engine(d, options.threads, options.out_of_order) for d in classed
     ]
     if find_device(names[0]) is HOST:
         found.insert(0, HostEngine())
@@ -178,6 +196,23 @@ def _classes(options: Settings, wanted: Collection[Device]) -> dict[str, str]:
 
 def _several(device: str) -> list[str]:
     return [name.strip() for name in device.split(",") if name.strip()] or ["auto"]
+
+
+def _engine(device: Device, threads: int | None, out_of_order: bool) -> Engine:
+    """Return the engine of a device, or of a caller's context, which lives no longer than what uses it."""
+    if device.callers is None:
+        return _open(device, threads, out_of_order)
+    key = (device.callers.context.int_ptr, device.handle.int_ptr, device.info.kind, threads, out_of_order)
+    made = _OF_CALLERS.get(key)
+    if made is not None and made.device.callers is not device.callers:
+        return made.on(device.callers)
+    if made is None:
+        made = _OF_CALLERS[key] = Engine(device, threads, out_of_order=out_of_order)
+    return made
+
+
+_OF_CALLERS: WeakValueDictionary[tuple[Any, ...], Engine] = WeakValueDictionary()
+"""The engine that was opened first in each context of a caller's: the others have its kernels."""
 
 
 @functools.lru_cache(maxsize=8)

@@ -12,7 +12,8 @@ from clgraph.graph.batch_slices import whole_shape
 from clgraph.graph.primitive import Array
 from clgraph.model.feeds import is_literal, literal, names
 from clgraph.model.host_feeds import take
-from clgraph.model.tensor import Tensor, host_array, new_tensor
+from clgraph.model.tensor import Tensor, new_tensor, taken
+from clgraph.runtime.callers_buffer import is_array
 from clgraph.runtime.memory import Memory
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def as_arrays(feeds: Mapping[str, Any], wanted: Sequence[tuple[str, np.dtype[Any
             continue
         if dtype is not None and is_literal(given):
             given = literal(given, dtype, f"input {name!r}")
-        array = given if isinstance(given, Tensor) else host_array(given, f"input {name!r}")
+        array = taken(given, f"input {name!r}")
         if array.dtype != dtype:
             if dtype is None or array.dtype.newbyteorder("=") != dtype or isinstance(array, Tensor):
                 asked = "an undeclared type" if dtype is None else dtype.name
@@ -93,6 +94,28 @@ def run_network(
     targets = {name: _target(place, network) for name, place in places.items()}
     results = network.run(held, targets, cancellation)
     return {name: _delivered(place, targets[name], results[name]) for name, place in places.items()}
+
+
+def enqueue_network(
+    network: Network, feeds: Mapping[str, Array | Tensor], outputs: Mapping[str, Any], wait_for: Sequence[Any]
+) -> Any:
+    """Enqueue a run of *network* on the caller's queue; return its event. Raises as :meth:`Model.enqueue`."""
+    program = network.program
+    layouts = {name: (whole_shape(program, v), v.layout.dtype.numpy) for name, v in program.outputs}
+    places = {n: Tensor.from_buffer(p) if is_array(p) else p for n, p in outputs.items()}
+    targets = wanted_places(layouts, places)
+    read = {n: _device_memory(given, network, f"input {n!r}") for n, given in feeds.items()}
+    return network.enqueue(read, {n: _device_memory(p, network, f"output {n!r}") for n, p in targets.items()}, wait_for)
+
+
+def _device_memory(given: Array | Tensor | None, network: Network, what: str) -> Memory:
+    memory = given.memory if isinstance(given, Tensor) else None
+    if memory is None or not network.holds(memory):
+        raise InputError(
+            f"{what} of a run that is enqueued lies in a buffer of the queue's context: give a pyopencl array, or "
+            "clgraph.Tensor.from_buffer"
+        )
+    return memory
 
 
 def deliver(
@@ -151,23 +174,29 @@ def _check_place(name: str, place: Any, shape: tuple[int, ...], dtype: np.dtype[
         raise InputError(
             f"output {name!r} is {dtype} {list(shape)}; what is to hold it is {place.dtype} {list(place.shape)}"
         )
-    array = place if isinstance(place, np.ndarray) else place.held
-    if isinstance(array, np.ndarray) and not array.flags.writeable:
-        raise InputError(f"output {name!r} cannot be written: its array is read-only")
+    if not (place.flags.writeable if isinstance(place, np.ndarray) else place.is_writable):
+        raise InputError(f"output {name!r} cannot be written: what is to hold it is read-only")
 
 
 def _held(given: Array | Tensor, network: Network) -> Held:
     if not isinstance(given, Tensor):
         return given
-    held = given.held
+    held = _lying(given, network)
     return given.numpy() if isinstance(held, Memory) and not network.holds(held) else held
 
 
 def _target(place: Array | Tensor | None, network: Network) -> Held | None:
     if not isinstance(place, Tensor):
         return place
-    held = place.held
+    held = _lying(place, network)
     return None if isinstance(held, Memory) and not network.holds(held) else held
+
+
+def _lying(tensor: Tensor, network: Network) -> Held:
+    """Return where *tensor* lies: for a network that copies through a queue, its buffer where it has one."""
+    memory, engine = tensor.memory, network.engine
+    through_queue = engine is not None and "host_memory" not in engine.info.features
+    return memory if memory is not None and through_queue else tensor.held
 
 
 def _delivered(place: Array | Tensor | None, target: Held | None, result: Any) -> Any:

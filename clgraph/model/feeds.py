@@ -11,6 +11,7 @@ from clgraph.errors import InputError
 from clgraph.graph.primitive import Array
 from clgraph.model.tensor import Tensor, host_array, shared_array
 from clgraph.model.torch_tensors import is_torch, to_torch
+from clgraph.runtime.callers_buffer import is_array
 
 _LITERALS = (bool, int, float, list, tuple, range, np.generic)
 _NUMBERS = "biuf"
@@ -84,19 +85,22 @@ def is_literal(given: Any) -> bool:
 
 
 def foreign_places(outputs: Any) -> dict[str, Any]:
-    """Return the arrays of other libraries (torch's tensors) among those that are to hold results."""
+    """Return the arrays of other libraries (torch's tensors, pyopencl's) among those that are to hold results."""
     if not isinstance(outputs, Mapping):
         return {}
     return {
         name: place
         for name, place in outputs.items()
-        if not isinstance(place, np.ndarray | Tensor) and hasattr(place, "__dlpack__")
+        if not isinstance(place, np.ndarray | Tensor) and (hasattr(place, "__dlpack__") or is_array(place))
     }
 
 
-def shared_places(foreign: Mapping[str, Any]) -> dict[str, Array]:
+def shared_places(foreign: Mapping[str, Any]) -> dict[str, Array | Tensor]:
     """Return the memory of *foreign* arrays; raises ``InputError`` where it cannot be had."""
-    return {name: shared_array(place, f"what is to hold output {name!r}") for name, place in foreign.items()}
+    return {
+        name: Tensor.from_buffer(place) if is_array(place) else shared_array(place, f"what is to hold output {name!r}")
+        for name, place in foreign.items()
+    }
 
 
 def as_given(results: Any, feeds: Mapping[str, Any]) -> Any:

@@ -19,13 +19,14 @@ from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.random_numbers import RANDOM_KEY, fresh_key
 from clgraph.graph.topology import Dimension, Signature, Topology
-from clgraph.model.delivery import Outputs, as_arrays, run_network
+from clgraph.model.delivery import Outputs, as_arrays, enqueue_network, run_network
 from clgraph.model.feeds import arranged, as_given, foreign_places, shared_places
 from clgraph.model.ranges import Ranges, asked
 from clgraph.model.run_queue import RunQueue
 from clgraph.model.specialisations import Key, PassRecord, Specialisation, Specialisations, Specialise, Values
 from clgraph.model.state.remembering import Remembering
 from clgraph.network.cancelling import Cancellation
+from clgraph.runtime.callers_buffer import wait
 from clgraph.runtime.process import check_process
 from clgraph.selector.query import DeviceInfo
 
@@ -209,6 +210,7 @@ class Model(Remembering):
         tensors: Literal[False] = False,
         timeout: float | None = None,
         cancellation: Cancellation | None = None,
+        wait_for: Sequence[Any] = (),
         **named: Any,
     ) -> dict[str, Array]: ...
     @overload
@@ -219,6 +221,7 @@ class Model(Remembering):
         tensors: bool = False,
         timeout: float | None = None,
         cancellation: Cancellation | None = None,
+        wait_for: Sequence[Any] = (),
         **named: Any,
     ) -> dict[str, Any]: ...
     def run(
@@ -228,6 +231,7 @@ class Model(Remembering):
         tensors: bool = False,
         timeout: float | None = None,
         cancellation: Cancellation | None = None,
+        wait_for: Sequence[Any] = (),
         **named: Any,
     ) -> dict[str, Any]:
         """Run the model once.
@@ -243,6 +247,7 @@ class Model(Remembering):
                 byte is aligned to 64, as a tensor's is. ``profile`` says what was copied.
             tensors: Return the results that are given no array as tensors on the model's device.
             timeout, cancellation: Seconds after which the run ends, and what lets another thread end it, between steps.
+            wait_for: Events of OpenCL that the run waits for.
             named: Feeds by keyword, of inputs that are not called like an argument of this method.
 
         Returns:
@@ -254,6 +259,8 @@ class Model(Remembering):
             ClosedError: The model was closed.
             ClgraphError: The shapes are new and the model cannot be compiled for them, or the device fails.
         """
+        if wait_for:
+            wait(wait_for)
         if given and isinstance(given[0], dict | Mapping):
             given, (outputs,) = given[:1], (*given[1:], outputs)[:1]
         feeds = arranged(given, named, self._fed)
@@ -290,6 +297,29 @@ class Model(Remembering):
             if names not in self._others:
                 self._others[names] = self._of(opened(self.topology, names))
             return self._others[names]
+
+    def enqueue(self, *given: Any, outputs: Mapping[str, Any], wait_for: Sequence[Any] = (), **named: Any) -> Any:
+        """Enqueue a run on the queue that the model was compiled with; return its event without waiting for it.
+
+        The event goes into ``wait_for`` of what comes next; commands on the same queue come behind it anyway. What
+        fails on the device shows in the model's next run.
+
+        Args:
+            given, named: As for :meth:`run`, all in memory of the device: arrays of pyopencl, or tensors of
+                :meth:`clgraph.Tensor.from_buffer`.
+            outputs: By name what is to hold the results that are wanted, of the same kinds. Until the event is over
+                nobody reads it, nor writes to what is fed.
+            wait_for: Events of what comes before.
+
+        Raises:
+            InputError: Something does not fit, or does not lie in memory of the queue's context.
+            UnsupportedError: The model was compiled without ``queue=``, or the host has a part in the run.
+            DeviceError: The driver refuses it.
+            ClosedError: The model was closed.
+        """
+        arrays = self._arrays(arranged(given, named, self._fed))
+        with self._lock:
+            return enqueue_network(self._network(arrays), arrays, outputs, wait_for)
 
     def run_async(self, *given: Any, **options: Any) -> Future[dict[str, Any]]:
         """Start a run and return its future, whose result or exception is what :meth:`run` returns or raises.

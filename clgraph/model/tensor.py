@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,9 @@ from clgraph.errors import DeviceMemoryError, InputError, UnsupportedError
 from clgraph.graph.primitive import Array
 from clgraph.model.torch_tensors import is_bfloat16, is_torch, plain
 from clgraph.network.tensors import empty
+from clgraph.runtime import callers_buffer, dlpack
 from clgraph.runtime.at_exit import GATE
+from clgraph.runtime.callers_queue import adopt
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.host import HostEngine
 from clgraph.runtime.memory import Memory
@@ -21,8 +25,7 @@ _UNREADABLE = (TypeError, ValueError, BufferError, RuntimeError, AttributeError)
 """What NumPy raises, or passes on from others' objects, where it cannot make an array of something."""
 
 _CPU = (1, 0)
-_OPENCL = 4
-"""Device types of DLPack: https://dmlc.github.io/dlpack/latest/c_api.html."""
+"""DLPack's device type and number of the host: https://dmlc.github.io/dlpack/latest/c_api.html."""
 
 
 class Tensor:
@@ -67,21 +70,68 @@ class Tensor:
     def from_dlpack(cls, source: Any, device: str | int = "auto") -> Tensor:
         """Return the memory of *source*, which has ``__dlpack__``, as a tensor; copied where the device is another.
 
-        Raises as the constructor.
+        OpenCL's memory stays where it is, in its own context, whatever *device* says. Raises as the constructor.
         """
         _check_mask(source, "the array")
+        if hasattr(source, "__dlpack_device__") and source.__dlpack_device__()[0] == dlpack.OPENCL:
+            found = dlpack.taken(source.__dlpack__())
+            made = cls.from_buffer(found.address, found.shape, found.dtype, offset=found.start)
+            weakref.finalize(made._memory, found.release)
+            return made
         try:
-            found: Array = np.from_dlpack(source)
+            array: Array = np.from_dlpack(source)
         except _UNREADABLE as error:
             raise InputError(f"{type(source).__name__} cannot be taken over by DLPack: {error}") from error
         engine = _engine_of(device)
-        if not _on_host(engine) or not found.flags.c_contiguous:
-            return cls(found, device)
-        _held_dtype(found.dtype)
+        if not _on_host(engine) or not array.flags.c_contiguous:
+            return cls(array, device)
+        _held_dtype(array.dtype)
         made = cls.__new__(cls)
-        made.shape, made.dtype = found.shape, found.dtype
-        made._engine, made._memory, made._array = engine, None, found
+        made.shape, made.dtype = array.shape, array.dtype
+        made._engine, made._memory, made._array = engine, None, array
         return made
+
+    @classmethod
+    def from_buffer(
+        cls, buffer: Any, shape: Sequence[int] = (), dtype: Any = np.float32, *, offset: int = 0, queue: Any = None
+    ) -> Tensor:
+        """Return memory that OpenCL code of the caller's has allocated as a tensor; it is never copied.
+
+        Args:
+            buffer: A ``pyopencl.Buffer``, a ``pyopencl.array.Array``, which has a shape, a type and an offset of its
+                own, or the address of a ``cl_mem``.
+            shape: Sizes of the dimensions; the elements lie densely, the last axis fastest.
+            dtype: Their type.
+            offset: Bytes in front of the first element.
+            queue: The caller's queue, whose commands come before those on the tensor; that of an array by default.
+
+        Raises:
+            InputError: The buffer is none, too small, or of an element type that clgraph does not hold.
+            DeviceError: It belongs to another context than the queue, or to no device that clgraph finds.
+        """
+        if callers_buffer.is_array(buffer):
+            shape, dtype = buffer.shape, buffer.dtype
+            buffer, offset, own = callers_buffer.part_of_array(buffer, "the array")
+            queue = own if queue is None else queue
+        elif isinstance(buffer, int) and not isinstance(buffer, bool):
+            buffer = callers_buffer.buffer_at(buffer)
+        elif not callers_buffer.is_buffer(buffer):
+            raise InputError(f"a buffer is pyopencl's, or the address of one, not {type(buffer).__name__}")
+        made = cls.__new__(cls)
+        made.shape, made.dtype = tuple(int(n) for n in shape), _held_dtype(dtype)
+        callers = adopt(buffer.context, queue)
+        made._engine = engine = _engine_of(callers.name)
+        assert isinstance(engine, Engine)
+        made._memory = callers_buffer.memory_of(buffer, offset, made.nbytes)
+        made._array = callers_buffer.mapped(engine, made._memory, made.shape, made.dtype) if _on_host(engine) else None
+        return made
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether a run may leave a result in it: not in a buffer that kernels only read."""
+        if self._memory is not None:
+            return callers_buffer.is_writable(self._memory)
+        return self._array is None or bool(self._array.flags.writeable)
 
     @classmethod
     def _on(cls, engine: Engine | HostEngine, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
@@ -117,6 +167,11 @@ class Tensor:
         assert self._memory is not None
         return self._memory
 
+    @property
+    def memory(self) -> Memory | None:
+        """The buffer that it lies in, ``None`` for an array of the host."""
+        return self._memory
+
     @GATE
     def numpy(self) -> Array:
         """Return it as a NumPy array: its memory itself where the device works on the host's, else a copy."""
@@ -125,7 +180,7 @@ class Tensor:
         assert self._memory is not None
         assert isinstance(self._engine, Engine)
         found = np.empty(self.shape, self.dtype)
-        self._engine.stream.read(self._memory, 0, found)
+        self._engine.stream.read(self._memory, self._memory.start, found)
         return found
 
     @GATE
@@ -138,7 +193,7 @@ class Tensor:
             return
         assert self._memory is not None
         assert isinstance(self._engine, Engine)
-        self._engine.stream.write(self._memory, 0, np.ascontiguousarray(array, self.dtype))
+        self._engine.stream.write(self._memory, self._memory.start, np.ascontiguousarray(array, self.dtype))
         self._engine.stream.finish()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
@@ -148,22 +203,26 @@ class Tensor:
         return np.array(self.numpy(), dtype, copy=copy if self._array is not None else None)
 
     def __dlpack__(self, *, dl_device: tuple[int, int] | None = None, copy: bool | None = None, **options: Any) -> Any:
-        """Return a DLPack capsule of the host's memory.
+        """Return a DLPack capsule of where it lies: the host's memory, else OpenCL's, which NumPy does not read.
 
         Raises:
-            BufferError: It lies elsewhere, and the caller has not asked for a copy on the host (``dl_device=(1, 0)``).
+            BufferError: It lies on a device, and a copy there or on another one was asked for; that on the host is
+                ``dl_device=(1, 0)``.
         """
         if self._array is None and (dl_device is None or tuple(dl_device) != _CPU or copy is False):
-            raise BufferError(
-                f"the tensor lies in the memory of {self.device}: ask for dl_device=(1, 0), or for numpy()"
-            )
+            if copy or (dl_device is not None and tuple(dl_device) != self.__dlpack_device__()):
+                raise BufferError(
+                    f"the tensor lies in the memory of {self.device}: ask for dl_device=(1, 0), or for numpy()"
+                )
+            assert self._memory is not None
+            return dlpack.capsule(self._memory.handle, self._memory.start, self.shape, self.dtype)
         if dl_device is not None:
             options["dl_device"] = dl_device
         return self.numpy().__dlpack__(copy=copy, **options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return DLPack's type and number of the device."""
-        return _CPU if self._array is not None else (_OPENCL, 0)
+        return _CPU if self._array is not None else (dlpack.OPENCL, 0)
 
     def __repr__(self) -> str:
         return f"<Tensor {self.dtype} {list(self.shape)} on {self.device}>"
@@ -201,6 +260,21 @@ def host_array_of_object(given: Any, what: str) -> Array:
         raise DeviceMemoryError(f"the host has no memory left for {what}") from error
     except _UNREADABLE as error:
         raise InputError(f"{what} is a {type(given).__name__}, of which NumPy makes no array: {error}") from error
+
+
+def taken(given: Any, what: str) -> Array | Tensor:
+    """Return what a run is fed as a tensor where it lies on a device, else as an array; raises as :func:`host_array`.
+
+    Raises:
+        InputError: It is a buffer without shape and type.
+    """
+    if isinstance(given, Tensor):
+        return given
+    if callers_buffer.is_array(given):
+        return Tensor.from_buffer(given)
+    if callers_buffer.is_buffer(given):
+        raise InputError(f"{what} is a buffer, of unknown shape and type: clgraph.Tensor.from_buffer gives it both")
+    return host_array(given, what)
 
 
 def shared_array(given: Any, what: str) -> Array:

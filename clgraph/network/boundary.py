@@ -51,6 +51,10 @@ class Feed:
         """Return *given* C-contiguous; raises ``InputError`` where it is not what the program reads."""
         if self.kept is not None and not isinstance(given, Memory):
             raise InputError(f"input {self.name!r} is updated: it requires memory of the device, which stays")
+        if self.kept is not None and isinstance(given, Memory) and given.start:
+            raise InputError(
+                f"input {self.name!r} is updated: it requires all of a buffer, not what is behind byte {given.start}"
+            )
         if isinstance(given, Memory):
             return given
         if not isinstance(given, np.ndarray):
@@ -89,13 +93,14 @@ class Feed:
         if self._places is None:
             array = np.empty(self.shape, self.dtype)
             held_by = next(iter(self._host.places.values()))
-            held_by.engine.stream.read(held, 0, array)
+            held_by.engine.stream.read(held, held.start, array)
             self.how = "copied from the device"
             self._host.put(self._value, array)
             return
         self.how = "copied on the device"
         bank, offset = self._places.at(self._value)
-        self._places.engine.stream.copy(held, self._places.banks[bank], offset, self._value.layout.nbytes)
+        nbytes = self._value.layout.nbytes
+        self._places.engine.stream.copy(held, self._places.banks[bank], offset, nbytes, held.start)
 
 
 class Result:
@@ -155,7 +160,7 @@ class Result:
             self.how = "written where it lies"
             return target
         if isinstance(target, Memory):
-            self._leave_on_device(target)
+            self.leave(target).engine.stream.finish()
             return target
         if self._view is not None:
             self.how = "copied"
@@ -195,16 +200,19 @@ class Result:
     def _on_host(self) -> Array:
         return constant_array(self._value) if self._value.constant is not None else self._host.get(self._value)
 
-    def _leave_on_device(self, target: Memory) -> None:
+    def leave(self, target: Memory) -> BufferTable:
+        """Enqueue the copy of the result to *target*; return where that was done."""
         places = self._places or next(iter(self._host.places.values()))
         self.how = "copied on the device"
         if self._places is None:
             self.how = "copied to the device"
-            places.engine.stream.write(target, 0, np.ascontiguousarray(self._on_host()))
+            places.engine.stream.write(target, target.start, np.ascontiguousarray(self._on_host()))
+            places.engine.stream.finish()
         else:
             bank, offset = places.at(self._value)
-            places.engine.stream.copy(places.banks[bank], target, 0, self._value.layout.nbytes, offset)
-        places.engine.stream.finish()
+            nbytes = self._value.layout.nbytes
+            places.engine.stream.copy(places.banks[bank], target, target.start, nbytes, offset)
+        return places
 
 
 def _touches(array: Array, others: Iterable[Held]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +21,12 @@ from clgraph.network.bound_subgraph import BoundSubgraph
 from clgraph.network.boundary import Feed, Held, Result, wrong_names
 from clgraph.network.buffer_table import BufferTable
 from clgraph.network.cancelling import Cancellation
+from clgraph.network.enqueueing import engine_of, enqueue
+from clgraph.network.executor_notes import add_note, note_tiles, recording
 from clgraph.network.host import Host
 from clgraph.network.joining import Joining
 from clgraph.network.kept_memory import check_updates, kept_memory
-from clgraph.network.steps import Command, Segment
+from clgraph.network.steps import Command
 from clgraph.network.workspace import Workspace
 from clgraph.runtime.at_exit import GATE
 from clgraph.runtime.engine import Engine
@@ -96,17 +98,19 @@ class Network:
             for p, e in self._engines.items()
         }
         self._host = Host(self._places)
-        self._runs, self._created = 0, Counter[str]()
+        self._runs, self._created, self._unchecked = 0, Counter[str](), False
         self._joining = Joining(executor)
         self._subgraphs = [self._bind(s, library) for s in program.subgraphs]
-        self._note()
+        note_tiles(program, self._places, self._subgraphs, self._joining)
         if poison:
             from clgraph.network.poison import poisoned_steps
 
             streams = {p: e.stream for p, e in self._engines.items()}
             self._steps = poisoned_steps(program, self._commands, self._places, streams)
         else:
-            self._steps = self._submissions(self._recording() if command_buffers else set())
+            self._steps = self._submissions(
+                recording(program, self._engines, self._places) if command_buffers else set()
+            )
         tiles = [tiles for s in self._subgraphs for tiles in s.executors]
         borrowed = partial(borrowed_buffer, places=self._places, executors=tiles)
         kept = partial(kept_memory, places=self._places, executors=tiles)
@@ -158,7 +162,7 @@ class Network:
             recordings[placement] += bound.prepare(alone=alone, recorded=placement in recorded)
         for placement, count in recordings.items():
             if count:
-                self._add_note(f"{placement}: launches recorded in {count} command buffers")
+                add_note(self.program, f"{placement}: launches recorded in {count} command buffers")
         return [bound.submit for bound in self._subgraphs]
 
     @property
@@ -193,6 +197,39 @@ class Network:
                 return self._run_whole(feeds, targets, lambda: self._steps)
             with cancellation.watching([tiles for bound in self._subgraphs for tiles in bound.joined]):
                 return self._run_whole(feeds, targets, lambda: self._singly(cancellation))
+
+    @faults("a run of the model")
+    def enqueue(self, feeds: Mapping[str, Memory], targets: Mapping[str, Memory], wait_for: Sequence[Any]) -> Any:
+        """Enqueue a run on the caller's queue; return its event. What fails on the device shows in the next run.
+
+        Args:
+            feeds, targets: Memory an input, and of the results wanted, which nobody touches until the event is over.
+            wait_for: Events of what comes before.
+
+        Raises:
+            UnsupportedError: The program cannot be enqueued as a whole.
+            DeviceError: The driver refuses it.
+        """
+        with GATE, self._lock:
+            engine = engine_of(
+                self._arguments[0], (s.placement for s in self.program.subgraphs), self.program.batch_slices
+            )
+            self._begin()
+            self._unchecked = True
+            given = [(feed, feeds[feed.name]) for feed in self._feeds]
+            results = [(result, targets.get(result.name)) for result in self._results]
+            return enqueue(engine, given, self._steps, results, wait_for, (self, feeds, targets))
+
+    def _begin(self) -> None:
+        """Prepare for a run. Raises ``DeviceError`` where one that was enqueued before has failed."""
+        for engine in self._engines.values():
+            engine.begin()
+        if self._unchecked:
+            self._unchecked = False
+            self._finish()
+            self._check()
+        for file in self._files:
+            file.check()
 
     def _run_whole(
         self,
@@ -313,10 +350,7 @@ class Network:
         *,
         keep: bool = True,
     ) -> dict[str, Any]:
-        for engine in self._engines.values():
-            engine.check_process()
-        for file in self._files:
-            file.check()
+        self._begin()
         if feeds.keys() != self._names:
             raise InputError(wrong_names([feed.name for feed in self._feeds], list(feeds)))
         over = False
@@ -355,38 +389,6 @@ class Network:
             self._host.forget()
             for result in self._results:
                 result.release()
-
-    def _note(self) -> None:
-        """Say in the program's notes how tile functions are run."""
-        lines = []
-        for placement in self._places:
-            own = [s for s in self._subgraphs if s.subgraph.placement == placement]
-            segments = [c.work for s in own for c in s.launches if isinstance(c.work, Segment)]
-            steps = sum([segment.count for segment in segments])
-            if steps:
-                why = self._joining.reasons.get(placement)
-                because = f"; not joined: {why}" if why else ""
-                lines.append(f"{placement}: {steps} tile steps in {len(segments)} launches{because}")
-        if lines:
-            self.program.notes["executor"] = "\n".join(lines)
-
-    def _recording(self) -> set[str]:
-        """Return the placements whose launches are recorded; notes why others' are not."""
-        reasons = {
-            p: "its kernels use the caller's arrays" if self._places[p].borrowed else e.stream.records
-            for p, e in self._engines.items()
-        }
-        for placement, why in reasons.items():
-            if why is not None:
-                self._add_note(f"{placement}: launches not recorded: {why}")
-        if reasons and all(reasons.values()):
-            listed = "; ".join(f"{placement}: {why}" for placement, why in reasons.items())
-            raise DeviceError(f"command_buffers: no device in use records launches: {listed}")
-        return {p for p, why in reasons.items() if why is None}
-
-    def _add_note(self, line: str) -> None:
-        notes = self.program.notes
-        notes["executor"] = "\n".join(dict.fromkeys([*notes.get("executor", "").splitlines(), line]))
 
     def _check(self) -> None:
         """Raise when workers have waited in vain."""

@@ -74,6 +74,11 @@ def set_apart(platform: Any, handles: list[Any]) -> list[Any]:
     return others
 
 
+def stands_beside(handle: Any, usual: Any) -> bool:
+    """Whether *handle* is this device of the platform whose usual device is *usual*."""
+    return bool(handle == _APART.get(usual.platform.int_ptr))
+
+
 def beside(handle: Any) -> Any | None:
     """Return the device beside *handle* that runs kernels in the calling thread, ``None`` where there is none.
 

@@ -14,6 +14,7 @@ from clgraph.core.frozen import frozen
 from clgraph.core.notebook import html_table
 from clgraph.errors import DeviceError
 from clgraph.runtime import driver
+from clgraph.runtime.callers_queue import CallersQueue, adopted
 from clgraph.runtime.cpus import usable_cores
 from clgraph.runtime.instruction_sets import InstructionSet
 from clgraph.selector.costs import class_of, rated, shipped
@@ -43,6 +44,7 @@ class Device:
         handle: The ``pyopencl.Device``; ``None`` for the host.
         refusal: Why nothing runs on it; empty where it computes rightly.
         record: The instruction set of its kernels.
+        callers: The caller's context and queue that it is used by, where they are not clgraph's own.
     """
 
     info: DeviceInfo
@@ -51,6 +53,7 @@ class Device:
     handle: Any = field(default=None, repr=False)
     refusal: str = ""
     record: InstructionSet = driver.GPU
+    callers: CallersQueue | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
         return f"{self.info.name} ({self.label})"
@@ -98,8 +101,9 @@ def find_device(text: str = "auto") -> Device:
     Args:
         text: ``auto`` (a GPU whose driver can make a context, else the CPU device), ``cpu`` (PoCL before others),
             ``gpu``, ``host``, a name (``pocl:0``) or its first part, an index into :func:`devices`, or a part of what
-            the driver calls the device. With ``/2of3`` behind it, the second of three equal parts of that. Of several,
-            the first that computes rightly; warns of those before it.
+            the driver calls the device. With ``/2of3`` behind it, the second of three equal parts of that; with ``@1``
+            the first context or queue of a caller there. Of several, the first that computes rightly; warns of those
+            before it.
 
     Raises:
         DeviceError: Nothing fits, and the message lists what there is; the device computes wrongly; or it cannot be
@@ -109,6 +113,8 @@ def find_device(text: str = "auto") -> Device:
     whole, slash, part = text.strip().lower().partition("/")
     if slash:
         return part_of(find_device(whole), part)
+    if "@" in whole:
+        return _as_adopted(adopted(whole))
     wanted = whole
     cpus = sorted((d for d in there if d.info.kind == "cpu"), key=lambda d: not d.info.name.startswith("pocl"))
     gpus = [d for d in there if d.info.kind == "gpu"]
@@ -131,6 +137,16 @@ def find_device(text: str = "auto") -> Device:
     for passed in found[: found.index(chosen)]:
         warnings.warn(f"{passed} is not used: {passed.refusal}; {chosen} is taken", stacklevel=2)
     return chosen
+
+
+def _as_adopted(callers: CallersQueue) -> Device:
+    """Return the device of a caller's queue: all of one, or the part that the caller has made of it."""
+    device = find_device(callers.device)
+    units = callers.handle.max_compute_units
+    found = replace(device, handle=callers.handle, callers=callers)
+    if device.info.kind != "cpu" or units >= device.info.workers:
+        return found
+    return with_workers(replace(found, info=replace(found.info, compute_units=units)), units)
 
 
 @functools.cache

@@ -6,6 +6,7 @@ import copy
 import logging
 import threading
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from clgraph.errors import DeviceError, KernelBuildError
 from clgraph.graph.primitive import Array
 from clgraph.runtime import binaries, driver, memory, pocl_binary, process
 from clgraph.runtime.at_exit import GATE
+from clgraph.runtime.callers_queue import CallersQueue
 from clgraph.runtime.device import Device, with_workers
 from clgraph.runtime.kernels import Kernel
 from clgraph.runtime.memory import Memory
@@ -59,13 +61,46 @@ class Engine:
         self._keys: dict[tuple[str, bool], str] = {}
         self._cache = binaries.ProgramCache(folder / "programs")
         self._lock = threading.Lock()
-        # Tile functions are launched for as many workers as asked for; ordinary kernels would use every core.
-        self._handle = driver.part_of(device.handle, self.info.workers) if self.info.kind == "cpu" else device.handle
+        self._handle = device.handle
         try:
-            self._context = self._cl.Context([self._handle])
-            self.stream = Stream(self._context, self._handle, out_of_order=out_of_order)
+            if device.callers is None:
+                # Tile functions are launched for as many workers as asked for; ordinary kernels would use every core.
+                if self.info.kind == "cpu":
+                    self._handle = driver.part_of(device.handle, self.info.workers)
+                self._context = self._cl.Context([self._handle])
+                self.stream = Stream(self._context, self._handle, out_of_order=out_of_order)
+            else:
+                self._context = device.callers.context
+                self.stream = self._callers_stream(device.callers, out_of_order=out_of_order)
         except self._cl.Error as error:
             raise DeviceError(f"{device} cannot be opened: {error}") from error
+
+    def _callers_stream(self, callers: CallersQueue, *, out_of_order: bool) -> Stream:
+        if callers.queue is not None:
+            return Stream.of(callers.queue)
+        return Stream(self._context, self._handle, out_of_order=out_of_order)
+
+    def on(self, callers: CallersQueue) -> Engine:
+        """Return the engine of another queue of the same context, with the same kernels."""
+        twin = copy.copy(self)
+        twin.device = replace(self.device, callers=callers)
+        twin.stream = self._callers_stream(callers, out_of_order=self.stream.out_of_order)
+        return twin
+
+    @property
+    def on_callers_queue(self) -> bool:
+        """Whether its commands go between those of a caller, on a queue that the caller has made."""
+        return self.device.callers is not None and self.device.callers.queue is not None
+
+    def begin(self) -> None:
+        """Prepare for a run, which on the host's memory reads and writes outside of the queue.
+
+        Raises:
+            DeviceError: The process was forked after the engine was opened; or a command of the caller's has failed.
+        """
+        self.check_process()
+        if self.on_callers_queue and "host_memory" in self.info.features:
+            self.stream.finish()
 
     def check_process(self) -> None:
         """Raise ``DeviceError`` in a process that was forked after the engine was opened."""
@@ -98,9 +133,13 @@ class Engine:
     def beside(self) -> Engine:
         """Return the same engine with a queue of its own: what waits for one does not wait for the other.
 
+        Where it runs on a queue of the caller's, that is the queue.
+
         Raises:
             DeviceError: The driver makes no queue.
         """
+        if self.on_callers_queue:
+            return self
         twin = copy.copy(self)
         try:
             twin.stream = Stream(self._context, self._handle, out_of_order=self.stream.out_of_order)

@@ -15,7 +15,9 @@ from clgraph.selector.query import DeviceInfo
 
 
 class Memory:
-    """One allocation of a device. ``handle`` is the ``pyopencl.Buffer``.
+    """One allocation of a device, or the part of a caller's that begins at byte ``start``.
+
+    ``handle`` is the ``pyopencl.Buffer``.
 
     ``array`` is the same memory as bytes on the host, where the device works on the host's memory, else ``None``: to be
     read and written while nothing is in flight that touches it.
@@ -23,11 +25,11 @@ class Memory:
     The object must outlive every kernel it is bound to: not every driver keeps the buffers of a kernel alive.
     """
 
-    __slots__ = ("__weakref__", "array", "handle", "nbytes")
+    __slots__ = ("__weakref__", "array", "handle", "nbytes", "start")
 
-    def __init__(self, handle: Any, nbytes: int, array: Array | None = None) -> None:
-        """Wrap an allocation of *nbytes* bytes."""
-        self.handle, self.nbytes, self.array = handle, nbytes, array
+    def __init__(self, handle: Any, nbytes: int, array: Array | None = None, start: int = 0) -> None:
+        """Wrap *nbytes* bytes of an allocation."""
+        self.handle, self.nbytes, self.array, self.start = handle, nbytes, array, start
 
     def __repr__(self) -> str:
         return f"<memory of {self.nbytes} bytes>"

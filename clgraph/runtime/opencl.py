@@ -32,6 +32,7 @@ _NEEDED = (
     "_enqueue_copy_buffer",
     "_enqueue_fill_buffer",
     "_enqueue_barrier_with_wait_list",
+    "_enqueue_marker_with_wait_list",
 )
 """Names of the compiled half that no document promises."""
 

@@ -35,6 +35,16 @@ class Stream:
         self._profiles = profiling
         self.queue = self._cl.CommandQueue(context, handle, properties=flags)
 
+    @classmethod
+    def of(cls, queue: Any) -> Stream:
+        """Return the stream that runs commands on a caller's *queue*, between those of the caller."""
+        made = cls.__new__(cls)
+        made._cl = driver.load()
+        flag = made._cl.command_queue_properties
+        made.out_of_order = bool(queue.properties & flag.OUT_OF_ORDER_EXEC_MODE_ENABLE)
+        made._profiles, made.queue = False, queue
+        return made
+
     def launch(self, kernel: Kernel, grid: tuple[int, ...], group: tuple[int, ...] | None) -> Step:
         """Return the step that enqueues *kernel*, whose arguments are bound."""
         if self._profiles:
@@ -111,6 +121,15 @@ class Stream:
         """Let everything that follows start when all that was given before is done."""
         if self.out_of_order:
             self._cl._enqueue_barrier_with_wait_list(self.queue)
+
+    def after(self, events: Sequence[Any]) -> None:
+        """Let everything that follows start when *events* are over."""
+        if events:
+            self._cl._enqueue_barrier_with_wait_list(self.queue, wait_for=list(events))
+
+    def marker(self) -> Any:
+        """Return an event that is over when all that was given before is."""
+        return self._cl._enqueue_marker_with_wait_list(self.queue)
 
     def flush(self) -> None:
         """Let the device start on what it was given, without waiting for it."""

@@ -288,7 +288,9 @@ class TestDevicesThatCopy:
         with pytest.raises(ValueError, match="copy"):
             np.asarray(tensor, copy=False)
         with pytest.raises(BufferError, match="ask for dl_device"):
-            tensor.__dlpack__()
+            tensor.__dlpack__(dl_device=(2, 0))
+        with pytest.raises((BufferError, RuntimeError)):
+            np.from_dlpack(tensor)  # a capsule of OpenCL's memory
         np.testing.assert_array_equal(np.from_dlpack(tensor, device="cpu"), [1, 2, 3, 4])
         assert tensor.__dlpack_device__() == (4, 0)
         np.testing.assert_array_equal(Tensor(tensor, "host").numpy(), [1, 2, 3, 4])

@@ -1,0 +1,52 @@
+"""What a program's note ``executor`` says: how its kernels are launched, and why not otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from clgraph.errors import DeviceError
+from clgraph.graph.program import Program
+from clgraph.network.bound_subgraph import BoundSubgraph
+from clgraph.network.buffer_table import BufferTable
+from clgraph.network.joining import Joining
+from clgraph.network.steps import Segment
+from clgraph.runtime.engine import Engine
+
+
+def note_tiles(program: Program, placements: Iterable[str], parts: Sequence[BoundSubgraph], joining: Joining) -> None:
+    """Say how the tile functions of *parts* are run."""
+    lines = []
+    for placement in placements:
+        own = [part for part in parts if part.subgraph.placement == placement]
+        segments = [c.work for part in own for c in part.launches if isinstance(c.work, Segment)]
+        steps = sum([segment.count for segment in segments])
+        if steps:
+            why = joining.reasons.get(placement)
+            because = f"; not joined: {why}" if why else ""
+            lines.append(f"{placement}: {steps} tile steps in {len(segments)} launches{because}")
+    if lines:
+        program.notes["executor"] = "\n".join(lines)
+
+
+def recording(program: Program, engines: Mapping[str, Engine], places: Mapping[str, BufferTable]) -> set[str]:
+    """Return the placements whose launches are recorded; notes why others' are not.
+
+    Raises:
+        DeviceError: Those of none are.
+    """
+    reasons = {
+        p: "its kernels use the caller's arrays" if places[p].borrowed else e.stream.records for p, e in engines.items()
+    }
+    for placement, why in reasons.items():
+        if why is not None:
+            add_note(program, f"{placement}: launches not recorded: {why}")
+    if reasons and all(reasons.values()):
+        listed = "; ".join(f"{placement}: {why}" for placement, why in reasons.items())
+        raise DeviceError(f"command_buffers: no device in use records launches: {listed}")
+    return {p for p, why in reasons.items() if why is None}
+
+
+def add_note(program: Program, line: str) -> None:
+    """Add a line to the note, unless it is there."""
+    notes = program.notes
+    notes["executor"] = "\n".join(dict.fromkeys([*notes.get("executor", "").splitlines(), line]))
