@@ -156,6 +156,7 @@ KINDS: Mapping[str, str] = {
     "lp_norm": "lp_normalization lp_pool",
     "max_pool_indices": "max_unpool",
     "microsoft.attention": "cross_attention cross_attention_over_caches self_attention",
+    "microsoft.attention_parts": "padding_bias",
     "microsoft.channels": "move_channels",
     "microsoft.convolution": "conv_transpose_with_pads",
     "microsoft.distance": "distances",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -45,18 +46,16 @@ _Managed._fields_ = [
     ("deleter", _Deleter),
 ]
 
-_Destructor = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-
 _api = ctypes.PyDLL(None)
 _api.PyCapsule_New.restype = ctypes.py_object
-_api.PyCapsule_New.argtypes = (ctypes.c_void_p, ctypes.c_char_p, _Destructor)
+_api.PyCapsule_New.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
 _api.PyCapsule_IsValid.argtypes = (ctypes.c_void_p, ctypes.c_char_p)
 _api.PyCapsule_GetPointer.restype = ctypes.c_void_p
 _api.PyCapsule_GetPointer.argtypes = (ctypes.c_void_p, ctypes.c_char_p)
 _api.PyCapsule_SetName.argtypes = (ctypes.c_void_p, ctypes.c_char_p)
 
-_HANDED_OUT: dict[int, tuple[object, ...]] = {}
-"""What consumers of our capsules read, by the address of the structure, until they give it back."""
+_HANDED_OUT: dict[int, list[Any]] = {}
+"""Our capsules and what their consumers read, by the address of the structure, until they give it back."""
 
 
 @frozen
@@ -77,6 +76,7 @@ class Foreign:
 
 def capsule(buffer: Any, start: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     """Return a capsule of dense elements in *buffer*, a ``pyopencl.Buffer`` that lives until it is given back."""
+    forget_unused()
     sizes = (ctypes.c_int64 * len(shape))(*shape)
     narrow = dtype.kind == "V"
     made = _Managed(
@@ -91,8 +91,19 @@ def capsule(buffer: Any, start: int, shape: tuple[int, ...], dtype: np.dtype[Any
         deleter=_give_back,
     )
     address = ctypes.addressof(made)
-    _HANDED_OUT[address] = (made, sizes, buffer)
-    return _api.PyCapsule_New(address, _NAME, _drop)
+    _HANDED_OUT[address] = [_api.PyCapsule_New(address, _NAME, None), made, sizes, buffer]
+    return _HANDED_OUT[address][0]
+
+
+def forget_unused() -> None:
+    """Let go of what capsules hold that were dropped before anybody took them.
+
+    A capsule's destructor would know, but one in Python clears the exception that a consumer is about to raise.
+    """
+    for address, (found, *_) in list(_HANDED_OUT.items()):
+        # Known here: the list, this loop, and the call.
+        if sys.getrefcount(found) <= 3 and _api.PyCapsule_IsValid(id(found), _NAME):
+            del _HANDED_OUT[address]
 
 
 def taken(capsule: Any) -> Foreign:
@@ -129,10 +140,4 @@ def _forget(pointer: Any) -> None:
     _HANDED_OUT.pop(ctypes.addressof(pointer.contents), None)
 
 
-def _forget_unused(capsule: int) -> None:
-    """Give back what a capsule holds that nobody has taken."""
-    if _api.PyCapsule_IsValid(capsule, _NAME):
-        _HANDED_OUT.pop(_api.PyCapsule_GetPointer(capsule, _NAME), None)
-
-
-_give_back, _drop = _Deleter(_forget), _Destructor(_forget_unused)
+_give_back = _Deleter(_forget)
