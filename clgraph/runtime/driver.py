@@ -68,13 +68,17 @@ def load() -> opencl.OpenCL:
         found = opencl.load()
     except ImportError as error:
         raise DeviceError(f"OpenCL cannot be loaded: {error}") from error
-    library = wheel()
-    # pyopencl's loader looks for its own drivers below this folder.
-    home = folder_of("pyopencl")
-    if library is not None:
-        home = pocl.overlay(folder / "links", library, wheel_decision().record.built_in)
-    os.environ["PYOPENCL_HOME"] = str(home)
+    # pyopencl's loader looks for its own drivers below this folder; pyopencl's Python half sets it to its own, later.
+    os.environ["PYOPENCL_HOME"] = str(_tree() or folder_of("pyopencl"))
     return found
+
+
+@functools.cache
+def _tree() -> Path | None:
+    """Return the folder that stands for pyopencl's in the tree of links; ``None`` without the wheel's PoCL."""
+    if (library := wheel()) is None:
+        return None
+    return pocl.overlay(pocl_folder() / "links", library, wheel_decision().record.built_in)
 
 
 def look_after(program: str | None) -> None:
@@ -96,11 +100,11 @@ def declarations(handle: Any, text: str) -> str:
 @functools.cache
 def _declared() -> frozenset[str]:
     """Return the stems of the built-in functions that the wheel's PoCL declares when asked for."""
-    library = wheel()
-    if library is None:
+    library, tree = wheel(), _tree()
+    if library is None or tree is None:
         return frozenset()
     try:
-        return pocl_headers.stems(*pocl.headers(Path(os.environ["PYOPENCL_HOME"]), library))
+        return pocl_headers.stems(*pocl.headers(tree, library))
     except OSError as error:
         _log.info("kernels are compiled with the declarations of all built-in functions: %s", error)
         return frozenset()

@@ -32,6 +32,7 @@ def make(folder: Path, source: Path, *, anew: bool = False) -> None:
 
     Where that header is there it is all left as it is, unless it shall be made *anew*. Raises ``OSError``.
     """
+    assert folder.resolve() != source.resolve(), "nothing is written where PoCL is installed"
     if cache_folder.is_trusted(folder / HEADER) and not anew:
         return
     for path in source.iterdir():

@@ -2,6 +2,7 @@
 
 import pytest
 
+from clgraph.core.part import folder_of
 from clgraph.errors import KernelBuildError
 from clgraph.runtime import binaries, driver, opencl
 from clgraph.runtime.pocl_headers import CHOSEN, HEADER, make, options, parted, stems
@@ -79,3 +80,21 @@ def test_pocl_compiles_with_few_declarations(engine, monkeypatch):
     assert [CHOSEN in options for options in asked] == [True, True, False]
     with pytest.raises(KernelBuildError, match="no_such_function"):
         binaries.build(engine._context, engine._handle, kernel % "no_such_function(*x)", "", "f")
+
+
+@pytest.mark.opencl
+def test_what_pyopencl_says_of_its_home_later_leads_to_no_header(engine, monkeypatch):
+    """pyopencl's Python half, imported behind clgraph, sets the variable that the loader was given."""
+    declared = driver._declared()
+    monkeypatch.setenv("PYOPENCL_HOME", str(folder_of("pyopencl")))
+    driver._declared.cache_clear()
+    assert driver._declared() == declared
+
+
+def test_nothing_is_written_where_pocl_is_installed(tmp_path):
+    include = tmp_path / "include"
+    include.mkdir()
+    (include / HEADER).write_text("int __ovld abs(int);\n")
+    with pytest.raises(AssertionError, match="where PoCL is installed"):
+        make(include, include, anew=True)
+    assert not (include / HEADER).read_text().startswith("// clgraph")
