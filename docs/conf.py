@@ -23,6 +23,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "extensions.commands",
+    "extensions.explorers",
     "extensions.listings",
     "extensions.pictures",
 ]

@@ -19,6 +19,7 @@ import pytest
 from clgraph.cli import cli
 from clgraph.passes.pipeline import default_pipeline
 from clgraph.settings import FOREIGN, option_table
+from tests.support.pages import data_of
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -251,5 +252,13 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     site = tmp_path / "site"
-    assert (site / "passes.html").read_text(encoding="utf-8").count("<svg") > 5
+    passes = (site / "passes.html").read_text(encoding="utf-8")
+    assert passes.count("<svg") > 5
+    shown = re.findall(r'<a href="(explorer/\w+\.html)" target="explorer-frame">', passes)
+    assert len(shown) == 3
+    assert f'src="{shown[0]}"' in passes
+    for name in shown:
+        page = (site / name).read_text(encoding="utf-8")
+        assert len(page.encode()) < 1.5 * 2**20
+        assert len(data_of(page)["graphs"][0]["steps"]) == len(default_pipeline()) + 1
     assert "clgraph.compile" in (site / "api.html").read_text(encoding="utf-8")
