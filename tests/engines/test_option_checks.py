@@ -307,6 +307,7 @@ OWN = {
     "verbose, quiet": "how much is said",
     "folder, prompt, system, chat, max_tokens, stop, ignore_end": "of generate",
     "temperature, top_k, top_p, repetition_penalty": "of generate",
+    "hint, join, clients": "of bench, which refuses the last two without --hint throughput",
 }
 """Flags that are no options of the settings."""
 

@@ -64,13 +64,14 @@ class CachedAttentionGpuShared(General[CachedAttention]):
         batch, shared, width, splits = q.own[QUERIES].shape[0], q.own[KEYS].shape[1], q.own[VALUES].shape[3], _splits(q)
         jit, tensors, numbers = attend_parts(q)
         entry, grid = "cached_attention_gpu", (_runs(q) * ITEMS, splits, batch * shared)
+        joining = "cached_attention/cached_attention_gpu_join"
         arguments = (*tensors, "scratch0" if splits > 1 else "null", numbers)
         jit = jit.define(ROWS=_rows(q), SPLITS=splits)
         attend = Launch(f"cached_attention/{entry}.cl", entry, jit, grid, (ITEMS, 1, 1), arguments)
         if splits == 1:
             return Plan((append_launch(q), attend))
         queries = prod(q.own[QUERIES].shape[:3])
-        join = launch(f"cached_attention/{entry}_join", jit, queries * width, "scratch0", "out0", numbers)
+        join = launch(joining, jit, queries * width, "scratch0", "out0", numbers)
         return Plan((append_launch(q), attend, join), (4 * queries * splits * (width + 2),))
 
 
