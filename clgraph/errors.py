@@ -49,6 +49,22 @@ class InputError(ClgraphError, ValueError):
     """A feed of ``run`` is missing, unknown, or has another shape or type than the model expects."""
 
 
+class TooLargeError(InputError):
+    """A request to the server has more bytes than it takes."""
+
+
+class UnknownModelError(ClgraphError, LookupError):
+    """The server has no model, or no version of it, of that name."""
+
+
+class NotReadyError(ClgraphError):
+    """The server has the model and cannot run it: it is loaded, was unloaded, or is broken; or the server ends."""
+
+
+class OverloadError(ClgraphError):
+    """More calls wait than are let: a later one may be served."""
+
+
 class GenerationError(ClgraphError, RuntimeError):
     """A text cannot be continued: the model's logits are no numbers."""
 

@@ -30,6 +30,7 @@ _COMMANDS = {
     "compile": "Compile a model and show what the passes did.",
     "run": "Run a model once, on arrays or pictures.",
     "generate": "Continue a text with a language model, and say how fast that was.",
+    "serve": "Serve a folder of models over HTTP and gRPC.",
     "bench": "Measure a model: latency, throughput, start, memory.",
     "view": "Show in the browser what every pass made of a model.",
     "explain": "Show what was decided about each node of a model, and why.",

@@ -48,6 +48,14 @@ def start_logging(log_level: str | None) -> None:
     _louder(verbosity())
 
 
+def format_messages(formatter: logging.Formatter) -> None:
+    """Write what loggers let through by *formatter* from here on."""
+    for handler in logging.root.handlers:
+        if handler.name == _OURS:
+            handler.setFormatter(formatter)
+            handler.setLevel(logging.NOTSET)
+
+
 def verbosity() -> int:
     """Return how many -v there are; below 0 for -q; 0 outside a command."""
     context = click.get_current_context(silent=True)

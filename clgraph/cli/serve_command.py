@@ -1,0 +1,123 @@
+"""``clgraph serve``."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import click
+
+from clgraph.cli.options import DeviceOptions, device_options
+from clgraph.cli.sections import SectionedCommand
+from clgraph.cli.verbosity import format_messages, verbosity
+from clgraph.errors import OptionError
+from clgraph.serving.logs import Lines
+from clgraph.serving.options import ServerOptions
+
+MIB = 1 << 20
+
+
+@click.command(cls=SectionedCommand, name="serve")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="Address to listen at; 0.0.0.0 for every client that can."
+)
+@click.option("--http-port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0: any free one.")
+@click.option("--grpc-port", type=click.IntRange(0, 65535), default=8001, show_default=True, help="0: any free one.")
+@click.option("--no-http", is_flag=True, help="Serve gRPC alone; there are no metrics then.")
+@click.option("--no-grpc", is_flag=True, help="Serve HTTP alone.")
+@click.option(
+    "--max-request", type=click.IntRange(min=1), default=64, show_default=True, help="Most MiB of a request, unpacked."
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    help="Seconds that a call may wait and run.",
+)
+@click.option(
+    "--queue", type=click.IntRange(min=0), default=64, show_default=True, help="Calls that may wait for each model."
+)
+@click.option(
+    "--connections",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    help="Connections of HTTP, and calls of gRPC, at a time.",
+)
+@click.option(
+    "--poll",
+    type=click.FloatRange(min=0),
+    default=5.0,
+    show_default=True,
+    help="Seconds between looks at the folder; 0: clients load and unload.",
+)
+@click.option(
+    "--grace",
+    type=click.FloatRange(min=0),
+    default=30.0,
+    show_default=True,
+    help="Seconds that what runs has after SIGTERM or Ctrl-C.",
+)
+@click.option("--follow-links", is_flag=True, help="Let links lead out of FOLDER.")
+@device_options
+def command(
+    where: DeviceOptions,
+    folder: Path,
+    host: str,
+    http_port: int,
+    grpc_port: int,
+    no_http: bool,
+    no_grpc: bool,
+    max_request: int,
+    timeout: float,
+    queue: int,
+    connections: int,
+    poll: float,
+    grace: float,
+    follow_links: bool,
+) -> None:
+    """Serve the models in FOLDER by the Open Inference Protocol, which clients of KServe, MLServer and Triton speak.
+
+    A model is name/1/model.onnx (versions by number), name/model.onnx or name.onnx; a file model.toml or name.toml
+    beside it says how it is compiled. Models that are added, replaced or removed are loaded and unloaded meanwhile.
+    There is no authentication: whoever reaches the port can run, load and unload models. -v shows every call. It needs
+    the extra "serve".
+
+    \b
+    Examples:
+      clgraph serve models
+      clgraph serve models --http-port 9000 --no-grpc --timeout 5
+      clgraph serve models --host 0.0.0.0 --device gpu --queue 256
+    """
+    try:
+        from clgraph.serving.server import run
+    except ImportError as error:
+        raise OptionError(f"{error.name} is not installed: pip install 'clgraph-opencl[serve]'") from error
+    given = {"threads": where.threads, "cache_dir": where.cache_dir, "config": dict(where.config)}
+    options = ServerOptions(
+        folder=folder,
+        host=host,
+        http_port=None if no_http else http_port,
+        grpc_port=None if no_grpc else grpc_port,
+        compile={"device": where.device, **given},
+        max_request=max_request * MIB,
+        timeout=timeout,
+        queue=queue,
+        connections=connections,
+        poll=poll,
+        grace=grace,
+        follow_links=follow_links,
+    )
+    _start_lines(verbosity())
+    run(options)
+
+
+def _start_lines(count: int) -> None:
+    """Write messages in lines of the server's form: what happens; every call with -v; everything with -vv."""
+    format_messages(Lines())
+    logging.getLogger("clgraph.serving").setLevel("ERROR" if count < 0 else ("INFO", "DEBUG")[min(count, 1)])
+    logging.getLogger("grpc").setLevel("INFO")  # below, it says something of each message
+    if count == 1:
+        logging.root.setLevel("WARNING")

@@ -1,0 +1,74 @@
+"""What is counted and measured, for Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+
+from clgraph.graph.primitive import Array
+from clgraph.serving.repository import Repository
+
+_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_SIZES = tuple(float(1 << i) for i in range(11))
+
+
+class Metrics:
+    """Counters, histograms and gauges, in a registry of their own. Only names of models that there are become labels.
+
+    Attributes:
+        content_type: Of :meth:`text`.
+    """
+
+    content_type = "text/plain; version=0.0.4; charset=utf-8"
+
+    def __init__(self, repository: Repository) -> None:
+        """Take what gauges are read off."""
+        self._registry, self._repository = CollectorRegistry(), repository
+        model = ("model", "version")
+        into = {"registry": self._registry}
+        self._calls = Counter(
+            "clgraph_requests", "Calls that were answered, by status.", (*model, "protocol", "status"), **into
+        )
+        self._failures = Counter("clgraph_failures", "Calls whose status is not 200.", model, **into)
+        self._seconds = Histogram(
+            "clgraph_request_seconds", "Time of a call that was run.", model, buckets=_SECONDS, **into
+        )
+        self._queued = Histogram("clgraph_queue_seconds", "Time that a call waited.", model, buckets=_SECONDS, **into)
+        self._batch = Histogram("clgraph_batch_size", "First size of a call's inputs.", model, buckets=_SIZES, **into)
+        self._registry.register(self)
+        ProcessCollector(registry=self._registry)
+
+    def text(self) -> bytes:
+        """Return everything in Prometheus' text format."""
+        found: bytes = generate_latest(self._registry)
+        return found
+
+    def answered(self, model: str, version: str, protocol: str, status: int) -> None:
+        """Count a call; those of no model that there is are given empty names."""
+        self._calls.labels(model, version, protocol, str(status)).inc()
+        if status != 200:
+            self._failures.labels(model, version).inc()
+
+    def began(self, model: str, version: str, seconds: float, feeds: Mapping[str, Array]) -> None:
+        """Take down how long a call waited, and how large its batch is."""
+        self._queued.labels(model, version).observe(seconds)
+        first = next(iter(feeds.values()), None)
+        if first is not None and first.ndim:
+            self._batch.labels(model, version).observe(first.shape[0])
+
+    def ran(self, model: str, version: str, seconds: float) -> None:
+        """Take down how long a call took, waiting included."""
+        self._seconds.labels(model, version).observe(seconds)
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Return the gauges: as Prometheus' registry asks collectors for them."""
+        labels = ("model", "version")
+        waiting = GaugeMetricFamily("clgraph_queue_length", "Calls that wait.", labels=labels)
+        memory = GaugeMetricFamily("clgraph_model_bytes", "Memory of the programs that are kept.", labels=labels)
+        for served in self._repository:
+            waiting.add_metric((served.name, str(served.version)), served.waiting)
+            memory.add_metric((served.name, str(served.version)), served.nbytes)
+        yield waiting
+        yield memory

@@ -1,0 +1,119 @@
+"""The file beside a model that says how it is compiled and served: TOML, typed and checked, and naming no files."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from clgraph.core.frozen import frozen
+from clgraph.core.nearest import meant
+from clgraph.errors import OptionError
+
+Sizes = Mapping[str, tuple[Any, ...]]
+
+
+@frozen(kw_only=True)
+class ModelOptions:
+    """How a model is compiled and served; ``None`` where the server's own option counts.
+
+    Attributes:
+        device, precision, threads, keep_f32, shapes, outputs: As for :func:`clgraph.compile`.
+        prepare: Shapes to compile for before the model is ready; a dimension is a size, or the smallest and largest.
+        versions: So many of the newest versions are served.
+        streams: Runs at the same time, each with memory of its own for activations.
+        queue: Calls that may wait; more are refused.
+        timeout: Seconds after which a call is given up.
+    """
+
+    device: str | None = None
+    precision: str | None = None
+    threads: int | None = None
+    keep_f32: tuple[str, ...] = ()
+    shapes: Sizes | None = None
+    outputs: tuple[str, ...] | None = None
+    prepare: Sizes | None = None
+    versions: int = 1
+    streams: int = 1
+    queue: int | None = None
+    timeout: float | None = None
+
+
+def read_options(path: Path) -> ModelOptions:
+    """Return the options in the file *path*.
+
+    Raises:
+        OptionError: It is no TOML, or holds what is no option or of another type.
+    """
+    try:
+        given = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise OptionError(f"{path.name} cannot be read: {error}") from error
+    known = [field.name for field in fields(ModelOptions)]
+    if unknown := sorted(given.keys() - set(known)):
+        raise OptionError(
+            f"{path.name}: {unknown[0]!r} is no option{meant(unknown[0], known)}; the options are {', '.join(known)}"
+        )
+    found = {}
+    for name, value in given.items():
+        check, wanted = _CHECKS[name]
+        if not check(value):
+            raise OptionError(f"{path.name}: {name} = {value!r} is to be {wanted}")
+        found[name] = _frozen(value)
+    return ModelOptions(**found)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 1
+
+
+def _is_seconds(value: Any) -> bool:
+    return type(value) in (int, float) and 0 < value < float("inf")
+
+
+def _is_size(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_range(value: Any) -> bool:
+    return _is_size(value) or (isinstance(value, list) and len(value) == 2 and all(map(_is_size, value)))
+
+
+def _tables_of(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    def checked(value: Any) -> bool:
+        return isinstance(value, dict) and all(isinstance(v, list) and all(map(check, v)) for v in value.values())
+
+    return checked
+
+
+_COUNT = (_is_count, "a whole number from 1 on")
+_CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "device": (_is_text, "a device's name"),
+    "precision": (_is_text, "a precision's name"),
+    "threads": _COUNT,
+    "keep_f32": (_is_texts, "a list of patterns"),
+    "shapes": (_tables_of(lambda d: _is_size(d) or _is_text(d)), "a table of lists of sizes, or names for open ones"),
+    "outputs": (_is_texts, "a list of names"),
+    "prepare": (_tables_of(_is_range), "a table of lists of sizes, or [smallest, largest]"),
+    "versions": _COUNT,
+    "streams": _COUNT,
+    "queue": (_is_size, "a whole number"),
+    "timeout": (_is_seconds, "a number of seconds above 0"),
+}
+
+
+def _frozen(value: Any) -> Any:
+    """Return lists as tuples, all the way down."""
+    if isinstance(value, list):
+        return tuple(map(_frozen, value))
+    return {name: _frozen(each) for name, each in value.items()} if isinstance(value, dict) else value

@@ -1,0 +1,242 @@
+"""The models that are served: which are ready, which are broken and why; loaded and unloaded while the server runs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from clgraph.compilation.entry import compile_model
+from clgraph.core.frozen import frozen
+from clgraph.errors import ClgraphError, ModelError, NotReadyError, UnknownModelError
+from clgraph.graph.faults import faults
+from clgraph.serving.folder import Folder, Found, newest_first
+from clgraph.serving.logs import event, fault
+from clgraph.serving.model_options import ModelOptions, read_options
+from clgraph.serving.options import ServerOptions
+from clgraph.serving.served_model import ServedModel
+from clgraph.serving.statuses import text_of
+
+if TYPE_CHECKING:
+    from clgraph.model.model import Model
+
+Key = tuple[str, int]
+Compile = Callable[..., "Model"]
+
+UNLOADED, LOADING = "unloaded", "it is being loaded"
+"""Reasons of what a client has unloaded, and of what has not been ready yet."""
+
+
+@frozen
+class Entry:
+    """A version of a model, as the index has it.
+
+    Attributes:
+        found: What lies in the folder.
+        model: What is served, which may be of files that were there before; ``None`` where nothing is.
+        reason: Why what lies in the folder is not served; empty where it is.
+    """
+
+    found: Found
+    model: ServedModel | None
+    reason: str
+
+    @property
+    def state(self) -> str:
+        """``READY``, ``LOADING`` or ``UNAVAILABLE``."""
+        return "READY" if self.model is not None else "LOADING" if self.reason == LOADING else "UNAVAILABLE"
+
+
+class Repository:
+    """The models of a folder. One thread at a time loads; those that look one up wait for none."""
+
+    def __init__(self, options: ServerOptions, compile: Compile = compile_model) -> None:
+        """Take the folder that the options name; nothing is loaded yet. Raises as :class:`Folder`."""
+        self._folder = Folder(options.folder, follow_links=options.follow_links)
+        self._options, self._compile = options, compile
+        self._entries: Mapping[Key, Entry] = {}
+        self._seen: dict[str, Any] = {}
+        self._unloaded: dict[str, Any] = {}
+        self._loading = threading.Lock()
+
+    def get(self, name: str, version: str = "") -> ServedModel:
+        """Return the model to run, the newest version that is ready where none is named.
+
+        Raises:
+            UnknownModelError: There is none of that name and version.
+            NotReadyError: It cannot be run; the message says why.
+        """
+        entries = self.entries(name, version)
+        ready = [entry.model for entry in entries if entry.model is not None]
+        if not ready:
+            raise NotReadyError(f"{_what(name, version)} is not ready: {entries[0].reason}")
+        return ready[0]
+
+    def has(self, name: str, version: str = "") -> bool:
+        """Whether there is a model of that name and version, ready or not."""
+        return any(n == name and version in ("", str(v)) for n, v in self._entries)
+
+    def entries(self, name: str, version: str = "") -> list[Entry]:
+        """Return the versions of a model, or the one that is named, the newest first; raises as :meth:`get`."""
+        found = [e for (n, v), e in self._entries.items() if n == name and version in ("", str(v))]
+        if not found:
+            raise UnknownModelError(f"there is no {_what(name, version)}")
+        return sorted(found, key=lambda entry: -entry.found.version)
+
+    def index(self, *, ready: bool = False) -> list[Entry]:
+        """Return all versions that are served or are to be, in order; those that are *ready* alone, where asked."""
+        entries = (entry for _, entry in sorted(self._entries.items()))
+        return [entry for entry in entries if entry.model is not None or not ready]
+
+    def load(self, name: str) -> None:
+        """Load a model as it lies in the folder now, and serve what it is from then on.
+
+        Raises:
+            UnknownModelError: There is none.
+            ModelError: None of its versions can be loaded; the message says why. What was served before still is.
+        """
+        with self._loading:
+            found = self._folder.scan().get(name)
+            if found is None:
+                raise UnknownModelError(f"there is no {_what(name)} in the folder of models")
+            self._unloaded.pop(name, None)
+            self._update(name, found, again=True)
+            entries = self.entries(name)
+        if entries[0].reason:
+            raise ModelError(f"{_what(name, str(entries[0].found.version))} was not loaded: {entries[0].reason}")
+
+    def unload(self, name: str) -> None:
+        """Serve a model no more, until it is loaded again or its files change; returns when its calls are over.
+
+        Raises ``UnknownModelError`` where there is none.
+        """
+        with self._loading:
+            entries = self.entries(name)
+            self._unloaded[name] = _stamps(self._folder.scan().get(name, {}))
+            for entry in entries:
+                self._put(replace(entry, model=None, reason=UNLOADED))
+
+    def refresh(self, *, settled: bool = True) -> None:
+        """Look at the folder: load what is new or has changed, and unload what is gone.
+
+        Args:
+            settled: Let what has changed since the last look, and may be being written, wait for the next one.
+        """
+        with self._loading:
+            there = self._folder.scan()
+            for name, found in sorted(there.items()):
+                stamps = _stamps(found)
+                stable, self._seen[name] = not settled or self._seen.get(name) == stamps, stamps
+                if stable and self._unloaded.get(name) != stamps:
+                    self._unloaded.pop(name, None)
+                    self._update(name, found)
+            for name in {n for n, _ in self._entries} - there.keys():
+                self._drop(self._keys(name))
+                self._seen.pop(name, None)
+                self._unloaded.pop(name, None)
+
+    def close(self) -> None:
+        """Unload everything, when what runs is over."""
+        with self._loading:
+            self._drop(list(self._entries))
+
+    def _update(self, name: str, found: Mapping[int, Found], *, again: bool = False) -> None:
+        """Serve the newest versions of *found* that can be; *again*, those too whose files have not changed."""
+        served, most = 0, None
+        for each in newest_first(found):
+            if most is None:
+                most = _options_of(each).versions
+            if served == most:
+                self._drop([(name, each.version)])
+            else:
+                served += self._load(each, again=again)
+        self._drop([key for key in self._keys(name) if key[1] not in found])
+
+    def _load(self, found: Found, *, again: bool) -> bool:
+        """Return whether the version is served, loaded anew where its files have changed."""
+        key = (found.name, found.version)
+        old = self._entries.get(key)
+        if old is not None and old.found.stamp == found.stamp and not again and old.reason != UNLOADED:
+            return old.model is not None
+        since = monotonic()
+        served = None if old is None else old.model
+        if old is None:
+            self._put(Entry(found, None, LOADING))
+        try:
+            with faults(f"loading model {found.name!r}"):
+                model = self._made(found)
+        except ClgraphError as error:
+            fault("load", error, model=found.name, version=found.version, still_served=served is not None)
+            self._put(Entry(found, served, text_of(error).replace(f"{self._folder.root}/", "")))
+        else:
+            self._put(Entry(found, model, ""))
+            event("load", model=found.name, version=found.version, seconds=round(monotonic() - since, 3))
+        return self._entries[key].model is not None
+
+    def _made(self, found: Found) -> ServedModel:
+        if found.fault:
+            raise ModelError(found.fault)
+        options = ModelOptions() if found.options is None else read_options(found.options)
+        own = {name: getattr(options, name) for name in ("device", "precision", "threads", "outputs", "shapes")}
+        arguments = {**self._options.compile, **{name: value for name, value in own.items() if value is not None}}
+        if options.keep_f32:
+            arguments["config"] = {**arguments.get("config", {}), "keep_f32": options.keep_f32}
+        model = self._compile(found.path, **arguments)
+        try:
+            if options.prepare:
+                model.prepare(options.prepare)
+            return ServedModel(
+                found.name,
+                found.version,
+                model,
+                streams=options.streams,
+                queue=self._options.queue if options.queue is None else options.queue,
+                seconds=options.timeout or self._options.timeout,
+            )
+        except ClgraphError:
+            model.close()
+            raise
+
+    def _keys(self, name: str) -> list[Key]:
+        return [key for key in self._entries if key[0] == name]
+
+    def _put(self, entry: Entry) -> None:
+        """Replace the version's entry, and close what was served when its calls are over."""
+        key = (entry.found.name, entry.found.version)
+        old = self._entries.get(key)
+        self._entries = {**self._entries, key: entry}
+        if old is not None and old.model is not None and old.model is not entry.model:
+            self._end(old.model)
+
+    def _drop(self, keys: list[Key]) -> None:
+        gone = [self._entries[key].model for key in keys if key in self._entries]
+        self._entries = {key: entry for key, entry in self._entries.items() if key not in keys}
+        for model in gone:
+            if model is not None:
+                self._end(model)
+
+    def _end(self, model: ServedModel) -> None:
+        model.close()
+        event("unload", model=model.name, version=model.version)
+
+    def __iter__(self) -> Iterator[ServedModel]:
+        """Return what is ready."""
+        return iter([entry.model for entry in self._entries.values() if entry.model is not None])
+
+
+def _options_of(found: Found) -> ModelOptions:
+    """Return a version's options, the defaults where they cannot be read, which its loading tells."""
+    try:
+        return ModelOptions() if found.options is None or found.fault else read_options(found.options)
+    except ClgraphError:
+        return ModelOptions()
+
+
+def _stamps(found: Mapping[int, Found]) -> list[Any]:
+    return [(each.version, each.stamp) for each in newest_first(found)]
+
+
+def _what(name: str, version: str = "") -> str:
+    return f"version {version} of model {name!r}" if version else f"model {name!r}"

@@ -1,0 +1,237 @@
+"""Clients of Triton, unmodified, against the server in a thread: real models, sockets and both protocols."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+pytest.importorskip("uvicorn", reason="the extra 'serve' is not installed")
+pytest.importorskip("tritonclient.http", reason="the test extra's tritonclient is not installed")
+pytest.importorskip("tritonclient.grpc", reason="the test extra's tritonclient is not installed")
+
+import tritonclient.grpc
+import tritonclient.http
+from tritonclient.utils import InferenceServerException
+
+from clgraph.serving.options import ServerOptions
+from clgraph.serving.server import Server
+from clgraph.serving.tensors import BYTES, TYPES
+
+X = np.arange(8, dtype=np.float32).reshape(2, 4)
+
+
+def _save(path: Path, nodes: list[Any], inputs: list[Any], outputs: list[Any], constants: Any = ()) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    graph = helper.make_graph(nodes, "g", inputs, outputs, constants)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path)
+
+
+def _value(name: str, kind: int) -> Any:
+    return helper.make_tensor_value_info(name, kind, ["n", 4])
+
+
+_KINDS = {BYTES: TensorProto.STRING, "BOOL": TensorProto.BOOL, "FP16": TensorProto.FLOAT16, "FP32": TensorProto.FLOAT}
+_KINDS |= {"FP64": TensorProto.DOUBLE, "BF16": TensorProto.BFLOAT16}
+_KINDS |= {name: getattr(TensorProto, name) for name in TYPES if "INT" in name}
+
+
+class Running:
+    """A server in a thread."""
+
+    def __init__(self, folder: Path, **options: Any) -> None:
+        self.options = ServerOptions(folder=folder, http_port=0, grpc_port=0, poll=0, **options)
+        self._up, self._thread = threading.Event(), threading.Thread(target=lambda: asyncio.run(self._main()))
+        self._thread.start()
+        assert self._up.wait(60)
+        self.http = tritonclient.http.InferenceServerClient(f"127.0.0.1:{self.server.http_port}")
+        self.grpc = tritonclient.grpc.InferenceServerClient(f"127.0.0.1:{self.server.grpc_port}")
+
+    async def _main(self) -> None:
+        self.server, self._loop = Server(self.options), asyncio.get_running_loop()
+        await self.server.serve(self._up.set)
+
+    def wait(self) -> None:
+        while not self.grpc.is_server_ready():
+            threading.Event().wait(0.01)
+
+    def stop(self) -> None:
+        self.http.close()
+        self.grpc.close()
+        self._loop.call_soon_threadsafe(self.server.stop)
+        self._thread.join(60)
+        assert not self._thread.is_alive()
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    root = tmp_path_factory.mktemp("models")
+    one = helper.make_tensor("one", TensorProto.FLOAT, [1], [1.0])
+    add = [helper.make_node("Add", ["x", "one"], ["y"])]
+    _save(root / "add/1/model.onnx", add, [_value("x", 1)], [_value("y", 1)], [one])
+    (root / "broken").mkdir()
+    (root / "broken/model.onnx").write_bytes(b"nonsense")
+    outside = helper.make_tensor("one", TensorProto.FLOAT, [1], [1.0])
+    outside.ClearField("float_data")
+    outside.data_location = TensorProto.EXTERNAL
+    outside.external_data.add(key="location", value="../../etc/passwd")
+    _save(root / "reads.onnx", add, [_value("x", 1)], [_value("y", 1)], [outside])
+    names = {kind: kind.lower() for kind in _KINDS}
+    nodes = [helper.make_node("Identity", [f"{name}_in"], [name]) for name in names.values()]
+    inputs = [_value(f"{name}_in", _KINDS[kind]) for kind, name in names.items()]
+    _save(root / "types.onnx", nodes, inputs, [_value(name, _KINDS[kind]) for kind, name in names.items()])
+    found = Running(root, max_request=1 << 20)
+    found.wait()
+    yield found
+    found.stop()
+
+
+def _inputs(client: Any, arrays: dict[str, Any], kinds: dict[str, str], **how: Any) -> list[Any]:
+    found = []
+    for name, array in arrays.items():
+        tensor = client.InferInput(name, list(array.shape), kinds[name])
+        tensor.set_data_from_numpy(array, **how)
+        found.append(tensor)
+    return found
+
+
+def _x(client: Any, array: Any = X, **how: Any) -> list[Any]:
+    return _inputs(client, {"x": array}, {"x": "FP32"}, **how)
+
+
+def test_clients_are_told_of_the_server_and_its_models(running: Running) -> None:
+    for client in (running.http, running.grpc):
+        assert client.is_server_live()
+        assert client.is_server_ready()
+        assert client.is_model_ready("add")
+        assert client.is_model_ready("add", "1")
+    assert not running.http.is_model_ready("broken")
+    assert not running.grpc.is_model_ready("broken")
+    about = running.http.get_model_metadata("add")
+    assert about["inputs"] == [{"name": "x", "datatype": "FP32", "shape": [-1, 4]}]
+    assert running.grpc.get_model_metadata("add", as_json=True)["outputs"][0]["name"] == "y"
+    assert running.grpc.get_server_metadata().name == running.http.get_server_metadata()["name"] == "clgraph"
+    index = {each["name"]: each for each in running.http.get_model_repository_index()}
+    assert {name: each["state"] for name, each in index.items()} == {
+        "add": "READY",
+        "broken": "UNAVAILABLE",
+        "reads": "UNAVAILABLE",
+        "types": "READY",
+    }
+    assert "it does not parse" in index["broken"]["reason"]
+    assert "outside the model's folder" in index["reads"]["reason"]
+    assert str(running.options.folder) not in index["broken"]["reason"]
+    found = running.grpc.get_model_repository_index()
+    assert {m.name: m.reason for m in found.models} == {name: each["reason"] for name, each in index.items()}
+
+
+def test_clients_run_a_model(running: Running) -> None:
+    http, grpc = tritonclient.http, tritonclient.grpc
+    for client, module in ((running.http, http), (running.grpc, grpc)):
+        found = client.infer("add", _x(module), request_id="7", timeout=10_000_000)
+        np.testing.assert_array_equal(found.as_numpy("y"), X + 1)
+        about = found.get_response()
+        assert (about["id"] if module is http else about.id) == "7"
+        named = client.infer("add", _x(module, X[:1]), model_version="1", outputs=[module.InferRequestedOutput("y")])
+        np.testing.assert_array_equal(named.as_numpy("y"), X[:1] + 1)
+    text = running.http.infer(
+        "add", _x(http, binary_data=False), outputs=[http.InferRequestedOutput("y", binary_data=False)]
+    )
+    np.testing.assert_array_equal(text.as_numpy("y"), X + 1)
+    packed = running.http.infer("add", _x(http), request_compression_algorithm="gzip")
+    np.testing.assert_array_equal(packed.as_numpy("y"), X + 1)
+
+
+def test_tensors_of_every_type_come_and_go(running: Running) -> None:
+    arrays: dict[str, Any] = {f"{n.lower()}_in": np.array([[0, 1, 1, 0]], TYPES[n].numpy) for n in TYPES}
+    arrays["bytes_in"] = np.array([["a", "größe", "", "b"]], object)
+    kinds = {f"{kind.lower()}_in": kind for kind in _KINDS}
+    for client, module in ((running.http, tritonclient.http), (running.grpc, tritonclient.grpc)):
+        found = client.infer("types", _inputs(module, arrays, kinds))
+        for kind in _KINDS:
+            result = found.as_numpy(kind.lower())
+            wanted = arrays[f"{kind.lower()}_in"]
+            texts = [text.decode() for text in result.flat] if kind == BYTES else result.ravel().tolist()
+            assert texts == wanted.ravel().tolist()
+
+
+def test_a_stream_goes_on_behind_an_error(running: Running) -> None:
+    answers: list[Any] = []
+    done = threading.Semaphore(0)
+
+    def take(result: Any, error: Any) -> None:
+        answers.append((result, error))
+        done.release()
+
+    running.grpc.start_stream(take)
+    for name in ("add", "nothing", "add"):
+        running.grpc.async_stream_infer(name, _x(tritonclient.grpc))
+    assert all(done.acquire(timeout=30) for _ in range(3))
+    running.grpc.stop_stream()
+    assert [error is None for _, error in answers] == [True, False, True]
+    assert "there is no model 'nothing'" in str(answers[1][1])
+
+
+def test_errors_have_statuses_and_texts(running: Running) -> None:
+    http, grpc = tritonclient.http, tritonclient.grpc
+    cases: list[tuple[str, dict[str, Any], str, str, str]] = [
+        ("nothing", {}, "404", "NOT_FOUND", "there is no model 'nothing'"),
+        ("../../etc/passwd", {}, "404", "NOT_FOUND", "passwd"),
+        ("broken", {}, "503", "UNAVAILABLE", "model 'broken' is not ready"),
+        ("add", {"x": X.astype(np.float64)}, "400", "INVALID_ARGUMENT", "input 'x' of model 'add' is FP32, not FP64"),
+        ("add", {"x": X[:, :2]}, "400", "INVALID_ARGUMENT", "input 'x'"),
+        ("add", {"w": X}, "400", "INVALID_ARGUMENT", "has no input 'w'; the inputs are 'x'"),
+        ("types", {"bool_in": X > 0}, "400", "INVALID_ARGUMENT", "input"),
+    ]
+    for client, module, number in ((running.http, http, 0), (running.grpc, grpc, 1)):
+        for name, feeds, *statuses, text in cases:
+            kinds = {"x": "FP64" if feeds.get("x", X).dtype == np.float64 else "FP32", "w": "FP32", "bool_in": "BOOL"}
+            inputs = _inputs(module, feeds or {"x": X}, kinds)
+            with pytest.raises(InferenceServerException) as caught:
+                client.infer(name, inputs)
+            assert statuses[number] in str(caught.value.status())
+            assert text in str(caught.value)
+            assert "Traceback" not in str(caught.value)
+        with pytest.raises(InferenceServerException, match=r"was not loaded: .*it does not parse"):
+            client.load_model("broken")
+        with pytest.raises(InferenceServerException, match="no parameters are taken"):
+            client.load_model("add", config="{}")
+        big = np.zeros((1 << 17, 4), np.float32)
+        with pytest.raises(InferenceServerException) as caught:
+            client.infer("add", _x(module, big))
+        assert ("413", "RESOURCE_EXHAUSTED")[number] in str(caught.value.status())
+        np.testing.assert_array_equal(client.infer("add", _x(module)).as_numpy("y"), X + 1)
+
+
+def test_clients_load_and_unload(running: Running) -> None:
+    for client in (running.http, running.grpc):
+        client.unload_model("add")
+        assert not client.is_model_ready("add")
+        with pytest.raises(InferenceServerException, match="is not ready: unloaded"):
+            client.get_model_metadata("add")
+        client.load_model("add")
+        assert client.is_model_ready("add")
+
+
+def test_what_is_no_http_and_who_hangs_up_leaves_the_server_as_it_was(running: Running) -> None:
+    address = ("127.0.0.1", running.server.http_port)
+    head = b"POST /v2/models/add/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n"
+    for sent in (b"", b"\x00\xff" * 50, b"GET", head, head + b"{" * 10, b"GET /" + b"a" * 100_000):
+        with socket.create_connection(address) as connection:
+            connection.sendall(sent)
+        with socket.create_connection(("127.0.0.1", running.server.grpc_port)) as connection:
+            connection.sendall(sent)
+    connection = http.client.HTTPConnection(*address)
+    connection.request("GET", "/v2/models/..%2f..%2fetc%2fpasswd")
+    assert connection.getresponse().status == 404
+    np.testing.assert_array_equal(running.grpc.infer("add", _x(tritonclient.grpc)).as_numpy("y"), X + 1)
+    np.testing.assert_array_equal(running.http.infer("add", _x(tritonclient.http)).as_numpy("y"), X + 1)

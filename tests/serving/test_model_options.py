@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clgraph.errors import OptionError
+from clgraph.serving.model_options import ModelOptions, read_options
+
+
+def _read(folder: Path, text: str) -> ModelOptions:
+    path = folder / "model.toml"
+    path.write_text(text)
+    return read_options(path)
+
+
+def test_options_are_read_with_their_types(tmp_path: Path) -> None:
+    text = """
+precision = "f16"
+threads = 2
+keep_f32 = ["head/*"]
+versions = 2
+streams = 3
+queue = 0
+timeout = 1.5
+outputs = ["y"]
+[shapes]
+x = ["batch", 3, 224, 224]
+[prepare]
+x = [[1, 8], 3, 224, 224]
+"""
+    assert _read(tmp_path, text) == ModelOptions(
+        precision="f16",
+        threads=2,
+        keep_f32=("head/*",),
+        versions=2,
+        streams=3,
+        queue=0,
+        timeout=1.5,
+        outputs=("y",),
+        shapes={"x": ("batch", 3, 224, 224)},
+        prepare={"x": ((1, 8), 3, 224, 224)},
+    )
+    assert _read(tmp_path, "") == ModelOptions()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("thread = 2", "'thread' is no option; did you mean 'threads'"),
+        ('dump_graphs = "/tmp/x"', "'dump_graphs' is no option"),
+        ('cache_dir = "/tmp/x"', "'cache_dir' is no option"),
+        ('modules = ["/tmp/x.py"]', "'modules' is no option"),
+        ("threads = 0", "threads = 0 is to be a whole number from 1 on"),
+        ("threads = true", "threads = True is to be"),
+        ('threads = "2"', "threads = '2' is to be"),
+        ("streams = 1.0", "streams = 1.0 is to be"),
+        ("timeout = inf", "timeout = inf is to be a number of seconds"),
+        ("timeout = -1", "timeout = -1 is to be"),
+        ('keep_f32 = "head"', "keep_f32 = 'head' is to be a list of patterns"),
+        ("shapes = [1]", r"shapes = \[1\] is to be a table"),
+        ("[shapes]\nx = 1", "is to be a table of lists"),
+        ("[prepare]\nx = [[1, 2, 3]]", "is to be a table of lists"),
+        ("precision =", "cannot be read"),
+    ],
+)
+def test_what_is_no_option_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(OptionError, match=f"model.toml.*{message}"):
+        _read(tmp_path, text)
