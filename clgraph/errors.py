@@ -61,10 +61,6 @@ class NotReadyError(ClgraphError):
     """The server has the model and cannot run it: it is loaded, was unloaded, or is broken; or the server ends."""
 
 
-class OverloadError(ClgraphError):
-    """More calls wait than are let: a later one may be served."""
-
-
 class GenerationError(ClgraphError, RuntimeError):
     """A text cannot be continued: the model's logits are no numbers."""
 

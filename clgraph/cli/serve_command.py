@@ -37,7 +37,7 @@ MIB = 1 << 20
     help="Seconds that a call may wait and run.",
 )
 @click.option(
-    "--queue", type=click.IntRange(min=0), default=64, show_default=True, help="Calls that may wait for each model."
+    "--queue", type=click.IntRange(min=1), default=64, show_default=True, help="Calls that may wait for each model."
 )
 @click.option(
     "--connections",

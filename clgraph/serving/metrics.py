@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from clgraph.graph.primitive import Array
 from clgraph.serving.repository import Repository
@@ -35,8 +35,7 @@ class Metrics:
         self._seconds = Histogram(
             "clgraph_request_seconds", "Time of a call that was run.", model, buckets=_SECONDS, **into
         )
-        self._queued = Histogram("clgraph_queue_seconds", "Time that a call waited.", model, buckets=_SECONDS, **into)
-        self._batch = Histogram("clgraph_batch_size", "First size of a call's inputs.", model, buckets=_SIZES, **into)
+        self._sizes = Histogram("clgraph_call_size", "First size of a call's inputs.", model, buckets=_SIZES, **into)
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
 
@@ -51,24 +50,25 @@ class Metrics:
         if status != 200:
             self._failures.labels(model, version).inc()
 
-    def began(self, model: str, version: str, seconds: float, feeds: Mapping[str, Array]) -> None:
-        """Take down how long a call waited, and how large its batch is."""
-        self._queued.labels(model, version).observe(seconds)
+    def ran(self, model: str, version: str, seconds: float, feeds: Mapping[str, Array]) -> None:
+        """Take down how long a call took, waiting included, and how large it was."""
+        self._seconds.labels(model, version).observe(seconds)
         first = next(iter(feeds.values()), None)
         if first is not None and first.ndim:
-            self._batch.labels(model, version).observe(first.shape[0])
+            self._sizes.labels(model, version).observe(first.shape[0])
 
-    def ran(self, model: str, version: str, seconds: float) -> None:
-        """Take down how long a call took, waiting included."""
-        self._seconds.labels(model, version).observe(seconds)
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Return the gauges: as Prometheus' registry asks collectors for them."""
-        labels = ("model", "version")
-        waiting = GaugeMetricFamily("clgraph_queue_length", "Calls that wait.", labels=labels)
-        memory = GaugeMetricFamily("clgraph_model_bytes", "Memory of the programs that are kept.", labels=labels)
+    def collect(self) -> Iterator[Metric]:
+        """Return what models know of themselves: as Prometheus' registry asks collectors for it."""
+        of = ("model", "version")
+        waiting = GaugeMetricFamily("clgraph_queue_length", "Calls that wait.", labels=of)
+        waited = GaugeMetricFamily("clgraph_queue_seconds", "Median time in the queue of late calls.", labels=of)
+        memory = GaugeMetricFamily("clgraph_model_bytes", "Memory of the programs that are kept.", labels=of)
+        batches = CounterMetricFamily("clgraph_batches", "Runs, by calls' entries joined.", labels=(*of, "entries"))
         for served in self._repository:
-            waiting.add_metric((served.name, str(served.version)), served.waiting)
-            memory.add_metric((served.name, str(served.version)), served.nbytes)
-        yield waiting
-        yield memory
+            labels, report = (served.name, str(served.version)), served.throughput
+            waiting.add_metric(labels, report.waiting)
+            waited.add_metric(labels, report.waited_p50)
+            memory.add_metric(labels, served.nbytes)
+            for entries, count in sorted(report.batches.items()):
+                batches.add_metric((*labels, str(entries)), count)
+        yield from (waiting, waited, memory, batches)

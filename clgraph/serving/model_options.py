@@ -11,6 +11,7 @@ from typing import Any
 from clgraph.core.frozen import frozen
 from clgraph.core.nearest import meant
 from clgraph.errors import OptionError
+from clgraph.throughput.batching import Batching
 
 Sizes = Mapping[str, tuple[Any, ...]]
 
@@ -20,23 +21,28 @@ class ModelOptions:
     """How a model is compiled and served; ``None`` where the server's own option counts.
 
     Attributes:
-        device, precision, threads, keep_f32, shapes, outputs: As for :func:`clgraph.compile`.
+        device, precision, weights, threads, keep_f32, shapes, outputs: As for :func:`clgraph.compile`.
         prepare: Shapes to compile for before the model is ready; a dimension is a size, or the smallest and largest.
         versions: So many of the newest versions are served.
-        streams: Runs at the same time, each with memory of its own for activations.
+        hint: ``latency`` gives one call at a time all cores; ``throughput`` shares them out to streams.
+        streams: How many; by default what was measured, else one a core.
+        batching: How concurrent calls become batches; ``None`` for not.
         queue: Calls that may wait; more are refused.
         timeout: Seconds after which a call is given up.
     """
 
     device: str | None = None
     precision: str | None = None
+    weights: str | None = None
     threads: int | None = None
     keep_f32: tuple[str, ...] = ()
     shapes: Sizes | None = None
     outputs: tuple[str, ...] | None = None
     prepare: Sizes | None = None
     versions: int = 1
-    streams: int = 1
+    hint: str = "throughput"
+    streams: int | None = None
+    batching: Batching | None = None
     queue: int | None = None
     timeout: float | None = None
 
@@ -56,12 +62,14 @@ def read_options(path: Path) -> ModelOptions:
         raise OptionError(
             f"{path.name}: {unknown[0]!r} is no option{meant(unknown[0], known)}; the options are {', '.join(known)}"
         )
-    found = {}
+    found: dict[str, Any] = {}
     for name, value in given.items():
         check, wanted = _CHECKS[name]
         if not check(value):
             raise OptionError(f"{path.name}: {name} = {value!r} is to be {wanted}")
-        found[name] = _frozen(value)
+        found[name] = Batching(**value) if name == "batching" else _frozen(value)
+    if found.get("hint") == "latency" and found.keys() & {"streams", "batching"}:
+        raise OptionError(f"{path.name}: streams and batching do nothing with hint = 'latency'")
     return ModelOptions(**found)
 
 
@@ -96,18 +104,26 @@ def _tables_of(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return checked
 
 
+def _is_batching(value: Any) -> bool:
+    known = {field.name for field in fields(Batching)}
+    return isinstance(value, dict) and value.keys() <= known and isinstance(value.get("pad", {}), dict)
+
+
 _COUNT = (_is_count, "a whole number from 1 on")
 _CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "device": (_is_text, "a device's name"),
     "precision": (_is_text, "a precision's name"),
+    "weights": (_is_text, "a type's name"),
     "threads": _COUNT,
     "keep_f32": (_is_texts, "a list of patterns"),
     "shapes": (_tables_of(lambda d: _is_size(d) or _is_text(d)), "a table of lists of sizes, or names for open ones"),
     "outputs": (_is_texts, "a list of names"),
     "prepare": (_tables_of(_is_range), "a table of lists of sizes, or [smallest, largest]"),
     "versions": _COUNT,
+    "hint": (lambda value: value in ("latency", "throughput"), "'latency' or 'throughput'"),
     "streams": _COUNT,
-    "queue": (_is_size, "a whole number"),
+    "batching": (_is_batching, "a table of maximum, wait_ms, pad and step"),
+    "queue": _COUNT,
     "timeout": (_is_seconds, "a number of seconds above 0"),
 }
 

@@ -20,13 +20,16 @@ from clgraph.serving.served_model import ServedModel
 from clgraph.serving.statuses import text_of
 
 if TYPE_CHECKING:
-    from clgraph.model.model import Model
+    from clgraph.throughput.streamed_model import StreamedModel
 
 Key = tuple[str, int]
-Compile = Callable[..., "Model"]
+Compile = Callable[..., "StreamedModel"]
 
 UNLOADED, LOADING = "unloaded", "it is being loaded"
 """Reasons of what a client has unloaded, and of what has not been ready yet."""
+
+_COMPILING = ("device", "precision", "weights", "threads", "outputs", "shapes")
+"""Options of a model that are arguments of :func:`clgraph.compile`."""
 
 
 @frozen
@@ -179,22 +182,24 @@ class Repository:
         if found.fault:
             raise ModelError(found.fault)
         options = ModelOptions() if found.options is None else read_options(found.options)
-        own = {name: getattr(options, name) for name in ("device", "precision", "threads", "outputs", "shapes")}
+        own = {name: getattr(options, name) for name in _COMPILING}
         arguments = {**self._options.compile, **{name: value for name, value in own.items() if value is not None}}
         if options.keep_f32:
             arguments["config"] = {**arguments.get("config", {}), "keep_f32": options.keep_f32}
-        model = self._compile(found.path, **arguments)
+        model = self._compile(
+            found.path,
+            hint="throughput",  # one stream is what "latency" asks for
+            streams=1 if options.hint == "latency" else options.streams,
+            batching=options.batching,
+            queue_size=options.queue or self._options.queue,
+            queue_timeout=0,
+            **arguments,
+        )
         try:
             if options.prepare:
-                model.prepare(options.prepare)
-            return ServedModel(
-                found.name,
-                found.version,
-                model,
-                streams=options.streams,
-                queue=self._options.queue if options.queue is None else options.queue,
-                seconds=options.timeout or self._options.timeout,
-            )
+                model.model.prepare(options.prepare)
+            seconds, joins = options.timeout or self._options.timeout, options.batching is not None
+            return ServedModel(found.name, found.version, model, seconds=seconds, joins=joins)
         except ClgraphError:
             model.close()
             raise

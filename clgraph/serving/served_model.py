@@ -1,23 +1,21 @@
-"""One version of a model that is served: compiled, run by a few threads, with a queue of a most length."""
+"""One version of a model that is served: compiled in streams, with what clients are told of it."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from queue import SimpleQueue
-from time import monotonic
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from clgraph.core.frozen import frozen
-from clgraph.errors import ClosedError, InputError, OverloadError
+from clgraph.errors import ClosedError, InputError, QueueFullError
 from clgraph.graph.primitive import Array
 from clgraph.network.cancelling import Cancellation
 from clgraph.serving.tensors import datatype, datatype_of
 
 if TYPE_CHECKING:
     from clgraph.graph.topology import Signature
-    from clgraph.model.model import Model
+    from clgraph.throughput.figures import ThroughputReport
+    from clgraph.throughput.streamed_model import StreamedModel
 
 
 @frozen
@@ -29,33 +27,32 @@ class TensorAbout:
     shape: tuple[int, ...]
 
 
+@frozen(eq=False)
 class Pending:
-    """A call that was taken: its future, and what ends it."""
+    """A call that was taken: its future, and what ends it, which is nothing where it may run in a batch."""
 
-    def __init__(self, future: Future[dict[str, Array]], cancellation: Cancellation) -> None:
-        """Take both."""
-        self.future, self._cancellation = future, cancellation
+    future: Future[dict[str, Any]]
+    cancellation: Cancellation | None
 
     def cancel(self) -> None:
         """End it: at once where it has not begun, else at the next step."""
-        if not self.future.cancel():
-            self._cancellation.cancel()
+        if not self.future.cancel() and self.cancellation is not None:
+            self.cancellation.cancel()
 
 
 class ServedModel:
-    """A model, with threads that run it and its clones.
+    """A model that is called by clients.
 
     Attributes:
         inputs, outputs: What a client is told of.
         seconds: After which a call is given up.
     """
 
-    def __init__(self, name: str, version: int, model: Model, *, streams: int, queue: int, seconds: float) -> None:
-        """Take a compiled model, which is closed with this.
+    def __init__(self, name: str, version: int, model: StreamedModel, *, seconds: float, joins: bool) -> None:
+        """Take a model whose queue refuses what it has no room for; it is closed with this.
 
         Args:
-            streams: Runs at the same time.
-            queue: Calls that may wait for them.
+            joins: Calls may be joined to batches, which then are not ended early.
 
         Raises:
             UnsupportedError: The protocol cannot carry one of its inputs or outputs.
@@ -65,83 +62,46 @@ class ServedModel:
         self.outputs = tuple(_about(s, f"output {s.name!r}") for s in model.outputs)
         self._types = {about.name: about.datatype for about in self.inputs}
         self._names = frozenset(about.name for about in self.outputs)
-        self._models = [model, *(model.clone() for _ in range(streams - 1))]
-        self._free: SimpleQueue[Model] = SimpleQueue()
-        for each in self._models:
-            self._free.put(each)
-        self._pool = ThreadPoolExecutor(streams, f"clgraph-serve-{name}")
-        self._lock = threading.Lock()
-        self._taken, self._most, self._streams = 0, streams + queue, streams
-        self._closed = False
+        self._model, self._joins, self._closed = model, joins, False
 
     @property
-    def waiting(self) -> int:
-        """Calls that wait for a thread."""
-        return max(self._taken - self._streams, 0)
+    def throughput(self) -> ThroughputReport:
+        """What its streams did, and how many calls wait."""
+        return self._model.throughput
 
     @property
     def nbytes(self) -> int:
         """Bytes of the programs that are kept, with what their networks allocated."""
-        return sum(kept.nbytes for model in self._models for kept in model.compiled.values())
+        return sum(kept.nbytes for stream in self._model.streams for kept in stream.model.compiled.values())
 
-    def submit(
-        self,
-        feeds: Mapping[str, Array],
-        outputs: Sequence[str] = (),
-        began: Callable[[float], None] = lambda seconds: None,
-    ) -> Pending:
+    def submit(self, feeds: Mapping[str, Array], outputs: Sequence[str] = ()) -> Pending:
         """Take a call; its future has the results by name, or what :meth:`clgraph.Model.run` raises.
 
         Args:
             outputs: The results wanted; none for all.
-            began: Is told the seconds that the call waited, when it begins.
 
         Raises:
-            InputError: A feed is of another type than the input, or it or an output is unknown.
-            OverloadError: As many wait as may.
+            InputError: A feed is missing, or of another type than the input; or it or an output is unknown.
+            QueueFullError: As many wait as may.
             ClosedError: The model was closed.
         """
         self._check(feeds, outputs)
-        with self._lock:
-            if self._closed:
-                raise ClosedError(f"version {self.version} of model {self.name!r} was unloaded: ask again")
-            if self._taken >= self._most:
-                raise OverloadError(
-                    f"{self._taken} calls of model {self.name!r} run or wait, which is as many as may: try again later"
-                )
-            self._taken += 1
-        cancellation = Cancellation()
-        wanted, since = tuple(outputs) or None, monotonic()
-        future = self._pool.submit(self._run, dict(feeds), wanted, cancellation, since, began)
-        future.add_done_callback(self._leave)
+        if self._closed:
+            raise ClosedError(f"version {self.version} of model {self.name!r} was unloaded: ask again")
+        cancellation = None if self._joins else Cancellation()
+        try:
+            future = self._model.submit(feeds, outputs=tuple(outputs) or None, cancellation=cancellation)
+        except QueueFullError as error:
+            raise QueueFullError(
+                f"{self._model.queue_size} calls of model {self.name!r} wait, which is as many as may: send it again "
+                "later, or give it a longer queue in its options"
+            ) from error
         return Pending(future, cancellation)
 
     def close(self) -> None:
         """Take no more calls, wait until those taken are over, and give back the memory."""
-        with self._lock:
-            self._closed = True
-        self._pool.shutdown(wait=True)
-        for model in self._models:
-            model.close()
-
-    def _run(
-        self,
-        feeds: dict[str, Array],
-        outputs: tuple[str, ...] | None,
-        cancellation: Cancellation,
-        since: float,
-        began: Callable[[float], None],
-    ) -> dict[str, Any]:
-        began(monotonic() - since)
-        model = self._free.get()
-        try:
-            return model.run(feeds, outputs=outputs, cancellation=cancellation)
-        finally:
-            self._free.put(model)
-
-    def _leave(self, future: Future[dict[str, Array]]) -> None:
-        with self._lock:
-            self._taken -= 1
+        self._closed = True
+        self._model.close()
 
     def _check(self, feeds: Mapping[str, Array], outputs: Sequence[str]) -> None:
         for name, array in feeds.items():

@@ -51,13 +51,12 @@ class Service:
             raise NotReadyError("the server ends: it takes no more calls")
         model = self.repository.get(call.model, call.version)
         version, since = str(model.version), monotonic()
-        began = partial(self.metrics.began, call.model, version, feeds=call.feeds)
         seconds = model.seconds if call.seconds is None else min(call.seconds, model.seconds)
         self._running += 1
         self._idle.clear()
         pending = None
         try:
-            pending = model.submit(call.feeds, call.outputs, began)
+            pending = model.submit(call.feeds, call.outputs)
             async with asyncio.timeout(seconds):
                 results = await asyncio.wrap_future(pending.future)
         except TimeoutError as error:
@@ -68,7 +67,7 @@ class Service:
             self._running -= 1
             if not self._running:
                 self._idle.set()
-        self.metrics.ran(call.model, version, monotonic() - since)
+        self.metrics.ran(call.model, version, monotonic() - since, call.feeds)
         return Answer(call.model, version, call.id, results)
 
     async def load(self, name: str) -> None:

@@ -25,14 +25,14 @@ def test_the_options_of_the_command_are_those_of_the_server(tmp_path: Path, monk
     found: list[Any] = []
     monkeypatch.setattr("clgraph.serving.server.run", found.append)
     CliRunner().invoke(command, [str(tmp_path)], catch_exceptions=False)
-    more = ["--host", "::1", "--http-port", "0", "--no-grpc", "--max-request", "1", "--timeout", "2.5", "--queue", "0"]
+    more = ["--host", "::1", "--http-port", "0", "--no-grpc", "--max-request", "1", "--timeout", "2.5", "--queue", "7"]
     more += ["--poll", "0", "--grace", "1", "--follow-links", "--device", "host", "--precision", "f16"]
     CliRunner().invoke(command, [str(tmp_path), *more], catch_exceptions=False)
     plain, given = found
     assert (plain.host, plain.http_port, plain.grpc_port, plain.max_request) == ("127.0.0.1", 8000, 8001, 64 << 20)
     assert (plain.timeout, plain.queue, plain.poll, plain.grace, plain.follow_links) == (60, 64, 5, 30, False)
     assert (given.host, given.http_port, given.grpc_port, given.max_request) == ("::1", 0, None, 1 << 20)
-    assert (given.timeout, given.queue, given.poll, given.grace, given.follow_links) == (2.5, 0, 0, 1, True)
+    assert (given.timeout, given.queue, given.poll, given.grace, given.follow_links) == (2.5, 7, 0, 1, True)
     assert (given.compile["device"], given.compile["config"]["precision"]) == ("host", "f16")
 
 

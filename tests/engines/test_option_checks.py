@@ -306,6 +306,8 @@ OWN = {
     "no_run, onnx": "of view",
     "verbose, quiet": "how much is said",
     "folder, prompt, system, chat, max_tokens, stop, ignore_end": "of generate",
+    "host, http_port, grpc_port, no_http, no_grpc, max_request, timeout, queue, connections": "of serve",
+    "poll, grace, follow_links": "of serve",
     "temperature, top_k, top_p, repetition_penalty": "of generate",
     "hint, join, clients": "of bench, which refuses the last two without --hint throughput",
 }

@@ -14,9 +14,11 @@ import pytest
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.errors import ModelError
-from clgraph.graph.topology import Signature
+from clgraph.graph.topology import Signature, Topology
 from clgraph.serving.options import ServerOptions
 from clgraph.serving.repository import Repository
+from clgraph.throughput.seats import Seat
+from clgraph.throughput.streamed_model import StreamedModel
 
 
 @frozen
@@ -43,6 +45,7 @@ class FakeModel:
     inputs = (Signature("x", DType.F32, (None, 2)),)
     outputs = (Signature("y", DType.F32, (None, 2)), Signature("z", DType.F32, (None, 2)))
     compiled: Mapping[str, Any] = {}
+    device = None
 
     def __init__(self, path: Path | None = None) -> None:
         self.text = "" if path is None else path.read_text()
@@ -53,11 +56,18 @@ class FakeModel:
         self.closed = self.cancelled = False
         self.prepared: Any = None
 
-    def run(self, feeds: Mapping[str, Any], outputs: Any, cancellation: Any) -> dict[str, Any]:
+    @property
+    def topology(self) -> Topology:
+        found = Topology()
+        found.input("x", (None, 2))
+        return found
+
+    def run(self, feeds: Mapping[str, Any], outputs: Any, tensors: bool, cancellation: Any) -> dict[str, Any]:
         self.running.set()
         try:
             while self.gate is not None and not self.gate.wait(0.005):
-                cancellation.check()
+                if cancellation is not None:
+                    cancellation.check()
         except Exception:
             self.cancelled = True
             raise
@@ -77,16 +87,18 @@ class FakeModel:
 
 
 class Fakes:
-    """Compiles fakes of files, and keeps them in order."""
+    """Compiles fakes of files, served by real streams, and keeps the first of each in order."""
 
     def __init__(self) -> None:
         self.made: list[FakeModel] = []
         self.arguments: dict[str, Any] = {}
 
-    def __call__(self, path: Path, **arguments: Any) -> FakeModel:
+    def __call__(self, path: Path, streams: int | None, **arguments: Any) -> StreamedModel:
         self.arguments = arguments
-        self.made.append(FakeModel(path))
-        return self.made[-1]
+        fake = FakeModel(path)
+        self.made.append(fake)
+        how = {name: arguments[name] for name in ("batching", "queue_size", "queue_timeout")}
+        return StreamedModel(lambda seat: fake, [Seat("fake", None)] * (streams or 1), **how)  # type: ignore[arg-type, return-value]  # a fake
 
 
 @pytest.fixture

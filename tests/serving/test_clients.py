@@ -137,7 +137,7 @@ def test_clients_are_told_of_the_server_and_its_models(running: Running) -> None
 def test_clients_run_a_model(running: Running) -> None:
     http, grpc = tritonclient.http, tritonclient.grpc
     for client, module in ((running.http, http), (running.grpc, grpc)):
-        found = client.infer("add", _x(module), request_id="7", timeout=10_000_000)
+        found = client.infer("add", _x(module), request_id="7", timeout=50_000_000)
         np.testing.assert_array_equal(found.as_numpy("y"), X + 1)
         about = found.get_response()
         assert (about["id"] if module is http else about.id) == "7"

@@ -6,6 +6,7 @@ import pytest
 
 from clgraph.errors import OptionError
 from clgraph.serving.model_options import ModelOptions, read_options
+from clgraph.throughput.batching import Batching
 
 
 def _read(folder: Path, text: str) -> ModelOptions:
@@ -21,13 +22,17 @@ threads = 2
 keep_f32 = ["head/*"]
 versions = 2
 streams = 3
-queue = 0
+queue = 9
+weights = "int8"
 timeout = 1.5
 outputs = ["y"]
 [shapes]
 x = ["batch", 3, 224, 224]
 [prepare]
 x = [[1, 8], 3, 224, 224]
+[batching]
+maximum = 8
+pad = {x = 0}
 """
     assert _read(tmp_path, text) == ModelOptions(
         precision="f16",
@@ -35,7 +40,9 @@ x = [[1, 8], 3, 224, 224]
         keep_f32=("head/*",),
         versions=2,
         streams=3,
-        queue=0,
+        queue=9,
+        weights="int8",
+        batching=Batching(maximum=8, pad={"x": 0}),
         timeout=1.5,
         outputs=("y",),
         shapes={"x": ("batch", 3, 224, 224)},
@@ -61,6 +68,10 @@ x = [[1, 8], 3, 224, 224]
         ("shapes = [1]", r"shapes = \[1\] is to be a table"),
         ("[shapes]\nx = 1", "is to be a table of lists"),
         ("[prepare]\nx = [[1, 2, 3]]", "is to be a table of lists"),
+        ('hint = "fast"', "hint = 'fast' is to be 'latency' or 'throughput'"),
+        ('hint = "latency"\nstreams = 2', "do nothing with hint = 'latency'"),
+        ("[batching]\nmost = 1", "a table of maximum"),
+        ("[batching]\npad = 1", "a table of maximum"),
         ("precision =", "cannot be read"),
     ],
 )

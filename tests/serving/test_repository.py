@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clgraph.errors import ClosedError, InputError, ModelError, NotReadyError, OverloadError, UnknownModelError
-from clgraph.serving.options import ServerOptions
+from clgraph.core.dtype import DType
+from clgraph.errors import ClosedError, InputError, ModelError, NotReadyError, QueueFullError, UnknownModelError
+from clgraph.graph.topology import Signature
 from clgraph.serving.repository import Repository
-from tests.serving.conftest import Fakes
+from tests.serving.conftest import FakeModel, Fakes
 
 X = {"x": np.zeros((1, 2), np.float32)}
 
@@ -53,7 +54,8 @@ def test_options_of_a_model_are_what_it_is_compiled_with(tmp_path: Path, reposit
     _write(tmp_path, "a.onnx")
     _write(tmp_path, "a.toml", 'precision = "f16"\nkeep_f32 = ["h*"]\nprepare = {x = [[1, 8], 2]}\ntimeout = 3')
     repository.refresh(settled=False)
-    assert fakes.arguments == {"precision": "f16", "config": {"keep_f32": ("h*",)}}
+    how = {"hint": "throughput", "batching": None, "queue_size": 2, "queue_timeout": 0}
+    assert fakes.arguments == {"precision": "f16", "config": {"keep_f32": ("h*",)}, **how}
     assert fakes.made[0].prepared == {"x": ((1, 8), 2)}
     assert repository.get("a").seconds == 3
 
@@ -131,18 +133,12 @@ def test_what_a_client_unloads_stays_so_until_it_is_loaded_or_changes(tmp_path: 
             change("../x")
 
 
-def test_a_model_of_types_that_the_protocol_has_not_is_not_ready(tmp_path: Path, fakes: Fakes) -> None:
-    from clgraph.core.dtype import DType
-    from clgraph.graph.topology import Signature
-
+def test_a_model_of_types_that_the_protocol_has_not_is_not_ready(
+    tmp_path: Path, repository: Repository, fakes: Fakes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _write(tmp_path, "a.onnx")
 
-    def compile(path: Path, **arguments: Any) -> Any:
-        model = fakes(path)
-        model.inputs = (Signature("x", DType.I4, (2,)),)
-        return model
-
-    repository = Repository(ServerOptions(folder=tmp_path), compile)
+    monkeypatch.setattr(FakeModel, "inputs", (Signature("x", DType.I4, (2,)),))
     repository.refresh(settled=False)
     assert _index(repository) == {("a", 1): "input 'x' is tensor(int4), which the protocol has no name for"}
     assert fakes.made[0].closed
@@ -158,31 +154,30 @@ def test_calls_above_the_queue_are_refused_and_those_taken_are_answered(
     taken = [model.submit(X)]
     assert fake.running.wait(10)
     taken += [model.submit(X), model.submit(X)]
-    assert model.waiting == 2
-    with pytest.raises(OverloadError, match="3 calls of model 'a' run or wait"):
+    assert model.throughput.waiting == 2
+    with pytest.raises(QueueFullError, match="2 calls of model 'a' wait, which is as many as may"):
         model.submit(X)
     taken[2].cancel()
     fake.gate.set()
     assert [taken[i].future.result(10)["y"].tolist() for i in (0, 1)] == [[[1, 1]]] * 2
     assert taken[2].future.cancelled()
     assert model.submit(X).future.result(10)
-    assert model.waiting == 0
+    assert model.throughput.waiting == 0
 
 
 def test_streams_run_at_the_same_time(tmp_path: Path, repository: Repository, fakes: Fakes) -> None:
     _write(tmp_path, "a.onnx")
-    _write(tmp_path, "a.toml", "streams = 2\nqueue = 0")
+    _write(tmp_path, "a.toml", "streams = 2")
     repository.refresh(settled=False)
     model = repository.get("a")
-    for each in model._models:
-        each.gate = threading.Event()  # type: ignore[attr-defined]  # a fake
+    models: Any = [stream.model for stream in model._model.streams]
+    for each in models:
+        each.gate = threading.Event()
     taken = [model.submit(X), model.submit(X)]
-    assert all(each.running.wait(10) for each in model._models)  # type: ignore[attr-defined]  # a fake
-    with pytest.raises(OverloadError):
-        model.submit(X)
-    for each in model._models:
-        each.gate.set()  # type: ignore[attr-defined]  # a fake
-    assert all(each.future.result(10) for each in taken)
+    assert all(each.running.wait(10) for each in models)
+    for each in models:
+        each.gate.set()
+    assert all(call.future.result(10) for call in taken)
 
 
 def test_a_model_is_unloaded_when_its_calls_are_over(tmp_path: Path, repository: Repository, fakes: Fakes) -> None:

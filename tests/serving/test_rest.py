@@ -33,7 +33,7 @@ def service(tmp_path: Path, fakes: Fakes) -> Service:
     """Return what serves a model "a" and has a broken one, "b"."""
     (tmp_path / "a.onnx").write_text("model")
     (tmp_path / "b.onnx").write_text("broken")
-    options = ServerOptions(folder=tmp_path, queue=0, timeout=5, max_request=4096, grace=5)
+    options = ServerOptions(folder=tmp_path, queue=1, timeout=5, max_request=4096, grace=5)
     found = Service(options, Repository(options, fakes))  # type: ignore[arg-type]  # fakes
     found.repository.refresh(settled=False)
     found.ready = True
@@ -113,6 +113,7 @@ _BINARY = {"name": "x", "datatype": "FP32", "shape": [1, 2], "parameters": {"bin
         (b'{"inputs": [], "id": ' + b"9" * 4000, {}, 400, "the request is no JSON"),
         (called(tensor([[1.0, 2.0]])).replace(b"1.0", b"NaN"), {}, 400, "NaN is no number of JSON"),
         (called(tensor([[1.0, 2.0]])).replace(b"1.0", b"-Infinity"), {}, 400, "-Infinity is no number of JSON"),
+        (called(), {}, 400, "input 'x' is missing"),
         (called(X, X), {}, 400, "input 'x' is there twice"),
         (called(X, tensor([1.0], "w")), {}, 400, "has no input 'w'; the inputs are 'x'"),
         (called(tensor([[1]], datatype="INT64")), {}, 400, "is FP32, not INT64"),
@@ -201,23 +202,27 @@ def test_overload_is_503_and_a_call_that_takes_too_long_504(fetch: Fetch, servic
     fake.gate = threading.Event()
     found = _infer(fetch, called(X, parameters={"timeout": 50_000}))
     assert (found.status, found.error) == (504, "the call of model 'a' was not over after 0.05 s")
-    while service.repository.get("a")._taken:  # it ends at its next step
+    while not fake.cancelled:  # it ends at its next step
         time.sleep(0.001)
     fake.running.clear()
     app = Rest(service).app()
 
-    async def two() -> tuple[Reply, Reply]:
-        first = asyncio.ensure_future(ask(app, "POST", "/v2/models/a/infer", called(X)))
+    async def three() -> list[Reply]:
+        taken = [asyncio.ensure_future(ask(app, "POST", "/v2/models/a/infer", called(X)))]
         while not fake.running.is_set():
             await asyncio.sleep(0.001)
-        second = await ask(app, "POST", "/v2/models/a/infer", called(X))
+        taken.append(asyncio.ensure_future(ask(app, "POST", "/v2/models/a/infer", called(X))))
+        while not service.repository.get("a").throughput.waiting:
+            await asyncio.sleep(0.001)
+        refused = await ask(app, "POST", "/v2/models/a/infer", called(X))
         assert fake.gate is not None
         fake.gate.set()
-        return await first, second
+        return [refused, *[await each for each in taken]]
 
-    first, second = asyncio.run(two())
-    assert (first.status, second.status, second.headers["retry-after"]) == (200, 503, "1")
-    assert second.error.startswith("1 calls of model 'a' run or wait, which is as many as may")
+    refused, *answered = asyncio.run(three())
+    assert [each.status for each in answered] == [200, 200]
+    assert (refused.status, refused.headers["retry-after"]) == (503, "1")
+    assert refused.error.startswith("1 calls of model 'a' wait, which is as many as may")
 
 
 def test_a_client_that_goes_ends_its_call_and_no_other(fetch: Fetch, fakes: Fakes) -> None:
@@ -291,8 +296,8 @@ def test_calls_are_counted_for_prometheus_by_names_that_there_are(fetch: Fetch) 
         'clgraph_requests_total{model="",protocol="http",status="404",version=""} 2.0',
         'clgraph_failures_total{model="b",version=""} 1.0',
         'clgraph_request_seconds_count{model="a",version="1"} 2.0',
-        'clgraph_queue_seconds_count{model="a",version="1"} 2.0',
-        'clgraph_batch_size_bucket{le="1.0",model="a",version="1"} 2.0',
+        'clgraph_call_size_bucket{le="1.0",model="a",version="1"} 2.0',
+        'clgraph_batches_total{entries="1",model="a",version="1"} 2.0',
         'clgraph_queue_length{model="a",version="1"} 0.0',
         'clgraph_model_bytes{model="a",version="1"} 0.0',
     ):
