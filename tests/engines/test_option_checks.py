@@ -308,7 +308,6 @@ OWN = {
     "folder, prompt, system, chat, max_tokens, stop, ignore_end": "of generate",
     "host, http_port, grpc_port, no_http, no_grpc, max_request, timeout, queue, connections": "of serve",
     "poll, grace, follow_links": "of serve",
-    "hint, join, clients": "of bench",
     "temperature, top_k, top_p, repetition_penalty": "of generate",
     "hint, join, clients": "of bench, which refuses the last two without --hint throughput",
 }

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -19,6 +18,7 @@ from clgraph.serving.options import ServerOptions
 from clgraph.serving.repository import Repository
 from clgraph.throughput.seats import Seat
 from clgraph.throughput.streamed_model import StreamedModel
+from tests.support.waiting import soon
 
 
 @frozen
@@ -138,8 +138,7 @@ async def ask(
     async def receive() -> dict[str, Any]:
         if incoming:
             return incoming.pop(0)
-        while not goes():
-            await asyncio.sleep(0.001)
+        await soon(goes)
         return {"type": "http.disconnect"}
 
     async def send(message: Any) -> None:

@@ -12,6 +12,7 @@ from clgraph.errors import ClosedError, InputError, ModelError, NotReadyError, Q
 from clgraph.graph.topology import Signature
 from clgraph.serving.repository import Repository
 from tests.serving.conftest import FakeModel, Fakes
+from tests.support.waiting import until
 
 X = {"x": np.zeros((1, 2), np.float32)}
 
@@ -188,8 +189,7 @@ def test_a_model_is_unloaded_when_its_calls_are_over(tmp_path: Path, repository:
     taken = model.submit(X)
     unloading = threading.Thread(target=repository.unload, args=("a",))
     unloading.start()
-    while not model._closed:
-        pass
+    until(lambda: model._closed)
     with pytest.raises(ClosedError, match="version 1 of model 'a' was unloaded"):
         model.submit(X)
     assert not fake.closed

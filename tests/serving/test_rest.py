@@ -4,7 +4,6 @@ import asyncio
 import gzip
 import json
 import threading
-import time
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -23,6 +22,7 @@ from clgraph.serving.repository import Repository
 from clgraph.serving.rest import Rest
 from clgraph.serving.service import Service
 from tests.serving.conftest import Fakes, Reply, ask, called, tensor
+from tests.support.waiting import soon, until
 
 X = tensor([[1.0, 2.0]])
 Fetch = Callable[..., Reply]
@@ -202,18 +202,15 @@ def test_overload_is_503_and_a_call_that_takes_too_long_504(fetch: Fetch, servic
     fake.gate = threading.Event()
     found = _infer(fetch, called(X, parameters={"timeout": 50_000}))
     assert (found.status, found.error) == (504, "the call of model 'a' was not over after 0.05 s")
-    while not fake.cancelled:  # it ends at its next step
-        time.sleep(0.001)
+    until(lambda: fake.cancelled)  # it ends at its next step
     fake.running.clear()
     app = Rest(service).app()
 
     async def three() -> list[Reply]:
         taken = [asyncio.ensure_future(ask(app, "POST", "/v2/models/a/infer", called(X)))]
-        while not fake.running.is_set():
-            await asyncio.sleep(0.001)
+        await soon(fake.running.is_set)
         taken.append(asyncio.ensure_future(ask(app, "POST", "/v2/models/a/infer", called(X))))
-        while not service.repository.get("a").throughput.waiting:
-            await asyncio.sleep(0.001)
+        await soon(lambda: service.repository.get("a").throughput.waiting)
         refused = await ask(app, "POST", "/v2/models/a/infer", called(X))
         assert fake.gate is not None
         fake.gate.set()
@@ -229,11 +226,9 @@ def test_a_client_that_goes_ends_its_call_and_no_other(fetch: Fetch, fakes: Fake
     fake = fakes.made[0]
     fake.gate = threading.Event()
     assert fetch("POST", "/v2/models/a/infer", called(X), goes=fake.running.is_set).status == 499
-    while not fake.cancelled:
-        time.sleep(0.001)
+    until(lambda: fake.cancelled)
     fake.gate.set()
-    while (found := _infer(fetch, called(X))).status != 200:
-        assert found.status == 503
+    until(lambda: _infer(fetch, called(X)).status == 200)
 
 
 def test_a_server_that_ends_answers_what_runs_and_refuses_what_comes(service: Service, fakes: Fakes) -> None:
@@ -242,8 +237,7 @@ def test_a_server_that_ends_answers_what_runs_and_refuses_what_comes(service: Se
 
     async def ending() -> list[Reply]:
         first = asyncio.ensure_future(ask(app, "POST", "/v2/models/a/infer", called(X)))
-        while not fake.running.is_set():
-            await asyncio.sleep(0.001)
+        await soon(fake.running.is_set)
         draining = asyncio.ensure_future(service.drain())
         await asyncio.sleep(0.01)
         found = [await ask(app, "POST", "/v2/models/a/infer", called(X))]
