@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
-from math import sqrt
+from math import inf, sqrt
 from typing import ClassVar, Self
 
 import numpy as np
@@ -15,8 +15,9 @@ from clgraph.core.frozen import frozen
 from clgraph.errors import ShapeError
 from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import OnnxNode, onnx
-from clgraph.graph.primitive import Array, primitive
+from clgraph.graph.primitive import primitive
 from clgraph.ops.activation import Activation
+from clgraph.ops.band_mask import band_mask
 from clgraph.ops.cached_attention import CachedAttention
 from clgraph.ops.concat import Concat
 from clgraph.ops.eltwise import Eltwise
@@ -159,8 +160,8 @@ class MultiHeadAttention(KeepsKeys):
         ahead, behind = self._window()
         if "lengths" not in given:
             if max(ahead, behind) >= 0:
-                seen = _seen(rows, keys, before, ahead, behind)
-                added.append(c.constant(np.where(seen, 0, -np.inf).astype(dtype.numpy)))
+                reach = {"ahead": ahead if ahead >= 0 else inf, "behind": behind if behind >= 0 else inf}
+                added.append(c.constant(band_mask(rows, keys, before, **reach, low=-inf, dtype=dtype)))
             return added
         add, sub, less = Eltwise("add"), Eltwise("sub"), Eltwise("less_equal")
         count = c.add(Reshape((batch, 1, 1, 1), zero_is_zero=True), given["lengths"])
@@ -178,7 +179,11 @@ class MultiHeadAttention(KeepsKeys):
         return (0 if self.causal else self.right), self.left
 
     def _leaves_none(self, rows: int, keys: int, before: int) -> bool:
-        return not _seen(rows, keys, before, *self._window()).any(axis=1).all()
+        ahead, behind = self._window()
+        places = np.arange(rows) + before
+        first = np.maximum(places - behind, 0) if behind >= 0 else 0
+        last = np.minimum(places + ahead, keys - 1) if ahead >= 0 else keys - 1
+        return bool(np.any(first > last))
 
 
 @primitive
@@ -238,17 +243,6 @@ def repeated_heads(c: Composition, x: str, heads: int) -> str:
     x = c.add(Reshape((batch, own, 1, tokens, width), zero_is_zero=True), x)
     x = c.add(Expand((batch, own, heads // own, tokens, width)), x)
     return c.add(Reshape((batch, heads, tokens, width), zero_is_zero=True), x)
-
-
-def _seen(rows: int, keys: int, before: int, ahead: int, behind: int) -> Array:
-    """Return which keys each of *rows* tokens sees, of which *before* come before the first one."""
-    place, key = np.arange(rows)[:, None] + before, np.arange(keys)
-    seen = np.ones((rows, keys), np.bool_)
-    if ahead >= 0:
-        seen &= key <= place + ahead
-    if behind >= 0:
-        seen &= key >= place - behind
-    return seen
 
 
 @onnx("Attention", since=(23, 24, 25))

@@ -15,6 +15,7 @@ from clgraph.errors import ShapeError
 from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.primitive import primitive
 from clgraph.ops.activation import Activation
+from clgraph.ops.band_mask import band_mask
 from clgraph.ops.concat import Concat
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
@@ -58,10 +59,12 @@ class Attending(Composite):
         if "mask" in given:
             added.append(padding_mask(c, given["mask"], (batch, rows, keys), self.masked, c.layout(q).dtype))
         if self.causal:
-            ahead = np.arange(keys) > np.arange(rows)[:, None] + past
-            ahead[-1:] = False
-            dtype = c.layout(q).dtype.numpy
-            added.append(c.constant(np.where(ahead, np.finfo(dtype).min, 0).astype(dtype)))
+            dtype = c.layout(q).dtype
+            mask = band_mask(rows, keys, past, ahead=0, low=float(np.finfo(dtype.numpy).min), dtype=dtype)
+            if keys > rows + past:
+                mask = mask.copy()
+                mask[-1:] = 0
+            added.append(c.constant(mask))
         if added:
             scores = c.add(Eltwise("add"), scores, reduce(lambda a, b: c.add(Eltwise("add"), a, b), added))
         return join_heads(c, c.add(MatMul(), c.add(Softmax((3,)), scores), v))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from math import sqrt
+from math import inf, sqrt
 from typing import ClassVar, Self
 
 import numpy as np
@@ -17,6 +17,7 @@ from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
 from clgraph.graph.primitive import Array, primitive
 from clgraph.ops.activation import Activation
+from clgraph.ops.band_mask import band_mask
 from clgraph.ops.cached_attention import CachedAttention
 from clgraph.ops.concat import Concat
 from clgraph.ops.eltwise import Eltwise
@@ -115,13 +116,16 @@ class GroupQueryAttention(KeepsKeys):
             beyond = keys - c.layout(bias).shape[-1]
             bias = c.add(Pad(((0, 0), (0, 0), (0, 0), (0, beyond))), bias) if beyond > 0 else bias
             scores = c.add(Eltwise("add"), scores, bias)
-        dtype = c.layout(q).dtype.numpy
-        low = np.finfo(dtype).min
+        dtype = c.layout(q).dtype
+        low = float(np.finfo(dtype.numpy).min)
         if self.causal and known is not None:
-            seen = self._sees(np.arange(known, known + rows)[:, None], np.arange(keys))
-            hidden = None if seen.all() else c.constant(np.where(seen, 0, low).astype(dtype))
+            # The first token sees the fewest keys behind its own, the last one the fewest before.
+            whole = self._sees(np.array([known, known + rows - 1]), np.array([keys - 1, 0])).all()
+            behind = self.window - 1 if self.window >= 0 else inf
+            band = band_mask(rows, keys, known, ahead=0, behind=behind, low=low, dtype=dtype)
+            hidden = None if whole else c.constant(band)
         else:
-            values = (c.constant(np.array(x, dtype)) for x in (0, low))
+            values = (c.constant(np.array(x, dtype.numpy)) for x in (0, low))
             hidden = c.add(Where(), self._seen(c, first, last, rows, keys), *values)
         scores = scores if hidden is None else c.add(Eltwise("add"), scores, hidden)
         y = c.add(MatMul(), self._shares(c, scores, given), repeated_heads(c, v, self.heads))

@@ -1,0 +1,33 @@
+"""Masks by the distance of token and key: those of causal attentions and of sliding windows."""
+
+from __future__ import annotations
+
+from math import inf
+
+import numpy as np
+
+from clgraph.core.dtype import DType
+from clgraph.graph.primitive import Array
+
+
+def band_mask(
+    rows: int, keys: int, before: int, *, ahead: float = inf, behind: float = inf, low: float, dtype: DType
+) -> Array:
+    """Return the mask ``[rows][keys]``: 0 for the keys that a token sees, *low* for others.
+
+    A row reads one vector of all distances from its own place on, and the mask is a view of that: families build
+    programs of sizes that nobody runs, for which a mask would take gigabytes.
+
+    Args:
+        rows: How many tokens there are.
+        keys: How many keys.
+        before: How many keys come before that of the first token.
+        ahead: How many keys behind its own a token sees.
+        behind: How many before its own.
+        low: What is added to the products of what is hidden.
+        dtype: Of the mask.
+    """
+    distance = np.arange(-rows, keys) - before
+    hidden = (distance > ahead) | (distance < -behind)
+    by_distance = np.where(hidden, dtype.numpy.type(low), dtype.numpy.type(0))
+    return np.lib.stride_tricks.sliding_window_view(by_distance, keys)[:0:-1]
