@@ -101,9 +101,9 @@ def _too_long(text: str) -> Iterator[tuple[int, str]]:
 WRITTEN = [p for p in (*PAGES, ROOT / "CHANGELOG.md") if DOCS / "benchmarks" not in p.parents]
 
 
-@pytest.mark.parametrize("page", WRITTEN, ids=lambda p: p.relative_to(ROOT).as_posix())
-def test_lines_of_a_page_have_at_most_120_characters(page: Path) -> None:
-    assert list(_too_long(page.read_text(encoding="utf-8"))) == []
+def test_lines_of_a_page_have_at_most_120_characters() -> None:
+    for page in WRITTEN:
+        assert list(_too_long(page.read_text(encoding="utf-8"))) == [], page.relative_to(ROOT)
 
 
 def test_a_line_is_too_long_where_markdown_can_break_it() -> None:
@@ -113,12 +113,12 @@ def test_a_line_is_too_long_where_markdown_can_break_it() -> None:
     assert [number for number, _ in _too_long(text)] == [1, 6, 8]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_links_between_pages_lead_somewhere(page: Path) -> None:
-    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
-    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", text):
-        if "://" not in target:
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in PAGES:
+        text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", text):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
 def test_code_that_pages_quote_stands_in_the_files() -> None:
@@ -143,20 +143,20 @@ def _commands(page: Path) -> Iterator[list[str]]:
             yield shlex.split(re.split(r" >>? ", found[1])[0], comments=True)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_every_command_that_a_page_shows_can_be_given(page: Path) -> None:
-    for arguments in _commands(page):
-        command: click.Command = cli
-        context = click.Context(cli, info_name="clgraph")
-        rest = list(arguments)
-        while isinstance(command, click.Group):
-            found = command.get_command(context, rest[0])
-            assert found is not None, f"{page.name}: clgraph {' '.join(arguments)}"
-            command, context = found, click.Context(found, parent=context, info_name=rest.pop(0))
-        try:
-            command.make_context(str(command.name), rest, parent=context.parent)
-        except click.UsageError as error:
-            pytest.fail(f"{page.name}: clgraph {' '.join(arguments)}: {error.message}")
+def test_every_command_that_a_page_shows_can_be_given() -> None:
+    for page in PAGES:
+        for arguments in _commands(page):
+            command: click.Command = cli
+            context = click.Context(cli, info_name="clgraph")
+            rest = list(arguments)
+            while isinstance(command, click.Group):
+                found = command.get_command(context, rest[0])
+                assert found is not None, f"{page.name}: clgraph {' '.join(arguments)}"
+                command, context = found, click.Context(found, parent=context, info_name=rest.pop(0))
+            try:
+                command.make_context(str(command.name), rest, parent=context.parent)
+            except click.UsageError as error:
+                pytest.fail(f"{page.name}: clgraph {' '.join(arguments)}: {error.message}")
 
 
 def _ours() -> set[str]:
@@ -168,44 +168,42 @@ def _ours() -> set[str]:
     return {*files, *short, *added}
 
 
-OURS = _ours()
-FOLDERS = {name.partition("/")[0] for name in OURS if "/" in name}
+def test_files_that_a_page_names_are_there() -> None:
+    ours = _ours()
+    folders = {name.partition("/")[0] for name in ours if "/" in name}
+    for page in PAGES:
+        named = re.findall(r"[\w./-]+/[\w.-]+\.(?:py|clh?|md|json|toml|sh)\b", page.read_text(encoding="utf-8"))
+        for name in {name.removeprefix("./") for name in named if "://" not in name}:
+            if name.partition("/")[0] in folders:
+                assert name in ours or (DOCS / name).is_file(), f"{page.name} names {name}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_files_that_a_page_names_are_there(page: Path) -> None:
-    named = re.findall(r"[\w./-]+/[\w.-]+\.(?:py|clh?|md|json|toml|sh)\b", page.read_text(encoding="utf-8"))
-    for name in {name.removeprefix("./") for name in named if "://" not in name}:
-        if name.partition("/")[0] in FOLDERS:
-            assert name in OURS or (DOCS / name).is_file(), f"{page.name} names {name}"
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_pages_name_passes_without_the_numbers_that_new_ones_shift(page: Path) -> None:
+def test_pages_name_passes_without_the_numbers_that_new_ones_shift() -> None:
     names = {p.name for p in default_pipeline()}
-    text = page.read_text(encoding="utf-8")
-    for number, name in re.findall(r"\b(\d\d?)(?:_| +\|? *)`?([a-z]+(?:_[a-z]+)*)\b", text):
-        assert name not in names, f"{page.name} gives {name} the number {number}: only the generated list does"
-    for name in re.findall(r"--(?:stop-after|disable-pass)[ =]([a-z_]+)", text):
-        assert name in names or f'name: ClassVar[str] = "{name}"' in text, f"{page.name}: no pass is called {name}"
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for number, name in re.findall(r"\b(\d\d?)(?:_| +\|? *)`?([a-z]+(?:_[a-z]+)*)\b", text):
+            assert name not in names, f"{page.name} gives {name} the number {number}: only the generated list does"
+        for name in re.findall(r"--(?:stop-after|disable-pass)[ =]([a-z_]+)", text):
+            assert name in names or f'name: ClassVar[str] = "{name}"' in text, f"{page.name}: no pass is called {name}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_variables_that_a_page_names_are_read(page: Path) -> None:
+def test_variables_that_a_page_names_are_read() -> None:
     known = {variable for variable, _, _ in option_table()} | FOREIGN
     defined = {name for path in (ROOT / "cl_kernels").rglob("*.cl*") for name in _upper(path)}
-    for name in _upper(page):
-        assert name in known | defined, f"{page.name} names {name}"
+    for page in PAGES:
+        for name in _upper(page):
+            assert name in known | defined, f"{page.name} names {name}"
 
 
 def _upper(path: Path) -> set[str]:
     return set(re.findall(r"\bCLGRAPH_[A-Z_]*[A-Z]\b", path.read_text(encoding="utf-8")))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_commands_that_a_page_names_in_its_text_are_there(page: Path) -> None:
-    for name in re.findall(r"`clgraph ([a-z][a-z_-]*)[^`]*`", page.read_text(encoding="utf-8")):
-        assert cli.get_command(click.Context(cli), name) is not None, f"{page.name} names clgraph {name}"
+def test_commands_that_a_page_names_in_its_text_are_there() -> None:
+    for page in PAGES:
+        for name in re.findall(r"`clgraph ([a-z][a-z_-]*)[^`]*`", page.read_text(encoding="utf-8")):
+            assert cli.get_command(click.Context(cli), name) is not None, f"{page.name} names clgraph {name}"
 
 
 def test_the_architecture_lists_the_layers_that_are_checked() -> None:

@@ -43,7 +43,8 @@ from clgraph.runtime.device import find_device
 from tests.support.models import image, small_model
 device = find_device("pocl")
 print(device.record.name, device.info.simd, *device.notes)
-np.save(sys.argv[2], clgraph.compile(small_model(), device="pocl")(image((1, 3, 10, 10))))
+model = clgraph.compile(small_model(), device="pocl", config={"device_class": sys.argv[3]})
+np.save(sys.argv[2], model(image((1, 3, 10, 10))))
 """
 
 REFUSED = """
@@ -83,10 +84,13 @@ def pocl(engine: Engine) -> Engine:
     return engine
 
 
-def test_the_first_start_on_a_machine_is_right(pocl: Engine, tmp_path: Path) -> None:
-    said = started(FAKED, tmp_path / "cache", "", str(tmp_path / "y.npy"))
+@pytest.mark.parametrize("kernels", ["gpu", pytest.param("cpu", marks=pytest.mark.slow)])
+def test_the_first_start_on_a_machine_is_right(pocl: Engine, tmp_path: Path, kernels: str) -> None:
+    """By default with ordinary kernels: whatever test comes first on a machine compiles the library in front of it."""
+    said = started(FAKED, tmp_path / "cache", "", str(tmp_path / "y.npy"), kernels)
     assert said.startswith(f"{pocl.device.record.name} {pocl.info.simd} ")
-    want = clgraph.compile(small_model(), device=pocl.info.name)(image((1, 3, 10, 10)))
+    model = clgraph.compile(small_model(), device=pocl.info.name, config={"device_class": kernels})
+    want = model(image((1, 3, 10, 10)))
     np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), want)
 
 
@@ -124,7 +128,7 @@ def test_what_the_system_says_of_the_cpu_decides_and_every_record_is_right(
         cpuinfo.mkdir()
     else:
         cpuinfo.write_text(f"processor : 0\nflags : {' '.join(sorted(flags_of(kind)))}\n", encoding="utf-8")
-    said = started(FAKED, tmp_path / "cache", str(cpuinfo), str(tmp_path / "y.npy"))
+    said = started(FAKED, tmp_path / "cache", str(cpuinfo), str(tmp_path / "y.npy"), "cpu")
     assert said.startswith(f"{record} {simd} ")
     assert ("does not say what the CPU has" in said) == (not kind)
     want = clgraph.compile(small_model(), device=pocl.info.name)(image((1, 3, 10, 10)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from pathlib import Path, PurePosixPath
 
@@ -42,16 +41,16 @@ def deepest_conditional(text: str) -> int:
     return deepest
 
 
-@pytest.mark.parametrize("name", [*FILES, *HEADERS])
-def test_built_in_functions_of_compilers_stand_behind_a_feature(name):
+def test_built_in_functions_of_compilers_stand_behind_a_feature():
     """``__has_builtin`` says what the front end takes, not what a driver makes code of."""
-    inside, lines = [], re.sub(r"//.*", "", read(name)).splitlines()
-    for line in lines:
-        if match := re.match(r"\s*#\s*(if|endif)(.*)", line):
-            inside = inside[:-1] if match[1] == "endif" else [*inside, match[2]]
-        elif "__builtin_" in line and name != "include/amd_matrix.clh":
-            assert any(condition.startswith("def CLGRAPH_") for condition in inside), line
-    assert "__has_builtin" not in "\n".join(lines)
+    for name in (*FILES, *HEADERS):
+        inside, lines = [], re.sub(r"//.*", "", read(name)).splitlines()
+        for line in lines:
+            if match := re.match(r"\s*#\s*(if|endif)(.*)", line):
+                inside = inside[:-1] if match[1] == "endif" else [*inside, match[2]]
+            elif "__builtin_" in line and name != "include/amd_matrix.clh":
+                assert any(condition.startswith("def CLGRAPH_") for condition in inside), f"{name}: {line}"
+        assert "__has_builtin" not in "\n".join(lines), name
 
 
 @pytest.mark.opencl
@@ -78,56 +77,54 @@ def test_a_file_compiles_alone_with_its_defaults(name, engine):
     engine.build(text, name)
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_a_file_holds_one_kernel_or_function_of_its_own_name(name):
-    stem, text = PurePosixPath(name).stem, read(name)
-    if name in TILES | MICROS:
-        result = "void" if name in TILES else "(void|int)"
-        assert re.search(rf"\bstatic {result} {stem}\(", text), f"{name} has no function {stem}"
-        assert kernels(text) in ([], [f"{stem}_alone"])
-    else:
-        assert kernels(text) == [stem]
+def test_a_file_holds_one_kernel_or_function_of_its_own_name():
+    for name in FILES:
+        stem, text = PurePosixPath(name).stem, read(name)
+        if name in TILES | MICROS:
+            result = "void" if name in TILES else "(void|int)"
+            assert re.search(rf"\bstatic {result} {stem}\(", text), f"{name} has no function {stem}"
+            assert kernels(text) in ([], [f"{stem}_alone"]), name
+        else:
+            assert kernels(text) == [stem], name
 
 
-@pytest.mark.parametrize("name", [*FILES, *HEADERS])
-def test_a_file_begins_with_what_it_is(name):
-    first = read(name).splitlines()[0]
-    assert first.startswith("// ")
-    assert len(first) > 20
+def test_a_file_begins_with_what_it_is():
+    for name in (*FILES, *HEADERS):
+        first = read(name).splitlines()[0]
+        assert first.startswith("// "), name
+        assert len(first) > 20, name
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_a_general_kernel_states_grid_and_error(name):
-    if name.endswith(("_ref.cl", "_tiled.cl")):
-        header = "".join(line for line in read(name).splitlines() if line.startswith("//"))
-        assert "Grid: " in header
-        assert "table: " in header or "table as of" in header
+def test_a_general_kernel_states_grid_and_error():
+    for name in FILES:
+        if name.endswith(("_ref.cl", "_tiled.cl")):
+            header = "".join(line for line in read(name).splitlines() if line.startswith("//"))
+            assert "Grid: " in header, name
+            assert "table: " in header or "table as of" in header, name
 
 
-@pytest.mark.parametrize("name", [*FILES, *HEADERS])
-def test_conditionals_are_not_nested(name):
-    assert deepest_conditional(read(name)) <= 1
+def test_conditionals_are_not_nested():
+    assert [name for name in (*FILES, *HEADERS) if deepest_conditional(read(name)) > 1] == []
 
 
-@functools.cache
+def test_a_file_is_used():
+    sources = _sources()
+    for name in FILES:
+        named = name.removesuffix(".cl")
+        stem = PurePosixPath(name).stem
+        assert name in TILES | MICROS | {EXECUTOR} or f'"{named}' in sources or f'"{stem}"' in sources, (
+            f"no implementation, library or family names {name}"
+        )
+
+
+def test_a_header_is_included():
+    texts, sources = {name: read(name) for name in (*FILES, *HEADERS)}, _sources()
+    for name in HEADERS:
+        include = PurePosixPath(name).name
+        others = (text for other, text in texts.items() if other != name)
+        assert any(f'#include "{include}"' in text for text in others) or f'"{include}"' in sources, name
+
+
 def _sources() -> str:
     """Return the text of all of clgraph's modules."""
     return "".join(p.read_text(encoding="utf-8") for p in (FOLDER.parent / "clgraph").rglob("*.py"))
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_a_file_is_used(name):
-    sources = _sources()
-    named = name.removesuffix(".cl")
-    stem = PurePosixPath(name).stem
-    assert name in TILES | MICROS | {EXECUTOR} or f'"{named}' in sources or f'"{stem}"' in sources, (
-        f"no implementation, library or family names {name}"
-    )
-
-
-@pytest.mark.parametrize("name", HEADERS)
-def test_a_header_is_included(name):
-    texts = [read(other) for other in (*FILES, *HEADERS) if other != name]
-    sources = _sources()
-    include = PurePosixPath(name).name
-    assert any(f'#include "{include}"' in text for text in texts) or f'"{include}"' in sources
