@@ -6,6 +6,7 @@ import re
 from functools import cache
 
 from clgraph.core.frozen import frozen
+from clgraph.core.memo import Remembering, remembered
 from clgraph.errors import OptionError
 
 _LETTERS = {0: "", 1: "x", 2: "bf", 3: "bfx", 4: "bfyx", 5: "bfzyx"}
@@ -17,7 +18,7 @@ def axis_letters(rank: int) -> str:
 
 
 @frozen
-class Format:
+class Format(Remembering):
     """Order of the logical axes, outermost first, with optional inner blocks (outer block first).
 
     ``Format((0, 1, 2, 3))`` is clDNN's bfyx, ``Format((0, 2, 3, 1))`` is byxf, ``Format((0, 1, 2, 3), ((1, 16),))`` is
@@ -55,6 +56,7 @@ class Format:
                 return size
         return 1
 
+    @remembered
     def __str__(self) -> str:
         letters = axis_letters(self.rank)
         if not self.blocks:

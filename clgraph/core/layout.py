@@ -194,6 +194,7 @@ class Layout(Remembering):
         """Return a dense plain tensor of the same type with another shape."""
         return Layout(self.dtype, shape)
 
+    @remembered
     def __str__(self) -> str:
         text = f"{self.dtype}:{self.format}:{'x'.join(map(str, self.shape))}"
         if self.halo:

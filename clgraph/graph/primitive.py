@@ -147,13 +147,12 @@ class Primitive:
 
     def evaluate(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> tuple[Array, ...] | None:
         """Return the outputs when they are known and small (at most ``EVALUATED_ELEMENTS``), else ``None``."""
-        if (
-            not self.has_reference
-            or any(v is None for v in values)
-            or any(out.count > EVALUATED_ELEMENTS for out in self.infer(inputs))
-        ):
+        known = [v for v in values if v is not None]
+        if len(known) < len(values) or not self.has_reference:
             return None
-        return self.computed(*(v for v in values if v is not None))
+        if any(out.count > EVALUATED_ELEMENTS for out in self.infer(inputs)):
+            return None
+        return self.computed(*known)
 
     def as_post(self, slot: int) -> PostOperation | None:
         """Return how kernels apply the primitive to a running value that is its input *slot*; ``None``: they do not."""
@@ -274,13 +273,15 @@ def broadcasts_to(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
 
 def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """Return the common shape of NumPy broadcasting, of any size; raises ``ShapeError`` where there is none."""
-    if len({*shapes}) == 1:
-        return shapes[0]
-    rank = max(map(len, shapes), default=0)
-    made = []
-    for sizes in zip(*((1,) * (rank - len(shape)) + shape for shape in shapes), strict=True):
-        wide = {size for size in sizes if size != 1}
-        if len(wide) > 1:
-            raise ShapeError(f"{' and '.join(str(list(shape)) for shape in shapes)} do not broadcast")
-        made.append(wide.pop() if wide else 1)
-    return tuple(made)
+    made = max(shapes, key=len, default=())
+    for shape in shapes:
+        if shape != made:
+            common = list(made)
+            for axis in range(-len(shape), 0):
+                size, wide = shape[axis], common[axis]
+                if wide == 1:
+                    common[axis] = size
+                elif size not in (1, wide):
+                    raise ShapeError(f"{' and '.join(str(list(shape)) for shape in shapes)} do not broadcast")
+            made = tuple(common)
+    return made

@@ -327,21 +327,28 @@ def bind_layer(layer: Layer, values: dict[str, Value], nodes: list[Node]) -> Non
             bind_layer(layer, values, nodes)
             return
         raise UnknownValueError(str(error), slot=error.slot, value=layer.inputs[error.slot]) from error
-    kept = tuple(sources[i] for i in bound.keep)
-    if type(bound.primitive).evaluate is not Primitive.evaluate and all(v.constant is not None for v in kept):
-        check_evaluated(bound.primitive, kept)
-    known = bound.primitive.evaluate([v.layout for v in kept], [v.constant for v in kept])
+    primitive, kept = bound.primitive, tuple([sources[i] for i in bound.keep])
+    if len(kept) < len(sources):
+        layouts, constants = [v.layout for v in kept], [v.constant for v in kept]
+    if type(primitive).evaluate is not Primitive.evaluate and all(c is not None for c in constants):
+        check_evaluated(primitive, kept)
+    known = primitive.evaluate(layouts, constants)
     if known is not None:
         for name, array in zip(layer.outputs, known, strict=False):
             values[name] = Value(name, Layout.of(array), constant=np.asarray(array))
         return
-    inferred = bound.primitive.infer([v.layout for v in kept])
-    if absurd := [layout for layout in inferred if _is_absurd(layout.shape)]:
-        raise DeviceMemoryError(f"the result {list(absurd[0].shape)} is more than 2^48 elements, which no device holds")
-    names = (*layer.outputs, *(f"{layer.name}:{i}" for i in range(len(layer.outputs), len(inferred))))
-    outputs = tuple(Value(name, layout) for name, layout in zip(names, inferred, strict=True))
-    values.update((v.name, v) for v in outputs)
-    node = Node(layer.name, bound.primitive, kept, outputs, len(kept), origin=layer.origin)
+    inferred, names = primitive.infer(layouts), layer.outputs
+    for layout in inferred:
+        if _is_absurd(layout.shape):
+            raise DeviceMemoryError(
+                f"the result {list(layout.shape)} is more than 2^48 elements, which no device holds"
+            )
+    if len(names) < len(inferred):
+        names = (*names, *(f"{layer.name}:{i}" for i in range(len(names), len(inferred))))
+    outputs = tuple([Value(name, layout) for name, layout in zip(names, inferred, strict=True)])
+    for value in outputs:
+        values[value.name] = value
+    node = Node(layer.name, primitive, kept, outputs, len(kept), origin=layer.origin)
     node.annotation = layer.annotation
     nodes.append(node)
 

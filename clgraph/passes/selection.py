@@ -18,7 +18,7 @@ from clgraph.graph.node import Node
 from clgraph.graph.primitive import Primitive
 from clgraph.passes.base import Context
 from clgraph.selector.choose import Choice, candidates, choose
-from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation, Serves
+from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation, Serves, refused
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
 
@@ -96,14 +96,17 @@ def estimate(context: Context, node: Node, q: Query[Any]) -> float | None:
 
 def still_serves(implementation: type[Implementation[Any]], q: Query[Any]) -> bool:
     """Whether the implementation serves *q*, given on plain layouts, in the formats and halos it prefers."""
+    if implementation.serves.traits_refusal(q.traits) is not None:
+        return False
     return next(_as_preferred(implementation, plain_query(q)), None) is not None
 
 
 def _as_preferred(implementation: type[Implementation[Any]], q: Query[Any]) -> Iterator[Query[Any]]:
-    """Yield *q*, which is on plain layouts, in the formats and with the halos that the implementation serves it in."""
+    """Yield *q*, which is on plain layouts, in the formats and with the halos that the implementation serves it in.
+
+    It serves problems with these traits.
+    """
     serves = implementation.serves
-    if serves.problem_refusal(q) is not None:
-        return
     for formats in implementation.formats(q):
         laid_out = with_formats(q, formats.inputs, formats.outputs)
         if serves.layout_refusal(laid_out) is None:
@@ -162,8 +165,9 @@ def _proposals(
     q: Query[Any], forced: str | None, denied: frozenset[str], among: tuple[type[Implementation[Any]], ...]
 ) -> tuple[Proposal, ...]:
     found: list[Proposal] = []
+    of_traits = refused(among, q.traits)
     for candidate in among:
-        if candidate.name in denied or (forced is not None and candidate.name != forced):
+        if candidate in of_traits or candidate.name in denied or (forced is not None and candidate.name != forced):
             continue
         for laid_out in _as_preferred(candidate, q):
             measured = laid_out.measured.get(candidate.name)

@@ -12,7 +12,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.errors import OptionError, UnsupportedError
 from clgraph.graph.primitive import Primitive
-from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation, Serves
+from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation, Serves, refused
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import Query
 
@@ -154,8 +154,12 @@ def _choose(
 ) -> Choice:
     refusals: dict[str, str] = {}
     able: list[type[Implementation[Any]]] = []
+    of_traits = refused(among, q.traits)
     for candidate in among:
-        reason = "denied by an option" if candidate.name in denied else candidate.refusal(q)
+        if candidate.name in denied:
+            reason: str | None = "denied by an option"
+        else:
+            reason = of_traits.get(candidate) or candidate.sizes_refusal(q)
         if reason is None:
             able.append(candidate)
         else:
@@ -185,7 +189,7 @@ def _forced(q: Query[Any], forced: str, refusals: Mapping[str, str]) -> Choice:
     if forced in refusals:
         raise UnsupportedError(f"{forced} was forced on {q} but refuses: {refusals[forced]}")
     names = [c.name for c in IMPLEMENTATIONS.of(q.primitive.kind)]
-    if forced in names and (reason := IMPLEMENTATIONS[forced].serves.problem_refusal(q)):
+    if forced in names and (reason := IMPLEMENTATIONS[forced].serves.traits_refusal(q.traits)):
         raise UnsupportedError(f"{forced} was forced on {q} but refuses: {reason}")
     if forced not in names:
         raise OptionError(f"{forced!r} is no implementation of {q.primitive.kind}; there are {', '.join(names)}")

@@ -15,7 +15,7 @@ from clgraph.core.layout import Halo
 from clgraph.core.registry import Registry
 from clgraph.graph.primitive import Primitive
 from clgraph.selector.plan import Plan
-from clgraph.selector.query import Query
+from clgraph.selector.query import Query, Traits
 
 P = TypeVar("P", bound=Primitive)
 Impl = TypeVar("Impl", bound="type[Implementation[Any]]")
@@ -50,31 +50,27 @@ class Serves:
 
     def refusal(self, q: Query[Any]) -> str | None:
         """Say why *q* is not served, or return ``None``."""
-        return self.problem_refusal(q) or self.layout_refusal(q)
+        return self.traits_refusal(q.traits) or self.layout_refusal(q)
 
-    def problem_refusal(self, q: Query[Any]) -> str | None:
-        """Say why *q* is not served in any formats, or return ``None``: device, types and fused operations."""
-        device = q.device
+    def traits_refusal(self, traits: Traits) -> str | None:
+        """Say why no problem with these *traits* is served, or return ``None``."""
+        device, dtypes = traits.device, traits.dtypes
         if device.kind not in self.kinds:
             return f"is written for {_names(self.kinds)} devices, not for a {device.kind}"
         if not self.features <= device.features:
             return f"needs {_names(self.features - device.features)}"
-        if self.meets is not None and (unmet := q.primitive.demands() - self.meets):
+        if self.meets is not None and (unmet := traits.demands - self.meets):
             return f"does not know {_names(unmet)}"
-        if not q.dtypes <= self.dtypes:
-            return _types_refusal(self.dtypes, q.dtypes - self.dtypes)
-        if not self.mixed and len(q.dtypes) > 1:
+        if not dtypes <= self.dtypes:
+            return f"serves {_names(map(str, self.dtypes))}, not {_names(map(str, dtypes - self.dtypes))}"
+        if not self.mixed and len(dtypes) > 1:
             return "requires one element type for all tensors"
-        return self._fused_refusal(q) if q.fused else None
-
-    def _fused_refusal(self, q: Query[Any]) -> str | None:
-        behind, in_front = q.fused_kinds
-        if self.fuses is not None and (foreign := behind - self.fuses):
+        if self.fuses is not None and (foreign := traits.behind - self.fuses):
             return f"cannot apply {_names(foreign)} to its result"
-        if self.prefuses is not None and (foreign := in_front - self.prefuses):
+        if self.prefuses is not None and (foreign := traits.in_front - self.prefuses):
             return f"cannot apply {_names(foreign)} to its input"
-        if self.operands is not None and len(q.inputs) - q.arity > self.operands:
-            return f"reads at most {self.operands} operands of fused operations, not {len(q.inputs) - q.arity}"
+        if self.operands is not None and traits.operands > self.operands:
+            return f"reads at most {self.operands} operands of fused operations, not {traits.operands}"
         return None
 
     def layout_refusal(self, q: Query[Any]) -> str | None:
@@ -198,6 +194,18 @@ def overrides(implementation: type[Implementation[Any]], name: str) -> bool:
     return bool(own.__func__ is not default.__func__)
 
 
+@lru_cache(maxsize=1024)
+def refused(
+    implementations: tuple[type[Implementation[Any]], ...], traits: Traits
+) -> Mapping[type[Implementation[Any]], str]:
+    """Return those of *implementations* that serve no problem with these *traits*, with the reason of each.
+
+    A model has hundreds of problems and a dozen of such sets.
+    """
+    reasons = ((c, c.serves.traits_refusal(traits)) for c in implementations)
+    return {c: reason for c, reason in reasons if reason is not None}
+
+
 def roofline(q: Query[Any], efficiency: float, bandwidth: float = 0.5) -> float:
     """Return a launch plus the larger of arithmetic at *efficiency* of peak and traffic at *bandwidth* of peak."""
     work: float = q.primitive.flops(q.own, q.outputs) / (q.device.flops * efficiency)
@@ -241,11 +249,6 @@ def implements(
         return cls
 
     return record
-
-
-@lru_cache(maxsize=256)
-def _types_refusal(served: frozenset[DType], foreign: frozenset[DType]) -> str:
-    return f"serves {_names(map(str, served))}, not {_names(map(str, foreign))}"
 
 
 def _names(items: Iterable[str]) -> str:

@@ -105,6 +105,24 @@ def _whole(device: DeviceInfo) -> DeviceInfo:
 
 
 @frozen
+class Traits:
+    """What many problems have in common: all that :class:`Serves` looks at but formats and halos.
+
+    Attributes:
+        dtypes: The element types of all tensors.
+        behind, in_front: The kinds of the operations fused behind the primitive, and of those in front.
+        operands: How many inputs are read by operations fused behind it.
+    """
+
+    device: DeviceInfo
+    demands: frozenset[str]
+    dtypes: frozenset[DType]
+    behind: frozenset[str]
+    in_front: frozenset[str]
+    operands: int
+
+
+@frozen
 class Query(Remembering, Generic[P]):
     """One problem. Hashable; the key of the choice cache and of the tuning database.
 
@@ -148,9 +166,12 @@ class Query(Remembering, Generic[P]):
 
     @property
     @remembered
-    def fused_kinds(self) -> tuple[frozenset[str], frozenset[str]]:
-        """The kinds of the operations fused behind the primitive, and of those in front."""
-        return frozenset([f.primitive.kind for f in self.post]), frozenset([f.primitive.kind for f in self.pre])
+    def traits(self) -> Traits:
+        """What there is to the problem whatever its sizes and formats."""
+        behind = frozenset([f.primitive.kind for f in self.post])
+        in_front = frozenset([f.primitive.kind for f in self.pre])
+        operands = len(self.inputs) - self.arity if self.fused else 0
+        return Traits(self.device, self.primitive.demands(), self.dtypes, behind, in_front, operands)
 
     @property
     def post_slots(self) -> tuple[int, ...]:

@@ -87,7 +87,7 @@ def test_only_those_that_know_of_missing_weights_serve_them(kind):
     primitive = Convolution((1, 1), (1, 1), ((1, 1), (1, 1)), apart=True)
     layouts = (Layout(DType.F32, (1, 16, 9, 9)), Layout(DType.F32, (16, 16, 3, 3)))
     q = Query(primitive, layouts, primitive.infer(layouts), DeviceInfo(kind=kind), 2, constant=frozenset({1}))
-    able = {c.name for c in IMPLEMENTATIONS.of("convolution") if c.serves.problem_refusal(q) is None}
+    able = {c.name for c in IMPLEMENTATIONS.of("convolution") if c.serves.traits_refusal(q.traits) is None}
     assert able == ({"convolution.ref", "convolution.fsv16"} if kind == "cpu" else {"convolution.ref"})
     winograd = IMPLEMENTATIONS["convolution.winograd_fsv16"].refusal(q)
     assert kind == "gpu" or winograd == "does not know weights of -0 that are not there"

@@ -14,7 +14,7 @@ from clgraph.graph.node import Fused
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.ops.activation import Activation
 from clgraph.selector.choose import candidates, choose
-from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation, Serves, implements
+from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation, Serves, implements, refused
 from clgraph.selector.plan import Plan
 from clgraph.selector.query import DeviceInfo, Query
 
@@ -159,3 +159,23 @@ def test_a_choice_is_planned_once_and_that_for_another_query_anew() -> None:
     assert choice.with_query(QUERY) is choice
     assert choice == replace(choice)
     assert "_plan" not in repr(choice)
+
+
+def test_what_is_refused_for_its_traits_is_what_each_implementation_refuses() -> None:
+    f16, relu = Layout(DType.F16, F32.shape), (Fused(Activation("relu")),)
+    asked = [
+        QUERY,
+        replace(QUERY, fused=relu),
+        replace(QUERY, inputs=(F32,) * 6, fused=relu),
+        replace(QUERY, inputs=(f16,), outputs=(f16,)),
+        replace(QUERY, inputs=(f16,)),
+        replace(QUERY, device=DeviceInfo(kind="gpu")),
+        replace(QUERY, device=DeviceInfo(features=frozenset())),
+    ]
+    among = IMPLEMENTATIONS.of("choose_probe")
+    found = []
+    for q in (*asked, *asked):
+        found.append({c.name: reason for c, reason in refused(among, q.traits).items()})
+        alone = {c.name: reason for c in among if (reason := c.serves.refusal(q)) is not None}
+        assert found[-1] == alone
+    assert len({str(reasons) for reasons in found}) == 5
