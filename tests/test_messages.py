@@ -20,6 +20,8 @@ _PYTHON_ONLY = {
     "extensions/custom_operator.py": "operators that are written in Python",
     "model/state": "sessions",
     "model/tensor.py": "tensors",
+    "model/delivery.py": "what runs are given in Python",
+    "network/enqueueing.py": "runs on a caller's queue",
     "runtime/process.py": "processes that are forked",
     "runtime/wheel.py": "another PoCL in the process",
     "cli/peers.py": "a process in which clgraph stands in for onnxruntime",

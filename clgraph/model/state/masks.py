@@ -31,6 +31,8 @@ def with_biases(topology: Topology) -> Topology:
                 unmasked = replace(attention, given=tuple(given))
                 layer = replace(layer, primitive=unmasked, inputs=(layer.inputs[0], *given.values()))  # reads the bias
         layers.append(layer)
+    if len(layers) == len(topology.layers):
+        return topology
     return replace(topology, layers=layers, _made={*topology._made, *(n for layer in layers for n in layer.outputs)})
 
 
