@@ -138,7 +138,9 @@ def compile_model(
     about = {name: value for name, value in about.items() if value is not None}
     if hint == "throughput":
         if callers is not None:
-            raise OptionError("streams have queues of their own: the hint throughput goes with no context or queue (in Python)")
+            raise OptionError(
+                "streams have queues of their own: the hint throughput goes with no context or queue (in Python)"
+            )
         from clgraph.compilation.streaming import compile_streams
 
         compile_for = partial(
