@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import re
@@ -49,6 +50,12 @@ class ProgramCache:
     def write(self, key: str, payload: bytes) -> None:
         """Keep *payload* under *key*, at once or not at all."""
         self._write(self._folder / f"{key}.bin", _head(key, payload) + payload)
+
+    def turn_path(self, key: str) -> Path:
+        """Return the file by which processes take turns to make what is kept under *key*; its folder is made."""
+        with contextlib.suppress(OSError):  # what cannot be written is not kept, and made by everybody
+            cache_folder.make_folder(self._folder)
+        return self._folder / f"{key}.turn"
 
     def note_path(self, key: str) -> Path:
         """Return the file of the note under *key*."""

@@ -18,6 +18,8 @@ _log = logging.getLogger(__name__)
 _MODULE = "clgraph.runtime.compile_child"
 _CPU_SECONDS = 1200
 """PoCL takes 6-10 s on a fast core, Intel's runtime 80 s, a small Arm core or an emulator ten times that."""
+COMPILE_SECONDS = 300
+"""How long a process waits for another one that compiles the same library, before it does so itself."""
 _COUNTS = re.compile(r"^\d+ (warning|error)s? generated\.?$")
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from clgraph.core.turns import in_turn
 from clgraph.errors import DeviceError, KernelBuildError
 from clgraph.graph.primitive import Array
 from clgraph.runtime import binaries, driver, memory, pocl_binary, process
@@ -221,26 +222,33 @@ class Engine:
         return self._keys[text, library]
 
     def _library(self, text: str, key: str, what: str, cached: bytes | None) -> Any:
-        """Return the program of a library from its cached binary, else compiled in another process, and keep it."""
-        options = binaries.options_for(self.info.features, True)
-        for kept in [cached] * (cached is not None) + [None]:
-            binary = kept
-            if binary is None:
-                # Imported where it is needed, once on a machine.
-                from clgraph.runtime.compiling import compile_library
+        """Return the program of a library from its cached binary, else compiled in another process, and keep it.
 
-                alone = is_wheel(self.device.handle.platform)
-                binary = compile_library(self.device, text, what, self._cache, key, alone=alone)
-            if binary:
-                program = binaries.from_binary(self._context, self._handle, binary, options)
-            else:
-                # The driver has the code in a cache of its own, under the text.
-                program = binaries.build(self._context, self._handle, text, options, what)
-            if program is not None:
-                if kept is None:
-                    self._cache.write(key, binary)
+        Of several processes that want it one compiles it, and the others wait for that.
+        """
+        if cached is not None and (program := self._taken_back(text, cached, what)) is not None:
+            return program
+        # Imported where it is needed, once on a machine.
+        from clgraph.runtime.compiling import COMPILE_SECONDS, compile_library
+
+        with in_turn(self._cache.turn_path(key), COMPILE_SECONDS):
+            made = self._cache.read(key)
+            if made is not None and made != cached and (program := self._taken_back(text, made, what)) is not None:
+                return program
+            alone = is_wheel(self.device.handle.platform)
+            binary = compile_library(self.device, text, what, self._cache, key, alone=alone)
+            if (program := self._taken_back(text, binary, what)) is not None:
+                self._cache.write(key, binary)
                 return program
         raise KernelBuildError(f"{self.device} does not take back the binary that it made of {what}")
+
+    def _taken_back(self, text: str, binary: bytes, what: str) -> Any | None:
+        """Return the program of a library's *binary*, ``None`` where the driver does not take it."""
+        options = binaries.options_for(self.info.features, True)
+        if binary:
+            return binaries.from_binary(self._context, self._handle, binary, options)
+        # The driver has the code in a cache of its own, under the text.
+        return binaries.build(self._context, self._handle, text, options, what)
 
     def _load(self, text: str, key: str, what: str, cached: bytes | None) -> Any:
         """Return the program of a kernel from its cached binary, else from the text; keep it on disk."""
