@@ -1,7 +1,8 @@
 """Files that are written at once or not at all: under a name of their own, then renamed.
 
 A reader, in another process or on another machine with the same folder, finds the old file or the whole new one, and
-what is cut short by a full disk or an end of the process leaves the old one. No lock is taken, so that none can hang.
+what is cut short by a full disk or an end of the process leaves the old one. No lock is taken, so that none can hang
+(:mod:`clgraph.core.turns` has one, whose wait ends).
 """
 
 from __future__ import annotations

@@ -38,6 +38,6 @@ if __name__ == "__main__":
     dataset = ray.data.read_images(pictures, size=(224, 224), mode="RGB", include_paths=True)
     dataset = dataset.map_batches(prepared, batch_size=32)
     dataset = clgraph.ray.map_batches(
-        dataset, model, inputs={x: "picture"}, results={y: "score"}, batch_size=32, actors=(1, 1000), num_cpus=2
+        dataset, model, inputs={x: "picture"}, results={y: "score"}, batch_size=32, actors=(1, 1000), num_cpus=1
     )
     dataset.map_batches(best, batch_size=None).write_parquet(results)
