@@ -161,9 +161,10 @@ class Settings:
     precision: str = field(
         default="f32",
         metadata=_about(
-            _one_of("f32", "f16", "auto", *PRODUCT_PRECISIONS),
-            "What operators store: f32, f16 (sums stay float32), or auto: f16 on GPUs where its range suffices. tf32x3 "
-            "and f16x3 store f32 and let NVIDIA's matrix units multiply it in three products, to about 20 bits.",
+            _one_of("f32", "f16", "bf16", "auto", *PRODUCT_PRECISIONS),
+            "What operators store: f32, f16 (sums stay float32), or auto: f16 on GPUs where its range suffices. bf16 "
+            "multiplies on CPUs what is rounded to bfloat16. tf32x3 and f16x3 store f32 and let NVIDIA's matrix units "
+            "multiply it in three products, to about 20 bits.",
         ),
     )
     keep_f32: frozenset[str] = field(
@@ -280,9 +281,9 @@ class Settings:
     pocl_isa: str | None = field(
         default=None,
         metadata=_about(
-            _one_of("avx512_vnni", "avx512", "avx2", "avx", "sse2"),
-            "Instruction set that clgraph's PoCL compiles for: avx512_vnni, avx512, avx2, avx or sse2; the widest that "
-            "works when unset.",
+            _one_of("avx512_bf16", "avx512_vnni", "avx512", "avx2", "avx", "sse2"),
+            "Instruction set that clgraph's PoCL compiles for: avx512_bf16, avx512_vnni, avx512, avx2, avx or sse2; "
+            "the widest that works when unset.",
         ),
     )
     tuning: str = field(

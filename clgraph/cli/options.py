@@ -36,7 +36,7 @@ _WHERE = (
     _where("--executor", type=click.Choice(["auto", "persistent", "stream"]), help="How tile functions are run."),
     _where(
         "--precision",
-        type=click.Choice(["f32", "f16", "auto", "tf32x3", "f16x3"]),
+        type=click.Choice(["f32", "f16", "bf16", "auto", "tf32x3", "f16x3"]),
         help="What operators store between them.",
     ),
     _where("--cache-dir", type=click.Path(path_type=Path), help="Folder for compiled kernels and models."),

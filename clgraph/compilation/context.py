@@ -9,7 +9,7 @@ from clgraph.engines.opening import placement_of
 from clgraph.graph.topology import Topology
 from clgraph.passes.base import Build, Context, Execute
 from clgraph.selector.implementation import DIGITS, WINOGRAD, tagged
-from clgraph.selector.query import DeviceInfo
+from clgraph.selector.query import BFLOATS, DeviceInfo
 from clgraph.settings import PRODUCT_PRECISIONS, Settings
 
 
@@ -46,6 +46,5 @@ def for_families(context: Context, topology: Topology) -> Context:
 
 def _allowed(devices: Mapping[str, DeviceInfo], options: Settings) -> Mapping[str, DeviceInfo]:
     """Return *devices* with what *options* allow kernels to do as their features."""
-    if options.precision not in PRODUCT_PRECISIONS:
-        return devices
-    return {name: replace(info, features=info.features | {options.precision}) for name, info in devices.items()}
+    allowed = {BFLOATS} if options.precision == "bf16" else {options.precision} & set(PRODUCT_PRECISIONS)
+    return {name: replace(info, features=info.features | allowed) for name, info in devices.items()}

@@ -97,7 +97,8 @@ def compile_model(
         outputs: The results to compute, by name: outputs of the model, or any value in it. All outputs by default.
         precision: ``f32``; ``f16`` stores values between operators and weights in half precision, but for the nodes
             that ``config={"keep_f32": [...]}`` names, and adds up in single; ``auto`` does so on GPUs, where the range
-            suffices; ``tf32x3`` and ``f16x3`` are ``f32``, of which NVIDIA's matrix units multiply parts. Inputs and
+            suffices; ``bf16`` rounds both sides of products with constant weights to bfloat16 on CPUs, and adds up in
+            single; ``tf32x3`` and ``f16x3`` are ``f32``, of which NVIDIA's matrix units multiply parts. Inputs and
             outputs keep their types. ``None`` leaves it to ``CLGRAPH_PRECISION``.
         threads: Worker threads on a CPU device; all usable cores by default.
         cache_dir: Folder for compiled kernels and models; the user's cache folder by default.

@@ -282,8 +282,9 @@ def _idle_precision(options: Settings, program: Program, engines: Engines) -> li
     wanted = options.precision
     if wanted in PRODUCT_PRECISIONS and not any(wanted in c.implementation.serves.features for c in _choices(program)):
         return [(wanted, "no node is run by such products")]
-    if wanted == "f16" and program.notes.get("convert_precision", "0 ").startswith("0 "):
-        return [(wanted, "no node stores float16; the note of convert_precision has the reasons")]
+    said = program.notes.get("convert_precision", "0 ")
+    if wanted in ("f16", "bf16") and said.startswith("0 ") and "products on CPUs read" not in said:
+        return [(wanted, f"no node stores {wanted}; the note of convert_precision has the reasons")]
     return []
 
 

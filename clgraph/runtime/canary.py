@@ -30,7 +30,13 @@ _CPU_SECONDS = 240
 _MOST_FLOPS_A_LANE, _THIN_LANES = 4e10, 1024
 """More than a lane of a vector adds and multiplies a second (two multiply-adds a cycle at 6 GHz are 2.4e10), and lanes
 of a GPU's compute unit. Rusticl on llvmpipe ends its wait before the work, and would have 5.5e12 a core."""
-_FILES = ("canary/canary_values.cl", "canary/canary_products.cl", "canary/canary_read.cl", "canary/canary_vnni.cl")
+_FILES = (
+    "canary/canary_values.cl",
+    "canary/canary_products.cl",
+    "canary/canary_read.cl",
+    "canary/canary_vnni.cl",
+    "canary/canary_bf16.cl",
+)
 
 
 @frozen

@@ -42,13 +42,13 @@ class Canary:
         self.cl = driver.load()
         self.thin = driver.kind(handle) != "cpu"
         self.simd = 1 if self.thin else record.simd
-        self.vnni = "vnni" in driver.features(handle, record)
+        self.further = sorted(_FURTHER.keys() & driver.features(handle, record))
         self.workers = handle.max_compute_units if self.thin else workers
         self.context = self.cl.Context([handle])
         self.queue = self.cl.CommandQueue(self.context)
         self.bytes = min(_READ_BYTES, handle.max_mem_alloc_size // 4, handle.global_mem_size // 8)
         seen: set[str] = set()
-        names = ["values", "products", "read", *["vnni"] * self.vnni]
+        names = ["values", "products", "read", *self.further]
         text = f"#define SIMD {self.simd}\n" + "".join(expand(f"canary/canary_{name}.cl", seen) for name in names)
         self.program = self.cl.build(self.context, handle, text, "-cl-std=CL1.2 -cl-mad-enable")
         self.abi_warnings = self.cl.log_of(self.program, handle).count("changes the ABI")
@@ -100,7 +100,7 @@ def wrong(canary: Canary) -> str:
         if not np.array_equal(integers[row], exact):
             at = int(np.argmax(integers[row] != exact))
             return f"it computes {integers[row, at]} where {exact[at]} is right (integers {row} of canary_values)"
-    return _wrong_vnni(canary) if canary.vnni else ""
+    return next(filter(None, (_FURTHER[name](canary) for name in canary.further)), "")
 
 
 def _floats(x: _Array, n: _Array) -> list[_Array]:
@@ -136,6 +136,24 @@ def _wrong_vnni(canary: Canary) -> str:
     canary.run("vnni", 2, *held)
     right = np.array_equal(canary.read(held[2], acc), acc + (a.astype(np.int32) * b).sum(1))
     return "" if right else "it computes other sums by vpdpbusd than it should"
+
+
+def _wrong_bf16(canary: Canary) -> str:
+    rng = np.random.default_rng(0)
+    floats = rng.standard_normal((3, 32)).astype(np.float32)
+    held = [canary.upload(a) for a in floats]
+    canary.run("bf16", 2, *held)
+    bits = floats[:2].view(np.uint32)
+    a, b = ((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32).astype(np.float64)
+    # Both halves of an element are the same number: twice its product, two additions rounded.
+    want = floats[2] + 2 * a * b
+    size = np.abs(floats[2]) + 2 * np.abs(a * b)
+    right = (np.abs(canary.read(held[2], floats[2]) - want) <= 2 * 2.0**-24 * size).all()
+    return "" if right else "it computes other sums by vdpbf16ps than it should"
+
+
+_FURTHER = {"vnni": _wrong_vnni, "bf16": _wrong_bf16}
+"""Instructions that only some CPUs have, by the feature: what is wrong with them, or an empty text."""
 
 
 def measure(canary: Canary) -> dict[str, Any]:

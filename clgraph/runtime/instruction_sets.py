@@ -34,14 +34,14 @@ class InstructionSet:
     """What kernels for CPUs are compiled for.
 
     Attributes:
-        name: What users call it: ``avx512_vnni``, ``avx512``, ``avx2``, ``avx``, ``sse2``, ``neon``.
+        name: What users call it: ``avx512_bf16``, ``avx512_vnni``, ``avx512``, ``avx2``, ``avx``, ``sse2``, ``neon``.
         machine: The architecture, as ``platform.machine()`` calls it on Linux.
         cpu: LLVM's name of a CPU that executes it.
         built_in: The library of OpenCL's built-in functions that PoCL must link: kernels and library have to agree in
             which registers vectors are passed.
         simd: Floats in a vector of the kernels.
         features: What implementations may ask for: ``fma`` (fused multiply-add in hardware), ``vnni`` (``vpdpbusd`` on
-            512 bits).
+            512 bits), ``bf16`` (``vdpbf16ps`` on 512 bits).
         flags: What ``/proc/cpuinfo`` must list.
     """
 

@@ -36,10 +36,11 @@ class DeviceInfo(Remembering):
             at device scope), ``host_memory`` (kernels work on the host's own arrays), ``yield`` (kernels are threads
             that may make system calls), ``prefetch`` and ``cycle_counter`` (clang's built-ins for them, of compilers
             for CPUs; the counter of CPUs that let a program read it), ``fma`` (multiply-adds in hardware), ``vnni``
-            (``vpdpbusd`` on 512 bits, as inline assembly), ``nvidia_ptx`` (inline PTX) with ``sm80`` and the like
-            (every compute capability that the device has), ``tf32x3``, ``f16x3`` (the user allows it), ``intel_dpas``
-            (Intel's matrix units in sub-groups of 8; with ``intel_dpas16``, of 16), ``amd_matrix`` (WMMA of RDNA 3;
-            with ``amd_wmma12``, of RDNA 4; with ``amd_mfma``, MFMA of CDNA).
+            (``vpdpbusd`` on 512 bits, as inline assembly), ``bf16`` (``vdpbf16ps``, likewise), ``bf16_products`` (the
+            user allows products of numbers that are rounded to bfloat16), ``nvidia_ptx`` (inline PTX) with ``sm80`` and
+            the like (every compute capability that the device has), ``tf32x3``, ``f16x3`` (the user allows it),
+            ``intel_dpas`` (Intel's matrix units in sub-groups of 8; with ``intel_dpas16``, of 16), ``amd_matrix`` (WMMA
+            of RDNA 3; with ``amd_wmma12``, of RDNA 4; with ``amd_mfma``, MFMA of CDNA).
         cores: Workers that run at once, where the user asked for more of them; 0 for as many as workers.
         flops, bytes_per_second, launch_seconds: The peaks of the whole device, for rooflines and general kernels.
         rates: What the canary measured on the device; ``None`` for the figures of its class.
@@ -90,6 +91,8 @@ class DeviceInfo(Remembering):
         return max(1.0, self.workers / self.cores) if self.cores else 1.0
 
 
+BFLOATS = "bf16_products"
+"""The feature that the precision ``bf16`` gives to devices: rows may be rounded to bfloat16 for a product."""
 PTX = frozenset({"nvidia_ptx", "sm80"})
 """Features of NVIDIA GPUs that kernels with matrix units need: ``cp.async`` and products of 16 x 8 x 16 (sm_80)."""
 

@@ -108,6 +108,7 @@ def test_an_instruction_set_that_the_cpu_lacks_is_an_error_of_that_device_alone(
 @pytest.mark.parametrize(
     ("kind", "record", "simd"),
     [
+        ("sapphire", "avx512_bf16", 16),
         ("icelake", "avx512_vnni", 16),
         ("skylake-x", "avx512", 16),
         ("haswell", "avx2", 8),

@@ -59,6 +59,7 @@ def test_a_product_is_that_of_the_floats_that_are_left(weights: str, device: str
         for rows in (1, 21):
             x = rng.standard_normal((rows, len(w))).astype(F)
             got = compiled.run({"x": x})["y"]
+            assert [c.bits for c in compiled.explain().compressed] == [bits, 8]
             # In float: a sum of 272, the weight's own rounding, the scale. By digits: 2^-24 of the largest number of a
             # block times its weights, of all blocks at most of them all.
             largest = np.abs(x).max(1, keepdims=True) * np.abs(exact).sum(0)

@@ -38,7 +38,7 @@ def test_inline_assembly_is_tried_only_where_kernels_use_it(engine, monkeypatch)
     if engine.info.kind != "cpu":
         pytest.skip("an instruction set is a CPU's")
     monkeypatch.setattr(driver, "is_wheel", lambda platform: False)
-    assert not Canary(engine.device.handle, named("avx512_vnni"), 1).vnni
+    assert not Canary(engine.device.handle, named("avx512_bf16"), 1).further
 
 
 @pytest.mark.opencl

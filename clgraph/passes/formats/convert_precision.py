@@ -30,6 +30,7 @@ _DELICATE: Mapping[str, frozenset[str]] = {
 """Functions by kind of primitive whose results or arguments easily leave what half precision holds."""
 _NAMED_TYPES = frozenset({"reorder", "fill", "quantized_convolution", "quantized_matmul"})
 """Kinds of primitives that name the type of their results, as ``dtype``."""
+_SPELLED = {DType.F16: "float16", DType.BF16: "bfloat16"}
 _MATRIX = 1
 """The slot of a product's matrix."""
 
@@ -39,7 +40,8 @@ class ConvertPrecision(Pass):
 
     Precision ``f32`` changes nothing, nor do ``tf32x3`` and ``f16x3``, which are about kernels. ``f16`` turns every
     float32 value between operators, and the constants, into float16, but for nodes on CPUs, whose tiles compute in
-    float32: there it does so with the constant matrices of products, which are as fast to read or faster. ``auto``
+    float32: there it does so with the constant matrices of products, which are as fast to read or faster. ``bf16`` is
+    about those alone, in bfloat16. ``auto``
     does so for nodes placed on a GPU, but for functions whose results easily leave the range of float16. Inputs and
     outputs of the graph keep their types. In any case float32 stay the nodes that ``keep_f32`` names, those with a
     constant that float16 cannot hold, those whose result becomes integers, and those that nothing serves in float16; a
@@ -52,7 +54,7 @@ class ConvertPrecision(Pass):
     needs: ClassVar[Milestone] = Milestone.PLACED
 
     def run(self, program: Program, context: Context) -> int:
-        auto = context.precision == "auto"
+        auto, narrow = context.precision == "auto", DType.BF16 if context.precision == "bf16" else DType.F16
         if context.precision in ("f32", *PRODUCT_PRECISIONS) or (
             auto and not any(d.kind == "gpu" for d in context.devices.values())
         ):
@@ -66,7 +68,7 @@ class ConvertPrecision(Pass):
             if not any(v in wide for v in (*node.inputs, *node.outputs)):
                 continue
             kind = context.device(node).kind
-            wants = kind == "gpu" if auto else kind != "cpu"
+            wants = kind == "gpu" if auto else kind != "cpu" and narrow == DType.F16
             reason = _why_kept(context, node, wide) if wants else None
             elsewhere += auto and not wants
             if reason is not None:
@@ -75,9 +77,9 @@ class ConvertPrecision(Pass):
             for slot, value in enumerate(node.inputs):
                 if value in wide and value.layout.dtype != target and slot not in _exact(node):
                     program.rewire(value, cast.of(value, target, node), uses=((node, slot),))
-            if kind == "cpu" and not auto and _reads_halves(context, node):
+            if kind == "cpu" and not auto and _reads(context, node, narrow):
                 matrix = node.inputs[_MATRIX]
-                program.rewire(matrix, cast.of(matrix, DType.F16, node), uses=((node, _MATRIX),))
+                program.rewire(matrix, cast.of(matrix, narrow, node), uses=((node, _MATRIX),))
                 narrowed += 1
             if target == DType.F16:
                 turned += 1
@@ -91,7 +93,9 @@ class ConvertPrecision(Pass):
                 program.outputs = [(n, made if n == name else v) for n, v in program.outputs]
         stay = f"; {len(kept)} stay float32:\n" + "\n".join(kept) if kept else ""
         others = f"; {elsewhere} on other devices than GPUs store float32" if elsewhere else ""
-        products = f"; {narrowed} products on CPUs read matrices of float16" if narrowed else ""
+        products = f"; {narrowed} products on CPUs read matrices of {_SPELLED[narrow]}" if narrowed else ""
+        if narrowed and narrow == DType.BF16 and not any("bf16" in d.features for d in context.devices.values()):
+            products += ", which become float32 as they are read: no device here multiplies bfloat16"
         program.notes[self.name] = f"{turned} nodes store float16{products}{others}{stay}"
         return turned + narrowed
 
@@ -109,7 +113,7 @@ class _Casts:
         if key not in self._made:
             if value.constant is not None:
                 array = value.constant
-                rounded = self._packed.once(("rounded",), [array], lambda: _rounded(array))
+                rounded = self._packed.once(("rounded", dtype), [array], lambda: _rounded(array, dtype))
                 made = self._program.constant(f"{value.name}/{dtype}", rounded)
             else:
                 source = value.producer if value.producer and value.producer.placement == beside.placement else beside
@@ -118,16 +122,16 @@ class _Casts:
         return self._made[key]
 
 
-def _reads_halves(context: Context, node: Node) -> bool:
-    """Whether *node* is a product that may read its constant matrix in float16, and a kernel is there for that."""
+def _reads(context: Context, node: Node, dtype: DType) -> bool:
+    """Whether *node* is a product that may read its constant matrix in *dtype*, and a kernel is there for that."""
     if not isinstance(node.primitive, MatMul) or kept_by(context, node) is not None:
         return False
     matrix = node.inputs[_MATRIX]
-    if matrix.constant is None or matrix.layout.dtype != DType.F32 or not fits(matrix.constant):
+    if matrix.constant is None or matrix.layout.dtype != DType.F32 or not fits(matrix.constant, dtype):
         return False
     q = context.query(node)
-    halves = tuple(_narrow(x) if slot == _MATRIX else x for slot, x in enumerate(q.inputs))
-    return servable(context, node, q.with_layouts(halves, q.outputs)) is None
+    inputs = tuple(replace(x, dtype=dtype) if slot == _MATRIX else x for slot, x in enumerate(q.inputs))
+    return servable(context, node, q.with_layouts(inputs, q.outputs)) is None
 
 
 def _floating(node: Node) -> bool:
@@ -160,16 +164,16 @@ def _exact(node: Node) -> frozenset[int]:
     return node.primitive.exact_inputs | node.updates
 
 
-def fits(constant: Array) -> bool:
-    """Whether float16 holds *constant*: no number becomes infinite, and a single one not zero."""
-    rounded = _rounded(constant)
+def fits(constant: Array, dtype: DType = DType.F16) -> bool:
+    """Whether *dtype* holds *constant*: no number becomes infinite, and a single one not zero."""
+    rounded = _rounded(constant, dtype)
     lost = constant.size == 1 and bool((rounded == 0).any()) and bool((constant != 0).any())
     return not lost and bool((np.isfinite(rounded) | ~np.isfinite(constant)).all())
 
 
-def _rounded(constant: Array) -> Array:
+def _rounded(constant: Array, dtype: DType) -> Array:
     with np.errstate(over="ignore"):
-        return constant.astype(np.float16)
+        return constant.astype(dtype.numpy)
 
 
 def _narrow(layout: Layout) -> Layout:

@@ -1,0 +1,211 @@
+"""Products of bfloat16 with constant right sides on CPUs that multiply it, two neighbours at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from clgraph.core.dtype import DType
+from clgraph.core.format import Format
+from clgraph.core.memo import remembered
+from clgraph.implementations.cpu.convolution import TILE
+from clgraph.implementations.cpu.cost import TicketRanges, runs, split, step_seconds, ticket_seconds
+from clgraph.implementations.cpu.geometry import LANES
+from clgraph.implementations.cpu.matmul import (
+    CACHED,
+    GROUP,
+    MatMulTickets,
+    StridedProduct,
+    matmul_limits,
+    matmul_posts,
+    row_seconds,
+    strided_product,
+)
+from clgraph.ops.matmul import MatMul
+from clgraph.selector.descriptor import Descriptor, Int, Long, Pointer, Ref, descriptor
+from clgraph.selector.implementation import Implementation, implements
+from clgraph.selector.library import Micro, micro_family
+from clgraph.selector.plan import Plan, Tile
+from clgraph.selector.query import BFLOATS, Query
+
+_FILE = "matmul/micro_pairs.cl"
+_ROWS = 6
+"""Most rows of an instance."""
+
+MICROS = micro_family(
+    "micro_pairs",
+    {16: [Micro.of(_FILE, UR=rows, NB=4) for rows in range(1, _ROWS + 1)], 8: [Micro.of(_FILE, UR=1, NB=4)]},
+)
+
+_SHARE = 0.52
+"""Of the time of floats: an instruction multiplies two for one."""
+
+_PADDED = 2 * LANES
+"""Elements that rows of bfloat16 are multiples of."""
+
+
+@descriptor("bfloat_rows")
+class BfloatRowsDesc(Descriptor):
+    """Fields as in ``bfloat_rows.cl``."""
+
+    x: Pointer
+    out: Pointer
+    x_batch: Long
+    x_row: Int
+    batch_rows: Int
+    rows: Int
+    depth: Int
+    padded: Int
+    ticket_rows: Int
+
+
+@descriptor("matmul_pairs", micros=("micro_pairs",))
+class MatMulPairsDesc(Descriptor):
+    """Fields as in ``matmul_pairs.cl``."""
+
+    a: Pointer
+    b: Pointer
+    c: Pointer
+    a_batch: Long
+    b_group: Long
+    c_batch: Long
+    a_row: Int
+    c_row: Int
+    rows: Int
+    columns: Int
+    pairs: Int
+    groups: Int
+    ticket_groups: Int
+    tiers: Int
+    ticket_rows: Int
+    spans: Int
+    widest: Int
+    first_id: Int
+    fetched: Int
+
+
+def pairs_format(q: Query[MatMul]) -> Format:
+    """Return [n / 64][k / 2][64][2] for the right side, whichever way it is stored."""
+    column = 0 if q.primitive.transpose_b else 1
+    return Format((column, 1 - column), ((column, GROUP), (1 - column, 2)))
+
+
+@remembered
+def _tickets(q: Query[MatMul]) -> MatMulTickets:
+    """Return how the product is cut into tickets."""
+    p = strided_product(q)
+    groups, row = -(-p.columns // GROUP), _row_seconds(q, p)
+    wanted = ticket_seconds(row * p.rows.size * groups * p.batch.size, q.device)
+    if groups >= 4 * q.device.workers or row * p.rows.size <= wanted:
+        return MatMulTickets(TicketRanges(1, p.rows.size), split(groups, row * p.rows.size, wanted, q.device.workers))
+    found = split(-(-p.rows.size // _ROWS), row * _ROWS, wanted, q.device.workers)
+    rows = found.each * _ROWS
+    return MatMulTickets(TicketRanges(-(-p.rows.size // rows), rows), TicketRanges(groups, 1))
+
+
+def _row_seconds(q: Query[MatMul], p: StridedProduct) -> float:
+    """Return one worker's time for one row of one group of columns."""
+    return row_seconds(q, p) * _SHARE
+
+
+def _padded(p: StridedProduct) -> int:
+    return -(-p.depth // _PADDED) * _PADDED
+
+
+def _rounding(q: Query[MatMul], p: StridedProduct) -> TicketRanges:
+    """Return the tickets of rows that are rounded."""
+    return runs(p.rows.size * p.batch.size, _rounding_seconds(q, p), q.device)
+
+
+def _rounding_seconds(q: Query[MatMul], p: StridedProduct) -> float:
+    """Return one worker's time for rounding a row."""
+    return -(-p.depth // LANES) * q.device.costs.unit("copy.vector")
+
+
+@implements(
+    MatMul,
+    name="matmul.bf16_pairs",
+    serves=replace(
+        TILE,
+        dtypes=frozenset({DType.F32, DType.BF16}),
+        mixed=True,
+        halos=False,
+        features=frozenset({"bf16", BFLOATS}),
+    ),
+)
+class MatMulPairs(Implementation[MatMul]):
+    """Rows are rounded to bfloat16, and multiplied by a packed matrix of it in register blocks of 6 by 64 columns."""
+
+    @classmethod
+    def limits(cls, q: Query[MatMul]) -> str | None:
+        if 1 not in q.constant or q.inputs[1].dtype != DType.BF16 or q.inputs[1].rank != 2:
+            return "requires a constant matrix of bfloat16 on the right"
+        if any(x.dtype != DType.F32 for i, x in enumerate((*q.inputs, *q.outputs)) if i != 1):
+            return "serves float32 beside it"
+        packed = q.inputs[1].format == pairs_format(q)
+        plain = q.with_layouts((q.inputs[0], q.inputs[1].plain(), *q.inputs[2:]), q.outputs) if packed else q
+        if (why := matmul_limits(plain)) is not None:
+            return why
+        return None if strided_product(q).a_step == 1 else "rounds rows whose columns are side by side"
+
+    @classmethod
+    def weights(cls, q: Query[MatMul]) -> Mapping[int, Format]:
+        return {1: pairs_format(q)}
+
+    @classmethod
+    def cost(cls, q: Query[MatMul]) -> float:
+        p, t = strided_product(q), _tickets(q)
+        rows = p.rows.size * p.batch.size
+        begin = step_seconds(q.device, rows * _rounding_seconds(q, p), q.inputs[0].nbytes * 1.5, _rounding(q, p).count)
+        work = _row_seconds(q, p) * rows * -(-p.columns // GROUP)
+        moved = q.inputs[0].nbytes // 2 + q.outputs[0].nbytes
+        tickets = t.rows.count * t.groups.count * p.batch.size
+        return begin + step_seconds(q.device, work, moved, tickets, weights=q.inputs[1].nbytes)
+
+    @classmethod
+    def plan(cls, q: Query[MatMul]) -> Plan:
+        p, t = strided_product(q), _tickets(q)
+        rows, padded, pairs, first = p.rows.size, _padded(p), -(-p.depth // 2), _rounding(q, p)
+        rounding = BfloatRowsDesc(
+            x=Ref("in0", 4 * q.inputs[0].origin),
+            out=Ref("scratch0"),
+            x_batch=p.batch.pitches[0],
+            x_row=p.rows.pitches[0],
+            batch_rows=rows,
+            rows=rows * p.batch.size,
+            depth=p.depth,
+            padded=padded,
+            ticket_rows=first.each,
+        )
+        product = MatMulPairsDesc(
+            a=Ref("scratch0"),
+            b=Ref("in1"),
+            c=Ref("out0"),
+            a_batch=rows * padded,
+            b_group=pairs * 2 * GROUP,
+            c_batch=p.batch.pitches[2],
+            a_row=padded,
+            c_row=p.rows.pitches[2],
+            rows=rows,
+            columns=p.columns,
+            pairs=pairs,
+            groups=-(-p.columns // GROUP),
+            ticket_groups=t.groups.each,
+            tiers=t.groups.count,
+            ticket_rows=t.rows.each,
+            spans=t.rows.count,
+            widest=_ROWS,
+            first_id=0,
+            fetched=_fetched(t.rows.each) if q.inputs[1].nbytes > CACHED else 0,
+        )
+        tickets = t.rows.count * t.groups.count * p.batch.size
+        steps = (
+            Tile("bfloat_rows", rounding, first.count),
+            Tile("matmul_pairs", product, tickets, post=matmul_posts(q, p)),
+        )
+        return Plan(steps, (2 * rows * p.batch.size * padded,))
+
+
+def _fetched(rows: int) -> int:
+    """Return how many elements of the next group each pair fetches, so that it is there in time."""
+    return min(-(-2 * GROUP // -(-rows // _ROWS)), 2 * LANES)

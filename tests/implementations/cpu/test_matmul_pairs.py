@@ -1,0 +1,65 @@
+"""Products of rows and matrices rounded to bfloat16, and on which devices they are refused."""
+
+from dataclasses import replace
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+
+import clgraph
+from clgraph.core.layout import Layout
+from clgraph.implementations.cpu.matmul_pairs import MatMulPairs
+from clgraph.ops.matmul import MatMul
+from clgraph.selector.query import BFLOATS, DeviceInfo
+from tests.implementations.cpu.test_matmul_narrow import CASES, problem
+from tests.support.features import needs
+from tests.support.graphs import FLOAT, graph
+from tests.support.graphs import model as model_of
+from tests.support.run_tiles import pose, run_tiles
+
+F = np.float32
+
+
+@pytest.mark.opencl
+def test_products_are_those_of_rounded_rows(engine):
+    needs(engine, "bf16")
+    info = replace(engine.info, features=engine.info.features | {BFLOATS})
+    for seed, case in enumerate(CASES):
+        if case[2]:
+            continue  # rows whose columns do not lie side by side
+        primitive, arrays, _, _, _ = problem(case, ml_dtypes.bfloat16, seed)
+        a, b = arrays[:2]
+        q = pose(info, MatMulPairs, primitive, [Layout.of(x) for x in (a, b)], arity=2, constant=(1,))
+        got = run_tiles(engine, MatMulPairs, q, [a, b])
+        rounded = a.astype(ml_dtypes.bfloat16).astype(float)
+        (want,) = primitive.reference(rounded, b.astype(float))
+        (size,) = primitive.reference(np.abs(rounded), np.abs(b.astype(float)))
+        # Products are exact; every addition of the sum, one more for an odd length, rounds by 2^-24.
+        assert (np.abs(got - want) <= 2.0**-24 * (a.shape[-1] + 1) * size).all()
+
+
+def test_devices_without_the_instruction_or_the_permission_are_refused():
+    layouts = [Layout.of(np.zeros((3, 4), F)), Layout.of(np.zeros((4, 5), ml_dtypes.bfloat16))]
+
+    def reason(*features):
+        device = DeviceInfo(features=frozenset(features))
+        return str(MatMulPairs.refusal(pose(device, MatMulPairs, MatMul(), layouts, arity=2, constant=(1,))))
+
+    assert reason("bf16", BFLOATS) == "None"
+    assert "bf16" in reason(BFLOATS)
+    assert BFLOATS in reason("bf16")
+
+
+@pytest.mark.opencl
+def test_a_model_rounds_where_the_option_says_so_and_widens_where_the_cpu_cannot(engine, rng):
+    w, x = rng.standard_normal((64, 200)).astype(F), rng.standard_normal((24, 64)).astype(F)
+    nodes = [onnx.helper.make_node("MatMul", ["x", "w"], ["y"])]
+    model = model_of(graph(nodes, [("x", FLOAT, x.shape)], [("y", FLOAT, None)], w=w))
+    made = clgraph.compile(model, engine.info.name, precision="bf16")
+    (node,) = [n for n in made.explain().nodes if n.implementation.startswith("matmul")]
+    able = "bf16" in engine.info.features
+    assert node.implementation == ("matmul.bf16_pairs" if able else "matmul.narrow")
+    assert ("no device here multiplies bfloat16" in made.explain().notes["convert_precision"]) == (not able)
+    # Both sides are rounded by 2^-9, products and sums by less than one more 2^-9 of that.
+    assert (np.abs(made.run({"x": x})["y"] - x @ w) <= 2.01 * 2.0**-9 * (np.abs(x) @ np.abs(w))).all()
