@@ -71,6 +71,10 @@ SAME = {"matmul.narrow"}
 """Tiles whose results are another's bit by bit, which their own tests compare."""
 
 
+ROUNDED = {"matmul.bf16_pairs"}
+"""Tiles that round their inputs because an option says so: their own tests bound the sums of what is rounded."""
+
+
 @dataclass(frozen=True)
 class Case:
     """A problem as large as networks have them; inputs in *constant* are scaled so that results are about 1."""
@@ -143,7 +147,7 @@ CASES = {
 
 def test_every_tile_that_adds_up_has_a_case() -> None:
     own = [i for i in IMPLEMENTATIONS.values() if i.__module__.startswith("clgraph.implementations.cpu.")]
-    assert {i.name for i in own if i.primitive.kind not in EXACT | OTHER} - SAME == {
+    assert {i.name for i in own if i.primitive.kind not in EXACT | OTHER} - SAME - ROUNDED == {
         c.implementation.name for c in CASES.values()
     }
 
