@@ -6,7 +6,7 @@
 // depth, padded       columns, and with those of zeros
 // ticket_rows         rows of a ticket
 //
-// Rounds to the nearest: 2^-9 of a number, all of one below 2^-126.
+// Rounds to the nearest: 2^-8 of a number at most, all of one below 2^-126.
 #include "bfloat_pairs.clh"
 #include "rows.clh"
 
