@@ -104,11 +104,14 @@ class Quantize(_Scaled):
         dtype: Of the result: that of the zero point where there is one.
         saturate: Of floats of 8 bits: whether what is beyond the largest number becomes that.
         precision: What the quotient is computed in; float32, or float64 for a scale of it, where nothing is said.
+        like_scale: Before ``bind``: where nothing is said, whether the quotient is of the scale's type if that is of
+            16 bits.
     """
 
     dtype: DType = DType.U8
     saturate: bool = True
     precision: DType | None = None
+    like_scale: bool = False
 
     kind: ClassVar[str] = "quantize"
     keeps_types: ClassVar[bool] = True
@@ -116,7 +119,15 @@ class Quantize(_Scaled):
 
     def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
         dtype = inputs[2].dtype if len(inputs) > 2 else self.dtype
-        return Bound(replace(self, **self.bound_to(inputs), dtype=dtype), tuple(range(len(inputs))))
+        like = self.like_scale and self.precision is None and inputs[1].dtype in (DType.F16, DType.BF16)
+        bound = replace(
+            self,
+            **self.bound_to(inputs),
+            dtype=dtype,
+            precision=inputs[1].dtype if like else self.precision,
+            like_scale=False,
+        )
+        return Bound(bound, tuple(range(len(inputs))))
 
     def infer(self, inputs: Sequence[Layout]) -> tuple[Layout, ...]:
         self.check(inputs)
@@ -197,6 +208,7 @@ def import_quantize(node: OnnxNode) -> Primitive:
         _type(node, "output_dtype") or DType.U8,
         bool(node.attribute("saturate", 1)),
         _type(node, "precision"),
+        like_scale=node.since >= 23,
     )
 
 

@@ -1,8 +1,10 @@
 """QuantizeLinear and DequantizeLinear."""
 
 import numpy as np
+import onnx.parser
 import pytest
 
+import clgraph
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
 from clgraph.errors import ShapeError
@@ -142,3 +144,17 @@ def test_scales_that_do_not_fit_are_refused(shapes):
     types = (DType.F32, DType.F32, DType.U8)
     with pytest.raises(ShapeError):
         Quantize(1).infer([Layout(d, s) for d, s in zip(types, shapes, strict=True)])
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("opset", [21, 23])
+def test_the_quotient_has_the_type_of_a_scale_of_16_bits_since_operator_set_23(opset: int) -> None:
+    """Quotients up to 100, which float16 rounds to 1/16, are halves where float32's are not."""
+    x = np.linspace(-30, 30, 999).astype(np.float16)
+    text = "g (float16[999] x, float16 s, int8 z) => (int8[999] y) { y = QuantizeLinear(x, s, z) }"
+    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": {opset}]>\n{text}')
+    feeds = {"x": x, "s": np.float16(0.3), "z": np.int8(3)}
+    wanted = np.float32(x) / np.float32(feeds["s"])
+    wanted = wanted.astype(np.float16) if opset == 23 else wanted
+    assert not np.array_equal(np.rint(wanted), np.rint(wanted.astype(np.float16))) or opset == 23
+    assert np.array_equal(clgraph.compile(model)(feeds), np.clip(np.rint(wanted) + 3, -128, 127).astype(np.int8))

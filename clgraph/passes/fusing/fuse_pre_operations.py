@@ -8,6 +8,7 @@ from typing import ClassVar
 from clgraph.graph.node import Fused, Node
 from clgraph.graph.primitive import PRIMITIVES
 from clgraph.graph.program import Milestone, Program
+from clgraph.ops.resize import Resize
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.fusing.gain import Gain, why_apart
 
@@ -15,7 +16,8 @@ from clgraph.passes.fusing.gain import Gain, why_apart
 class FusePreOperations(Pass):
     """Make elementwise work that stands alone a pre-operation of the one node that reads it as its first input.
 
-    That is a scale, shift and activation behind a concat, say. Refused, with a note, as in prepare_primitive_fusing.
+    That is a scale, shift and activation behind a concat, say. Refused, with a note, as in prepare_primitive_fusing,
+    and in front of a Resize that enlarges, which would compute it once for each element that it makes.
     """
 
     name: ClassVar[str] = "fuse_pre_operations"
@@ -67,6 +69,8 @@ def _why_not_in_front(program: Program, gain: Gain, peer: Node, into: Node, slot
         return f"{running.name} has not the full shape of {value.layout}"
     if running.layout.dtype != value.layout.dtype or peer.primitive.as_post(slot) is None:
         return f"{peer.primitive} has no pre-operation for {running.layout}"
+    if isinstance(into.primitive, Resize) and into.output.layout.count > running.layout.count:
+        return f"it would be computed for each of {into.output.layout.count} elements, not of {running.layout.count}"
     q = gain.context.query(into)
     others = [i for i in range(len(peer.inputs)) if i != slot]
     place = {i: len(q.inputs) + n for n, i in enumerate(others)}

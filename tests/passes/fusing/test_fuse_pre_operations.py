@@ -5,6 +5,7 @@ import pytest
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.reduce import Reduce
+from clgraph.ops.resize import Resize
 from clgraph.ops.softmax import Softmax
 from clgraph.passes.fusing.fuse_pre_operations import FusePreOperations
 from clgraph.passes.fusing.prepare_primitive_fusing import PreparePrimitiveFusing
@@ -88,3 +89,12 @@ def test_what_several_nodes_read_stays_and_says_so() -> None:
     assert program.notes["fuse_pre_operations"] == "scaled: in front of nothing: 2 nodes read its result"
     behind = "scaled: not behind joined: the parts of joined can lie in one buffer, and it runs nothing then"
     assert behind in program.notes["prepare_primitive_fusing"]
+
+
+def test_what_a_resize_would_compute_again_and_again_stays_in_front_of_it() -> None:
+    net = Net()
+    relu = net.add("relu", RELU, net.concat("joined", *(net.input(name, (1, 16, 6, 6)) for name in "ab")))
+    net.add("again", RELU, "joined")
+    net.add("y", Resize(shape=(1, 32, 12, 12), scales=(1.0, 1.0, 2.0, 2.0)), relu)
+    notes = _fused(net, "y", "again").notes["fuse_pre_operations"]
+    assert f"relu: not in front of y: it would be computed for each of {32 * 144} elements, not of {32 * 36}" in notes
