@@ -124,7 +124,8 @@ def test_a_checker_of_types_sees_those_of_the_installed_wheel(installed: Path, t
     said = [line.removeprefix("script.py:").replace("numpy.", "") for line in done.stdout.splitlines()]
     for wanted in SEEN.strip().splitlines():
         assert any(line.startswith(wanted) for line in said), f"{wanted}\n{done.stdout}{done.stderr}"
-    assert sum(": error:" in line for line in said) == 4, done.stdout
+    # Of a call with overloads the checker says more than one thing.
+    assert {line.split(":")[0] for line in said if ": error:" in line} == {"16", "17", "18", "19"}, done.stdout
 
 
 def _kernels() -> list[Path]:
