@@ -107,6 +107,10 @@ class DeviceMemoryError(DeviceError, MemoryError):
     """A buffer is larger than the device can allocate, or the device has no memory left."""
 
 
+class MemoryLimitError(DeviceMemoryError):
+    """A model takes more memory than ``memory_limit`` allows; nothing was allocated for it."""
+
+
 class KernelBuildError(DeviceError):
     """An OpenCL source did not compile; the message carries the build log."""
 

@@ -48,6 +48,21 @@ def _group(text: str) -> int:
     return number
 
 
+_UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
+
+
+def _bytes(text: str) -> int:
+    """Return a number of bytes, as ``512 MiB``, ``2GiB`` or ``1048576``."""
+    number = text.strip().lower().rstrip("bkmgti ")
+    unit = text.strip().lower()[len(number) :].strip()
+    if unit not in _UNITS:
+        raise ValueError(f"{text!r} is no number of bytes; it is given as 512 MiB, 2 GiB or 1048576")
+    found = float(number) * _UNITS[unit]
+    if not 0 <= found < 1 << 62:
+        raise ValueError(f"{text!r} is no number of bytes")
+    return int(found)
+
+
 def _folder(text: str) -> Path:
     try:
         return Path(text).expanduser()
@@ -207,6 +222,14 @@ class Settings:
             _natural,
             "MiB that a model's programs for the shapes it has met may take beside what they share; those used longest "
             "ago go first, the one used last stays.",
+        ),
+    )
+    memory_limit: int = field(
+        default=0,
+        metadata=_about(
+            _bytes,
+            "Bytes that a model may take of each device, as 512 MiB: a program that needs more is refused before its "
+            "memory is allocated; 0 for what the device has.",
         ),
     )
     dump_graphs: Path | None = field(

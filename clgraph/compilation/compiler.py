@@ -99,6 +99,8 @@ class ProgramRunner:
     def network(self, program: Program, workspace: Workspace | None = None) -> Network:
         """Return what runs a planned *program*, with its memory in *workspace*."""
         options = self.options
+        workspace = workspace or Workspace()
+        workspace.memory_limit = options.memory_limit
         return Network(
             program,
             self.engines,

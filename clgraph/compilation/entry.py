@@ -38,6 +38,7 @@ def compile_model(
     *,
     context: Any = None,
     queue: Any = None,
+    memory_limit: int | str | None = None,
 ) -> Model: ...
 @overload
 def compile_model(
@@ -58,6 +59,7 @@ def compile_model(
     batching: Batching | None = None,
     queue_size: int | None = None,
     queue_timeout: float | None = None,
+    memory_limit: int | str | None = None,
 ) -> StreamedModel: ...
 def compile_model(
     source: Source | Topology,
@@ -78,6 +80,7 @@ def compile_model(
     queue_timeout: float | None = None,
     context: Any = None,
     queue: Any = None,
+    memory_limit: int | str | None = None,
 ) -> Model | StreamedModel:
     """Compile an ONNX model, or a topology written by hand, for a device.
 
@@ -117,6 +120,8 @@ def compile_model(
             many seconds one more waits for room, ``None`` for ever.
         context, queue: In place of *device*, a context or a command queue of pyopencl's, or the address of one: the
             model's memory and kernels are in that context, its commands on that queue (docs/interoperability.md).
+        memory_limit: Bytes, or ``"512 MiB"``, that the model and its clones may take of each device: shapes that would
+            take more are refused before their memory is allocated (docs/memory.md).
 
     A model that was compiled before, for the same shapes, device, options and version of clgraph, comes out of the
     model cache, which ``Model.notes`` says; ``config={"model_cache": 0}`` compiles it in any case.
@@ -125,6 +130,7 @@ def compile_model(
         ModelError: The file cannot be read, or what it holds is not a well-formed graph.
         UnsupportedError: Lists what of the model clgraph does not have.
         DeviceError: There is no such device; lists those there are.
+        MemoryLimitError: The model takes more than *memory_limit*; says what would help.
         ClgraphError: Anything else that is wrong with the model, its shapes or the options.
     """
     callers = callers_queue(device, context, queue)
@@ -155,6 +161,7 @@ def compile_model(
             placement=placement,
             placement_fallback=placement_fallback,
             config=config,
+            memory_limit=memory_limit,
         )
         return compile_streams(compile_for, source, options_of(device, threads, cache_dir, config), **about)
     if hint != "latency":
@@ -165,7 +172,9 @@ def compile_model(
     if isinstance(outputs, str):
         raise OptionError(f"outputs are a list of names, as [{outputs!r}]")
     further = {"placement": placement, "placement_fallback": placement_fallback, **dict(config or {})}
-    options = options_of(device, threads, cache_dir, further).with_(precision=precision, weights=weights)
+    options = options_of(device, threads, cache_dir, further).with_(
+        precision=precision, weights=weights, memory_limit=memory_limit
+    )
     if isinstance(source, str | os.PathLike) and is_saved(Path(source)):
         from clgraph.compilation.load import load_saved, saved_topology
 

@@ -48,7 +48,7 @@ NOTE = "out of the model cache: no pass was run"
 
 _APART = ("cli", "demo", "onnxruntime", "tuner")
 """Packages of clgraph that no compiled model depends on."""
-_NOT_IN_KEY = ("cache_dir", "log_level", "model_cache")
+_NOT_IN_KEY = ("cache_dir", "log_level", "memory_limit", "model_cache")
 
 
 @frozen

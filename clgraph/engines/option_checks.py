@@ -318,6 +318,7 @@ ALWAYS: Mapping[str, str] = {
     "dump_graphs": "a program that is dumped is compiled anew",
     "force_kernels": "a node or kernel that is none is an error",
     "log_level": "an error in a call, and log_level_note",
+    "memory_limit": "a limit",
     "model_cache": "a limit",
     "modules": "what cannot be imported is an error",
     "placement": "a pattern that fits nothing is an error, and one behind others that fit all of it a note",

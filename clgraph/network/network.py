@@ -26,6 +26,7 @@ from clgraph.network.executor_notes import add_note, note_tiles, recording
 from clgraph.network.host import Host
 from clgraph.network.joining import Joining
 from clgraph.network.kept_memory import check_updates, kept_memory
+from clgraph.network.memory_need import admit
 from clgraph.network.steps import Command
 from clgraph.network.workspace import Workspace
 from clgraph.runtime.at_exit import GATE
@@ -76,8 +77,8 @@ class Network:
 
         Raises:
             ProgramError: The program is not planned, or an input or output is not laid out as NumPy's arrays.
-            DeviceError, DeviceMemoryError, KernelBuildError: A device cannot hold or build it, or cannot run the
-                persistent executor or command buffers that were asked for.
+            DeviceError, DeviceMemoryError, KernelBuildError: A device cannot or must not hold it, cannot build it, or
+                cannot run the persistent executor or command buffers that were asked for.
         """
         if program.milestone < Milestone.PLANNED:
             raise ProgramError(f"a network needs a PLANNED program; this one is {program.milestone.name}")
@@ -89,6 +90,7 @@ class Network:
         self._again: Callable[[], Program] | None = None
         self._arguments = (engines, executor, poison, command_buffers, library)
         self._workspace = workspace or Workspace()
+        admit(program, {p: e.info for p, e in engines.items()}, self._workspace)
         self._lock = self._workspace.lock
         used = {*program.arenas, *{n.placement for n in program}}
         self._engines = {p: e.beside() for p, e in engines.items() if isinstance(e, Engine) and p in used}
@@ -123,7 +125,6 @@ class Network:
             for name, v in program.outputs
         ]
         self._files = files_of([v.constant for v in program.constants if v.constant is not None])
-        self._boundary: list[Feed | Result] = [*self._feeds, *self._results]
 
     def lighten(self, again: Callable[[], Program]) -> None:
         """Keep only what runs the program: its nodes, and what they are bound to, are twenty times as many objects.
@@ -244,8 +245,7 @@ class Network:
 
     def _singly(self, cancellation: Cancellation) -> Iterator[Step]:
         """Yield the steps of a run, each once the one before is over, as long as nobody ends it."""
-        poisoned = self._arguments[2]
-        steps = self._steps if poisoned else [step for bound in self._subgraphs for step in bound.steps]
+        steps = self._steps if self._arguments[2] else [step for bound in self._subgraphs for step in bound.steps]
         for step in steps:
             cancellation.check()
             yield step
@@ -268,7 +268,7 @@ class Network:
     @property
     def copies(self) -> dict[str, str]:
         """What became of every input and result in the latest run, by name: used where it lies, or copied and how."""
-        return {t.name: t.how for t in self._boundary}
+        return {f.name: f.how for f in self._feeds} | {r.name: r.how for r in self._results}
 
     def clone(self, workspace: Workspace | None = None) -> Network:
         """Return a network of the same program with memory and a queue of its own, and the same constants.

@@ -77,6 +77,7 @@ ROWS = [
         "null",
         error=r"it is the command line's; in Python, logging\.basicConfig\(level='DEBUG'\)",
     ),
+    Row("memory_limit", "1 GiB", "null"),
     Row("model_cache", 0, "null"),
     Row("shape_cache", 0, "null"),
     Row("modules", ["no_such_module"], "null", error="cannot be imported"),

@@ -1,0 +1,172 @@
+"""What the network of a planned program will allocate, known before anything is; and a limit that it keeps."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+
+from clgraph.core.frozen import frozen
+from clgraph.errors import MemoryLimitError
+from clgraph.graph.node import Value
+from clgraph.graph.program import Program
+from clgraph.network.borrowing import readable_in_place, updated
+from clgraph.network.constants import SLACK, UNIT
+from clgraph.network.result_memory import MOST_BYTES, kept_bytes
+from clgraph.network.steps import steps_of
+from clgraph.network.workspace import ARENA, STAND_IN, Workspace, scratch_of
+from clgraph.runtime.executor import RECORD, counter_count
+from clgraph.selector.descriptor import PostStep
+from clgraph.selector.plan import Tile
+from clgraph.selector.query import DeviceInfo
+
+UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+@frozen
+class MemoryNeed:
+    """Bytes that a program takes on one device.
+
+    Attributes:
+        activations: The arena of what nodes hand on; of one slice, where a batch is computed in slices.
+        constants: Weights and other constants, as its kernels read them.
+        inputs: Memory for inputs that are read where the caller has them, for those that lie badly.
+        scratch: What the workers of tile functions need for themselves.
+        tables: Steps of tile functions, and their counters.
+        results: Memory of large results, which is kept for later runs.
+        shared: Bytes of what networks of one model share, by use.
+    """
+
+    placement: str
+    activations: int
+    constants: int
+    inputs: int = 0
+    scratch: int = 0
+    tables: int = 0
+    results: int = 0
+    shared: Mapping[str, Sequence[int]] = field(default_factory=dict)
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.activations + self.constants + self.inputs + self.scratch + self.tables + self.results
+
+    @property
+    def by_batch(self) -> int:
+        """What of it a smaller batch makes smaller."""
+        return self.by_slice + self.results
+
+    @property
+    def by_slice(self) -> int:
+        """What of it is for one slice of the batch."""
+        return self.activations + self.inputs
+
+    def __str__(self) -> str:
+        parts = [
+            f"{spelled(count)} of {name}"
+            for name in ("constants", "activations", "inputs", "scratch", "tables", "results")
+            if (count := getattr(self, name))
+        ]
+        return f"{spelled(self.total)} on {self.placement} ({', '.join(parts) or 'nothing'})"
+
+
+def spelled(nbytes: float) -> str:
+    """Return a number of bytes in a unit that fits it."""
+    unit = 0
+    while nbytes >= 1024 and unit < len(UNITS) - 1:
+        nbytes, unit = nbytes / 1024, unit + 1
+    return f"{nbytes:.0f} {UNITS[unit]}" if unit == 0 else f"{nbytes:.1f} {UNITS[unit]}"
+
+
+def memory_needs(program: Program, devices: Mapping[str, DeviceInfo]) -> tuple[MemoryNeed, ...]:
+    """Return what a planned *program* takes on each of *devices* that it uses, but for the host."""
+    used = dict.fromkeys([*program.arenas, *(n.placement or "" for n in program)])
+    results = sum(kept_bytes(program.batch_slices * v.layout.nbytes) for _, v in program.outputs)
+    found: list[MemoryNeed] = []
+    for placement in used:
+        info = devices.get(placement)
+        if info is not None and info.kind != "host":
+            found.append(_need(program, placement, info, 0 if found else min(results, MOST_BYTES)))
+    return tuple(found)
+
+
+def _need(program: Program, placement: str, info: DeviceInfo, results: int) -> MemoryNeed:
+    nodes = [n for n in program if n.placement == placement]
+    arrays = {id(v.constant): v.layout.nbytes for n in nodes for v in n.inputs if v.constant is not None}
+    inputs = {*readable_in_place(program, placement, info), *updated(program, placement)}
+    tiles = [step for n in nodes if info.kind == "cpu" for step in steps_of(n) if isinstance(step, Tile)]
+    scratch: dict[str, int] = {}
+    for tile in tiles:
+        scratch[tile.library] = max(scratch.get(tile.library, 0), -(-tile.scratch // UNIT) * UNIT)
+    counts = dict.fromkeys(scratch, 0)
+    for tile in tiles:
+        counts[tile.library] += 1
+    step = struct.calcsize(RECORD)
+    tables = sum(step + tile.descriptor.c_layout.size + len(tile.post) * PostStep.LAYOUT.size for tile in tiles)
+    counters = sum(4 * counter_count(count, info.workers) for count in counts.values())
+    arena = program.arenas.get(placement)
+    return MemoryNeed(
+        placement,
+        0 if arena is None else arena.nbytes,
+        sum(-(-(size + SLACK) // UNIT) * UNIT for size in arrays.values()),
+        sum(v.layout.nbytes for v in inputs),
+        sum(scratch.values()) * info.workers,
+        tables + counters,
+        results,
+        {
+            ARENA: _parts(0 if arena is None else arena.nbytes, info.max_alloc // UNIT * UNIT),
+            STAND_IN: [v.layout.nbytes for v in readable_in_place(program, placement, info)],
+        }
+        | {scratch_of(library): [nbytes * info.workers] for library, nbytes in scratch.items()},
+    )
+
+
+def _parts(nbytes: int, most: int) -> list[int]:
+    """Return the sizes of the allocations that *nbytes* are cut into, of *most* bytes but for the last."""
+    return [min(most, nbytes - start) for start in range(0, nbytes, most)]
+
+
+def admit(program: Program, devices: Mapping[str, DeviceInfo], workspace: Workspace) -> None:
+    """Refuse a planned *program* whose network would take more than the ``memory_limit`` of its *workspace*.
+
+    Raises:
+        MemoryLimitError: It would, with what clones and other shapes hold, on one of *devices*; the numbers, and what
+            would help.
+    """
+    limit = workspace.memory_limit
+    if not limit:
+        return
+    with workspace.admitting:
+        needs = memory_needs(program, devices)
+        for need in needs:
+            beside = workspace.beside(need.placement, need.shared)
+            if need.total + beside > limit:
+                sizes = ", ".join(f"{v.name} {_shape(program, v)}" for v in program.inputs)
+                others = f", beside {spelled(beside)} of clones and other shapes" if beside else ""
+                raise MemoryLimitError(
+                    f"for {sizes} the model takes {need}{others}, and memory_limit allows {spelled(limit)}. What would "
+                    f"help: {'; '.join(_ways_out(program, need, limit - beside))}"
+                )
+        for need in needs:
+            workspace.promise(need.placement, need.total - need.constants, need.shared)
+
+
+def _shape(program: Program, value: Value) -> list[int]:
+    """Return the shape of an input as the caller has it, which is of all slices."""
+    shape = list(value.layout.shape)
+    return [program.batch_slices * shape[0], *shape[1:]] if shape else shape
+
+
+def _ways_out(program: Program, need: MemoryNeed, limit: int) -> list[str]:
+    batches = {v.layout.shape[0] for v in program.inputs if v.layout.shape}
+    found = []
+    if len(batches) == 1 and (entries := batches.pop()) and need.by_batch:
+        batch = entries * program.batch_slices
+        fits = int((limit - need.total + need.by_batch) / (need.by_slice / entries + need.results / batch))
+        if 0 < fits < batch:
+            found.append(f"a batch of about {fits} in place of {batch}")
+    if need.constants > need.by_batch:
+        found.append("weights in few bits (weights='int8' or 'int4')")
+    else:
+        found.append("smaller inputs")
+    return [*found, "a part of the model on a second device (placement)", "a larger memory_limit"]
