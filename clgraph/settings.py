@@ -6,6 +6,7 @@ Option ``name`` is the variable ``CLGRAPH_<NAME>``; an argument of the API or a 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
@@ -53,13 +54,10 @@ _UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 
 
 def _bytes(text: str) -> int:
     """Return a number of bytes, as ``512 MiB``, ``2GiB`` or ``1048576``."""
-    number = text.strip().lower().rstrip("bkmgti ")
-    unit = text.strip().lower()[len(number) :].strip()
-    if unit not in _UNITS:
-        raise ValueError(f"{text!r} is no number of bytes; it is given as 512 MiB, 2 GiB or 1048576")
-    found = float(number) * _UNITS[unit]
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", text.lower())
+    found = float(match[1]) * _UNITS.get(match[2], float("nan")) if match else float("nan")
     if not 0 <= found < 1 << 62:
-        raise ValueError(f"{text!r} is no number of bytes")
+        raise ValueError(f"{text!r} is no number of bytes: those are given as 512 MiB, 2 GiB or 1048576")
     return int(found)
 
 

@@ -27,6 +27,7 @@ _PYTHON_ONLY = {
     "cli/peers.py": "a process in which clgraph stands in for onnxruntime",
     "engines/opening.py": "an option that the command line has as its own",
     "explorer/page.py": "markup",
+    "ray": "jobs and services that are written in Python",
 }
 """Modules, and rooms, whose messages reach users of Python alone."""
 

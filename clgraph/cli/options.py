@@ -39,6 +39,7 @@ _WHERE = (
         type=click.Choice(["f32", "f16", "bf16", "auto", "tf32x3", "f16x3"]),
         help="What operators store between them.",
     ),
+    _where("--memory-limit", metavar="SIZE", help="Most memory that the model may take, e.g. '512 MiB'."),
     _where("--cache-dir", type=click.Path(path_type=Path), help="Folder for compiled kernels and models."),
 )
 _MODEL = (
@@ -162,7 +163,7 @@ def taking(command: F, options: Sequence[Callable[[Any], Any]], name: str, build
 
 
 def _device(arguments: dict[str, Any]) -> DeviceOptions:
-    config = {name: arguments.pop(name) for name in ("device_class", "executor", "precision")}
+    config = {name: arguments.pop(name) for name in ("device_class", "executor", "precision", "memory_limit")}
     return DeviceOptions(arguments.pop("device"), arguments.pop("threads"), arguments.pop("cache_dir"), config)
 
 
