@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from importlib import import_module
 from pathlib import Path
@@ -58,8 +59,8 @@ def source_of(model: Any) -> Any:
     """Return what ``clgraph.compile`` takes for *model*, which may be a reference into the object store."""
     if isinstance(model, str | os.PathLike | bytes):
         return model
-    ray = ray_module()
-    return ray.get(model) if isinstance(model, ray.ObjectRef) else model
+    ray = sys.modules.get("ray")  # without it there is no reference
+    return ray.get(model) if ray is not None and isinstance(model, ray.ObjectRef) else model
 
 
 def warm(model: str | os.PathLike[str] | bytes, *, ship: bool = True, **options: Any) -> dict[str, float]:
