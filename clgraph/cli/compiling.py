@@ -20,7 +20,8 @@ from clgraph.engines.opening import load_extensions, options_of
 from clgraph.engines.option_checks import is_about_annotation
 from clgraph.errors import InputError
 from clgraph.graph.primitive import Array
-from clgraph.graph.topology import Signature, Topology
+from clgraph.graph.signature import Signature
+from clgraph.graph.topology import Topology
 from clgraph.model.model import Model
 from clgraph.model.specialisations import Shapes
 from clgraph.saved.container import Contents, is_dump, is_saved

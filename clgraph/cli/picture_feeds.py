@@ -13,7 +13,7 @@ from clgraph.core.dtype import DType
 from clgraph.core.layout import Shape
 from clgraph.errors import InputError
 from clgraph.graph.primitive import Array
-from clgraph.graph.topology import Signature
+from clgraph.graph.signature import Signature
 
 
 def picture_array(

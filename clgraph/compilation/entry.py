@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from clgraph.compilation.model_cache import Cached
 from clgraph.engines.opening import callers_queue, load_extensions, options_of
 from clgraph.errors import OptionError
-from clgraph.graph.topology import Dimension, Topology, by_name
+from clgraph.graph.signature import Dimension, by_name
+from clgraph.graph.topology import Topology
 from clgraph.saved.container import is_model, is_saved
 
 if TYPE_CHECKING:

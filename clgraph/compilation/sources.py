@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from clgraph.errors import ModelError, OptionError
-from clgraph.graph.topology import Dimension, Topology
+from clgraph.graph.signature import Dimension
+from clgraph.graph.topology import Topology
 
 if TYPE_CHECKING:
     from clgraph.frontend.files import Source

@@ -8,9 +8,10 @@ from dataclasses import field
 from clgraph.core.frozen import mutable
 from clgraph.core.layout import Layout
 from clgraph.errors import BindingError
+from clgraph.graph.layer import Layer
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array, Primitive
-from clgraph.graph.topology import Layer, Topology, bind_layer
+from clgraph.graph.topology import Topology, bind_layer
 
 
 class Cone:

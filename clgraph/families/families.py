@@ -22,7 +22,8 @@ from clgraph.families.notes import BOUND, NOTE
 from clgraph.families.schema import Schema, schemas
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
-from clgraph.graph.topology import Signature, Topology
+from clgraph.graph.signature import Signature
+from clgraph.graph.topology import Topology
 from clgraph.passes.base import Context
 
 LONGEST_REASON = 240

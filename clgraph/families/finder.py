@@ -11,10 +11,10 @@ from clgraph.errors import BindingError
 from clgraph.families.built import Built
 from clgraph.families.cone import Cone
 from clgraph.families.rules import Guards, Rule, alike, constants_of, regrouped
+from clgraph.graph.layer import Layer
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.program import Program
-from clgraph.graph.topology import Layer
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.split import Split
 from clgraph.passes.selection import choice_of

@@ -11,9 +11,9 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, Shape
 from clgraph.errors import BindingError
 from clgraph.families.cone import Bindings
+from clgraph.graph.layer import Layer
 from clgraph.graph.node import Node
 from clgraph.graph.primitive import Array, Primitive
-from clgraph.graph.topology import Layer
 from clgraph.ops.reshape import Reshape
 from clgraph.selector.query import DeviceInfo, Query
 

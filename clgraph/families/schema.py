@@ -13,7 +13,7 @@ from clgraph.core.dtype import named, spelled
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Shape
 from clgraph.graph.primitive import Array
-from clgraph.graph.topology import Signature
+from clgraph.graph.signature import Signature
 
 Size = int | str
 """A size that all members of a family have, or the name of one that is free: 2 or more, the same wherever it stands."""

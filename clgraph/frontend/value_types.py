@@ -9,7 +9,7 @@ from clgraph.errors import ModelError, UnsupportedError
 from clgraph.frontend.protobuf import TensorProto, onnx
 from clgraph.frontend.weights import dtype_of
 from clgraph.graph.host_types import inside, is_host_type
-from clgraph.graph.topology import Dimension, Signature
+from clgraph.graph.signature import Dimension, Signature
 
 _NAMES = {code: name.lower() for name, code in TensorProto.DataType.items() if code != TensorProto.UNDEFINED}
 _KEYS = frozenset({TensorProto.STRING, TensorProto.INT64})

@@ -11,7 +11,7 @@ from clgraph.core.frozen import frozen
 from clgraph.errors import UnsupportedError
 from clgraph.generate.folder import Names
 from clgraph.graph.primitive import Array
-from clgraph.graph.topology import Signature
+from clgraph.graph.signature import Signature
 from clgraph.model.model import Model
 
 Step = Callable[[Mapping[str, Array]], Array]

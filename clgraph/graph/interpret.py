@@ -12,9 +12,10 @@ from clgraph.core.layout import Layout
 from clgraph.errors import DeviceMemoryError, InputError, ShapeError, UnsupportedError
 from clgraph.graph.faults import faults
 from clgraph.graph.host_types import kind_of
+from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import Array, DataDependent, OfHostValues, Primitive
 from clgraph.graph.refusals import refusals
-from clgraph.graph.topology import Layer, Topology, inlined
+from clgraph.graph.topology import Topology, inlined
 
 Spend = Callable[[float], None]
 """Told the arithmetic of every layer before it is computed; what it raises ends the run."""

@@ -2,79 +2,25 @@
 
 from __future__ import annotations
 
-import operator
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import prod
-from typing import NoReturn, TypeVar
 
 import numpy as np
 
 from clgraph.core.dtype import DType
-from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, Shape
 from clgraph.core.notebook import html_table
-from clgraph.errors import (
-    DeviceMemoryError,
-    InputError,
-    ModelError,
-    ShapeError,
-    UnknownValueError,
-    UnsupportedError,
-)
+from clgraph.errors import InputError, ModelError, UnknownValueError
 from clgraph.graph.about import NOWHERE, About
-from clgraph.graph.faults import faults
-from clgraph.graph.host_types import describe_constant, tensor_type
-from clgraph.graph.known_values import check_evaluated, deciding, make_known
+from clgraph.graph.host_types import describe_constant
+from clgraph.graph.known_values import make_known
+from clgraph.graph.layer import Layer, enter, refuse
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.program import Program
 from clgraph.graph.random_numbers import RANDOM_KEY
-from clgraph.graph.refusals import refusals
-
-S = TypeVar("S")
-Dimension = int | str | None
-"""A size, the name of a symbolic size, or unknown. A repeated name is no constraint."""
-
-MOST_ELEMENTS = 1 << 48
-"""Tensors of more are refused when shapes are bound: no device holds one, and sums of offsets stay within 64 bits."""
-
-
-@frozen
-class Signature:
-    """Type and shape of an input or output as declared; what is no tensor of numbers has a ``host_type``, no dtype."""
-
-    name: str
-    dtype: DType | None
-    shape: tuple[Dimension, ...] | None
-    host_type: str = ""
-
-    @property
-    def type(self) -> str | None:
-        """The type as ONNX spells it: ``tensor(float)``, ``seq(tensor(int64))``; ``None`` if undeclared."""
-        return self.host_type or (None if self.dtype is None else tensor_type(self.dtype))
-
-    @property
-    def is_fixed(self) -> bool:
-        """Whether the shape has no open dimension that a program would be compiled for."""
-        return bool(self.host_type) or (self.shape is not None and all(isinstance(d, int) for d in self.shape))
-
-    def __str__(self) -> str:
-        shape = "" if self.host_type and self.shape is None else f" {_spell(self.shape)}"
-        return f"{self.name} {self.host_type or self.dtype or 'unknown type'}{shape}"
-
-
-@frozen
-class Layer:
-    """One primitive with the names it reads and makes."""
-
-    name: str
-    primitive: Primitive
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    origin: tuple[str, ...]
-    annotation: str | None = None
+from clgraph.graph.signature import Dimension, Signature, by_name
 
 
 @dataclass(eq=False)
@@ -176,56 +122,15 @@ class Topology:
         self._check_names(by_name(shapes))
         inputs = dict(self.inputs)
         for name, given in shapes.items():
-            declared, what = inputs[name].shape, f"input {name!r} has shape {_spell(inputs[name].shape)}"
-            try:
-                dims = tuple(d if d is None or isinstance(d, str) else operator.index(d) for d in given)
-            except TypeError as error:
-                raise InputError(f"input {name!r}: a shape is sizes, names and None, not {given!r}") from error
-            if any(isinstance(d, int) and d < 0 for d in dims):
-                raise InputError(f"input {name!r}: a size in {_spell(dims)} is negative; None leaves one open")
-            if declared is not None and len(dims) != len(declared):
-                raise InputError(f"{what}; {_spell(dims)} does not fit it: it has another number of axes")
-            if declared is not None and not anew:
-                dims = tuple(
-                    w if isinstance(w, int) and not isinstance(d, int) else d
-                    for d, w in zip(dims, declared, strict=True)
-                )
-                if any(isinstance(w, int) and w != d for d, w in zip(dims, declared, strict=True)):
-                    way = "in Python, Model.reshape replaces declared sizes"
-                    raise InputError(f"{what}; {_spell(dims)} does not fit it ({way})")
-            inputs[name] = replace(inputs[name], shape=dims)
+            inputs[name] = inputs[name].reshaped(given, anew=anew)
         declared_outputs = (
             {n: replace(s, shape=None) for n, s in self.declared.items()} if anew else dict(self.declared)
         )
         return replace(self, inputs=inputs, declared=declared_outputs, _made=set(self._made))
 
     def shape_of(self, name: str, shapes: Mapping[str, Sequence[int]]) -> Shape:
-        """Return the bound shape of input *name*.
-
-        Raises:
-            InputError: The rank or a fixed size differs, or a dimension stays open.
-        """
-        declared = self.inputs[name].shape
-        given = shapes.get(name)
-        if given is None:
-            if declared is None or not self.inputs[name].is_fixed:
-                what = f"input {name!r} has shape {_spell(declared)}"
-                raise InputError(f"{what}; give it one: --shape {name}=SIZES, or shapes={{{name!r}: (...)}}")
-            given = [d for d in declared if isinstance(d, int)]
-        try:
-            bound = tuple(operator.index(d) for d in given)
-        except TypeError as error:
-            raise InputError(f"input {name!r}: a shape is some whole numbers, not {given!r}") from error
-        if declared is not None and (
-            len(bound) != len(declared)
-            or any(isinstance(d, int) and d != b for d, b in zip(declared, bound, strict=True))
-        ):
-            raise InputError(f"input {name!r} has shape {_spell(declared)}; {list(bound)} does not fit it")
-        if any(d < 0 for d in bound):
-            raise InputError(f"input {name!r}: a size in {list(bound)} is negative")
-        if _is_absurd(bound):
-            raise DeviceMemoryError(f"input {name!r}: {list(bound)} is more than 2^48 elements, which no device holds")
-        return bound
+        """Return the bound shape of input *name*; raises as :meth:`Signature.bound`."""
+        return self.inputs[name].bound(shapes.get(name))
 
     def build(
         self, shapes: Mapping[str, Sequence[int]] | None = None, values: Mapping[str, Array] | None = None
@@ -242,7 +147,7 @@ class Topology:
         """
         shapes, known = shapes or {}, values or {}
         self._check_names({*shapes, *known})
-        inputs = [Value(n, Layout(_dtype(s), self.shape_of(n, shapes))) for n, s in self.inputs.items()]
+        inputs = [Value(n, s.layout(shapes.get(n))) for n, s in self.inputs.items()]
         made = {v.name: v for v in inputs}
         made |= {n: Value(n, Layout.of(a), constant=a) for n, a in (self.constants | dict(known)).items()}
         nodes: list[Node] = []
@@ -250,7 +155,7 @@ class Topology:
             try:
                 bind_layer(layer, made, nodes)
             except Exception:  # rules may raise of any class; contexts that are entered took a sixth of a build
-                _refuse(layer, made, nodes)
+                refuse(layer, made, nodes)
         return Program(inputs, [(name, made[source]) for name, source in self.outputs], nodes)
 
     def __repr__(self) -> str:
@@ -327,43 +232,7 @@ def bind_layer(layer: Layer, values: dict[str, Value], nodes: list[Node]) -> Non
             bind_layer(layer, values, nodes)
             return
         raise UnknownValueError(str(error), slot=error.slot, value=layer.inputs[error.slot]) from error
-    primitive, kept = bound.primitive, tuple([sources[i] for i in bound.keep])
-    if len(kept) < len(sources):
-        layouts, constants = [v.layout for v in kept], [v.constant for v in kept]
-    if type(primitive).evaluate is not Primitive.evaluate and all(c is not None for c in constants):
-        check_evaluated(primitive, kept)
-    known = primitive.evaluate(layouts, constants)
-    if known is not None:
-        for name, array in zip(layer.outputs, known, strict=False):
-            values[name] = Value(name, Layout.of(array), constant=np.asarray(array))
-        return
-    inferred, names = primitive.infer(layouts), layer.outputs
-    for layout in inferred:
-        if _is_absurd(layout.shape):
-            raise DeviceMemoryError(
-                f"the result {list(layout.shape)} is more than 2^48 elements, which no device holds"
-            )
-    if len(names) < len(inferred):
-        names = (*names, *(f"{layer.name}:{i}" for i in range(len(names), len(inferred))))
-    outputs = tuple([Value(name, layout) for name, layout in zip(names, inferred, strict=True)])
-    for value in outputs:
-        values[value.name] = value
-    node = Node(layer.name, primitive, kept, outputs, len(kept), origin=layer.origin)
-    node.annotation = layer.annotation
-    nodes.append(node)
-
-
-def _refuse(layer: Layer, values: Mapping[str, Value], nodes: Sequence[Node]) -> NoReturn:
-    """Raise what a build ends with where a rule of *layer* has raised what is being handled."""
-    try:
-        with faults(f"a rule of {layer.primitive.kind}", layer.name, layer.origin), refusals():
-            raise  # by no name: an error and the frame that knows it would keep all that was built
-    except (ShapeError, UnsupportedError, DeviceMemoryError) as refusal:
-        shapes = ", ".join(str(values[n].layout) for n in layer.inputs)
-        what = f"node {layer.name!r} ({layer.primitive}) on ({shapes}): {refusal}"
-        if isinstance(refusal, UnknownValueError):
-            raise UnknownValueError(what, deciding(values[refusal.value], nodes)) from refusal
-        raise type(refusal)(what) from refusal
+    enter(layer, bound, values, nodes)
 
 
 def _inline(layer: Layer, body: Topology, values: dict[str, Value], nodes: list[Node]) -> None:
@@ -391,28 +260,3 @@ def _inline(layer: Layer, body: Topology, values: dict[str, Value], nodes: list[
         bind_layer(renamed, values, nodes)
     for outer, name in results:
         values[outer] = values[names[name]]
-
-
-def _is_absurd(shape: Shape) -> bool:
-    return max(shape, default=0) > MOST_ELEMENTS or prod(shape) > MOST_ELEMENTS
-
-
-def _dtype(signature: Signature) -> DType:
-    if signature.dtype is None:
-        raise InputError(f"input {signature.name!r} has no element type: {signature.host_type or 'it is undeclared'}")
-    return signature.dtype
-
-
-def by_name(shapes: Mapping[str, S] | None) -> dict[str, S]:
-    """Return *shapes* as a dictionary; raises ``InputError`` where they are none, or a shape is a text."""
-    if shapes is not None and not isinstance(shapes, Mapping):
-        kind = type(shapes).__name__
-        raise InputError(f"shapes go by the inputs' names, as {{'x': (1, 3, 224, 224)}}, not as {kind}")
-    for name, shape in (shapes or {}).items():
-        if isinstance(shape, str):
-            raise InputError(f"input {name!r}: a shape is sizes, names and None, not {shape!r}")
-    return dict(shapes or {})
-
-
-def _spell(shape: tuple[Dimension, ...] | None) -> str:
-    return "unknown" if shape is None else "[" + ", ".join("?" if d is None else str(d) for d in shape) + "]"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from clgraph.graph.about import About
-from clgraph.graph.topology import Dimension, Signature, Topology
+from clgraph.graph.signature import Dimension, Signature
+from clgraph.graph.topology import Topology
 
 
 class Described:

@@ -10,7 +10,7 @@ import onnx
 from clgraph.core.frozen import frozen
 from clgraph.errors import ModelError
 from clgraph.frontend.files import map_model
-from clgraph.graph.topology import Dimension, Signature
+from clgraph.graph.signature import Dimension, Signature
 from clgraph.model.model import Model
 from clgraph.onnxruntime.typing_of import onnx_type
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from clgraph.errors import InputError
 from clgraph.graph.host_types import STRINGS
-from clgraph.graph.topology import Signature
+from clgraph.graph.signature import Signature
 from clgraph.onnxruntime.statuses import InvalidArgument, MismatchError, RefusedError
 from clgraph.onnxruntime.typing_of import numpy_type, onnx_type, type_of
 from clgraph.onnxruntime.values import OrtValue

@@ -8,7 +8,7 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from clgraph.errors import InputError
-from clgraph.graph.topology import Signature
+from clgraph.graph.signature import Signature
 from clgraph.onnxruntime.statuses import RefusedError
 
 _NAMES = {code: name.lower() for name, code in TensorProto.DataType.items()}

@@ -19,11 +19,11 @@ from clgraph.families.family import Family
 from clgraph.families.member import Recipe
 from clgraph.families.rules import Guards, Rule, constants_of
 from clgraph.families.schema import Given, Schema, Sizes
+from clgraph.graph.layer import Layer
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.serial import Json, PrimitiveOf, decode, decode_primitive, encode, text_of, well_formed
-from clgraph.graph.topology import Layer
 from clgraph.graph.typed import check_fields, fits
 from clgraph.passes.base import Context
 from clgraph.saved.programs import Add, Find, decode_program, encode_program

@@ -14,9 +14,11 @@ from clgraph.errors import ModelError
 from clgraph.graph.about import About
 from clgraph.graph.host_types import has_strings
 from clgraph.graph.interpret import ControlFlow
+from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import Array, Primitive
 from clgraph.graph.serial import Json, PrimitiveOf, decode, decode_primitive, encode, make_primitive, well_formed
-from clgraph.graph.topology import Dimension, Layer, Signature, Topology
+from clgraph.graph.signature import Dimension, Signature
+from clgraph.graph.topology import Topology
 from clgraph.graph.typed import fits
 
 _Signature = tuple[str, str | None, list[Dimension] | None]

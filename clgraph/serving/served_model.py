@@ -13,7 +13,7 @@ from clgraph.network.cancelling import Cancellation
 from clgraph.serving.tensors import datatype, datatype_of
 
 if TYPE_CHECKING:
-    from clgraph.graph.topology import Signature
+    from clgraph.graph.signature import Signature
     from clgraph.throughput.figures import ThroughputReport
     from clgraph.throughput.streamed_model import StreamedModel
 

@@ -8,7 +8,8 @@ from clgraph.core.layout import Shape
 from clgraph.errors import ClgraphError, OptionError
 from clgraph.graph.program import Program
 from clgraph.graph.random_numbers import RANDOM_KEY
-from clgraph.graph.topology import Dimension, Signature, Topology
+from clgraph.graph.signature import Dimension, Signature
+from clgraph.graph.topology import Topology
 from clgraph.model.stages.split import needs_stages
 from clgraph.passes.memory.split_batch import slice_of
 from clgraph.throughput.batching import Batching, Joinable, Key

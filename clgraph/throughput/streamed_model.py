@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from clgraph.errors import ClosedError, OptionError
-from clgraph.graph.topology import Signature
+from clgraph.graph.signature import Signature
 from clgraph.model.delivery import Outputs, as_arrays
 from clgraph.model.feeds import arranged, as_given
 from clgraph.model.model import Model

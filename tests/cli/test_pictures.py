@@ -16,7 +16,7 @@ from clgraph.cli.picture_options import PictureOptions
 from clgraph.cli.picture_results import as_picture
 from clgraph.core.dtype import DType
 from clgraph.errors import InputError
-from clgraph.graph.topology import Signature
+from clgraph.graph.signature import Signature
 
 Command = Callable[..., tuple[int, str, str]]
 

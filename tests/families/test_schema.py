@@ -11,7 +11,7 @@ from clgraph.families.built import Built, special
 from clgraph.families.candidates import candidates
 from clgraph.families.rules import alike, regrouped
 from clgraph.families.schema import Schema, schemas
-from clgraph.graph.topology import Signature
+from clgraph.graph.signature import Signature
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.slice import Slice
 from tests.support.programs import RELU, Net

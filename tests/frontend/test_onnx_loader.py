@@ -14,7 +14,7 @@ from clgraph.core.mapped import files_of
 from clgraph.errors import ClgraphError, ModelError, UnsupportedError
 from clgraph.frontend.onnx_loader import load_onnx
 from clgraph.graph.importing import IMPORTERS
-from clgraph.graph.topology import Signature
+from clgraph.graph.signature import Signature
 from clgraph.ops.activation import Activation
 from clgraph.saved.container import MAGIC
 from tests.support.models import small_model

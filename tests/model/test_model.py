@@ -12,7 +12,7 @@ from clgraph.compilation import compiler
 from clgraph.core.dtype import DType
 from clgraph.errors import InputError, ModelError, OptionError, ProgramError, ShapeError, UnsupportedError
 from clgraph.graph.program import Program
-from clgraph.graph.topology import Signature
+from clgraph.graph.signature import Signature
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
 from clgraph.passes.base import Context, Pass

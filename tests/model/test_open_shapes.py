@@ -11,7 +11,7 @@ from onnx import helper
 
 import clgraph
 from clgraph.errors import InputError, ShapeError
-from clgraph.graph.topology import Signature
+from clgraph.graph.signature import Signature
 from clgraph.model.ranges import ends
 from tests.support.graphs import FLOAT
 from tests.support.models import image, small_model

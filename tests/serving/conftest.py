@@ -13,7 +13,8 @@ import pytest
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.errors import ModelError
-from clgraph.graph.topology import Signature, Topology
+from clgraph.graph.signature import Signature
+from clgraph.graph.topology import Topology
 from clgraph.serving.options import ServerOptions
 from clgraph.serving.repository import Repository
 from clgraph.throughput.seats import Seat

@@ -9,7 +9,7 @@ import pytest
 
 from clgraph.core.dtype import DType
 from clgraph.errors import ClosedError, InputError, ModelError, NotReadyError, QueueFullError, UnknownModelError
-from clgraph.graph.topology import Signature
+from clgraph.graph.signature import Signature
 from clgraph.serving.repository import Repository
 from tests.serving.conftest import FakeModel, Fakes
 from tests.support.waiting import until

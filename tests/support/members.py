@@ -18,7 +18,8 @@ from clgraph.engines.opening import options_of
 from clgraph.errors import ClgraphError, UnknownValueError
 from clgraph.families.notes import NOTE
 from clgraph.graph.program import Program
-from clgraph.graph.topology import Dimension, Topology
+from clgraph.graph.signature import Dimension
+from clgraph.graph.topology import Topology
 from clgraph.model.model import Model
 from clgraph.model.specialisations import Specialisation
 from clgraph.model.stages.model import StagedModel

@@ -25,7 +25,7 @@ from clgraph.errors import (
     UnsupportedError,
 )
 from clgraph.frontend.onnx_loader import load_onnx
-from clgraph.graph.topology import Signature
+from clgraph.graph.signature import Signature
 from tests.support.rounding import bounds, unfolded
 from tools.fuzzing.reduction import with_outputs
 

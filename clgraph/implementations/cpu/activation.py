@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from clgraph.core.dtype import DType
-from clgraph.implementations.cpu.convolution import TILE
+from clgraph.implementations.cpu.blocked import TILE
 from clgraph.implementations.cpu.elements import (
     BYTES,
     ELEMENTS,

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from clgraph.core.frozen import frozen
 from clgraph.core.memo import remembered
+from clgraph.implementations.cpu.blocked import TILE
 from clgraph.implementations.cpu.blocks import half_cycles
-from clgraph.implementations.cpu.convolution import TILE
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import LANES, post_refusal
 from clgraph.implementations.cpu.matmul import GROUP, widest_instance

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from clgraph.implementations.cpu.attention import attention_batch, attention_posts, bias_steps
+from clgraph.implementations.cpu.blocked import TILE
 from clgraph.implementations.cpu.blocks import half_cycles
-from clgraph.implementations.cpu.convolution import TILE
 from clgraph.implementations.cpu.cost import TicketRanges, step_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import LANES, post_refusal
 from clgraph.implementations.cpu.matmul import GROUP, widest_instance

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 from clgraph.core.format import Format
 from clgraph.core.layout import Halo
+from clgraph.implementations.cpu.blocked import TILE, wanted_formats, weights_refusal
 from clgraph.implementations.cpu.blocks import BLOCKED, Block, Ids, ids
 from clgraph.implementations.cpu.bottleneck_walk import Between, between, walk_of, work_seconds
-from clgraph.implementations.cpu.convolution import TILE, wanted_formats, weights_refusal, window_halo
+from clgraph.implementations.cpu.convolution import window_halo
 from clgraph.implementations.cpu.convolution_depthwise import MICROS, depthwise_micro
 from clgraph.implementations.cpu.cost import step_seconds
 from clgraph.implementations.cpu.geometry import (

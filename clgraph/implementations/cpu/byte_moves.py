@@ -10,8 +10,8 @@ from clgraph.core.dtype import DType
 from clgraph.core.format import Format, feature_blocked
 from clgraph.core.layout import Layout
 from clgraph.graph.node import Fused
+from clgraph.implementations.cpu.blocked import operand_proposals
 from clgraph.implementations.cpu.byte_ends import ByteEnd, end_numbers, lookup_of, operand_ref
-from clgraph.implementations.cpu.convolution import operand_proposals
 from clgraph.implementations.cpu.cost import step_seconds
 from clgraph.implementations.cpu.geometry import (
     LANES,

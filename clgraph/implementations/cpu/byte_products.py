@@ -13,10 +13,10 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout
 from clgraph.core.memo import remembered
 from clgraph.graph.primitive import Primitive
+from clgraph.implementations.cpu.blocked import operand_proposals, square
 from clgraph.implementations.cpu.blocks import BYTES, Block, blocks_of, ids
 from clgraph.implementations.cpu.byte_ends import BYTES as PLAIN
 from clgraph.implementations.cpu.byte_ends import ByteEnd, End, end_of, four_times, listed_of, lookup_of, operand_ref
-from clgraph.implementations.cpu.convolution import operand_proposals, square
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import (
     LANES,

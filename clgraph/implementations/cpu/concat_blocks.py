@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clgraph.core.format import feature_blocked
-from clgraph.implementations.cpu.convolution import TILE, operand_proposals
+from clgraph.implementations.cpu.blocked import TILE, operand_proposals
 from clgraph.implementations.cpu.copies import PIECE
 from clgraph.implementations.cpu.cost import step_seconds
 from clgraph.implementations.cpu.geometry import (

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache, lru_cache
 from math import prod
-from typing import Any
 
-from clgraph.core.dtype import DType
-from clgraph.core.format import Format, feature_blocked
+from clgraph.core.format import Format
 from clgraph.core.frozen import frozen
-from clgraph.core.layout import Halo, Layout, Shape
+from clgraph.core.layout import Halo, Shape
 from clgraph.core.memo import remembered
+from clgraph.implementations.cpu.blocked import TILE, square, wanted_formats, weights_refusal
 from clgraph.implementations.cpu.blocks import BLOCKED, Block, blocks_of, ids
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import (
@@ -35,16 +34,9 @@ from clgraph.implementations.cpu.geometry import (
 )
 from clgraph.ops.convolution import APART, Convolution
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor
-from clgraph.selector.implementation import Formats, Implementation, Serves, implements
+from clgraph.selector.implementation import Formats, Implementation, implements
 from clgraph.selector.plan import Plan, Tile
-from clgraph.selector.post import FUSABLE
 from clgraph.selector.query import Query
-
-TILE = Serves(
-    dtypes=frozenset({DType.F32}), kinds=frozenset({"cpu"}), formats=True, fuses=FUSABLE, operands=8, halos=True
-)
-"""What tiles of float32 tensors with a full post-operation list serve."""
-
 
 RUN_HALF_CYCLES = 16.0
 """What the loop over the channels of one block under one element of the window takes to begin."""
@@ -121,37 +113,6 @@ def _window_halo(
 def own_halo(q: Query[Convolution]) -> Halo:
     """Return the zeros that the windows of the weights, the second input, reach into."""
     return window_halo(q, q.inputs[1].shape[2:])
-
-
-def square(values: tuple[int, ...]) -> tuple[int, int]:
-    """Return (y, x) of a value an axis; 1 for the missing y of one spatial axis."""
-    return (values[0], values[1]) if len(values) == 2 else (1, values[0])
-
-
-def weights_refusal(q: Query[Any], what: str) -> str | None:
-    """Say why weights and bias cannot be packed beforehand, or return ``None``."""
-    moving = set(range(1, q.arity)) - q.constant
-    return f"requires constant weights and bias for {what}" if moving else None
-
-
-def wanted_formats(q: Query[Any]) -> tuple[Formats, ...]:
-    """Return the proposals of blocked operators: input, result and operands of its shape blocked, the rest as it is.
-
-    A broadcast operand with the result's channels is read in both formats; the second proposal has it blocked too.
-    """
-    blocked, out = feature_blocked(q.outputs[0].rank), q.outputs[0]
-    own = (blocked, *(None,) * (q.arity - 1))
-    return operand_proposals(q, own, range(q.arity, len(q.inputs)), blocked, out)
-
-
-def operand_proposals(
-    q: Query[Any], own: tuple[Format | None, ...], slots: Iterable[int], blocked: Format, out: Layout
-) -> tuple[Formats, ...]:
-    """Return one or two proposals: *own*, then the inputs in *slots*, those broadcast over pixels blocked or not."""
-    operands = [q.inputs[s] for s in slots]
-    plain = tuple(blocked if x.shape == out.shape else None for x in operands)
-    either = tuple(blocked if x.rank == out.rank and x.shape[1] == out.shape[1] else None for x in operands)
-    return tuple(Formats((*own, *which), (blocked,)) for which in dict.fromkeys((either, plain)))
 
 
 def _flat(q: Query[Convolution], x: Planes, y: Planes) -> bool:

@@ -9,7 +9,8 @@ from math import prod
 from clgraph.core.format import Format
 from clgraph.core.layout import Halo
 from clgraph.core.memo import remembered
-from clgraph.implementations.cpu.convolution import TILE, own_halo, square, wanted_formats, weights_refusal
+from clgraph.implementations.cpu.blocked import TILE, square, wanted_formats, weights_refusal
+from clgraph.implementations.cpu.convolution import own_halo
 from clgraph.implementations.cpu.cost import TicketRanges, row_strips, step_seconds, ticket_seconds
 from clgraph.implementations.cpu.geometry import (
     LANES,

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from math import prod
 
 from clgraph.core.format import Format, feature_blocked
+from clgraph.implementations.cpu.blocked import TILE, operand_proposals, square, weights_refusal
 from clgraph.implementations.cpu.blocks import PLANAR, Block, best_block, ids
-from clgraph.implementations.cpu.convolution import TILE, operand_proposals, square, weights_refusal
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import (
     LANES,

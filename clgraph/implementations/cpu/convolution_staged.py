@@ -9,8 +9,8 @@ from math import prod
 from clgraph.core.format import Format
 from clgraph.core.frozen import frozen
 from clgraph.core.memo import remembered
+from clgraph.implementations.cpu.blocked import TILE, square, weights_refusal
 from clgraph.implementations.cpu.blocks import BLOCKED, Block, blocks_of, ids
-from clgraph.implementations.cpu.convolution import TILE, square, weights_refusal
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import (
     LANES,

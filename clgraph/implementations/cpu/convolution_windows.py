@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from clgraph.core.format import Format, feature_blocked
 from clgraph.core.frozen import frozen
 from clgraph.core.memo import remembered
+from clgraph.implementations.cpu.blocked import TILE, operand_proposals, weights_refusal
 from clgraph.implementations.cpu.blocks import half_cycles
-from clgraph.implementations.cpu.convolution import TILE, operand_proposals, weights_refusal
 from clgraph.implementations.cpu.convolution_planar import STAGED_BYTES
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import (

@@ -10,8 +10,8 @@ from clgraph.core.frozen import frozen
 from clgraph.core.layout import Halo
 from clgraph.core.memo import remembered
 from clgraph.graph.primitive import Primitive
+from clgraph.implementations.cpu.blocked import TILE, wanted_formats, weights_refusal
 from clgraph.implementations.cpu.blocks import BLOCKED, ids, row_costs, widths
-from clgraph.implementations.cpu.convolution import TILE, wanted_formats, weights_refusal
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import (
     LANES,

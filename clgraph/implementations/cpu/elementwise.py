@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from clgraph.core.format import Format, feature_blocked
-from clgraph.implementations.cpu.convolution import operand_proposals
+from clgraph.implementations.cpu.blocked import operand_proposals
 from clgraph.implementations.cpu.copies import copy_fsv16, copy_rows
 from clgraph.implementations.cpu.cost import step_seconds
 from clgraph.implementations.cpu.geometry import LANES, blocked_posts, blocked_refusal, operand_pitches, post_refusal

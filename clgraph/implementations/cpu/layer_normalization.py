@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from clgraph.implementations.cpu.convolution import TILE
+from clgraph.implementations.cpu.blocked import TILE
 from clgraph.implementations.cpu.rows import ByRows, Rows, as_rows
 from clgraph.ops.layer_normalization import LayerNormalization
 from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Pointer, Ref, descriptor

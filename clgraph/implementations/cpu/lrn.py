@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clgraph.implementations.cpu.convolution import TILE, wanted_formats
+from clgraph.implementations.cpu.blocked import TILE, wanted_formats
 from clgraph.implementations.cpu.cost import step_seconds
 from clgraph.implementations.cpu.geometry import (
     LANES,

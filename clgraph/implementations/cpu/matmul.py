@@ -9,8 +9,8 @@ from clgraph.core.format import Format
 from clgraph.core.frozen import frozen
 from clgraph.core.memo import remembered
 from clgraph.errors import UnsupportedError
+from clgraph.implementations.cpu.blocked import TILE
 from clgraph.implementations.cpu.blocks import half_cycles
-from clgraph.implementations.cpu.convolution import TILE
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import LANES
 from clgraph.implementations.cpu.rows import Axis, broadcast_pitches, merge

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format
-from clgraph.implementations.cpu.convolution import TILE
+from clgraph.implementations.cpu.blocked import TILE
 from clgraph.implementations.cpu.cost import step_seconds
 from clgraph.implementations.cpu.elements import TYPES
 from clgraph.implementations.cpu.geometry import LANES

@@ -8,7 +8,7 @@ from dataclasses import replace
 from clgraph.core.dtype import DType
 from clgraph.core.format import Format
 from clgraph.core.memo import remembered
-from clgraph.implementations.cpu.convolution import TILE
+from clgraph.implementations.cpu.blocked import TILE
 from clgraph.implementations.cpu.cost import TicketRanges, runs, split, step_seconds, ticket_seconds
 from clgraph.implementations.cpu.geometry import LANES
 from clgraph.implementations.cpu.matmul import (

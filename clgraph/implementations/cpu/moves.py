@@ -7,7 +7,7 @@ from typing import Any
 
 from clgraph.core.layout import Layout
 from clgraph.core.memo import remembered
-from clgraph.implementations.cpu.convolution import TILE
+from clgraph.implementations.cpu.blocked import TILE
 from clgraph.implementations.cpu.copies import copies, rows_step_seconds
 from clgraph.implementations.cpu.rows import Axis
 from clgraph.ops.concat import Concat

@@ -10,9 +10,9 @@ from clgraph.core.dtype import DType
 from clgraph.core.format import Format
 from clgraph.core.memo import remembered
 from clgraph.graph.primitive import Primitive
+from clgraph.implementations.cpu.blocked import square
 from clgraph.implementations.cpu.byte_ends import ByteEnd, End, end_of, four_times, listed_of, operand_ref
 from clgraph.implementations.cpu.byte_products import BYTE_TILE, byte_formats, packed_parameters, parameters_refusal
-from clgraph.implementations.cpu.convolution import square
 from clgraph.implementations.cpu.cost import TicketRanges, row_strips, step_seconds, ticket_seconds, worker_flops
 from clgraph.implementations.cpu.geometry import (
     LANES,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import prod
 
 from clgraph.core.format import Format, feature_blocked
-from clgraph.implementations.cpu.convolution import TILE
+from clgraph.implementations.cpu.blocked import TILE
 from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds
 from clgraph.implementations.cpu.geometry import (
     LANES,

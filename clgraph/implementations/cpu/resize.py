@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from clgraph.core.frozen import frozen
-from clgraph.implementations.cpu.convolution import TILE
+from clgraph.implementations.cpu.blocked import TILE
 from clgraph.implementations.cpu.cost import TicketRanges, row_strips, step_seconds, ticket_seconds
 from clgraph.implementations.cpu.geometry import (
     LANES,

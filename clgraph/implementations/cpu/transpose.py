@@ -7,7 +7,7 @@ from dataclasses import replace
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.core.memo import remembered
-from clgraph.implementations.cpu.convolution import TILE
+from clgraph.implementations.cpu.blocked import TILE
 from clgraph.implementations.cpu.copies import MOST_COPIES, copies, copy_rows
 from clgraph.implementations.cpu.cost import runs, step_seconds
 from clgraph.implementations.cpu.geometry import LANES, post_refusal

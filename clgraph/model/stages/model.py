@@ -17,7 +17,8 @@ from clgraph.graph.faults import faults
 from clgraph.graph.host_types import has_strings
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
-from clgraph.graph.topology import Signature, Topology
+from clgraph.graph.signature import Signature
+from clgraph.graph.topology import Topology
 from clgraph.model.delivery import Outputs, wanted_places
 from clgraph.model.explain import Explanation
 from clgraph.model.model import Model

@@ -5,7 +5,8 @@ from __future__ import annotations
 from clgraph.core.frozen import frozen
 from clgraph.errors import UnsupportedError
 from clgraph.graph.interpret import ControlFlow
-from clgraph.graph.topology import Layer, Topology
+from clgraph.graph.layer import Layer
+from clgraph.graph.topology import Topology
 from clgraph.model.stages.split import Piece
 from clgraph.passes.placement.partition import first_fitting
 

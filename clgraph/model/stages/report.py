@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from clgraph.graph.interpret import ControlFlow
+from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import OfHostValues
-from clgraph.graph.topology import Layer
 from clgraph.model.explain import Explanation, NodeReport, expanded_note, explain
 from clgraph.model.stages.runner import PieceRunner, StageRunner
 

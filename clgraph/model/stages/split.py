@@ -16,8 +16,10 @@ from clgraph.core.frozen import frozen, mutable
 from clgraph.graph.host_types import has_strings
 from clgraph.graph.interpret import ControlFlow
 from clgraph.graph.known_values import VALUE_ELEMENTS
+from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import DataDependent, OfHostValues
-from clgraph.graph.topology import Layer, Signature, Topology
+from clgraph.graph.signature import Signature
+from clgraph.graph.topology import Topology
 
 FIRST = -1
 """Of what is there before anything has run."""

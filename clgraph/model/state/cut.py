@@ -11,7 +11,8 @@ from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.errors import ClgraphError
 from clgraph.graph.composite import Composite
-from clgraph.graph.topology import Layer, Topology
+from clgraph.graph.layer import Layer
+from clgraph.graph.topology import Topology
 from clgraph.model.state.doubles import merged
 from clgraph.model.state.lengths import Lengths
 from clgraph.model.state.masks import with_biases

@@ -6,8 +6,9 @@ from collections.abc import Hashable
 from copy import copy
 from dataclasses import replace
 
+from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import Array, Primitive
-from clgraph.graph.topology import Layer, Topology
+from clgraph.graph.topology import Topology
 
 _FEW = 64
 """Elements of constants that are compared."""

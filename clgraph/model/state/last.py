@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from clgraph.graph.topology import Layer, Topology
+from clgraph.graph.layer import Layer
+from clgraph.graph.topology import Topology
 from clgraph.ops.block_matmul import BlockMatMul
 from clgraph.ops.gather import Gather
 from clgraph.ops.matmul import MatMul

@@ -14,9 +14,10 @@ from clgraph.core.layout import Layout
 from clgraph.errors import DeviceMemoryError, InputError, ShapeError, UnsupportedError
 from clgraph.graph.faults import faults
 from clgraph.graph.interpret import compute
+from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import Array, Bound, Primitive
 from clgraph.graph.refusals import refusals
-from clgraph.graph.topology import Inlinable, Layer, Topology
+from clgraph.graph.topology import Inlinable, Topology
 
 _REFUSALS = refusals()
 

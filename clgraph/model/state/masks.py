@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from clgraph.graph.topology import Layer, Topology
+from clgraph.graph.layer import Layer
+from clgraph.graph.topology import Topology
 from clgraph.ops.keeps_keys import PAST
 from clgraph.ops.microsoft.attention import CrossAttention
 from clgraph.ops.microsoft.attention_parts import PaddingBias

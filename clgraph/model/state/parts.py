@@ -10,7 +10,8 @@ from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.errors import InputError
 from clgraph.graph.primitive import Array
-from clgraph.graph.topology import Dimension, Topology
+from clgraph.graph.signature import Dimension
+from clgraph.graph.topology import Topology
 from clgraph.model.state.lengths import Lengths
 from clgraph.model.state.pairs import CacheLayout, StatePair
 from clgraph.model.state.presents import PRESENT

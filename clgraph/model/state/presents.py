@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from clgraph.graph.topology import Layer, Signature, Topology
+from clgraph.graph.layer import Layer
+from clgraph.graph.signature import Signature
+from clgraph.graph.topology import Topology
 from clgraph.ops.keeps_keys import PAST, KeepsKeys
 
 PRESENT = "clgraph.present:"

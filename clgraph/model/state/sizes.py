@@ -9,9 +9,11 @@ import numpy as np
 
 from clgraph.core.layout import Shape
 from clgraph.errors import ClgraphError, UnknownValueError
+from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
-from clgraph.graph.topology import Layer, Signature, Topology
+from clgraph.graph.signature import Signature
+from clgraph.graph.topology import Topology
 from clgraph.model.state.spelled import joins
 from clgraph.ops.keeps_keys import PAST, KeepsKeys
 

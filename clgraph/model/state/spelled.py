@@ -15,9 +15,10 @@ import numpy as np
 from clgraph.core.frozen import frozen
 from clgraph.errors import ClgraphError
 from clgraph.graph.interpret import interpret
+from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
-from clgraph.graph.topology import Layer, Topology
+from clgraph.graph.topology import Topology
 from clgraph.ops.microsoft.attention import CrossAttention
 from clgraph.ops.multi_head_attention import MultiHeadAttention
 

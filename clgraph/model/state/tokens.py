@@ -13,7 +13,8 @@ from clgraph.errors import ShapeError, UnknownValueError
 from clgraph.graph.node import Node
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
-from clgraph.graph.topology import Signature, Topology
+from clgraph.graph.signature import Signature
+from clgraph.graph.topology import Topology
 from clgraph.model.state.biases import declared
 from clgraph.model.state.last import LAST
 from clgraph.model.state.parts import LENGTHS, PLACES, STATE, Parts

@@ -12,9 +12,10 @@ import numpy as np
 from clgraph.core.frozen import mutable
 from clgraph.errors import UnsupportedError
 from clgraph.graph.interpret import ControlFlow
+from clgraph.graph.layer import Layer
 from clgraph.graph.node import Node
 from clgraph.graph.program import Milestone, Program
-from clgraph.graph.topology import Layer, Topology
+from clgraph.graph.topology import Topology
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.transfer import Transfer, transfer_seconds
 from clgraph.passes.base import Context, Pass

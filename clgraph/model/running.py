@@ -1,0 +1,252 @@
+"""The part of a model that runs: feeds in, results out, at once, later, or between commands of the caller."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
+
+import numpy as np
+
+from clgraph.errors import ClosedError, InputError
+from clgraph.graph.overriding import opened
+from clgraph.graph.primitive import Array
+from clgraph.graph.random_numbers import RANDOM_KEY, fresh_key
+from clgraph.graph.topology import Topology
+from clgraph.model.delivery import Outputs, as_arrays, enqueue_network, run_network
+from clgraph.model.feeds import arranged, as_given, foreign_places, shared_places
+from clgraph.model.run_queue import RunQueue
+from clgraph.model.specialisations import Specialisations
+from clgraph.model.state.remembering import Remembering
+from clgraph.network.cancelling import Cancellation
+from clgraph.runtime.callers_buffer import wait
+from clgraph.runtime.process import check_process
+from clgraph.selector.query import DeviceInfo
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from clgraph.model.tensor import Tensor
+    from clgraph.network.network import Network
+    from clgraph.network.profile import Profile
+    from clgraph.network.watch import Watcher
+
+
+class Running(Remembering):
+    """Base of models: runs, one after the other, until it is closed. It is a context manager that closes it.
+
+    Attributes:
+        topology: What was compiled.
+        device: What it runs on.
+    """
+
+    def __init__(self, topology: Topology, device: DeviceInfo, specialisations: Specialisations) -> None:
+        """Take what the programs come from."""
+        self.topology, self.device = topology, device
+        self._specialisations, self._lock = specialisations, specialisations.lock
+        self._queue = RunQueue("clgraph-run")
+        self._closed, self._others = False, dict[frozenset[str], Running]()
+        self._uses_driver = device.kind != "host" and device.name != "null"
+        self._random = RANDOM_KEY in topology.inputs
+        self._fed = [(name, None) for name in self.input_names]
+        self._wanted = tuple(
+            (s.name, s.host_type or (None if s.dtype is None else s.dtype.numpy)) for s in topology.inputs.values()
+        )
+
+    @overload
+    def run(
+        self,
+        *given: Any,
+        outputs: Sequence[str] | None = None,
+        tensors: Literal[False] = False,
+        timeout: float | None = None,
+        cancellation: Cancellation | None = None,
+        wait_for: Sequence[Any] = (),
+        **named: Any,
+    ) -> dict[str, Array]: ...
+    @overload
+    def run(
+        self,
+        *given: Any,
+        outputs: Outputs = None,
+        tensors: bool = False,
+        timeout: float | None = None,
+        cancellation: Cancellation | None = None,
+        wait_for: Sequence[Any] = (),
+        **named: Any,
+    ) -> dict[str, Any]: ...
+    def run(
+        self,
+        *given: Any,
+        outputs: Outputs = None,
+        tensors: bool = False,
+        timeout: float | None = None,
+        cancellation: Cancellation | None = None,
+        wait_for: Sequence[Any] = (),
+        **named: Any,
+    ) -> dict[str, Any]:
+        """Run the model once.
+
+        Args:
+            given: The feeds: a dictionary by name, or arrays in the order of :attr:`inputs`. Each is of the input's
+                element type: a NumPy array, a :class:`clgraph.Tensor`, a tensor of torch, or what NumPy or DLPack can
+                make one of. Numbers and nested lists take the input's type, where none of them is lost. On a device
+                that works on the host's memory, large contiguous arrays are read where they lie. *outputs* may follow
+                a dictionary.
+            outputs: The names of the results to return, all by default; or by name the array or tensor that is to hold
+                each. On a device that works on the host's memory, kernels write large ones directly where the first
+                byte is aligned to 64, as a tensor's is. ``profile`` says what was copied.
+            tensors: Return the results that are given no array as tensors on the model's device.
+            timeout, cancellation: Seconds after which the run ends, and what lets another thread end it, between steps.
+            wait_for: Events of OpenCL that the run waits for.
+            named: Feeds by keyword, of inputs that are not called like an argument of this method.
+
+        Returns:
+            The results by name: what *outputs* gives, filled, else new arrays or tensors.
+
+        Raises:
+            InputError: A feed is missing, unknown, or has the wrong type or shape; or *outputs* does not fit.
+            RunTimeoutError, RunCancelledError: The run was ended before it was over; the model can be used again.
+            ClosedError: The model was closed.
+            ClgraphError: The shapes are new and the model cannot be compiled for them, or the device fails.
+        """
+        if wait_for:
+            wait(wait_for)
+        if given and isinstance(given[0], dict | Mapping):
+            given, (outputs,) = given[:1], (*given[1:], outputs)[:1]
+        feeds = arranged(given, named, self._fed)
+        overridable = self.topology.overridable
+        if overridable and (overridden := feeds.keys() & overridable.keys()):
+            other = self._overriding(frozenset(overridden))
+            return other.run(feeds, outputs=outputs, tensors=tensors, timeout=timeout, cancellation=cancellation)
+        arrays = self._arrays(feeds)
+        foreign = {} if outputs is None else foreign_places(outputs)
+        if foreign:
+            outputs = {**cast("Mapping[str, Any]", outputs), **shared_places(foreign)}
+        if timeout is not None:
+            cancellation = Cancellation(timeout, cancellation)
+        results = self._run_arrays(arrays, outputs, tensors=tensors, cancellation=cancellation)
+        return results | foreign if foreign else results
+
+    def _run_arrays(
+        self,
+        arrays: dict[str, Array | Tensor],
+        outputs: Outputs,
+        *,
+        tensors: bool,
+        cancellation: Cancellation | None,
+    ) -> dict[str, Any]:
+        with self._lock if cancellation is None else cancellation.holding(self._lock):
+            if not tensors and (found := self._run_fed_back(arrays, outputs, cancellation)) is not None:
+                return found
+            return run_network(self._network(arrays), arrays, outputs, tensors=tensors, cancellation=cancellation)
+
+    def _overriding(self, names: frozenset[str]) -> Running:
+        """Return the model that is fed the inputs *names*, for which the topology has values."""
+        self._check_open()
+        with self._lock:
+            if names not in self._others:
+                self._others[names] = self._of(opened(self.topology, names))
+            return self._others[names]
+
+    def enqueue(self, *given: Any, outputs: Mapping[str, Any], wait_for: Sequence[Any] = (), **named: Any) -> Any:
+        """Enqueue a run on the queue that the model was compiled with; return its event without waiting for it.
+
+        The event goes into ``wait_for`` of what comes next; commands on the same queue come behind it anyway. What
+        fails on the device shows in the model's next run.
+
+        Args:
+            given, named: As for :meth:`run`, all in memory of the device: arrays of pyopencl, or tensors of
+                :meth:`clgraph.Tensor.from_buffer`.
+            outputs: By name what is to hold the results that are wanted, of the same kinds. Until the event is over
+                nobody reads it, nor writes to what is fed.
+            wait_for: Events of what comes before.
+
+        Raises:
+            InputError: Something does not fit, or does not lie in memory of the queue's context.
+            UnsupportedError: The model was compiled without ``queue=``, or the host has a part in the run.
+            DeviceError: The driver refuses it.
+            ClosedError: The model was closed.
+        """
+        arrays = self._arrays(arranged(given, named, self._fed))
+        with self._lock:
+            return enqueue_network(self._network(arrays), arrays, outputs, wait_for)
+
+    def run_async(self, *given: Any, **options: Any) -> Future[dict[str, Any]]:
+        """Start a run and return its future, whose result or exception is what :meth:`run` returns or raises.
+
+        It takes what that takes. Calls are served in order by one thread of the model. Until they are, the feeds are
+        not to be changed. When ``LONGEST`` (:mod:`clgraph.model.run_queue`) are not over, this waits. What has not
+        begun can be cancelled; what has, by its *cancellation*. A done-callback may start further runs; to wait there
+        for one of them is a ``DeadlockError``.
+
+        Raises:
+            ClosedError: The model was closed.
+        """
+        self._check_open()
+        return self._queue.submit(self.run, *given, **options)
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        """Run with feeds as :meth:`run` takes them; return the only output, or a tuple of them.
+
+        Where all feeds are tensors of torch, so are the outputs. Raises as :meth:`run`.
+        """
+        feeds = arranged(given, named, self._fed)
+        results = tuple(self.run(feeds).values())
+        return as_given(results[0] if len(results) == 1 else results, feeds)
+
+    def profile(self, feeds: Mapping[str, Any]) -> Profile:
+        """Run once with the clock on each node; raises as :meth:`run`."""
+        arrays = self._host_arrays(feeds)
+        with self._lock:
+            return self._network(arrays).profile(arrays)
+
+    def watch(self, feeds: Mapping[str, Any], watcher: Watcher) -> dict[str, Array]:
+        """Run once, node by node, with *watcher* told what each reads and makes; returns and raises as :meth:`run`."""
+        arrays = self._host_arrays(feeds)
+        with self._lock:
+            return self._network(arrays).watch(arrays, watcher)
+
+    def close(self) -> None:
+        """Give back the memory: what waits in the queue is cancelled, what runs is finished, later calls are errors.
+
+        Arrays and tensors that were returned live on. A closed model can be closed again.
+        """
+        self._closed = True
+        self._queue.close()
+        self._specialisations.clear()
+        for other in self._others.values():
+            other.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    @abstractmethod
+    def _of(self, topology: Topology) -> Running:
+        """Return a model of another topology with the same constants."""
+
+    def _network(self, arrays: Mapping[str, Array | Tensor]) -> Network:
+        self._check_open()
+        network = self._specialisations.get(tuple(a.shape for a in arrays.values()), arrays).network
+        if network is None:
+            raise InputError(f"the model was compiled for {self.device.name!r}, which runs nothing: it is a dry run")
+        return network
+
+    def _arrays(self, feeds: Mapping[str, Any]) -> dict[str, Array | Tensor]:
+        self._check_open()
+        if self._random and isinstance(feeds, Mapping) and RANDOM_KEY not in feeds:
+            feeds = {**feeds, RANDOM_KEY: fresh_key()}
+        return as_arrays(feeds, self._wanted)
+
+    def _host_arrays(self, feeds: Mapping[str, Any]) -> dict[str, Array]:
+        return {n: a if isinstance(a, np.ndarray) else a.numpy() for n, a in self._arrays(feeds).items()}
+
+    def _check_open(self) -> None:
+        # Before any lock is taken: a thread that a forked child does not have may hold it.
+        if self._uses_driver:
+            check_process()
+        if self._closed:
+            raise ClosedError("the model was closed: compile or load it again")
