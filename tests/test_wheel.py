@@ -111,7 +111,7 @@ SEEN = """
 15: note: Revealed type is "clgraph.model.tensor.Tensor"
 16: error: No overload variant of "compile_model" matches argument types
 17: error: Module has no attribute "complie"
-18: error: No overload variant of "run" of "Model" matches argument types
+18: error: No overload variant of "run" of
 19: error: "Model" has no attribute "runs"
 """
 
