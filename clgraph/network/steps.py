@@ -28,7 +28,7 @@ Kernel = tuple[BoundKernel, tuple[int, ...], tuple[int, ...] | None]
 """A kernel with its arguments, its grid and its group."""
 
 _Planned = tuple[Node, Sequence[Step]]
-"""A node, and its steps that have anything to do."""
+"""A node, and its steps that have anything to do: none where it is in place."""
 
 
 @frozen
@@ -146,10 +146,11 @@ def commands(
     """
     if places is None:
         return [Command(node, "host", "host", functools.partial(host.run, node)) for node in nodes]
-    planned = [(node, steps) for node in nodes if (steps := steps_of(node))]
+    found = [(node, steps_of(node)) for node in nodes]
+    planned = [(node, steps) for node, steps in found if steps]
     binder = _Binder(planned, places, host, library, joins)
     if places.engine.stream.out_of_order:
-        binder.bind_after_each_other(planned)
+        binder.bind_after_each_other(found)
     else:
         binder.bind(planned)
     return binder.found
@@ -191,7 +192,10 @@ class _Binder:
         return step.library if isinstance(step, Tile) and step.library in self._joining else None
 
     def bind_after_each_other(self, planned: Sequence[_Planned]) -> None:
-        """Bind for a queue that runs out of order: each step names those that it waits for."""
+        """Bind for a queue that runs out of order: each step names those that it waits for.
+
+        A node without steps is among *planned*, too: who reads its results waits for who has made its inputs.
+        """
         for node, steps in planned:
             makers = frozenset[int]().union(*(self._makers.get(v, ()) for v in node.inputs))
             for step in steps:
