@@ -28,6 +28,10 @@ WITNESSES = 2
 ROOM = 4
 """How many times the largest tensor of a representative a device has to allocate: formats and halos make it larger."""
 
+LARGEST = 256 << 20
+"""Bytes of a representative's largest tensor, whatever the device holds: what a driver reports as its memory may change
+from one process to the next (PoCL 3.0 reads what a virtual machine has at the moment), and results may not."""
+
 
 def make_family(topology: Topology, schema: Schema, context: Context, run: Compile) -> Family:
     """Return the family of *schema*.
@@ -90,8 +94,8 @@ def _representatives(
             reasons.append(f"{list(candidate.sizes.shapes)}: {error}")
             continue
         largest = max((v.layout.nbytes for v in program.values), default=0)
-        if largest > context.default.max_alloc // ROOM:
-            reasons.append(f"{list(candidate.sizes.shapes)}: a tensor of {largest} bytes is more than the device holds")
+        if largest > min(LARGEST, context.default.max_alloc // ROOM):
+            reasons.append(f"{list(candidate.sizes.shapes)}: a tensor of {largest} bytes is too large for it")
             continue
         built, witnesses, why = Built.of(program), list[tuple[Sizes, Built]](), "too few others are built"
         for sizes in candidate.witnesses:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from clgraph.families.families import Families
 from clgraph.families.family import Family
 from clgraph.families.notes import NOTE
 from clgraph.network.network import Network
+from clgraph.runtime.device import find_device
 from tests.support.graphs import FLOAT, INT
 from tests.support.memory import violations
 from tests.support.open_models import convolutions, open_model, reshaping, shapes_of
@@ -328,7 +330,22 @@ def test_members_are_listed_beside_the_dumps_of_their_representative(device: str
         model.prepare({"x": (2, 3, 24, width)})
     lines = (tmp_path / "members.txt").read_text(encoding="utf-8").splitlines()
     assert [line.partition(": bound in")[0] for line in lines] == ["[2, 3, 24, 20]", "[2, 3, 24, 30]"]
-    assert "13x3x320x448" in (tmp_path / "built.txt").read_text(encoding="utf-8")
+    assert "13x3x320x160" in (tmp_path / "built.txt").read_text(encoding="utf-8")
+
+
+def test_the_representative_does_not_depend_on_the_memory_that_the_driver_reports(
+    device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of [13, 3, 320, 448] a tensor takes 358 MB: what one device has room for and another has not."""
+    families = set()
+    for nbytes in (1 << 30, 64 << 30):
+        found = find_device(device)
+        reported = replace(found, info=replace(found.info, max_alloc=nbytes))
+        monkeypatch.setattr("clgraph.engines.opening.find_device", lambda _, reported=reported: reported)
+        model = clgraph.compile(convolutions(), device)
+        model.prepare({"x": (2, 3, 24, 20)})
+        families.add(re.sub(r"in [\d.]+ ms", "", note(model)))
+    assert families == {"bound  to the family x [n, 3, h, w] of [13, 3, 320, 160]"}, families
 
 
 def test_a_zero_among_fed_sizes_is_taken_as_it_is(device: str) -> None:

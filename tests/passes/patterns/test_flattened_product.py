@@ -32,8 +32,10 @@ def rewritten(net: Net, *outputs: str) -> list[object]:
     before = run_reference(program, feeds, exact=True)
     program = run(program, Decompose())
     after = run_reference(program, feeds, exact=True)
+    # NumPy adds up to 20 products of numbers below 5, for other rows in another order: K u sum |ab|, twice.
+    allowed = 20 * 20 * 5 * 5 * np.finfo(np.float64).eps
     for name in outputs:
-        np.testing.assert_array_equal(after[name], before[name])
+        np.testing.assert_allclose(after[name], before[name], rtol=0, atol=allowed)
     return [p if isinstance(p, Reshape) else type(p) for p in primitives(program)]
 
 
