@@ -103,6 +103,11 @@ class Signature:
             raise InputError(f"input {self.name!r} has no element type: {self.host_type or 'it is undeclared'}")
         return Layout(self.dtype, self.bound(given))
 
+    @property
+    def stacks_keys(self) -> bool:
+        """Whether the shape is that of keys and values in one tensor, ``[2, batch, heads, tokens, D]``."""
+        return self.shape is not None and len(self.shape) == 5 and self.shape[0] == 2
+
     def __str__(self) -> str:
         shape = "" if self.host_type and self.shape is None else f" {_spell(self.shape)}"
         return f"{self.name} {self.host_type or self.dtype or 'unknown type'}{shape}"

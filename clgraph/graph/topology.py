@@ -69,7 +69,7 @@ class Topology:
     def keeps_keys(self) -> bool:
         """Whether a layer takes past keys and values, or joins an input with something as an output, as caches do."""
         made = {value for _, value in self.outputs}
-        return any(
+        return any(s.stacks_keys for s in self.inputs.values()) or any(
             x.primitive.keeps_keys
             or (x.primitive.kind == "concat" and x.inputs[0] in self.inputs and x.outputs[0] in made)
             for x in self.layers

@@ -9,7 +9,7 @@ from weakref import WeakSet
 import numpy as np
 
 from clgraph.graph.primitive import Array
-from clgraph.model.state.pairs import Cache, CacheLayout
+from clgraph.model.state.pairs import PARTS, Cache, CacheLayout
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.memory import Memory
 
@@ -109,11 +109,14 @@ class Caches:
         """
         flat = self._flat()
         if flat is None:
-            return {c.output: self._read_rows(c, count) for c in self.layout.caches}
+            found = {c.output: self._read_rows(c, count) for c in self.layout.caches}
+            return found | {s.output: np.stack([found[part] for part in s.outputs]) for s in self.layout.stacks}
         lease = Lease(self, flat, count)
         self._leases.add(lease)
-        whole = np.asarray(lease)
-        return {c.output: self._view(whole, c)[:, :, :count] for c in self.layout.caches}
+        whole, first = np.asarray(lease), {c.output: c for c in self.layout.caches}
+        found = {c.output: self._view(whole, c)[:, :, :count] for c in self.layout.caches}
+        stacks = {s.output: self._view(whole, first[s.outputs[0]], len(PARTS)) for s in self.layout.stacks}
+        return found | {name: view[..., :count, :] for name, view in stacks.items()}
 
     def read(self, cache: Cache, first: int, end: int) -> Array:
         """Return places *first* to *end* of one cache, perhaps as a view."""
@@ -159,11 +162,12 @@ class Caches:
         flat = self._flat()
         return None if flat is None else self._view(flat, cache)
 
-    def _view(self, flat: Array, cache: Cache) -> Array:
-        """Return *cache* in the memory *flat*: ``[batch][heads][places][depth]``."""
+    def _view(self, flat: Array, cache: Cache, stacked: int = 0) -> Array:
+        """Return *cache* in the memory *flat*: ``[batch][heads][places][depth]``, with as many as are *stacked*."""
         shape = (self.batch, cache.heads, self.places, cache.depth)
         start = self.batch * self.places * cache.at
-        return flat[start : start + self.batch * self.places * cache.each].reshape(shape)
+        end = start + self.batch * self.places * cache.each * max(1, stacked)
+        return flat[start:end].reshape((stacked, *shape) if stacked else shape)
 
     def _rows(self, cache: Cache) -> Iterable[tuple[tuple[int, int], int]]:
         """Yield text and head, and the byte offset of their first place."""

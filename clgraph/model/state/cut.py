@@ -16,11 +16,12 @@ from clgraph.graph.topology import Topology
 from clgraph.model.state.doubles import merged
 from clgraph.model.state.lengths import Lengths
 from clgraph.model.state.masks import with_biases
-from clgraph.model.state.pairs import Cache, CacheLayout, StatePair
+from clgraph.model.state.pairs import Cache, CacheLayout, Stack, StatePair
 from clgraph.model.state.parts import BIAS, LENGTHS, PLACES, STATE, Bias, Parts
 from clgraph.model.state.presents import PRESENT, foretold
 from clgraph.model.state.sizes import sized
 from clgraph.model.state.spelled import gathered
+from clgraph.model.state.stacked import apart
 from clgraph.ops.keeps_keys import PAST, KeepsKeys
 
 
@@ -38,7 +39,8 @@ def cut(topology: Topology) -> Parts:
     Raises:
         NoStateError: There is no such pair, or the topology cannot be cut.
     """
-    return _Cut(merged(foretold(with_biases(gathered(sized(topology)))))).parts()
+    topology, stacks = apart(topology)
+    return _Cut(merged(foretold(with_biases(gathered(sized(topology))))), stacks).parts()
 
 
 @frozen
@@ -53,6 +55,7 @@ class _Read:
 @dataclass
 class _Cut:
     topology: Topology
+    stacks: tuple[Stack, ...]
     _readers: dict[str, list[Layer]] = field(default_factory=dict)
 
     def parts(self) -> Parts:
@@ -99,7 +102,14 @@ class _Cut:
             if any(name in self._readers or name in results for name in layer.outputs[3:]):
                 raise NoStateError(f"the products of attention {layer.name!r} are read")
         assert dtype is not None
-        return CacheLayout(tuple(found), dtype)
+        return CacheLayout(tuple(found), dtype, self.stacks)
+
+    def _pairs(self, layer: Layer, pasts: Mapping[str, Cache]) -> Iterable[StatePair]:
+        """Yield what is fed back to an attention, by the names that the model has."""
+        wholes = {part: s for s in self.stacks for part in s.inputs}
+        for name in self._past(layer).values():
+            pair = wholes.get(name, pasts[name])
+            yield StatePair(pair.input, pair.output, grows=True, reader=f"{layer.primitive.kind} {layer.name!r}")
 
     def _growing(self, attentions: Sequence[Layer], caches: CacheLayout) -> set[str]:
         """Return the inputs that have a place for every token: by the name of that size, or because of who reads them.
@@ -182,11 +192,7 @@ class _Cut:
             self._device(mine, attentions, caches, read, plain=True) if biases else None,
             Lengths(self._host(tuple(dict.fromkeys(wanted)))),
             caches,
-            tuple(
-                StatePair(c.input, c.output, grows=True, reader=f"{x.primitive.kind} {x.name!r}")
-                for x in attentions
-                for c in (pasts[self._past(x)[name]] for name in PAST)
-            ),
+            tuple(dict.fromkeys(pair for x in attentions for pair in self._pairs(x, pasts))),
             read.crossing,
             tuple(biases.values()),
             told[0],

@@ -18,6 +18,7 @@ from clgraph.model.state.cut import NoStateError, cut
 from clgraph.model.state.pairs import Cache
 from clgraph.model.state.parts import Parts
 from clgraph.model.state.programs import Appended, Programs
+from clgraph.model.state.stacked import parts_of
 from clgraph.model.tensor import Tensor
 from clgraph.network.cancelling import Cancellation
 from clgraph.runtime.memory import Memory
@@ -84,8 +85,10 @@ class Keeper:
             InputError: The pasts do not fit one another or the model; or as :meth:`Programs.run`.
         """
         assert self.parts is not None
-        layout, made = self.parts.caches, {c.output for c in self.parts.caches.caches}
+        layout = self.parts.caches
+        made = {*(c.output for c in layout.caches), *(s.output for s in layout.stacks)}
         self.parts.check_ranks(feeds)
+        feeds = parts_of(layout.stacks, feeds)
         past = self._past(feeds)
         caches = self._caches_of(feeds, past)
         rest = {name: array for name, array in feeds.items() if name in self.parts.shapes}
@@ -93,11 +96,11 @@ class Keeper:
         targets = {n: p if isinstance(p, np.ndarray) else None for n, p in places.items()}
         done = self.programs.run(caches, rest, past, wanted, targets, cancellation)
         self._spare, results = caches, done.results
-        asked = [c for c in layout.caches if c.output in places]
-        if asked and past <= done.total:
-            results |= caches.presents(done.total)
-        elif asked:
+        if past > done.total:
+            asked = [c for c in layout.caches if c.output in places]
             results |= {c.output: _updated(caches, c, feeds[c.input], places[c.output], done) for c in asked}
+        elif made & places.keys():
+            results |= caches.presents(done.total)
         return {name: delivered(name, place, results[name]) for name, place in places.items()}
 
     def _past(self, feeds: Mapping[str, Array]) -> int:

@@ -10,6 +10,7 @@ from clgraph.graph.topology import Topology
 from clgraph.ops.keeps_keys import PAST
 from clgraph.ops.microsoft.attention import CrossAttention
 from clgraph.ops.microsoft.attention_parts import PaddingBias
+from clgraph.ops.microsoft.self_attention import SelfAttention
 
 
 def with_biases(topology: Topology) -> Topology:
@@ -21,7 +22,7 @@ def with_biases(topology: Topology) -> Topology:
     layers = list[Layer]()
     for layer in topology.layers:
         attention = layer.primitive
-        if isinstance(attention, CrossAttention) and {"mask", *PAST} <= set(attention.given):
+        if isinstance(attention, CrossAttention | SelfAttention) and {"mask", *PAST} <= set(attention.given):
             given = dict(zip(attention.given, layer.inputs[1:], strict=True))
             past = topology.inputs.get(given["past_key"])
             if past is not None and past.dtype is not None and _rank(topology, makers, given["mask"]) in (2, 3):

@@ -7,6 +7,9 @@ from math import prod
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 
+PARTS = ("keys", "values")
+"""What the parts are called behind the name of the whole."""
+
 
 @frozen
 class StatePair:
@@ -48,15 +51,35 @@ class Cache:
 
 
 @frozen
+class Stack:
+    """An input, and the output that is fed back to it, of the keys and the values of one attention."""
+
+    input: str
+    output: str
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """What the parts of the input are called where they are apart."""
+        return tuple(f"{self.input} ({part})" for part in PARTS)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """What the parts of the output are called there."""
+        return tuple(f"{self.output} ({part})" for part in PARTS)
+
+
+@frozen
 class CacheLayout:
     """All caches of a model, one behind the other.
 
     Attributes:
         dtype: Their element type.
+        stacks: Inputs and outputs of the model that keys and values are stacked in; their caches are neighbours.
     """
 
     caches: tuple[Cache, ...]
     dtype: DType
+    stacks: tuple[Stack, ...] = ()
 
     def elements(self, batch: int, places: int) -> int:
         """Return the elements of the memory of caches of *places* for *batch* texts."""

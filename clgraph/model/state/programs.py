@@ -104,8 +104,13 @@ class Programs:
         if first.min() < 0 or first.max() > caches.filled:
             what = f"the first new token stands at place {first.tolist()}, behind {caches.filled} tokens of the caches"
             raise InputError(f"{what}: the lengths or masks that are fed are those of another text")
-        caches.keep(int(first.max()))
         total = int(first.max()) + count
+        if odd := [shape for b in self.parts.biases if (shape := values[b.value].shape)[-1:] not in ((1,), (total,))]:
+            raise InputError(
+                f"what is fed as a mask, or added to scores, is made {list(odd[0])}: it wants a column for each of the "
+                f"{total} tokens that there are with the new ones"
+            )
+        caches.keep(int(first.max()))
         found: dict[str, list[Array]] = {name: [] for name in wanted}
         pieces = list(self._pieces(count, values, past))
         device = self._device(values, past)

@@ -19,6 +19,7 @@ from clgraph.graph.layer import Layer
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
+from clgraph.model.state.needed import needed
 from clgraph.ops.microsoft.attention import CrossAttention
 from clgraph.ops.multi_head_attention import MultiHeadAttention
 
@@ -87,7 +88,7 @@ def gathered(topology: Topology) -> Topology:
             continue
         names = (layer.outputs[0], s.join_keys.outputs[0], s.join_values.outputs[0])
         made.layers.append(replace(layer, primitive=s.attention, inputs=s.inputs, outputs=names))
-    return _needed(made)
+    return needed(made)
 
 
 @dataclass
@@ -280,15 +281,3 @@ class _Matcher:
         return want.shape == got.shape and bool(
             np.allclose(want.astype(np.float32), got.astype(np.float32), close, close)
         )
-
-
-def _needed(topology: Topology) -> Topology:
-    """Return *topology* without layers that nothing reads, in the order in which values are made."""
-    needed = {value for _, value in topology.outputs}
-    kept: list[Layer] = []
-    for layer in reversed(topology.layers):
-        if needed & set(layer.outputs):
-            kept.insert(0, layer)
-            needed |= set(layer.inputs)
-    made = {*topology.inputs, *topology.constants, *(name for x in kept for name in x.outputs)}
-    return replace(topology, layers=kept, _made=made)

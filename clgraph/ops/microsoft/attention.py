@@ -1,4 +1,4 @@
-"""Attention of several heads in ONNX Runtime's forms: Attention, with the product in front, and MultiHeadAttention."""
+"""Attention of several heads in the form of ONNX Runtime's MultiHeadAttention, and what its attentions are told by."""
 
 from __future__ import annotations
 
@@ -12,54 +12,12 @@ from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
 from clgraph.graph.primitive import primitive
 from clgraph.ops.cached_attention import CachedAttention
-from clgraph.ops.concat import Concat
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.keeps_keys import PAST, KeepsKeys
-from clgraph.ops.matmul import MatMul
 from clgraph.ops.microsoft.attention_parts import Attending, join_heads, joined, split_heads
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.slice import Slice
 from clgraph.ops.split import Split
-
-
-@primitive
-@frozen
-class SelfAttention(Attending):
-    """Attention among the tokens of x: queries, keys and values are what one product makes of it.
-
-    Inputs: the product ``[batch, tokens, H + H + E]``, then as *given* says: mask, past keys and values
-    ``[2, batch, heads, tokens, D]``, bias of the scores. Results: y ``[batch, tokens, E]``, past and present keys and
-    values.
-
-    Attributes:
-        sizes: H, H and E; empty for three equal ones.
-        keeps: Whether there is the second result.
-    """
-
-    sizes: tuple[int, ...] = ()
-    keeps: bool = False
-
-    kind: ClassVar[str] = "self_attention"
-
-    def compose(self, c: Composition) -> Sequence[str]:
-        given = dict(zip(self.given, c.inputs[1:], strict=True))
-        width = c.layout(c.inputs[0]).shape[-1]
-        sizes = self.sizes or (width // 3,) * 3
-        if len(sizes) != 3 or sum(sizes) != width or sizes[0] != sizes[1]:
-            raise ShapeError(f"queries, keys and values of {list(sizes)} do not make up {width} columns")
-        q, k, v = (split_heads(c, x, self.heads) for x in c.add_all(Split(2, sizes), c.inputs[0]))
-        pasts: Sequence[str | None] = (None, None)
-        if "past" in given:
-            shape = c.layout(given["past"]).shape
-            parts = c.add_all(Split(0, (1, 1)), given["past"])
-            pasts = [c.add(Reshape(shape[1:], zero_is_zero=True), x) for x in parts]
-        own = c.layout(k).shape[2]
-        k, v = (joined(c, past, x) for past, x in zip(pasts, (k, v), strict=True))
-        y = self.attend(c, q, k, v, given, c.layout(k).shape[2] - own)
-        if not self.keeps:
-            return (y,)
-        one = (1, *c.layout(k).shape)
-        return y, c.add(Concat(0), *(c.add(Reshape(one, zero_is_zero=True), x) for x in (k, v)))
 
 
 @primitive
@@ -181,26 +139,6 @@ def refuse_shared_buffers(node: OnnxNode) -> None:
         raise node.unsupported("past_present_share_buffer=1, past and present in one memory, is not there: export it 0")
     if node.attribute("do_rotary", 0):
         raise node.unsupported("do_rotary=1 is not there: export RotaryEmbedding as a node of its own")
-
-
-@onnx("Attention", since=(1,), domain=MICROSOFT)
-def import_attention(node: OnnxNode) -> Sequence[str]:
-    refuse_shared_buffers(node)
-    x, weights, bias, mask, past, added, count = (*node.inputs, *[""] * 5)[:7]
-    if count:
-        raise node.unsupported("past_sequence_length, which is for past and present in one memory, is not there")
-    (product,) = node.emit(MatMul(), *filter(None, (x, weights, bias)))
-    return emit_self_attention(node, product, tuple(node.attribute("qkv_hidden_sizes", ())), mask, past, added)
-
-
-def emit_self_attention(
-    node: OnnxNode, product: str, sizes: tuple[int, ...], mask: str, past: str, bias: str
-) -> tuple[str, ...]:
-    """Emit the attention among tokens whose queries, keys and values are the *product*."""
-    reads = {name: x for name, x in (("mask", mask), ("past", past), ("bias", bias)) if x}
-    count = max(1, node.output_count)
-    whole = SelfAttention(**read_scores(node, reads), sizes=sizes, keeps=count > 1)
-    return node.emit(whole, product, *reads.values(), outputs=count)
 
 
 @onnx("MultiHeadAttention", since=(1,), domain=MICROSOFT)

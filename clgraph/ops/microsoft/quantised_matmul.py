@@ -12,7 +12,8 @@ from clgraph.graph.primitive import primitive
 from clgraph.ops.dynamic_quantize import DynamicQuantize
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.integer_matmul import IntegerMatMul, zero_like
-from clgraph.ops.microsoft.attention import emit_self_attention, refuse_shared_buffers
+from clgraph.ops.microsoft.attention import refuse_shared_buffers
+from clgraph.ops.microsoft.self_attention import emit_self_attention
 from clgraph.ops.reorder import Reorder
 
 
