@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from clgraph import errors, generate
     from clgraph.compilation.entry import compile_model as compile
     from clgraph.compilation.entry import load_model as load
+    from clgraph.compilation.estimating import Estimate, estimate
     from clgraph.core.version import __version__
     from clgraph.debugging.dumped import load_dump
     from clgraph.explorer.entry import view
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Batching",
     "Cancellation",
+    "Estimate",
     "Model",
     "Session",
     "StreamedModel",
@@ -43,6 +45,7 @@ __all__ = [
     "devices",
     "dma_buf",
     "errors",
+    "estimate",
     "generate",
     "load",
     "load_dump",
@@ -56,6 +59,7 @@ _HOMES = {
     "__version__": ("clgraph.core.version", "__version__"),
     "Batching": ("clgraph.throughput.batching", "Batching"),
     "Cancellation": ("clgraph.network.cancelling", "Cancellation"),
+    "Estimate": ("clgraph.compilation.estimating", "Estimate"),
     "Model": ("clgraph.model.model", "Model"),
     "Session": ("clgraph.model.state.session", "Session"),
     "StreamedModel": ("clgraph.throughput.streamed_model", "StreamedModel"),
@@ -66,6 +70,7 @@ _HOMES = {
     "custom_op": ("clgraph.extensions.custom_operator", "custom_op"),
     "devices": ("clgraph.runtime.device", "devices"),
     "dma_buf": ("clgraph.model.shared", "dma_buf"),
+    "estimate": ("clgraph.compilation.estimating", "estimate"),
     "load_dump": ("clgraph.debugging.dumped", "load_dump"),
     "load": ("clgraph.compilation.entry", "load_model"),
     "opengl_buffer": ("clgraph.model.shared", "opengl_buffer"),

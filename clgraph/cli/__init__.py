@@ -33,6 +33,7 @@ _COMMANDS = {
     "serve": "Serve a folder of models over HTTP and gRPC.",
     "bench": "Measure a model: latency, throughput, start, memory.",
     "view": "Show in the browser what every pass made of a model.",
+    "estimate": "Show what memory a model will take, and the largest batch within a limit.",
     "explain": "Show what was decided about each node of a model, and why.",
     "compare": "Compare a model on the device with the references, node by node.",
     "profile": "Run a model with the clock on every node.",

@@ -15,6 +15,8 @@ from clgraph.cli.options import ModelOptions, model_options
 from clgraph.cli.output import nbytes, say
 from clgraph.cli.progress import working
 from clgraph.cli.sections import SectionedCommand
+from clgraph.engines.opening import options_of
+from clgraph.engines.records import is_dry
 from clgraph.errors import OptionError
 from clgraph.explorer.document import View, document
 from clgraph.explorer.making import profiled, view_of, view_of_dump, write_onnx
@@ -84,7 +86,7 @@ def _view(options: ModelOptions, given: FeedOptions, run: bool, seed: int) -> Vi
         return compiled(replace(options, config={**options.config, "dump_graphs": folder}))
 
     def profile(model: Model) -> Profile | None:
-        if not run or model.device.name == "null":
+        if not run or is_dry(options_of(options.where.device)):
             return None
         feeds = read_feeds(given, model.topology, options.shapes, say)
         shapes = dict(options.shapes) | {name: array.shape for name, array in feeds.items()}

@@ -18,8 +18,9 @@ from clgraph.core.layout import Shape
 from clgraph.core.mapped import MappedFile, files_of
 from clgraph.core.nearest import meant
 from clgraph.core.progress import counted
-from clgraph.engines.opening import device_infos, imagined, open_engines
+from clgraph.engines.opening import device_infos, open_engines
 from clgraph.engines.option_checks import ANNOTATIONS, PREFERENCES, annotation_lines, note, note_idle, warn
+from clgraph.engines.records import is_dry
 from clgraph.errors import BindingError, OptionError
 from clgraph.families.notes import NOTE
 from clgraph.graph.faults import faults
@@ -155,6 +156,7 @@ class Compiler:
     Attributes:
         options: The options in force.
         observers: What else is told about every pass.
+        dry: Nothing is to be run, on whatever device.
         engines: What runs the nodes of each placement; empty for a dry run.
         runner: Runs programs on them; ``None`` for a dry run.
         context: What passes may look at. Does not refer to the compiler: a cycle would keep weights for a while.
@@ -162,6 +164,7 @@ class Compiler:
 
     options: Settings
     observers: Sequence[Observer] = ()
+    dry: bool = False
     engines: dict[str, Engine | HostEngine] = field(init=False)
     runner: ProgramRunner | None = field(init=False)
     context: Context = field(init=False)
@@ -181,18 +184,15 @@ class Compiler:
         if unknown := sorted(name for name in options.deny_kernels if name not in IMPLEMENTATIONS):
             near = meant(unknown[0], IMPLEMENTATIONS)
             raise OptionError(f"no implementation is called {unknown[0]!r}, so that it cannot be denied{near}")
-        runs = options.device != "null"
-        if not runs and (options.placement or options.placement_fallback):
+        if is_dry(options) and (options.placement or options.placement_fallback):
             raise OptionError("the device null has one placement only; place a model on devices that there are")
+        runs = not (self.dry or is_dry(options))
         check_names(default_pipeline(), options.disable_passes, options.stop_after)
         self.engines = open_engines(options)
         self.runner = runner = ProgramRunner(self.engines, options) if runs else None
-        self.context = context_of(
-            device_infos(self.engines, options) or {"null": imagined(options)},
-            options,
-            execute=runner.execute if runner else None,
-            build=runner.build if runner else None,
-        )
+        infos = device_infos(self.engines, options)
+        execute, build = (runner.execute, runner.build) if runner else (None, None)
+        self.context = context_of(infos, options, execute, build)
 
     @PAUSED
     def specialise(

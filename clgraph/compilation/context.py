@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from clgraph.engines.opening import placement_of
+from clgraph.engines.records import is_dry
 from clgraph.graph.topology import Topology
 from clgraph.passes.base import Build, Context, Execute
 from clgraph.selector.implementation import DIGITS, WINOGRAD, tagged
@@ -19,7 +20,7 @@ def context_of(
     """Return the context of *devices*, by placement, under *options*."""
     return Context(
         devices=_allowed(devices, options),
-        **({} if options.device == "null" else placement_of(options)),
+        **({} if is_dry(options) else placement_of(options)),
         out_of_order=options.out_of_order,
         split_batch=options.split_batch,
         precision=options.precision,

@@ -31,7 +31,6 @@ from clgraph.saved.kept_libraries import library_key, library_of
 from clgraph.saved.programs import decode_program
 from clgraph.saved.topologies import decode_topology, stage_name
 from clgraph.selector.library import Library
-from clgraph.selector.query import DeviceInfo
 from clgraph.settings import Settings
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ class Loader:
             self._engines = whole._engines
         else:
             self._engines = open_engines(options) if compiler is None else compiler.engines
-        self.devices = device_infos(self._engines, options) or {"null": DeviceInfo()}
+        self.devices = device_infos(self._engines, options)
         self._here = circumstances(self.devices, options)
         self._given, self._whole = compiler, whole
         self._compile: Compiler | None = None

@@ -26,6 +26,7 @@ from clgraph.core.mapped import files_of
 from clgraph.core.registry import third_party
 from clgraph.core.version import __version__
 from clgraph.engines.opening import open_engines
+from clgraph.engines.records import is_dry
 from clgraph.errors import ClgraphError, ModelError
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
@@ -83,7 +84,7 @@ class Cached:
             return None
         if options.placement or options.placement_fallback or options.poison or options.verify_passes:
             return None
-        if options.dump_graphs is not None or options.device in ("null", "host") or "," in options.device:
+        if options.dump_graphs is not None or is_dry(options) or options.device == "host" or "," in options.device:
             return None
         if (found := source_of(source)) is None:
             return None

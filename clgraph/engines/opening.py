@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 from clgraph.core import cache_folder
 from clgraph.core.version import __version__
 from clgraph.engines.option_checks import LOGGING, check_options, in_use_of
+from clgraph.engines.records import is_dry, recorded
 from clgraph.errors import DeviceError, OptionError
 from clgraph.extensions.plugins import load_module, load_plugins
 from clgraph.passes.targets.target import with_profiles
@@ -75,14 +76,14 @@ def callers_queue(device: str | int, context: Any, queue: Any) -> CallersQueue |
 def open_engines(options: Settings) -> dict[str, Engine | HostEngine]:
     """Return the engines of all devices that *options* name, the default one first, and of the host unless strict.
 
-    For the device null, a dry run, there is none.
+    For a dry run there is none.
 
     Raises:
         DeviceError: There is no such device, or its driver does not open it.
         OptionError: An option contradicts the devices, or another one.
     """
-    if options.device == "null":
-        check_options(options, in_use_of(options, [imagined(options)]))
+    if is_dry(options):
+        check_options(options, in_use_of(options, [recorded(options)]))
         return {}
     choose_options(options)
     names = [*_several(options.device), *(to for _, to in options.placement), *options.placement_fallback]
@@ -100,14 +101,12 @@ def open_engines(options: Settings) -> dict[str, Engine | HostEngine]:
     return {engine.info.name: engine for engine in found}
 
 
-def imagined(options: Settings) -> DeviceInfo:
-    """Return the device of a dry run: of the class that *options* ask for."""
-    return DeviceInfo(kind="gpu", simd=1) if options.device_class == "gpu" else DeviceInfo()
-
-
 def device_infos(engines: Mapping[str, Engine | HostEngine], options: Settings) -> dict[str, DeviceInfo]:
     """Return what selection may know of the devices by placement, with what ``clgraph tune`` measured on them."""
     found = {}
+    if is_dry(options):
+        info = recorded(options)
+        found[info.name] = by_class(info) if options.tuning == "off" else info
     for name, engine in engines.items():
         found[name] = info = engine.info
         if options.tuning == "off":

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import clgraph
-from clgraph.compilation import compiler
+from clgraph.engines import opening
 from clgraph.errors import DeviceMemoryError, UnsupportedError
 from clgraph.graph.program import Program
 from clgraph.network.steps import steps_of
@@ -71,7 +71,7 @@ def made(name: str) -> Made:
 
 
 def planned(name: str, profile: DeviceInfo, precision: str, monkeypatch: pytest.MonkeyPatch) -> Program:
-    monkeypatch.setattr(compiler, "imagined", lambda options: profile)
+    monkeypatch.setattr(opening, "recorded", lambda options: profile)
     model, feeds = made(name)
     shapes = {n: a.shape for n, a in feeds.items()}
     return clgraph.compile(model, "null", shapes=shapes, config={"precision": precision, "strict": True}).program
@@ -104,7 +104,7 @@ def test_a_gpu_of_too_small_groups_is_refused_with_the_reason(monkeypatch: pytes
 
 
 def test_what_does_not_fit_into_one_allocation_is_refused_with_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiler, "imagined", lambda options: PROFILES["small"])
+    monkeypatch.setattr(opening, "recorded", lambda options: PROFILES["small"])
     net = clgraph.Topology()
     x = net.input("x", (1, 5 << 20))
     net.output(net.add("y", Activation("relu"), net.add("h", Activation("exp"), x)))
@@ -118,7 +118,7 @@ def test_what_does_not_fit_into_one_allocation_is_refused_with_its_size(monkeypa
 
 
 def test_tensors_that_32_bits_do_not_count_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiler, "imagined", lambda options: PROFILES["amd"])
+    monkeypatch.setattr(opening, "recorded", lambda options: PROFILES["amd"])
     net = clgraph.Topology()
     net.output(net.add("y", Activation("relu"), net.input("x", (3, 1 << 30))))
     with pytest.raises(UnsupportedError, match="counts elements in 32 bits"):

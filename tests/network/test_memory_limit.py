@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from onnx import helper
 import clgraph
 from clgraph.errors import MemoryLimitError, OptionError
 from clgraph.network.memory_need import MemoryNeed, memory_needs, spelled
-from clgraph.runtime.engine import Engine
+from tests.support.allocations import noted_allocations
 from tests.support.graphs import FLOAT
 from tests.support.open_models import convolutions, open_model
 
@@ -33,26 +32,6 @@ def _need(model: clgraph.Model) -> MemoryNeed:
     return need
 
 
-def _noted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return the bytes of what engines allocate from now on."""
-    taken: list[int] = []
-    allocate, upload = Engine.allocate, Engine.upload
-
-    def allocating(self: Engine, nbytes: int, what: str) -> Any:
-        taken.append(nbytes)
-        return allocate(self, nbytes, what)
-
-    def uploading(self: Engine, array: np.ndarray, what: str) -> Any:
-        before = len(taken)
-        memory = upload(self, array, what)
-        taken[before:] = [array.nbytes]
-        return memory
-
-    monkeypatch.setattr(Engine, "allocate", allocating)
-    monkeypatch.setattr(Engine, "upload", uploading)
-    return taken
-
-
 def _x(rows: int) -> dict[str, np.ndarray]:
     return {"x": np.ones((rows, 512), np.float32)}
 
@@ -63,7 +42,7 @@ def test_a_need_is_what_a_clone_allocates(device: str, monkeypatch: pytest.Monke
         config = {"device_class": device_class, "winograd": False, **FREE}
         model = clgraph.compile(convolutions(), device=device, config=config)
         model.prepare({"x": (1, 3, 9, 8)})
-        need, taken = _need(model), _noted(monkeypatch)
+        need, taken = _need(model), noted_allocations(monkeypatch)
         clone = model.clone()
         own = need.activations + need.inputs + need.scratch + need.tables
         assert own <= sum(taken) <= own + 64, (device_class, str(need), taken)
@@ -78,7 +57,7 @@ def test_what_exceeds_the_limit_is_refused_before_anything_is_allocated(
     model = clgraph.compile(_products(), device=device, memory_limit="2 MiB", config=FREE)
     small = model.run(_x(4))["y"]
     need = _need(model)
-    allocated = _noted(monkeypatch)
+    allocated = noted_allocations(monkeypatch)
     with pytest.raises(MemoryLimitError, match=r"memory_limit allows 2\.0 MiB") as refused:
         model.run(_x(4096))
     assert not allocated

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import clgraph
-from clgraph.compilation import compiler
+from clgraph.engines import opening
 from clgraph.network.steps import texts
 from clgraph.runtime.binaries import options_for
 from clgraph.selector.query import DeviceInfo
@@ -55,7 +55,7 @@ def test_the_kernels_of_a_model_compile(
     name: str, precision: str, device: str, bits: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     info = replace(ARC, features=ARC.features | DEVICES[device])
-    monkeypatch.setattr(compiler, "imagined", lambda options: info)
+    monkeypatch.setattr(opening, "recorded", lambda options: info)
     topology, feeds = siblings() if name == "siblings" else ZOO[name].make()
     shapes = {n: a.shape for n, a in feeds.items()}
     program = clgraph.compile(topology, "null", shapes=shapes, config={"precision": precision}).program
