@@ -117,6 +117,11 @@ class Quantize(_Scaled):
     keeps_types: ClassVar[bool] = True
     holds_sizes: ClassVar[bool] = False
 
+    @property
+    def narrow(self) -> bool:
+        """Whether the quotient is rounded to fewer bits than float32 has, before it is rounded to an integer."""
+        return self.precision in (DType.F16, DType.BF16)
+
     def bind(self, inputs: Sequence[Layout], values: Sequence[Array | None]) -> Bound:
         dtype = inputs[2].dtype if len(inputs) > 2 else self.dtype
         like = self.like_scale and self.precision is None and inputs[1].dtype in (DType.F16, DType.BF16)

@@ -158,3 +158,30 @@ def test_the_quotient_has_the_type_of_a_scale_of_16_bits_since_operator_set_23(o
     wanted = wanted.astype(np.float16) if opset == 23 else wanted
     assert not np.array_equal(np.rint(wanted), np.rint(wanted.astype(np.float16))) or opset == 23
     assert np.array_equal(clgraph.compile(model)(feeds), np.clip(np.rint(wanted) + 3, -128, 127).astype(np.int8))
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("between", ["", "b = Identity(q)", "b = Clip(q, low, high)"])
+@pytest.mark.parametrize(
+    ("scale", "value", "precision"),
+    [("float16", 13722, 0), ("bfloat16", 16051, 0), ("float", 0.35, 10), ("float", 0.35, 16)],
+)
+def test_a_known_scale_of_16_bits_or_a_precision_holds_in_pairs_too(scale, value, precision, between) -> None:
+    """The quotient is rounded to 11 or 8 bits in front of a DequantizeLinear, too, and where integers are bounded.
+
+    Of bfloat16, the bound itself becomes another integer by division. The text of a model has bits of 16-bit floats.
+    """
+    asked, read = (f"precision={precision}", "b" if between else "q")
+    model = onnx.parser.parse_model(f"""<ir_version: 11, opset_import: ["": 23]>
+        g (float[999] x) => (float[999] y)
+        <{scale} s = {{{value}}}, uint8 z = {{3}}, uint8 low = {{1}}, uint8 high = {{100}}>
+        {{ q = QuantizeLinear<{asked if precision else "axis=1"}>(x, s, z) {between}
+           y = DequantizeLinear<output_dtype=1>({read}, s, z) }}""")
+    (s,) = (onnx.numpy_helper.to_array(i) for i in model.graph.initializer if i.name == "s")
+    dtype = {0: s.dtype, 10: np.dtype(np.float16), 16: DType.BF16.numpy}[precision]
+    x = np.linspace(-1, 80, 999, dtype=np.float32)
+    quotient = (x.astype(dtype) / s.astype(dtype)).astype(np.float32)
+    assert not np.array_equal(np.rint(quotient), np.rint(x / np.float32(s)))
+    limits = (1, 100) if "Clip" in between else (0, 255)
+    wanted = (np.clip(np.rint(quotient) + 3, *limits) - 3) * np.float32(s)
+    assert np.array_equal(clgraph.compile(model)({"x": x}), wanted)

@@ -52,7 +52,8 @@ def without_integers(program: Program, node: Node) -> bool:
 
     For one scale and zero point that the network computes; says whether it did.
     """
-    if not isinstance(node.primitive, Quantize) or node.output.layout.dtype not in _BYTES or len(node.inputs) < 3:
+    p = node.primitive
+    if not isinstance(p, Quantize) or p.narrow or node.output.layout.dtype not in _BYTES or len(node.inputs) < 3:
         return False
     x, scale, zero = node.inputs
     readers = node.output.readers

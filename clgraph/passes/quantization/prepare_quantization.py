@@ -31,16 +31,16 @@ _SHORTS = (DType.U16, DType.I16)
 class PrepareQuantization(Pass):
     """Let quantised groups compute in floats what their integers hold, without making the integers.
 
-    A Quantize read by Dequantizes of the same scale and zero point alone (or by others, where its own scale is 1,
-    with which QLinearConv makes integers), all 8 bits with one constant scale, becomes the activation
-    ``fake_quantize``, which prepare_primitive_fusing then applies to the result of the operator in front of it: the
-    same numbers, bit by bit, but for NaN, which stays. Of 16 bits it becomes a division, a rounding, bounds and a
-    factor. Where the network computes scale and zero point (DynamicQuantizeLinear), it becomes a few elementwise
-    operators, and exact sums of a product are read as the floats that they are (``dynamic_quantization``). A
-    Dequantize moves in front of reshapes, transposes, slices, maxima and picked pixels on the way there. Weights
-    and biases behind a Dequantize are constants that fold_constants has computed. Convolutions and products between
-    them sum the products in floats, by the same kernels as a model that is not quantised, but where use_integers
-    finds that a device is faster from integers. What stays of integers, ``Program.notes`` lists with the reason.
+    A Quantize read by Dequantizes of the same scale and zero point alone (or by others, where its own scale is 1, with
+    which QLinearConv makes integers), all 8 bits with one constant scale that float32 divides by, becomes the
+    activation ``fake_quantize``, which prepare_primitive_fusing then applies to the result of the operator in front of
+    it: the same numbers, bit by bit, but for NaN, which stays. Of 16 bits it becomes a division, a rounding, bounds and
+    a factor. Where the network computes scale and zero point (DynamicQuantizeLinear), it becomes a few elementwise
+    operators, and exact sums of a product are read as the floats that they are (``dynamic_quantization``). A Dequantize
+    moves in front of reshapes, transposes, slices, maxima and picked pixels on the way there. Weights and biases behind
+    a Dequantize are constants that fold_constants has computed. Convolutions and products between them sum the products
+    in floats, by the same kernels as a model that is not quantised, but where use_integers finds that a device is
+    faster from integers. What stays of integers, ``Program.notes`` lists with the reason.
     """
 
     name: ClassVar[str] = "prepare_quantization"
@@ -82,6 +82,9 @@ class PrepareQuantization(Pass):
 def _why_not(program: Program, node: Node) -> str | None:
     """Say why the integers of a Quantize are needed, or return ``None``."""
     made = node.output
+    assert isinstance(node.primitive, Quantize)
+    if node.primitive.narrow:
+        return f"they are rounded quotients of {node.primitive.precision}"
     if not made.readers:
         return "they are an output"
     other = next((n for n in made.readers if not isinstance(n.primitive, Dequantize) or n.fused), None)
@@ -155,7 +158,8 @@ def _bound_before(program: Program, node: Node) -> bool:
     p, made = node.primitive, node.inputs[0].producer if node.inputs else None
     if not isinstance(p, Activation) or p.function != "clip" or node.fused or made is None or made.fused:
         return False
-    numbers = _numbers(made) if isinstance(made.primitive, Quantize) else None
+    exact = isinstance(made.primitive, Quantize) and not made.primitive.narrow
+    numbers = _numbers(made) if exact else None
     narrow = made.output.layout.dtype in (*_BYTES, *_SHORTS) and made.inputs[0].layout.dtype == DType.F32
     if numbers is None or not narrow or p.alpha > p.beta:
         return False

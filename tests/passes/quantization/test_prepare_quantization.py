@@ -177,9 +177,15 @@ def _summed(net: Quantised) -> list[str]:
     return ["floats", net.add("whole", RELU, "q")]
 
 
+def _divided_in_halves(net: Quantised) -> list[str]:
+    net.add("q", Quantize(0, precision=DType.F16), "x", "scale", "zero")
+    return [net.dequantize("d", net.add("bounded", Activation("clip", 10.0, 200.0), "q"))]
+
+
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
+        (_divided_in_halves, "rounded quotients of f16"),
         (_output, "q makes integers: q is an output of the graph"),
         (_four, "no 8 or 16 bits"),
         (_other_scale, "another scale"),
