@@ -69,14 +69,19 @@ def special(built: Built, witness: Built) -> str | None:
     """Say what holds for the sizes of *built* by chance, or return ``None``: what decides by it would not hold.
 
     Passes decide by sizes that are equal, or 1: whether a tensor is broadcast, whether a transpose moves anything. In
-    each node, sizes that are equal or 1 must be so in the witness, too.
+    each node, sizes that are equal or 1 must be so in the witness, too. The nodes must be of the same kinds, and read
+    the same: what stands for a layer may be another for other sizes.
     """
     if built.nodes.keys() != witness.nodes.keys():
         missing = next(iter(built.nodes.keys() ^ witness.nodes.keys()))
         return f"node {missing!r} is there for some sizes only"
     seen: set[tuple[tuple[Shape, ...], tuple[Shape, ...]]] = set()
     for name, node in built.nodes.items():
-        pair = node.shapes, witness.nodes[name].shapes
+        other = witness.nodes[name]
+        if (node.primitive.kind, node.inputs) != (other.primitive.kind, other.inputs):
+            found = [f"{n.primitive} of {', '.join(map(repr, n.inputs))}" for n in (node, other)]
+            return f"node {name!r} is {found[0]} here and {found[1]} there"
+        pair = node.shapes, other.shapes
         if pair not in seen and (why := alike(*pair)):
             return f"node {name!r}: {why}"
         seen.add(pair)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 
-from clgraph.core.frozen import mutable
+from clgraph.core.frozen import frozen, mutable
 from clgraph.core.layout import Layout
 from clgraph.errors import BindingError
 from clgraph.graph.layer import Layer
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array, Primitive
-from clgraph.graph.topology import Topology, bind_layer
+from clgraph.graph.topology import Inlinable, Topology, bind_layer
 
 
 class Cone:
@@ -43,6 +43,15 @@ class Cone:
         """Whether *constant* was made where a layer was inlined that sizes may go into."""
         layer = None if constant in self._all else self.layer_of(constant)
         return layer is not None and layer.primitive.holds_sizes
+
+    def expanded(self, deciding: Iterable[str]) -> dict[str, Layer]:
+        """Return by name the layers that others stand for, and may do otherwise where sizes are others."""
+        found = {name: layer for name, layer in self._layers.items() if isinstance(layer.primitive, Inlinable)}
+        return {
+            name: layer
+            for name, layer in found.items()
+            if layer.primitive.takes_sizes() or any(self.depends(source, deciding) for source in layer.inputs)
+        }
 
     def depends(self, value: str, deciding: Iterable[str] = ()) -> bool:
         """Whether sizes, or inputs that decide them, decide the elements of the constant *value* of a layer."""
@@ -82,6 +91,28 @@ class Cone:
         return tuple(found)
 
 
+@frozen
+class Expansion:
+    """What stands for a layer: which nodes there are, and what reads what.
+
+    Attributes:
+        nodes: The name, kind, inputs and results of each, in order.
+        results: The values that the layer's results are.
+    """
+
+    nodes: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...]
+    results: tuple[str, ...]
+
+    @staticmethod
+    def of(nodes: Sequence[Node], results: Iterable[Value]) -> Expansion:
+        """Return what *nodes* are, and that the layer's results are *results*."""
+        rows = [
+            (n.name, n.primitive.kind, tuple([v.name for v in n.inputs]), tuple([v.name for v in n.outputs]))
+            for n in nodes
+        ]
+        return Expansion(tuple(rows), tuple([v.name for v in results]))
+
+
 @mutable
 class Bindings:
     """The layers of a cone as they are bound for one member.
@@ -89,11 +120,13 @@ class Bindings:
     Attributes:
         values: What has a layout, and what of it is known, by name.
         primitives: Of the nodes that the layers became, by name.
+        expansions: Of the layers for which others may stand, by name.
     """
 
     values: dict[str, Value]
     nodes: list[Node] = field(default_factory=list)
     primitives: dict[str, Primitive] = field(default_factory=dict)
+    expansions: dict[str, Expansion] = field(default_factory=dict)
 
     def bind(self, layers: Iterable[Layer]) -> None:
         """Bind *layers*, whose inputs have layouts. Raises as ``Topology.build``."""
@@ -102,6 +135,9 @@ class Bindings:
             bind_layer(layer, self.values, self.nodes)
             for node in self.nodes[before:]:
                 self.primitives[node.name] = node.primitive
+            if isinstance(layer.primitive, Inlinable):
+                results = [self.values[name] for name in layer.outputs if name in self.values]
+                self.expansions[layer.name] = Expansion.of(self.nodes[before:], results)
 
     def primitive(self, node: str) -> Primitive:
         """Return the primitive of the built node called *node*."""

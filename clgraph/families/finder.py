@@ -132,7 +132,9 @@ class _Finder:
 
     def guards(self, extremes: Sequence[Built]) -> Guards:
         """Return what is to be checked behind all nodes; *extremes* show where a size is 1, or equal, by chance."""
-        shapes, primitives, layers = dict[str, tuple[tuple[str, ...], tuple[Shape, ...]]](), [], list[Layer]()
+        shapes, primitives = dict[str, tuple[tuple[str, ...], tuple[Shape, ...]]](), []
+        expanded = self._cone.expanded(self._deciding)
+        layers = list(expanded.values())
         for name, node in self._built.nodes.items():
             if any(name in e.nodes and alike(node.shapes, e.nodes[name].shapes) for e in extremes):
                 shapes[name] = node.around, node.shapes
@@ -144,10 +146,11 @@ class _Finder:
             if varies and not node.primitive.holds_sizes and self._computed.isdisjoint(node.outputs):
                 raise BindingError(f"node {name!r}: {node.primitive} depends on sizes, and was replaced")
             layer = self._cone.layer_of(name)
-            if not varies and layer is not None and self._takes_sizes(name, node.primitive, layer):
+            takes = layer is not None and self._takes_sizes(name, node.primitive, layer)
+            if layer is not None and not varies and (takes or layer.name in expanded):
                 primitives.append((name, node.primitive))
                 layers.append(layer)
-            elif not varies:
+            if not varies and not takes:
                 continue
             shapes[name] = node.around, node.shapes
             for value in node.around:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, Shape
@@ -71,6 +72,8 @@ def _family(topology: Topology, schema: Schema, found: _Representative, context:
     others = [other for _, other in witnesses]
     rules, guards = rules_of(program, found.built, others, found.extremes, cone, tuple(sizes.known))
     constants = {n: Value(n, Layout.of(a), constant=a) for n, a in cone.constants.items() if n not in sizes.known}
+    _, bindings = Recipe(program, rules, guards, constants).member(sizes.shapes, sizes.known)
+    guards = replace(guards, expansions=tuple(bindings.expansions.items()))
     recipe = Recipe(program, rules, guards, constants)
     for at, witness in witnesses:
         _confirm(recipe, at, witness)

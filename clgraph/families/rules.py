@@ -10,7 +10,7 @@ from typing import Any
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Layout, Shape
 from clgraph.errors import BindingError
-from clgraph.families.cone import Bindings
+from clgraph.families.cone import Bindings, Expansion
 from clgraph.graph.layer import Layer
 from clgraph.graph.node import Node
 from clgraph.graph.primitive import Array, Primitive
@@ -84,6 +84,8 @@ class Guards:
         primitives: Such nodes whose attributes are computed from sizes, and came out the same for all that were built.
         constants: Values that were computed from sizes.
         merged: Such values with equal ones that are read in their place.
+        expansions: Layers that were inlined, and what stands for them: the nodes that all members have, and what reads
+            what. A name inside means the same only where these are the same.
     """
 
     before: tuple[Layer, ...]
@@ -91,10 +93,14 @@ class Guards:
     primitives: tuple[tuple[str, Primitive], ...]
     constants: tuple[tuple[str, Array], ...]
     merged: tuple[tuple[str, str], ...] = ()
+    expansions: tuple[tuple[str, Expansion], ...] = ()
 
     def check(self, bindings: Bindings) -> None:
         """Raise :class:`~clgraph.errors.BindingError` where the member differs."""
         bindings.bind(self.before)
+        for layer, expansion in self.expansions:
+            if bindings.expansions[layer] != expansion:
+                raise BindingError(f"other operators stand for {layer!r}, or in another order")
         for node, around, shapes in self.shapes:
             if why := alike(shapes, tuple(bindings.shape(name) for name in around)):
                 raise BindingError(f"node {node!r}: {why}")

@@ -14,6 +14,7 @@ from typing import Any
 from clgraph.core.layout import Layout
 from clgraph.errors import ModelError
 from clgraph.families.binding import Packings
+from clgraph.families.cone import Expansion
 from clgraph.families.families import Found
 from clgraph.families.family import Family
 from clgraph.families.member import Recipe
@@ -29,7 +30,7 @@ from clgraph.passes.base import Context
 from clgraph.saved.programs import Add, Find, decode_program, encode_program
 from clgraph.saved.topologies import LAYER_FORM, decode_layer, encode_layer
 
-FORMAT = 1
+FORMAT = 2
 """Of families as JSON; those of another number are not read."""
 
 _Shape = list[int]
@@ -57,6 +58,7 @@ _FORM = {
         list[tuple[str, Any]],
         list[tuple[str, Any]],
         list[tuple[str, str]],
+        list[tuple[str, list[tuple[str, str, list[str], list[str]]], list[str]]],
     ],
     "packings": list[tuple[int, Any, Any]],
 }
@@ -120,6 +122,7 @@ def _encode_family(family: Family, add: Add) -> Json:
             [[node, encode(primitive)] for node, primitive in recipe.guards.primitives],
             _arrays(recipe.guards.constants, add),
             recipe.guards.merged,
+            [[layer, expansion.nodes, expansion.results] for layer, expansion in recipe.guards.expansions],
         ],
         "packings": [
             [constants[number], encode(layout), add(packed)]
@@ -137,13 +140,14 @@ def _decode_family(text: str, schema: Schema, array: Find, context: Context, pri
                 raise ModelError(f"a saved family is damaged: its {part} are not of the form {form}")
         program = decode_program(data["program"], array, context.devices, primitive_of)
         layers = [decode_layer(row, array, primitive_of) for row in data["layers"]]
-        before, shapes, primitives, folded, merged = data["guards"]
+        before, shapes, primitives, folded, merged, expansions = data["guards"]
         guards = Guards(
             tuple(layers[i] for i in before),
             tuple((name, tuple(around), _shapes(sizes)) for name, around, sizes in shapes),
             tuple((name, decode_primitive(written, primitive_of)) for name, written in primitives),
             tuple((name, array(held)) for name, held in folded),
             tuple((name, kept) for name, kept in merged),
+            tuple((layer, _decode_expansion(nodes, results)) for layer, nodes, results in expansions),
         )
         rows = enumerate(zip(data["rules"], program, strict=True))
         rules = tuple(_decode_rule(row, number, node, layers) for number, (row, node) in rows)
@@ -184,6 +188,11 @@ def _decode_packings(data: Json, program: Program, array: Find, primitive_of: Pr
             raise ModelError(f"a saved family is damaged: what is packed of {values[number].name!r} does not fit")
         packings.made[id(constant), layout.format] = constant, packed, layout
     return packings
+
+
+def _decode_expansion(nodes: Json, results: Json) -> Expansion:
+    rows = tuple((name, kind, tuple(inputs), tuple(outputs)) for name, kind, inputs, outputs in nodes)
+    return Expansion(rows, tuple(results))
 
 
 def _encode_schema(schema: Schema) -> Json:

@@ -20,6 +20,7 @@ from clgraph.graph.topology import Topology
 from clgraph.passes.reference import random_feeds
 from tests.support.members import Feeds, Tally, compare, opened, random_members
 from tests.support.models import image, light_model, light_names, with_batch
+from tests.support.open_branches import random_branching_model
 from tests.support.open_graphs import random_picture_model, random_text_model
 from tests.support.random_nets import joined, networks
 from tests.support.zoo import ZOO, zoo_names
@@ -59,6 +60,11 @@ def _texts(count: int) -> Iterator[Case]:
 def _pictures(count: int) -> Iterator[Case]:
     for seed in range(count):
         yield f"picture {seed}", random_picture_model(seed), {"x": image((2, 8, 24, 20))}
+
+
+def _branches(count: int) -> Iterator[Case]:
+    for seed in range(count):
+        yield f"branches {seed}", random_branching_model(seed), {"x": image((2, 8, 24, 20))}
 
 
 def _nets(count: int) -> Iterator[Case]:
@@ -108,12 +114,14 @@ SOURCES: Mapping[str, Callable[[int], Iterator[Case]]] = {
     "quantised": _quantised,
     "texts": _texts,
     "pictures": _pictures,
+    "branches": _branches,
     "nets": _nets,
     "nodes": _nodes,
     "graphs": _made,
 }
-"""Small models of the zoo, those of the onnx package, quantised ones; random models of texts and pictures, nets of the
-hypothesis strategies, single nodes of the onnx package's tests, and graphs of ``tools/fuzz``."""
+"""Small models of the zoo, those of the onnx package, quantised ones; random models of texts and pictures, and
+of pictures where sizes decide what is computed, nets of the hypothesis strategies, single nodes of the onnx package's
+tests, and graphs of ``tools/fuzz``."""
 
 
 def tally_of(

@@ -18,6 +18,7 @@ from clgraph.engines.opening import options_of
 from clgraph.errors import ClgraphError, UnknownValueError
 from clgraph.families.notes import NOTE
 from clgraph.graph.program import Program
+from clgraph.graph.random_numbers import KEY_WORDS, RANDOM_KEY
 from clgraph.graph.signature import Dimension
 from clgraph.graph.topology import Topology
 from clgraph.model.model import Model
@@ -142,6 +143,8 @@ def compare(
     bound, whole = (Side(topology, compiler(device, settings, way)) for way in (False, True))
     tally = Tally(models=1)
     for feeds in members:
+        if RANDOM_KEY in topology.inputs:
+            feeds = {**feeds, RANDOM_KEY: np.arange(KEY_WORDS, dtype=np.uint32)}
         what = f"{name} {dict(settings)} {_spell(feeds)}"
         found, wanted = bound.run(feeds), whole.run(feeds)
         if isinstance(wanted, ClgraphError):

@@ -90,6 +90,11 @@ def random_picture_model(seed: int, steps: int = 6) -> onnx.ModelProto:
     return g.made()
 
 
+def picture_step(g: OpenGraph, x: str) -> str:
+    """Add one step of a model of pictures."""
+    return g.pick.choice(_PICTURES)(g, x)
+
+
 def _dense(g: OpenGraph, x: str) -> str:
     y = g.add("MatMul", x, g.weights(24, 24))
     return g.value(g.shapes[x], "Add", y, g.weights(24))
