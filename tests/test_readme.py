@@ -3,11 +3,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import onnx
-import pytest
-
-from tests.support.models import small_model
-
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -27,16 +22,3 @@ def test_the_readme_has_two_commands_of_one_line_each() -> None:
 
 def test_ci_runs_exactly_the_readmes_test_command() -> None:
     assert _commands()[1] in (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
-
-
-@pytest.mark.opencl
-def test_the_readmes_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    onnx.save(small_model(size=224), "model.onnx")
-    blocks = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
-    assert len(blocks) == 2
-    names: dict[str, object] = {}
-    for block in blocks:
-        exec(block, names)
-    assert "model" in names

@@ -1,11 +1,7 @@
 """Models in contexts and on queues of programs that know nothing of clgraph, and on their buffers."""
 
-import contextlib
 import ctypes
 import gc
-import io
-import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -302,18 +298,3 @@ def _retained(buffer):
     retain.argtypes = (ctypes.c_void_p,)
     retain(buffer.int_ptr)
     return buffer.int_ptr
-
-
-def test_the_page_on_interoperability_runs_and_prints_what_it_shows(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYOPENCL_CTX", "0")
-    docs = Path(__file__).resolve().parents[2] / "docs"
-    exec(compile((docs / "examples" / "small_model.py").read_text("utf-8"), "small_model.py", "exec"), {})
-    text = (docs / "interoperability.md").read_text("utf-8")
-    blocks = re.findall(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", text, re.DOTALL)
-    names = {}
-    for block, shown in blocks:
-        with contextlib.redirect_stdout(io.StringIO()) as printed:
-            exec(compile(block, "interoperability.md", "exec"), names)
-        assert printed.getvalue() == shown, block
-    assert len(blocks) == 5

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -78,3 +79,10 @@ pad = {x = 0}
 def test_what_is_no_option_is_refused(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(OptionError, match=f"model.toml.*{message}"):
         _read(tmp_path, text)
+
+
+def test_the_file_that_the_page_shows_is_one(tmp_path: Path) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "serving.md").read_text(encoding="utf-8")
+    (text,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    options = _read(tmp_path, text)
+    assert (options.device, options.streams, options.prepare) == ("cpu", 2, {"x": ((1, 8), 3, 224, 224)})
