@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from clgraph.model.state.session import Session
     from clgraph.model.tensor import Tensor
     from clgraph.network.cancelling import Cancellation
+    from clgraph.ops.preprocess import Preprocess
     from clgraph.runtime.device import devices
     from clgraph.throughput.batching import Batching
     from clgraph.throughput.streamed_model import StreamedModel
@@ -34,6 +35,7 @@ __all__ = [
     "Cancellation",
     "Estimate",
     "Model",
+    "Preprocess",
     "Session",
     "StreamedModel",
     "Tensor",
@@ -61,6 +63,7 @@ _HOMES = {
     "Cancellation": ("clgraph.network.cancelling", "Cancellation"),
     "Estimate": ("clgraph.compilation.estimating", "Estimate"),
     "Model": ("clgraph.model.model", "Model"),
+    "Preprocess": ("clgraph.ops.preprocess", "Preprocess"),
     "Session": ("clgraph.model.state.session", "Session"),
     "StreamedModel": ("clgraph.throughput.streamed_model", "StreamedModel"),
     "Tensor": ("clgraph.model.tensor", "Tensor"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -17,9 +17,13 @@ from clgraph.errors import ModelError
 
 if TYPE_CHECKING:
     from clgraph.frontend.files import Source
+    from clgraph.ops.preprocess import Preprocess
 
 Read = Callable[[], dict[str, Any]]
 """Returns the attributes of a topology."""
+
+Images = Mapping[str, "Preprocess"]
+"""What is done to the images that inputs are fed, by their names."""
 
 
 class CacheSource(Protocol):
@@ -38,7 +42,7 @@ class CacheSource(Protocol):
         """Return the digest of the model; ``None`` where it is not what it was."""
         ...
 
-    def reader(self, content: str, outputs: tuple[str, ...] | None, shapes: OpenShapes) -> Read:
+    def reader(self, content: str, outputs: tuple[str, ...] | None, shapes: OpenShapes, images: Images) -> Read:
         """Return what reads the model again, when another shape is to be compiled, and checks that it is the same."""
         ...
 
@@ -96,15 +100,20 @@ class _File:
     def learn(self, cache: ModelCache) -> str | None:
         return cache.learn(self.path, self.stamp)
 
-    def reader(self, content: str, outputs: tuple[str, ...] | None, shapes: OpenShapes) -> Read:
-        return functools.partial(_read_again, self, content, outputs, shapes, self.path.open("rb"))
+    def reader(self, content: str, outputs: tuple[str, ...] | None, shapes: OpenShapes, images: Images) -> Read:
+        return functools.partial(_read_again, self, content, outputs, shapes, images, self.path.open("rb"))
 
     def holds(self, file: MappedFile) -> bool:
         return file.path == self.path
 
 
 def _read_again(
-    source: _File, content: str, outputs: tuple[str, ...] | None, shapes: OpenShapes, file: BufferedReader
+    source: _File,
+    content: str,
+    outputs: tuple[str, ...] | None,
+    shapes: OpenShapes,
+    images: Images,
+    file: BufferedReader,
 ) -> dict[str, Any]:
     """Return the attributes of a topology; raises ``ModelError`` when the file was written to."""
     # The open file is still there when its name is gone, or another's.
@@ -112,7 +121,7 @@ def _read_again(
     opened = link if link.exists() else source.path
     before = Stamp.of(opened)
     if before == source.stamp or _digest_of(file) == content:
-        read = _read(opened, outputs, shapes)
+        read = _read(opened, outputs, shapes, images)
         if Stamp.of(opened) == before:
             return read
     raise ModelError(f"{source} was written to while the model was in use: load it again")
@@ -146,9 +155,9 @@ class _Bytes:
         digest, self._data = self._told(), None  # who writes an entry has compiled the model, and reads it no more
         return digest
 
-    def reader(self, content: str, outputs: tuple[str, ...] | None, shapes: OpenShapes) -> Read:
+    def reader(self, content: str, outputs: tuple[str, ...] | None, shapes: OpenShapes, images: Images) -> Read:
         assert self._data is not None
-        return functools.partial(_read, self._data, outputs, shapes)
+        return functools.partial(_read, self._data, outputs, shapes, images)
 
     def holds(self, file: MappedFile) -> bool:
         return False
@@ -159,5 +168,5 @@ class _Bytes:
         return self._digest
 
 
-def _read(source: Source, outputs: tuple[str, ...] | None, shapes: OpenShapes) -> dict[str, Any]:
-    return vars(read_source(source, outputs, shapes))
+def _read(source: Source, outputs: tuple[str, ...] | None, shapes: OpenShapes, images: Images) -> dict[str, Any]:
+    return vars(read_source(source, outputs, shapes, images))

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from clgraph.families.family import PassRow
     from clgraph.frontend.files import Source
     from clgraph.model.stages.model import StagedModel
+    from clgraph.ops.preprocess import Preprocess
 
 _log = logging.getLogger(__name__)
 
@@ -62,14 +63,16 @@ def compile_source(
     shapes: OpenShapes | None,
     options: Settings,
     make_stage: MakeStage | None = None,
+    images: Mapping[str, Preprocess] | None = None,
 ) -> Model:
     """Return the model of *source*, compiled if its shapes are known; raises what ``clgraph.compile`` does.
 
     Args:
         make_stage: Makes the models of stages, where it is cut into such.
+        images: What is done to the images that inputs are fed.
     """
     with PAUSED:
-        topology = read_source(source, outputs, shapes)
+        topology = read_source(source, outputs, shapes, images)
     if unused := unused_patterns(topology, [pattern for pattern, _ in options.placement]):
         raise OptionError(f"placement: {unused[0]!r} fits no annotation, node name or operator of the model")
     compiler = Compiler(options)

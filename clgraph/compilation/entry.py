@@ -18,6 +18,7 @@ from clgraph.saved.container import is_model, is_saved
 if TYPE_CHECKING:
     from clgraph.frontend.files import Source
     from clgraph.model.model import Model
+    from clgraph.ops.preprocess import Preprocess
     from clgraph.throughput.batching import Batching
     from clgraph.throughput.streamed_model import StreamedModel
 
@@ -40,6 +41,7 @@ def compile_model(
     context: Any = None,
     queue: Any = None,
     memory_limit: int | str | None = None,
+    preprocess: Preprocess | Mapping[str, Preprocess] | None = None,
 ) -> Model: ...
 @overload
 def compile_model(
@@ -61,6 +63,7 @@ def compile_model(
     queue_size: int | None = None,
     queue_timeout: float | None = None,
     memory_limit: int | str | None = None,
+    preprocess: Preprocess | Mapping[str, Preprocess] | None = None,
 ) -> StreamedModel: ...
 def compile_model(
     source: Source | Topology,
@@ -82,6 +85,7 @@ def compile_model(
     context: Any = None,
     queue: Any = None,
     memory_limit: int | str | None = None,
+    preprocess: Preprocess | Mapping[str, Preprocess] | None = None,
 ) -> Model | StreamedModel:
     """Compile an ONNX model, or a topology written by hand, for a device.
 
@@ -123,6 +127,8 @@ def compile_model(
             model's memory and kernels are in that context, its commands on that queue (docs/interoperability.md).
         memory_limit: Bytes, or ``"512 MiB"``, that the model and its clones may take of each device: shapes that would
             take more are refused before their memory is allocated (docs/memory.md).
+        preprocess: What is done to images of bytes that are fed in the place of the only input, or of inputs by name;
+            *shapes* are the images' then (docs/preprocessing.md).
 
     A model that was compiled before, for the same shapes, device, options and version of clgraph, comes out of the
     model cache, which ``Model.notes`` says; ``config={"model_cache": 0}`` compiles it in any case.
@@ -163,12 +169,14 @@ def compile_model(
             placement_fallback=placement_fallback,
             config=config,
             memory_limit=memory_limit,
+            preprocess=preprocess,
         )
         return compile_streams(compile_for, source, options_of(device, threads, cache_dir, config), **about)
     if hint != "latency":
         raise OptionError(f"hint={hint!r} is neither 'latency' nor 'throughput'")
     if about:
         raise OptionError(f"{next(iter(about))} is about streams: give hint='throughput', too")
+    images = _images(preprocess)
     shapes = by_name(shapes)
     if isinstance(outputs, str):
         raise OptionError(f"outputs are a list of names, as [{outputs!r}]")
@@ -179,22 +187,31 @@ def compile_model(
     if isinstance(source, str | os.PathLike) and is_saved(Path(source)):
         from clgraph.compilation.load import load_saved, saved_topology
 
-        if not (shapes or outputs is not None or options.placement):
+        if not (shapes or outputs is not None or options.placement or images):
             return load_saved(source, options)
         source = saved_topology(source, options)
     if isinstance(source, bytearray | memoryview):
         source = bytes(source)  # the caller may write to them while the model is in use
     load_extensions(options)
-    cached = Cached.of(source, outputs, shapes, options)
+    cached = Cached.of(source, outputs, shapes, options, images)
     if cached is not None and (model := cached.model()) is not None:
         return model
     # Imported only where something is to be compiled: it takes longer than all of a start out of the cache.
     from clgraph.compilation.compiler import compile_source
 
-    model = compile_source(source, outputs, shapes, options, None if cached is None else cached.stage)
+    model = compile_source(source, outputs, shapes, options, None if cached is None else cached.stage, images)
     if cached is not None:
         cached.keep_later(model)
     return model
+
+
+def _images(preprocess: object) -> dict[str, Preprocess]:
+    """Return what is done to images, by the names of inputs; raises as :func:`compile_model`."""
+    if preprocess is None:
+        return {}
+    from clgraph.compilation.preprocessing import by_input
+
+    return by_input(preprocess)
 
 
 def load_model(

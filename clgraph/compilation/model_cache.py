@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clgraph.compilation.cache_files import ModelCache, kept_for
-from clgraph.compilation.cache_sources import CacheSource, source_of
+from clgraph.compilation.cache_sources import CacheSource, Images, source_of
 from clgraph.compilation.keeper import Keeper
 from clgraph.compilation.load import Loader, read_topology
 from clgraph.compilation.sources import OpenShapes
@@ -65,6 +65,7 @@ class Cached:
     shapes: OpenShapes
     options: Settings
     key: str
+    images: Images
     cache: ModelCache = field(init=False)
 
     def __post_init__(self) -> None:
@@ -73,7 +74,11 @@ class Cached:
 
     @staticmethod
     def of(
-        source: object, outputs: Sequence[str] | None, shapes: OpenShapes | None, options: Settings
+        source: object,
+        outputs: Sequence[str] | None,
+        shapes: OpenShapes | None,
+        options: Settings,
+        images: Images | None = None,
     ) -> Cached | None:
         """Return the call; ``None`` where it is none that the cache serves.
 
@@ -89,7 +94,8 @@ class Cached:
         if (found := source_of(source)) is None:
             return None
         names = None if outputs is None else tuple(outputs)
-        return Cached(found, names, shapes or {}, options, _key(names, shapes or {}, options))
+        key = _key(names, shapes or {}, options, images or {})
+        return Cached(found, names, shapes or {}, options, key, images or {})
 
     def model(self) -> Model | None:
         """Return the model, ready to run; ``None`` where the cache does not have it, or what it has is damaged."""
@@ -137,7 +143,7 @@ class Cached:
         """Return the topology of an entry, whose layers are read when another shape is to be compiled."""
         topology = read_topology(contents)
         assert isinstance(topology, SavedTopology)
-        topology.read_by(self.source.reader(content, self.outputs, self.shapes))
+        topology.read_by(self.source.reader(content, self.outputs, self.shapes, self.images))
         return topology
 
     def _lose(self, entry: Path, keeper: Keeper, error: ModelError) -> None:
@@ -188,13 +194,13 @@ class Cached:
             _log.info("%s is not kept in the model cache: %s", self.source, error)
 
 
-def _key(outputs: tuple[str, ...] | None, shapes: OpenShapes, options: Settings) -> str:
+def _key(outputs: tuple[str, ...] | None, shapes: OpenShapes, options: Settings, images: Images) -> str:
     values = {f.name: getattr(options, f.name) for f in fields(options) if f.name not in _NOT_IN_KEY}
     spelled = {n: sorted(v) if isinstance(v, frozenset) else str(v) for n, v in values.items()}
     bound = sorted((str(name), [str(size) for size in shape]) for name, shape in shapes.items())
-    return json.dumps(
-        [__version__, _code(kernel_directories(), options.cache_dir), outputs, bound, spelled], sort_keys=True
-    )
+    done = sorted((name, repr(p)) for name, p in images.items())
+    code = _code(kernel_directories(), options.cache_dir)
+    return json.dumps([__version__, code, outputs, bound, spelled, done], sort_keys=True)
 
 
 @functools.cache

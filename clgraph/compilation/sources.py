@@ -12,17 +12,31 @@ from clgraph.graph.topology import Topology
 
 if TYPE_CHECKING:
     from clgraph.frontend.files import Source
+    from clgraph.ops.preprocess import Preprocess
 
 OpenShapes = Mapping[str, Sequence[Dimension]]
 """Shapes of inputs by name, in which dimensions may stay open."""
 
 
-def read_source(source: Source | Topology, outputs: Sequence[str] | None, shapes: OpenShapes | None) -> Topology:
-    """Return the topology of *source* with these *outputs* and *shapes*; raises what ``clgraph.compile`` does."""
+def read_source(
+    source: Source | Topology,
+    outputs: Sequence[str] | None,
+    shapes: OpenShapes | None,
+    images: Mapping[str, Preprocess] | None = None,
+) -> Topology:
+    """Return the topology of *source* with these *outputs* and *shapes*; raises what ``clgraph.compile`` does.
+
+    Args:
+        images: What is done to the images that inputs are fed: *shapes* are theirs.
+    """
     if not isinstance(source, Topology):
         from clgraph.frontend.onnx_loader import load_onnx
 
         source = load_onnx(source, fed=shapes or ())
+    if images:
+        from clgraph.compilation.preprocessing import preprocessed
+
+        source = preprocessed(source, images)
     if outputs is not None:
         source = _narrow(source, outputs)
     if not source.outputs:

@@ -25,9 +25,9 @@ ELEMENTS = (32, 4, 8, 2)
 """For elements of values: ends of slices, and sizes of reshaped tensors, lie within the others and divide them."""
 
 
-GROWN = (16, 64)
-"""What the first row is multiplied by where the model builds for no size of the rows: one window of a waveform alone
-may take 512 samples or more."""
+GROWN = (16, 64, 3)
+"""What the first row is multiplied by where the model builds for too few sizes of the rows: one window of a waveform
+alone may take 512 samples or more, the rows of luma and chroma in a video frame are a multiple of 3."""
 
 FACTORS, SMALL = (64, 16), (3, 5, 7, 9, 11)
 """For extremes: the representative's so many times, and small ones. Where a size inside a model is 1, or equals
@@ -52,7 +52,8 @@ def candidates(schema: Schema) -> Iterator[Candidate]:
     """Yield what to try as the representative of *schema*: a fixed list, that no request has a say in.
 
     First all sizes are of one row, the largest first; then of two sizes or more one is of another row than the others,
-    as where the height of a picture must be small; then all are of the last row, and at last they are far larger.
+    as where the height of a picture must be small; then all are of the last row. Then elements of values are like sizes
+    of inputs, as where pictures are resized to them; at last sizes are far larger.
     """
     counted = any(given.count_of for given in schema.values)
     others = [name for name in schema.free if counted or name not in schema.leading]
@@ -64,6 +65,8 @@ def candidates(schema: Schema) -> Iterator[Candidate]:
             yield _candidate(schema, {n: odd if n == name else row for n in others})
     for row in rows[-2:] if others else rows[:1]:
         yield _candidate(schema, dict.fromkeys(others, row))
+    for row in rows[:-2] if schema.free_elements else ():
+        yield _candidate(schema, dict.fromkeys((*others, *schema.free_elements), row))
     for times in GROWN if others else ():
         yield _candidate(schema, dict.fromkeys(others, 0), times)
 
@@ -89,7 +92,7 @@ def _chosen(schema: Schema, rows: Mapping[str, int], turn: int, times: int) -> d
     sizes = {name: LEADING[(i + turn) % len(LEADING)] for i, name in enumerate(leading)}
     for i, (name, row) in enumerate(rows.items()):
         sizes[name] = times * OTHERS[row][(i + turn) % len(OTHERS[row])]
-    for i, name in enumerate(schema.free_elements):
+    for i, name in enumerate(name for name in schema.free_elements if name not in rows):
         sizes[name] = ELEMENTS[(i + turn) % len(ELEMENTS)]
     return sizes
 

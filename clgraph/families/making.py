@@ -90,7 +90,6 @@ def _representatives(
             return
         try:
             program = _build(topology, candidate.sizes)
-            builds = True
         except UnknownValueError:
             raise
         except ClgraphError as error:
@@ -98,6 +97,7 @@ def _representatives(
             continue
         largest = max((v.layout.nbytes for v in program.values), default=0)
         if largest > min(LARGEST, context.default.max_alloc // ROOM):
+            builds = True
             reasons.append(f"{list(candidate.sizes.shapes)}: a tensor of {largest} bytes is too large for it")
             continue
         built, witnesses, why = Built.of(program), list[tuple[Sizes, Built]](), "too few others are built"
@@ -106,6 +106,7 @@ def _representatives(
                 witness = Built.of(_build(topology, sizes))
             except ClgraphError:
                 continue
+            builds = True
             if (reason := special(built, witness)) is not None:
                 why = reason
                 break

@@ -18,6 +18,9 @@ from clgraph.graph.signature import Signature
 Size = int | str
 """A size that all members of a family have, or the name of one that is free: 2 or more, the same wherever it stands."""
 
+ROWS = ".rows"
+"""How the names of sizes end that are the rows of an image, which is fed without a batch."""
+
 MOST_SUMS = 4
 """How many sums of sizes are tried: some hold by chance."""
 
@@ -79,8 +82,9 @@ class Schema:
 
     @property
     def leading(self) -> frozenset[str]:
-        """The free sizes that stand first in an input of several axes, as the batch does."""
-        return frozenset(s[0] for s in self.shapes if len(s) > 1 and isinstance(s[0], str))
+        """The free sizes that stand first in an input of several axes, as the batch does; rows of images are none."""
+        first = (s[0] for s in self.shapes if len(s) > 1)
+        return frozenset(size for size in first if isinstance(size, str) and not size.endswith(ROWS))
 
     def shapes_of(self, sizes: Mapping[str, int]) -> tuple[Shape, ...]:
         """Return the shapes with *sizes* for those that are no numbers, sums among them."""
