@@ -35,7 +35,7 @@ def command(
     \b
     Examples:
       clgraph check-op acme.LeakyCube --module my_ops.py
-      clgraph check-op LeakyCube --module my_ops.py --shape 2x3x4 --attribute slope=0.1
+      clgraph check-op LeakyCube --module my_ops.py --attribute slope=0.1
     """
     load_extensions(options_of(device, config={"modules": modules or None}))
     operator = operator_called(name)

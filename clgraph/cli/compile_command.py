@@ -48,7 +48,7 @@ def command(
       clgraph compile model.onnx
       clgraph compile model.onnx -o model.clg
       clgraph compile model.onnx --shape x=1,3,224,224 --dump-graphs graphs
-      clgraph compile model.onnx --disable-pass prepare_primitive_fusing --verify-passes
+      clgraph compile model.onnx --disable-pass fuse_attention --verify-passes
       clgraph compile model.onnx --force-kernel conv1=convolution.ref
       clgraph compile model.onnx --report memory --picture memory.svg
       clgraph compile model.onnx --device null --dump-sources sources

@@ -15,7 +15,7 @@ from PIL import Image
 from clgraph.cli.compiling import open_model
 from clgraph.cli.options import DeviceOptions, device_options, refuse_idle
 from clgraph.cli.output import milliseconds, say, table
-from clgraph.cli.peers import OnnxRuntime
+from clgraph.cli.peers import OnnxRuntime, require_onnxruntime
 from clgraph.cli.progress import working
 from clgraph.cli.sections import SectionedCommand
 from clgraph.cli.verbosity import verbosity
@@ -90,6 +90,8 @@ def ocr(
     if text is not None and image is not None:
         raise OptionError("give --text or --image, not both")
     picture = open_picture(image) if image is not None else sample_page() if text is None else draw_text(text, font)
+    if compare is not None:
+        require_onnxruntime()
     files = _models(where.cache_dir)
     with working("loading the models"):
         start = time.perf_counter()

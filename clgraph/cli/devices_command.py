@@ -37,6 +37,7 @@ def command(as_json: bool) -> None:
     table(
         ("", "index", "name", "kind", "device", "units", "workers", "simd", "local", "memory", "features"),
         [("*" if d is auto else "", i, *_row(d)) for i, d in enumerate(found)],
+        spare=("memory", "simd", "local", "features"),
     )
     if auto is None:
         say("no OpenCL driver was found; for one on the CPU: pip install pocl-binary-distribution==3.0 (Linux x86_64)")

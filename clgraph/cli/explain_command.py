@@ -46,7 +46,8 @@ def command(options: ModelOptions, node: str | None, as_json: bool, measure: boo
     if as_json:
         say(report.to_json())
     elif node is not None:
-        say(str(report))
+        for line in str(report).splitlines():
+            say(line)
     else:
         measured = ("measured",) if measure else ()
         placed = ("placement", "subgraph") if len(report.subgraphs) > 1 else ("placement",)
@@ -66,7 +67,7 @@ def command(options: ModelOptions, node: str | None, as_json: bool, measure: boo
                 )
                 for n in report.nodes
             ],
-            spare=("primitive", "fused", "placement", "subgraph", "because"),
+            spare=("because", "fused", "output", "primitive", "placement", "subgraph"),
         )
         if report.fusions:
             say()

@@ -57,8 +57,9 @@ def command(
     \b
     Examples:
       clgraph generate phi-3-mini --prompt "A heron stood in" --max-tokens 64
-      clgraph generate phi-3-mini --chat --prompt "Why is the sky blue?" --temperature 0.7 --seed 1
-      clgraph generate phi-3-mini --top-k 40 --top-p 0.9 --temperature 0.8 < beginning.txt
+      clgraph generate phi-3-mini --chat --prompt "Why is the sky blue?" \\
+        --temperature 0.7 --seed 1
+      clgraph generate phi-3-mini --top-k 40 --top-p 0.9 < beginning.txt
       clgraph generate phi-3-mini --prompt "1, 2, 3," --stop 9 --json
     """
     if system is not None and not chat:

@@ -6,7 +6,7 @@ import json
 import math
 import sys
 import textwrap
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -22,14 +22,12 @@ _LEAST_PROSE = 24
 """Letters that a column of words has room for at least, to be read with ease."""
 
 
-def table(
-    headers: Sequence[str], rows: Iterable[Sequence[object]], title: str = "", spare: Collection[str] = ()
-) -> None:
+def table(headers: Sequence[str], rows: Iterable[Sequence[object]], title: str = "", spare: Sequence[str] = ()) -> None:
     """Print *rows* under *headers*; columns of numbers stand to the right.
 
-    On a terminal that is too narrow for all columns those of *spare* are left out, and a line says which; else the
-    words of the last column go on below; where that is not enough, each row is a paragraph. Words are never broken.
-    In a pipe there is always the whole table.
+    On a terminal that is too narrow for all columns, those of *spare* are shown that there is room for, the first
+    before the others, and a line says what is left out; else the words of the last column go on below; where that is
+    not enough, each row is a paragraph. Words are never broken. In a pipe there is always the whole table.
     """
     lines = [[str(cell) for cell in row] for row in rows]
     right = [bool(lines) and all(set(line[i]) <= _NUMERIC for line in lines) for i in range(len(headers))]
@@ -51,17 +49,18 @@ def table(
         say(f"(a wider terminal, or a pipe, shows {', '.join(left_out)}, too)")
 
 
-def _fitting(
-    headers: Sequence[str], lines: Sequence[Sequence[str]], spare: Collection[str], width: int
-) -> Sequence[int]:
+def _fitting(headers: Sequence[str], lines: Sequence[Sequence[str]], spare: Sequence[str], width: int) -> Sequence[int]:
     """Return the columns that *width* has room for, without breaking a word; none where there is no room."""
     columns = list(zip(headers, *lines, strict=True))
     widths = [max(map(len, column)) for column in columns]
     longest = [max((len(word) for cell in column for word in cell.split()), default=0) for column in columns]
     every = range(len(headers))
-    for kept in (every, [i for i in every if headers[i] not in spare]):
-        if sum(widths[i] + 2 for i in kept) - 2 <= width:
-            return kept
+    kept = [i for i in every if headers[i] not in spare]
+    for i in (headers.index(name) for name in spare if name in headers):
+        if sum(widths[k] + 2 for k in (*kept, i)) - 2 <= width:
+            kept.append(i)
+    if sum(widths[i] + 2 for i in kept) - 2 <= width:
+        return sorted(kept)
     left = width - sum(w + 2 for w in widths[:-1])
     return every if left >= max(longest[-1], _LEAST_PROSE) else ()
 

@@ -12,6 +12,15 @@ from clgraph.errors import OptionError
 from clgraph.graph.primitive import Array
 
 
+def require_onnxruntime() -> Any:
+    """Return its module. Raises ``OptionError`` where it is not installed."""
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise OptionError("onnxruntime is not installed: pip install onnxruntime") from error
+    return onnxruntime
+
+
 class OnnxRuntime:
     """A model on ONNX Runtime's CPU provider."""
 
@@ -21,10 +30,7 @@ class OnnxRuntime:
         Raises:
             OptionError: ONNX Runtime is not installed, or does not read the model.
         """
-        try:
-            import onnxruntime
-        except ImportError as error:
-            raise OptionError("onnxruntime is not installed: pip install onnxruntime") from error
+        onnxruntime = require_onnxruntime()
         if onnxruntime.__name__.startswith("clgraph"):
             raise OptionError(
                 "clgraph stands in for onnxruntime in this process: clgraph.onnxruntime.uninstall() first"

@@ -109,7 +109,7 @@ def command(
             )
             for c in ranked[: top or None]
         ],
-        spare=("placement", "subgraph", "tickets", "idle us", "GFLOP/s", "GB/s"),
+        spare=("subgraph", "GFLOP/s", "GB/s", "placement", "idle us", "tickets"),
     )
     if far_off:
         listed = ", ".join(f"{node} ({ratio:.2g} times)" for node, ratio in far_off.items())
@@ -137,24 +137,26 @@ def command(
             [(c.node, " to ".join(c.route or ()), nbytes(c.nbytes / 2), f"{c.seconds * 1e6:.1f}") for c in carried],
         )
         say()
-    table(("input or output", "copies"), list(profile.copies.items()))
-    say()
-    seconds = profile.by_subgraph()
-    table(
-        ("subgraph", "nodes", "us", "%", "created", "runs"),
-        [
-            (
-                s.id,
-                s.nodes,
-                f"{seconds[s.id] * 1e6:.1f}",
-                f"{100 * seconds[s.id] / profile.seconds:.1f}",
-                s.created,
-                s.runs,
-            )
-            for s in profile.subgraphs
-        ],
-    )
-    say()
+    if profile.copies:
+        table(("input or output", "copies"), list(profile.copies.items()))
+        say()
+    if profile.subgraphs:
+        seconds = profile.by_subgraph()
+        table(
+            ("subgraph", "nodes", "us", "%", "created", "runs"),
+            [
+                (
+                    s.id,
+                    s.nodes,
+                    f"{seconds[s.id] * 1e6:.1f}",
+                    f"{100 * seconds[s.id] / profile.seconds:.1f}",
+                    s.created,
+                    s.runs,
+                )
+                for s in profile.subgraphs
+            ],
+        )
+        say()
     say(
         f"{profile.seconds * 1e3:.3f} ms in {len(ranked)} commands on {model.device.name}; "
         f"the whole run took {profile.total * 1e3:.3f} ms, waiting for each launch"

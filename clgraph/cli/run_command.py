@@ -52,13 +52,13 @@ def command(
     \b
     Examples:
       clgraph run model.onnx --input cat.jpg --top 5 --labels classes.txt
-      clgraph run model.onnx --input x=cat.jpg --mean 123.7,116.3,103.5 --scale 58.4,57.1,57.4
+      clgraph run model.onnx --input x=cat.jpg --mean 124,116,104 --scale 58,57,57
       clgraph run model.onnx --input x=image.npy --output-dir results
       clgraph run model.onnx --input feeds.npz --output results.npz
       clgraph run segmenter.onnx --input street.png --output mask=mask.png
       clgraph run model.onnx --random-inputs --shape x=1,3,224,224
       clgraph run model.clg --random-inputs
-      clgraph run model.onnx --random-inputs --dump-tensors conv1,conv2 --output-dir tensors
+      clgraph run model.onnx --random-inputs --dump-tensors conv1 --output-dir out
     """
     if dump_tensors is not None and output_dir is None:
         raise OptionError("--dump-tensors needs a folder: --output-dir")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 _AT_MOST = 3
+_ALIKE = 0.65
+"""Of difflib's ratio: below it ``devise`` is like ``view``."""
 
 
 def meant(name: str, known: Iterable[str]) -> str:
@@ -13,5 +15,5 @@ def meant(name: str, known: Iterable[str]) -> str:
 
     known = tuple(known)
     holding = [k for k in known if name.lower() in k.lower()]
-    near = list(dict.fromkeys([*holding, *get_close_matches(name, known, _AT_MOST)]))[:_AT_MOST]
+    near = list(dict.fromkeys([*holding, *get_close_matches(name, known, _AT_MOST, _ALIKE)]))[:_AT_MOST]
     return f"; did you mean {', '.join(map(repr, near))}?" if near else ""

@@ -236,7 +236,7 @@ class Explanation:
 
     def __str__(self) -> str:
         subgraphs = self.subgraphs if len(self.subgraphs) > 1 else ()
-        notes = [f"{name}: {text}" for name, text in self.notes.items()]
+        notes = ["\n  ".join(f"{name}: {text}".splitlines()) for name, text in self.notes.items()]
         return "\n".join([*map(str, self.nodes), *map(str, subgraphs), *notes])
 
 

@@ -42,8 +42,8 @@ def test_a_table_fits_the_terminal_and_breaks_no_word(monkeypatch: pytest.Monkey
     whole = _on_a_terminal(monkeypatch, ("node", "kernel", "us"), [r[:3] for r in rows])
     assert whole == ["node                kernel         us", "encoder/layer/conv  conv_fsv16  123.4"]
     less = _on_a_terminal(monkeypatch, ("node", "kernel", "us", "tickets"), rows, spare=("tickets", "kernel"))
-    assert less[:2] == ["node                   us", "encoder/layer/conv  123.4"]
-    assert " ".join(" ".join(less[2:]).split()) == "(a wider terminal, or a pipe, shows kernel, tickets, too)"
+    assert less[:2] == ["node                   us  tickets", "encoder/layer/conv  123.4        5"]
+    assert " ".join(" ".join(less[2:]).split()) == "(a wider terminal, or a pipe, shows kernel, too)"
     prose = _on_a_terminal(
         monkeypatch, ("pass", "what it does"), [("fuse", "puts one thing behind another where it can")]
     )
