@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from clgraph.compilation.model_cache import Cached
+from clgraph.compilation.sources import images_of
 from clgraph.engines.opening import callers_queue, load_extensions, options_of
 from clgraph.errors import OptionError
 from clgraph.graph.signature import Dimension, by_name
@@ -176,7 +177,7 @@ def compile_model(
         raise OptionError(f"hint={hint!r} is neither 'latency' nor 'throughput'")
     if about:
         raise OptionError(f"{next(iter(about))} is about streams: give hint='throughput', too")
-    images = _images(preprocess)
+    images = images_of(preprocess)
     shapes = by_name(shapes)
     if isinstance(outputs, str):
         raise OptionError(f"outputs are a list of names, as [{outputs!r}]")
@@ -203,15 +204,6 @@ def compile_model(
     if cached is not None:
         cached.keep_later(model)
     return model
-
-
-def _images(preprocess: object) -> dict[str, Preprocess]:
-    """Return what is done to images, by the names of inputs; raises as :func:`compile_model`."""
-    if preprocess is None:
-        return {}
-    from clgraph.compilation.preprocessing import by_input
-
-    return by_input(preprocess)
 
 
 def load_model(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clgraph.compilation.compiler import Compiler
-from clgraph.compilation.sources import OpenShapes, read_source
+from clgraph.compilation.sources import OpenShapes, images_of, read_source
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Shape
 from clgraph.engines.opening import load_extensions, options_of
@@ -20,12 +20,14 @@ from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
 from clgraph.model.stages.split import needs_stages
 from clgraph.network.memory_need import MemoryNeed, memory_needs, spelled
+from clgraph.ops.preprocess import lone_images
 from clgraph.passes.reference import run_reference
 from clgraph.saved.container import is_saved
 from clgraph.settings import Settings
 
 if TYPE_CHECKING:
     from clgraph.frontend.files import Source
+    from clgraph.ops.preprocess import Preprocess
 
 LARGEST_BATCH = 1 << 16
 """Larger batches are not tried."""
@@ -94,6 +96,7 @@ def estimate(
     weights: str | None = None,
     *,
     memory_limit: int | str | None = None,
+    preprocess: Preprocess | Mapping[str, Preprocess] | None = None,
 ) -> Estimate:
     """Return what ``clgraph.compile`` with the same arguments would take of a device's memory; nothing is allocated.
 
@@ -103,8 +106,8 @@ def estimate(
             machine.
         shapes: Of all inputs whose sizes are open.
         memory_limit: What the largest batch keeps within; the device's memory by default, where that is known.
-        source, outputs, precision, threads, cache_dir, placement, placement_fallback, config, weights: As for
-            :func:`clgraph.compile`.
+        source, outputs, precision, threads, cache_dir, placement, placement_fallback, config, weights, preprocess:
+            As for :func:`clgraph.compile`.
 
     Raises:
         InputError: A size is open.
@@ -120,7 +123,7 @@ def estimate(
         from clgraph.compilation.load import saved_topology
 
         source = saved_topology(source, options)
-    topology = read_source(source, outputs, shapes)
+    topology = read_source(source, outputs, shapes, images_of(preprocess))
     if needs_stages(topology):
         raise UnsupportedError(
             "what the model takes depends on data, by which its stages are compiled while it runs: give it a "
@@ -186,9 +189,12 @@ def weighed(topology: Topology, weigher: Weigher, limit: int) -> Estimate:
     compiling, shapes = dict(weigher.compiling), shapes_of(topology)
     own = {id(array) for array in topology.constants.values()}
     constants = {id(v.constant): v.layout.nbytes for n in program for v in n.inputs if v.constant is not None}
-    batch = common_batch(shapes)
+    alone = lone_images(topology)
+    batch = 0 if alone else common_batch(shapes)
     largest, why = None, ""
-    if not batch:
+    if alone:
+        why = f"unknown: the images of {alone[0]!r} are fed one by one"
+    elif not batch:
         why = "unknown: the inputs have no first size in common"
     elif limit and needs:
         try:

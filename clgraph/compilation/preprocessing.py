@@ -10,7 +10,9 @@ from clgraph.core.dtype import DType
 from clgraph.core.nearest import meant
 from clgraph.errors import OptionError
 from clgraph.families.schema import ROWS
-from clgraph.graph.topology import Dimension, Layer, Signature, Topology
+from clgraph.graph.layer import Layer
+from clgraph.graph.signature import Dimension, Signature
+from clgraph.graph.topology import Topology
 from clgraph.ops.preprocess import FED, Preprocess
 from clgraph.selector.general import INTEGERS, REALS
 

@@ -45,6 +45,15 @@ def read_source(
     return source.with_shapes(shapes) if shapes else source
 
 
+def images_of(preprocess: object) -> dict[str, Preprocess]:
+    """Return what is done to images, by the names of inputs; raises as ``clgraph.compile``."""
+    if preprocess is None:
+        return {}
+    from clgraph.compilation.preprocessing import by_input
+
+    return by_input(preprocess)
+
+
 def _narrow(topology: Topology, outputs: Sequence[str]) -> Topology:
     """Return *topology* with only these results."""
     made = dict(topology.outputs)

@@ -14,6 +14,7 @@ from clgraph.errors import OptionError, ShapeError
 from clgraph.graph.attributes import known_ints
 from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.primitive import Array, primitive
+from clgraph.graph.topology import Topology
 from clgraph.ops.activation import Activation
 from clgraph.ops.image_planes import ImagePlanes
 from clgraph.ops.image_taps import RESIZES, RULES, Axis, packed, taps
@@ -227,6 +228,12 @@ class Preprocess(Composite):
         if len(found) not in (1, self.depth) or not all(map(isfinite, found)):
             raise OptionError(f"preprocess: {name}={given!r}: want a number, or one for each of {self.channels}")
         return found
+
+
+def lone_images(topology: Topology) -> list[str]:
+    """Return the inputs of *topology* that are images without a batch: their first size is that of rows."""
+    found = (x for x in topology.layers if isinstance(x.primitive, Preprocess) and not x.primitive.batch)
+    return [layer.inputs[0] for layer in found]
 
 
 def _start(resized: int, side: int) -> int:

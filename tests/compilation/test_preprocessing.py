@@ -1,10 +1,6 @@
 """Models that are fed images: ``clgraph.compile(model, preprocess=...)``."""
 
-import contextlib
-import io
-import re
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -208,15 +204,27 @@ def test_inputs_that_are_none_of_images_are_refused():
 
 
 @pytest.mark.opencl
-def test_the_page_on_images_runs_and_prints_what_it_shows(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    docs = Path(__file__).resolve().parents[2] / "docs"
-    exec(compile((docs / "examples" / "small_model.py").read_text("utf-8"), "small_model.py", "exec"), {})
-    text = (docs / "preprocessing.md").read_text("utf-8")
-    blocks = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL)
-    names = {}
-    for block, shown in blocks:
-        with contextlib.redirect_stdout(io.StringIO()) as printed:
-            exec(compile(block, "preprocessing.md", "exec"), names)
-        assert printed.getvalue() == shown, block
-    assert len(blocks) == text.count("```python")
+def test_requests_of_batches_of_images_are_joined_and_those_of_lone_ones_are_not(device, rng):
+    images = rng.integers(0, 256, (6, 9, 9), np.uint8)
+    options = {"hint": "throughput", "streams": 1, "batching": clgraph.Batching(maximum=4, wait_ms=200)}
+    with clgraph.compile(model("n", 3, 8, 8), device, preprocess=Preprocess("GRAY", batch=True), **options) as found:
+        results = [found.submit(x=image[None]) for image in images]
+        for image, result in zip(images, results, strict=True):
+            wanted = Preprocess("GRAY", size=(8, 8)).reference(image)[0]
+            np.testing.assert_allclose(result.result()["y"], wanted, rtol=0, atol=1e-3)
+        assert max(found.throughput.batches) > 1
+    with clgraph.compile(model("n", 3, 8, 8), device, preprocess=Preprocess("GRAY"), **options) as found:
+        results = [found.submit(x=image) for image in images]
+        assert [result.result()["y"].shape for result in results] == [(1, 3, 8, 8)] * 6
+
+
+def test_estimates_take_images_and_no_rows_for_a_batch():
+    found = clgraph.estimate(model(1, 3, 8, 8), "null:avx2", {"x": (40, 60, 3)}, preprocess=Preprocess())
+    assert (found.inputs, found.batch, found.largest_batch) == (7200, 0, None)
+    assert "one by one" in found.why
+    batch = Preprocess(batch=True)
+    found = clgraph.estimate(
+        model("n", 3, 8, 8), "null:avx2", {"x": (2, 40, 60, 3)}, preprocess=batch, memory_limit="1 MiB"
+    )
+    assert found.batch == 2
+    assert found.largest_batch > 2

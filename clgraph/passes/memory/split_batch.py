@@ -20,9 +20,11 @@ from clgraph.ops.conv_transpose import ConvTranspose
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.gather import Gather
+from clgraph.ops.image_planes import ImagePlanes
 from clgraph.ops.layer_normalization import LayerNormalization
 from clgraph.ops.lrn import Lrn
 from clgraph.ops.matmul import MatMul
+from clgraph.ops.nv12_to_rgb import Nv12ToRgb
 from clgraph.ops.pad import Pad
 from clgraph.ops.pooling import Pooling
 from clgraph.ops.reduce import Reduce
@@ -174,8 +176,14 @@ def _broadcast(primitive: Primitive, inputs: Sequence[Shape], out: Shape, cut: S
 @_apart.register(Pooling)
 @_apart.register(Lrn)
 @_apart.register(BatchNormalization)
+@_apart.register(ImagePlanes)
 def _spatial(primitive: Primitive, inputs: Sequence[Shape], out: Shape, cut: Sequence[bool]) -> bool:
     return cut[0] and not any(cut[1:])
+
+
+@_apart.register
+def _(primitive: Nv12ToRgb, inputs: Sequence[Shape], out: Shape, cut: Sequence[bool]) -> bool:
+    return all(cut)
 
 
 @_apart.register
