@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from clgraph.compilation.entry import compile_model as compile
     from clgraph.compilation.entry import load_model as load
     from clgraph.compilation.estimating import Estimate, estimate
+    from clgraph.compilation.pool import Pool
     from clgraph.core.version import __version__
     from clgraph.debugging.dumped import load_dump
     from clgraph.explorer.entry import view
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from clgraph.model.shared import dma_buf, opengl_buffer
     from clgraph.model.state.session import Session
     from clgraph.model.tensor import Tensor
+    from clgraph.network.budget import MemoryBudget
     from clgraph.network.cancelling import Cancellation
     from clgraph.ops.preprocess import Preprocess
     from clgraph.runtime.device import devices
@@ -34,7 +36,9 @@ __all__ = [
     "Batching",
     "Cancellation",
     "Estimate",
+    "MemoryBudget",
     "Model",
+    "Pool",
     "Preprocess",
     "Session",
     "StreamedModel",
@@ -62,7 +66,9 @@ _HOMES = {
     "Batching": ("clgraph.throughput.batching", "Batching"),
     "Cancellation": ("clgraph.network.cancelling", "Cancellation"),
     "Estimate": ("clgraph.compilation.estimating", "Estimate"),
+    "MemoryBudget": ("clgraph.network.budget", "MemoryBudget"),
     "Model": ("clgraph.model.model", "Model"),
+    "Pool": ("clgraph.compilation.pool", "Pool"),
     "Preprocess": ("clgraph.ops.preprocess", "Preprocess"),
     "Session": ("clgraph.model.state.session", "Session"),
     "StreamedModel": ("clgraph.throughput.streamed_model", "StreamedModel"),

@@ -341,11 +341,11 @@ class Settings:
 
 def _read(option: Field[Any], value: Any, where: str) -> Any:
     """Return *value* as the type of *option*; raises ``OptionError`` that calls it *where*."""
-    if not isinstance(value, Collection):
-        value = str(value)
-    if isinstance(value, str):
+    if type(option.default) is int and isinstance(value, int) and type(value) not in (int, bool):
+        return value  # a number that is more than one, as a budget of memory is
+    if isinstance(value, str) or not isinstance(value, Collection):
         try:
-            return option.metadata["read"](value)
+            return option.metadata["read"](str(value))
         except ValueError as error:
             raise OptionError(f"{where}={value}: {error}") from error
     if "tuple[tuple" in str(option.type):

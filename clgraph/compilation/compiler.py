@@ -104,7 +104,7 @@ class ProgramRunner:
         """Return what runs a planned *program*, with its memory in *workspace*."""
         options = self.options
         workspace = workspace or Workspace()
-        workspace.memory_limit = options.memory_limit
+        workspace.account.keep_within(options.memory_limit)
         return Network(
             program,
             self.engines,

@@ -14,6 +14,7 @@ from clgraph.engines.opening import callers_queue, load_extensions, options_of
 from clgraph.errors import OptionError
 from clgraph.graph.signature import Dimension, by_name
 from clgraph.graph.topology import Topology
+from clgraph.network.budget import MemoryBudget, with_one_budget
 from clgraph.saved.container import is_model, is_saved
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def compile_model(
     *,
     context: Any = None,
     queue: Any = None,
-    memory_limit: int | str | None = None,
+    memory_limit: int | str | MemoryBudget | None = None,
     preprocess: Preprocess | Mapping[str, Preprocess] | None = None,
 ) -> Model: ...
 @overload
@@ -63,7 +64,7 @@ def compile_model(
     batching: Batching | None = None,
     queue_size: int | None = None,
     queue_timeout: float | None = None,
-    memory_limit: int | str | None = None,
+    memory_limit: int | str | MemoryBudget | None = None,
     preprocess: Preprocess | Mapping[str, Preprocess] | None = None,
 ) -> StreamedModel: ...
 def compile_model(
@@ -85,7 +86,7 @@ def compile_model(
     queue_timeout: float | None = None,
     context: Any = None,
     queue: Any = None,
-    memory_limit: int | str | None = None,
+    memory_limit: int | str | MemoryBudget | None = None,
     preprocess: Preprocess | Mapping[str, Preprocess] | None = None,
 ) -> Model | StreamedModel:
     """Compile an ONNX model, or a topology written by hand, for a device.
@@ -126,8 +127,9 @@ def compile_model(
             many seconds one more waits for room, ``None`` for ever.
         context, queue: In place of *device*, a context or a command queue of pyopencl's, or the address of one: the
             model's memory and kernels are in that context, its commands on that queue (docs/interoperability.md).
-        memory_limit: Bytes, or ``"512 MiB"``, that the model and its clones may take of each device: shapes that would
-            take more are refused before their memory is allocated (docs/memory.md).
+        memory_limit: Bytes, or ``"512 MiB"``, that the model may take of each device, its clones, stages and streams
+            together, or a :class:`MemoryBudget` that several models share: shapes that would take more are refused
+            before their memory is allocated (docs/memory.md).
         preprocess: What is done to images of bytes that are fed in the place of the only input, or of inputs by name;
             *shapes* are the images' then (docs/preprocessing.md).
 
@@ -169,10 +171,10 @@ def compile_model(
             placement=placement,
             placement_fallback=placement_fallback,
             config=config,
-            memory_limit=memory_limit,
             preprocess=preprocess,
         )
-        return compile_streams(compile_for, source, options_of(device, threads, cache_dir, config), **about)
+        own = options_of(device, threads, cache_dir, config).with_(memory_limit=memory_limit)
+        return compile_streams(compile_for, source, with_one_budget(own), **about)
     if hint != "latency":
         raise OptionError(f"hint={hint!r} is neither 'latency' nor 'throughput'")
     if about:
@@ -182,8 +184,10 @@ def compile_model(
     if isinstance(outputs, str):
         raise OptionError(f"outputs are a list of names, as [{outputs!r}]")
     further = {"placement": placement, "placement_fallback": placement_fallback, **dict(config or {})}
-    options = options_of(device, threads, cache_dir, further).with_(
-        precision=precision, weights=weights, memory_limit=memory_limit
+    options = with_one_budget(
+        options_of(device, threads, cache_dir, further).with_(
+            precision=precision, weights=weights, memory_limit=memory_limit
+        )
     )
     if isinstance(source, str | os.PathLike) and is_saved(Path(source)):
         from clgraph.compilation.load import load_saved, saved_topology
@@ -239,4 +243,5 @@ def load_model(
     from clgraph.compilation.load import load_saved
 
     callers = callers_queue(device, context, queue)
-    return load_saved(path, options_of(device if callers is None else callers.name, threads, cache_dir, config))
+    options = options_of(device if callers is None else callers.name, threads, cache_dir, config)
+    return load_saved(path, with_one_budget(options))

@@ -309,7 +309,7 @@ class Loader:
             from clgraph.network.network import Network
 
             options = self._options
-            workspace.memory_limit = options.memory_limit
+            workspace.account.keep_within(options.memory_limit)
             network = Network(
                 program,
                 self._engines,

@@ -30,7 +30,7 @@ def compile_streams(
     measured = read_choice(choice_path(source, options))
 
     def make(seat: Seat) -> Model:
-        return compile_for(device=seat.device, threads=seat.threads)
+        return compile_for(device=seat.device, threads=seat.threads, memory_limit=options.memory_limit)
 
     if streams is not None:
         count, chosen = streams, "as asked for"

@@ -242,6 +242,7 @@ class Specialisations:
             self._kept.clear()
             self._nbytes = 0
             self.latest = self._family = None
+            self._workspace.give_back()
 
     @property
     def kept(self) -> dict[Key, Specialisation]:

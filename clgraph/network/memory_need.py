@@ -11,6 +11,7 @@ from clgraph.errors import MemoryLimitError
 from clgraph.graph.node import Value
 from clgraph.graph.program import Program
 from clgraph.network.borrowing import readable_in_place, updated
+from clgraph.network.budget import MemoryBudget, device_of
 from clgraph.network.constants import SLACK, UNIT
 from clgraph.network.result_memory import MOST_BYTES, kept_bytes
 from clgraph.network.steps import steps_of
@@ -127,28 +128,89 @@ def _parts(nbytes: int, most: int) -> list[int]:
 
 
 def admit(program: Program, devices: Mapping[str, DeviceInfo], workspace: Workspace) -> None:
-    """Refuse a planned *program* whose network would take more than the ``memory_limit`` of its *workspace*.
+    """Promise a planned *program* its memory, or refuse it where it would exceed a budget of its *workspace*.
 
     Raises:
-        MemoryLimitError: It would, with what clones and other shapes hold, on one of *devices*; the numbers, and what
-            would help.
+        MemoryLimitError: It would, with what else counts there, on one of *devices*; the numbers, and what would help.
     """
-    limit = workspace.memory_limit
-    if not limit:
+    account = workspace.account
+    if account.budget is None:
         return
-    with workspace.admitting:
-        needs = memory_needs(program, devices)
-        for need in needs:
-            beside = workspace.beside(need.placement, need.shared)
-            if need.total + beside > limit:
-                sizes = ", ".join(f"{v.name} {_shape(program, v)}" for v in program.inputs)
-                others = f", beside {spelled(beside)} of clones and other shapes" if beside else ""
-                raise MemoryLimitError(
-                    f"for {sizes} the model takes {need}{others}, and memory_limit allows {spelled(limit)}. What would "
-                    f"help: {'; '.join(_ways_out(program, need, limit - beside))}"
-                )
-        for need in needs:
-            workspace.promise(need.placement, need.total - need.constants, need.shared)
+    needs = memory_needs(program, devices)
+    while True:
+        with account.budget.lock:
+            excess = next(filter(None, (_excess(b, needs, workspace) for b in account.budget.chain)), None)
+            if excess is None:
+                for need in needs:
+                    workspace.promise(need.placement, need.total - need.constants, need.constants, need.shared)
+                return
+        # Without the lock: who gives memory back waits for those who use it.
+        if excess.is_own or not account.budget.make_room_on(device_of(excess.need.placement)):
+            raise MemoryLimitError(_refusal(program, excess))
+
+
+@frozen
+class _Excess:
+    """What a program would take too much of a device.
+
+    Attributes:
+        need: That of the program on the device; ``own`` and ``others`` what the same model, and others, take beside it.
+    """
+
+    budget: MemoryBudget
+    need: MemoryNeed
+    own: int
+    others: int
+
+    @property
+    def exists(self) -> bool:
+        """Whether it is above the budget."""
+        return self.need.total + self.own + self.others > self.budget
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it would be, too, where no other model took anything."""
+        return self.need.total + self.own > self.budget
+
+
+def _excess(budget: MemoryBudget, needs: Sequence[MemoryNeed], workspace: Workspace) -> _Excess | None:
+    """Return what *needs* would take too much of a device within *budget*; ``None`` where they fit."""
+    if not budget:
+        return None
+    account = workspace.account
+    after = account.by_placement()
+    for need in needs:
+        with account.lock:
+            members = sum(other.taken(need.placement) for other in account.members if other is not workspace)
+        constants = max(need.constants, account.constants.get(need.placement, 0))
+        beside = workspace.beside(need.placement, need.shared)
+        after[need.placement] = constants + need.total - need.constants + beside + members
+    for need in needs:
+        device = device_of(need.placement)
+        own = sum(nbytes for placement, nbytes in after.items() if device_of(placement) == device)
+        found = _Excess(budget, need, own - need.total, budget.beside(account, device))
+        if found.exists:
+            return found
+    return None
+
+
+def _refusal(program: Program, excess: _Excess) -> str:
+    need, limit = excess.need, int(excess.budget)
+    sizes = ", ".join(f"{v.name} {_shape(program, v)}" for v in program.inputs)
+    beside = [
+        f"{spelled(nbytes)} of {what}"
+        for nbytes, what in (
+            (excess.own, "clones and other shapes"),
+            (excess.others, "other models, stages or streams"),
+        )
+        if nbytes
+    ]
+    others = f", beside {' and '.join(beside)}" if beside else ""
+    ways = _ways_out(program, need, limit - excess.own - excess.others)
+    return (
+        f"for {sizes} the model takes {need}{others}, and memory_limit allows {spelled(limit)}. What would help: "
+        f"{'; '.join(ways)}"
+    )
 
 
 def _shape(program: Program, value: Value) -> list[int]:

@@ -8,6 +8,7 @@ from weakref import WeakSet, WeakValueDictionary
 
 import numpy as np
 
+from clgraph.network.budget import Account
 from clgraph.network.constants import Constants
 from clgraph.network.laid_constants import LaidConstants
 from clgraph.network.result_memory import ResultMemory
@@ -32,8 +33,7 @@ class Workspace:
         constants: Their constants, shared with the workspaces of clones as well.
         results: Memory of what they have returned.
         laid: By placement, where constants lie that the next one may read, too; shared in the same way.
-        memory_limit: Bytes that they and those of clones may take of each device together; 0 for any number.
-        admitting: Held while it is decided whether a further network fits into that.
+        account: What they and those of clones take of devices.
     """
 
     def __init__(self, like: Workspace | None = None) -> None:
@@ -43,12 +43,10 @@ class Workspace:
         self.results = ResultMemory()
         self.laid: WeakValueDictionary[str, LaidConstants] = WeakValueDictionary() if like is None else like.laid
         self._held: dict[tuple[str, str], WeakSet[Memory]] = {}
-        self.memory_limit: int = 0 if like is None else like.memory_limit
-        self.admitting: threading.RLock = threading.RLock() if like is None else like.admitting
         self._promised: dict[str, int] = {}
-        self._family: WeakSet[Workspace] = WeakSet() if like is None else like._family
-        with self.admitting:
-            self._family.add(self)
+        self.account: Account = Account() if like is None else like.account
+        with self.account.lock:
+            self.account.members.add(self)
 
     def arenas(self, placement: str, engine: Engine, sizes: Sequence[int]) -> list[Memory]:
         """Return memory for each of *sizes* bytes on *placement*, no two the same.
@@ -72,13 +70,13 @@ class Workspace:
     def _shared(
         self, placement: str, engine: Engine, sizes: Sequence[int], what: str, *, zeros: bool = False
     ) -> list[Memory]:
-        with self.admitting:
+        with self.account.lock:
             known = self._held.setdefault((placement, what), WeakSet())
             taken: list[Memory] = []
             for size in sizes:
                 found = _fitting(known, size, taken)
                 if found is None:
-                    wanted = int(size * HEADROOM) if known and not self.memory_limit else size
+                    wanted = int(size * HEADROOM) if known and self.account.budget is None else size
                     nbytes = max(size, min(wanted, engine.info.max_alloc))
                     zeroed = np.zeros(nbytes if zeros else 0, np.uint8)
                     found = engine.upload(zeroed, what) if zeros else engine.allocate(nbytes, what)
@@ -86,25 +84,35 @@ class Workspace:
                 taken.append(found)
             return taken
 
+    @property
+    def placements(self) -> frozenset[str]:
+        """Where networks were promised memory."""
+        return frozenset(self._promised)
+
+    def taken(self, placement: str) -> int:
+        """Return the bytes of *placement* that networks have, or were promised, constants apart."""
+        with self.account.lock:
+            return max(self._promised.get(placement, 0), self.beside(placement, {}))
+
+    def promise(self, placement: str, nbytes: int, constants: int, wanted: Mapping[str, Sequence[int]]) -> None:
+        """Note that a further network will take *nbytes* of *placement*, its share of *wanted* included."""
+        with self.account.lock:
+            self._promised[placement] = nbytes + self.beside(placement, wanted)
+            known = self.account.constants
+            known[placement] = max(constants, known.get(placement, 0))
+
+    def give_back(self) -> None:
+        """Promise nothing any more, and keep no memory of results: there are no networks left."""
+        with self.account.lock:
+            self._promised.clear()
+            self.results = ResultMemory()
+
     def beside(self, placement: str, wanted: Mapping[str, Sequence[int]]) -> int:
-        """Return the bytes of *placement* that stay taken beside a further network, constants apart.
+        """Return the bytes of *placement* that stay taken here beside a further network, constants apart.
 
         Args:
             wanted: What the network will ask for, by use: it takes what there is where that fits.
         """
-        with self.admitting:
-            return self._beside(placement, wanted) + sum(
-                max(other._promised.get(placement, 0), other._beside(placement, {}))
-                for other in self._family
-                if other is not self
-            )
-
-    def promise(self, placement: str, nbytes: int, wanted: Mapping[str, Sequence[int]]) -> None:
-        """Note that a further network will take *nbytes* of *placement*, its share of *wanted* included."""
-        with self.admitting:
-            self._promised[placement] = nbytes + self._beside(placement, wanted)
-
-    def _beside(self, placement: str, wanted: Mapping[str, Sequence[int]]) -> int:
         nbytes = 0
         for (where, what), known in self._held.items():
             if where == placement:

@@ -1,0 +1,285 @@
+"""Many models in one process, within a budget of memory: loaded when they are used, unloaded when others need room."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import field
+from functools import partial
+from typing import Any, Self
+
+from clgraph.compilation.entry import compile_model
+from clgraph.core.frozen import frozen, mutable
+from clgraph.core.nearest import meant
+from clgraph.errors import ClosedError, OptionError
+from clgraph.model.model import Model
+from clgraph.network.budget import MemoryBudget
+from clgraph.network.memory_need import spelled
+from clgraph.throughput.streamed_model import StreamedModel
+
+Pooled = Model | StreamedModel
+Make = Callable[[MemoryBudget], Pooled]
+"""Makes a model that counts in a budget."""
+
+LOOK = 0.01
+"""Seconds after which who waits for room looks again."""
+
+_log = logging.getLogger(__name__)
+
+
+@frozen
+class PooledReport:
+    """What became of a model of a pool.
+
+    Attributes:
+        loaded: Whether it is; ``nbytes`` what it takes then, by device.
+        users: How many use it now.
+        loads, evictions: How often it was loaded, and unloaded for others.
+        load_seconds: Its latest load took.
+    """
+
+    name: str
+    loaded: bool
+    nbytes: Mapping[str, int]
+    users: int
+    loads: int
+    evictions: int
+    load_seconds: float
+
+    def __str__(self) -> str:
+        taken = ", ".join(f"{spelled(n)} on {device}" for device, n in self.nbytes.items()) or "no device's memory"
+        state = f"takes {taken}" if self.loaded else "not loaded"
+        used = f", in use {self.users} times" if self.users else ""
+        return f"{self.name}: {state}{used}; loaded {self.loads} times, evicted {self.evictions}"
+
+
+@mutable
+class _Entry:
+    """A model of the pool. What changes does so under the pool's lock; ``loading`` is held while it is made.
+
+    Attributes:
+        users: The threads that use it, once for each use.
+        used: When it was used last.
+    """
+
+    make: Make
+    budget: MemoryBudget
+    model: Pooled | None = None
+    users: list[int] = field(default_factory=list)
+    used: float = 0.0
+    loads: int = 0
+    evictions: int = 0
+    load_seconds: float = 0.0
+    loading: threading.Lock = field(default_factory=threading.Lock)
+
+
+class Pool:
+    """Models by name, of which as many are loaded as fit into a budget of memory.
+
+    A model is loaded when it is used first, and again when it was evicted: out of the model cache, and with the kernels
+    that all models of the process share. Who needs room evicts what was used longest ago, never what is in use. Calls
+    may come from any number of threads. A pool is a context manager that closes it.
+
+    Attributes:
+        budget: What the models take together.
+        patience: Seconds that who needs room waits until others are done with what they use.
+    """
+
+    def __init__(self, memory_limit: int | str | MemoryBudget = 0, *, patience: float = 30.0, **options: Any) -> None:
+        """Begin without models.
+
+        Args:
+            memory_limit: Bytes of each device, or ``"2 GiB"``; 0 for any number. A budget that others share may be
+                given, of which the pool makes room for its own models.
+            options: Arguments of :func:`clgraph.compile` for all models, where they bring no other.
+
+        Raises:
+            OptionError: The limit is no number of bytes.
+        """
+        given = memory_limit if isinstance(memory_limit, MemoryBudget) else MemoryBudget(memory_limit)
+        self.budget, self.patience, self._options = given.part(), patience, options
+        self.budget.make_room = self._make_room
+        self._entries: dict[str, _Entry] = {}
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def add(self, name: str, source: Any, **options: Any) -> None:
+        """Know the model of *source* as *name*; it is loaded when it is used.
+
+        Args:
+            options: Arguments of :func:`clgraph.compile`; with ``hint="throughput"`` it is a :class:`StreamedModel`.
+
+        Raises:
+            OptionError: There is one of that name.
+        """
+        self.add_made(name, partial(_compiled, source, {**self._options, **options}))
+
+    def add_made(self, name: str, make: Make) -> None:
+        """Know as *name* what *make* returns for a budget; raises as :meth:`add`."""
+        with self._lock:
+            self._check_open()
+            if name in self._entries:
+                raise OptionError(f"the pool has a model {name!r}: remove it before another takes its name")
+            self._entries[name] = _Entry(make, self.budget.part())
+
+    def remove(self, name: str) -> None:
+        """Forget a model, and close it when its uses are over; raises as :meth:`using`."""
+        with self._lock:
+            entry = self._entry(name)
+            del self._entries[name]
+        with entry.loading:
+            pass  # who loads it now uses it then
+        while entry.users:
+            time.sleep(LOOK)
+        if entry.model is not None:
+            entry.model.close()
+
+    @contextmanager
+    def using(self, name: str) -> Iterator[Any]:
+        """Give the model for the time of a block, loaded if need be; behind it the model may be closed at any time.
+
+        Raises:
+            OptionError: The pool has no model of that name.
+            MemoryLimitError: It does not fit beside what is in use.
+            ClosedError: The pool was closed.
+            ClgraphError: As ``clgraph.compile``.
+        """
+        entry = self._begin(name)
+        try:
+            yield self._loaded(entry, name)
+        finally:
+            self._end(entry)
+
+    def run(self, name: str, *given: Any, **named: Any) -> dict[str, Any]:
+        """Run a model once, as :meth:`Model.run`; raises as that and :meth:`using`."""
+        with self.using(name) as model:
+            found: dict[str, Any] = model.run(*given, **named)
+            return found
+
+    def evict(self, name: str) -> bool:
+        """Unload a model unless it is in use; say whether it was; raises as :meth:`using`."""
+        with self._lock:
+            model = self._taken_out(self._entry(name))
+        return self._ended(model)
+
+    @property
+    def report(self) -> tuple[PooledReport, ...]:
+        """What became of each model, in the order in which they were added."""
+        with self._lock:
+            found = list(self._entries.items())
+        return tuple(
+            PooledReport(
+                name,
+                entry.model is not None,
+                entry.budget.taken if entry.model is not None else {},
+                len(entry.users),
+                entry.loads,
+                entry.evictions,
+                entry.load_seconds,
+            )
+            for name, entry in found
+        )
+
+    def close(self) -> None:
+        """Close all models, each when its uses are over; later uses are errors."""
+        with self._lock:
+            self._closed, names = True, list(self._entries)
+        for name in names:
+            self.remove(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(tuple(self._entries))
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        taken = ", ".join(f"{spelled(n)} on {device}" for device, n in self.budget.taken.items()) or "nothing"
+        limit = f" of {spelled(self.budget)}" if self.budget else ""
+        loaded = sum(entry.model is not None for entry in self._entries.values())
+        return f"<Pool of {len(self)} models: {loaded} loaded, which take {taken}{limit}>"
+
+    def _entry(self, name: str) -> _Entry:
+        if name not in self._entries:
+            raise OptionError(f"the pool has no model {name!r}{meant(name, self._entries)}")
+        return self._entries[name]
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ClosedError("the pool was closed: make another")
+
+    def _begin(self, name: str) -> _Entry:
+        with self._lock:
+            self._check_open()
+            entry = self._entry(name)
+            entry.users.append(threading.get_ident())
+            return entry
+
+    def _end(self, entry: _Entry) -> None:
+        with self._lock:
+            entry.users.remove(threading.get_ident())
+            entry.used = time.monotonic()
+
+    def _loaded(self, entry: _Entry, name: str) -> Pooled:
+        with entry.loading:
+            if entry.model is None:
+                begin = time.monotonic()
+                # What the evicted one took counts until it is given back: not here.
+                entry.budget = self.budget.part()
+                entry.model = entry.make(entry.budget)
+                entry.loads += 1
+                entry.load_seconds = time.monotonic() - begin
+                _log.info("%s is loaded in %.0f ms", name, entry.load_seconds * 1e3)
+            return entry.model
+
+    def _make_room(self, asking: MemoryBudget, device: str) -> bool:
+        """Evict the model that was used longest ago, of those that take memory of *device*; say whether there was one.
+
+        Waits for a use by another thread to end where every such model is in use.
+        """
+        end, me = time.monotonic() + self.patience, threading.get_ident()
+        while True:
+            with self._lock:
+                others = [e for e in self._entries.values() if e.budget is not asking and e.model is not None]
+                there = [e for e in others if e.budget.taken.get(device)]
+                idle = [e for e in there if not e.users]
+                model = self._taken_out(min(idle, key=lambda e: e.used)) if idle else None
+                hopeless = all(me in e.users for e in there)
+            if model is not None:
+                return self._ended(model)
+            if hopeless or time.monotonic() > end:
+                return False
+            time.sleep(LOOK)
+
+    @staticmethod
+    def _taken_out(entry: _Entry) -> Pooled | None:
+        """Return the model of an entry that nobody uses, which is without one from now on."""
+        if entry.users or entry.model is None:
+            return None
+        model, entry.model = entry.model, None
+        entry.evictions += 1
+        return model
+
+    def _ended(self, model: Pooled | None) -> bool:
+        if model is None:
+            return False
+        model.close()
+        _log.info("%r was evicted", model)
+        return True
+
+
+def _compiled(source: Any, options: Mapping[str, Any], budget: MemoryBudget) -> Pooled:
+    made: Pooled = compile_model(source, memory_limit=budget, **options)
+    return made
