@@ -64,7 +64,7 @@ def enqueue(
         event = stream.marker()
         event.set_callback(0, _Holding(held))
         stream.flush()
-    except engine.failures as error:
+    except (*engine.failures, DeviceError) as error:  # type: ignore[misc]  # a tuple of classes, whatever it joins
         with contextlib.suppress(DeviceError):
             stream.finish()
         raise DeviceError(f"the run cannot be enqueued: {error}") from error

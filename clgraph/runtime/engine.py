@@ -108,8 +108,11 @@ class Engine:
         process.check_process()
 
     def profiling_stream(self) -> Stream:
-        """Return a new stream whose events carry times."""
-        return Stream(self._context, self._handle, profiling=True)
+        """Return a new stream whose events carry times; raises ``DeviceError`` as :meth:`beside`."""
+        try:
+            return Stream(self._context, self._handle, profiling=True)
+        except self._cl.Error as error:
+            raise DeviceError(f"{self.device} makes no queue with times: {error}") from error
 
     def allocate(self, nbytes: int, what: str) -> Memory:
         """Return memory for *what*. Raises ``DeviceMemoryError`` as :func:`clgraph.runtime.memory.allocate`."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from clgraph.errors import DeviceError
 from clgraph.runtime.engine import Engine, KernelArgument
 from clgraph.runtime.memory import Memory
 from clgraph.selector.library import BANKS, ENTRY, Library
@@ -66,6 +67,9 @@ def refusal(engine: Engine, library: Library) -> str | None:
 
     At the first use on a device, a chain of probe steps is run, in which every ticket reads what all tickets of the
     step before have written. That it went well is kept in the cache folder, by device, driver, library and workers.
+
+    Raises:
+        DeviceError: The driver refuses a command of the test.
     """
     if engine.info.kind != "cpu":
         return "the work-groups of a GPU may run one after another"
@@ -86,6 +90,9 @@ def run_probe(
 
     Args:
         joined: All steps in one launch, as the persistent executor does; else a launch each.
+
+    Raises:
+        DeviceError: The driver refuses a command, which says nothing of other runs.
     """
     workers = engine.info.workers
     tickets = 3 * workers + 1
@@ -108,8 +115,11 @@ def run_probe(
         found[0] = np.arange(tickets, dtype=np.uint32) * (seed + 1)
         want = _expected(found[0])
         engine.stream.write(values, 0, found)
-        for launch in launches:
-            launch()
+        try:
+            for launch in launches:
+                launch()
+        except engine.failures as failure:
+            raise DeviceError(f"{engine.info.name} failed in the executor's test: {failure}") from failure
         engine.stream.read(error, 0, word)
         engine.stream.read(values, 0, found)
         if word[0]:

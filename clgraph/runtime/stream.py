@@ -4,22 +4,42 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from clgraph.errors import DeviceError
+from clgraph.errors import DeviceError, DeviceMemoryError
 from clgraph.graph.primitive import Array
 from clgraph.runtime import command_buffers, driver
 from clgraph.runtime.kernels import Kernel
 from clgraph.runtime.memory import Memory
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 Step = Callable[[], Any]
 """A prepared command: calling it enqueues; a launch on a profiling stream returns its event."""
 
 
+def _reported(command: Callable[P, T]) -> Callable[P, T]:
+    """Let a *command* of a stream raise ``DeviceError`` for what the driver refuses or reports."""
+
+    @functools.wraps(command)
+    def call(*args: P.args, **options: P.kwargs) -> T:
+        try:
+            return command(*args, **options)
+        except driver.load().Error as error:
+            kind = DeviceMemoryError if isinstance(error, driver.load().MemoryError) else DeviceError
+            raise kind(f"the device failed: {error}") from error
+
+    return call
+
+
 class Stream:
     """Runs commands in the order they are given. Copies and kernels return before they are done, reads after.
+
+    Its methods raise ``DeviceError`` where the driver refuses a command, or reports that one has failed; launches, the
+    steps that :meth:`launch` and its like return, raise the driver's own error.
 
     Attributes:
         out_of_order: Kernels run in any order that their events allow; copies wait for all that was given before.
@@ -77,6 +97,7 @@ class Stream:
 
         return step
 
+    @_reported
     def write(self, memory: Memory, offset: int, array: Array) -> Any:
         """Enqueue a copy of a C-contiguous *array* to *memory*; the array must live until the stream is finished."""
         if array.nbytes == 0:
@@ -87,6 +108,7 @@ class Stream:
             self.queue, memory.handle, array, dst_offset=offset, is_blocking=self.out_of_order
         )
 
+    @_reported
     def read(self, memory: Memory, offset: int, array: Array) -> Any:
         """Fill a C-contiguous *array* from *memory*; returns when it is there, and all earlier commands are done."""
         if array.nbytes == 0:
@@ -95,6 +117,7 @@ class Stream:
             self.finish()
         return self._cl._enqueue_read_buffer(self.queue, memory.handle, array, src_offset=offset, is_blocking=True)
 
+    @_reported
     def copy(self, source: Memory, target: Memory, offset: int, nbytes: int, start: int = 0) -> Any:
         """Enqueue a copy of *nbytes* bytes of *source* from *start* on to *offset* of *target*."""
         if nbytes == 0:
@@ -108,6 +131,7 @@ class Stream:
             self.finish()
         return event
 
+    @_reported
     def fill(self, memory: Memory, value: int = 0, offset: int = 0, nbytes: int | None = None) -> None:
         """Enqueue setting *nbytes* bytes of *memory* from *offset* on, all that follow by default, to *value*."""
         if self.out_of_order:
@@ -117,20 +141,24 @@ class Stream:
         if self.out_of_order:
             self.finish()
 
+    @_reported
     def barrier(self) -> None:
         """Let everything that follows start when all that was given before is done."""
         if self.out_of_order:
             self._cl._enqueue_barrier_with_wait_list(self.queue)
 
+    @_reported
     def after(self, events: Sequence[Any]) -> None:
         """Let everything that follows start when *events* are over."""
         if events:
             self._cl._enqueue_barrier_with_wait_list(self.queue, wait_for=list(events))
 
+    @_reported
     def marker(self) -> Any:
         """Return an event that is over when all that was given before is."""
         return self._cl._enqueue_marker_with_wait_list(self.queue)
 
+    @_reported
     def flush(self) -> None:
         """Let the device start on what it was given, without waiting for it."""
         self.queue.flush()
@@ -142,12 +170,8 @@ class Stream:
         return ask(asked.QUEUED), ask(asked.START), ask(asked.END)
 
     def finish(self) -> None:
-        """Wait until every command is done.
-
-        Raises:
-            DeviceError: The device reports that one has failed.
-        """
+        """Wait until every command is done."""
         try:
             self.queue.finish()
-        except self._cl.Error as error:
+        except self._cl.Error as error:  # here and not outside: every run ends with it
             raise DeviceError(f"the device failed: {error}") from error
