@@ -60,6 +60,6 @@ def test_a_refused_launch_of_the_executors_test_is_a_device_error_and_says_nothi
     calls = kernels._functions(driver.load())
     with monkeypatch.context() as patch:
         patch.setitem(calls, "clEnqueueNDRangeKernel", lambda *_: OUT_OF_RESOURCES)
-        with pytest.raises(DeviceError, match="failed in the executor's test: .*OUT_OF_RESOURCES"):
+        with pytest.raises(DeviceError, match=r"failed in the executor's test: .*OUT_OF_RESOURCES"):
             executor.run_probe(engine, library)
     assert executor.run_probe(engine, library) is None

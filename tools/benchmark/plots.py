@@ -13,7 +13,7 @@ from tools.benchmark.measuring import Figures
 _COLOURS = ("#3b6ea5", "#d1495b", "#66a182", "#edae49", "#8d6a9f", "#7f7f7f")
 
 
-def _figure(width: float, height: float) -> tuple[Any, Any]:
+def figure_of(width: float, height: float) -> tuple[Any, Any]:
     """Return a figure and its axes that are drawn without a screen, in SVG text that stays the same."""
     from matplotlib import rcParams
     from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -32,7 +32,7 @@ def roofline(layers: Sequence[Layer], device: DeviceInfo, title: str, path: Path
 
     The bytes are those of the layer's inputs and outputs: what is still in a cache may lie above the slope.
     """
-    figure, axes = _figure(7.0, 4.2)
+    figure, axes = figure_of(7.0, 4.2)
     shown = [x for x in layers if x.flops and x.nbytes and x.seconds]
     kinds = sorted({x.kernels[0] for x in shown}, key=lambda k: -sum(x.seconds for x in shown if x.kernels[0] == k))
     for colour, kind in zip(_COLOURS, [*kinds[:5], None], strict=True):
@@ -61,7 +61,7 @@ def comparison(layers: Sequence[Layer], peer: str, title: str, path: Path, most:
     """Draw the time of each of the *most* longest layers beside the other runtime's, in the model's order."""
     longest = sorted(layers, key=lambda x: -max(x.seconds, x.other_seconds))[:most]
     shown = [x for x in layers if any(x is y for y in longest)]
-    figure, axes = _figure(max(6.0, 0.2 * len(shown) + 1.5), 3.8)
+    figure, axes = figure_of(max(6.0, 0.2 * len(shown) + 1.5), 3.8)
     places = range(len(shown))
     axes.bar([p - 0.2 for p in places], [x.seconds * 1e6 for x in shown], 0.4, color=_COLOURS[0], label="clgraph")
     axes.bar([p + 0.2 for p in places], [x.other_seconds * 1e6 for x in shown], 0.4, color=_COLOURS[1], label=peer)
@@ -78,7 +78,7 @@ def ratios(found: Sequence[Figures], path: Path) -> None:
     """Draw clgraph's time divided by each peer's: a row a model, a mark a peer and number of threads."""
     names = [(f.set, f.model) for f in found]
     rows = list(dict.fromkeys(names))[::-1]
-    figure, axes = _figure(6.5, 0.17 * len(rows) + 1.2)
+    figure, axes = figure_of(6.5, 0.17 * len(rows) + 1.2)
     kinds = list(dict.fromkeys((peer, f.threads) for f in found for peer in f.ratios))
     for i, (peer, threads) in enumerate(kinds):
         of = [f for f in found if f.threads == threads and peer in f.ratios]
