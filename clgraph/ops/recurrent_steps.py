@@ -84,6 +84,11 @@ class RecurrentSteps(Primitive):
             raise ShapeError(f"gates {ahead} and r {r} do not fit {self.hidden} hidden states")
         tokens, batch = ahead.shape[:2]
         states = (self.directions, batch, self.hidden)
+        wanted = {"lengths": (batch,), "bias": (self.directions, rows), "hidden": states, "cell": states}
+        wanted["peephole"] = (self.directions, 3 * self.hidden)
+        for name, given in zip(self.present, inputs[2:], strict=False):
+            if given.shape != wanted[name]:
+                raise ShapeError(f"{name} {given} beside gates {ahead} is not {list(wanted[name])}")
         every = ahead.with_shape((tokens, *states))
         return (every, *(ahead.with_shape(states) for _ in range(2 if self.cell == "lstm" else 1)))
 

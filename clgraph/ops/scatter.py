@@ -125,6 +125,8 @@ class TensorScatter(Primitive):
             n > d if a == self.axis else n != d for a, (d, n) in enumerate(zip(cache.shape, updates.shape, strict=True))
         ):
             raise ShapeError(f"updates {updates} do not go into {cache} along axis {self.axis}")
+        if len(inputs) > 2 and inputs[2].shape != cache.shape[:1]:
+            raise ShapeError(f"the places {inputs[2]} are not one for each of {cache.shape[0]} caches")
         return (cache.plain(),)
 
     def reference(self, *inputs: Array) -> tuple[Array, ...]:

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError
 from clgraph.ops.col2im import Col2Im
 from clgraph.ops.determinant import Determinant
 from clgraph.ops.max_pool_indices import MaxUnpool
@@ -31,6 +33,12 @@ def test_beginnings_of_sequences_are_reversed(engine, dtype):
             families=("normal",),
         )  # fmt: skip
         assert found == {"reverse_sequence.ref": 0.0}
+
+
+def test_places_of_more_caches_than_there_are_are_refused():
+    layouts = [Layout(DType.F32, (2, 6, 4)), Layout(DType.F32, (2, 3, 4)), Layout(DType.I64, (3,))]
+    with pytest.raises(ShapeError, match="not one for each of 2 caches"):
+        TensorScatter(1).infer(layouts)
 
 
 @pytest.mark.parametrize("dtype", MOVED, ids=str)

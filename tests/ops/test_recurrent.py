@@ -6,6 +6,7 @@ import pytest
 import clgraph
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
+from clgraph.errors import ShapeError
 from clgraph.implementations.gpu.recurrent_steps import RecurrentStepsGroups
 from clgraph.ops.recurrent_steps import RecurrentSteps
 from clgraph.selector.query import DeviceInfo, Query
@@ -126,6 +127,16 @@ def test_units_beyond_a_group_and_many_sequences(op_type, gates, device_class, b
     for got, want in zip(made.run(feeds).values(), onnxruntime_outputs(source, feeds), strict=True):
         # 300 products of numbers near 1/16 and 1 at most, over 6 tokens whose rows of r add up to less than 16.
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"), [("lengths", (4,)), ("hidden", (1, 4, 6)), ("cell", (1, 3, 7)), ("peephole", (1, 6))]
+)
+def test_what_is_not_one_for_each_sequence_is_refused(name, shape):
+    """Kernels read lengths and states of all sequences: of more than there are they would read other memory."""
+    shapes = [(2, 3, 4 * 6), (1, 4 * 6, 6), shape]
+    with pytest.raises(ShapeError, match=name):
+        RecurrentSteps("lstm", 6, present=(name,)).infer([Layout(DType.F32, s) for s in shapes])
 
 
 def test_states_that_local_memory_has_no_room_for_are_refused():
