@@ -35,6 +35,7 @@ _FILES = (
     "canary/canary_products.cl",
     "canary/canary_read.cl",
     "canary/canary_vnni.cl",
+    "canary/canary_byte_pairs.cl",
     "canary/canary_bf16.cl",
 )
 

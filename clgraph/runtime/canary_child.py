@@ -138,6 +138,16 @@ def _wrong_vnni(canary: Canary) -> str:
     return "" if right else "it computes other sums by vpdpbusd than it should"
 
 
+def _wrong_byte_pairs(canary: Canary) -> str:
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 128, (32, 4)).astype(np.uint8), rng.integers(-128, 128, (32, 4)).astype(np.int8)
+    acc = np.arange(32, dtype=np.int32)
+    held = [canary.upload(v.reshape(-1).view(np.int32)) for v in (a, b)] + [canary.upload(acc)]
+    canary.run("byte_pairs", 4, *held)
+    right = np.array_equal(canary.read(held[2], acc), acc + (a.astype(np.int32) * b).sum(1))
+    return "" if right else "it computes other sums by vpmaddubsw than it should"
+
+
 def _wrong_bf16(canary: Canary) -> str:
     rng = np.random.default_rng(0)
     floats = rng.standard_normal((3, 32)).astype(np.float32)
@@ -152,7 +162,7 @@ def _wrong_bf16(canary: Canary) -> str:
     return "" if right else "it computes other sums by vdpbf16ps than it should"
 
 
-_FURTHER = {"vnni": _wrong_vnni, "bf16": _wrong_bf16}
+_FURTHER = {"vnni": _wrong_vnni, "byte_pairs": _wrong_byte_pairs, "bf16": _wrong_bf16}
 """Instructions that only some CPUs have, by the feature: what is wrong with them, or an empty text."""
 
 

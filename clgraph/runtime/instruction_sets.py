@@ -41,7 +41,8 @@ class InstructionSet:
             which registers vectors are passed.
         simd: Floats in a vector of the kernels.
         features: What implementations may ask for: ``fma`` (fused multiply-add in hardware), ``vnni`` (``vpdpbusd`` on
-            512 bits), ``bf16`` (``vdpbf16ps`` on 512 bits).
+            512 bits), ``byte_pairs`` (``vpmaddubsw`` on 256 bits), ``bf16`` (``vdpbf16ps`` on 512
+            bits).
         flags: What ``/proc/cpuinfo`` must list.
     """
 

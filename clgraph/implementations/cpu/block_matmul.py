@@ -22,7 +22,6 @@ from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.post import post_codes, post_steps
 from clgraph.selector.query import Query
 
-_FILE = "block_matmul/micro_digits.cl"
 _WIDTHS = (4, 8, 2)
 """Bits of a weight, in the order of the instances."""
 
@@ -31,7 +30,11 @@ _ROWS = {3: (1,), 1: (1, 4)}
 
 
 def _micro(bits: int, digits: int, rows: int) -> Micro:
-    return Micro.of(_FILE, BITS=bits, DIGITS=digits, UR=rows, NB=4)
+    return Micro.of("block_matmul/micro_digits.cl", BITS=bits, DIGITS=digits, UR=rows, NB=4)
+
+
+def _paired_micro(digits: int) -> Micro:
+    return Micro.of("block_matmul/micro_digit_pairs.cl", DIGITS=digits)
 
 
 ROW_MICROS = micro_family(
@@ -42,11 +45,13 @@ ROW_MICROS = micro_family(
     },
 )
 
+_PAIRS = [_paired_micro(digits) for digits in _ROWS]
+
 MICROS = micro_family(
     "micro_digits",
     {
-        16: [_micro(bits, digits, rows) for bits in _WIDTHS for digits in _ROWS for rows in _ROWS[digits]],
-        8: [_micro(4, 3, 1)],
+        16: [*(_micro(bits, digits, rows) for bits in _WIDTHS for digits in _ROWS for rows in _ROWS[digits]), *_PAIRS],
+        8: _PAIRS,
     },
 )
 
@@ -183,17 +188,27 @@ def _digit_seconds(q: Query[BlockMatMul]) -> float:
     return q.device.costs.unit("block_digits.vector")
 
 
-def _row_seconds(q: Query[BlockMatMul]) -> float:
-    """Return one worker's time for a row of a group of columns."""
-    unit = q.device.costs.unit
-    return q.primitive.depth * (unit("block_matmul.weights") + digits_of(q) * unit("block_matmul.digit"))
-
-
 @implements(
     BlockMatMul, name="block_matmul.digits", serves=replace(SERVES, features=frozenset({"vnni"})), tags={DIGITS}
 )
 class BlockMatMulDigits(Implementation[BlockMatMul]):
     """The rows as fixed-point numbers of three bytes a block (of one where the model allows it), products of bytes."""
+
+    @classmethod
+    def first(cls, q: Query[BlockMatMul]) -> Micro:
+        """Return the instance for one row."""
+        return _micro(q.primitive.bits, digits_of(q), 1)
+
+    @classmethod
+    def widest(cls, q: Query[BlockMatMul]) -> int:
+        """Return the rows of the widest instance."""
+        return _ROWS[digits_of(q)][-1]
+
+    @classmethod
+    def row_seconds(cls, q: Query[BlockMatMul]) -> float:
+        """Return one worker's time for a row of a group of columns."""
+        unit = q.device.costs.unit
+        return q.primitive.depth * (unit("block_matmul.weights") + digits_of(q) * unit("block_matmul.digit"))
 
     @classmethod
     def limits(cls, q: Query[BlockMatMul]) -> str | None:
@@ -205,10 +220,11 @@ class BlockMatMulDigits(Implementation[BlockMatMul]):
 
     @classmethod
     def cost(cls, q: Query[BlockMatMul]) -> float:
-        rows, groups, (spans, tiers) = rows_of(q), -(-q.primitive.columns // COLUMNS), _tickets(q, _row_seconds(q))
+        each = cls.row_seconds(q)
+        rows, groups, (spans, tiers) = rows_of(q), -(-q.primitive.columns // COLUMNS), _tickets(q, each)
         first = runs(rows, _row_digits(q), q.device)
         digits = step_seconds(q.device, rows * _row_digits(q), 2 * q.inputs[0].nbytes, first.count)
-        work, traffic = rows * groups * _row_seconds(q), q.inputs[0].nbytes + q.outputs[0].nbytes
+        work, traffic = rows * groups * each, q.inputs[0].nbytes + q.outputs[0].nbytes
         tickets = spans.count * tiers.count
         return digits + step_seconds(q.device, work, traffic, tickets, weights=q.inputs[1].nbytes)
 
@@ -216,7 +232,7 @@ class BlockMatMulDigits(Implementation[BlockMatMul]):
     def plan(cls, q: Query[BlockMatMul]) -> Plan:
         p, rows, count = q.primitive, rows_of(q), digits_of(q)
         groups, blocks, nbytes = q.inputs[1].shape
-        spans, tiers = _tickets(q, _row_seconds(q))
+        spans, tiers = _tickets(q, cls.row_seconds(q))
         first = runs(rows, _row_digits(q), q.device)
         digits = BlockDigitsDesc(
             x=Ref("in0"),
@@ -248,14 +264,40 @@ class BlockMatMulDigits(Implementation[BlockMatMul]):
             tiers=tiers.count,
             ticket_rows=spans.each,
             spans=spans.count,
-            widest=_ROWS[count][-1],
-            first_id=MICROS.id(q.device.simd, _micro(p.bits, count, 1)),
+            widest=cls.widest(q),
+            first_id=MICROS.id(q.device.simd, cls.first(q)),
         )
         steps = (
             Tile("block_digits", digits, first.count),
             Tile("block_matmul_digits", product, spans.count * tiers.count, post=_posts(q)),
         )
         return Plan(steps, (rows * blocks * p.block * count, 4 * rows * blocks * count, 4 * rows * blocks))
+
+
+@implements(
+    BlockMatMul, name="block_matmul.pairs", serves=replace(SERVES, features=frozenset({"byte_pairs"})), tags={DIGITS}
+)
+class BlockMatMulPairs(BlockMatMulDigits):
+    """As with digits elsewhere, on CPUs that add up two neighbours' products of bytes in 16 bits."""
+
+    @classmethod
+    def limits(cls, q: Query[BlockMatMul]) -> str | None:
+        if q.primitive.bits != 4:
+            return f"adds up products of bytes and 4 bits in 16, not of {q.primitive.bits}"
+        return super().limits(q)
+
+    @classmethod
+    def first(cls, q: Query[BlockMatMul]) -> Micro:
+        return _paired_micro(digits_of(q))
+
+    @classmethod
+    def widest(cls, q: Query[BlockMatMul]) -> int:
+        return 1
+
+    @classmethod
+    def row_seconds(cls, q: Query[BlockMatMul]) -> float:
+        unit = q.device.costs.unit
+        return q.primitive.depth * (unit("block_matmul.paired_weights") + digits_of(q) * unit("block_matmul.pair"))
 
 
 def _row_digits(q: Query[BlockMatMul]) -> float:

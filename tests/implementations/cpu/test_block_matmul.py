@@ -7,7 +7,7 @@ import pytest
 
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Layout
-from clgraph.implementations.cpu.block_matmul import BlockMatMulDigits, BlockMatMulRows
+from clgraph.implementations.cpu.block_matmul import BlockMatMulDigits, BlockMatMulPairs, BlockMatMulRows
 from clgraph.network.borrowing import LEAST_BYTES, left_at, suits_all
 from clgraph.ops.block_matmul import BlockMatMul
 from clgraph.ops.block_records import Records, unpacked
@@ -67,10 +67,12 @@ CASES = [
 
 
 @pytest.mark.opencl
-@pytest.mark.parametrize("implementation", [BlockMatMulDigits, BlockMatMulRows])
+@pytest.mark.parametrize("implementation", [BlockMatMulDigits, BlockMatMulPairs, BlockMatMulRows])
 def test_products_agree_with_float64(engine, implementation):
     for seed, (bits, block, rows, depth, columns, zeros, bias, words) in enumerate(CASES):
-        digits = implementation is BlockMatMulDigits
+        digits = implementation is not BlockMatMulRows
+        if bits != 4 and implementation is BlockMatMulPairs:
+            continue
         rng = np.random.default_rng(seed)
         primitive, arrays = problem(rng, bits, block, rows, depth, columns, zeros=zeros, bias=bias)
         got, want, slope, size, tops = computed(engine, implementation, primitive, arrays, words, seed)
@@ -84,11 +86,14 @@ def test_products_agree_with_float64(engine, implementation):
 
 
 @pytest.mark.opencl
-def test_rough_products_are_those_of_rows_rounded_to_eight_bits_a_block(engine):
+@pytest.mark.parametrize("implementation", [BlockMatMulDigits, BlockMatMulPairs])
+def test_rough_products_are_those_of_rows_rounded_to_eight_bits_a_block(engine, implementation):
     for bits, block, rows in ((4, 32, 1), (4, 128, 6), (8, 16, 4), (2, 32, 5)):
+        if bits != 4 and implementation is BlockMatMulPairs:
+            continue
         rng = np.random.default_rng(bits)
         primitive, arrays = problem(rng, bits, block, (rows,), 2 * block, 70, rough=True)
-        got, *_ = computed(engine, BlockMatMulDigits, primitive, arrays)
+        got, *_ = computed(engine, implementation, primitive, arrays)
         a = arrays[0].reshape(rows, 2, block).astype(np.float64)
         step = np.abs(a).max(-1, keepdims=True) / 127
         scaled = a / step
@@ -100,7 +105,21 @@ def test_rough_products_are_those_of_rows_rounded_to_eight_bits_a_block(engine):
 
 
 @pytest.mark.opencl
-def test_blocks_of_extreme_numbers_stay_apart(engine):
+def test_sums_of_pairs_hold_the_largest_products(engine):
+    """Eight neighbours of 15 times -128, twice each: 30,720, which 16 bits hold."""
+    for block in (32, 256):
+        packed, scales = np.full((64, block // 2), 255, np.uint8), np.ones((64, 1), F)
+        records = Records(4, block, True).pack(packed, scales, np.zeros((64, 1), np.uint8))
+        for number in (1.0, -1.0):
+            a = np.full((1, block), number, F)
+            primitive = BlockMatMul(64, block, 4, block, zeros=True)
+            got, want, _, size, tops = computed(engine, BlockMatMulPairs, primitive, [a, records])
+            assert (np.abs(got - want) <= U32 * (8 * size + 1.01 * tops)).all()
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize("implementation", [BlockMatMulDigits, BlockMatMulPairs])
+def test_blocks_of_extreme_numbers_stay_apart(engine, implementation):
     rng = np.random.default_rng(0)
     primitive, arrays = problem(rng, 4, 32, (6,), 96, 20)
     a = arrays[0]
@@ -110,7 +129,7 @@ def test_blocks_of_extreme_numbers_stay_apart(engine):
     a[3, 40] = np.nan
     a[4, 70] = -np.inf
     a[5] *= F(2.0**118)  # up to what float32 holds
-    got, want, _, size, tops = computed(engine, BlockMatMulDigits, primitive, arrays)
+    got, want, _, size, tops = computed(engine, implementation, primitive, arrays)
     assert np.isnan(got[3:5]).all()
     assert (got[2] == 0).all()
     with np.errstate(over="ignore"):
@@ -132,6 +151,8 @@ def test_refusals_say_why():
     product = BlockMatMul(64, 64, 4, 32)
     assert reason(BlockMatMulDigits, product, (2, 64)) == "None"
     assert "needs vnni" in reason(BlockMatMulDigits, product, (2, 64), features=())
+    assert reason(BlockMatMulPairs, product, (2, 64), features=("byte_pairs",)) == "None"
+    assert "not of 8" in reason(BlockMatMulPairs, BlockMatMul(64, 64, 8, 32), (2, 64), features=("byte_pairs",))
     assert "at most 256" in reason(BlockMatMulDigits, BlockMatMul(64, 512, 4, 512), (2, 512))
     assert reason(BlockMatMulRows, product, (129, 64), features=()) == "None"
 
