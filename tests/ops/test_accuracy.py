@@ -59,14 +59,15 @@ EXACT = {
     "activation", "concat", "dequantize", "eltwise", "expand", "gather", "gather_elements", "gather_nd", "pad",
     "quantize", "reorder", "repeat", "shuffle", "slice", "split", "static_quantize", "transpose", "where",
     "byte_lookup", "quantized_convolution", "quantized_matmul", "integer_matmul", "integer_convolution",
-    "top_k",
+    "top_k", "nv12_to_rgb",
 }  # fmt: skip
 """Kinds whose tiles move elements, apply one operation to each, or add up integers: their tests count its roundings."""
 OTHER = {
-    "cached_attention", "cumulative_product", "recurrent_steps", "scatter_elements", "scatter_nd", "winograd_weights",
+    "cached_attention", "cumulative_product", "image_planes", "recurrent_steps", "scatter_elements", "scatter_nd",
+    "winograd_weights",
 }  # fmt: skip
-"""Kinds whose own tests have the bounds: of run-time lengths, of a product, of a recurrence, of sums of few updates,
-and of sums in double."""
+"""Kinds whose own tests have the bounds: of run-time lengths, of a product, of bytes, of a recurrence, of sums of few
+updates, and of sums in double."""
 SAME = {"matmul.narrow"}
 """Tiles whose results are another's bit by bit, which their own tests compare."""
 

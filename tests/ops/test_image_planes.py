@@ -44,7 +44,13 @@ def _check(engine, size, shape, depth=3, colours=3, padding=0.0, **axes):
 @pytest.mark.parametrize("resize", ["nearest", "linear", "cubic", "area"])
 @pytest.mark.parametrize("rule", ["pillow", "opencv"])
 def test_every_implementation_is_within_its_bound(rule, resize, depth, engine):
-    for size, shape in (((13, 37), (7, 19)), ((13, 37), (29, 50)), ((5, 3), (2, 1)), ((40, 90), (40, 90))):
+    for size, shape in (
+        ((13, 37), (7, 19)),
+        ((13, 37), (29, 50)),
+        ((5, 3), (2, 1)),
+        ((40, 90), (40, 90)),
+        ((200, 70), (130, 33)),
+    ):
         _check(engine, size, shape, depth, 3 if depth > 1 else 1, resize=resize, rule=rule)
 
 
