@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,51 +15,20 @@ import clgraph
 from clgraph.explorer.document import document
 from clgraph.explorer.making import profiled, view_of_run
 from clgraph.explorer.page import page
+from tests.support.browsers import Page, chromium, firefox
 from tests.support.models import light_model, small_model
 
 NASTY = "<img src=x onerror=\"document.title='owned'\">"
-NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """Chromium without a window; where the tests run unattended (CI is set) there has to be one."""
-    found = next(filter(None, map(shutil.which, NAMES)), None)
-    if found is None:
-        assert "CI" not in os.environ, "no Chromium: install Debian's package chromium"
-        pytest.skip("no Chromium is installed (Debian's package chromium)")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield started
-        started.close()
-
-
-class Page:
-    """A page of the explorer, opened; what it says goes wrong fails the test."""
-
-    def __init__(self, browser: Any, path: Path, link: str = "", **options: Any) -> None:
-        self.tab = browser.new_page(viewport={"width": 1400, "height": 900}, **options)
-        self.faults: list[str] = []
-        self.tab.on("pageerror", lambda error: self.faults.append(str(error)))
-        self.tab.on("console", lambda message: self.faults.append(message.text))
-        self.tab.on("request", lambda r: None if r.url.startswith("file:") else self.faults.append(r.url))
-        self.tab.goto(path.as_uri() + link)
-
-    def ask(self, expression: str) -> Any:
-        """Return what an expression of the page's script is, pane for the first pane."""
-        return self.tab.evaluate(f"(() => {{ const pane = explorer.page.panes[0]; return {expression}; }})()")
-
-    def text(self, selector: str) -> str:
-        """Return the text of an element."""
-        return str(self.tab.inner_text(selector))
-
-    def settled(self) -> None:
-        """Wait until every part of the graph has its place, and a frame is drawn."""
-        while not self.ask("pane.layout.done === pane.layout.parts.length && !pane.pending"):
-            self.tab.wait_for_timeout(20)
-        assert self.faults == []
+@pytest.fixture(
+    scope="module",
+    params=[chromium, pytest.param(firefox, marks=pytest.mark.slow)],
+    ids=lambda started: started.__name__,
+)
+def browser(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A browser without a window."""
+    yield from request.param()
 
 
 def _written(model: onnx.ModelProto, folder: Path, **options: Any) -> Path:
