@@ -219,3 +219,8 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
         assert len(page.encode()) < 1.5 * 2**20
         assert len(data_of(page)["graphs"][0]["steps"]) == len(default_pipeline()) + 1
     assert "clgraph.compile" in (site / "api.html").read_text(encoding="utf-8")
+
+
+def test_the_picture_of_the_explorer_is_of_the_explorer_as_it_is() -> None:
+    done = subprocess.run([sys.executable, ROOT / "tools" / "explorer_picture", "--check"], check=False)
+    assert done.returncode == 0, "clgraph/explorer has changed: run tools/explorer_picture"

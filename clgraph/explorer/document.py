@@ -158,7 +158,7 @@ def _times(profile: Profile, known: set[str], device: DeviceInfo) -> dict[str, A
             "flops": c.flops,
             "tickets": c.tickets,
             "idle": c.idle,
-            "roofline": c.roofline(device),
+            "roofline": c.roofline(device) if c.placement == device.name else 0.0,
         }
         for c in profile.commands
         if c.node in known

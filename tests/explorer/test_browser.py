@@ -105,6 +105,41 @@ def test_a_click_chooses_what_is_drawn_there(browser: Any, small: Path) -> None:
     assert shown.ask("document.documentElement.scrollWidth") <= 390
 
 
+def test_the_legend_and_the_toolbar_cover_no_node(browser: Any, small: Path) -> None:
+    shown = Page(browser, small)
+    for width, height in ((1400, 900), (1100, 640), (390, 844)):
+        shown.tab.set_viewport_size({"width": width, "height": height})
+        for mode in shown.ask("[...document.getElementById('mode').options].map((o) => o.value)"):
+            shown.tab.evaluate(f"document.getElementById('mode').value = {mode!r}")
+            shown.tab.dispatch_event("#mode", "change")
+            shown.settled()
+            of = "document.querySelector('{}').getBoundingClientRect().{}"
+            graph = shown.ask(f"[{of.format('canvas', 'top')}, {of.format('canvas', 'bottom')}]")
+            assert graph[1] - graph[0] > height / 4
+            assert shown.ask(of.format("header", "bottom")) <= graph[0]
+            assert shown.ask(of.format("#legend", "top")) >= graph[1]
+        assert shown.ask("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.opencl
+def test_what_ran_on_which_device_is_told_apart(browser: Any, tmp_path: Path, device: str) -> None:
+    feeds = {"x": np.zeros((1, 3, 10, 10), np.float32)}
+    path = _written(small_model(), tmp_path, device=device, feeds=feeds, config={"placement": {"pool": "host"}})
+    shown = Page(browser, path, "#tab=time")
+    shown.settled()
+    commands = "pane.history.graph.profile.commands"
+    assert set(shown.ask(f"{commands}.map((c) => c.device)")) == {device, "host"}
+    # Peak rates are known of the model's own device: there is no share of them elsewhere.
+    assert set(shown.ask(f"{commands}.filter((c) => c.device === 'host').map((c) => c.roofline)")) == {0}
+    shown.tab.click("[data-tab=roofline]")
+    assert device in shown.text("#panel dl")
+    shown.tab.evaluate("document.getElementById('mode').value = 'roofline'")
+    shown.tab.dispatch_event("#mode", "change")
+    at = shown.ask("pane.history.position.get('pool')")
+    assert shown.ask(f"pane.colours.fill(pane.step, [{at}])") is None
+    shown.settled()
+
+
 @pytest.mark.opencl
 def test_a_profile_is_a_page_of_one_program_that_opens_at_its_timeline(
     browser: Any, tmp_path: Path, device: str

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import colorsys
 import hashlib
 import re
 from pathlib import Path
@@ -30,3 +31,39 @@ def test_the_page_loads_nothing_and_sets_no_markup() -> None:
     assert {p.name for p in folder.glob("*.js")} == set(SCRIPTS)
     own = "\n".join(p.read_text() for p in folder.glob("*.js"))
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function", own)
+
+
+def _luminance(colour: tuple[float, float, float]) -> float:
+    """Return the relative luminance of WCAG 2.1 of red, green and blue from 0 to 1."""
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def _contrast(a: tuple[float, float, float], b: tuple[float, float, float]) -> float:
+    darker, lighter = sorted((_luminance(a), _luminance(b)))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def _hex(text: str) -> tuple[float, float, float]:
+    digits = text if len(text) == 6 else "".join(c * 2 for c in text)
+    red, green, blue = (int(digits[i : i + 2], 16) / 255 for i in (0, 2, 4))
+    return red, green, blue
+
+
+def test_texts_and_lines_stand_out_as_wcag_asks_of_level_aa() -> None:
+    """4.5 to 1 for texts on whatever is behind them, fills of nodes in any hue too; 3 to 1 for lines."""
+    folder = Path(module.__file__).parent / "page"
+    themes = re.findall(r":root[^{]*\{(.*?)\}", (folder / "explorer.css").read_text(), re.DOTALL)
+    fills = re.findall(r'"(\d+)% (\d+)%" : "(\d+)% (\d+)%"', (folder / "colours.js").read_text())
+    assert (len(themes), len(fills)) == (2, 2)
+    for theme, at in zip(themes, (2, 0), strict=True):  # light, then dark
+        of = {name: _hex(text) for name, text in re.findall(r"--(\w+): #(\w+)", theme)}
+        behind = [of["surface"], of["node"], of["canvas"]]
+        for name in ("text", "quiet", "accent", "removed"):
+            assert min(_contrast(of[name], b) for b in behind) >= 4.5, name
+        for name in ("line", "added", "altered", "removed"):
+            assert min(_contrast(of[name], b) for b in behind) >= 3, name
+        for fill in fills:
+            saturation, lightness = int(fill[at]) / 100, int(fill[at + 1]) / 100
+            hues = [colorsys.hls_to_rgb(hue / 360, lightness, saturation) for hue in range(360)]
+            assert min(_contrast(of[name], hue) for name in ("text", "quiet") for hue in hues) >= 4.5

@@ -1,7 +1,7 @@
 /* Colours of nodes, and the legends that explain them. */
 
 const MODES = {
-  changes: "what the pass changed",
+  changes: "changes",
   kind: "operator",
   device: "device",
   format: "memory format",
@@ -18,8 +18,8 @@ function hueOf(text) {
 }
 
 const isDark = () => document.documentElement.dataset.theme === "dark";
-const tinted = (text) => `hsl(${hueOf(text)} ${isDark() ? "38% 30%" : "65% 84%"})`;
-const heat = (share) => `hsl(${Math.round(210 - 210 * Math.min(1, share))} ${isDark() ? "55% 33%" : "75% 78%"})`;
+const tinted = (text) => `hsl(${hueOf(text)} ${isDark() ? "38% 24%" : "65% 87%"})`;
+const heat = (share) => `hsl(${Math.round(210 - 210 * Math.min(1, share))} ${isDark() ? "45% 22%" : "75% 87%"})`;
 
 /** What colours by, for each mode that looks at one state; empty for a node that has no such thing. */
 const TEXTS = {
@@ -37,7 +37,7 @@ class Colours {
     this.roofs = new Map();
     for (const c of history.graph.profile?.commands ?? []) {
       this.times.set(c.node, (this.times.get(c.node) ?? 0) + c.seconds);
-      this.roofs.set(c.node, (this.roofs.get(c.node) ?? 0) + c.roofline);
+      if (c.roofline) this.roofs.set(c.node, (this.roofs.get(c.node) ?? 0) + c.roofline);
     }
     this.longest = Math.max(1e-9, ...this.times.values());
   }
@@ -52,7 +52,7 @@ class Colours {
       const [seconds, roof] = [this.times, this.roofs].map((by) =>
         members.reduce((sum, at) => sum + (by.get(this.history.items[at].id) ?? 0), 0),
       );
-      return seconds ? heat(1 - Math.min(1, roof / seconds)) : null;
+      return seconds && roof ? heat(1 - Math.min(1, roof / seconds)) : null;
     }
     if (this.mode === "changes") return null;
     const texts = new Set(members.map((at) => TEXTS[this.mode](this.history.state(step, at) ?? {})).filter(Boolean));

@@ -63,7 +63,7 @@ class Drawing {
     const mark = pane.markOf(box);
     const present = box.members.some((member) => pane.history.state(pane.step, member));
     if (!present && mark !== "removed" && !pane.ghosts) return;
-    context.globalAlpha = present ? 1 : mark === "removed" ? 0.75 : 0.25;
+    context.globalAlpha = present ? 1 : mark === "removed" ? 0.85 : 0.25;
     context.beginPath();
     context.roundRect(left, top, BOX.width, BOX.height, box.type === "node" ? 6 : box.type === "scope" ? 2 : 20);
     context.fillStyle = (present && pane.colours.fill(pane.step, box.members)) || colours.node;
@@ -85,7 +85,7 @@ class Drawing {
   label(box, left, top) {
     const { pane, context, colours } = this;
     const state = box.scope === null ? pane.history.anyState(pane.step, box.members[0]) : null;
-    const [head, name, foot] = state ? linesOf(state, box) : [`${box.members.length} nodes`, box.label, "double click to open"];
+    const [head, name, foot] = state ? linesOf(state, box) : [`${box.members.length} nodes`, box.label, "double click opens it"];
     context.fillStyle = colours.text;
     context.font = "600 11px system-ui, sans-serif";
     context.fillText(fitting(context, head), left + 8, top + 13);

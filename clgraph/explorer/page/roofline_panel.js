@@ -7,12 +7,12 @@ const WINOGRAD =
 function rooflinePanel(panel, pane, go) {
   const { profile, device } = pane.history.graph;
   const points = (profile?.commands ?? [])
-    .filter((c) => c.flops && c.nbytes && c.seconds)
+    .filter((c) => c.device === device.name && c.flops && c.nbytes && c.seconds)
     .map((c) => ({ c, x: c.flops / c.nbytes, y: c.flops / c.seconds }));
   if (!points.length) return panel.replaceChildren(h("p", { class: "hint" }, "No arithmetic was measured."));
   panel.replaceChildren(
     h("h2", {}, "Roofline"),
-    facts([["peak", `${(device.flops / 1e9).toFixed(0)} GFLOP/s`], ["memory", `${(device.bytes_per_second / 1e9).toFixed(1)} GB/s`]]),
+    facts([["device", device.name], ["peak", `${(device.flops / 1e9).toFixed(0)} GFLOP/s`], ["memory", `${(device.bytes_per_second / 1e9).toFixed(1)} GB/s`]]),
   );
   const tall = 260;
   const xs = [Math.min(...points.map((p) => p.x), 0.1), Math.max(...points.map((p) => p.x), 100)];

@@ -8,18 +8,21 @@ function timePanel(panel, pane, go) {
   panel.replaceChildren(
     facts([["commands", `${micro(sum)} us`], ["whole run", `${micro(total)} us, waiting for each launch`], ["workers", device.workers]]),
   );
-  const lanes = [...new Set(commands.map((c) => c.device))], row = 34;
+  const lanes = [...new Set(commands.map((c) => c.device))], head = lanes.length > 1 ? 15 : 0, row = 34 + head;
   const end = Math.max(...commands.map((c) => c.start + c.seconds), 1e-9);
   const about = h("p", { class: "hint" }, "Touch a command. The upper part of one is work, the lower workers without any.");
   const bars = commands.map((c) => ({ c, from: c.start / end, wide: c.seconds / end, lane: lanes.indexOf(c.device) }));
   const element = canvas(panel, row * lanes.length + 4, "timeline", (context, width) => {
     for (const { c, from, wide, lane } of bars) {
-      const idle = c.seconds ? Math.min(1, c.idle / c.seconds) : 0, top = lane * row + 2, tall = row - 6;
+      const idle = c.seconds ? Math.min(1, c.idle / c.seconds) : 0, top = lane * row + head + 2, tall = row - head - 6;
       context.fillStyle = tinted(c.kind);
       context.fillRect(from * width, top, Math.max(1, wide * width), tall * (1 - idle));
-      context.fillStyle = colour("quiet");
+      context.fillStyle = colour("border");
       context.fillRect(from * width, top + tall * (1 - idle), Math.max(1, wide * width), tall * idle);
     }
+    context.fillStyle = colour("text");
+    context.font = "11px system-ui, sans-serif";
+    if (head) lanes.forEach((device, lane) => context.fillText(device, 0, lane * row + 12));
   });
   element.addEventListener("click", (event) => {
     const at = event.offsetX / element.clientWidth, lane = Math.floor(event.offsetY / row);
@@ -37,7 +40,7 @@ function timePanel(panel, pane, go) {
         micro(c.seconds),
         ((100 * c.seconds) / sum).toFixed(1),
         c.idle ? micro(c.idle) : "",
-        c.seconds ? ((100 * c.roofline) / c.seconds).toFixed(0) : "",
+        c.seconds && c.roofline ? ((100 * c.roofline) / c.seconds).toFixed(0) : "",
       ]),
     ),
   );
