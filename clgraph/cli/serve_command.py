@@ -13,6 +13,7 @@ from clgraph.cli.verbosity import format_messages, verbosity
 from clgraph.errors import OptionError
 from clgraph.serving.logs import Lines
 from clgraph.serving.options import ServerOptions
+from clgraph.settings import settings
 
 MIB = 1 << 20
 
@@ -82,6 +83,7 @@ def command(
 
     A model is name/1/model.onnx (versions by number), name/model.onnx or name.onnx; a file model.toml or name.toml
     beside it says how it is compiled. Models that are added, replaced or removed are loaded and unloaded meanwhile.
+    With --memory-limit, which is for all together, those used longest ago are evicted until they are called again.
     There is no authentication: whoever reaches the port can run, load and unload models. -v shows every call. It needs
     the extra "serve".
 
@@ -95,7 +97,10 @@ def command(
         from clgraph.serving.server import run
     except ImportError as error:
         raise OptionError(f"{error.name} is not installed: pip install 'clgraph-opencl[serve]'") from error
-    given = {"threads": where.threads, "cache_dir": where.cache_dir, "config": dict(where.config)}
+    config = dict(where.config)
+    limit = config.pop("memory_limit") or settings().memory_limit
+    # One for all models, not one for each, as the variable would have it.
+    given = {"threads": where.threads, "cache_dir": where.cache_dir, "config": config}
     options = ServerOptions(
         folder=folder,
         host=host,
@@ -109,6 +114,7 @@ def command(
         poll=poll,
         grace=grace,
         follow_links=follow_links,
+        memory_limit=limit,
     )
     _start_lines(verbosity())
     run(options)

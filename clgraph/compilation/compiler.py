@@ -265,7 +265,7 @@ class Compiler:
             return member.program, pass_records(member.family.passes), member
         program = topology.build(shapes, values)
         verifies = self.options.verify_passes and not any(node.primitive.updates for node in program)
-        numbers = VerifyNumbers(self.context, _feeds(program, values)) if verifies else None
+        numbers = VerifyNumbers(self.context, random_feeds(program) | dict(values)) if verifies else None
         if self.options.verify_passes and not verifies:
             program.notes["verify_passes"] = "numbers were not compared: nodes update memory that only a session has"
         verifying: list[Observer] = [] if numbers is None else [Verify(), numbers]
@@ -364,11 +364,6 @@ class Compiler:
         from clgraph.saved.programs import encode_program
 
         return Dump(folder, partial(encode_program, add=ConstantFiles(folder).add))
-
-
-def _feeds(program: Program, values: Values) -> dict[str, Array]:
-    """Return random feeds of a built program that hold the *values* that it was built for."""
-    return random_feeds(program) | dict(values)
 
 
 def staged_model(topology: Topology, compiler: Compiler, make_stage: MakeStage | None = None) -> StagedModel:

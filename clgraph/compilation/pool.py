@@ -63,6 +63,7 @@ class _Entry:
     Attributes:
         users: The threads that use it, once for each use.
         used: When it was used last.
+        leaving: Somebody waits for the end of its uses: who comes next waits until it was evicted.
     """
 
     make: Make
@@ -70,10 +71,30 @@ class _Entry:
     model: Pooled | None = None
     users: list[int] = field(default_factory=list)
     used: float = 0.0
+    leaving: bool = False
     loads: int = 0
     evictions: int = 0
     load_seconds: float = 0.0
     loading: threading.Lock = field(default_factory=threading.Lock)
+
+
+class Use:
+    """A use of a model of a pool, which is not evicted before it is ended.
+
+    Attributes:
+        model: The model, loaded.
+    """
+
+    def __init__(self, model: Pooled, end: Callable[[], None]) -> None:
+        """Take the model, and what ends the use."""
+        self.model: Any = model
+        self._end: Callable[[], None] | None = end
+
+    def end(self, *_: object) -> None:
+        """End it; further calls do nothing."""
+        end, self._end = self._end, None
+        if end is not None:
+            end()
 
 
 class Pool:
@@ -86,6 +107,7 @@ class Pool:
     Attributes:
         budget: What the models take together.
         patience: Seconds that who needs room waits until others are done with what they use.
+        tell: Told of a model that was loaded or evicted: its name, and ``load`` or ``evict``.
     """
 
     def __init__(self, memory_limit: int | str | MemoryBudget = 0, *, patience: float = 30.0, **options: Any) -> None:
@@ -102,6 +124,7 @@ class Pool:
         given = memory_limit if isinstance(memory_limit, MemoryBudget) else MemoryBudget(memory_limit)
         self.budget, self.patience, self._options = given.part(), patience, options
         self.budget.make_room = self._make_room
+        self.tell: Callable[[str, str], None] = _logged
         self._entries: dict[str, _Entry] = {}
         self._lock = threading.Lock()
         self._closed = False
@@ -147,11 +170,34 @@ class Pool:
             ClosedError: The pool was closed.
             ClgraphError: As ``clgraph.compile``.
         """
-        entry = self._begin(name)
+        use = self.begin(name, thread=threading.get_ident())
         try:
-            yield self._loaded(entry, name)
+            yield use.model
         finally:
-            self._end(entry)
+            use.end()
+
+    def begin(self, name: str, *, thread: int = 0) -> Use:
+        """Begin a use that any thread may end, with the model loaded if need be; raises as :meth:`using`.
+
+        Args:
+            thread: The one that ends it, and does nothing else meanwhile that waits for the end of its own uses.
+        """
+        entry = self._begin(name, thread)
+        try:
+            return Use(self._loaded(entry, name), partial(self._end, entry, thread))
+        except BaseException:
+            self._end(entry, thread)
+            raise
+
+    def begin_loaded(self, name: str) -> Use | None:
+        """Begin a use of a model that is loaded, without waiting; ``None`` where it is not; raises as :meth:`using`."""
+        with self._lock:
+            self._check_open()
+            entry = self._entry(name)
+            if entry.model is None or entry.leaving:
+                return None
+            entry.users.append(0)
+            return Use(entry.model, partial(self._end, entry, 0))
 
     def run(self, name: str, *given: Any, **named: Any) -> dict[str, Any]:
         """Run a model once, as :meth:`Model.run`; raises as that and :meth:`using`."""
@@ -163,25 +209,16 @@ class Pool:
         """Unload a model unless it is in use; say whether it was; raises as :meth:`using`."""
         with self._lock:
             model = self._taken_out(self._entry(name))
-        return self._ended(model)
+        return self._ended(name, model)
+
+    def report_of(self, name: str) -> PooledReport:
+        """Return what became of one model; raises as :meth:`using`."""
+        return _reported(name, self._entry(name))
 
     @property
     def report(self) -> tuple[PooledReport, ...]:
         """What became of each model, in the order in which they were added."""
-        with self._lock:
-            found = list(self._entries.items())
-        return tuple(
-            PooledReport(
-                name,
-                entry.model is not None,
-                entry.budget.taken if entry.model is not None else {},
-                len(entry.users),
-                entry.loads,
-                entry.evictions,
-                entry.load_seconds,
-            )
-            for name, entry in found
-        )
+        return tuple(_reported(name, entry) for name, entry in list(self._entries.items()))
 
     def close(self) -> None:
         """Close all models, each when its uses are over; later uses are errors."""
@@ -220,16 +257,20 @@ class Pool:
         if self._closed:
             raise ClosedError("the pool was closed: make another")
 
-    def _begin(self, name: str) -> _Entry:
-        with self._lock:
-            self._check_open()
-            entry = self._entry(name)
-            entry.users.append(threading.get_ident())
-            return entry
+    def _begin(self, name: str, thread: int) -> _Entry:
+        end = time.monotonic() + self.patience
+        while True:
+            with self._lock:
+                self._check_open()
+                entry = self._entry(name)
+                if not entry.leaving or (thread and thread in entry.users) or time.monotonic() > end:
+                    entry.users.append(thread)
+                    return entry
+            time.sleep(LOOK)
 
-    def _end(self, entry: _Entry) -> None:
+    def _end(self, entry: _Entry, thread: int) -> None:
         with self._lock:
-            entry.users.remove(threading.get_ident())
+            entry.users.remove(thread)
             entry.used = time.monotonic()
 
     def _loaded(self, entry: _Entry, name: str) -> Pooled:
@@ -241,27 +282,42 @@ class Pool:
                 entry.model = entry.make(entry.budget)
                 entry.loads += 1
                 entry.load_seconds = time.monotonic() - begin
-                _log.info("%s is loaded in %.0f ms", name, entry.load_seconds * 1e3)
+                self.tell(name, "load")
             return entry.model
 
     def _make_room(self, asking: MemoryBudget, device: str) -> bool:
         """Evict the model that was used longest ago, of those that take memory of *device*; say whether there was one.
 
-        Waits for a use by another thread to end where every such model is in use.
+        Where every such model is in use by another thread, nobody begins to use the one that is to go, and this waits
+        for the uses there are.
         """
         end, me = time.monotonic() + self.patience, threading.get_ident()
-        while True:
-            with self._lock:
-                others = [e for e in self._entries.values() if e.budget is not asking and e.model is not None]
-                there = [e for e in others if e.budget.taken.get(device)]
-                idle = [e for e in there if not e.users]
-                model = self._taken_out(min(idle, key=lambda e: e.used)) if idle else None
-                hopeless = all(me in e.users for e in there)
-            if model is not None:
-                return self._ended(model)
-            if hopeless or time.monotonic() > end:
-                return False
-            time.sleep(LOOK)
+        waited: _Entry | None = None
+        try:
+            while True:
+                with self._lock:
+                    name, oldest = self._oldest(asking, device, me)
+                    if oldest is None or time.monotonic() > end:
+                        return False
+                    model = self._taken_out(oldest)
+                    if model is None and waited is None:
+                        oldest.leaving, waited = True, oldest
+                if model is not None:
+                    return self._ended(name, model)
+                time.sleep(LOOK)
+        finally:
+            if waited is not None:
+                waited.leaving = False
+
+    def _oldest(self, asking: MemoryBudget, device: str, thread: int) -> tuple[str, _Entry | None]:
+        """Return who goes next for the sake of *asking*, an idle one if there is; nobody whom *thread* itself uses."""
+        there = [
+            (name, entry)
+            for name, entry in self._entries.items()
+            if entry.budget is not asking and entry.model is not None and thread not in entry.users
+        ]
+        taking = [(name, entry) for name, entry in there if entry.budget.taken.get(device)]
+        return min(taking, key=lambda item: (bool(item[1].users), item[1].used), default=("", None))
 
     @staticmethod
     def _taken_out(entry: _Entry) -> Pooled | None:
@@ -272,12 +328,22 @@ class Pool:
         entry.evictions += 1
         return model
 
-    def _ended(self, model: Pooled | None) -> bool:
+    def _ended(self, name: str, model: Pooled | None) -> bool:
         if model is None:
             return False
         model.close()
-        _log.info("%r was evicted", model)
+        self.tell(name, "evict")
         return True
+
+
+def _reported(name: str, entry: _Entry) -> PooledReport:
+    loaded = entry.model is not None
+    taken = entry.budget.taken if loaded else {}
+    return PooledReport(name, loaded, taken, len(entry.users), entry.loads, entry.evictions, entry.load_seconds)
+
+
+def _logged(name: str, what: str) -> None:
+    _log.info("%s: %s", what, name)
 
 
 def _compiled(source: Any, options: Mapping[str, Any], budget: MemoryBudget) -> Pooled:

@@ -62,13 +62,19 @@ class Metrics:
         of = ("model", "version")
         waiting = GaugeMetricFamily("clgraph_queue_length", "Calls that wait.", labels=of)
         waited = GaugeMetricFamily("clgraph_queue_seconds", "Median time in the queue of late calls.", labels=of)
-        memory = GaugeMetricFamily("clgraph_model_bytes", "Memory of the programs that are kept.", labels=of)
+        memory = GaugeMetricFamily("clgraph_model_bytes", "Memory of devices that it takes.", labels=of)
         batches = CounterMetricFamily("clgraph_batches", "Runs, by calls' entries joined.", labels=(*of, "entries"))
+        loads = CounterMetricFamily("clgraph_loads", "Times that it was loaded.", labels=of)
+        evictions = CounterMetricFamily("clgraph_evictions", "Times that it was unloaded for others.", labels=of)
         for served in self._repository:
-            labels, report = (served.name, str(served.version)), served.throughput
+            labels, report, pooled = (served.name, str(served.version)), served.throughput, served.pooled
+            memory.add_metric(labels, sum(pooled.nbytes.values()))
+            loads.add_metric(labels, pooled.loads)
+            evictions.add_metric(labels, pooled.evictions)
+            if report is None:
+                continue
             waiting.add_metric(labels, report.waiting)
             waited.add_metric(labels, report.waited_p50)
-            memory.add_metric(labels, served.nbytes)
             for entries, count in sorted(report.batches.items()):
                 batches.add_metric((*labels, str(entries)), count)
-        yield from (waiting, waited, memory, batches)
+        yield from (waiting, waited, memory, batches, loads, evictions)

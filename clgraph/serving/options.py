@@ -26,6 +26,8 @@ class ServerOptions:
         poll: Seconds between looks at the folder; 0 looks when a client asks alone.
         grace: Seconds that what runs has when the server ends.
         follow_links: Let links lead out of the folder of models.
+        memory_limit: Bytes of each device that the models take together, or as ``"2 GiB"``; 0 for any number. Those
+            used longest ago are evicted where others need room, and loaded again when they are called.
     """
 
     folder: Path
@@ -40,3 +42,4 @@ class ServerOptions:
     poll: float = 5.0
     grace: float = 30.0
     follow_links: bool = False
+    memory_limit: int | str = 0

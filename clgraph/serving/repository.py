@@ -5,18 +5,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import count
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from clgraph.compilation.entry import compile_model
+from clgraph.compilation.pool import Pool
 from clgraph.core.frozen import frozen
 from clgraph.errors import ClgraphError, ModelError, NotReadyError, UnknownModelError
 from clgraph.graph.faults import faults
+from clgraph.network.budget import MemoryBudget
 from clgraph.serving.folder import Folder, Found, newest_first
 from clgraph.serving.logs import event, fault
 from clgraph.serving.model_options import ModelOptions, read_options
 from clgraph.serving.options import ServerOptions
-from clgraph.serving.served_model import ServedModel
+from clgraph.serving.served_model import EVICTED, ServedModel
 from clgraph.serving.statuses import text_of
 
 if TYPE_CHECKING:
@@ -62,7 +65,9 @@ class Repository:
         self._entries: Mapping[Key, Entry] = {}
         self._seen: dict[str, Any] = {}
         self._unloaded: dict[str, Any] = {}
-        self._loading = threading.Lock()
+        self._loading, self._numbers = threading.Lock(), count()
+        self._pool = Pool(options.memory_limit, patience=options.timeout)
+        self._pool.tell = _evicted
 
     def get(self, name: str, version: str = "") -> ServedModel:
         """Return the model to run, the newest version that is ready where none is named.
@@ -90,7 +95,7 @@ class Repository:
 
     def index(self, *, ready: bool = False) -> list[Entry]:
         """Return all versions that are served or are to be, in order; those that are *ready* alone, where asked."""
-        entries = (entry for _, entry in sorted(self._entries.items()))
+        entries = (_told(entry) for _, entry in sorted(self._entries.items()))
         return [entry for entry in entries if entry.model is not None or not ready]
 
     def load(self, name: str) -> None:
@@ -144,6 +149,7 @@ class Repository:
         """Unload everything, when what runs is over."""
         with self._loading:
             self._drop(list(self._entries))
+            self._pool.close()
 
     def _update(self, name: str, found: Mapping[int, Found], *, again: bool = False) -> None:
         """Serve the newest versions of *found* that can be; *again*, those too whose files have not changed."""
@@ -186,22 +192,34 @@ class Repository:
         arguments = {**self._options.compile, **{name: value for name, value in own.items() if value is not None}}
         if options.keep_f32:
             arguments["config"] = {**arguments.get("config", {}), "keep_f32": options.keep_f32}
-        model = self._compile(
-            found.path,
-            hint="throughput",  # one stream is what "latency" asks for
-            streams=1 if options.hint == "latency" else options.streams,
-            batching=options.batching,
-            queue_size=options.queue or self._options.queue,
-            queue_timeout=0,
-            **arguments,
-        )
+
+        def make(budget: MemoryBudget) -> StreamedModel:
+            model = self._compile(
+                found.path,
+                hint="throughput",  # one stream is what "latency" asks for
+                streams=1 if options.hint == "latency" else options.streams,
+                batching=options.batching,
+                queue_size=options.queue or self._options.queue,
+                queue_timeout=0,
+                memory_limit=budget,
+                **arguments,
+            )
+            try:
+                if options.prepare:
+                    model.model.prepare(options.prepare)
+            except ClgraphError:
+                model.close()
+                raise
+            return model
+
+        # While a version is loaded anew, what was served before has a place of its own.
+        key = f"{found.name}/{found.version} {next(self._numbers)}"
+        self._pool.add_made(key, make)
         try:
-            if options.prepare:
-                model.model.prepare(options.prepare)
             seconds, joins = options.timeout or self._options.timeout, options.batching is not None
-            return ServedModel(found.name, found.version, model, seconds=seconds, joins=joins)
+            return ServedModel(found.name, found.version, self._pool, key, seconds=seconds, joins=joins)
         except ClgraphError:
-            model.close()
+            self._pool.remove(key)
             raise
 
     def _keys(self, name: str) -> list[Key]:
@@ -229,6 +247,19 @@ class Repository:
     def __iter__(self) -> Iterator[ServedModel]:
         """Return what is ready."""
         return iter([entry.model for entry in self._entries.values() if entry.model is not None])
+
+
+def _told(entry: Entry) -> Entry:
+    """Return *entry* with what the index says of a model that is ready and evicted."""
+    evicted = entry.model is not None and not entry.reason and not entry.model.pooled.loaded
+    return replace(entry, reason=EVICTED) if evicted else entry
+
+
+def _evicted(key: str, what: str) -> None:
+    """Say that a model was evicted; who loads it says so."""
+    name, _, version = key.partition(" ")[0].rpartition("/")
+    if what == "evict":
+        event("evict", model=name, version=version)
 
 
 def _options_of(found: Found) -> ModelOptions:

@@ -13,9 +13,12 @@ from clgraph.network.cancelling import Cancellation
 from clgraph.serving.tensors import datatype, datatype_of
 
 if TYPE_CHECKING:
+    from clgraph.compilation.pool import Pool, PooledReport, Use
     from clgraph.graph.signature import Signature
     from clgraph.throughput.figures import ThroughputReport
-    from clgraph.throughput.streamed_model import StreamedModel
+
+EVICTED = "evicted, as other models needed its memory: the next call loads it"
+"""What the index says of a model that is ready and not loaded."""
 
 
 @frozen
@@ -41,41 +44,58 @@ class Pending:
 
 
 class ServedModel:
-    """A model that is called by clients.
+    """A model that is called by clients, of a pool that evicts it where others need its memory.
 
     Attributes:
         inputs, outputs: What a client is told of.
         seconds: After which a call is given up.
     """
 
-    def __init__(self, name: str, version: int, model: StreamedModel, *, seconds: float, joins: bool) -> None:
-        """Take a model whose queue refuses what it has no room for; it is closed with this.
+    def __init__(self, name: str, version: int, pool: Pool, key: str, *, seconds: float, joins: bool) -> None:
+        """Take the model called *key* in *pool*, whose queue refuses what it has no room for; loads it.
 
         Args:
             joins: Calls may be joined to batches, which then are not ended early.
 
         Raises:
             UnsupportedError: The protocol cannot carry one of its inputs or outputs.
+            ClgraphError: As ``clgraph.compile``.
         """
         self.name, self.version, self.seconds = name, version, seconds
-        self.inputs = tuple(_about(s, f"input {s.name!r}") for s in model.inputs)
-        self.outputs = tuple(_about(s, f"output {s.name!r}") for s in model.outputs)
+        with pool.using(key) as model:
+            self.inputs = tuple(_about(s, f"input {s.name!r}") for s in model.inputs)
+            self.outputs = tuple(_about(s, f"output {s.name!r}") for s in model.outputs)
         self._types = {about.name: about.datatype for about in self.inputs}
         self._names = frozenset(about.name for about in self.outputs)
-        self._model, self._joins, self._closed = model, joins, False
+        self._pool, self._key, self._joins, self._closed = pool, key, joins, False
 
     @property
-    def throughput(self) -> ThroughputReport:
-        """What its streams did, and how many calls wait."""
-        return self._model.throughput
+    def throughput(self) -> ThroughputReport | None:
+        """What its streams did since they were loaded, and how many calls wait; ``None`` where it is evicted."""
+        use = None if self._closed else self._pool.begin_loaded(self._key)
+        if use is None:
+            return None
+        try:
+            found: ThroughputReport = use.model.throughput
+            return found
+        finally:
+            use.end()
 
     @property
-    def nbytes(self) -> int:
-        """Bytes of the programs that are kept, with what their networks allocated."""
-        return sum(kept.nbytes for stream in self._model.streams for kept in stream.model.compiled.values())
+    def pooled(self) -> PooledReport:
+        """Whether it is loaded, what it takes, how often it was evicted."""
+        return self._pool.report_of(self._key)
+
+    def submit_loaded(self, feeds: Mapping[str, Array], outputs: Sequence[str] = ()) -> Pending | None:
+        """Take a call as :meth:`submit`, without waiting; ``None`` where the model is evicted."""
+        self._check(feeds, outputs)
+        use = self._pool.begin_loaded(self._key)
+        return None if use is None else self._sent(use, feeds, outputs)
 
     def submit(self, feeds: Mapping[str, Array], outputs: Sequence[str] = ()) -> Pending:
         """Take a call; its future has the results by name, or what :meth:`clgraph.Model.run` raises.
+
+        Loads the model where it is evicted.
 
         Args:
             outputs: The results wanted; none for all.
@@ -84,26 +104,36 @@ class ServedModel:
             InputError: A feed is missing, or of another type than the input; or it or an output is unknown.
             QueueFullError: As many wait as may.
             ClosedError: The model was closed.
+            ClgraphError: It cannot be loaded again.
         """
         self._check(feeds, outputs)
-        if self._closed:
-            raise ClosedError(f"version {self.version} of model {self.name!r} was unloaded: ask again")
-        cancellation = None if self._joins else Cancellation()
-        try:
-            future = self._model.submit(feeds, outputs=tuple(outputs) or None, cancellation=cancellation)
-        except QueueFullError as error:
-            raise QueueFullError(
-                f"{self._model.queue_size} calls of model {self.name!r} wait, which is as many as may: send it again "
-                "later, or give it a longer queue in its options"
-            ) from error
-        return Pending(future, cancellation)
+        return self._sent(self._pool.begin(self._key), feeds, outputs)
 
     def close(self) -> None:
         """Take no more calls, wait until those taken are over, and give back the memory."""
-        self._closed = True
-        self._model.close()
+        if not self._closed:
+            self._closed = True
+            self._pool.remove(self._key)
+
+    def _sent(self, use: Use, feeds: Mapping[str, Array], outputs: Sequence[str]) -> Pending:
+        cancellation, model = None if self._joins else Cancellation(), use.model
+        try:
+            future = model.submit(feeds, outputs=tuple(outputs) or None, cancellation=cancellation)
+        except QueueFullError as error:
+            use.end()
+            raise QueueFullError(
+                f"{model.queue_size} calls of model {self.name!r} wait, which is as many as may: send it again "
+                "later, or give it a longer queue in its options"
+            ) from error
+        except BaseException:
+            use.end()
+            raise
+        future.add_done_callback(use.end)
+        return Pending(future, cancellation)
 
     def _check(self, feeds: Mapping[str, Array], outputs: Sequence[str]) -> None:
+        if self._closed:
+            raise ClosedError(f"version {self.version} of model {self.name!r} was unloaded: ask again")
         for name, array in feeds.items():
             if name not in self._types:
                 known = ", ".join(map(repr, self._types))

@@ -15,6 +15,7 @@ from clgraph.serving.logs import detail, event, fault
 from clgraph.serving.metrics import Metrics
 from clgraph.serving.options import ServerOptions
 from clgraph.serving.repository import Repository
+from clgraph.serving.served_model import Pending, ServedModel
 from clgraph.serving.statuses import FAULT, status_of
 
 T = TypeVar("T")
@@ -56,8 +57,8 @@ class Service:
         self._idle.clear()
         pending = None
         try:
-            pending = model.submit(call.feeds, call.outputs)
             async with asyncio.timeout(seconds):
+                pending = model.submit_loaded(call.feeds, call.outputs) or await _elsewhere(model, call)
                 results = await asyncio.wrap_future(pending.future)
         except TimeoutError as error:
             raise RunTimeoutError(f"the call of model {call.model!r} was not over after {seconds:g} s") from error
@@ -126,3 +127,18 @@ class Service:
                 await self._idle.wait()
         except TimeoutError:
             event("give_up", running=self._running, grace=self.options.grace)
+
+
+async def _elsewhere(model: ServedModel, call: Call) -> Pending:
+    """Take a call of a model that was evicted, which a thread loads; where nobody waits any more, it is not run."""
+    sending = asyncio.ensure_future(asyncio.to_thread(model.submit, call.feeds, call.outputs))
+    try:
+        return await asyncio.shield(sending)
+    except asyncio.CancelledError:
+        sending.add_done_callback(_taken_back)
+        raise
+
+
+def _taken_back(sending: asyncio.Future[Pending]) -> None:
+    if not sending.cancelled() and sending.exception() is None:
+        sending.result().cancel()

@@ -203,3 +203,33 @@ def test_threads_that_want_one_model_load_it_once(device: str) -> None:
         with ThreadPoolExecutor(4) as threads:
             list(threads.map(use, range(4)))
         assert pool.report[0].loads == 1
+
+
+def test_two_models_that_do_not_fit_together_are_both_served_by_threads_that_never_pause(device: str) -> None:
+    with pool_of(2, int(1.5 * each(device)), device) as pool:
+        start = threading.Barrier(4)
+
+        def use(number: int) -> None:
+            start.wait(20)
+            for _ in range(5):
+                with pool.using(str(number % 2)) as model:
+                    assert (model.run(X)["y"] == number % 2 * SIDE).all()
+
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(use, range(4)))
+        assert all(r.loads for r in pool.report)
+
+
+def test_who_waits_for_a_model_to_go_is_not_kept_waiting_by_those_who_come_later(device: str) -> None:
+    with pool_of(2, int(1.5 * each(device)), device) as pool, ThreadPoolExecutor(2) as others:
+        with pool.using("0") as first:
+            first.run(X)
+            waiting = others.submit(pool.run, "1", X)
+            until(lambda: pool._entries["0"].leaving)
+            later = others.submit(pool.run, "0", X)
+            assert pool.begin_loaded("0") is None
+            with pool.using("0"):
+                pass  # who uses it already may go on
+        assert (waiting.result(20)["y"] == SIDE).all()
+        assert (later.result(20)["y"] == 0).all()
+        assert pool.report[0].loads == 2

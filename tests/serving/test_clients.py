@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import http.client
 import socket
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 from onnx import TensorProto, helper
 
@@ -23,17 +20,10 @@ import tritonclient.grpc
 import tritonclient.http
 from tritonclient.utils import InferenceServerException
 
-from clgraph.serving.options import ServerOptions
-from clgraph.serving.server import Server
 from clgraph.serving.tensors import BYTES, TYPES
+from tests.serving.running import Running, save
 
 X = np.arange(8, dtype=np.float32).reshape(2, 4)
-
-
-def _save(path: Path, nodes: list[Any], inputs: list[Any], outputs: list[Any], constants: Any = ()) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    graph = helper.make_graph(nodes, "g", inputs, outputs, constants)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path)
 
 
 def _value(name: str, kind: int) -> Any:
@@ -45,50 +35,23 @@ _KINDS |= {"FP64": TensorProto.DOUBLE, "BF16": TensorProto.BFLOAT16}
 _KINDS |= {name: getattr(TensorProto, name) for name in TYPES if "INT" in name}
 
 
-class Running:
-    """A server in a thread."""
-
-    def __init__(self, folder: Path, **options: Any) -> None:
-        self.options = ServerOptions(folder=folder, http_port=0, grpc_port=0, poll=0, **options)
-        self._up, self._thread = threading.Event(), threading.Thread(target=lambda: asyncio.run(self._main()))
-        self._thread.start()
-        assert self._up.wait(60)
-        self.http = tritonclient.http.InferenceServerClient(f"127.0.0.1:{self.server.http_port}")
-        self.grpc = tritonclient.grpc.InferenceServerClient(f"127.0.0.1:{self.server.grpc_port}")
-
-    async def _main(self) -> None:
-        self.server, self._loop = Server(self.options), asyncio.get_running_loop()
-        await self.server.serve(self._up.set)
-
-    def wait(self) -> None:
-        while not self.grpc.is_server_ready():
-            threading.Event().wait(0.01)
-
-    def stop(self) -> None:
-        self.http.close()
-        self.grpc.close()
-        self._loop.call_soon_threadsafe(self.server.stop)
-        self._thread.join(60)
-        assert not self._thread.is_alive()
-
-
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     root = tmp_path_factory.mktemp("models")
     one = helper.make_tensor("one", TensorProto.FLOAT, [1], [1.0])
     add = [helper.make_node("Add", ["x", "one"], ["y"])]
-    _save(root / "add/1/model.onnx", add, [_value("x", 1)], [_value("y", 1)], [one])
+    save(root / "add/1/model.onnx", add, [_value("x", 1)], [_value("y", 1)], [one])
     (root / "broken").mkdir()
     (root / "broken/model.onnx").write_bytes(b"nonsense")
     outside = helper.make_tensor("one", TensorProto.FLOAT, [1], [1.0])
     outside.ClearField("float_data")
     outside.data_location = TensorProto.EXTERNAL
     outside.external_data.add(key="location", value="../../etc/passwd")
-    _save(root / "reads.onnx", add, [_value("x", 1)], [_value("y", 1)], [outside])
+    save(root / "reads.onnx", add, [_value("x", 1)], [_value("y", 1)], [outside])
     names = {kind: kind.lower() for kind in _KINDS}
     nodes = [helper.make_node("Identity", [f"{name}_in"], [name]) for name in names.values()]
     inputs = [_value(f"{name}_in", _KINDS[kind]) for kind, name in names.items()]
-    _save(root / "types.onnx", nodes, inputs, [_value(name, _KINDS[kind]) for kind, name in names.items()])
+    save(root / "types.onnx", nodes, inputs, [_value(name, _KINDS[kind]) for kind, name in names.items()])
     found = Running(root, max_request=1 << 20)
     found.wait()
     yield found

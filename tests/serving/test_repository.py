@@ -55,7 +55,7 @@ def test_options_of_a_model_are_what_it_is_compiled_with(tmp_path: Path, reposit
     _write(tmp_path, "a.onnx")
     _write(tmp_path, "a.toml", 'precision = "f16"\nkeep_f32 = ["h*"]\nprepare = {x = [[1, 8], 2]}\ntimeout = 3')
     repository.refresh(settled=False)
-    how = {"hint": "throughput", "batching": None, "queue_size": 2, "queue_timeout": 0}
+    how = {"hint": "throughput", "batching": None, "queue_size": 2, "queue_timeout": 0, "memory_limit": 0}
     assert fakes.arguments == {"precision": "f16", "config": {"keep_f32": ("h*",)}, **how}
     assert fakes.made[0].prepared == {"x": ((1, 8), 2)}
     assert repository.get("a").seconds == 3
@@ -171,7 +171,8 @@ def test_streams_run_at_the_same_time(tmp_path: Path, repository: Repository, fa
     _write(tmp_path, "a.toml", "streams = 2")
     repository.refresh(settled=False)
     model = repository.get("a")
-    models: Any = [stream.model for stream in model._model.streams]
+    with model._pool.using(model._key) as streamed:
+        models: Any = [stream.model for stream in streamed.streams]
     for each in models:
         each.gate = threading.Event()
     taken = [model.submit(X), model.submit(X)]
