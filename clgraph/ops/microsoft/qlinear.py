@@ -17,6 +17,7 @@ from clgraph.ops.concat import Concat
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.microsoft.channels import channels_last
+from clgraph.ops.microsoft.whole_windows import WholeWindows
 from clgraph.ops.pooling import import_pooling
 from clgraph.ops.qlinear import import_qlinear_conv
 from clgraph.ops.quantize import Dequantize, Quantize
@@ -93,9 +94,14 @@ def _mean(node: OnnxNode) -> Primitive:
     return Reduce("mean", tuple(node.attribute("axes", ())), bool(node.attribute("keepdims", 1)))
 
 
+def _average_pool(node: OnnxNode) -> Primitive:
+    pooling = import_pooling(node, "average")
+    return WholeWindows(pooling) if pooling.ceil_mode and pooling.count_include_pad else pooling
+
+
 _UNARY: dict[str, Callable[[OnnxNode], Primitive]] = {
     "QLinearGlobalAveragePool": lambda node: Reduce("mean", spatial=True),
-    "QLinearAveragePool": lambda node: import_pooling(node, "average"),
+    "QLinearAveragePool": _average_pool,
     "QLinearSigmoid": lambda node: Activation("sigmoid"),
     "QLinearSoftmax": _softmax,
     "QLinearLeakyRelu": lambda node: Activation("leaky_relu", node.attribute("alpha", 0.01)),

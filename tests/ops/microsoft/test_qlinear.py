@@ -30,6 +30,10 @@ def test_relatives_are_within_a_step_of_onnxruntime(rng):
     given = [x, F(0.05), np.uint8(120), F(0.03), np.uint8(100)]
     agree("QLinearGlobalAveragePool", given, **MICROSOFT)
     agree("QLinearAveragePool", given, **MICROSOFT, kernel_shape=[2, 2], strides=[2, 1])
+    # Windows that end behind the pads: what they do not reach counts as well, unlike in ONNX's AveragePool.
+    for more in ({}, {"pads": [1, 1, 1, 1]}, {"pads": [0, 1, 1, 0], "count_include_pad": 0}, {"pads": [1, 0, 0, 1]}):
+        windows = {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1, "count_include_pad": 1} | more
+        agree("QLinearAveragePool", given, **MICROSOFT, **windows)
     agree("QLinearSigmoid", [*given[:3], F(1 / 256), np.uint8(0)], constant=(1, 2, 3, 4), **MICROSOFT)
     agree("QLinearLeakyRelu", given, constant=(1, 2, 3, 4), **MICROSOFT, alpha=0.2)
     parts = [F(0.04), np.uint8(90), x, F(0.05), np.uint8(120), x[:, :1], F(0.02), np.uint8(4)]
