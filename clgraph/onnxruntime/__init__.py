@@ -5,6 +5,7 @@ See https://onnxruntime.ai/docs/api/python/api_summary.html.
 """
 
 from clgraph.onnxruntime import capi
+from clgraph.onnxruntime.adapters import AdapterFormat, LoraAdapter
 from clgraph.onnxruntime.binding import IOBinding
 from clgraph.onnxruntime.binding import IOBinding as SessionIOBinding
 from clgraph.onnxruntime.capi import onnxruntime_validation
@@ -51,11 +52,13 @@ from clgraph.onnxruntime.values import OrtValue, SparseTensor, copy_tensors
 package_name, version = "onnxruntime", __version__
 
 __all__ = [
+    "AdapterFormat",
     "ExecutionMode",
     "ExecutionOrder",
     "GraphOptimizationLevel",
     "IOBinding",
     "InferenceSession",
+    "LoraAdapter",
     "ModelMetadata",
     "NodeArg",
     "OrtAllocatorType",

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from clgraph.network.cancelling import Cancellation
+from clgraph.onnxruntime.adapters import LoraAdapter
 from clgraph.onnxruntime.attributes import Entries, Typed
 from clgraph.onnxruntime.enumerations import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
 from clgraph.onnxruntime.providers import CPU, OWN
@@ -176,7 +177,7 @@ def _value(given: Any) -> Any:
 class RunOptions(Typed):
     """Options of one run. ``terminate`` set by another thread ends it, between two steps."""
 
-    __slots__ = ("_config", "cancellation")
+    __slots__ = ("_adapters", "_config", "cancellation")
     defaults = {
         "log_severity_level": -1,
         "log_verbosity_level": 0,
@@ -190,6 +191,7 @@ class RunOptions(Typed):
         super().__init__()
         object.__setattr__(self, "_config", Entries("RunOptions"))
         object.__setattr__(self, "cancellation", Cancellation())
+        object.__setattr__(self, "_adapters", [])
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
@@ -210,5 +212,12 @@ class RunOptions(Typed):
         return found
 
     def add_active_adapter(self, adapter: Any) -> None:
-        """Refuse: adapters change results, and clgraph does not have them. Raises ``NotImplemented``, always."""
-        raise NotHere("LoRA adapters are not read: merge them into the model's weights")
+        """Have the run read a :class:`LoraAdapter`'s values; of several that have one, the first is read."""
+        if not isinstance(adapter, LoraAdapter):
+            raise MismatchError(f"an active adapter is a LoraAdapter, not {type(adapter).__name__}")
+        self._adapters.append(adapter)
+
+    @property
+    def adapted(self) -> dict[str, Any]:
+        """The values of the active adapters by the names of initialisers."""
+        return {name: array for adapter in self._adapters[::-1] for name, array in adapter.arrays.items()}

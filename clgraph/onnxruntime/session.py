@@ -148,6 +148,9 @@ class InferenceSession(Session):
         """Return the results by name, those with *places* in them."""
         if options is not None and not isinstance(options, RunOptions):
             raise MismatchError(f"run_options are RunOptions, not {type(options).__name__}")
+        if options is not None and options.adapted:
+            self._feeds.check_names(feeds)
+            feeds = {**feeds, **options.adapted}
         given = self._feeds.taken(feeds)
         cancellation: Cancellation | None = None if options is None else options.cancellation
         outputs: Any = None if names == self._names else list(dict.fromkeys(names))

@@ -97,9 +97,9 @@ def test_code_of_a_command_is_the_main_module(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_every_public_name_of_onnxruntime_that_programs_use_is_there() -> None:
-    # Of model packages, compiled contexts, adapters and devices of plugins clgraph has nothing.
+    # Of model packages, compiled contexts and devices of plugins clgraph has nothing.
     left_out = {n for n in dir(onnxruntime) if n.startswith(("_", "Model", "OrtEp", "OrtHardware"))} - {"ModelMetadata"}
-    left_out |= {"AdapterFormat", "LoraAdapter", "OrtCompileApiFlags", "OrtExternalInitializerInfo", "OrtSyncStream"}
+    left_out |= {"OrtCompileApiFlags", "OrtExternalInitializerInfo", "OrtSyncStream"}
     left_out |= {"OrtMemoryInfoDeviceType", "contextlib", "cuda_version", "import_capi_exception"}
     # Other tests may have imported packages inside of onnxruntime, which then are attributes of it.
     left_out |= {n for n, value in vars(onnxruntime).items() if isinstance(value, ModuleType) and n not in dir(ours)}

@@ -70,8 +70,6 @@ def test_what_would_change_results_is_refused() -> None:
         options.register_custom_ops_library("lib.so")
     with pytest.raises(statuses.NotImplemented, match="own format"):
         options.add_session_config_entry("session.load_model_format", "ORT")
-    with pytest.raises(statuses.NotImplemented, match="LoRA"):
-        ours.RunOptions().add_active_adapter(None)
     with pytest.raises(statuses.NotImplemented, match="sparse"):
         ours.SparseTensor.sparse_coo_from_numpy([1], np.ones(1), np.zeros(1), None)
 
