@@ -29,6 +29,7 @@ from clgraph.errors import OptionError
 from clgraph.graph.primitive import Array
 from clgraph.graph.topology import Topology
 from clgraph.model.model import Model
+from clgraph.ops.preprocess import lone_images
 from clgraph.saved.container import is_dump, is_saved
 
 
@@ -91,7 +92,7 @@ def command(
     and keeps the best for compile(hint="throughput"). --shape and --input say what the requests are.
     """
     if hint == "throughput":
-        for name in ("streams", "iterations", "compare"):
+        for name in ("streams", "iterations", "compare", "preprocess"):
             refuse_idle(name, "with --hint throughput")
         cycle = _cycle(load_topology(options)[0], options, given, batch, seed, lambda _: None)
         bench_streams(options, cycle, json_file, joins=join, clients=clients, seconds=seconds)
@@ -102,11 +103,15 @@ def command(
         refuse_idle("seconds", "with --iterations")
     if compare is not None and (is_saved(options.model) or is_dump(options.model)):
         raise OptionError(f"{compare} does not read {options.model.name}: give the ONNX file it was made of")
+    if compare is not None:
+        refuse_idle("preprocess", "with --compare: other runtimes are fed what the file of the model says")
     quiet = json_file is not None and str(json_file) == "-"
     tell: Callable[[str], None] = (lambda text: click.echo(text, err=True)) if quiet else say
     started = resident_bytes()
     model, start = _open(options)
     with model:
+        if lone_images(model.topology):
+            refuse_idle("batch", "where images are fed one by one")
         cycle = _cycle(model.topology, options, given, batch, seed, tell)
         first, compiled = _first_runs(model, cycle)
         start["compile_seconds"] = start["compile_seconds"] + compiled[0]
@@ -175,7 +180,7 @@ def _open(options: ModelOptions) -> tuple[Model, dict[str, float]]:
     clock = time.perf_counter
     with working(f"loading {options.model.name}"):
         start = clock()
-        if is_saved(options.model):
+        if is_saved(options.model) and not options.images:
             model = clgraph.load(options.model, **arguments)
             return model, {"read_seconds": clock() - start, "compile_seconds": 0.0}
         if is_dump(options.model):

@@ -11,7 +11,7 @@ import click
 from clgraph.cli.compiling import load_program, load_topology, random_feeds
 from clgraph.cli.feeds import FeedOptions, feed_options, read_feeds
 from clgraph.cli.noise_report import show_noise
-from clgraph.cli.options import ModelOptions, model_options
+from clgraph.cli.options import ModelOptions, model_options, refuse_idle
 from clgraph.cli.output import json_option, remark, say, say_json, table
 from clgraph.cli.peers import OnnxRuntime
 from clgraph.cli.progress import working
@@ -93,6 +93,7 @@ def command(
         with working("comparing"):
             found = compare_compiled(dumped.specialise(), dumped.program, feeds, tolerance)
         _verdict(ctx, found, top, as_json=as_json)
+    refuse_idle("preprocess", "here: models are compared by the inputs of their files")
     topology, settings = load_topology(options)
     feeds = _feeds(given, topology, options, seed, as_json=as_json)
     expected = None if against == "references" else OnnxRuntime(options.model).run(feeds)

@@ -10,10 +10,11 @@ import click
 import numpy as np
 
 import clgraph
-from clgraph.cli.options import DeviceOptions, ModelOptions
+from clgraph.cli.options import DeviceOptions, ModelOptions, refuse_idle
 from clgraph.cli.output import remark
 from clgraph.cli.progress import working
 from clgraph.compilation.load import read_topology
+from clgraph.compilation.preprocessing import preprocessed
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Shape
 from clgraph.engines.opening import load_extensions, options_of
@@ -49,9 +50,10 @@ def remarked(model: Model) -> Model:
 
 def _loaded(options: ModelOptions) -> Model:
     where = options.where
-    if is_saved(options.model):
+    if is_saved(options.model) and not options.images:
         return _load_saved(options)
     if is_dump(options.model):
+        refuse_idle("preprocess", "with a dump: its program is compiled already")
         return _load_dump(options)
     with working(f"compiling {options.model.name}"):
         return clgraph.compile(
@@ -61,6 +63,7 @@ def _loaded(options: ModelOptions) -> Model:
             threads=where.threads,
             cache_dir=where.cache_dir,
             config=dict(options.config),
+            preprocess=options.images,
         )
 
 
@@ -102,9 +105,9 @@ def load_topology(options: ModelOptions) -> tuple[Topology, Settings]:
     where = options.where
     settings = options_of(where.device, where.threads, where.cache_dir, options.config)
     load_extensions(settings)
-    if is_saved(options.model):
-        return read_topology(Contents(options.model)), settings
-    return load_onnx(options.model), settings
+    saved = is_saved(options.model)
+    topology = read_topology(Contents(options.model)) if saved else load_onnx(options.model)
+    return preprocessed(topology, options.images) if options.images else topology, settings
 
 
 def compiled(options: ModelOptions) -> Model:

@@ -10,13 +10,14 @@ from typing import Any, TypeVar
 import click
 import numpy as np
 
-from clgraph.cli.options import taking
+from clgraph.cli.options import refuse_idle, taking
 from clgraph.cli.picture_options import PICTURE_OPTIONS, PictureOptions, picture_options
 from clgraph.core.frozen import frozen
 from clgraph.core.layout import Shape
 from clgraph.errors import InputError
 from clgraph.graph.primitive import Array
 from clgraph.graph.topology import Topology
+from clgraph.ops.preprocess import image_inputs
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -85,10 +86,15 @@ def _read(
         raise InputError(f"there is no file {path}")
     if path.suffix.lower() not in _ARRAYS:
         # Pillow takes a while to import, and most runs need no picture.
-        from clgraph.cli.picture_feeds import picture_array
+        from clgraph.cli.picture_feeds import image_array, picture_array
         from clgraph.demo.pictures import open_picture
 
-        array, how = picture_array(open_picture(path), signature, shapes.get(name), pictures)
+        if (done := image_inputs(topology).get(name)) is not None:
+            for flag in ("layout", "channels", "mean", "scale"):
+                refuse_idle(flag, "where images are fed as they are: --preprocess says it")
+            array, how = image_array(open_picture(path), name, done)
+        else:
+            array, how = picture_array(open_picture(path), signature, shapes.get(name), pictures)
         say(f"input       {name}: {path.name} {how}")
         return {name: array}
     loaded = _load(path)

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from clgraph.cli.preprocess_options import HELP, parse_preprocess
 from clgraph.cli.sections import COMPILING, WHERE, Sectioned
 from clgraph.core.frozen import frozen
+
+if TYPE_CHECKING:
+    from clgraph.ops.preprocess import Preprocess
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -47,6 +51,7 @@ _MODEL = (
     _how(
         "--shape", "shapes", multiple=True, metavar="NAME=1,3,224,224", help="Shape of an input; 1x3x224x224 does, too."
     ),
+    _how("--preprocess", multiple=True, metavar="[NAME:]KEY=VALUE,...", help=HELP),
     _how("--weights", type=click.Choice(["int8", "int4"]), help="Store float weights of large products in few bits."),
     _how("--weight-group", type=click.Choice(["32", "64", "128", "256"]), help="How many of them share a scale [128]."),
     _how("--keep-f32", multiple=True, metavar="PATTERN", help="Nodes that stay float32, e.g. 'head/*'."),
@@ -89,6 +94,7 @@ class ModelOptions:
     Attributes:
         shapes: Of the inputs that were given one.
         cycle: Each set of shapes to be used in turn, the first one ``shapes``; more than one for ``bench`` only.
+        images: What is done to those that inputs are fed.
     """
 
     model: Path
@@ -96,6 +102,7 @@ class ModelOptions:
     where: DeviceOptions
     config: Mapping[str, Any]
     cycle: tuple[Mapping[str, tuple[int, ...]], ...]
+    images: Mapping[str, Preprocess]
 
 
 def device_options(command: F) -> F:
@@ -198,5 +205,6 @@ def _cycling_model(arguments: dict[str, Any]) -> ModelOptions:
         "modules": arguments.pop("module") or None,
         "placement_fallback": arguments.pop("placement_fallback") or None,
     }
+    images = parse_preprocess(arguments.pop("preprocess"))
     cycle, where = parse_shapes(arguments.pop("shapes")), _device(arguments)
-    return ModelOptions(arguments.pop("model"), cycle[0], where, {**where.config, **config}, cycle)
+    return ModelOptions(arguments.pop("model"), cycle[0], where, {**where.config, **config}, cycle, images)

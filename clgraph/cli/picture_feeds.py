@@ -14,6 +14,7 @@ from clgraph.core.layout import Shape
 from clgraph.errors import InputError
 from clgraph.graph.primitive import Array
 from clgraph.graph.signature import Signature
+from clgraph.ops.preprocess import Preprocess
 
 
 def picture_array(
@@ -58,6 +59,22 @@ def picture_array(
         f"(value - {_list(mean)}) / {_list(scale)}"
     )
     return np.ascontiguousarray(array.astype(dtype.numpy)), how
+
+
+def image_array(picture: Image.Image, name: str, done: Preprocess) -> tuple[Array, str]:
+    """Return *picture* as bytes of the kind that input *name* is fed, and in words how.
+
+    Raises:
+        InputError: They are frames of video, which pictures are not.
+    """
+    if done.image.startswith("NV12"):
+        raise InputError(f"input {name!r} is fed frames in {done.image}, which no picture is: give a .npy file")
+    modes = {"GRAY": "L", "RGBA": "RGBA", "BGRA": "RGBA"}
+    pixels = np.asarray(picture.convert(modes.get(done.image, "RGB")))
+    if done.image.startswith("BGR"):
+        pixels = pixels[:, :, [2, 1, 0, 3][: pixels.shape[2]]]
+    how = f"{done.image} {'x'.join(map(str, pixels.shape))} as it is"
+    return np.ascontiguousarray(pixels[None] if done.batch else pixels), how
 
 
 def _guess(shape: Sequence[Any]) -> str | None:

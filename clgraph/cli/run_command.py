@@ -53,6 +53,7 @@ def command(
     Examples:
       clgraph run model.onnx --input cat.jpg --top 5 --labels classes.txt
       clgraph run model.onnx --input x=cat.jpg --mean 124,116,104 --scale 58,57,57
+      clgraph run model.onnx --input cat.jpg --preprocess fit=crop,mean=124
       clgraph run model.onnx --input x=image.npy --output-dir results
       clgraph run model.onnx --input feeds.npz --output results.npz
       clgraph run segmenter.onnx --input street.png --output mask=mask.png

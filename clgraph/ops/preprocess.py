@@ -230,10 +230,15 @@ class Preprocess(Composite):
         return found
 
 
+def image_inputs(topology: Topology) -> dict[str, Preprocess]:
+    """Return what is done to the inputs of *topology* that are images."""
+    layers = ((x.inputs[0], x.primitive) for x in topology.layers if isinstance(x.primitive, Preprocess))
+    return {name: done for name, done in layers if isinstance(done, Preprocess) and name in topology.inputs}
+
+
 def lone_images(topology: Topology) -> list[str]:
     """Return the inputs of *topology* that are images without a batch: their first size is that of rows."""
-    found = (x for x in topology.layers if isinstance(x.primitive, Preprocess) and not x.primitive.batch)
-    return [layer.inputs[0] for layer in found]
+    return [name for name, done in image_inputs(topology).items() if not done.batch]
 
 
 def _start(resized: int, side: int) -> int:

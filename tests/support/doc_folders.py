@@ -234,6 +234,7 @@ HANDS: dict[str, Hands] = {
     "onnxruntime.md": Hands(_readme, needs=("tokenizers",)),
     "placement.md": Hands(_placed),
     "precision.md": Hands(_closed),
+    "preprocessing.md": Hands(lambda: _picture("cat.jpg") or {}),
     "quantisation.md": Hands(lambda: _quantised(), needs=("onnxruntime",)),
     "serving.md": Hands(_serving, _ports, ("uvicorn", "grpc", "tritonclient")),
     "stages.md": Hands(_stages),
