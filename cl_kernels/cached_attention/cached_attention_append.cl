@@ -6,14 +6,7 @@
 // values (element offset, pitches of four axes). A cache is [batch][heads][places][depth]; what lies in front of it
 // grows with the places, too. STORED: element type of the caches; LOAD, STORE_CACHE read and write one as a float.
 // Error: that of rounding to the type of the caches.
-#define RANK 4
-#include "tensor.clh"
-#ifndef CACHE
-  #define CACHE float
-#endif
-#ifndef STORE_CACHE
-  #define STORE_CACHE(p, i, v) ((p)[i] = (v))
-#endif
+#include "cache.clh"
 
 static void append_row(__global CACHE* cache, __global const T* row, const int pitch, const int count) {
   for (int d = 0; d < count; d++) STORE_CACHE(cache, d, LOAD(row, d * pitch));

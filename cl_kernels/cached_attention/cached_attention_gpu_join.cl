@@ -3,11 +3,7 @@
 // Grid: one work-item a text, head, token and column, n of them. parts: [batch * heads * tokens][SPLITS][WIDTH + 2], of each
 // the mixture of its values, its largest score and the sum of its weights. table as in cached_attention_gpu.
 // Error: (|difference of the parts' largest scores| + 8 + SPLITS) * 2^-24 relative to sum weight |v|.
-#define RANK 4
-#include "tensor.clh"
-#ifndef WIDTH
-  #define WIDTH 64
-#endif
+#include "cache.clh"
 #ifndef SPLITS
   #define SPLITS 2
 #endif

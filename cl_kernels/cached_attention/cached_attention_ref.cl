@@ -9,20 +9,7 @@
 // elements of a key and of a value; LANES divides both.
 // Error: a score is off by (DEPTH + 4) * 2^-24 * (scale * sum |q k| + |bias|), the weights by that and by
 // (|s - max| + 8) * 2^-24 relative, their sum and the result's by 2 * keys * 2^-24 more, relative to sum weight |v|.
-#define RANK 4
-#include "tensor.clh"
-#ifndef CACHE
-  #define CACHE float
-#endif
-#ifndef LOAD_CACHE
-  #define LOAD_CACHE(p, i) ((p)[i])
-#endif
-#ifndef DEPTH
-  #define DEPTH 64
-#endif
-#ifndef WIDTH
-  #define WIDTH 64
-#endif
+#include "cache.clh"
 #ifndef LANES
   #define LANES 16
 #endif

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from clgraph.compilation.context import context_of, for_families
+from clgraph.compilation.program_runner import ProgramRunner
 from clgraph.compilation.sources import OpenShapes, read_source
 from clgraph.core.collector import PAUSED
 from clgraph.core.frozen import frozen, mutable
 from clgraph.core.layout import Shape
 from clgraph.core.mapped import MappedFile, files_of
 from clgraph.core.nearest import meant
-from clgraph.core.progress import counted
 from clgraph.engines.opening import device_infos, open_engines
 from clgraph.engines.option_checks import ANNOTATIONS, PREFERENCES, annotation_lines, note, note_idle, warn
 from clgraph.engines.records import is_dry
@@ -30,8 +30,6 @@ from clgraph.graph.topology import Topology
 from clgraph.model.model import Model
 from clgraph.model.specialisations import PassRecord, Shapes, Specialisation, Values, pass_records
 from clgraph.model.stages.split import needs_stages, split
-from clgraph.network.network import Network
-from clgraph.network.steps import texts
 from clgraph.network.workspace import Workspace
 from clgraph.passes.base import Context, Observer, PassManager, check_names
 from clgraph.passes.observers import Dump, Tell, Time, Verify, VerifyNumbers
@@ -41,9 +39,7 @@ from clgraph.passes.reference import random_feeds
 from clgraph.runtime.at_exit import GATE
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.host import HostEngine
-from clgraph.saved.kept_libraries import library_of
 from clgraph.selector.implementation import IMPLEMENTATIONS
-from clgraph.selector.library import Library
 from clgraph.settings import Settings
 
 if TYPE_CHECKING:
@@ -87,52 +83,6 @@ def compile_source(
 
 MakeStage = Callable[["Compiler", Topology], Model]
 """Makes the model of a stage that the compiler compiles where nothing else has it."""
-
-
-@frozen
-class ProgramRunner:
-    """Runs planned programs on engines, under options.
-
-    Attributes:
-        engines: What runs the nodes of each placement.
-    """
-
-    engines: Mapping[str, Engine | HostEngine]
-    options: Settings
-
-    def network(self, program: Program, workspace: Workspace | None = None) -> Network:
-        """Return what runs a planned *program*, with its memory in *workspace*."""
-        options = self.options
-        workspace = workspace or Workspace()
-        workspace.account.keep_within(options.memory_limit)
-        return Network(
-            program,
-            self.engines,
-            options.executor,
-            poison=options.poison,
-            command_buffers=options.command_buffers,
-            library=self._library,
-            workspace=workspace,
-        )
-
-    def execute(self, program: Program, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        """Run a planned program once."""
-        options = self.options
-        network = Network(program, self.engines, options.executor, poison=options.poison, library=self._library)
-        return network.run_once(feeds)
-
-    def _library(self, name: str, simd: int) -> Library:
-        return library_of(name, simd, self.options.cache_dir)
-
-    @GATE
-    def build(self, program: Program) -> int:
-        """Build every kernel text of a planned program; return how many were new."""
-        engines = {name: e for name, e in self.engines.items() if isinstance(e, Engine)}
-        wanted = texts(program, engines, self._library).items()
-        return sum(
-            engines[placement].build(text, what, library=library)
-            for (placement, text), (what, library) in counted("kernel", wanted, lambda item: item[1][0])
-        )
 
 
 @frozen

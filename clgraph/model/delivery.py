@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from clgraph.errors import DeviceMemoryError, InputError
 from clgraph.graph.batch_slices import whole_shape
 from clgraph.graph.primitive import Array
+from clgraph.graph.signature import Signature
 from clgraph.model.feeds import is_literal, literal, names
 from clgraph.model.host_feeds import take
 from clgraph.model.tensor import Tensor, new_tensor, taken
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
 
 Outputs = Mapping[str, "Array | Tensor | None"] | Sequence[str] | None
 """The results wanted: all, some by name, or some by name with the array or tensor that is to hold each."""
+
+
+def wanted_types(inputs: Iterable[Signature]) -> tuple[tuple[str, np.dtype[Any] | str | None], ...]:
+    """Return what :func:`as_arrays` makes feeds be: by name the element type, or the type of what is no tensor."""
+    return tuple((s.name, s.host_type or (None if s.dtype is None else s.dtype.numpy)) for s in inputs)
 
 
 def as_arrays(feeds: Mapping[str, Any], wanted: Sequence[tuple[str, np.dtype[Any] | str | None]]) -> dict[str, Any]:

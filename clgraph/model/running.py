@@ -13,7 +13,7 @@ from clgraph.graph.overriding import opened
 from clgraph.graph.primitive import Array
 from clgraph.graph.random_numbers import RANDOM_KEY, fresh_key
 from clgraph.graph.topology import Topology
-from clgraph.model.delivery import Outputs, as_arrays, enqueue_network, run_network
+from clgraph.model.delivery import Outputs, as_arrays, enqueue_network, run_network, wanted_types
 from clgraph.model.feeds import arranged, as_given, foreign_places, shared_places
 from clgraph.model.run_queue import RunQueue
 from clgraph.model.specialisations import Specialisations
@@ -49,9 +49,7 @@ class Running(Remembering):
         self._uses_driver = device.kind != "host" and device.name != "null"
         self._random = RANDOM_KEY in topology.inputs
         self._fed = [(name, None) for name in self.input_names]
-        self._wanted = tuple(
-            (s.name, s.host_type or (None if s.dtype is None else s.dtype.numpy)) for s in topology.inputs.values()
-        )
+        self._wanted = wanted_types(topology.inputs.values())
 
     @overload
     def run(

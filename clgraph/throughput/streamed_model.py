@@ -13,7 +13,7 @@ import numpy as np
 
 from clgraph.errors import ClosedError, OptionError
 from clgraph.graph.signature import Signature
-from clgraph.model.delivery import Outputs, as_arrays
+from clgraph.model.delivery import Outputs, as_arrays, wanted_types
 from clgraph.model.feeds import arranged, as_given
 from clgraph.model.model import Model
 from clgraph.model.run_queue import RunFuture
@@ -78,9 +78,8 @@ class StreamedModel:
         self._not_joined: dict[Key, str] = {}
         self._work = Work(RequestQueue(queue_size), batching or NO_BATCHES, {}, Figures(), threading.Lock())
         self._batching = batching
-        self._wanted = tuple(
-            (s.name, s.host_type or (None if s.dtype is None else s.dtype.numpy)) for s in first.inputs
-        )
+        self._wanted = wanted_types(first.inputs)
+        self._fed = [(name, None) for name, _ in self._wanted]
         self.streams = streams = self._streams(make)
         self._threads = tuple(
             threading.Thread(target=s.serve, name=f"clgraph-stream-{i}", daemon=True) for i, s in enumerate(streams)
@@ -181,7 +180,7 @@ class StreamedModel:
 
     def __call__(self, *given: Any, **named: Any) -> Any:
         """Run with feeds as :meth:`run` takes them; return the only output, or a tuple of them. Raises as that."""
-        feeds = arranged(given, named, [(name, None) for name, _ in self._wanted])
+        feeds = arranged(given, named, self._fed)
         results = tuple(self.run(feeds).values())
         return as_given(results[0] if len(results) == 1 else results, feeds)
 
@@ -214,7 +213,7 @@ class StreamedModel:
             raise ClosedError("the model was closed: compile or load it again")
         if given and isinstance(given[0], Mapping):
             given, (outputs,) = given[:1], (*given[1:], outputs)[:1]
-        feeds = arranged(given, named, [(name, None) for name, _ in self._wanted])
+        feeds = arranged(given, named, self._fed)
         overridden = self.topology.overridable.keys() & feeds.keys()
         arrays = feeds if overridden else as_arrays(feeds, self._wanted)
         # What another thread may end, or what is to lie in the caller's arrays, is no other's.

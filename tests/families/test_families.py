@@ -15,7 +15,6 @@ from onnx import helper
 
 import clgraph
 from clgraph.errors import DeviceMemoryError
-from clgraph.families.families import Families
 from clgraph.families.family import Family
 from clgraph.families.notes import NOTE
 from clgraph.network.network import Network
@@ -238,39 +237,6 @@ def test_attention_reads_heads_where_the_product_left_them_on_a_gpu(device: str)
         assert note(model).startswith("bound")
         assert [n.name for n in model.program if n.in_place] == [n.name for n in whole.program if n.in_place]
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
-
-
-def test_a_representative_that_no_device_holds_gives_way_to_a_smaller_one(device: str) -> None:
-    """A batch of 13 volumes of 320 x 448 x 192 takes more than a device allocates at once."""
-    random = np.random.default_rng(0)
-    weights = random.standard_normal((8, 2, 3, 3, 3)).astype(np.float32)
-    source = open_model(
-        [helper.make_node("Conv", ["x", "w"], ["y"], pads=[1] * 6)],
-        {"x": (FLOAT, ("n", 2, "d", "h", "w0"))},
-        {"w": weights},
-    )
-    model = clgraph.compile(source, device)
-    x = random.standard_normal((2, 2, 5, 6, 7)).astype(np.float32)
-    whole = clgraph.compile(source, device, shapes={"x": x.shape}).run({"x": x})["y"]
-    np.testing.assert_allclose(model.run({"x": x})["y"], whole, rtol=1e-5, atol=1e-5)
-    assert note(model).startswith("bound")
-
-
-def test_families_are_bounded_where_every_shape_has_its_own(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the batch can be free, because the weights fit one height and width; 4 pairs of them are tried."""
-    monkeypatch.setattr("clgraph.families.families.MOST_FAMILIES", 2)
-    monkeypatch.setattr("clgraph.families.families.MOST_REFUSALS", 2)
-    made: list[Families] = []
-    original = Families.find
-    monkeypatch.setattr(Families, "find", lambda self, *given: (made.append(self), original(self, *given))[1])
-    nodes = [helper.make_node("Reshape", ["x", "to"], ["r"]), helper.make_node("Relu", ["r"], ["y"])]
-    source = open_model(nodes, {"x": (FLOAT, ("n", "h", "w"))}, {"to": np.array([-1, 24])})
-    model = clgraph.compile(source, device)
-    for height, width in ((2, 12), (3, 8), (4, 6), (6, 4), (2, 12)):
-        x = np.random.default_rng(0).standard_normal((3, height, width)).astype(np.float32)
-        np.testing.assert_array_equal(model.run({"x": x})["y"], np.maximum(x.reshape(-1, 24), 0))
-    assert len(made[0]._families) <= 2
-    assert len(made[0]._refusals) <= 2
 
 
 def test_keys_are_those_of_the_past_and_the_new_ones(device: str) -> None:
