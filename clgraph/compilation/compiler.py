@@ -24,7 +24,6 @@ from clgraph.engines.records import is_dry
 from clgraph.errors import BindingError, OptionError
 from clgraph.families.notes import NOTE
 from clgraph.graph.faults import faults
-from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
 from clgraph.model.model import Model
