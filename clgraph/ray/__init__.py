@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from clgraph.ray.cluster import warm
 from clgraph.ray.data import map_batches
+from clgraph.ray.pipeline import Pipeline, Stage, pipeline
 from clgraph.ray.predictor import Predictor
 from clgraph.ray.service import deployment
 
-__all__ = ["Predictor", "deployment", "map_batches", "warm"]
+__all__ = ["Pipeline", "Predictor", "Stage", "deployment", "map_batches", "pipeline", "warm"]

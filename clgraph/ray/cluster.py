@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,18 @@ def source_of(model: Any) -> Any:
         return model
     ray = sys.modules.get("ray")  # without it there is no reference
     return ray.get(model) if ray is not None and isinstance(model, ray.ObjectRef) else model
+
+
+def options_for(options: Mapping[str, Any], num_cpus: int, num_gpus: float | None) -> dict[str, Any]:
+    """Return *options* with a device and worker threads that fit what is reserved.
+
+    Raises:
+        OptionError: *num_cpus* is no number of worker threads.
+    """
+    if not isinstance(num_cpus, int) or num_cpus < 1:
+        raise OptionError(f"num_cpus={num_cpus!r} is no number of worker threads")
+    made = {"device": "gpu" if num_gpus else "cpu", **options}
+    return {"threads": num_cpus, **made} if made["device"] == "cpu" else made
 
 
 def warm(model: str | os.PathLike[str] | bytes, *, ship: bool = True, **options: Any) -> dict[str, float]:

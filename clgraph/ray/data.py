@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from clgraph.errors import OptionError
-from clgraph.ray.cluster import ray_module, shipped
+from clgraph.ray.cluster import options_for, ray_module, shipped
 from clgraph.ray.predictor import Predictor
 
 
@@ -34,8 +34,9 @@ def map_batches(
         results: The column of each result that is kept; by default all, by the names of the outputs.
         batch_size: Rows of a run at most.
         actors: How many processes with a model each, over the whole cluster; or the fewest and the most.
-        num_cpus: CPUs that each actor reserves, and worker threads of its model.
-        num_gpus: GPUs that each actor reserves. Models run on ``gpu`` then, unless *options* name a device.
+        num_cpus: CPUs that each actor reserves, and worker threads of a model on the device ``cpu``.
+        num_gpus: GPUs that each actor reserves. Models run on ``gpu`` then, else on ``cpu``, unless *options* name a
+            device.
         resources: Further resources that each actor reserves, by the names that the nodes were started with.
         ship: Send the file through the object store. ``False`` lets every actor open the path: for files with weights
             beside them, of more than 2 GiB, and saved models, in a folder that all nodes have.
@@ -45,14 +46,10 @@ def map_batches(
         OptionError: Ray is not installed, or an option that means nothing.
         ModelError: The file cannot be read.
     """
-    if not isinstance(num_cpus, int) or num_cpus < 1:
-        raise OptionError(f"num_cpus={num_cpus!r} is no number of worker threads")
+    compiling = options_for(options, num_cpus, num_gpus)
     fewest, most = actors if isinstance(actors, tuple) else (actors, actors)
     if not 1 <= fewest <= most:
         raise OptionError(f"actors={actors!r} is neither a number of processes nor the fewest and the most")
-    options.setdefault("threads", num_cpus)
-    if num_gpus:
-        options.setdefault("device", "gpu")
     return dataset.map_batches(
         Predictor,
         fn_constructor_kwargs={
@@ -60,7 +57,7 @@ def map_batches(
             "inputs": inputs,
             "results": results,
             "batch_size": batch_size,
-            **options,
+            **compiling,
         },
         batch_size=batch_size,
         batch_format="numpy",

@@ -10,7 +10,7 @@ import numpy as np
 
 from clgraph.compilation.entry import compile_model
 from clgraph.errors import ClgraphError, InputError, OptionError, QueueFullError
-from clgraph.ray.cluster import ray_module, shipped, source_of
+from clgraph.ray.cluster import options_for, ray_module, shipped, source_of
 from clgraph.throughput.batching import Batching
 
 _BAD_REQUEST, _OVERLOADED, _FAILED = 400, 503, 500
@@ -48,16 +48,12 @@ def deployment(
         OptionError: Ray is not installed, or an option that means nothing.
         ModelError: The file cannot be read.
     """
-    if not isinstance(num_cpus, int) or num_cpus < 1:
-        raise OptionError(f"num_cpus={num_cpus!r} is no number of threads")
+    compiling = options_for(options, num_cpus, num_gpus)
     fewest, most = replicas if isinstance(replicas, tuple) else (replicas, replicas)
     if not 0 <= fewest <= most or most < 1:
         raise OptionError(f"replicas={replicas!r} is neither a number of processes nor the fewest and the most")
     if autoscaling and fewest == most:
         raise OptionError("autoscaling needs replicas=(fewest, most)")
-    options.setdefault("threads", num_cpus)
-    if num_gpus:
-        options.setdefault("device", "gpu")
     reserved: dict[str, Any] = {"num_cpus": num_cpus, "num_gpus": num_gpus or 0, "resources": dict(resources or {})}
     scale = {"min_replicas": fewest, "max_replicas": most, **(autoscaling or {})}
     serve = ray_module("ray.serve")
@@ -68,7 +64,7 @@ def deployment(
         **({"num_replicas": most} if fewest == most else {"autoscaling_config": scale}),
     )(Service)
     streams = {"hint": "throughput", "batching": batching, "queue_size": queue_size}
-    return made.bind([shipped(model, ship=ship)], {**streams, **options})
+    return made.bind([shipped(model, ship=ship)], {**streams, **compiling})
 
 
 class Service:

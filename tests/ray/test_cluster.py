@@ -14,7 +14,7 @@ import onnx
 import pytest
 
 import clgraph.ray
-from clgraph.errors import InputError
+from clgraph.errors import ClosedError, InputError
 from tests.support.models import image, small_model
 
 ray = pytest.importorskip("ray", reason="the extra 'ray' is not installed")
@@ -72,6 +72,38 @@ def test_a_job_has_every_row_once_though_a_node_is_killed(cluster: Any, path: Pa
     feeds = np.concatenate([image((1, 3, 10, 10), seed=number) for number, _ in rows[:8]])
     # Batches of 8 are one program, in which no row depends on its neighbours.
     np.testing.assert_array_equal(np.stack([s for _, s in rows[:8]]), model.run(feeds)[name])
+
+
+def test_a_pipeline_has_every_request_once_with_the_same_bits_though_a_node_of_a_stage_is_killed(
+    cluster: Any,
+) -> None:
+    model = small_model(size=256).SerializeToString()
+    whole = clgraph.compile(model, threads=1)
+    (name,) = whole.output_names
+    requests = [image((1, 3, 256, 256), seed=number) for number in range(40)]
+    stages = [clgraph.ray.Stage("first"), clgraph.ray.Stage("second")]
+    with clgraph.ray.pipeline(model, stages) as pipeline:
+        assert [layers for layers, _ in pipeline.stages] == [3, 3]
+        found, killed = [], None
+        for results in pipeline.map({"x": x} for x in requests):
+            found.append(results[name])
+            if len(found) == 10:
+                first, second = pipeline.report()
+                # Both work at once, and what the first has made is read in the memory that processes share.
+                assert any(a < d and c < b for a, b in first.spans for c, d in second.spans)
+                assert second.shared == ("p0",)
+                assert second.copies["p0"] == "read where it lies"
+                used = {first.node, second.node}
+                killed = next(node for node in cluster.worker_nodes if node.node_id in used)
+                cluster.remove_node(killed, allow_graceful=False)
+        assert len(found) == len(requests)
+        assert killed.node_id not in {report.node for report in pipeline.report()}
+        np.testing.assert_array_equal(np.stack(found), np.stack([whole(x) for x in requests]))
+        with pytest.raises(InputError, match="does not fit"):
+            pipeline.run(np.zeros((1, 3, 7), np.float32))
+        np.testing.assert_array_equal(pipeline.run(x=requests[0])[name], found[0])
+    with pytest.raises(ClosedError):
+        pipeline.run(requests[0])
 
 
 def test_a_service_answers_handles_and_http_and_says_what_it_does_not_take(cluster: Any, path: Path) -> None:
