@@ -29,7 +29,7 @@ GROWN = (16, 64, 3)
 """What the first row is multiplied by where the model builds for too few sizes of the rows: one window of a waveform
 alone may take 512 samples or more, the rows of luma and chroma in a video frame are a multiple of 3."""
 
-FACTORS, SMALL = (64, 16), (3, 5, 7, 9, 11)
+FACTORS, SMALL = (64, 16, 4), (3, 5, 7, 9, 11)
 """For extremes: the representative's so many times, and small ones. Where a size inside a model is 1, or equals
 another, for all sizes of the rows, it may be otherwise for these."""
 
@@ -39,12 +39,14 @@ class Candidate:
     """What a representative is tried with, what its witnesses are, in the order they are tried in, and extremes.
 
     Attributes:
+        larger: Extremes of many times its sizes, and how many times, largest first; ``small`` are few of everything.
         times: How many times the sizes of a row these are: more than once where the model builds for none of the rows.
     """
 
     sizes: Sizes
     witnesses: tuple[Sizes, ...]
-    extremes: tuple[Sizes, ...]
+    larger: tuple[tuple[int, Sizes], ...]
+    small: Sizes
     times: int = 1
 
 
@@ -77,9 +79,9 @@ def _candidate(schema: Schema, rows: Mapping[str, int], times: int = 1) -> Candi
     shifted = [other for other in shifted if all(0 <= row < len(OTHERS) for row in other.values())]
     far = [_sizes(schema, other, 3, times) for other in shifted]
     sizes = _chosen(schema, rows, 0, times)
-    large = [_of(schema, {name: factor * size for name, size in sizes.items()}) for factor in FACTORS]
+    larger = [(factor, _of(schema, {name: factor * size for name, size in sizes.items()})) for factor in FACTORS]
     small = _of(schema, {name: SMALL[i % len(SMALL)] for i, name in enumerate(sizes)})
-    return Candidate(_of(schema, sizes), (*far, *near), (*large, small), times)
+    return Candidate(_of(schema, sizes), (*far, *near), tuple(larger), small, times)
 
 
 def _sizes(schema: Schema, rows: Mapping[str, int], turn: int, times: int) -> Sizes:

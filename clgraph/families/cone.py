@@ -96,7 +96,8 @@ class Expansion:
     """What stands for a layer: which nodes there are, and what reads what.
 
     Attributes:
-        nodes: The name, kind, inputs and results of each, in order.
+        nodes: The name, kind, inputs and results of each, in order; without those that compute from constants alone:
+            they are known where sizes are small, and their results are compared, or computed again.
         results: The values that the layer's results are.
     """
 
@@ -104,7 +105,7 @@ class Expansion:
     results: tuple[str, ...]
 
     @staticmethod
-    def of(nodes: Sequence[Node], results: Iterable[Value]) -> Expansion:
+    def of(nodes: Iterable[Node], results: Iterable[Value]) -> Expansion:
         """Return what *nodes* are, and that the layer's results are *results*."""
         rows = [
             (n.name, n.primitive.kind, tuple([v.name for v in n.inputs]), tuple([v.name for v in n.outputs]))
@@ -121,23 +122,30 @@ class Bindings:
         values: What has a layout, and what of it is known, by name.
         primitives: Of the nodes that the layers became, by name.
         expansions: Of the layers for which others may stand, by name.
+        computed: What nodes compute from constants alone.
     """
 
     values: dict[str, Value]
     nodes: list[Node] = field(default_factory=list)
     primitives: dict[str, Primitive] = field(default_factory=dict)
     expansions: dict[str, Expansion] = field(default_factory=dict)
+    computed: set[Value] = field(default_factory=set)
 
     def bind(self, layers: Iterable[Layer]) -> None:
         """Bind *layers*, whose inputs have layouts. Raises as ``Topology.build``."""
         for layer in layers:
             before = len(self.nodes)
             bind_layer(layer, self.values, self.nodes)
+            reads_data = []
             for node in self.nodes[before:]:
                 self.primitives[node.name] = node.primitive
+                if all(v.constant is not None or v in self.computed for v in node.inputs):
+                    self.computed.update(node.outputs)
+                else:
+                    reads_data.append(node)
             if isinstance(layer.primitive, Inlinable):
                 results = [self.values[name] for name in layer.outputs if name in self.values]
-                self.expansions[layer.name] = Expansion.of(self.nodes[before:], results)
+                self.expansions[layer.name] = Expansion.of(reads_data, results)
 
     def primitive(self, node: str) -> Primitive:
         """Return the primitive of the built node called *node*."""

@@ -143,11 +143,12 @@ class _Finder:
             if name in self._traced:
                 continue
             varies = any(o.nodes[name].primitive != node.primitive for o in self._others)
-            if varies and not node.primitive.holds_sizes and self._computed.isdisjoint(node.outputs):
+            reads_data = self._computed.isdisjoint(node.outputs)
+            if varies and not node.primitive.holds_sizes and reads_data:
                 raise BindingError(f"node {name!r}: {node.primitive} depends on sizes, and was replaced")
             layer = self._cone.layer_of(name)
             takes = layer is not None and self._takes_sizes(name, node.primitive, layer)
-            if layer is not None and not varies and (takes or layer.name in expanded):
+            if layer is not None and not varies and (takes or (reads_data and layer.name in expanded)):
                 primitives.append((name, node.primitive))
                 layers.append(layer)
             if not varies and not takes:

@@ -17,6 +17,7 @@ from clgraph.families.finder import rules_of
 from clgraph.families.member import Recipe
 from clgraph.families.schema import Schema, Sizes
 from clgraph.graph.node import Value
+from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
 from clgraph.passes.base import Context
@@ -32,6 +33,14 @@ ROOM = 4
 LARGEST = 256 << 20
 """Bytes of a representative's largest tensor, whatever the device holds: what a driver reports as its memory may change
 from one process to the next (PoCL 3.0 reads what a virtual machine has at the moment), and results may not."""
+
+
+LARGER = 2
+"""How many extremes larger than a representative are built."""
+
+MADE_BYTES = 1 << 26
+"""What a constant that operators make of sizes (a mask, the places of a grid) may take in an extreme, which nobody
+runs: of 64 times the sizes it would take gigabytes, and seconds."""
 
 
 def make_family(topology: Topology, schema: Schema, context: Context, run: Compile) -> Family:
@@ -112,18 +121,31 @@ def _representatives(
                 break
             witnesses.append((sizes, witness))
             if len(witnesses) == WITNESSES:
-                yield _Representative(candidate.sizes, program, built, witnesses, _extremes(topology, candidate))
+                extremes = _extremes(topology, candidate, program)
+                yield _Representative(candidate.sizes, program, built, witnesses, extremes)
                 break
         reasons.append(f"{list(candidate.sizes.shapes)}: {why}")
 
 
-def _extremes(topology: Topology, candidate: Candidate) -> list[Built]:
-    """Return what is built of the extremes; of many a model nothing is."""
+def _extremes(topology: Topology, candidate: Candidate, program: Program) -> list[Built]:
+    """Return what is built of the extremes of a *program*; of many a model nothing is."""
+    made = max(
+        (_span(a) for v in program.constants if (a := v.constant) is not None and v.name not in topology.constants),
+        default=0,
+    )
+    # Two axes of a constant may grow.
+    larger = [sizes for times, sizes in candidate.larger if made * times**2 <= MADE_BYTES]
     found = []
-    for sizes in candidate.extremes:
+    for sizes in (*larger[:LARGER], candidate.small):
         with contextlib.suppress(ClgraphError):
             found.append(Built.of(_build(topology, sizes)))
     return found
+
+
+def _span(array: Array) -> int:
+    """Return the bytes from the first element of *array* to its last: of views that repeat elements few."""
+    span: int = array.itemsize + sum((n - 1) * abs(s) for n, s in zip(array.shape, array.strides, strict=True))
+    return span
 
 
 def _may_be_sliced(program: Program, shapes: Sequence[Shape]) -> bool:

@@ -1,4 +1,4 @@
-"""Masks by the distance of token and key: those of causal attentions and of sliding windows."""
+"""Matrices that go by the distance of row and column: masks of causal attentions and sliding windows, triangles."""
 
 from __future__ import annotations
 
@@ -15,9 +15,6 @@ def band_mask(
 ) -> Array:
     """Return the mask ``[rows][keys]``: 0 for the keys that a token sees, *low* for others.
 
-    A row reads one vector of all distances from its own place on, and the mask is a view of that: families build
-    programs of sizes that nobody runs, for which a mask would take gigabytes.
-
     Args:
         rows: How many tokens there are.
         keys: How many keys.
@@ -27,7 +24,21 @@ def band_mask(
         low: What is added to the products of what is hidden.
         dtype: Of the mask.
     """
-    distance = np.arange(-rows, keys) - before
+    distance = distances(rows, keys) - before
     hidden = (distance > ahead) | (distance < -behind)
     by_distance = np.where(hidden, dtype.numpy.type(low), dtype.numpy.type(0))
-    return np.lib.stride_tricks.sliding_window_view(by_distance, keys)[:0:-1]
+    return matrix_of(by_distance, keys)
+
+
+def distances(rows: int, columns: int) -> Array:
+    """Return how far right of the diagonal places of a matrix ``[rows][columns]`` are, from the left on."""
+    return np.arange(-rows, columns)
+
+
+def matrix_of(by_distance: Array, columns: int) -> Array:
+    """Return the matrix whose elements are given *by_distance*, in the order of :func:`distances`.
+
+    A row reads one vector of all distances from its own place on, and the matrix is a view of that: families build
+    programs of sizes that nobody runs, for which it would take gigabytes.
+    """
+    return np.lib.stride_tricks.sliding_window_view(by_distance, columns)[:0:-1]

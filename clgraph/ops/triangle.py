@@ -15,6 +15,7 @@ from clgraph.graph.attributes import known_ints
 from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.importing import MICROSOFT, OnnxNode, onnx
 from clgraph.graph.primitive import Array, Primitive, primitive
+from clgraph.ops.band_mask import distances, matrix_of
 from clgraph.ops.where import Where
 
 
@@ -38,8 +39,8 @@ class Triangle(Composite):
         if len(shape) < 2:
             raise ShapeError(f"a triangle is of matrices, not of {list(shape)}")
         k = known_ints(c.values, 1, "diagonal")[0] if self.reads else 0
-        ones = np.ones(shape[-2:], np.bool_)
-        inside = np.triu(ones, k) if self.upper else np.tril(ones, k)
+        right = distances(*shape[-2:])
+        inside = matrix_of(right >= k if self.upper else right <= k, shape[-1])
         return (c.add(Where(), c.constant(inside), x, c.constant(np.zeros((), dtype))),)
 
 

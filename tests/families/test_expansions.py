@@ -14,11 +14,13 @@ from onnx import helper
 import clgraph
 from clgraph.compilation.sources import read_source
 from clgraph.core.frozen import frozen
+from clgraph.families.making import MADE_BYTES
 from clgraph.families.notes import NOTE
 from clgraph.graph.composite import Composite, Composition
 from clgraph.graph.primitive import primitive
 from clgraph.graph.topology import Topology
 from clgraph.ops.activation import Activation
+from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.gather import Gather
 from clgraph.ops.softmax import Softmax
 from clgraph.ops.transpose import Transpose
@@ -48,6 +50,20 @@ class Picked(Composite):
         for axis, places in parts if h > w else parts[::-1]:
             y = c.add(Gather(axis), y, c.constant(places))
         return (c.add(Transpose((0, 3, 1, 2)), y),)
+
+
+@primitive
+@frozen
+class Placed(Composite):
+    """Pictures ``[n, c, h, w]`` and a number for each place, a constant."""
+
+    kind: ClassVar[str] = "placed_for_test"
+    made: ClassVar[list[int]] = []
+
+    def compose(self, c: Composition) -> Sequence[str]:
+        places = np.zeros(c.layout(c.inputs[0]).shape[2:], np.float32)
+        self.made.append(places.nbytes)
+        return (c.add(Eltwise("add"), c.inputs[0], c.constant(places)),)
 
 
 def numbers(*shape: int) -> np.ndarray:
@@ -140,3 +156,14 @@ def test_members_of_random_models_that_choose_by_size_are_those_of_whole_compila
     groups = [[("x", axis)] for axis in (0, 2, 3)]
     members = random_members(topology, groups, {"x": numbers(2, 8, 24, 20)}, 6, seed)
     assert not compare(f"random {seed}", topology, members, device).wrong
+
+
+def test_no_family_is_made_with_constants_of_gigabytes(device: str) -> None:
+    """Extremes have many times the sizes of what is run, a constant for each place the square of that."""
+    t = Topology()
+    t.output("y", t.add("placed", Placed(), t.input("x", ("n", 8, "h", "w"))))
+    Placed.made.clear()
+    model = clgraph.compile(t, device)
+    model.run({"x": numbers(2, 8, 30, 40)})
+    assert model.program.notes[NOTE].startswith("bound")
+    assert 1 << 20 < max(Placed.made) <= MADE_BYTES

@@ -50,3 +50,19 @@ def test_a_causal_attention_is_built_without_memory_for_its_mask(name):
     tracemalloc.stop()
     # One byte for each pair of tokens would be more.
     assert most < tokens**2 / 4
+
+
+@pytest.mark.parametrize("upper", [0, 1])
+def test_a_triangle_is_built_without_memory_for_it(upper):
+    rows = 8192
+    made = onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : 17]> g (float[{rows},{rows}] x) => (float[{rows},{rows}] y)'
+        f" {{ y = Trilu <upper = {upper}> (x) }}"
+    )
+    topology = load_onnx(made)
+    tracemalloc.start()
+    topology.build()
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # A number for each distance, of which there are two times as many as rows, and a few objects.
+    assert most < 100 * rows
