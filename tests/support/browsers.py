@@ -39,7 +39,9 @@ def firefox() -> Iterator[Any]:
     if found is None:
         pytest.skip("no Firefox is installed (Debian's package firefox-esr)")
     driver = pytest.importorskip("marionette_driver.marionette", reason="pip install marionette_driver")
-    started = driver.Marionette(bin=found, headless=True, port=0, prefs={"ui.systemUsesDarkTheme": 0})
+    started = driver.Marionette(
+        bin=found, headless=True, port=0, gecko_log=os.devnull, prefs={"ui.systemUsesDarkTheme": 0}
+    )
     started.start_session()
     yield Firefox(started)
     started.quit(in_app=False)
