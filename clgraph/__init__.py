@@ -96,7 +96,10 @@ if not TYPE_CHECKING:  # a checker of types knows the names above, and shall say
         if name in ("errors", "generate"):
             return import_module(f"clgraph.{name}")
         if name not in _HOMES:
-            raise AttributeError(f"module 'clgraph' has no attribute {name!r}")
+            from clgraph.core.nearest import meant
+
+            near = "; clgraph.onnxruntime has it" if name == "InferenceSession" else meant(name, __all__)
+            raise AttributeError(f"module 'clgraph' has no attribute {name!r}{near}")
         module, attribute = _HOMES[name]
         value = getattr(import_module(module), attribute)
         globals()[name] = value

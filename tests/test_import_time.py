@@ -4,6 +4,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 LIMIT_SECONDS = 0.15
 HEAVY = ("numpy", "onnx", "pyopencl", "click", "rich", "PIL", "platformdirs")
 
@@ -46,3 +48,12 @@ def test_a_name_that_is_not_public_is_an_attribute_error() -> None:
     import clgraph
 
     assert not hasattr(clgraph, "compiled")
+
+
+def test_a_name_that_is_not_public_is_answered_by_what_may_be_meant() -> None:
+    import clgraph
+
+    for name, words in (("complie", "did you mean 'compile'"), ("InferenceSession", "clgraph.onnxruntime has it")):
+        with pytest.raises(AttributeError, match=words):
+            getattr(clgraph, name)
+    assert not hasattr(clgraph, "zork")

@@ -21,6 +21,7 @@ _PYTHON_ONLY = {
     "model/state": "sessions",
     "model/tensor.py": "tensors",
     "model/delivery.py": "what runs are given in Python",
+    "model/feeds.py": "what runs are given in Python",
     "network/enqueueing.py": "runs on a caller's queue",
     "runtime/process.py": "processes that are forked",
     "runtime/wheel.py": "another PoCL in the process",

@@ -144,7 +144,7 @@ def parse_shapes(texts: Sequence[str]) -> tuple[dict[str, tuple[int, ...]], ...]
         except ValueError:
             equals = ""
         if not equals or not name or min(shape, default=0) < 0:
-            raise click.UsageError(f"--shape {text!r} is not NAME=SIZE,SIZE,...")
+            raise click.UsageError(f"--shape {text!r} is not NAME=SIZE,SIZE, as in --shape x=1,3,224,224")
         found.setdefault(name, []).append(shape)
     counts = {len(shapes) for shapes in found.values()} - {1}
     if len(counts) > 1:

@@ -58,6 +58,9 @@ def picture_array(
         f"{picture.width}x{picture.height} as {about} {layout} {'x'.join(map(str, array.shape))} {dtype}, "
         f"(value - {_list(mean)}) / {_list(scale)}"
     )
+    if 0 < max(mean) < 1:
+        whole = (_list([255 * n for n in numbers]) for numbers in (mean, scale))
+        how += "; values are 0 to 255: for means of 0 to 1, --mean {} --scale {}".format(*whole)
     return np.ascontiguousarray(array.astype(dtype.numpy)), how
 
 

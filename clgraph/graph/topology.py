@@ -183,7 +183,10 @@ class Topology:
 
     def _check_names(self, given: Iterable[str]) -> None:
         if unknown := sorted(set(given) - set(self.inputs)):
-            raise InputError(f"no input is called {unknown[0]!r}; the inputs are {', '.join(map(repr, self.inputs))}")
+            names = ", ".join(map(repr, self.inputs))
+            of = next((s for s in self.inputs.values() if unknown[0] in (s.shape or ())), None)
+            size = f"; it is a size of {of}: give the whole shape of {of.name!r}" if of is not None else ""
+            raise InputError(f"no input is called {unknown[0]!r}; the inputs are {names}{size}")
 
     def _claim(self, name: str) -> None:
         if name in self._made:

@@ -45,7 +45,9 @@ def as_arrays(feeds: Mapping[str, Any], wanted: Sequence[tuple[str, np.dtype[Any
     arrays: dict[str, Any] = {}
     for name, dtype in wanted:
         if name not in feeds:
-            raise InputError(f"input {name!r} is missing; {names(wanted)}")
+            strange = sorted(feeds.keys() - {name for name, _ in wanted}, key=str)
+            told = f", and no input is called {strange[0]!r}" if strange else ""
+            raise InputError(f"input {name!r} is missing{told}; {names(wanted)}")
         given = feeds[name]
         if type(given) is np.ndarray and given.dtype is dtype:
             arrays[name] = given

@@ -32,8 +32,13 @@ def arranged(given: Sequence[Any], named: Mapping[str, Any], wanted: Sequence[tu
         named: Further feeds, by keyword.
 
     Raises:
-        InputError: There are more arrays than inputs, or one is given twice.
+        InputError: There are more arrays than inputs, one is given twice, or the outputs stand first.
     """
+    if len(given) > 1 and isinstance(given[-1], Mapping) and given[-1].keys() & {name for name, _ in wanted}:
+        raise InputError(
+            "feeds come first, the names of outputs behind them; a program that is written for ONNX Runtime runs "
+            "unchanged by python -m clgraph.as_onnxruntime"
+        )
     by_name: Mapping[str, Any]
     if len(given) == 1 and isinstance(given[0], dict | Mapping):
         by_name = given[0]

@@ -128,8 +128,10 @@ def find_device(text: str = "auto") -> Device:
         exact = [d for d in there if wanted in (d.info.name, d.info.name.partition(":")[0])]
         found = exact or [d for d in there if wanted and wanted in d.label.lower()]
     if not found:
-        listing = ", ".join(f"{i}: {d}" for i, d in enumerate(there))
+        listing = ", ".join(map(str, there))
         hint = "" if len(there) > 1 else "; no OpenCL driver was found: pip install pocl-binary-distribution==3.0"
+        if wanted in ("gpu", "cuda", "rocm"):
+            hint = "; no OpenCL driver shows a GPU: install its vendor's, and call it 'gpu'"
         raise DeviceError(f"no device is called {text!r}; there are {listing}{hint}")
     chosen = next((d for d in found if not d.refusal), None)
     if chosen is None:

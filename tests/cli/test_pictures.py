@@ -53,6 +53,9 @@ def test_values_are_as_the_options_say() -> None:
     red, green, blue = np.asarray(_picture()).astype(np.float64).transpose(2, 0, 1)
     assert np.allclose(array[0], [(blue - 3) / 8, (green - 2) / 4, (red - 1) / 2])
     assert how == "6x4 as bgr nchw 1x3x4x6 f32, (value - 1,2,3) / 2,4,8"
+    small = PictureOptions("nchw", "rgb", (0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+    _, how = picture_array(_picture(), signature, None, small)
+    assert how.endswith("for means of 0 to 1, --mean 123.675,116.28,103.53 --scale 58.395,57.12,57.375")
     whole, _ = picture_array(_picture(), Signature("x", DType.U8, (4, 6, 3)), None, PictureOptions())
     assert np.array_equal(whole, np.asarray(_picture()))
     grey, how = picture_array(_picture(), Signature("x", DType.U8, (2, 1, 4, 6)), None, PictureOptions())

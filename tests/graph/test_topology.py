@@ -158,3 +158,10 @@ def test_annotation_and_origin_reach_the_node() -> None:
     net.add("y", RELU, net.input("x", (1,)), annotation="gpu", origin=("Relu_7",))
     (node,) = net.program("y")
     assert (node.annotation, node.origin) == ("gpu", ("Relu_7",))
+
+
+def test_the_size_of_an_input_that_is_taken_for_an_input_is_told_so() -> None:
+    topology = Topology()
+    topology.output("y", topology.input("x", ("batch", 3)))
+    with pytest.raises(InputError, match=r"it is a size of x f32 \[batch, 3\]: give the whole shape of 'x'"):
+        topology.build({"batch": (2,)})

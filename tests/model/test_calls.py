@@ -70,7 +70,9 @@ def test_wrong_calls_say_what_is_wrong(model: clgraph.Model) -> None:
         (lambda: model.run(A), "input 'b' is missing; the inputs are 'a', 'b'"),
         (lambda: model.run(A, B, A), "3 arrays were given; the inputs are 'a', 'b'"),
         (lambda: model.run(A, B, a=A), "input 'a' is given twice"),
-        (lambda: model.run(A, c=B), "input 'b' is missing"),
+        (lambda: model.run(A, c=B), "input 'b' is missing, and no input is called 'c'; the inputs are 'a', 'b'"),
+        (lambda: model.run(None, {"a": A, "b": B}), "feeds come first, the names of outputs behind them"),
+        (lambda: model.run(["total"], {"a": A, "b": B}), "python -m clgraph.as_onnxruntime"),
         (lambda: model.run(A, B, c=B), "no input is called 'c'"),
     ):
         with pytest.raises(InputError, match=words):

@@ -53,8 +53,15 @@ def test_auto_passes_over_a_gpu_whose_driver_does_not_work(there):
 @pytest.mark.parametrize("text", ["zork", "", "7", "gpu", "pocl:1"])
 def test_a_device_that_is_not_there_is_an_error_that_lists_those_that_are(there, text):
     there(POCL)
-    with pytest.raises(DeviceError, match=r"0: pocl:0 \(pthread-AMD EPYC\), 1: host"):
+    with pytest.raises(DeviceError, match=r"there are pocl:0 \(pthread-AMD EPYC\), host"):
         find_device(text)
+
+
+def test_where_no_driver_shows_a_gpu_the_error_says_what_to_install(there):
+    there(POCL)
+    for text in ("gpu", "cuda"):
+        with pytest.raises(DeviceError, match="no OpenCL driver shows a GPU: install its vendor's"):
+            find_device(text)
 
 
 def test_without_any_driver_the_error_says_what_to_install(there):
