@@ -184,9 +184,13 @@ class Engine:
                 self._programs[text, library] = self._load(text, key, what, cached)
             return cached is None
 
+    def build_options(self, *, library: bool = False, text: str = "") -> str:
+        """Return what the compiler is told beside a kernel's *text*, or a library."""
+        return binaries.options_for(self.info.features, library, text)
+
     def compile_library(self, text: str, what: str) -> None:
         """Build a library in this process, which was started for that."""
-        options = binaries.options_for(self.info.features, True)
+        options = self.build_options(library=True)
         self._programs[text, True] = binaries.build(self._context, self._handle, text, options, what)
 
     def library_binary(self, text: str, entry: str) -> bytes | None:
@@ -199,7 +203,7 @@ class Engine:
             return binaries.to_binary(program)
         if (code := pocl_binary.loaded_code(entry)) is None:
             return None
-        options = binaries.options_for(self.info.features, True)
+        options = self.build_options(library=True)
         empty = binaries.build(self._context, self._handle, pocl_binary.empty_kernel(text, entry), options, entry)
         return pocl_binary.binary_of(code, binaries.to_binary(empty))
 
@@ -219,7 +223,7 @@ class Engine:
 
     def _key(self, text: str, library: bool) -> str:
         if (text, library) not in self._keys:
-            options = binaries.options_for(self.info.features, library, text)
+            options = self.build_options(library=library, text=text)
             told = (options, self.device.label, self.info.driver, str(self.info.simd))
             self._keys[text, library] = binaries.text_key(text, *told)
         return self._keys[text, library]
@@ -247,7 +251,7 @@ class Engine:
 
     def _taken_back(self, text: str, binary: bytes, what: str) -> Any | None:
         """Return the program of a library's *binary*, ``None`` where the driver does not take it."""
-        options = binaries.options_for(self.info.features, True)
+        options = self.build_options(library=True)
         if binary:
             return binaries.from_binary(self._context, self._handle, binary, options)
         # The driver has the code in a cache of its own, under the text.
@@ -255,7 +259,7 @@ class Engine:
 
     def _load(self, text: str, key: str, what: str, cached: bytes | None) -> Any:
         """Return the program of a kernel from its cached binary, else from the text; keep it on disk."""
-        options = binaries.options_for(self.info.features, False, text)
+        options = self.build_options(text=text)
         if cached and (program := binaries.from_binary(self._context, self._handle, cached, options)) is not None:
             return program
         program = binaries.build(self._context, self._handle, text, options, what)
