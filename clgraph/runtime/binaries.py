@@ -107,6 +107,7 @@ def build(context: Any, handle: Any, text: str, options: str, what: str) -> Any:
     """
     cl = driver.load()
     driver.look_after(None)
+    driver.restore(handle)
     if few := driver.declarations(handle, text):
         try:
             return cl.build(context, handle, text, f"{options} {few}")

@@ -92,6 +92,18 @@ def look_after(program: str | None) -> None:
         _look_after(pocl_folder(), program)
 
 
+def restore(handle: Any) -> None:
+    """Make again what the wheel's PoCL compiles with, where somebody has removed the cache folder meanwhile."""
+    library, tree = wheel(), _tree()
+    if library is None or tree is None or not is_wheel(handle.platform) or pocl.is_whole(tree, library):
+        return
+    with _LOOKING:
+        try:
+            pocl.overlay(pocl_folder() / "links", library, wheel_decision().record.built_in, anew=True)
+        except OSError as error:
+            _log.warning("%s, which PoCL compiles kernels with, is gone and cannot be made again: %s", tree, error)
+
+
 def declarations(handle: Any, text: str) -> str:
     """Return build options that leave out declarations which *text* does not need; none for another driver's device."""
     return pocl_headers.options(text, _declared()) if is_wheel(handle.platform) and _declared() else ""

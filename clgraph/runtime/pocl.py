@@ -171,8 +171,10 @@ def natural_library(flags: frozenset[str]) -> str:
     return next((name for name, wanted in needs if wanted <= flags), "sse2")
 
 
-def overlay(folder: Path, library: Path, built_in: str) -> Path:
+def overlay(folder: Path, library: Path, built_in: str, *, anew: bool = False) -> Path:
     """Make, below *folder*, a tree of links to PoCL in which every built-in library is the one called *built_in*.
+
+    With *anew* the headers are made again, too, where there are some.
 
     PoCL finds its data relative to the path it was loaded from; the headers are :mod:`clgraph.runtime.pocl_headers`'.
     Environments that share *folder* have trees of their own. Returns the folder that stands for pyopencl's.
@@ -191,11 +193,18 @@ def overlay(folder: Path, library: Path, built_in: str) -> Path:
         if match := re.fullmatch(r"(kernel-.*)-[a-z0-9_]+\.bc", path.name):
             target = share / f"{match.group(1)}-{built_in}.bc"
         links[folder / data.parent.name / ".libs" / "share" / "pocl" / path.name] = target
-    pocl_headers.make(*headers(home, library))
+    pocl_headers.make(*headers(home, library), anew=anew)
     for link, target in links.items():
         cache_folder.link(link, target)
     cache_folder.keep(home / ".libs" / "pocl.icd", f"{home / '.libs' / library.name}\n".encode())
     return home
+
+
+def is_whole(home: Path, library: Path) -> bool:
+    """Whether the tree of links with pyopencl's *home* has all that PoCL compiles kernels with."""
+    made, source = headers(home, library)
+    pairs = ((made, source), (made.parent, source.parent))
+    return all(os.path.exists(there / name) for there, wanted in pairs for name in os.listdir(wanted))
 
 
 def headers(home: Path, library: Path) -> tuple[Path, Path]:

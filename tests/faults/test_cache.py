@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import subprocess
 import sys
 import warnings
@@ -18,6 +19,7 @@ from onnx import TensorProto, helper
 from clgraph.core import cache_folder
 from clgraph.runtime import pocl_cache, process
 from clgraph.runtime.binaries import ProgramCache
+from clgraph.runtime.engine import Engine
 from clgraph.runtime.wheel import pocl_folder
 from clgraph.settings import settings
 from tests.support.models import small_model
@@ -141,3 +143,42 @@ def test_two_processes_may_fill_the_same_cache(device: str, tmp_path: Path) -> N
 @pytest.mark.opencl
 def test_two_processes_may_build_the_library_at_once(device: str, tmp_path: Path) -> None:
     at_once(device, tmp_path, "cpu", small_model())
+
+
+REMOVED = """
+import shutil, sys
+from pathlib import Path
+import numpy as np
+from clgraph.runtime.device import find_device
+from clgraph.runtime.engine import Engine
+
+engine = Engine(find_device(sys.argv[1]))
+memory = engine.upload(np.zeros(16, np.float32), "x")
+
+def compute(number):
+    text = "__kernel void f(__global float* x) { x[get_global_id(0)] = exp2(%d.0f); }" % number
+    engine.kernel(text, "f", [memory]).on(engine.stream, (16,), None)()
+    found = np.empty(16, np.float32)
+    engine.stream.read(memory, 0, found)
+    assert (found == 2.0**number).all(), found
+
+compute(1)
+cache = Path(sys.argv[2])
+shutil.rmtree(cache)
+compute(2)
+headers = next(cache.rglob("pocl_types.h"))
+headers.unlink()
+compute(3)
+"""
+
+
+@pytest.mark.opencl
+def test_a_process_goes_on_compiling_when_its_cache_folder_is_removed(engine: Engine, tmp_path: Path) -> None:
+    if not engine.info.name.startswith("pocl"):
+        pytest.skip("PoCL alone compiles with what is in the cache folder")
+    cache = tmp_path / "cache"
+    shutil.copytree(settings().cache_dir / "canary", cache / "canary")
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), "CLGRAPH_CACHE_DIR": str(cache)}
+    command = [sys.executable, "-c", REMOVED, engine.info.name, str(cache)]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
