@@ -25,6 +25,7 @@ from clgraph.graph.signature import Signature
 from clgraph.graph.topology import Topology
 from clgraph.model.model import Model
 from clgraph.model.specialisations import Shapes
+from clgraph.ops.preprocess import Preprocess
 from clgraph.saved.container import Contents, is_dump, is_saved
 from clgraph.settings import Settings
 
@@ -127,11 +128,13 @@ def check_shapes(topology: Topology, shapes: Shapes) -> None:
             raise InputError(f"input {signature} has an open shape; give it one: --shape {_example(signature)}")
 
 
-def open_model(where: DeviceOptions, path: Path) -> Model:
-    """Return the model at *path* on the device of *where*, with no other option."""
+def open_model(where: DeviceOptions, path: Path, images: Preprocess | None = None) -> Model:
+    """Return the model at *path* on the device of *where*, fed *images* or what its file says."""
     config = dict(where.config)
     return remarked(
-        clgraph.compile(path, where.device, threads=where.threads, cache_dir=where.cache_dir, config=config)
+        clgraph.compile(
+            path, where.device, threads=where.threads, cache_dir=where.cache_dir, config=config, preprocess=images
+        )
     )
 
 

@@ -20,7 +20,7 @@ from clgraph.cli.progress import working
 from clgraph.cli.sections import SectionedCommand
 from clgraph.cli.verbosity import verbosity
 from clgraph.core.cache_folder import cache_folder
-from clgraph.demo.detection import LONGEST_SIDE, Network
+from clgraph.demo.detection import IMAGES, LONGEST_SIDE, Network
 from clgraph.demo.fetch import cached_model, fetch_model
 from clgraph.demo.ocr import Line, Reader
 from clgraph.demo.pictures import draw_lines, draw_text, open_picture, sample_page
@@ -29,6 +29,7 @@ from clgraph.errors import ClgraphError, OptionError
 from clgraph.graph.primitive import Array
 from clgraph.model.model import Model
 
+_IMAGES = {"detection": IMAGES}
 NETWORKS = {"detection": "ocr-det", "direction": "ocr-cls", "recognition": "ocr-rec"}
 
 
@@ -95,11 +96,11 @@ def ocr(
     files = _models(where.cache_dir)
     with working("loading the models"):
         start = time.perf_counter()
-        models = {name: open_model(where, path) for name, path in files.items()}
+        models = {name: open_model(where, path, _IMAGES.get(name)) for name, path in files.items()}
         loaded = time.perf_counter() - start
     characters = characters_of(_characters(models["recognition"]))
     with working("reading"):
-        ours = _measure(models, characters, longest, picture, runs)
+        ours = _measure(models, characters, longest, picture, runs, images=True)
     theirs = None
     if compare is not None:
         peers = {name: OnnxRuntime(path, where.threads) for name, path in files.items()}
@@ -140,9 +141,9 @@ class _Clocked:
     calls: int = 0
     shapes: dict[str, None] = field(default_factory=dict)
 
-    def __call__(self, array: Array) -> Array:
+    def __call__(self, array: Array, *further: Array) -> Array:
         start = time.perf_counter()
-        result = self.network(array)
+        result = self.network(array, *further)
         self.seconds += time.perf_counter() - start
         self.calls += 1
         self.shapes["x".join(map(str, array.shape))] = None
@@ -164,12 +165,18 @@ class _Reading:
 
 
 def _measure(
-    networks: Mapping[str, Network], characters: list[str], longest: int, picture: Image.Image, runs: int
+    networks: Mapping[str, Network],
+    characters: list[str],
+    longest: int,
+    picture: Image.Image,
+    runs: int,
+    *,
+    images: bool = False,
 ) -> _Reading:
     times, clocks = [], []
     for _ in range(runs + 1):
         clocked = {name: _Clocked(network) for name, network in networks.items()}
-        reader = Reader(clocked["detection"], clocked["direction"], clocked["recognition"], characters, longest)
+        reader = Reader(clocked["detection"], clocked["direction"], clocked["recognition"], characters, longest, images)
         start = time.perf_counter()
         lines = reader.read(picture)
         times.append(time.perf_counter() - start)

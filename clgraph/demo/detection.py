@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from clgraph.demo.rectangles import Points, connected, mean_inside, smallest_rectangle
+from clgraph.ops.preprocess import Preprocess
 
 STRIDE = 32
 """Rows and columns that the network reads are multiples of it."""
@@ -32,33 +33,48 @@ _GROWTH = 2.0
 _THINNEST = 3
 _MOST_LINES = 1000
 
-Network = Callable[[NDArray[np.float32]], NDArray[np.float32]]
-"""A network of one input and one output, e.g. a :class:`clgraph.Model`."""
+Network = Callable[..., NDArray[np.float32]]
+"""A network of one output, e.g. a :class:`clgraph.Model`, which takes one array, or an image and its size."""
+
+IMAGES = Preprocess(channels="BGR", size="fed", mean=127.5, scale=127.5)
+"""What :func:`scaled` does, for networks that are fed pictures as they are."""
 
 
-def likely_cores(detect: Network, picture: Image.Image, longest: int = LONGEST_SIDE) -> NDArray[np.float32]:
+def likely_cores(
+    detect: Network, picture: Image.Image, longest: int = LONGEST_SIDE, *, images: bool = False
+) -> NDArray[np.float32]:
     """Return how likely each pixel of a scaled *picture* is in a line's core: [rows][columns], from 0 to 1.
 
     A picture that is more than three times as long as it is wide is read in pieces that overlap, all of one size.
+
+    Args:
+        images: Whether *detect* was compiled with :data:`IMAGES`, and is fed bytes and the size that they become.
     """
-    pixels = scaled(picture, longest)
-    axis = int(np.argmax(pixels.shape[2:])) + 2
-    whole = pixels.shape[axis]
+    size = scaled_size(picture, longest)
+    axis, cores = int(np.argmax(size)), np.zeros(size, np.float32)
+    whole = size[axis]
     piece = min(whole, max(STRIDE, longest // STRIDE * STRIDE))
+    if images and piece == whole:
+        cores[...] = detect(np.asarray(picture.convert("RGB")), np.array(size))[0, 0]
+        return cores
+    pixels = np.asarray(_resized(picture, size)) if images else scaled(picture, longest)
     overlap = min(_OVERLAP, piece // 2)
     count = 1 + math.ceil((whole - piece) / (piece - overlap))
-    cores = np.zeros(pixels.shape[2:], np.float32)
     for start in np.linspace(0, whole - piece, count).astype(int):
-        part: list[slice] = [slice(None)] * 4
+        part: list[slice] = [slice(None)] * 2
         part[axis] = slice(start, start + piece)
-        found = detect(np.ascontiguousarray(pixels[tuple(part)]))[0, 0]
-        place = cores[tuple(part[2:])]
+        if images:
+            cut = np.ascontiguousarray(pixels[tuple(part)])
+            found = detect(cut, np.array(cut.shape[:2]))[0, 0]
+        else:
+            found = detect(np.ascontiguousarray(pixels[:, :, part[0], part[1]]))[0, 0]
+        place = cores[tuple(part)]
         np.maximum(place, found, out=place)
     return cores
 
 
-def scaled(picture: Image.Image, longest: int = LONGEST_SIDE) -> NDArray[np.float32]:
-    """Return *picture* as the network reads it: [1][3][rows][columns], multiples of 32, in BGR, from -1 to 1.
+def scaled_size(picture: Image.Image, longest: int = LONGEST_SIDE) -> tuple[int, int]:
+    """Return the rows and columns that the network reads *picture* in, multiples of 32.
 
     Small pictures are enlarged, those of a page more than those of a line, which the network does not find when it is
     much higher than lines in its training.
@@ -67,9 +83,18 @@ def scaled(picture: Image.Image, longest: int = LONGEST_SIDE) -> NDArray[np.floa
     most = max(_LINE_SCALE if longer > _LINE * shorter else _PAGE_SCALE, STRIDE / shorter)
     scale = max(1.0, min(LEAST_SIDE / shorter, _ENLARGED / longer, most))
     scale = min(scale, longest / min(longer, _LONG * shorter))
-    size = [max(STRIDE, round(side * scale / STRIDE) * STRIDE) for side in picture.size]
-    pixels = np.asarray(picture.convert("RGB").resize((size[0], size[1]), Image.Resampling.BILINEAR), np.float32)
+    columns, rows = (max(STRIDE, round(side * scale / STRIDE) * STRIDE) for side in picture.size)
+    return rows, columns
+
+
+def scaled(picture: Image.Image, longest: int = LONGEST_SIDE) -> NDArray[np.float32]:
+    """Return *picture* as the network reads it: [1][3][rows][columns], multiples of 32, in BGR, from -1 to 1."""
+    pixels = np.asarray(_resized(picture, scaled_size(picture, longest)), np.float32)
     return np.ascontiguousarray(pixels[:, :, ::-1].transpose(2, 0, 1)[None] / 127.5 - 1)
+
+
+def _resized(picture: Image.Image, size: tuple[int, int]) -> Image.Image:
+    return picture.convert("RGB").resize((size[1], size[0]), Image.Resampling.BILINEAR)
 
 
 def find_lines(cores: NDArray[np.float32], width: int, height: int) -> list[Points]:

@@ -34,11 +34,12 @@ class Reader:
     """PP-OCR's networks and what their classes mean.
 
     Attributes:
-        detect: [1][3][rows][columns] to [1][1][rows][columns].
+        detect: [1][3][rows][columns] to [1][1][rows][columns]; with *images* of bytes [rows][columns][3] and a size.
         classify: [n][3][48][192] to [n][2].
         recognize: [n][3][48][columns] to [n][columns / 8][classes].
         characters: The meaning of every class, as :func:`clgraph.demo.recognition.characters_of` makes it.
         longest: Pixels of the longer side in which lines are searched at once; they are read at full size.
+        images: Whether *detect* was compiled with ``preprocess=clgraph.demo.detection.IMAGES``.
     """
 
     detect: Network
@@ -46,6 +47,7 @@ class Reader:
     recognize: Network
     characters: list[str]
     longest: int = LONGEST_SIDE
+    images: bool = False
 
     def read(self, picture: Image.Image) -> list[Line]:
         """Return the lines of text in *picture* (RGB) in reading order; none where there is no text.
@@ -53,7 +55,7 @@ class Reader:
         Raises:
             ClgraphError: A network cannot be compiled or run for the size of the picture or of a line.
         """
-        cores = likely_cores(self.detect, picture, self.longest)
+        cores = likely_cores(self.detect, picture, self.longest, images=self.images)
         found = find_lines(cores, *picture.size)
         found = [found[i] for i in reading_order(found)]
         crops = [crop(picture, corners) for corners in found]

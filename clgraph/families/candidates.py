@@ -68,7 +68,7 @@ def candidates(schema: Schema) -> Iterator[Candidate]:
     for row in rows[-2:] if others else rows[:1]:
         yield _candidate(schema, dict.fromkeys(others, row))
     for row in rows[:-2] if schema.free_elements else ():
-        yield _candidate(schema, dict.fromkeys((*others, *schema.free_elements), row))
+        yield _candidate(schema, dict.fromkeys((*schema.free_elements, *others), row))
     for times in GROWN if others else ():
         yield _candidate(schema, dict.fromkeys(others, 0), times)
 

@@ -87,8 +87,8 @@ class Preprocess(Composite):
     shorter: int | None = None
     align: str = "center"
     padding: float = 0.0
-    mean: tuple[float, ...] = (0.0,)
-    scale: tuple[float, ...] = (1.0,)
+    mean: tuple[float, ...] | list[float] | float = (0.0,)
+    scale: tuple[float, ...] | list[float] | float = (1.0,)
     layout: str = "NCHW"
     batch: bool = False
     matrix: str = "BT.601"
@@ -103,7 +103,7 @@ class Preprocess(Composite):
                 raise OptionError(f"preprocess: {name}={getattr(self, name)!r} is none of {', '.join(choices)}")
         for name in ("mean", "scale"):
             object.__setattr__(self, name, self._numbers(name))
-        if 0 in self.scale:
+        if 0 in np.ravel(self.scale):
             raise OptionError("preprocess: scale divides: it cannot be 0")
         if self.size is not None and self.size != FED:
             object.__setattr__(self, "size", _pair(self.size))

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from PIL import Image
 
-from clgraph.demo.detection import find_lines, likely_cores, reading_order, scaled, side_lengths
+from clgraph.demo.detection import IMAGES, find_lines, likely_cores, reading_order, scaled, side_lengths
 
 
 def _map(height: int, width: int, *boxes: tuple[int, int, int, int]) -> np.ndarray:
@@ -70,6 +72,20 @@ def test_a_long_picture_is_read_in_equal_pieces_that_are_put_together_again(size
     assert len(set(seen)) == 1
     assert max(seen[0]) <= 640
     assert np.array_equal(cores, (scaled(picture, 640)[0, 0] + 1) / 2)
+
+
+@pytest.mark.parametrize("size", [(5000, 100), (60, 4000), (300, 200)])
+def test_a_network_of_images_is_fed_the_bytes_that_the_other_is_fed_as_floats(size: tuple[int, int]) -> None:
+    noise = np.random.default_rng(0).integers(0, 255, (size[1] // 10 + 1, size[0] // 10 + 1, 3)).astype(np.uint8)
+    picture = Image.fromarray(noise).resize(size)
+
+    def network(image: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+        (pixels,) = replace(IMAGES, size=tuple(wanted.tolist())).reference(image)
+        return (pixels[:, :1] + 1) / 2
+
+    cores = likely_cores(network, picture, 640, images=True)
+    # Pillow rounds to bytes behind rows and behind columns.
+    assert np.abs(cores - (scaled(picture, 640)[0, 0] + 1) / 2).max() <= 1.01 / 255
 
 
 def test_columns_are_read_one_after_the_other_below_a_title() -> None:

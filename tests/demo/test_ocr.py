@@ -7,6 +7,7 @@ import pytest
 from PIL import Image
 
 import clgraph
+from clgraph.demo.detection import IMAGES
 from clgraph.demo.ocr import Line, Reader
 from clgraph.demo.pictures import SAMPLE, draw_lines, sample_page
 from clgraph.demo.recognition import characters_of
@@ -64,19 +65,21 @@ def test_boxes_are_drawn_around_lines() -> None:
 @cache
 def _reader(runtime: str, device: str = "") -> Reader:
     paths = [fetched_model(name) for name in ("ocr-det", "ocr-cls", "ocr-rec")]
-    models = [clgraph.compile(path, device or "pocl") for path in paths]
+    done = [IMAGES if runtime == "images" else None, None, None]
+    models = [clgraph.compile(p, device or "pocl", preprocess=d) for p, d in zip(paths, done, strict=True)]
     characters = characters_of(models[2].metadata["character"])
-    if runtime == "clgraph":
-        return Reader(*models, characters)
+    if runtime != "onnxruntime":
+        return Reader(*models, characters, images=runtime == "images")
     onnxruntime = pytest.importorskip("onnxruntime")
     sessions = [onnxruntime.InferenceSession(str(p), providers=["CPUExecutionProvider"]) for p in paths]
     return Reader(*(lambda x, s=s: s.run(None, {s.get_inputs()[0].name: x})[0] for s in sessions), characters)
 
 
 @pytest.mark.opencl
-def test_the_sample_page_is_read_as_it_was_drawn_and_as_onnxruntime_reads_it(device: str) -> None:
+@pytest.mark.parametrize("fed", ["clgraph", "images"])
+def test_the_sample_page_is_read_as_it_was_drawn_and_as_onnxruntime_reads_it(fed: str, device: str) -> None:
     page = sample_page()
-    ours = _reader("clgraph", device).read(page)
+    ours = _reader(fed, device).read(page)
     title, first, second, climbing, turned = SAMPLE
     assert [line.text for line in ours] == [title, *first, *second, climbing, turned]
     assert [line.turned for line in ours] == [False] * 8 + [True]
@@ -84,8 +87,8 @@ def test_the_sample_page_is_read_as_it_was_drawn_and_as_onnxruntime_reads_it(dev
     assert [line.text for line in theirs] == [line.text for line in ours]
     for mine, other in zip(ours, theirs, strict=True):
         # Probabilities differ by float32 rounding in some hundred layers, far less than a percent; corners by a pixel
-        # of the map where a probability is at the threshold.
-        assert mine.confidence == pytest.approx(other.confidence, abs=0.01)
+        # of the map where a probability is at the threshold. What is found in bytes is cut out up to a pixel beside.
+        assert fed == "images" or mine.confidence == pytest.approx(other.confidence, abs=0.01)
         assert np.abs(np.subtract(mine.corners, other.corners)).max() < 2
 
 
