@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from clgraph.core.dtype import DType
@@ -25,6 +26,12 @@ from clgraph.selector.query import Query
 _WIDTHS = (4, 8, 2)
 """Bits of a weight, in the order of the instances."""
 
+_DIRECT = {16: {1: 4, 2: 4, 4: 4, 8: 2}, 8: {1: 2, 2: 1, 4: 1}}
+"""Vectors of 16 columns by the rows that read weights as they lie in memory, by the floats in a vector."""
+
+_MANY = 8
+"""Rows for which it costs little to make floats of the same weights again for the next ones."""
+
 _ROWS = {3: (1,), 1: (1, 4)}
 """Rows of the instances, by digits."""
 
@@ -40,8 +47,12 @@ def _paired_micro(digits: int) -> Micro:
 ROW_MICROS = micro_family(
     "micro_block_row",
     {
-        simd: [Micro.of("block_matmul/micro_block_row.cl", BITS=bits, NB=nb) for bits in _WIDTHS]
-        for simd, nb in ((16, 4), (8, 2))
+        simd: [
+            Micro.of("block_matmul/micro_block_row.cl", BITS=bits, UR=rows, NB=nb)
+            for bits in _WIDTHS
+            for rows, nb in blocks.items()
+        ]
+        for simd, blocks in _DIRECT.items()
     },
 )
 
@@ -55,8 +66,8 @@ MICROS = micro_family(
     },
 )
 
-PANEL = 256
-"""Rows of a group of weights that are floats at a time, as in ``block_matmul_rows.cl``."""
+_PANEL = 64
+"""Rows of a group of weights that are floats at a time, or a block: a part of the cache next to the core."""
 
 SERVES = replace(TILE, dtypes=frozenset({DType.F32, DType.U8}), mixed=True, formats=False, halos=False)
 
@@ -124,6 +135,8 @@ class BlockMatMulRowsDesc(Descriptor):
     ticket_rows: Int
     spans: Int
     row_id: Int
+    most: Int
+    panel: Int
     nb: Int
     widest: Int
     first_id: Int
@@ -305,21 +318,37 @@ def _row_digits(q: Query[BlockMatMul]) -> float:
     return -(-q.primitive.depth // LANES) * _digit_seconds(q)
 
 
+def _most(q: Query[BlockMatMul]) -> int:
+    """Return the rows of the largest block that reads weights as they lie in memory, 0 where they become a panel.
+
+    A panel is made once for all rows, a weight in a register for those of a block: where a block holds few rows,
+    many rows are faster by panels.
+    """
+    rows, most = rows_of(q), max(_direct(q))
+    if rows == 1:
+        return 1
+    return most if q.primitive.depth % q.primitive.block == 0 and (most == _MANY or rows <= most) else 0
+
+
+def _direct(q: Query[BlockMatMul]) -> Mapping[int, int]:
+    return _DIRECT[16 if q.device.simd >= 16 else 8]
+
+
 def _float_seconds(q: Query[BlockMatMul]) -> float:
     """Return one worker's time for a row of a group of columns, in float."""
     depth, rows, device = q.primitive.depth, rows_of(q), q.device
     weights = depth * device.costs.unit("block_matmul.float")
     if rows == 1:
         return weights
-    widest = widest_instance(device)
+    widest, most = widest_instance(device), _most(q)
     count = min(widest.rows, rows)
     tap = half_cycles(widest.nb, count) / count * (COLUMNS // LANES // widest.nb) * 2 * LANES / worker_flops(device)
-    return depth * tap + weights / rows
+    return depth * tap + weights / (min(rows, most) if most else rows)
 
 
 @implements(BlockMatMul, name="block_matmul.rows", serves=SERVES)
 class BlockMatMulRows(Implementation[BlockMatMul]):
-    """In float: one row by the weights as they lie in memory, several by floats made of them a group at a time."""
+    """In float: few rows by the weights as they lie in memory, more by floats made of them a group at a time."""
 
     @classmethod
     def limits(cls, q: Query[BlockMatMul]) -> str | None:
@@ -336,6 +365,7 @@ class BlockMatMulRows(Implementation[BlockMatMul]):
         p, rows, widest = q.primitive, rows_of(q), widest_instance(q.device)
         groups, blocks, nbytes = q.inputs[1].shape
         spans, tiers = _tickets(q, _float_seconds(q))
+        most, panel = _most(q), max(p.block, _PANEL)
         desc = BlockMatMulRowsDesc(
             a=Ref("in0", 4 * q.inputs[0].origin),
             records=Ref("in1"),
@@ -354,10 +384,12 @@ class BlockMatMulRows(Implementation[BlockMatMul]):
             tiers=tiers.count,
             ticket_rows=spans.each,
             spans=spans.count,
-            row_id=_WIDTHS.index(p.bits),
+            row_id=_WIDTHS.index(p.bits) * len(_direct(q)),
+            most=most,
+            panel=panel,
             nb=widest.nb,
             widest=widest.rows,
             first_id=widest.first_id,
         )
-        scratch = 4 * (COLUMNS * min(blocks * p.block, PANEL) if rows > 1 else blocks * p.block)
+        scratch = 4 * (blocks * p.block if most else COLUMNS * panel)
         return Plan((Tile("block_matmul_rows", desc, spans.count * tiers.count, scratch=scratch, post=_posts(q)),))

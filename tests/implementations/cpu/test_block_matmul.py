@@ -62,6 +62,8 @@ CASES = [
     (2, 64, (7,), 130, 65, False, False, "hard_swish"),
     (8, 32, (1,), 96, 100, False, True, "add"),
     (8, 256, (4,), 513, 20, True, False, ""),
+    (4, 256, (13,), 512, 80, False, True, "add"),
+    (8, 16, (6,), 112, 17, True, False, ""),
     (8, 16, (131,), 33, 70, True, True, "relu"),
 ]
 
@@ -83,6 +85,18 @@ def test_products_agree_with_float64(engine, implementation):
         bound = U32 * (count * size + 1.01 * digits * tops) * slope + 8 * U32 * (np.abs(want) + 4)
         worst = np.abs(got - want) / bound
         assert worst.max() <= 1, (bits, block, rows, worst.max())
+
+
+@pytest.mark.opencl
+@pytest.mark.parametrize(("bits", "zeros"), [(4, True), (8, False), (2, False)])
+def test_rows_that_read_weights_as_they_lie_have_the_bits_of_one_alone(engine, bits, zeros):
+    """Whatever passes they come in: eight rows at once (four without AVX-512), and what is left by fewer."""
+    rng = np.random.default_rng(bits)
+    primitive, (a, records) = problem(rng, bits, 32, (19,), 96, 70, zeros=zeros)
+    alone = [computed(engine, BlockMatMulRows, primitive, [row[None], records])[0] for row in a]
+    for rows in range(2, 20 if engine.info.simd >= 16 else 5):
+        got, *_ = computed(engine, BlockMatMulRows, primitive, [a[:rows], records])
+        np.testing.assert_array_equal(got, np.concatenate(alone[:rows]), f"{rows} rows")
 
 
 @pytest.mark.opencl
