@@ -10,7 +10,7 @@ from clgraph.frontend.functions import has_function
 from clgraph.frontend.microsoft import advice, is_foreign, microsoft_signature
 from clgraph.frontend.protobuf import defs, newest_opset, onnx
 from clgraph.frontend.signatures import Signature
-from clgraph.graph.importing import IMPORTERS, MICROSOFT, Importer
+from clgraph.graph.importing import IMPORTERS, MICROSOFT, QONNX, Importer
 
 
 def opsets_of(model: onnx.ModelProto, label: str) -> dict[str, int]:
@@ -98,8 +98,8 @@ class Importers:
         return f"{name}-{version} (read are the versions {', '.join(map(str, known))})"
 
     def _find(self, domain: str, op_type: str) -> int | None:
-        # ONNX Runtime takes models that do not import its domain, of which there is one version.
-        opset = self._opsets.get(domain, 1 if domain == MICROSOFT else None)
+        # ONNX Runtime takes models that do not import its domain, of which there is one version; qonnx takes the first.
+        opset = self._opsets.get(domain, 1 if domain in (MICROSOFT, *QONNX) else None)
         if opset is None:
             return None
         try:

@@ -79,6 +79,9 @@ MICROSOFT = "com.microsoft"
 NHWC = "com.ms.internal.nhwc"
 """Where ONNX Runtime has ONNX's operators with channels last."""
 
+QONNX = ("qonnx.custom_op.general", "onnx.brevitas")
+"""Domains of QONNX's operators, which Brevitas, QKeras and FINN write: one and the same."""
+
 F = TypeVar("F", bound=Importer)
 
 

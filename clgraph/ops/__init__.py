@@ -8,11 +8,11 @@ import pkgutil
 from collections.abc import Iterable, Mapping
 
 from clgraph.errors import UnsupportedError
-from clgraph.graph.importing import IMPORTERS, MICROSOFT, NHWC
+from clgraph.graph.importing import IMPORTERS, MICROSOFT, NHWC, QONNX
 from clgraph.graph.primitive import PRIMITIVES, Primitive
 from clgraph.ops import index
 
-_TABLES = {MICROSOFT: "MICROSOFT", NHWC: "NHWC"}
+_TABLES = {MICROSOFT: "MICROSOFT", NHWC: "NHWC", **dict.fromkeys(QONNX, "QONNX_OPERATORS")}
 """Of ``index``, by the domain whose operators it has."""
 
 

@@ -146,6 +146,11 @@ NHWC: Mapping[str, str] = {
 }
 """Operators of the domain com.ms.internal.nhwc that a module imports."""
 
+QONNX_OPERATORS: Mapping[str, str] = {
+    "qonnx": "BipolarQuant FloatQuant IntQuant Quant Trunc",
+}
+"""QONNX's operators that a module imports."""
+
 KINDS: Mapping[str, str] = {
     "bits": "bit_cast bitwise_not",
     "dict_vectorizer": "cast_map",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from clgraph.core.registry import Registry
-from clgraph.graph.importing import IMPORTERS, MICROSOFT, NHWC
+from clgraph.graph.importing import IMPORTERS, MICROSOFT, NHWC, QONNX
 from clgraph.graph.primitive import PRIMITIVES
 from clgraph.ops import index
 
@@ -27,10 +27,10 @@ def _names_by_module(keys: Iterable[Any], registry: Registry, name: Callable[[An
     return found
 
 
-DOMAINS = {MICROSOFT: "MICROSOFT", NHWC: "NHWC"}
+DOMAINS = {MICROSOFT: "MICROSOFT", NHWC: "NHWC", **dict.fromkeys(QONNX, "QONNX_OPERATORS")}
 
 
-@pytest.mark.parametrize("name", ["ONNX", *DOMAINS.values()])
+@pytest.mark.parametrize("name", ["ONNX", *dict.fromkeys(DOMAINS.values())])
 def test_the_index_of_onnx_operators_names_what_there_is_and_all_of_it(name: str) -> None:
     table = {module: set(text.split()) for module, text in getattr(index, name).items()}
     keys = [key for key in IMPORTERS if DOMAINS.get(key[0], "ONNX") == name]
