@@ -76,6 +76,7 @@ def test_passes_nodes_search_differences_and_links(browser: Any, small: Path) ->
     again.settled()
     assert again.ask("explorer.page.panes.map((p) => p.step)") == [fusing, fusing - 1]
     assert again.ask("explorer.page.panes[0].marks.size") > 0
+    assert again.text("#captions").split() == [names[fusing], names[fusing - 1]]
     again.tab.focus("#panes canvas")
     again.tab.keyboard.press("]")
     assert names[fusing + 1] in again.text("#step")
@@ -83,6 +84,21 @@ def test_passes_nodes_search_differences_and_links(browser: Any, small: Path) ->
         again.tab.click(f"[data-tab={tab}]")
         assert words in again.text("#panel")
     again.settled()
+
+
+def test_a_colour_that_nothing_has_yet_says_so(browser: Any, small: Path) -> None:
+    shown = Page(browser, small, "#pass=init")
+    shown.settled()
+    assert shown.text("#captions") == ""
+    for mode, words in (
+        ("kernel", "no kernel"),
+        ("time", "no measured time"),
+        ("roofline", "no share of the roofline"),
+    ):
+        shown.tab.evaluate(f"document.getElementById('mode').value = {mode!r}")
+        shown.tab.dispatch_event("#mode", "change")
+        assert shown.text("#legend") == f"{words} is known here"
+    shown.settled()
 
 
 def test_a_click_chooses_what_is_drawn_there(browser: Any, small: Path) -> None:

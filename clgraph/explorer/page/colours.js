@@ -61,6 +61,8 @@ class Colours {
 
   /** [text, colour] pairs that explain the fills of a step. */
   legend(step) {
+    if (this.mode === "time" && !this.times.size) return [];
+    if (this.mode === "roofline" && !this.roofs.size) return [];
     if (this.mode === "time") return [["0", heat(0)], [`${micro(this.longest)} us`, heat(1)]];
     if (this.mode === "roofline") return [["at the roofline", heat(0)], ["far below it", heat(1)]];
     if (this.mode === "changes")

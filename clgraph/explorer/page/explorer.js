@@ -79,9 +79,13 @@ function refresh() {
   byId("passes").value = step;
   for (const button of byId("tabs").children) button.setAttribute("aria-selected", button.dataset.tab === page.tab);
   PANELS[page.tab](byId("panel"), pane(), go);
+  const legend = pane().colours.legend(step);
   byId("legend").replaceChildren(
-    ...pane().colours.legend(step).map(([text, fill]) => h("li", {}, h("i", { style: { background: fill } }), text)),
+    ...legend.map(([text, fill]) => h("li", {}, h("i", { style: { background: fill } }), text)),
+    legend.length ? "" : h("li", { class: "hint" }, `no ${MODES[pane().mode]} is known here`),
   );
+  const named = (p) => [histories.length > 1 ? titleOf(p.history.graph) : "", p.history.steps[p.step].name].filter(Boolean).join(": ");
+  byId("captions").replaceChildren(...(page.panes.length > 1 ? page.panes.map((p) => h("span", {}, named(p))) : []));
   page.panes.forEach((p, i) => p.canvas.classList.toggle("active", page.panes.length > 1 && i === page.active));
   byId("sides").setAttribute("aria-pressed", page.panes.length > 1);
   byId("status").textContent = selected === null ? "" : `${history.items[selected].label} after ${history.steps[step].name}`;
