@@ -20,6 +20,19 @@ static int16 nearest(const float16 v) {
   return INTS_OF(v + as_float16((as_int16(v) & (int16)(0x80000000)) | as_int16((float16)(0.5f))));
 }
 
+// Numbers 16 i .. 16 i + 15 of a row of `depth`, zeros behind it.
+static float16 numbers(__global const float* x, const int i, const int depth) {
+  if (i * 16 + 16 <= depth) return LOAD_LOOSE(x + i * 16);
+  return i * 16 < depth ? load_row(x, i, depth, 0.0f) : (float16)(0.0f);
+}
+
+static int total(const int16 v) {
+  const int8 v8 = v.lo + v.hi;
+  const int4 v4 = v8.lo + v8.hi;
+  const int2 v2 = v4.lo + v4.hi;
+  return v2.x + v2.y;
+}
+
 static void block_digits(__global const block_digits_desc* d, __global char** banks, __global char* scratch,
                          const int ticket, __global const post_step* post, const int posts) {
   const int depth = d->depth, block = d->block, count = d->count, blocks = (depth + block - 1) / block;
@@ -34,7 +47,7 @@ static void block_digits(__global const block_digits_desc* d, __global char** ba
       const int first = b * block / 16, end = first + block / 16;
       int16 top = 0;
       for (int i = first; i < end; i++) {
-        const int16 v = as_int16(i * 16 < depth ? load_row(x, i, depth, 0.0f) : (float16)(0.0f)) & 0x7fffffff;
+        const int16 v = as_int16(numbers(x, i, depth)) & 0x7fffffff;
         top = v > top ? v : top;
       }
       const int8 t8 = max(top.lo, top.hi);
@@ -46,7 +59,7 @@ static void block_digits(__global const block_digits_desc* d, __global char** ba
       scales[b] = finite ? as_float(bits) / largest : NAN;
       int16 sum0 = 0, sum1 = 0, sum2 = 0;
       for (int i = first; i < end; i++) {
-        const float16 v = i * 16 < depth && some ? load_row(x, i, depth, 0.0f) * inverse : (float16)(0.0f);
+        const float16 v = some ? numbers(x, i, depth) * inverse : (float16)(0.0f);
         int16 q = nearest(v);
         __global char* to = digits + i * 16;
         if (count == 3) {
@@ -63,11 +76,10 @@ static void block_digits(__global const block_digits_desc* d, __global char** ba
         *(__global char16*)to = BYTES_OF(q);
         sum0 += q;
       }
-#define ADDED(v) (v.s0 + v.s1 + v.s2 + v.s3 + v.s4 + v.s5 + v.s6 + v.s7 + v.s8 + v.s9 + v.sa + v.sb + v.sc + v.sd + v.se + v.sf)
-      sums[count - 1] = ADDED(sum0);
+      sums[count - 1] = total(sum0);
       if (count == 3) {
-        sums[0] = ADDED(sum1);
-        sums[1] = ADDED(sum2);
+        sums[0] = total(sum1);
+        sums[1] = total(sum2);
       }
     }
   }

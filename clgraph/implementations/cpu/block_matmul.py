@@ -337,9 +337,9 @@ def _direct(q: Query[BlockMatMul]) -> Mapping[int, int]:
 def _float_seconds(q: Query[BlockMatMul]) -> float:
     """Return one worker's time for a row of a group of columns, in float."""
     depth, rows, device = q.primitive.depth, rows_of(q), q.device
-    weights = depth * device.costs.unit("block_matmul.float")
     if rows == 1:
-        return weights
+        return depth * device.costs.unit("block_matmul.float")
+    weights = depth * device.costs.unit("block_matmul.panel")
     widest, most = widest_instance(device), _most(q)
     count = min(widest.rows, rows)
     tap = half_cycles(widest.nb, count) / count * (COLUMNS // LANES // widest.nb) * 2 * LANES / worker_flops(device)

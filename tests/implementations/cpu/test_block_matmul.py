@@ -171,6 +171,25 @@ def test_refusals_say_why():
     assert reason(BlockMatMulRows, product, (129, 64), features=()) == "None"
 
 
+@pytest.mark.parametrize(
+    ("simd", "implementation", "cheaper"),
+    [(16, BlockMatMulDigits, {1: True, 16: True}), (8, BlockMatMulPairs, {1: True, 128: False})],
+)
+def test_estimates_give_rows_to_bytes_where_these_were_timed_to_be_faster(simd, implementation, cheaper):
+    """As timed on one core of Zen 5: 1408 columns of 512 weights, in the cache."""
+    device = DeviceInfo(name="pocl:0", simd=simd, workers=1)
+    primitive = BlockMatMul(1408, 512, 4, 32)
+    weights = Layout(DType.U8, primitive.records.shape(1408, 512))
+
+    def seconds(made, rows):
+        layouts = [Layout.of(np.zeros((rows, 512), F)), weights]
+        q = pose(device, made, primitive, layouts, arity=2, constant=(1,))
+        return made.cost(q) * device.costs.scales.get(made.name, 1.0)
+
+    for rows, less in cheaper.items():
+        assert (seconds(implementation, rows) < seconds(BlockMatMulRows, rows)) == less, rows
+
+
 def test_records_hold_what_was_packed():
     rng = np.random.default_rng(0)
     for bits, block, zeros in ((2, 16, True), (4, 32, False), (8, 64, True)):
