@@ -87,7 +87,7 @@ def pipeline(
         each = (stages if isinstance(stages, Stage) else Stage(),) * len(parts)
     if not ray_module().is_initialized():
         raise OptionError("no Ray cluster is known to this process: ray.init(), or ray.init(address='auto'), first")
-    return Pipeline(topology, parts, each, options, in_flight or 2 * len(parts))
+    return Pipeline(topology, parts, each, options, in_flight or max(2 * len(parts), 1))
 
 
 @mutable
