@@ -15,7 +15,7 @@ from tests.support.combinations import each_value
 ROOT = Path(__file__).resolve().parents[2]
 
 CHILD = """
-import sys, threading, time
+import itertools, sys, threading, time
 import clgraph
 from tests.support.models import image, small_model
 
@@ -28,6 +28,21 @@ def forever(call):
     while True:
         call()
 
+def opened(made):
+    with made:
+        made.run(feeds)
+
+def cancelled():
+    try:
+        model.run(feeds, timeout=0.0005)
+    except clgraph.errors.RunTimeoutError:
+        pass
+
+sizes = itertools.count()
+path = sys.argv[4]
+if what == "load":
+    model.save(path)
+
 def submit():
     model.run_async(feeds)
 
@@ -38,6 +53,11 @@ calls = {
     "run_async": [submit],
     "profile": [lambda: model.profile(feeds)],
     "compile": [lambda: clgraph.compile(source, device=device).run(feeds)],
+    "close": [lambda: opened(model.clone()), lambda: model.run(feeds)],
+    "load": [lambda: opened(clgraph.load(path, device=device))],
+    "cancel": [cancelled, lambda: model.run(feeds)],
+    "tensors": [lambda: model.run(feeds, tensors=True)["y"].numpy()],
+    "shapes": [lambda: model.run({"x": image((1, 3, 20 + next(sizes) % 90, 20))})],
 }
 if what == "queued":
     futures = [model.run_async(feeds) for _ in range(20)]
@@ -50,9 +70,15 @@ time.sleep(delay)
 
 
 @pytest.mark.opencl
-@each_value(what=["run", "clones", "run_async", "profile", "compile", "queued", "no daemon"], delay=[0.1, 0.0])
-def test_a_process_ends_well_whatever_its_threads_are_in(what: str, delay: float, device: str) -> None:
-    command = [sys.executable, "-c", CHILD, device, what, str(delay)]
+@each_value(
+    what=[
+        *("run", "clones", "run_async", "profile", "compile", "close", "load", "cancel", "tensors", "shapes", "queued"),
+        "no daemon",
+    ],
+    delay=[0.1, 0.0],
+)
+def test_a_process_ends_well_whatever_its_threads_are_in(what: str, delay: float, device: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", CHILD, device, what, str(delay), str(tmp_path / "model.clg")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
