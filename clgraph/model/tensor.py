@@ -14,7 +14,7 @@ from clgraph.errors import DeviceMemoryError, InputError, UnsupportedError
 from clgraph.graph.primitive import Array
 from clgraph.model.torch_tensors import is_bfloat16, is_torch, plain
 from clgraph.network.tensors import empty
-from clgraph.runtime import callers_buffer, dlpack
+from clgraph.runtime import callers_buffer, callers_image, dlpack
 from clgraph.runtime.at_exit import GATE
 from clgraph.runtime.callers_queue import adopt
 from clgraph.runtime.engine import Engine
@@ -115,6 +115,8 @@ class Tensor:
             queue = own if queue is None else queue
         elif isinstance(buffer, int) and not isinstance(buffer, bool):
             buffer = callers_buffer.buffer_at(buffer)
+        elif callers_image.is_image(buffer):
+            raise InputError("an image is no buffer: Tensor.from_image makes a tensor of it")
         elif not callers_buffer.is_buffer(buffer):
             raise InputError(f"a buffer is pyopencl's, or the address of one, not {type(buffer).__name__}")
         made = cls.__new__(cls)
@@ -125,6 +127,30 @@ class Tensor:
         made._memory = callers_buffer.memory_of(buffer, offset, made.nbytes)
         made._array = callers_buffer.mapped(engine, made._memory, made.shape, made.dtype) if _on_host(engine) else None
         return made
+
+    @classmethod
+    def from_image(cls, image: Any, *, queue: Any = None) -> Tensor:
+        """Return the pixels of a ``pyopencl.Image`` as a tensor ``[rows, columns]``, or with four values a pixel.
+
+        They are copied once, on the device; the values are those that the image stores. :class:`clgraph.Preprocess`
+        says what a model makes of them.
+
+        Args:
+            image: Of two dimensions; R, RGBA or BGRA in 8 or 16 bits, or floats.
+            queue: The caller's queue, whose commands come before the copy.
+
+        Raises:
+            InputError: It is none, or holds something else.
+            DeviceError: The device has no images, or it belongs to another context than the queue.
+        """
+        if not callers_image.is_image(image):
+            raise InputError(f"an image is pyopencl's, not {type(image).__name__}")
+        callers = adopt(image.context, queue)
+        engine = _engine_of(callers.name)
+        assert isinstance(engine, Engine)
+        pixels = callers_image.pixels_of(image)
+        buffer = callers_image.copied(image, engine.stream.queue)
+        return cls.from_buffer(buffer, pixels.shape, pixels.dtype, queue=queue)
 
     @property
     def is_writable(self) -> bool:
@@ -272,6 +298,8 @@ def taken(given: Any, what: str) -> Array | Tensor:
         return given
     if callers_buffer.is_array(given):
         return Tensor.from_buffer(given)
+    if callers_image.is_image(given):
+        raise InputError(f"{what} is an image: clgraph.Tensor.from_image makes a tensor of it")
     if callers_buffer.is_buffer(given):
         raise InputError(f"{what} is a buffer, of unknown shape and type: clgraph.Tensor.from_buffer gives it both")
     return host_array(given, what)
