@@ -13,6 +13,7 @@ from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Program
 from clgraph.ops.quantize import Dequantize
+from clgraph.ops.transpose import Transpose
 from clgraph.passes.base import Context, Pass
 
 _KEPT = (np.int8, np.uint8, np.int32)
@@ -42,7 +43,7 @@ class FoldConstants(Pass):
         for node in program:
             values = [v.constant for v in node.inputs if v.constant is not None]
             if len(values) == len(node.inputs) and self._is_cheap(node):
-                fold(program, node, _results(node, values, context))
+                fold(program, node, _results(node, values, context), _integers(node, context))
                 folded += 1
         return folded
 
@@ -73,17 +74,23 @@ def _result(node: Node, values: list[Array]) -> Array:
     return np.clip(result, -most, most)
 
 
-def fold(program: Program, node: Node, results: tuple[Array, ...]) -> None:
-    """Replace *node* by its known *results*."""
+def fold(program: Program, node: Node, results: tuple[Array, ...], integers: Integers | None) -> None:
+    """Replace *node* by its known *results*, which *integers* were scaled to."""
     for value, result in zip(node.outputs, results, strict=True):
-        program.rewire(value, Value(value.name, Layout.of(result), constant=result, integers=_integers(node)))
+        program.rewire(value, Value(value.name, Layout.of(result), constant=result, integers=integers))
     program.erase(node)
 
 
-def _integers(node: Node) -> Integers | None:
-    """Return the integers of 8 bits, or of a bias's 32, that *node* scales."""
+def _integers(node: Node, context: Context) -> Integers | None:
+    """Return the integers of 8 bits, or of a bias's 32, that *node* scales, or whose axes it gives another order."""
     p = node.primitive
-    if not isinstance(p, Dequantize) or p.block or node.fused:
+    if node.fused:
         return None
-    data, scale, zero = (*(v.constant for v in node.inputs), None)[:3]
-    return None if data is None or data.dtype not in _KEPT or scale is None else Integers(data, scale, zero, p.axis)
+    if isinstance(p, Transpose) and (found := node.inputs[0].integers) is not None:
+        data = found.data
+        turned = context.packed.once(p, [data], lambda: np.ascontiguousarray(data.transpose(p.axes)))
+        return Integers(turned, found.scale, found.zero, p.axes.index(found.axis))
+    if not isinstance(p, Dequantize) or p.block:
+        return None
+    whole, scale, zero = (*(v.constant for v in node.inputs), None)[:3]
+    return None if whole is None or whole.dtype not in _KEPT or scale is None else Integers(whole, scale, zero, p.axis)
