@@ -42,10 +42,11 @@ class AffineGrid(Composite):
         shape, dtype, rank = c.layout(theta).shape, c.layout(theta).dtype.numpy, len(spatial)
         if shape[1:] != (rank, rank + 1):
             raise ShapeError(f"theta {list(shape)} does not move places in {rank} dimensions")
-        lines = [self._places(n) for n in spatial]
-        mesh = np.meshgrid(*lines, indexing="ij")[::-1]
-        places = np.stack([*(m.ravel() for m in mesh), np.ones(mesh[0].size)], axis=1).astype(dtype)
-        turned = c.add(MatMul(), c.constant(places), c.add(Transpose((0, 2, 1)), theta))
+        places = np.ones((*spatial, rank + 1), dtype)
+        for axis, count in enumerate(spatial):
+            behind = rank - 1 - axis
+            places[..., behind] = self._places(count).reshape(-1, *(1,) * behind)
+        turned = c.add(MatMul(), c.constant(places.reshape(-1, rank + 1)), c.add(Transpose((0, 2, 1)), theta))
         return (c.add(Reshape((shape[0], *spatial, rank), zero_is_zero=True), turned),)
 
     def _places(self, count: int) -> Array:
