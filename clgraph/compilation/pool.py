@@ -127,7 +127,7 @@ class Pool:
         self.tell: Callable[[str, str], None] = _logged
         self._entries: dict[str, _Entry] = {}
         self._lock = threading.Lock()
-        self._closed = False
+        self._closed, self._closing = False, 0
 
     def add(self, name: str, source: Any, **options: Any) -> None:
         """Know the model of *source* as *name*; it is loaded when it is used.
@@ -297,14 +297,17 @@ class Pool:
             while True:
                 with self._lock:
                     name, oldest = self._oldest(asking, device, me)
-                    if oldest is None or time.monotonic() > end:
+                    if (oldest is None and not self._closing) or time.monotonic() > end:
                         return False
-                    model = self._taken_out(oldest)
-                    if model is None and waited is None:
+                    model = None if oldest is None else self._taken_out(oldest)
+                    if oldest is not None and model is None and waited is None:
                         oldest.leaving, waited = True, oldest
+                    going = self._closing if oldest is None else 0
                 if model is not None:
                     return self._ended(name, model)
                 time.sleep(LOOK)
+                if going:
+                    return True  # what others have evicted is there soon
         finally:
             if waited is not None:
                 waited.leaving = False
@@ -314,24 +317,29 @@ class Pool:
         there = [
             (name, entry)
             for name, entry in self._entries.items()
-            if entry.budget is not asking and entry.model is not None and thread not in entry.users
+            # One that is being made has no model yet, takes memory, and is in use.
+            if entry.budget is not asking and (entry.model or entry.users) and thread not in entry.users
         ]
         taking = [(name, entry) for name, entry in there if entry.budget.taken.get(device)]
         return min(taking, key=lambda item: (bool(item[1].users), item[1].used), default=("", None))
 
-    @staticmethod
-    def _taken_out(entry: _Entry) -> Pooled | None:
+    def _taken_out(self, entry: _Entry) -> Pooled | None:
         """Return the model of an entry that nobody uses, which is without one from now on."""
         if entry.users or entry.model is None:
             return None
         model, entry.model = entry.model, None
         entry.evictions += 1
+        self._closing += 1
         return model
 
     def _ended(self, name: str, model: Pooled | None) -> bool:
         if model is None:
             return False
-        model.close()
+        try:
+            model.close()
+        finally:
+            with self._lock:
+                self._closing -= 1
         self.tell(name, "evict")
         return True
 

@@ -46,6 +46,7 @@ class MemoryBudget(int):
         self.lock = threading.RLock()
         self._whole: MemoryBudget | None = None
         self._accounts: WeakSet[Account] = WeakSet()
+        self._changes = 0
 
     def __reduce__(self) -> tuple[type[MemoryBudget], tuple[int]]:
         return MemoryBudget, (int(self),)
@@ -63,6 +64,17 @@ class MemoryBudget(int):
         while found is not None:
             yield found
             found = found._whole
+
+    @property
+    def changes(self) -> int:
+        """How often somebody was promised memory, or gave it back, here or in a budget that this is a part of."""
+        return sum(budget._changes for budget in self.chain)
+
+    def changed(self) -> None:
+        """Note that somebody was promised memory, or gave it back."""
+        with self.lock:
+            for budget in self.chain:
+                budget._changes += 1
 
     @property
     def taken(self) -> Mapping[str, int]:

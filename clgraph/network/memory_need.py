@@ -139,13 +139,17 @@ def admit(program: Program, devices: Mapping[str, DeviceInfo], workspace: Worksp
     needs = memory_needs(program, devices)
     while True:
         with account.budget.lock:
+            before = account.budget.changes
             excess = next(filter(None, (_excess(b, needs, workspace) for b in account.budget.chain)), None)
             if excess is None:
                 for need in needs:
                     workspace.promise(need.placement, need.total - need.constants, need.constants, need.shared)
+                account.budget.changed()
                 return
         # Without the lock: who gives memory back waits for those who use it.
-        if excess.is_own or not account.budget.make_room_on(device_of(excess.need.placement)):
+        found = not excess.is_own and account.budget.make_room_on(device_of(excess.need.placement))
+        # Who was in the way may have gone for somebody else's sake.
+        if not found and (excess.is_own or account.budget.changes == before):
             raise MemoryLimitError(_refusal(program, excess))
 
 

@@ -106,6 +106,8 @@ class Workspace:
         with self.account.lock:
             self._promised.clear()
             self.results = ResultMemory()
+        if self.account.budget is not None:
+            self.account.budget.changed()
 
     def beside(self, placement: str, wanted: Mapping[str, Sequence[int]]) -> int:
         """Return the bytes of *placement* that stay taken here beside a further network, constants apart.

@@ -86,7 +86,7 @@ class RequestQueue:
             self._room.put(None)
         self._passed_over: deque[Request] = deque()
         self._gathering = threading.Lock()
-        self._dropped = False
+        self._dropped = self.ends = False
 
     @property
     def waiting(self) -> int:
@@ -110,7 +110,15 @@ class RequestQueue:
         # Behind the end of the queue it may be that nobody takes it any more.
         if self.closed and request.future.cancel():
             self._leave(request)
-            raise ClosedError("the model was closed: compile or load it again")
+            self.check_open()
+
+    def check_open(self) -> None:
+        """Raise ``ClosedError`` where the queue was closed; where the process ends, a daemon thread waits for that."""
+        if not self.closed:
+            return
+        if self.ends and threading.current_thread().daemon:
+            threading.Event().wait()
+        raise ClosedError("the model was closed: compile or load it again")
 
     def _wait_for_room(self, request: Request, patience: float | None) -> None:
         cancellation = request.cancellation

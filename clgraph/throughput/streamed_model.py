@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from clgraph.errors import ClosedError, OptionError
+from clgraph.errors import OptionError
 from clgraph.graph.signature import Signature
 from clgraph.model.delivery import Outputs, as_arrays, wanted_types
 from clgraph.model.feeds import arranged, as_given
@@ -209,8 +209,7 @@ class StreamedModel:
         queue_timeout: float | None,
     ) -> Request:
         check_process()
-        if self._work.queue.closed:
-            raise ClosedError("the model was closed: compile or load it again")
+        self._work.queue.check_open()
         if given and isinstance(given[0], Mapping):
             given, (outputs,) = given[:1], (*given[1:], outputs)[:1]
         feeds = arranged(given, named, self._fed)
@@ -303,6 +302,7 @@ def _with_open_batch(make: Compile, seat: Seat) -> Model:
 
 def _finish(work: Work, threads: Sequence[threading.Thread]) -> None:
     """Serve what waits, and wait for the streams; the last that knew of the model may have been a request of one."""
+    work.queue.ends = not work.queue.closed  # nobody has closed it
     work.queue.close(drain=True)
     for thread in threads:
         if thread is not threading.current_thread():

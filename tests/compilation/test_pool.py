@@ -233,3 +233,24 @@ def test_who_waits_for_a_model_to_go_is_not_kept_waiting_by_those_who_come_later
         assert (waiting.result(20)["y"] == SIDE).all()
         assert (later.result(20)["y"] == 0).all()
         assert pool.report[0].loads == 2
+
+
+def test_who_needs_room_waits_for_a_model_that_is_being_made(device: str) -> None:
+    made, go_on = threading.Event(), threading.Event()
+    with clgraph.Pool(int(1.5 * each(device)), device=device) as pool, ThreadPoolExecutor(2) as others:
+
+        def slow(budget: clgraph.MemoryBudget) -> clgraph.Model:
+            model = clgraph.compile(product(0), device, shapes={"x": (2, SIDE)}, memory_limit=budget)
+            made.set()
+            assert go_on.wait(20)
+            return model
+
+        pool.add_made("slow", slow)
+        pool.add("1", product(1), shapes={"x": (2, SIDE)})
+        first = others.submit(pool.run, "slow", X)
+        assert made.wait(20)
+        second = others.submit(pool.run, "1", X)
+        until(lambda: pool._entries["slow"].leaving)
+        go_on.set()
+        assert (first.result(20)["y"] == 0).all()
+        assert (second.result(20)["y"] == SIDE).all()

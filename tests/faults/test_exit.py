@@ -59,6 +59,10 @@ calls = {
     "tensors": [lambda: model.run(feeds, tensors=True)["y"].numpy()],
     "shapes": [lambda: model.run({"x": image((1, 3, 20 + next(sizes) % 90, 20))})],
 }
+if what in ("streams", "requests"):
+    streams = clgraph.compile(source, device=device, hint="throughput", streams=2, queue_size=8)
+    run = lambda: streams.run(feeds)
+    calls |= {"streams": [run, run, run], "requests": [lambda: streams.submit(feeds)]}
 if what == "queued":
     futures = [model.run_async(feeds) for _ in range(20)]
 for call in calls.get(what, []):
@@ -73,7 +77,7 @@ time.sleep(delay)
 @each_value(
     what=[
         *("run", "clones", "run_async", "profile", "compile", "close", "load", "cancel", "tensors", "shapes", "queued"),
-        "no daemon",
+        *("streams", "requests", "no daemon"),
     ],
     delay=[0.1, 0.0],
 )
