@@ -6,6 +6,7 @@ verdict is kept in the cache folder under everything it depends on: driver, inst
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import logging
@@ -16,6 +17,7 @@ from typing import Any
 
 from clgraph.core import cache_folder
 from clgraph.core.frozen import frozen
+from clgraph.core.turns import in_turn
 from clgraph.runtime.instruction_sets import InstructionSet, cpu_identity
 from clgraph.selector.costs import Rates
 from clgraph.selector.sources import kernel_text
@@ -27,6 +29,8 @@ FORMAT = 1
 _MODULE = "clgraph.runtime.canary_child"
 _CPU_SECONDS = 240
 """Emulators of whole CPUs take half of it, a driver 2 s."""
+_TURN_SECONDS = 60
+"""How long a process waits for the trial of another one before it makes its own."""
 _MOST_FLOPS_A_LANE, _THIN_LANES = 4e10, 1024
 """More than a lane of a vector adds and multiplies a second (two multiply-adds a cycle at 6 GHz are 2.4e10), and lanes
 of a GPU's compute unit. Rusticl on llvmpipe ends its wait before the work, and would have 5.5e12 a core."""
@@ -97,14 +101,22 @@ def decide(subject: Subject, records: Sequence[InstructionSet], folder: Path) ->
 
 
 def verdict(subject: Subject, record: InstructionSet, folder: Path) -> Verdict:
-    """Return what the canary says of a device and *record*: remembered in *folder*, else found out now."""
+    """Return what the canary says of a device and *record*: remembered in *folder*, else found out now.
+
+    Of several processes one finds it out, and the others wait: rates that are measured side by side are too low.
+    """
     key = _key(subject, record)
     path = folder / f"{key}.json"
     known = _read(path, key)
     if known is None:
-        known, lasts = _try(subject, record)
-        if lasts:
-            _write(path, {"key": key, **known})
+        with contextlib.suppress(OSError):  # without a folder there are no turns
+            cache_folder.make_folder(folder)
+        with in_turn(folder / f"{key}.turn", _TURN_SECONDS):
+            known = _read(path, key)
+            if known is None:
+                known, lasts = _try(subject, record)
+                if lasts:
+                    _write(path, {"key": key, **known})
     if known["why"] or known["worker_flops"] > _MOST_FLOPS_A_LANE * (record.simd if record.simd > 1 else _THIN_LANES):
         return Verdict(known["why"])
     return Verdict("", Rates(known["worker_flops"], tuple((w, b) for w, b in known["bandwidths"])))

@@ -1,6 +1,7 @@
 """The canary: right pairs of CPU name and built-in library pass, wrong ones do not; its verdict decides and is kept."""
 
 import json
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -116,7 +117,7 @@ def test_where_none_computes_rightly_the_device_is_refused_in_one_sentence(child
 def test_a_damaged_verdict_is_found_out_anew(children, tmp_path, damage):
     children[0]["sse2"] = Outcome(GOOD)
     want = verdict(SUBJECT, SSE2, tmp_path)
-    (file,) = tmp_path.iterdir()
+    (file,) = tmp_path.glob("*.json")
     file.write_text(damage.replace("KEY", json.dumps(file.stem)), encoding="utf-8")
     assert verdict(SUBJECT, SSE2, tmp_path) == want
     assert len(children[1]) == 2
@@ -133,7 +134,7 @@ def test_a_verdict_is_of_one_driver_record_cpu_and_number_of_workers(children, t
     verdict(SUBJECT, replace(SSE2, cpu="nehalem"), tmp_path)
     monkeypatch.setattr(canary, "cpu_identity", lambda: "another CPU")
     verdict(SUBJECT, SSE2, tmp_path)
-    assert len(children[1]) == len(list(tmp_path.iterdir())) == 6
+    assert len(children[1]) == len(list(tmp_path.glob("*.json"))) == 6
 
 
 def test_what_a_busy_machine_did_to_a_trial_is_not_kept(children, tmp_path):
@@ -182,3 +183,26 @@ def test_without_measurements_a_machine_is_estimated_as_its_class():
     assert plain.costs is costs
     assert (plain.flops, plain.bytes_per_second) == (2 * costs.worker_flops, costs.bytes_per_second)
     assert by_class(plain) == plain
+
+
+def test_of_several_that_want_a_verdict_at_once_one_tries(tmp_path, monkeypatch):
+    trials, ended = [], threading.Event()
+
+    def trial(subject, record):
+        trials.append(record)
+        if len(trials) == 1:
+            ended.wait(60)
+        return GOOD, True
+
+    monkeypatch.setattr(canary, "_try", trial)
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(verdict(SUBJECT, SSE2, tmp_path))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    threads[1].join(0.5)  # it would be over by then if it waited for nobody
+    ended.set()
+    for thread in threads:
+        thread.join(60)
+    assert len(trials) == 1
+    assert len(found) == 2
+    assert found[0] == found[1]
