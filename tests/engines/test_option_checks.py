@@ -312,6 +312,7 @@ OWN = {
     "poll, grace, follow_links": "of serve",
     "temperature, top_k, top_p, repetition_penalty": "of generate",
     "hint, join, clients": "of bench, which refuses the last two without --hint throughput",
+    "preprocess": "images as inputs, in front of what options decide (clgraph.compile has it as an argument)",
 }
 """Flags that are no options of the settings."""
 

@@ -113,6 +113,7 @@ def test_narrow_and_wide_floats_keep_their_type(dtype, inside, rng):
     np.testing.assert_allclose(got, want, rtol=np.finfo(dtype).eps / 2, atol=sums)
 
 
+@pytest.mark.opencl
 def test_a_large_prime_is_left_to_the_host():
     assert all(map(divides, (400, 1021, 2 * 1021)))
     assert not divides(2 * 5003)
