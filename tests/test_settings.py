@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import platformdirs
 import pytest
 
+import clgraph
 from clgraph.errors import OptionError
 from clgraph.settings import Settings, option_table, settings, user_cache_dir
 from tests.conftest import pytest_configure
@@ -156,3 +157,8 @@ def test_the_cache_is_where_the_system_keeps_caches_of_users(named, monkeypatch)
     if named is not None:
         monkeypatch.setenv("XDG_CACHE_HOME", named)
     assert user_cache_dir() == Path(platformdirs.user_cache_dir("clgraph"))
+
+
+def test_an_argument_that_there_is_not_is_one_of_compile() -> None:
+    with pytest.raises(TypeError, match=r"^compile\(\) got an unexpected keyword argument 'providers'"):
+        clgraph.compile(clgraph.Topology(), providers=[])  # type: ignore[call-overload]  # there is none

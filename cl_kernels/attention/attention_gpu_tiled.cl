@@ -74,6 +74,8 @@ __kernel __attribute__((reqd_work_group_size(16, 16, 1))) void attention_gpu_til
     float own[2][KEYS / 16];
     for (int i = 0; i < 2; i++)
       for (int j = 0; j < KEYS / 16; j++) own[i][j] = 0.0f;
+    // For gfx9 and gfx11 clang 22 unrolls these loops until 136 bytes are spilled and one wave fits.
+    #pragma unroll 2
     for (int d = 0; d < DEPTH; d++)
       for (int i = 0; i < 2; i++)
         for (int j = 0; j < KEYS / 16; j++)
@@ -106,6 +108,7 @@ __kernel __attribute__((reqd_work_group_size(16, 16, 1))) void attention_gpu_til
       sums[i] *= factor;
       for (int c = 0; c < WIDTH / 16; c++) mixed[i][c] *= factor;
     }
+    #pragma unroll 2
     for (int n = 0; n < KEYS; n++)
       for (int i = 0; i < 2; i++) {
         const float weight = scores[ty + 16 * i][n];

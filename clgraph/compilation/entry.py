@@ -210,6 +210,9 @@ def compile_model(
     return model
 
 
+compile_model.__qualname__ = "compile"  # what Python says of arguments that it does not know names it so
+
+
 def load_model(
     path: Source,
     device: str | int = "auto",

@@ -8,7 +8,7 @@ from tests.support.ptx.compiler import CompilerError, to_amdgcn
 from tools.gpu_compilers.report import Compiled
 from tools.gpu_compilers.texts import Text
 
-WAVES = {"gfx90a": 8, "gfx1100": 16}
+WAVES = {"gfx900": 10, "gfx90a": 8, "gfx942": 8, "gfx1030": 16, "gfx1100": 16, "gfx1201": 16}
 """Of a SIMD unit, by processor."""
 
 

@@ -30,6 +30,13 @@ def why_no_ocloc() -> str | None:
     return None if shutil.which("ocloc") else "no ocloc: Debian has it in intel-opencl-icd"
 
 
+def ocloc_version() -> str:
+    """Return the version of Debian's package that ``ocloc`` comes in; without one, its name."""
+    asked = ["dpkg-query", "-W", "-f", "${Version}", "intel-opencl-icd"]
+    said = subprocess.run(asked, capture_output=True, text=True, check=False) if shutil.which(asked[0]) else None
+    return f"ocloc {said.stdout}".strip() if said else "ocloc"
+
+
 def compile_intel(text: Text, device: str, info: DeviceInfo) -> Compiled:
     """Return what ``ocloc`` makes of *text* for *device*, such as ``dg2``."""
     with tempfile.TemporaryDirectory(prefix="clgraph-ocloc-") as folder:

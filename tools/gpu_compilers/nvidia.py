@@ -44,7 +44,9 @@ MULTIPROCESSORS = {
     "sm_75": Multiprocessor(32, 16, 64 << 10),
     "sm_80": Multiprocessor(64, 32, 164 << 10),
     "sm_86": Multiprocessor(48, 16, 100 << 10),
+    "sm_89": Multiprocessor(48, 24, 100 << 10),
     "sm_90": Multiprocessor(64, 32, 228 << 10),
+    "sm_100": Multiprocessor(64, 32, 228 << 10),
 }
 """From the occupancy tables of the CUDA programming guide."""
 
@@ -52,6 +54,14 @@ MULTIPROCESSORS = {
 def ptxas_for(architecture: str) -> str | None:
     """Return the first ``ptxas`` that takes *architecture*: on the path, then of the wheel nvidia-cuda-nvcc-cu12."""
     return next((found for found in _installed("ptxas") if f"'{architecture}'" in _help(found)), None)
+
+
+def assembler_version(architecture: str) -> str:
+    """Return the version of the ``ptxas`` for *architecture*; empty where there is none."""
+    found = ptxas_for(architecture)
+    said = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout if found else ""
+    number = re.search(r"V(\d+\.\d+\.\d+)", said)
+    return f"ptxas {number[1]}" if number else ""
 
 
 @functools.cache

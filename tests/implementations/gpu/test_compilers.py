@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 import pytest
 
@@ -16,6 +16,7 @@ from tools.gpu_compilers.nvidia import MULTIPROCESSORS, assemble, main_loop, why
 from tools.gpu_compilers.problems import texts_for
 from tools.gpu_compilers.profiles import PROFILES
 from tools.gpu_compilers.report import Compiled, refusals, row
+from tools.gpu_compilers.table import changes, read, rows_of, write
 from tools.gpu_compilers.texts import Text, distinct
 
 NVIDIA = [name for name, profile in PROFILES.items() if profile.compiler == "nvidia"]
@@ -86,6 +87,42 @@ def test_every_kernel_that_a_gpu_may_be_given_is_compiled(profile: str) -> None:
     assert not refused, refusals(refused)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("profile", list(PROFILES))
+def test_what_compilers_make_of_the_kernels_is_what_the_table_has(profile: str) -> None:
+    device = PROFILES[profile]
+    if reason := device.why_not():
+        pytest.skip(reason)
+    before = {key: kept for key, kept in read().items() if key[0] == profile}
+    assert before, f"the table has no kernel of {profile}: tools/compile_gpu {profile} --write"
+    if others := {kept["compiler"] for kept in before.values()} - {device.version()}:
+        pytest.skip(f"the table is of {', '.join(others)}, this compiler is {device.version()}")
+    made = [device.compile(text) for text in distinct(texts_for(device.info)) if text.chosen]
+    found = changes(before, rows_of(profile, device.version(), made))
+    assert not found, "tools/compile_gpu --write takes over what is wanted:\n" + "\n".join(found)
+
+
+def test_the_table_says_what_has_changed(tmp_path: Path) -> None:
+    text = Text("kernel", Jit((("T", "half"),)), "")
+    table = tmp_path / "table.csv"
+    write(rows_of("h200", "one 1.0", [Compiled(text, 40, (8, 4), 16, 1024, 8, 64)]), table)
+    before = read(table)
+    assert changes(before, before) == []
+    after = rows_of("h200", "one 1.0", [Compiled(text, 48, (0, 0), 16, 1024, 8, 64, error="no\nsuch")])
+    assert changes(before, after) == [
+        "h200 kernel T=half: registers 40 -> 48, stored 8 -> 0, loaded 4 -> 0, error none -> no"
+    ]
+    assert changes(before, {}) == ["h200 kernel T=half: gone"]
+    assert changes({}, after) == ["h200 kernel T=half: new"]
+
+
+def test_the_table_leaves_out_general_kernels_that_are_fine_and_what_nobody_launches() -> None:
+    general, other = Text("add_ref", Jit(), ""), Text("add_gpu", Jit(), "", chosen=False)
+    assert rows_of("h200", "", [Compiled(general, 40), Compiled(other, 40, (8, 8))]) == {}
+    assert len(rows_of("h200", "", [Compiled(general, 40, (8, 8))])) == 1
+    assert len(rows_of("h200", "", [Compiled(general, error="refused")])) == 1
+
+
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 @pytest.mark.parametrize("profile", ["mi250", "rx7900"])
 def test_clang_makes_instructions_for_amd(profile: str) -> None:
@@ -95,6 +132,16 @@ def test_clang_makes_instructions_for_amd(profile: str) -> None:
     assert made.registers > 16
     assert made.local >= 8192
     assert 0 < made.waves <= made.of
+
+
+@pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+@pytest.mark.parametrize("profile", ["mi250", "rx7900"])
+def test_attention_leaves_an_amd_gpu_registers_for_several_waves(profile: str) -> None:
+    name = "attention/attention_gpu_tiled.cl"
+    made = PROFILES[profile].compile(Text(name, Jit(), kernel_text(name), (16, 16, 1)))
+    assert made.error == ""
+    assert made.spilled == (0, 0)
+    assert made.registers <= 128
 
 
 @pytest.mark.parametrize("profile", NVIDIA)
