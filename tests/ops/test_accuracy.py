@@ -16,7 +16,7 @@ from clgraph.graph.node import Fused
 from clgraph.graph.primitive import Primitive
 from clgraph.implementations.cpu.attention import AttentionRows
 from clgraph.implementations.cpu.attention_columns import AttentionColumns
-from clgraph.implementations.cpu.block_matmul import BlockMatMulDigits, BlockMatMulRows
+from clgraph.implementations.cpu.block_matmul import BlockMatMulDigits, BlockMatMulPairs, BlockMatMulRows
 from clgraph.implementations.cpu.bottleneck import BottleneckFsv16
 from clgraph.implementations.cpu.conv_transpose import ConvTransposeFsv16
 from clgraph.implementations.cpu.convolution import ConvFsv16
@@ -126,6 +126,7 @@ CASES = {
     ),
     "matmul": Case(MatMulRows, MatMul(), ((128, 3072), (3072, 768), (768,)), (1, 2)),
     "row by digits": Case(BlockMatMulDigits, BlockMatMul(1024, 4864, 4, 32), ((1, 4864),)),
+    "row by pairs of bytes": Case(BlockMatMulPairs, BlockMatMul(1024, 4864, 4, 32), ((1, 4864),)),
     "rows by digits": Case(BlockMatMulDigits, BlockMatMul(192, 4096, 8, 128), ((24, 4096),)),
     "row by weights of 4 bits": Case(BlockMatMulRows, BlockMatMul(1024, 4864, 4, 32), ((1, 4864),)),
     "rows by weights of 2 bits": Case(BlockMatMulRows, BlockMatMul(192, 4096, 2, 64), ((24, 4096),)),

@@ -37,12 +37,15 @@ from clgraph.ops.gather import Gather
 from clgraph.ops.gather_elements import GatherElements
 from clgraph.ops.gather_nd import GatherND
 from clgraph.ops.grid_sample import GridSample
+from clgraph.ops.image_planes import ImagePlanes
+from clgraph.ops.image_taps import Axis, packed, taps
 from clgraph.ops.integer_convolution import IntegerConvolution
 from clgraph.ops.integer_matmul import IntegerMatMul
 from clgraph.ops.layer_normalization import LayerNormalization
 from clgraph.ops.lrn import Lrn
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.max_pool_indices import MaxUnpool
+from clgraph.ops.nv12_to_rgb import Nv12ToRgb
 from clgraph.ops.pad import Pad
 from clgraph.ops.pooling import Pooling
 from clgraph.ops.quantize import Dequantize, Quantize
@@ -108,6 +111,10 @@ def _bytes(rng: np.random.Generator, shape: Shape) -> Any:
     return rng.integers(-100, 100, shape)
 
 
+def _colours(rng: np.random.Generator, shape: Shape) -> Any:
+    return rng.integers(0, 256, shape)
+
+
 def _words(rng: np.random.Generator, shape: Shape) -> Any:
     return rng.integers(0, 1 << 32, shape)
 
@@ -138,6 +145,7 @@ FLOATS = (F32, F16)
 QUANTISED = (I8, I8, I32, F32, F32)
 QUANTISED_DRAW: Mapping[int, Draw] = {0: _bytes, 1: _bytes, 2: _bytes, 3: _powers}
 RECORDS = Records(4, 32, zeros=False)
+TAPS = packed(*(taps(Axis(n, s, 0, s), "linear", "pillow", reduces=True) for n, s in ((13, 7), (37, 19))))
 REGIONS = np.array([[0, 0, 7, 8], [3, 2, 12, 9], [-4, -3, 5, 4]], np.float32)
 
 
@@ -224,6 +232,14 @@ def _windows() -> list[Case]:
         Case(MaxUnpool((2, 2), (2, 2)), ((1, 3, 4, 5), (1, 3, 4, 5)), (F32, I64), draw={1: _places}),
         Case(Col2Im((6, 7), (2, 3)), ((2, 18, 25),)),
         *(Case(Resize(m, **sizes), (image,), d) for m in ("nearest", "linear", "cubic") for d in FLOATS),
+        Case(Nv12ToRgb(), ((2, 9, 10),), U8, draw={0: _colours}),
+        Case(
+            ImagePlanes((7, 19), 114.0),
+            ((2, 13, 37, 3), TAPS.shape, (3, 4)),
+            (U8, F32, F32),
+            (1, 2),
+            {0: _colours, 1: lambda rng, s: TAPS},
+        ),
         Case(GridSample("linear"), ((2, 3, 5, 4), (2, 3, 5, 2)), draw={1: lambda rng, s: rng.uniform(-1.5, 1.5, s)}),
         Case(
             RoiAlign((3, 2), 2, 0.5),
