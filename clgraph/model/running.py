@@ -18,7 +18,7 @@ from clgraph.model.feeds import arranged, as_given, foreign_places, shared_place
 from clgraph.model.run_queue import RunQueue
 from clgraph.model.specialisations import Specialisations
 from clgraph.model.state.remembering import Remembering
-from clgraph.network.cancelling import Cancellation
+from clgraph.network.cancelling import Cancellation, ending
 from clgraph.runtime.callers_buffer import wait
 from clgraph.runtime.process import check_process
 from clgraph.selector.query import DeviceInfo
@@ -121,9 +121,7 @@ class Running(Remembering):
         foreign = {} if outputs is None else foreign_places(outputs)
         if foreign:
             outputs = {**cast("Mapping[str, Any]", outputs), **shared_places(foreign)}
-        if timeout is not None:
-            cancellation = Cancellation(timeout, cancellation)
-        results = self._run_arrays(arrays, outputs, tensors=tensors, cancellation=cancellation)
+        results = self._run_arrays(arrays, outputs, tensors=tensors, cancellation=ending(timeout, cancellation))
         return results | foreign if foreign else results
 
     def _run_arrays(

@@ -108,3 +108,16 @@ class Cancellation:
             yield
         finally:
             lock.release()
+
+
+def ending(seconds: float | None, cancellation: Cancellation | None) -> Cancellation | None:
+    """Return what ends a run after so many *seconds* and where *cancellation* does; ``None`` where nothing ends it.
+
+    Raises:
+        InputError: They are no number, or negative, or the other is no :class:`Cancellation`.
+    """
+    if not isinstance(cancellation, Cancellation | None):
+        raise InputError(
+            f"a cancellation is a clgraph.Cancellation, or None, not {cancellation!r}; seconds are given as timeout"
+        )
+    return cancellation if seconds is None else Cancellation(seconds, cancellation)

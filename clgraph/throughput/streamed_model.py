@@ -17,7 +17,7 @@ from clgraph.model.delivery import Outputs, as_arrays, wanted_types
 from clgraph.model.feeds import arranged, as_given
 from clgraph.model.model import Model
 from clgraph.model.run_queue import RunFuture
-from clgraph.network.cancelling import Cancellation
+from clgraph.network.cancelling import Cancellation, ending
 from clgraph.runtime.process import check_process
 from clgraph.throughput.batchable import joinable, length_axes, open_batch, refusal
 from clgraph.throughput.batching import Batching, Joinable, Key
@@ -223,7 +223,7 @@ class StreamedModel:
             RunFuture(*self._threads),
             outputs,
             tensors=tensors,
-            cancellation=cancellation if timeout is None else Cancellation(timeout, cancellation),
+            cancellation=ending(timeout, cancellation),
             key=key,
             rows=rows,
             length=length,

@@ -50,6 +50,15 @@ def test_a_time_out_is_a_number_of_seconds(model: clgraph.Model) -> None:
     model.run(X, timeout=float("inf"))
 
 
+def test_seconds_are_no_cancellation(model: clgraph.Model) -> None:
+    streams = clgraph.compile(small_model(), "host", hint="throughput", streams=1)
+    for run in (model.run, streams.run, streams.submit):
+        with pytest.raises(InputError, match="not 5; seconds are given as timeout"):
+            run(X, cancellation=5)
+    streams.close()
+    model.run(X)
+
+
 def test_who_waits_for_another_run_is_told_that_the_time_is_up(model: clgraph.Model) -> None:
     with model._lock, pytest.raises(RunTimeoutError):
         model.run_async(X, timeout=0.1).result(10)
