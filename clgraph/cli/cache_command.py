@@ -64,7 +64,8 @@ def show(cache_dir: Path | None, as_json: bool) -> None:
 @command.command(cls=SectionedCommand, name="clear")
 @click.argument("areas", nargs=-1, type=click.Choice(list(AREAS)))
 @_FOLDER
-def clear(areas: tuple[str, ...], cache_dir: Path | None) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print what was removed as JSON.")
+def clear(areas: tuple[str, ...], cache_dir: Path | None, as_json: bool) -> None:
     """Remove the AREAS of the cache; all but tuning where none is named.
 
     Everything else is made again when it is needed: libraries are compiled (some seconds), models fetched. A process
@@ -77,19 +78,23 @@ def clear(areas: tuple[str, ...], cache_dir: Path | None) -> None:
       clgraph cache clear tuning
     """
     folder = cache_dir or settings().cache_dir
-    freed = 0
+    removed = {}
     for area in areas or [area for area in AREAS if area != _ONLY_BY_NAME]:
         path = folder / area
         if not path.is_dir():
             continue
-        before = _size(path)[1]
+        removed[area] = _size(path)[1]
         try:
             path.unlink() if path.is_symlink() else shutil.rmtree(path)
         except OSError as error:
             raise OptionError(f"{path} cannot be removed: {error}") from error
-        freed += before
-        say(f"removed {path}, {nbytes(before)}")
-    say(f"{nbytes(freed)} freed" if freed else f"there was nothing to remove in {folder}")
+        if not as_json:
+            say(f"removed {path}, {nbytes(removed[area])}")
+    freed = sum(removed.values())
+    if as_json:
+        say(json.dumps({"folder": str(folder), "removed": removed, "nbytes": freed}, indent=2))
+    else:
+        say(f"{nbytes(freed)} freed" if removed else f"there was nothing to remove in {folder}")
 
 
 def _size(folder: Path) -> tuple[int, int]:

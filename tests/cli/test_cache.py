@@ -40,6 +40,13 @@ def test_what_is_named_is_removed_and_what_is_not_clgraphs_never(clgraph_command
     assert (status, out) == (0, f"there was nothing to remove in {cache}\n")
 
 
+def test_what_was_removed_is_told_as_json(clgraph_command: Command, cache: Path) -> None:
+    for removed in ({"programs": 2000}, {}):
+        status, out, _ = clgraph_command("cache", "clear", "programs", "--cache-dir", cache, "--json")
+        assert status == 0
+        assert json.loads(out) == {"folder": str(cache), "removed": removed, "nbytes": sum(removed.values())}
+
+
 def test_a_link_is_removed_and_not_what_it_leads_to(clgraph_command: Command, cache: Path, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     kept.mkdir()
