@@ -117,7 +117,5 @@ def ending(seconds: float | None, cancellation: Cancellation | None) -> Cancella
         InputError: They are no number, or negative, or the other is no :class:`Cancellation`.
     """
     if not isinstance(cancellation, Cancellation | None):
-        raise InputError(
-            f"a cancellation is a clgraph.Cancellation, or None, not {cancellation!r}; seconds are given as timeout"
-        )
+        raise InputError(f"a cancellation is a Cancellation, or None, not {cancellation!r}; a number is a time-out")
     return cancellation if seconds is None else Cancellation(seconds, cancellation)

@@ -53,7 +53,7 @@ def test_a_time_out_is_a_number_of_seconds(model: clgraph.Model) -> None:
 def test_seconds_are_no_cancellation(model: clgraph.Model) -> None:
     streams = clgraph.compile(small_model(), "host", hint="throughput", streams=1)
     for run in (model.run, streams.run, streams.submit):
-        with pytest.raises(InputError, match="not 5; seconds are given as timeout"):
+        with pytest.raises(InputError, match="not 5; a number is a time-out"):
             run(X, cancellation=5)
     streams.close()
     model.run(X)
