@@ -110,6 +110,16 @@ class Topology:
             raise ModelError(f"output {name!r} is {value or name!r}, which no input, constant or layer makes")
         self.outputs.append((name, value or name))
 
+    def needed(self) -> list[Layer]:
+        """Return the layers that an output needs, in the order in which they run."""
+        read = {value for _, value in self.outputs}
+        kept = []
+        for layer in reversed(self.layers):
+            if not read.isdisjoint(layer.outputs):
+                kept.append(layer)
+                read.update(layer.inputs)
+        return kept[::-1]
+
     def with_shapes(self, shapes: Mapping[str, Sequence[Dimension]], *, anew: bool = False) -> Topology:
         """Return the same layers and constants with other shapes of some inputs; a dimension may stay open.
 

@@ -44,7 +44,7 @@ def by_patterns(topology: Topology, patterns: Sequence[str]) -> tuple[Part, ...]
     rules = [(pattern, str(number)) for number, pattern in enumerate(patterns)]
     made: dict[str, int] = {}
     numbers = []
-    for layer in needed(topology):
+    for layer in topology.needed():
         behind = max((made.get(name, 0) for name in layer.inputs), default=0)
         rule = first_fitting(rules, layer, topology.op_types)
         number = behind if rule is None else int(rule[1])
@@ -67,7 +67,7 @@ def by_memory(topology: Topology, limit: int) -> tuple[Part, ...]:
     Raises:
         MemoryLimitError: The constants of one layer are more than that.
     """
-    layers = needed(topology)
+    layers = topology.needed()
     crossing, furthest = _crossing(topology, layers), _furthest(topology, layers, limit)
     fewest = [0] * (len(layers) + 1)
     for start in reversed(range(len(layers))):
@@ -103,17 +103,6 @@ def _furthest(topology: Topology, layers: Sequence[Layer], limit: int) -> list[i
     return found
 
 
-def needed(topology: Topology) -> list[Layer]:
-    """Return the layers that an output needs."""
-    read = {value for _, value in topology.outputs}
-    kept = []
-    for layer in reversed(topology.layers):
-        if not read.isdisjoint(layer.outputs):
-            kept.append(layer)
-            read.update(layer.inputs)
-    return kept[::-1]
-
-
 def _crossing(topology: Topology, layers: Sequence[Layer]) -> list[int]:
     """Return how many values cross a cut in front of each of *layers*."""
     last = {name: number for number, layer in enumerate(layers) for name in layer.inputs}
@@ -128,7 +117,7 @@ def _crossing(topology: Topology, layers: Sequence[Layer]) -> list[int]:
 
 def _parts(topology: Topology, numbers: Sequence[int]) -> tuple[Part, ...]:
     members: dict[int, list[Layer]] = {}
-    for layer, number in zip(needed(topology), numbers, strict=True):
+    for layer, number in zip(topology.needed(), numbers, strict=True):
         members.setdefault(number, []).append(layer)
     results = {value for _, value in topology.outputs}
     return tuple(

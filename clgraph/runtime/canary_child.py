@@ -10,6 +10,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -128,24 +129,15 @@ def _integers(x: _Array, n: _Array) -> list[_Array]:
     ]
 
 
-def _wrong_vnni(canary: Canary) -> str:
+def _wrong_byte_sums(canary: Canary, *, name: str, groups: int, end: int, instruction: str) -> str:
+    """Try products of unsigned bytes below *end* with signed ones, four to a sum."""
     rng = np.random.default_rng(0)
-    a, b = rng.integers(0, 256, (32, 4)).astype(np.uint8), rng.integers(-128, 128, (32, 4)).astype(np.int8)
+    a, b = rng.integers(0, end, (32, 4)).astype(np.uint8), rng.integers(-128, 128, (32, 4)).astype(np.int8)
     acc = np.arange(32, dtype=np.int32)
     held = [canary.upload(v.reshape(-1).view(np.int32)) for v in (a, b)] + [canary.upload(acc)]
-    canary.run("vnni", 2, *held)
+    canary.run(name, groups, *held)
     right = np.array_equal(canary.read(held[2], acc), acc + (a.astype(np.int32) * b).sum(1))
-    return "" if right else "it computes other sums by vpdpbusd than it should"
-
-
-def _wrong_byte_pairs(canary: Canary) -> str:
-    rng = np.random.default_rng(0)
-    a, b = rng.integers(0, 128, (32, 4)).astype(np.uint8), rng.integers(-128, 128, (32, 4)).astype(np.int8)
-    acc = np.arange(32, dtype=np.int32)
-    held = [canary.upload(v.reshape(-1).view(np.int32)) for v in (a, b)] + [canary.upload(acc)]
-    canary.run("byte_pairs", 4, *held)
-    right = np.array_equal(canary.read(held[2], acc), acc + (a.astype(np.int32) * b).sum(1))
-    return "" if right else "it computes other sums by vpmaddubsw than it should"
+    return "" if right else f"it computes other sums by {instruction} than it should"
 
 
 def _wrong_bf16(canary: Canary) -> str:
@@ -162,7 +154,12 @@ def _wrong_bf16(canary: Canary) -> str:
     return "" if right else "it computes other sums by vdpbf16ps than it should"
 
 
-_FURTHER = {"vnni": _wrong_vnni, "byte_pairs": _wrong_byte_pairs, "bf16": _wrong_bf16}
+_FURTHER: dict[str, Callable[[Canary], str]] = {
+    "vnni": partial(_wrong_byte_sums, name="vnni", groups=2, end=256, instruction="vpdpbusd"),
+    # Sums of two products of bytes below 128 do not saturate.
+    "byte_pairs": partial(_wrong_byte_sums, name="byte_pairs", groups=4, end=128, instruction="vpmaddubsw"),
+    "bf16": _wrong_bf16,
+}
 """Instructions that only some CPUs have, by the feature: what is wrong with them, or an empty text."""
 
 

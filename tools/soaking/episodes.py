@@ -96,7 +96,7 @@ class Soak:
             return None
         except WrongError:
             raise
-        except Exception as error:
+        except Exception as error:  # whatever it is, clgraph let it out
             raise WrongError(f"{what}: {type(error).__name__}: {error}, which is no error of clgraph") from error
 
     def check(self, what: str, specimen: Specimen, number: int, results: Any) -> None:

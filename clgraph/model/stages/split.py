@@ -40,7 +40,7 @@ class Piece:
 
 def needs_stages(topology: Topology) -> bool:
     """Whether shapes depend on what *topology* computes, bodies are run on conditions, or values stay on the host."""
-    numbers = _Numbers(topology, _needed(topology))
+    numbers = _Numbers(topology, topology.needed())
     return bool(numbers.held) or any(number != 0 for number in numbers.of.values())
 
 
@@ -50,7 +50,7 @@ def split(topology: Topology, *, body: bool = False, label: str = "") -> tuple[P
     In a *body* that is run many times, what reads sizes or places from values of the run (a Slice by the number of the
     trip) is left to the host, so that the rest is compiled for its shapes alone.
     """
-    needed = _needed(topology)
+    needed = topology.needed()
     numbers = _Numbers(topology, needed, host_values=body).of
     members: dict[int, list[Layer]] = {}
     for layer in needed:
@@ -80,17 +80,6 @@ def _part(topology: Topology, layers: Sequence[Layer], later: Collection[str]) -
     for name in (name for layer in layers for name in layer.outputs if name in later):
         part.output(name)
     return part
-
-
-def _needed(topology: Topology) -> list[Layer]:
-    """Return the layers that an output needs."""
-    read = {source for _, source in topology.outputs}
-    kept = []
-    for layer in reversed(topology.layers):
-        if any(name in read for name in layer.outputs):
-            kept.append(layer)
-            read.update(layer.inputs)
-    return kept[::-1]
 
 
 @mutable
@@ -172,7 +161,7 @@ class _Numbers:
         count = min(len(body.inputs), len(layer.inputs))
         pairs = list(zip(list(body.inputs)[-count:], layer.inputs[-count:], strict=True)) if count else []
         known, keyed, held = ([own for own, name in pairs if name in d] for d in (self.known, self.keyed, self.held))
-        return _Numbers(body, _needed(body), known, keyed, held)
+        return _Numbers(body, body.needed(), known, keyed, held)
 
 
 def _is_small(signature: Signature) -> bool:

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from clgraph.graph.layer import Layer
 from clgraph.graph.topology import Topology
 
 
 def needed(topology: Topology) -> Topology:
     """Return *topology* without layers that nothing reads, in the order in which values are made."""
-    read = {value for _, value in topology.outputs}
-    kept = list[Layer]()
-    for layer in reversed(topology.layers):
-        if read & set(layer.outputs):
-            kept.insert(0, layer)
-            read |= set(layer.inputs)
+    kept = topology.needed()
     made = {*topology.inputs, *topology.constants, *(name for x in kept for name in x.outputs)}
     return replace(topology, layers=kept, _made=made)
