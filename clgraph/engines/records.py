@@ -94,6 +94,4 @@ def _info(row: Mapping[str, Any]) -> DeviceInfo:
     info = DeviceInfo(**given)
     if rates is None:
         return info
-    return replace(
-        info, rates=Rates(float(rates["worker_flops"]), tuple((int(n), float(r)) for n, r in rates["bandwidths"]))
-    )
+    return replace(info, rates=Rates.from_data(rates))

@@ -12,6 +12,7 @@ import json
 import logging
 import warnings
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ _FILES = (
     "canary/canary_vnni.cl",
     "canary/canary_byte_pairs.cl",
     "canary/canary_bf16.cl",
+    "canary/canary_bf16_products.cl",
 )
 
 
@@ -119,7 +121,7 @@ def verdict(subject: Subject, record: InstructionSet, folder: Path) -> Verdict:
                     _write(path, {"key": key, **known})
     if known["why"] or known["worker_flops"] > _MOST_FLOPS_A_LANE * (record.simd if record.simd > 1 else _THIN_LANES):
         return Verdict(known["why"])
-    return Verdict("", Rates(known["worker_flops"], tuple((w, b) for w, b in known["bandwidths"])))
+    return Verdict("", Rates.from_data(known))
 
 
 def _key(subject: Subject, record: InstructionSet) -> str:
@@ -150,13 +152,16 @@ def _try(subject: Subject, record: InstructionSet) -> tuple[dict[str, Any], bool
 def _read(path: Path, key: str) -> dict[str, Any] | None:
     """Return a verdict that was kept; ``None`` where there is none, or what is there is no verdict of that key."""
     try:
-        found = json.loads(cache_folder.read(path).decode("utf-8"))
+        found: dict[str, Any] = json.loads(cache_folder.read(path).decode("utf-8"))
         if found["key"] != key or not isinstance(found["why"], str):
             return None
-        good = found["why"] or (found["worker_flops"] > 0 and all(w > 0 and b > 0 for w, b in found["bandwidths"]))
+        if not found["why"]:
+            rates = Rates.from_data(found)
+            numbers = (rates.worker_flops, rates.bf16_products, *chain(*rates.bandwidths))
+            return found if min(numbers) > 0 else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return found if good else None
+    return found
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:

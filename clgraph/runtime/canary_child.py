@@ -49,7 +49,7 @@ class Canary:
         self.queue = self.cl.CommandQueue(self.context)
         self.bytes = min(_READ_BYTES, handle.max_mem_alloc_size // 4, handle.global_mem_size // 8)
         seen: set[str] = set()
-        names = ["values", "products", "read", *self.further]
+        names = ["values", "products", "read", *self.further, *["bf16_products"] * ("bf16" in self.further)]
         text = f"#define SIMD {self.simd}\n" + "".join(expand(f"canary/canary_{name}.cl", seen) for name in names)
         self.program = self.cl.build(self.context, handle, text, "-cl-std=CL1.2 -cl-mad-enable")
         self.abi_warnings = self.cl.log_of(self.program, handle).count("changes the ABI")
@@ -178,7 +178,11 @@ def measure(canary: Canary) -> dict[str, Any]:
     if not np.all(np.abs(canary.read(held, y) - 2.0) <= 2.0**-22):
         raise ValueError("it computes other products than it should")
     flops = 2.0 * _CHAINS * rounds * canary.simd * items / seconds / canary.workers
-    return {"worker_flops": flops, "bandwidths": _bandwidths(canary)}
+    found = {"worker_flops": flops, "bandwidths": _bandwidths(canary)}
+    if "bf16" in canary.further:
+        pairs = [canary.run("bf16_products", groups, held, np.int32(rounds)) for _ in range(_RUNS)]
+        found["bf16_products"] = 2.0 * seconds / max(min(pairs), 1e-3 * seconds)
+    return found
 
 
 def _bandwidths(canary: Canary) -> list[tuple[int, float]]:

@@ -13,6 +13,8 @@ from clgraph.core.frozen import frozen
 from clgraph.errors import OptionError
 
 _SHIPPED = Path(__file__).parents[1] / "data" / "costs"
+_BF16_PRODUCTS = 2.0
+"""What ``vdpbf16ps`` gains where nothing was measured."""
 
 
 @frozen
@@ -22,10 +24,18 @@ class Rates:
     Attributes:
         worker_flops: Additions and multiplications a second of one worker, while all of them work.
         bandwidths: Bytes that workers read from memory a second, by their number, ascending.
+        bf16_products: Multiply-adds of bfloat16 in the time of one of float32, where the CPU has ``vdpbf16ps``.
     """
 
     worker_flops: float
     bandwidths: tuple[tuple[int, float], ...]
+    bf16_products: float = _BF16_PRODUCTS
+
+    @staticmethod
+    def from_data(data: Mapping[str, Any]) -> Rates:
+        """Return the rates that JSON holds; raises ``KeyError``, ``TypeError``, ``ValueError`` where it holds none."""
+        bandwidths = tuple((int(workers), float(rate)) for workers, rate in data["bandwidths"])
+        return Rates(float(data["worker_flops"]), bandwidths, float(data.get("bf16_products", _BF16_PRODUCTS)))
 
     def bandwidth(self, workers: int) -> float:
         """Return the bytes a second of *workers*: of the largest measured number that is not larger."""
@@ -47,6 +57,8 @@ class CostModel:
         launch_seconds: Starting a kernel; ``step_seconds`` passing from one tile step to the next inside a launch.
         ticket_low, ticket_high: Shortest and longest ticket wanted: shorter ones cost more to draw than they even out.
         tickets: How many tickets a worker should have of a step.
+        bf16_products: Multiply-adds of bfloat16 in the time of one of float32, on CPUs that have ``vdpbf16ps``: 2 on
+            Zen 4 and 5, half of one on Sapphire Rapids.
         general_compute, general_traffic: The shares of the peaks that general kernels reach.
         units: What one piece of work of a tile function takes one worker, by name; what a piece is, its cost says.
         scales: Measured by estimated time beyond a step's begin, by implementation; 1 for those not named.
@@ -65,6 +77,7 @@ class CostModel:
     ticket_low: float = 2.0e-6
     ticket_high: float = 10.0e-6
     tickets: int = 8
+    bf16_products: float = _BF16_PRODUCTS
     general_compute: float
     general_traffic: float
     units: Mapping[str, float] = field(default_factory=dict)
@@ -100,6 +113,7 @@ class CostModel:
         Models whose peaks go by the clock are of devices whose pieces were timed on one of them: those stay.
         """
         changes: dict[str, Any] = {"worker_flops": rates.worker_flops, "bytes_per_second": rates.bandwidth(workers)}
+        changes["bf16_products"] = rates.bf16_products
         if self.flops_a_cycle is None:
             faster = rates.worker_flops / self.worker_flops
             changes["units"] = {name: seconds / faster for name, seconds in self.units.items()}

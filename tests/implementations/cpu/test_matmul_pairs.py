@@ -11,6 +11,8 @@ import clgraph
 from clgraph.core.layout import Layout
 from clgraph.implementations.cpu.matmul_pairs import MatMulPairs
 from clgraph.ops.matmul import MatMul
+from clgraph.selector.choose import choose
+from clgraph.selector.costs import Rates
 from clgraph.selector.query import BFLOATS, DeviceInfo
 from tests.implementations.cpu.test_matmul_narrow import CASES, problem
 from tests.support.features import needs
@@ -49,6 +51,16 @@ def test_devices_without_the_instruction_or_the_permission_are_refused():
     assert reason("bf16", BFLOATS) == "None"
     assert "bf16" in reason(BFLOATS)
     assert BFLOATS in reason("bf16")
+
+
+def test_pairs_are_chosen_where_the_cpu_multiplies_them_faster_than_floats():
+    """Sapphire Rapids takes four times as long for vdpbf16ps as for a multiply-add, Zen 4 as long."""
+    layouts = [Layout.of(np.zeros((128, 384), F)), Layout.of(np.zeros((384, 384), ml_dtypes.bfloat16))]
+    for gain, wanted in ((0.49, "matmul.narrow"), (2.0, "matmul.bf16_pairs")):
+        rates = Rates(1.7e11, ((1, 2e10),), gain)
+        device = DeviceInfo("pocl:0", features=frozenset({"bf16", "fma", BFLOATS}), rates=rates)
+        q = pose(device, MatMulPairs, MatMul(), layouts, arity=2, constant=(1,), packed=False)
+        assert choose(q).implementation.name == wanted
 
 
 @pytest.mark.opencl
