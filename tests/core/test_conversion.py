@@ -38,7 +38,8 @@ def test_narrow_types_become_others_without_loss(dtype):
     codes = every_code(dtype)
     for target in (DType.F64, DType.F32):
         found = converted(codes, target)
-        np.testing.assert_array_equal(found, codes.astype(target.numpy))
+        with np.errstate(invalid="ignore"):  # of NaNs, on some CPUs
+            np.testing.assert_array_equal(found, codes.astype(target.numpy))
         back = converted(found, dtype, saturate=False)
         number = ~np.isnan(found)
         if dtype.name[0] in "BF" and dtype is not DType.F8E8M0:
