@@ -22,6 +22,9 @@ from clgraph.settings import LOG_LEVELS
 FAILED, INTERRUPTED = 1, 130
 """Statuses beside 0 for success and click's 2 for wrong usage; the second as shells number what Ctrl-C ends."""
 
+_TOLD = click.ClickException, click.Abort, click.exceptions.Exit, ClgraphError, OSError, MemoryError
+"""Errors that say all in their line."""
+
 _log = logging.getLogger(__name__)
 
 _COMMANDS = {
@@ -69,6 +72,17 @@ class Commands(click.Group):
             ctx.fail(f"No such command {args[0]!r}{meant(args[0], _COMMANDS)}")
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; under -v and -vv show what there is to an error beside its line, while logging is on."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            if isinstance(error, KernelBuildError):
+                _log.info("the compiler said:\n%s", str(error).partition("\n")[2])
+            elif isinstance(error, InternalError) or not isinstance(error, _TOLD):
+                _log.debug("what was raised", exc_info=error)
+            raise
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""
         with formatter.section("Commands"):
@@ -88,7 +102,8 @@ def _talking(command: click.Command) -> click.Command:
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="clgraph")
 @click.option("--log-level", type=click.Choice(LOG_LEVELS), help="Least severe messages shown on the error stream.")
-def cli(log_level: str | None) -> None:
+@click.pass_context
+def cli(ctx: click.Context, log_level: str | None) -> None:
     """Compile ONNX models for any OpenCL device, and run them.
 
     \b
@@ -105,7 +120,7 @@ def cli(log_level: str | None) -> None:
     (check, compare, demo ocr --compare), 2 for wrong usage, 130 after Ctrl-C. Options of compiling can be
     set for a whole shell by variables, e.g. CLGRAPH_DEVICE=pocl; NO_COLOR=1 switches colours off.
     """
-    start_logging(log_level)
+    start_logging(ctx, log_level)
 
 
 cli.params.extend(verbosity_options())
@@ -130,12 +145,8 @@ def main() -> None:
     except click.ClickException as error:
         sys.exit(_misused(error))
     except ClgraphError as error:
-        if isinstance(error, InternalError):
-            _log.debug("what was raised", exc_info=error)
-        head, _, log = str(error).partition("\n") if isinstance(error, KernelBuildError) else (str(error), "", "")
-        if log:
-            _log.info("the compiler said:\n%s", log)
-        text = " ".join(head.split())
+        said = str(error).partition("\n")[0] if isinstance(error, KernelBuildError) else str(error)
+        text = " ".join(said.split())
         sys.exit(_failed(f"error: {text}", FAILED))
     except MemoryError:
         sys.exit(_failed("error: this process is out of memory", FAILED))
@@ -146,7 +157,6 @@ def main() -> None:
     except OSError as error:
         sys.exit(_failed(f"error: {error}", FAILED))
     except Exception as error:  # a fault of a command itself: whatever it is, the user gets one line
-        _log.debug("what was raised", exc_info=error)
         what = f"{type(error).__name__}: {' '.join(str(error).split())}"
         report = "This is a fault of clgraph: please report it, with the traceback, which -vv shows"
         sys.exit(_failed(f"error: {what}. {report}", FAILED))

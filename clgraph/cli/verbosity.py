@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import sys
+from typing import TextIO
 
 import click
 
@@ -35,17 +37,32 @@ def verbosity_options() -> list[click.Option]:
     ]
 
 
-def start_logging(log_level: str | None) -> None:
-    """Show messages from *log_level* on (the environment's when ``None``) on the error stream."""
+class _Shown(logging.StreamHandler[TextIO]):
+    """Writes to what is the error stream when a message comes: where commands run in a process, it may be exchanged."""
+
+    def __init__(self) -> None:
+        super().__init__(sys.stderr)
+        self.name = _OURS
+        self.root_level = logging.root.level
+        self.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.stream = sys.stderr
+        super().emit(record)
+
+
+def start_logging(ctx: click.Context, log_level: str | None) -> None:
+    """Show messages from *log_level* on (the environment's when ``None``) on the error stream until *ctx* is closed."""
     level = (log_level or settings().log_level).upper()
-    for old in [h for h in logging.root.handlers if h.name == _OURS]:
-        logging.root.removeHandler(old)
-    shown = logging.StreamHandler()
-    shown.name = _OURS
-    shown.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
-    logging.root.addHandler(shown)
+    logging.root.addHandler(shown := _Shown())
+    ctx.call_on_close(lambda: _stop(shown))
     _set(level)
     _louder(verbosity())
+
+
+def _stop(shown: _Shown) -> None:
+    logging.root.removeHandler(shown)
+    logging.root.setLevel(shown.root_level)
 
 
 def format_messages(formatter: logging.Formatter) -> None:
@@ -76,7 +93,7 @@ def _louder(count: int) -> None:
 
 def _set(level: str) -> None:
     assert level.lower() in LOG_LEVELS
-    logging.root.setLevel(level)
     for handler in logging.root.handlers:
         if handler.name == _OURS:
+            logging.root.setLevel(level)
             handler.setLevel(level)

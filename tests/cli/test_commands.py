@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -228,3 +229,11 @@ def test_help_lists_a_commands_own_options_before_those_it_shares(clgraph_comman
     order = ("Options:", "--trace", "Compiling:", "--keep-f32", "Where to run:", "--device-class", "Talk:", "--help ")
     places = [listed.index(text) for text in order]
     assert places == sorted(places)
+
+
+@pytest.mark.parametrize("arguments", [("-vv", "passes"), ("-q", "check", "no.onnx")])
+def test_a_command_leaves_the_loggers_of_its_process_as_they_were(clgraph_command: Command, arguments) -> None:
+    """Programs and notebooks that run commands log on behind them, and the error stream may be another then."""
+    before = logging.root.level, list(logging.root.handlers)
+    clgraph_command(*arguments)
+    assert (logging.root.level, logging.root.handlers) == before
