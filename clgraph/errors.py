@@ -108,7 +108,17 @@ class DeviceMemoryError(DeviceError, MemoryError):
 
 
 class MemoryLimitError(DeviceMemoryError):
-    """A model takes more memory than ``memory_limit`` allows; nothing was allocated for it."""
+    """A model takes more memory than ``memory_limit`` allows; nothing was allocated for it.
+
+    Attributes:
+        found: What it takes, and what is allowed; ``ways`` what would help.
+        room: Bytes that the refused program could have taken of the ``device``; below 0 where others leave none.
+    """
+
+    def __init__(self, found: str, ways: Iterable[str] = (), room: int = 0, device: str = "") -> None:
+        """Say what was found, and the ways out."""
+        self.found, self.ways, self.room, self.device = found, tuple(ways), room, device
+        super().__init__(f"{found}. What would help: {'; '.join(self.ways)}" if self.ways else found)
 
 
 class KernelBuildError(DeviceError):

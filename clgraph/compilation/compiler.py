@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from clgraph.compilation.context import context_of, for_families
@@ -21,7 +21,7 @@ from clgraph.core.nearest import meant
 from clgraph.engines.opening import device_infos, open_engines
 from clgraph.engines.option_checks import ANNOTATIONS, PREFERENCES, annotation_lines, note, note_idle, warn
 from clgraph.engines.records import is_dry
-from clgraph.errors import BindingError, OptionError
+from clgraph.errors import BindingError, MemoryLimitError, OptionError
 from clgraph.families.notes import NOTE
 from clgraph.graph.faults import faults
 from clgraph.graph.program import Program
@@ -34,7 +34,7 @@ from clgraph.passes.base import Context, Observer, PassManager, check_names
 from clgraph.passes.observers import Dump, Tell, Time, Verify, VerifyNumbers
 from clgraph.passes.pipeline import default_pipeline
 from clgraph.passes.placement.partition import idle_annotations, idle_rules, unused_patterns
-from clgraph.passes.reference import random_feeds
+from clgraph.passes.reference import random_feeds, run_reference
 from clgraph.runtime.at_exit import GATE
 from clgraph.runtime.engine import Engine
 from clgraph.runtime.host import HostEngine
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from clgraph.families.family import PassRow
     from clgraph.frontend.files import Source
     from clgraph.model.stages.model import StagedModel
+    from clgraph.network.network import Network
     from clgraph.ops.preprocess import Preprocess
 
 _log = logging.getLogger(__name__)
@@ -111,6 +112,7 @@ class Compiler:
         dry: Nothing is to be run, on whatever device.
         engines: What runs the nodes of each placement; empty for a dry run.
         runner: Runs programs on them; ``None`` for a dry run.
+        ways_out: What would help where programs were refused their memory, by what they were refused for.
         context: What passes may look at. Does not refer to the compiler: a cycle would keep weights for a while.
     """
 
@@ -120,6 +122,7 @@ class Compiler:
     engines: dict[str, Engine | HostEngine] = field(init=False)
     runner: ProgramRunner | None = field(init=False)
     context: Context = field(init=False)
+    ways_out: dict[object, tuple[str, ...]] = field(default_factory=dict, init=False)
     _made: int = field(default=0, init=False)
     _known: WeakKeyDictionary[Topology, _Read] = field(default_factory=WeakKeyDictionary, init=False)
     _families: WeakKeyDictionary[Topology, Families] = field(default_factory=WeakKeyDictionary, init=False)
@@ -171,7 +174,9 @@ class Compiler:
             near = meant(lost[0], (node.name for node in program))
             what = f"no node of the compiled program is called {lost[0]!r}, so that no kernel can be forced"
             raise OptionError(what + near)
-        network = None if self.runner is None else self.runner.network(program, workspace)
+        network = (
+            None if self.runner is None else self._network(self.runner, topology, shapes, values, program, workspace)
+        )
         families, bound = self._families.get(topology), member is not None
         made = Specialisation(program, network, records, self.context.devices, self.options, families, bound)
         if member is not None:
@@ -181,6 +186,33 @@ class Compiler:
         for file in read.files:
             file.check()
         return made
+
+    def planned(self, topology: Topology, shapes: Shapes, values: Values | None = None) -> Program:
+        """Return the program that :meth:`specialise` would make a network of; raises as that."""
+        return self._program(topology, shapes, values or {})[0]
+
+    def dry_with(self, **changes: Any) -> Compiler:
+        """Return a compiler under changed options that runs nothing but constants, by the references."""
+        options = self.options.with_(memory_limit=0, verify_passes=False, **changes)
+        found = Compiler(replace(options, dump_graphs=None), dry=True)
+        found.context = replace(found.context, execute=run_reference)
+        return found
+
+    def _network(
+        self,
+        runner: ProgramRunner,
+        topology: Topology,
+        shapes: Shapes,
+        values: Values | None,
+        program: Program,
+        workspace: Workspace | None,
+    ) -> Network:
+        try:
+            return runner.network(program, workspace)
+        except MemoryLimitError as error:
+            from clgraph.compilation.ways_out import with_ways_out
+
+            raise with_ways_out(error, self, topology, shapes, values or {}) from error
 
     def _read(self, topology: Topology) -> _Read:
         """Return what does not change about *topology*: its layers and constants stay as they are."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from clgraph.compilation.batches import common_batch, largest_batch, with_batch
 from clgraph.compilation.compiler import Compiler
 from clgraph.compilation.sources import OpenShapes, images_of, read_source
 from clgraph.core.frozen import frozen
@@ -28,9 +29,6 @@ from clgraph.settings import Settings
 if TYPE_CHECKING:
     from clgraph.frontend.files import Source
     from clgraph.ops.preprocess import Preprocess
-
-LARGEST_BATCH = 1 << 16
-"""Larger batches are not tried."""
 
 
 @frozen
@@ -158,18 +156,18 @@ class Weigher:
 
     def weigh(self, topology: Topology) -> tuple[Program, tuple[MemoryNeed, ...]]:
         """Return the program of a *topology* of fixed shapes, and what it takes; raises as :func:`estimate`."""
-        program = self.compiler.specialise(topology, shapes_of(topology)).program
+        program = self.compiler.planned(topology, shapes_of(topology))
         needs = memory_needs(program, self._devices)
         for need in needs:
             self._note(need.placement, need.total)
         return program, needs
 
-    def fits(self, topology: Topology, limit: int) -> bool:
-        """Whether *topology* takes no more than *limit* bytes of any device; raises as :func:`estimate`."""
+    def most(self, topology: Topology) -> float:
+        """Return the most bytes that *topology* takes of a device; raises as :func:`estimate`."""
         try:
-            return all(need.total <= limit for need in self.weigh(topology)[1])
+            return max((need.total for need in self.weigh(topology)[1]), default=0)
         except DeviceMemoryError:  # a tensor of it is larger than the device allocates
-            return False
+            return float("inf")
 
     def _compute(self, program: Program, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Run a program of constants by the references; note what it would take beside those before it."""
@@ -198,7 +196,7 @@ def weighed(topology: Topology, weigher: Weigher, limit: int) -> Estimate:
         why = "unknown: the inputs have no first size in common"
     elif limit and needs:
         try:
-            largest = largest_batch(lambda entries: weigher.fits(with_batch(topology, entries), limit), batch)
+            largest = largest_batch(lambda entries: weigher.most(with_batch(topology, shapes, entries)), limit, batch)
         except ClgraphError as error:
             why = f"unknown: the model takes no other batch than {batch}: {error}"
     return Estimate(
@@ -219,32 +217,3 @@ def weighed(topology: Topology, weigher: Weigher, limit: int) -> Estimate:
 def shapes_of(topology: Topology) -> dict[str, Shape]:
     """Return the shapes of the inputs of a topology that has no open ones."""
     return {name: topology.shape_of(name, {}) for name in topology.inputs}
-
-
-def common_batch(shapes: Mapping[str, Shape]) -> int:
-    """Return the first size that all *shapes* have; 0 where there is none."""
-    sizes = {shape[0] if shape else 0 for shape in shapes.values()}
-    return sizes.pop() if len(sizes) == 1 else 0
-
-
-def with_batch(topology: Topology, entries: int) -> Topology:
-    """Return *topology* with inputs of so many entries; raises ``InputError`` as ``with_shapes``."""
-    return topology.with_shapes({n: (entries, *shape[1:]) for n, shape in shapes_of(topology).items()}, anew=True)
-
-
-def largest_batch(fits: Callable[[int], bool], start: int = 1) -> int:
-    """Return a number of entries that *fits* where one more does not, or the most that are tried; 0 for none.
-
-    Args:
-        fits: Whether so many do; more need not take more, as batches that divide well are computed in slices.
-        start: What is tried first.
-    """
-    low, high = 0, LARGEST_BATCH + 1
-    trial = min(start, LARGEST_BATCH)
-    while high - low > 1:
-        if fits(trial):
-            low = trial
-        else:
-            high = trial
-        trial = (low + high) // 2 if high <= LARGEST_BATCH else min(2 * low, LARGEST_BATCH)
-    return low

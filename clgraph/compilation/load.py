@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from clgraph.core.layout import Shape
 from clgraph.engines.opening import device_infos, load_extensions, open_engines, placement_of
 from clgraph.engines.option_checks import ANNOTATIONS, note_idle, warn
-from clgraph.errors import ClgraphError, ModelError, UnknownValueError
+from clgraph.errors import ClgraphError, MemoryLimitError, ModelError, UnknownValueError
 from clgraph.graph.faults import faults
 from clgraph.graph.program import Program
 from clgraph.graph.serial import well_formed
@@ -204,6 +204,10 @@ class Loader:
                 if member is not None:
                     made = self._made(member.program, pass_records(member.family.passes), workspace, bound=True)
                     return self._warn(made.lightened(member.again))
+        except MemoryLimitError as error:
+            from clgraph.compilation.ways_out import with_ways_out
+
+            raise with_ways_out(error, self._compiler(), topology, shapes, values) from error
         except ModelError as error:
             if self._damaged is None:
                 raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -52,16 +53,6 @@ class MemoryNeed:
         """All of it."""
         return self.activations + self.constants + self.inputs + self.scratch + self.tables + self.results
 
-    @property
-    def by_batch(self) -> int:
-        """What of it a smaller batch makes smaller."""
-        return self.by_slice + self.results
-
-    @property
-    def by_slice(self) -> int:
-        """What of it is for one slice of the batch."""
-        return self.activations + self.inputs
-
     def __str__(self) -> str:
         parts = [
             f"{spelled(count)} of {name}"
@@ -77,6 +68,13 @@ def spelled(nbytes: float) -> str:
     while nbytes >= 1024 and unit < len(UNITS) - 1:
         nbytes, unit = nbytes / 1024, unit + 1
     return f"{nbytes:.0f} {UNITS[unit]}" if unit == 0 else f"{nbytes:.1f} {UNITS[unit]}"
+
+
+def spelled_up(nbytes: int) -> str:
+    """Return a number of bytes as :func:`spelled`, rounded up: what is given so much has enough."""
+    text = spelled(nbytes)
+    unit = 1024 ** UNITS.index(text.split()[1])
+    return f"{math.ceil(nbytes * 10 / unit) / 10:.1f} {text.split()[1]}" if unit > 1 else text
 
 
 def memory_needs(program: Program, devices: Mapping[str, DeviceInfo]) -> tuple[MemoryNeed, ...]:
@@ -150,7 +148,7 @@ def admit(program: Program, devices: Mapping[str, DeviceInfo], workspace: Worksp
         found = not excess.is_own and account.budget.make_room_on(device_of(excess.need.placement))
         # Who was in the way may have gone for somebody else's sake.
         if not found and (excess.is_own or account.budget.changes == before):
-            raise MemoryLimitError(_refusal(program, excess))
+            raise _refused(program, excess)
 
 
 @frozen
@@ -167,9 +165,14 @@ class _Excess:
     others: int
 
     @property
+    def beside(self) -> int:
+        """Bytes that are taken beside the program."""
+        return self.own + self.others
+
+    @property
     def exists(self) -> bool:
         """Whether it is above the budget."""
-        return self.need.total + self.own + self.others > self.budget
+        return self.need.total + self.beside > self.budget
 
     @property
     def is_own(self) -> bool:
@@ -198,7 +201,7 @@ def _excess(budget: MemoryBudget, needs: Sequence[MemoryNeed], workspace: Worksp
     return None
 
 
-def _refusal(program: Program, excess: _Excess) -> str:
+def _refused(program: Program, excess: _Excess) -> MemoryLimitError:
     need, limit = excess.need, int(excess.budget)
     sizes = ", ".join(f"{v.name} {_shape(program, v)}" for v in program.inputs)
     beside = [
@@ -210,29 +213,12 @@ def _refusal(program: Program, excess: _Excess) -> str:
         if nbytes
     ]
     others = f", beside {' and '.join(beside)}" if beside else ""
-    ways = _ways_out(program, need, limit - excess.own - excess.others)
-    return (
-        f"for {sizes} the model takes {need}{others}, and memory_limit allows {spelled(limit)}. What would help: "
-        f"{'; '.join(ways)}"
-    )
+    found = f"for {sizes} the model takes {need}{others}, and memory_limit allows {spelled(limit)}"
+    ways = ["fewer of them"] * bool(beside) + [f"a memory_limit of {spelled_up(need.total + excess.beside)}"]
+    return MemoryLimitError(found, ways, limit - excess.beside, device_of(need.placement))
 
 
 def _shape(program: Program, value: Value) -> list[int]:
     """Return the shape of an input as the caller has it, which is of all slices."""
     shape = list(value.layout.shape)
     return [program.batch_slices * shape[0], *shape[1:]] if shape else shape
-
-
-def _ways_out(program: Program, need: MemoryNeed, limit: int) -> list[str]:
-    batches = {v.layout.shape[0] for v in program.inputs if v.layout.shape}
-    found = []
-    if len(batches) == 1 and (entries := batches.pop()) and need.by_batch:
-        batch = entries * program.batch_slices
-        fits = int((limit - need.total + need.by_batch) / (need.by_slice / entries + need.results / batch))
-        if 0 < fits < batch:
-            found.append(f"a batch of about {fits} in place of {batch}")
-    if need.constants > need.by_batch:
-        found.append("weights in few bits (weights='int8' or 'int4')")
-    else:
-        found.append("smaller inputs")
-    return [*found, "a part of the model on a second device (placement)", "a larger memory_limit"]

@@ -10,7 +10,7 @@ import pytest
 from onnx import helper
 
 import clgraph
-from clgraph.compilation.estimating import largest_batch
+from clgraph.compilation.batches import largest_batch
 from clgraph.errors import DeviceError, InputError, MemoryLimitError, OptionError, UnsupportedError
 from clgraph.network.constants import SLACK, UNIT
 from clgraph.network.memory_need import memory_needs
@@ -111,14 +111,18 @@ def test_where_nothing_fits_the_largest_batch_is_none() -> None:
 def test_a_search_ends_at_the_first_number_that_does_not_fit() -> None:
     for most in (0, 1, 2, 3, 7, 8, 9, 1000, 65_535, 65_536, 100_000):
         for start in (1, 3, 8, 5000):
-            tried: list[int] = []
+            for bend in (1, 40):  # bytes an entry below and above 500 entries
+                tried: list[int] = []
 
-            def fits(entries: int, most: int = most, tried: list[int] = tried) -> bool:
-                tried.append(entries)
-                return entries <= most
+                def takes(entries: int, bend: int = bend, tried: list[int] = tried) -> float:
+                    tried.append(entries)
+                    return 9 + 8 * (entries + bend * max(entries - 500, 0))
 
-            assert largest_batch(fits, start) == min(most, 65_536)
-            assert len(tried) == len(set(tried)) <= 34, "bits of the number twice: to find its end, and it"
+                limit = 9 + 8 * (most + bend * max(most - 500, 0))
+                assert largest_batch(takes, limit, start) == min(most, 65_536)
+                assert len(tried) <= 34 + 1, "bits of the number twice: to find its end, and it"
+                if bend == 1 and most < 1000:
+                    assert len(tried) <= 20
 
 
 def test_what_cannot_be_estimated_is_said() -> None:
