@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from clgraph.errors import InputError
+from clgraph.errors import InputError, ProgramError
 from clgraph.graph.node import Value
 from clgraph.graph.primitive import Array
+from clgraph.graph.program import Milestone, Program
 from clgraph.network.borrowed_buffers import BorrowedBuffer
 from clgraph.network.buffer_table import BufferTable
 from clgraph.network.host import Host
@@ -19,6 +20,15 @@ from clgraph.runtime.memory import Memory
 
 Held = Array | Memory
 """A NumPy array, or memory of the device, dense and of the value's element type."""
+
+
+def check_planned(program: Program) -> None:
+    """Raise ``ProgramError`` where *program* is not planned, or an input or output is no plain and dense array."""
+    if program.milestone < Milestone.PLANNED:
+        raise ProgramError(f"a network needs a PLANNED program; this one is {program.milestone.name}")
+    for name, value in [*((v.name, v) for v in program.inputs), *program.outputs]:
+        if not value.layout.is_dense_plain:
+            raise ProgramError(f"{name!r} is {value.layout}; inputs and outputs of a program are plain and dense")
 
 
 class Feed:

@@ -10,15 +10,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from clgraph.core.mapped import files_of
-from clgraph.errors import DeviceError, DeviceMemoryError, InputError, ProgramError, RunCancelledError
+from clgraph.errors import DeviceError, DeviceMemoryError, InputError, RunCancelledError
 from clgraph.graph.faults import faults
 from clgraph.graph.primitive import Array
-from clgraph.graph.program import Milestone, Program
+from clgraph.graph.program import Program
 from clgraph.graph.subgraph import Subgraph
 from clgraph.network.batch_slices import feeds_of_slices, in_turn
 from clgraph.network.borrowed_buffers import borrowed_buffer
 from clgraph.network.bound_subgraph import BoundSubgraph
-from clgraph.network.boundary import Feed, Held, Result, wrong_names
+from clgraph.network.boundary import Feed, Held, Result, check_planned, wrong_names
 from clgraph.network.buffer_table import BufferTable
 from clgraph.network.cancelling import Cancellation
 from clgraph.network.enqueueing import engine_of, enqueue
@@ -51,7 +51,6 @@ class Network:
         kept: Inputs that nodes update.
     """
 
-    @GATE
     def __init__(
         self,
         program: Program,
@@ -80,18 +79,20 @@ class Network:
             DeviceError, DeviceMemoryError, KernelBuildError: A device cannot or must not hold it, cannot build it, or
                 cannot run the persistent executor or command buffers that were asked for.
         """
-        if program.milestone < Milestone.PLANNED:
-            raise ProgramError(f"a network needs a PLANNED program; this one is {program.milestone.name}")
-        for name, value in [*((v.name, v) for v in program.inputs), *program.outputs]:
-            if not value.layout.is_dense_plain:
-                raise ProgramError(f"{name!r} is {value.layout}; inputs and outputs of a program are plain and dense")
+        check_planned(program)
         check_updates(program)
         self.program = program
         self._again: Callable[[], Program] | None = None
         self._arguments = (engines, executor, poison, command_buffers, library)
         self._workspace = workspace or Workspace()
+        # Outside the gate: it may wait until others are done with a model, which they are not once the gate is closed.
         admit(program, {p: e.info for p, e in engines.items()}, self._workspace)
-        self._lock = self._workspace.lock
+        self._lock, self._names = self._workspace.lock, frozenset(v.name for v in program.inputs)
+        self._take_place()
+
+    @GATE
+    def _take_place(self) -> None:
+        program, (engines, executor, poison, command_buffers, library) = self.program, self._arguments
         used = {*program.arenas, *{n.placement for n in program}}
         self._engines = {p: e.beside() for p, e in engines.items() if isinstance(e, Engine) and p in used}
         self._failures = next((e.failures for e in self._engines.values()), ())
@@ -118,7 +119,6 @@ class Network:
         kept = partial(kept_memory, places=self._places, executors=tiles)
         self._feeds = [Feed(v, self._places, self._host, borrowed(v), kept(v)) for v in program.inputs]
         self.kept = tuple(feed.kept for feed in self._feeds if feed.kept is not None)
-        self._names = frozenset(v.name for v in program.inputs)
         memory = self._workspace.results
         self._results = [
             Result(name, v, self._places, self._host, None if v in program.inputs else borrowed(v), memory)

@@ -63,6 +63,13 @@ if what in ("streams", "requests"):
     streams = clgraph.compile(source, device=device, hint="throughput", streams=2, queue_size=8)
     run = lambda: streams.run(feeds)
     calls |= {"streams": [run, run, run], "requests": [lambda: streams.submit(feeds)]}
+if what == "generate":
+    from pathlib import Path
+    from tests.support.decoder_folder import write_decoder_folder
+    from tests.support.decoder_weights import Decoder
+    language = clgraph.generate.load(write_decoder_folder(Path(path).parent / "decoder", Decoder(layers=1)), device)
+    options = clgraph.generate.Options(max_tokens=4, ignore_end=True)
+    calls["generate"] = [lambda: list(language.tokens([1, 5], options))]
 if what == "queued":
     futures = [model.run_async(feeds) for _ in range(20)]
 for call in calls.get(what, []):
@@ -77,13 +84,43 @@ time.sleep(delay)
 @each_value(
     what=[
         *("run", "clones", "run_async", "profile", "compile", "close", "load", "cancel", "tensors", "shapes", "queued"),
-        *("streams", "requests", "no daemon"),
+        *("streams", "requests", "generate", "no daemon"),
     ],
     delay=[0.1, 0.0],
 )
 def test_a_process_ends_well_whatever_its_threads_are_in(what: str, delay: float, device: str, tmp_path: Path) -> None:
     command = [sys.executable, "-c", CHILD, device, what, str(delay), str(tmp_path / "model.clg")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+WAITING = """
+import sys, threading, time
+import clgraph
+from clgraph.runtime.at_exit import GATE
+from tests.compilation.test_pool import X, each, pool_of
+from tests.support.waiting import until
+
+pool, inside = pool_of(2, int(1.5 * each(sys.argv[1])), sys.argv[1], patience=5), threading.Event()
+
+def user():
+    with pool.using("0") as model:
+        model.run(X)
+        inside.set()
+        until(lambda: GATE._closed)
+        model.run(X)
+
+for call in (user, lambda: inside.wait() and pool.run("1", X)):
+    threading.Thread(target=call, daemon=True).start()
+until(lambda: pool._entries["0"].leaving)
+"""
+
+
+@pytest.mark.opencl
+def test_a_process_ends_while_a_run_waits_for_room_that_another_has(device: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WAITING, device], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -16,8 +16,10 @@ import numpy as np
 
 import clgraph
 from clgraph.errors import ClgraphError, InputError, InternalError, RunCancelledError, RunTimeoutError
+from clgraph.generate import Options
+from tests.support.decoder_folder import write_decoder_folder
 from tools.soaking.faults import Faults
-from tools.soaking.specimens import PROMPT, TOKENS, Specimen, text, text_model
+from tools.soaking.specimens import DECODER, PROMPT, TOKENS, Specimen, text, text_model
 
 OPTIONS: Sequence[dict[str, Any]] = (
     {},
@@ -27,6 +29,9 @@ OPTIONS: Sequence[dict[str, Any]] = (
     {"config": {"executor": "stream"}, "threads": 2},
     {"precision": "f32", "config": {"out_of_order": True}},
 )
+
+PATIENCE = 300.0
+"""Seconds in which who uses a model of the pool is done with it, kernels that are compiled included."""
 
 
 class WrongError(Exception):
@@ -39,6 +44,8 @@ class Soak:
 
     Attributes:
         shared: Models that live as long as all, one a specimen, and one of the decoder.
+        pool: The specimens' models, of which those that take most fit at once, one a thread.
+        language: The decoder in its folder.
         done: How often each episode was.
         errors: How often each class of errors came, as it should.
         wrong: What should not have been.
@@ -48,6 +55,8 @@ class Soak:
     faults: Faults
     folder: Path
     shared: dict[str, Any] = field(default_factory=dict)
+    pool: clgraph.Pool = field(default_factory=clgraph.Pool)
+    language: Any = None
     done: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
@@ -57,22 +66,37 @@ class Soak:
     def open(self) -> None:
         """Compile the shared models."""
         for s in self.specimens:
-            self.shared[s.name] = clgraph.compile(s.model)
+            self.shared[s.name] = s.compiled()
         self.shared["text"] = clgraph.compile(text_model())
         text()
+        self.language = clgraph.generate.load(write_decoder_folder(self.folder / "decoder", DECODER))
 
     def warm(self) -> None:
         """Run what there is once, so that kernels are there before anything is counted."""
         for s in self.specimens:
             for options in OPTIONS:
-                with clgraph.compile(s.model, **options) as model:
+                with s.compiled(**options) as model:
                     for number, feeds in enumerate(s.requests):
                         self.check("warm", s, number, model.run(feeds))
             for number, feeds in enumerate(s.requests):
                 self.check("warm", s, number, self.shared[s.name].run(feeds))
 
+    def fill(self, threads: int) -> None:
+        """Make the pool: a model is used by each of *threads* at once, and no other."""
+        taken = []
+        for s in self.specimens:
+            budget = clgraph.MemoryBudget(0)
+            with s.compiled(memory_limit=budget) as model:
+                for feeds in s.requests:
+                    model.run(feeds)
+                taken.append(max(budget.taken.values(), default=0))
+        self.pool = clgraph.Pool(sum(sorted(taken)[-threads:]), patience=PATIENCE)
+        for s in self.specimens:
+            self.pool.add_made(s.name, lambda budget, s=s: s.compiled(memory_limit=budget))
+
     def close(self) -> None:
         """Close them."""
+        self.pool.close()
         for model in self.shared.values():
             model.close()
         self.shared.clear()
@@ -141,7 +165,7 @@ def clones(soak: Soak, rng: random.Random) -> None:
 def compiled(soak: Soak, rng: random.Random) -> None:
     s, number = _drawn(soak, rng)
     options = rng.choice(OPTIONS)
-    model = soak.tried("compile", lambda: clgraph.compile(s.model, **options))
+    model = soak.tried("compile", lambda: s.compiled(**options))
     if model is None:
         return
     for n in {number, rng.randrange(len(s.requests))}:
@@ -167,7 +191,7 @@ def streams(soak: Soak, rng: random.Random) -> None:
     s, _ = _drawn(soak, rng)
     joined = clgraph.Batching(maximum=4, wait_ms=1) if s.joins and rng.random() < 0.7 else None
     options: dict[str, Any] = {"hint": "throughput", "streams": rng.randrange(1, 3), "batching": joined}
-    model = soak.tried("streams", lambda: clgraph.compile(s.model, **options))
+    model = soak.tried("streams", lambda: s.compiled(**options))
     if model is None:
         return
     begun = time.monotonic()
@@ -200,6 +224,32 @@ def text_sessions(soak: Soak, rng: random.Random) -> None:
         raise WrongError(f"a session's tokens are {tokens}, not {text()}")
     if rng.random() < 0.5:
         soak.tried("fork", session.fork)
+
+
+def pooled(soak: Soak, rng: random.Random) -> None:
+    for _ in range(3):
+        s, number = _drawn(soak, rng)
+        found = soak.tried("a pool's run", lambda s=s, n=number: soak.pool.run(s.name, s.requests[n]))
+        soak.check("pool", s, number, found)
+        if rng.random() < 0.2:
+            soak.tried("evict", lambda s=s: soak.pool.evict(s.name))
+
+
+def generated(soak: Soak, rng: random.Random) -> None:
+    options = Options(max_tokens=rng.randrange(2, TOKENS + 1), ignore_end=True)
+    stream = soak.tried("tokens", lambda: soak.language.tokens(PROMPT, options))
+    if stream is None:
+        return
+    tokens: list[int] = []
+    for _ in range(rng.randrange(1, options.max_tokens + 1)):  # others are never asked for
+        token = soak.tried("a token", lambda: next(stream))
+        if token is None:
+            break
+        tokens.append(token)
+        with soak.lock:
+            soak.runs += 1
+    if tokens != list(text()[: len(tokens)]):
+        raise WrongError(f"the tokens of a text are {tokens}, not {text()}")
 
 
 def no_numbers(soak: Soak, rng: random.Random) -> None:
@@ -255,6 +305,8 @@ EPISODES: dict[Callable[[Soak, random.Random], None], int] = {
     saved: 2,
     streams: 2,
     text_sessions: 2,
+    pooled: 2,
+    generated: 2,
     no_numbers: 1,
     ended: 3,
     bad_feeds: 1,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -12,6 +12,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper
 
+from clgraph import Preprocess, compile
 from tests.support.decoder_weights import Decoder
 from tests.support.decoders import decoder_model, greedy_tokens, onnxruntime_run
 from tests.support.graphs import FLOAT, INT
@@ -35,6 +36,7 @@ class Specimen:
 
     Attributes:
         joins: Whether its requests may be joined to batches.
+        preprocess: What is done to its requests, which are images.
     """
 
     name: str
@@ -42,6 +44,11 @@ class Specimen:
     requests: tuple[Feeds, ...]
     wanted: tuple[Mapping[str, Array], ...]
     joins: bool = False
+    preprocess: Preprocess | None = None
+
+    def compiled(self, **options: Any) -> Any:
+        """Return it compiled, as ``clgraph.compile`` does; raises as that."""
+        return compile(self.model, preprocess=self.preprocess, **options)
 
     def wrong(self, number: int, results: Mapping[str, Any]) -> str:
         """Say what is wrong with the *results* of request *number*; nothing where they are right."""
@@ -76,7 +83,18 @@ def specimens() -> tuple[Specimen, ...]:
     for name in ("small_mobilenet_v3", "small_yolov8"):
         model, feeds = ZOO[name].make()
         found.append(_specimen(name, model, [feeds]))
-    return tuple(found)
+    return (*found, pictures_of(small_model(size="n")))
+
+
+def pictures_of(model: onnx.ModelProto) -> Specimen:
+    """Return *model* fed images of bytes, which are made 32 by 32: every second pixel, all, or each four times."""
+    rng = np.random.default_rng(5)
+    images = [rng.integers(0, 256, (n, n, 3), np.uint8) for n in (32, 16, 64)]
+    same = [images[0], images[1].repeat(2, 0).repeat(2, 1), images[2][::2, ::2]]
+    planes = [{"x": ((a.astype(np.float32) - 127) / 64).transpose(2, 0, 1)[None]} for a in same]
+    done = Preprocess(size=(32, 32), resize="nearest", rule="opencv", mean=127, scale=64)
+    found = _specimen("pictures", model, planes)
+    return replace(found, requests=tuple({"x": a} for a in images), preprocess=done)
 
 
 def _specimen(name: str, model: onnx.ModelProto, requests: Sequence[Feeds], *, joins: bool = False) -> Specimen:
