@@ -26,8 +26,8 @@ static void matmul_pairs(__global const matmul_pairs_desc* d, __global char** ba
     for (int y = first_row; y < last_row;) {
       const int left = last_row - y, pieces = (left + d->widest - 1) / d->widest, count = (left + pieces - 1) / pieces;
       __global float* to = c + (long)y * d->c_row + g * 64;
-      micro_pairs(d->first_id + count - 1, a + (long)y * d->a_row, d->a_row, b, to, d->c_row, columns, d->pairs, next,
-                  d->fetched);
+      micro_pairs(d->first_id + count - 1, a + (long)y * d->a_row, d->a_row, b, 0, 0, 0, to, d->c_row, 16, columns, d->pairs,
+                  1, 1, 0, 0, -INFINITY, INFINITY, next, d->fetched);
       next += (long)d->fetched * d->pairs;
       post_group(post, posts, banks, to, d->c_row, n, y, count, g, columns);
       y += count;

@@ -22,7 +22,7 @@ from clgraph.runtime.process import chosen_options
 from clgraph.runtime.wheel import NAME, wheel
 from clgraph.selector.choose import Choice
 from clgraph.selector.implementation import IMPLEMENTATIONS
-from clgraph.selector.query import PTX, DeviceInfo
+from clgraph.selector.query import BFLOATS, PTX, DeviceInfo
 from clgraph.settings import PRODUCT_PRECISIONS, Settings, settings, variable_of
 
 NOTE = "options"
@@ -282,6 +282,8 @@ def _idle_precision(options: Settings, program: Program, engines: Engines) -> li
     wanted = options.precision
     if wanted in PRODUCT_PRECISIONS and not any(wanted in c.implementation.serves.features for c in _choices(program)):
         return [(wanted, "no node is run by such products")]
+    if wanted == "bf16" and any(BFLOATS in c.implementation.serves.features for c in _choices(program)):
+        return []
     said = program.notes.get("convert_precision", "0 ")
     if wanted in ("f16", "bf16") and said.startswith("0 ") and "products on CPUs read" not in said:
         return [(wanted, f"no node stores {wanted}; the note of convert_precision has the reasons")]

@@ -6,7 +6,8 @@ import functools
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
+from fnmatch import fnmatchcase
 from typing import Any, ClassVar, Protocol, TypeGuard
 
 from clgraph.core.frozen import frozen
@@ -19,7 +20,7 @@ from clgraph.graph.program import Milestone, Program
 from clgraph.passes.packed_weights import PackedWeights
 from clgraph.selector.choose import Choice, choose
 from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation
-from clgraph.selector.query import DeviceInfo, Query, query_of
+from clgraph.selector.query import BFLOATS, DeviceInfo, Query, query_of
 
 
 class Execute(Protocol):
@@ -32,6 +33,11 @@ class Build(Protocol):
     """Builds (or loads from the cache) every kernel of a planned program; returns how many texts were new."""
 
     def __call__(self, program: Program) -> int: ...
+
+
+@functools.lru_cache(maxsize=64)
+def _without_bfloats(device: DeviceInfo) -> DeviceInfo:
+    return replace(device, features=device.features - {BFLOATS})
 
 
 @frozen
@@ -82,8 +88,18 @@ class Context:
         return all(device.kind in ("cpu", "host") for device in self.devices.values())
 
     def device(self, node: Node) -> DeviceInfo:
-        """Return the device of a placed node, the default one before partition."""
-        return self.default if node.placement is None else self.devices[node.placement]
+        """Return the device of a placed node, the default one before partition.
+
+        Where the node stays in float32, one whose kernels round nothing to bfloat16.
+        """
+        found = self.default if node.placement is None else self.devices[node.placement]
+        rounds = BFLOATS in found.features and self.kept_by(node) is not None
+        return _without_bfloats(found) if rounds else found
+
+    def kept_by(self, node: Node) -> str | None:
+        """Return the first pattern of the nodes that stay in float32 that *node* fits."""
+        names = (node.name, *node.origin)
+        return next((p for p in sorted(self.keep_f32) if any(fnmatchcase(n, p) for n in names)), None)
 
     def query(self, node: Node) -> Query[Any]:
         """Return the query of *node* on its device."""

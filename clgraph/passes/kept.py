@@ -5,7 +5,6 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 from clgraph.errors import OptionError
-from clgraph.graph.node import Node
 from clgraph.graph.program import Program
 from clgraph.passes.base import Context
 
@@ -16,9 +15,3 @@ def check_kept(program: Program, context: Context) -> None:
     for pattern in sorted(context.keep_f32):
         if not any(fnmatchcase(name, pattern) for name in names):
             raise OptionError(f"no node of the program is called {pattern!r}, so that none can be kept in float32")
-
-
-def kept_by(context: Context, node: Node) -> str | None:
-    """Return the first pattern that *node* fits."""
-    names = (node.name, *node.origin)
-    return next((p for p in sorted(context.keep_f32) if any(fnmatchcase(n, p) for n in names)), None)

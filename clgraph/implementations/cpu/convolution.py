@@ -119,7 +119,12 @@ def _flat(q: Query[Convolution], x: Planes, y: Planes) -> bool:
     """Whether planes are single rows to a kernel of one element: nothing lies between their rows."""
     p = q.primitive
     plain = prod(q.inputs[1].shape[2:]) == 1 and prod(p.strides) == 1 and not any(map(any, p.pads))
-    if not plain or not x.one_row or not y.one_row or any(y.halo):
+    return plain and x.one_row and flat_planes(q, y)
+
+
+def flat_planes(q: Query[Convolution], y: Planes) -> bool:
+    """Whether nothing lies between the rows of the result, and of what is read beside it."""
+    if not y.one_row or any(y.halo):
         return False
     operands = [operand_pitches(q.inputs[s], q.outputs[0]) for s in q.post_slots]
     return y.height > 1 and all(row == pixel * y.width for _, _, row, pixel, _ in operands)

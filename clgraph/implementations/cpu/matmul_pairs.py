@@ -29,12 +29,12 @@ from clgraph.selector.plan import Plan, Tile
 from clgraph.selector.query import BFLOATS, Query
 
 _FILE = "matmul/micro_pairs.cl"
-_ROWS = 6
+ROWS = 6
 """Most rows of an instance."""
 
 MICROS = micro_family(
     "micro_pairs",
-    {16: [Micro.of(_FILE, UR=rows, NB=4) for rows in range(1, _ROWS + 1)], 8: [Micro.of(_FILE, UR=1, NB=4)]},
+    {16: [Micro.of(_FILE, UR=rows, NB=4) for rows in range(1, ROWS + 1)], 8: [Micro.of(_FILE, UR=1, NB=4)]},
 )
 
 _OVER = 1.04
@@ -98,8 +98,8 @@ def _tickets(q: Query[MatMul]) -> MatMulTickets:
     wanted = ticket_seconds(row * p.rows.size * groups * p.batch.size, q.device)
     if groups >= 4 * q.device.workers or row * p.rows.size <= wanted:
         return MatMulTickets(TicketRanges(1, p.rows.size), split(groups, row * p.rows.size, wanted, q.device.workers))
-    found = split(-(-p.rows.size // _ROWS), row * _ROWS, wanted, q.device.workers)
-    rows = found.each * _ROWS
+    found = split(-(-p.rows.size // ROWS), row * ROWS, wanted, q.device.workers)
+    rows = found.each * ROWS
     return MatMulTickets(TicketRanges(-(-p.rows.size // rows), rows), TicketRanges(groups, 1))
 
 
@@ -194,9 +194,9 @@ class MatMulPairs(Implementation[MatMul]):
             tiers=t.groups.count,
             ticket_rows=t.rows.each,
             spans=t.rows.count,
-            widest=_ROWS,
+            widest=ROWS,
             first_id=0,
-            fetched=_fetched(t.rows.each) if q.inputs[1].nbytes > CACHED else 0,
+            fetched=fetched(-(-t.rows.each // ROWS)) if q.inputs[1].nbytes > CACHED else 0,
         )
         tickets = t.rows.count * t.groups.count * p.batch.size
         steps = (
@@ -206,6 +206,6 @@ class MatMulPairs(Implementation[MatMul]):
         return Plan(steps, (2 * rows * p.batch.size * padded,))
 
 
-def _fetched(rows: int) -> int:
-    """Return how many elements of the next group each pair fetches, so that it is there in time."""
-    return min(-(-2 * GROUP // -(-rows // _ROWS)), 2 * LANES)
+def fetched(pieces: int) -> int:
+    """Return how many elements of the next group each pair of *pieces* fetches, so that it is there in time."""
+    return min(-(-2 * GROUP // pieces), 2 * LANES)

@@ -16,7 +16,7 @@ from clgraph.graph.program import Milestone, Program
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
-from clgraph.passes.kept import check_kept, kept_by
+from clgraph.passes.kept import check_kept
 from clgraph.passes.selection import servable
 from clgraph.selector.query import Query
 from clgraph.settings import PRODUCT_PRECISIONS
@@ -124,7 +124,7 @@ class _Casts:
 
 def _reads(context: Context, node: Node, dtype: DType) -> bool:
     """Whether *node* is a product that may read its constant matrix in *dtype*, and a kernel is there for that."""
-    if not isinstance(node.primitive, MatMul) or kept_by(context, node) is not None:
+    if not isinstance(node.primitive, MatMul) or context.kept_by(node) is not None:
         return False
     matrix = node.inputs[_MATRIX]
     if matrix.constant is None or matrix.layout.dtype != DType.F32 or not fits(matrix.constant, dtype):
@@ -139,7 +139,7 @@ def _floating(node: Node) -> bool:
 
 
 def _why_kept(context: Context, node: Node, wide: set[Value]) -> str | None:
-    if (pattern := kept_by(context, node)) is not None:
+    if (pattern := context.kept_by(node)) is not None:
         return f"{pattern} is kept"
     function = getattr(node.primitive, "function", "")
     if context.precision == "auto" and function in _DELICATE.get(node.primitive.kind, ()):

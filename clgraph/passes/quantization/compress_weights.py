@@ -20,7 +20,7 @@ from clgraph.ops.gather import Gather
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.reorder import Reorder
 from clgraph.passes.base import Context, Pass
-from clgraph.passes.kept import check_kept, kept_by
+from clgraph.passes.kept import check_kept
 from clgraph.passes.quantization.few_bits import BITS, Compressed, group_of, records_of, rounded
 from clgraph.passes.rewriting import substitute
 from clgraph.passes.selection import servable
@@ -104,12 +104,12 @@ def _reads_many(node: Node) -> bool:
 def _why_not(program: Program, context: Context, node: Node) -> str | None:
     """Say why the weights of *node* stay floats, or return ``None``."""
     value = _weights(node)
-    if (pattern := kept_by(context, node)) is not None:
+    if (pattern := context.kept_by(node)) is not None:
         return f"{pattern} is kept"
     if program.is_output(value):
         return f"{value.name} is an output of the graph"
     for reader, slot in value.uses:
-        if not _reads_rows(reader) or _weights(reader) is not value or kept_by(context, reader) is not None:
+        if not _reads_rows(reader) or _weights(reader) is not value or context.kept_by(reader) is not None:
             return f"{reader.name} reads {value.name} as input {slot}"
     assert value.constant is not None
     if not np.isfinite(value.constant).all():

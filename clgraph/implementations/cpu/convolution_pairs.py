@@ -1,0 +1,344 @@
+"""Convolutions of bfloat16 on CPU devices that multiply it, two neighbouring channels at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from math import prod
+
+from clgraph.core.dtype import DType
+from clgraph.core.format import Format
+from clgraph.core.frozen import frozen
+from clgraph.core.memo import remembered
+from clgraph.graph.primitive import Primitive
+from clgraph.implementations.cpu.blocked import TILE, square, wanted_formats, weights_refusal
+from clgraph.implementations.cpu.blocks import half_cycles
+from clgraph.implementations.cpu.convolution import RUN_HALF_CYCLES, flat_planes
+from clgraph.implementations.cpu.cost import TicketRanges, runs, split, step_seconds, ticket_seconds, worker_flops
+from clgraph.implementations.cpu.geometry import (
+    LANES,
+    PACKED_BIAS,
+    OutPlanes,
+    Planes,
+    Surface,
+    blocked_posts,
+    blocked_refusal,
+    in_registers,
+    out_planes,
+    planes,
+    post_refusal,
+    residual_ref,
+    surface,
+)
+from clgraph.implementations.cpu.matmul import CACHED, GROUP
+from clgraph.implementations.cpu.matmul_pairs import ROWS, fetched
+from clgraph.ops.convolution import Convolution
+from clgraph.ops.reorder import Reorder
+from clgraph.selector.descriptor import NULL, Descriptor, Float, Int, Long, Pointer, Ref, descriptor
+from clgraph.selector.implementation import Formats, Implementation, implements
+from clgraph.selector.plan import Plan, Tile
+from clgraph.selector.query import BFLOATS, Query
+
+_BLOCKS = GROUP // LANES
+_ENTRY = 40.0
+"""Half-cycles that entering an instance takes."""
+_PARTIAL = 8
+"""Vectors in whose time one that is not whole is rounded."""
+
+
+@descriptor("bfloat_pixels")
+class BfloatPixelsDesc(Descriptor):
+    """Fields as in ``bfloat_pixels.cl``."""
+
+    inp: Pointer
+    out: Pointer
+    in_n: Int
+    in_c: Int
+    in_y: Int
+    in_height: Int
+    in_width: Int
+    height: Int
+    width: Int
+    depth: Int
+    pad_top: Int
+    pad_left: Int
+    take_y: Int
+    take_x: Int
+    rows: Int
+    ticket_rows: Int
+
+
+@descriptor("conv_pairs", micros=("micro_pairs",))
+class ConvPairsDesc(OutPlanes, Surface, Descriptor):
+    """Fields as in ``conv_pairs.cl``."""
+
+    a: Pointer
+    weights: Pointer
+    bias: Pointer
+    out: Pointer
+    res: Pointer
+    a_n: Long
+    a_y: Int
+    a_x: Int
+    weight_group: Long
+    pairs: Int
+    runs_x: Int
+    runs_y: Int
+    run_x: Int
+    run_y: Int
+    res_n: Int
+    res_c: Int
+    res_y: Int
+    blocks: Int
+    lanes: Int
+    chunks: Int
+    row_chunks: Int
+    ticket_chunks: Int
+    ticket_groups: Int
+    groups: Int
+    spans: Int
+    batch_tickets: Int
+    first_id: Int
+    fetched: Int
+    low: Float
+    high: Float
+
+
+@cache
+def _packed(rank: int) -> Format:
+    """Return the format of weights: [o / 64][kernel][c / 2][64][2]."""
+    return Format((0, *range(2, rank), 1), ((0, GROUP), (1, 2)))
+
+
+@frozen
+class PairSizes:
+    """One problem in the drivers' terms.
+
+    Attributes:
+        height, width: Rows and pixels to compute; one row where nothing lies between those of the planes.
+        taken: Every how many rows and pixels of the input are rounded.
+        stride: From one output pixel's window to the next, in those.
+        rounded: Rows and pixels of an image that are rounded, zeros included; of ``depth`` channels each.
+        runs: Of neighbours in a window, along both axes, of ``pairs`` each.
+    """
+
+    x: Planes
+    y: Planes
+    height: int
+    width: int
+    taken: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    pads: tuple[int, int]
+    rounded: tuple[int, int]
+    depth: int
+    pairs: int
+    runs: tuple[int, int]
+
+    @property
+    def chunks(self) -> int:
+        """Parts of a row."""
+        return -(-self.width // ROWS)
+
+    @property
+    def groups(self) -> int:
+        """Groups of output channels."""
+        return -(-self.y.blocks // _BLOCKS)
+
+    @property
+    def steps(self) -> int:
+        """Pairs that a sum has."""
+        return self.pairs * prod(self.runs)
+
+
+@remembered
+def _sizes(q: Query[Convolution]) -> PairSizes:
+    x, y, p = planes(q.inputs[0]), planes(q.outputs[0]), q.primitive
+    kernel, stride, dilation = (square(v) for v in (q.inputs[1].shape[2:], p.strides, p.dilations))
+    before = square(tuple(b for b, _ in p.pads)) if len(p.pads) == 2 else (0, p.pads[0][0])
+    single = prod(kernel) == 1
+    taken, step = (stride, (1, 1)) if single else ((1, 1), stride)
+    spread = zip((y.height, y.width), step, kernel, dilation, strict=True)
+    rows, pixels = ((size - 1) * by + (taps - 1) * apart + 1 for size, by, taps, apart in spread)
+    depth = -(-x.channels // 2) * 2
+    joined = dilation[1] == 1
+    flat = single and flat_planes(q, y)
+    return PairSizes(
+        x=x,
+        y=y,
+        height=1 if flat else y.height,
+        width=y.height * y.width if flat else y.width,
+        taken=taken,
+        stride=step,
+        dilation=dilation,
+        pads=before,
+        rounded=(rows, pixels),
+        depth=depth,
+        pairs=depth // 2 * (kernel[1] if joined else 1),
+        runs=(kernel[0], 1 if joined else kernel[1]),
+    )
+
+
+@frozen
+class PairTickets:
+    """Which chunks and groups of output channels a ticket takes, and the rows that one of the first step rounds."""
+
+    rounding: TicketRanges
+    chunks: TicketRanges
+    groups: TicketRanges
+
+    @property
+    def count(self) -> int:
+        """Tickets of one image."""
+        return self.chunks.count * self.groups.count
+
+
+def _chunk_seconds(q: Query[Convolution], s: PairSizes) -> float:
+    """Return one worker's time for one chunk of one group of output channels."""
+    pixels = s.width / s.chunks
+    products = _BLOCKS * pixels * 2 / q.device.costs.bf16_products
+    pair = max(half_cycles(_BLOCKS, round(pixels)), products)
+    return (
+        (pair * s.steps + RUN_HALF_CYCLES * prod(s.runs) + _ENTRY + 2 * _BLOCKS * pixels)
+        * 2
+        * LANES
+        / worker_flops(q.device)
+    )
+
+
+def _row_seconds(q: Query[Convolution], s: PairSizes) -> float:
+    """Return one worker's time for rounding a row; lanes of a vector that is not whole are written one by one."""
+    vectors = s.depth // LANES + _PARTIAL * (s.depth % LANES > 0)
+    return s.rounded[1] * vectors * q.device.costs.unit("copy.vector")
+
+
+def _tickets(q: Query[Convolution], s: PairSizes) -> PairTickets:
+    """Cut the work: by output channels where the weights outweigh the pixels, else by pixels."""
+    device, chunks, chunk = q.device, s.chunks * s.height, _chunk_seconds(q, s)
+    rounding = runs(s.rounded[0] * s.y.batch, _row_seconds(q, s), device)
+    wanted = ticket_seconds(chunk * chunks * s.groups * s.y.batch, device)
+    if s.groups >= 4 * device.workers and q.inputs[1].count > s.depth * prod(s.rounded):
+        groups = split(s.groups, chunk * chunks, wanted, device.workers)
+        return PairTickets(rounding, TicketRanges(1, chunks), groups)
+    spans = split(chunks, chunk, wanted, device.workers)
+    return PairTickets(rounding, spans, split(s.groups, chunk * spans.each, wanted, 1))
+
+
+@implements(
+    Convolution,
+    name="convolution.bf16_pairs",
+    serves=replace(TILE, dtypes=frozenset({DType.F32, DType.BF16}), mixed=True, features=frozenset({"bf16", BFLOATS})),
+)
+class ConvPairs(Implementation[Convolution]):
+    """Pixels are rounded to bfloat16, channels side by side, and multiplied in register blocks of 6 by 64 channels."""
+
+    @classmethod
+    def limits(cls, q: Query[Convolution]) -> str | None:
+        p, w = q.primitive, q.inputs[1]
+        if p.groups > 1:
+            return "serves no groups"
+        if p.exact:
+            return "rounds otherwise than the sum of the products"
+        if any(x.dtype != DType.F32 for i, x in enumerate((*q.inputs, *q.outputs)) if i != 1):
+            return "serves float32 beside the weights"
+        if w.dtype == DType.BF16 and w.format != _packed(w.rank):
+            return "rounds its weights itself"
+        return (
+            weights_refusal(q, "packed blocks")
+            or blocked_refusal(q.inputs[0], "the input")
+            or blocked_refusal(q.outputs[0], "the result")
+            or post_refusal(q)
+        )
+
+    @classmethod
+    def formats(cls, q: Query[Convolution]) -> tuple[Formats, ...]:
+        return wanted_formats(q)
+
+    @classmethod
+    def weights(cls, q: Query[Convolution]) -> Mapping[int, Format | Primitive]:
+        asked: dict[int, Format | Primitive] = {2: PACKED_BIAS} if q.arity > 2 else {}
+        if q.inputs[1].dtype != DType.BF16:
+            asked[1] = Reorder(DType.BF16, _packed(q.inputs[1].rank))
+        return asked
+
+    @classmethod
+    def overwrites(cls, q: Query[Convolution]) -> frozenset[int]:
+        slot = in_registers(q).residual
+        return frozenset() if slot is None or q.inputs[slot] != q.outputs[0] else frozenset({slot})
+
+    @classmethod
+    def cost(cls, q: Query[Convolution]) -> float:
+        s = _sizes(q)
+        t, batch = _tickets(q, s), s.y.batch
+        rounded = 2 * s.depth * prod(s.rounded) * batch
+        first = s.rounded[0] * batch * _row_seconds(q, s)
+        begin = step_seconds(q.device, first, q.inputs[0].nbytes + rounded, t.rounding.count)
+        work = _chunk_seconds(q, s) * s.chunks * s.height * s.groups * batch
+        moved = rounded + sum(x.nbytes for x in (*q.inputs[2:], *q.outputs)) + 2 * q.inputs[1].count
+        return begin + step_seconds(q.device, work, moved, t.count * batch)
+
+    @classmethod
+    def plan(cls, q: Query[Convolution]) -> Plan:
+        s, registers = _sizes(q), in_registers(q)
+        t, x, y = _tickets(q, s), s.x, s.y
+        res, res_n, res_c, res_y = residual_ref(q, registers)
+        row = s.rounded[1] * s.depth
+        rounding = BfloatPixelsDesc(
+            inp=x.at("in0"),
+            out=Ref("scratch0"),
+            in_n=x.n,
+            in_c=x.c,
+            in_y=x.y,
+            in_height=x.height,
+            in_width=x.width,
+            height=s.rounded[0],
+            width=s.rounded[1],
+            depth=s.depth,
+            pad_top=s.pads[0],
+            pad_left=s.pads[1],
+            take_y=s.taken[0],
+            take_x=s.taken[1],
+            rows=s.rounded[0] * y.batch,
+            ticket_rows=t.rounding.each,
+        )
+        weight_group = 2 * GROUP * s.steps
+        product = ConvPairsDesc(
+            a=Ref("scratch0"),
+            weights=Ref("in1"),
+            bias=Ref("in2") if q.arity > 2 else NULL,
+            out=y.at("out0"),
+            res=res,
+            a_n=s.rounded[0] * row,
+            a_y=s.stride[0] * row,
+            a_x=s.stride[1] * s.depth,
+            weight_group=weight_group,
+            pairs=s.pairs,
+            runs_x=s.runs[1],
+            runs_y=s.runs[0],
+            run_x=s.dilation[1] * s.depth,
+            run_y=s.dilation[0] * row,
+            **out_planes(y),
+            res_n=res_n,
+            res_c=res_c,
+            res_y=res_y,
+            **surface(s.height, s.width, y.halo),
+            blocks=y.blocks,
+            lanes=y.lanes,
+            chunks=s.chunks * s.height,
+            row_chunks=s.chunks,
+            ticket_chunks=t.chunks.each,
+            ticket_groups=t.groups.each,
+            groups=s.groups,
+            spans=t.chunks.count,
+            batch_tickets=t.count,
+            first_id=0,
+            fetched=fetched(t.chunks.each) if 2 * weight_group * s.groups > CACHED else 0,
+            low=registers.low,
+            high=registers.high,
+        )
+        steps = (
+            Tile("bfloat_pixels", rounding, t.rounding.count),
+            Tile("conv_pairs", product, t.count * y.batch, post=blocked_posts(q, registers.taken)),
+        )
+        return Plan(steps, (2 * s.rounded[0] * row * y.batch,))
