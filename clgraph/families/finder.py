@@ -62,10 +62,10 @@ class _Finder:
         self._makers = {value: name for name, node in built.nodes.items() for value in node.outputs}
         self._node_of = {id(node.primitive): name for name, node in built.nodes.items()}
         self._made = {v.name for v in program.inputs} | set(deciding)
-        self._final = {node.name: node for node in program}
         self._bound: set[str] = set()
         self._traced: set[str] = set()
         self._sized = {id(a): name for name, a in built.constants.items() if self._depends(name)}
+        self._merged = program.merged
         self._computed = _computed(built)
         self._computed_from_sizes = {name for name in self._computed if self._depends(name)}
 
@@ -162,24 +162,14 @@ class _Finder:
                 raise BindingError(f"{name!r} is computed from sizes, and was folded")
             if (array := self._built.constants.get(name)) is not None and id(array) in self._sized:
                 layers += self._layers(name)
-                if (kept := self._kept(name)) is None:
+                kept = self._merged.get(name)
+                if kept is None or kept not in self._traced:
                     constants.append((name, array))
                 else:
                     merged.append((name, kept))
                     layers += self._layers(kept)
         checked = tuple((name, *found) for name, found in shapes.items())
         return Guards(self._above(layers), checked, tuple(primitives), tuple(constants), tuple(merged))
-
-    def _kept(self, constant: str) -> str | None:
-        """Return the equal constant that all readers of *constant* read in its place, ``None`` where it was folded."""
-        kept = set[str | None]()
-        for name, node in self._built.nodes.items():
-            final = self._final.get(name)
-            for slot in (i for i, read in enumerate(node.inputs) if read == constant):
-                if final is None or final.primitive != node.primitive or final.arity != len(node.inputs):
-                    return None
-                kept.add(self._sized.get(id(final.inputs[slot].constant)))
-        return kept.pop() if len(kept) == 1 else None
 
     def _takes_sizes(self, node: str, primitive: Primitive, layer: Layer) -> bool:
         """Whether attributes of a built node of *layer* may depend on sizes otherwise than by being some."""

@@ -82,8 +82,9 @@ class Recipe:
         made |= {v: Value(v.name, layout, constant=v.constant) for v, layout in self._constants}
         nodes: list[Node] = []
         inferences: list[_Inference] = []
+        constants: dict[str, Value] = {}
         for rule, like in zip(self.rules, self._likes, strict=True):
-            nodes.append(_node(rule, bindings, made, None if like is None else inferences[like], inferences))
+            nodes.append(_node(rule, bindings, made, constants, None if like is None else inferences[like], inferences))
         self.guards.check(bindings)
         outputs = [(name, made[v]) for name, v in self.program.outputs]
         return Program(inputs, outputs, nodes), bindings
@@ -115,11 +116,17 @@ def _infer(rule: Rule, bindings: Bindings, own: list[Layout]) -> _Inference:
 
 
 def _node(
-    rule: Rule, bindings: Bindings, made: dict[Value, Value], like: _Inference | None, inferences: list[_Inference]
+    rule: Rule,
+    bindings: Bindings,
+    made: dict[Value, Value],
+    constants: dict[str, Value],
+    like: _Inference | None,
+    inferences: list[_Inference],
 ) -> Node:
     """Return the node of a member that *rule* makes; enter its results into *made*, what was inferred behind the rest.
 
     Args:
+        constants: What nodes before it read that is computed from sizes, by the name of the built value.
         like: Of another node with the same rule.
     """
     if rule.before:
@@ -127,9 +134,11 @@ def _node(
     node = rule.node
     inputs = [made[v] for v in node.inputs]
     for slot, name in rule.constants:
-        array = np.ascontiguousarray(bindings.array(name))
-        array.flags.writeable = False
-        inputs[slot] = Value(node.inputs[slot].name, Layout.of(array), constant=array)
+        if name not in constants:
+            array = np.ascontiguousarray(bindings.array(name))
+            array.flags.writeable = False
+            constants[name] = Value(name, Layout.of(array), constant=array)
+        inputs[slot] = constants[name]
     own = [v.layout for v in inputs[: node.arity]]
     inference = like if like is not None and like.own == own else _infer(rule, bindings, own)
     inferences.append(inference)

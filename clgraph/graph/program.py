@@ -42,6 +42,7 @@ class Program:
     with the last reference to the program, without a search for cyclic garbage.
 
     Attributes:
+        merged: The names of constants, with those of equal ones that their readers read in their place.
         batch_slices: How many equal slices of its inputs along the first axis a run computes one after another; the
             inputs and outputs are those of one part. Inputs whose size does not change with them are the same for all.
     """
@@ -55,6 +56,7 @@ class Program:
         self.batch_slices = 1
         self.arenas: dict[str, Arena] = {}
         self.notes: dict[str, str] = {}
+        self.merged: dict[str, str] = {}
         self._subgraphs: tuple[Subgraph, ...] | None = None
         self._names: dict[str, int] = {v.name: 1 for v in self.inputs}
         self._order.replace(nodes)

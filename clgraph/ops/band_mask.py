@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import inf
 
 import numpy as np
@@ -24,10 +25,17 @@ def band_mask(
         low: What is added to the products of what is hidden.
         dtype: Of the mask.
     """
+    return matrix_of(_by_distance(rows, keys, before, ahead, behind, low, dtype), keys)
+
+
+@lru_cache(maxsize=16)
+def _by_distance(rows: int, keys: int, before: int, ahead: float, behind: float, low: float, dtype: DType) -> Array:
+    """Return what :func:`band_mask` holds by distance: the layers of a model have one in common."""
     distance = distances(rows, keys) - before
     hidden = (distance > ahead) | (distance < -behind)
-    by_distance = np.where(hidden, dtype.numpy.type(low), dtype.numpy.type(0))
-    return matrix_of(by_distance, keys)
+    found: Array = np.where(hidden, dtype.numpy.type(low), dtype.numpy.type(0))
+    found.flags.writeable = False
+    return found
 
 
 def distances(rows: int, columns: int) -> Array:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
+from onnx import helper
 
 import clgraph
+from clgraph.compilation.sources import read_source
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.errors import BindingError
@@ -15,6 +19,8 @@ from clgraph.graph.primitive import PRIMITIVES
 from clgraph.graph.topology import Topology
 from clgraph.ops.activation import Activation
 from clgraph.ops.eltwise import Eltwise
+from tests.support.graphs import FLOAT
+from tests.support.members import compare
 
 
 @frozen
@@ -73,6 +79,28 @@ def test_equal_constants_of_several_nodes_leave_a_family(places, device):
     compiled = clgraph.compile(net(1 << 30), device)
     assert "bound in" in run(compiled, 20, 1 << 30)
     assert "bound in" in run(compiled, 25, 1 << 30)
+
+
+@pytest.mark.opencl
+def test_masks_of_several_attentions_are_one_constant_of_a_member(device):
+    """They are read by what attentions were fused into, whose layers come from no file."""
+    names = ["x", "a", "b", "y"]
+    nodes = [helper.make_node("Attention", [x, x, x], [y], is_causal=1) for x, y in pairwise(names)]
+    values = [helper.make_tensor_value_info(name, FLOAT, (1, 2, "s", 8)) for name in ("x", "y")]
+    model = helper.make_model(
+        helper.make_graph(nodes, "causal", values[:1], values[1:]),
+        opset_imports=[helper.make_opsetid("", 23)],
+        ir_version=10,
+    )
+    random = np.random.default_rng(0)
+    feeds = [{"x": random.standard_normal((1, 2, s, 8)).astype(np.float32)} for s in (5, 40)]
+    for device_class in ("cpu", "gpu"):
+        found = compare("causal", read_source(model, None, None), feeds, device, {"device_class": device_class})
+        assert not found.wrong
+        assert found.bound == 2
+        compiled = clgraph.compile(model, device, config={"device_class": device_class})
+        compiled.run(feeds[0])
+        assert [v.layout.shape for v in compiled.program.constants] == [(5, 5)]
 
 
 @pytest.mark.opencl

@@ -127,6 +127,7 @@ def share_equal_constants(program: Program) -> int:
             alike.append((value, value.constant))
         else:
             program.rewire(value, same, uses=tuple(value.uses))
+            program.merged[value.name] = same.name
             merged += 1
     return merged
 
