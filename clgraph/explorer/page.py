@@ -16,6 +16,7 @@ SCRIPTS = (
     "straighten.js",
     "layout.js",
     "colours.js",
+    "overview.js",
     "drawing.js",
     "pane.js",
     "elements.js",

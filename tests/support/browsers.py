@@ -142,7 +142,7 @@ class Tab:
         from marionette_driver.keys import Keys
 
         chain = self.driver.actions.sequence("key", "keyboard")
-        pressed = getattr(Keys, key.upper(), key)
+        pressed = getattr(Keys, key.replace("Arrow", "Arrow_").upper(), key)
         chain.key_down(pressed).key_up(pressed).perform()
 
     def click(self, where: str | float, y: float | None = None) -> None:

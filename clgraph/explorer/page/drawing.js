@@ -21,6 +21,8 @@ class Drawing {
     this.colours = Object.fromEntries(["line", "text", "quiet", "node", "accent", ...Object.values(MARKS)].map((n) => [n, colour(n)]));
     this.edges();
     pane.layout.boxes.forEach((box, at) => this.box(box, at));
+    context.setTransform(sharp, 0, 0, sharp, 0, 0);
+    pane.overview.draw(context, this.colours);
   }
 
   isSeen(left, top, right, bottom) {
@@ -69,7 +71,7 @@ class Drawing {
     context.fillStyle = (present && pane.colours.fill(pane.step, box.members)) || colours.node;
     context.fill();
     context.setLineDash(present ? [] : [5, 4]);
-    context.lineWidth = mark ? 3 : 1;
+    context.lineWidth = (mark ? 3 : 1) / Math.min(1, pane.view.scale);
     context.strokeStyle = mark ? colours[MARKS[mark]] : colours.line;
     context.stroke();
     context.setLineDash([]);
@@ -85,7 +87,7 @@ class Drawing {
   label(box, left, top) {
     const { pane, context, colours } = this;
     const state = box.scope === null ? pane.history.anyState(pane.step, box.members[0]) : null;
-    const [head, name, foot] = state ? linesOf(state, box) : [`${box.members.length} nodes`, box.label, "double click opens it"];
+    const [head, name, foot] = state ? linesOf(state, box) : [`${box.members.filter((at) => pane.history.state(pane.step, at)).length} nodes`, box.label, "double click opens it"];
     context.fillStyle = colours.text;
     context.font = "600 11px system-ui, sans-serif";
     context.fillText(fitting(context, head), left + 8, top + 13);

@@ -19,6 +19,7 @@ const listener = {
   moved(from) {
     if (page.panes.length < 2 || from.history !== page.panes[1 - page.panes.indexOf(from)].history) return;
     const other = page.panes[1 - page.panes.indexOf(from)];
+    if (from.tidy || other.tidy) return;
     other.view = { ...from.view };
     other.redraw();
   },
@@ -36,8 +37,8 @@ function mirror(from) {
 function addPane(history, step) {
   const element = h("canvas", { tabindex: "0", "aria-label": "graph of the program" });
   byId("panes").append(element);
-  page.panes.push(new Pane(element, history, listener));
-  page.panes.at(-1).show(history, step);
+  page.panes.push(new Pane(element, listener));
+  page.panes.at(-1).open(history, step);
   element.addEventListener("keydown", keys);
   element.addEventListener("focus", () => ((page.active = page.panes.findIndex((p) => p.canvas === element)), refresh()));
 }
@@ -46,7 +47,7 @@ function addPane(history, step) {
 function goTo(step) {
   const { history } = pane();
   step = Math.max(0, Math.min(history.steps.length - 1, step));
-  pane().show(history, step);
+  pane().show(step);
   compareSides();
   refresh();
 }
@@ -57,9 +58,9 @@ function compareSides() {
   if (!right) return;
   if (left.history === right.history) {
     const [first, last] = left.step <= right.step ? [left, right] : [right, left];
-    last.show(last.history, last.step, first.step);
-    first.show(first.history, first.step, first.step);
-  } else for (const p of page.panes) p.show(p.history, p.step);
+    last.show(last.step, first.step);
+    first.show(first.step, first.step);
+  } else for (const p of page.panes) p.show(p.step);
 }
 
 /** Choose the item called *name*, after *step* where that is given. */
@@ -77,7 +78,12 @@ function refresh() {
   byId("step").textContent = `${step ? String(history.steps[step].number).padStart(2, "0") + " " : ""}${history.steps[step].name}`;
   byId("graph").value = histories.indexOf(history);
   byId("passes").value = step;
-  for (const button of byId("tabs").children) button.setAttribute("aria-selected", button.dataset.tab === page.tab);
+  for (const tab of byId("tabs").children) {
+    const chosen = tab.dataset.tab === page.tab;
+    tab.setAttribute("aria-selected", chosen);
+    tab.setAttribute("tabindex", chosen ? "0" : "-1");
+    if (chosen) byId("panel").setAttribute("aria-labelledby", tab.id);
+  }
   PANELS[page.tab](byId("panel"), pane(), go);
   const legend = pane().colours.legend(step);
   byId("legend").replaceChildren(
@@ -88,6 +94,7 @@ function refresh() {
   byId("captions").replaceChildren(...(page.panes.length > 1 ? page.panes.map((p) => h("span", {}, named(p))) : []));
   page.panes.forEach((p, i) => p.canvas.classList.toggle("active", page.panes.length > 1 && i === page.active));
   byId("sides").setAttribute("aria-pressed", page.panes.length > 1);
+  byId("tidy").setAttribute("aria-pressed", pane().tidy);
   byId("status").textContent = selected === null ? "" : `${history.items[selected].label} after ${history.steps[step].name}`;
   const link = new URLSearchParams({ pass: history.steps[step].name, tab: page.tab });
   if (histories.length > 1) link.set("graph", histories.indexOf(history));
@@ -95,12 +102,15 @@ function refresh() {
   window.history.replaceState(null, "", `#${link}`);
 }
 
+/** Open what the address names: a pass, a node, a panel; without a pass, the program as it is in the end. */
 function follow() {
   const link = new URLSearchParams(location.hash.slice(1));
   const found = histories[Number(link.get("graph") ?? 0)] ?? histories[0];
-  const step = found.steps.findIndex((s) => s.name === link.get("pass"));
-  if (found !== pane().history) pane().show(found, found.steps.length - 1);
-  pane().show(found, step < 0 ? found.steps.length - 1 : step);
+  const named = found.steps.findIndex((s) => s.name === link.get("pass")), step = named < 0 ? found.steps.length - 1 : named;
+  if (!page.panes.length) addPane(found, step);
+  else if (found !== pane().history || step !== pane().step) pane().open(found, step);
+  choices();
+  compareSides();
   if (link.get("tab") in PANELS) page.tab = link.get("tab");
   const at = found.position.get(link.get("node"));
   if (at !== undefined) pane().select(at, true);
@@ -140,6 +150,7 @@ function toggleSides() {
     const other = histories.find((g) => g.graph.model !== history.graph.model);
     addPane(other ?? history, other ? other.steps.length - 1 : Math.max(0, step - 1));
     page.panes[1].colour(pane().mode);
+    if (!other) for (const p of page.panes) p.arrangeFor(false);
     compareSides();
     for (const p of page.panes) p.fit();
     listener.moved(pane());
@@ -156,8 +167,18 @@ function toggleGhosts() {
 /** Lay out the pass that is looked at alone, or all passes with a place for every node. */
 function toggleTidy() {
   const tidy = !pane().tidy;
-  for (const p of page.panes) (p.tidy = tidy), p.arrange(true);
-  byId("tidy").setAttribute("aria-pressed", tidy);
+  for (const p of page.panes) p.arrangeFor(tidy);
+  refresh();
+}
+
+/** Choose the panel that a key of the row of tabs leads to, as ARIA's pattern of tabs has it. */
+function chooseTab(event) {
+  const tabs = [...byId("tabs").children], at = tabs.indexOf(event.target), last = tabs.length - 1;
+  const to = { ArrowRight: at < last ? at + 1 : 0, ArrowLeft: at ? at - 1 : last, Home: 0, End: last }[event.key];
+  if (to === undefined) return;
+  event.preventDefault();
+  tabs[to].click();
+  tabs[to].focus();
 }
 
 function keys(event) {
@@ -195,19 +216,19 @@ function start() {
   byId("graph").hidden = histories.length < 2;
   const history = histories.some((found) => found.steps.length > 1);
   for (const element of document.querySelectorAll(".passes")) element.hidden = !history;
-  byId("tabs").append(...Object.keys(PANELS).filter((tab) => history || tab !== "pass").map((tab) => h("button", { role: "tab", "data-tab": tab, click: () => ((page.tab = tab), refresh()) }, WORDS[tab])));
+  byId("tabs").append(...Object.keys(PANELS).filter((tab) => history || tab !== "pass").map((tab) => h("button", { role: "tab", id: `tab-${tab}`, "data-tab": tab, "aria-controls": "panel", click: () => ((page.tab = tab), refresh()) }, WORDS[tab])));
   const modes = Object.entries(MODES).filter(([mode]) => history || mode !== "changes");
   byId("mode").append(...modes.map(([mode, words]) => h("option", { value: mode }, words)));
-  addPane(histories[0], histories[0].steps.length - 1);
-  if (!history) pane().colour((byId("mode").value = data.opens in MODES ? data.opens : modes[0][0]));
-  choices();
+  byId("tabs").addEventListener("keydown", chooseTab);
+  follow();
+  if (!history) pane().colour((byId("mode").value = data.opens in MODES ? data.opens : modes[0][0])), refresh();
   byId("slider").addEventListener("input", (event) => goTo(Number(event.target.value)));
   byId("passes").addEventListener("change", (event) => goTo(Number(event.target.value)));
   byId("back").addEventListener("click", () => goTo(pane().step - 1));
   byId("forth").addEventListener("click", () => goTo(pane().step + 1));
   byId("graph").addEventListener("change", (event) => {
     const found = histories[Number(event.target.value)];
-    pane().show(found, found.steps.length - 1);
+    pane().open(found, found.steps.length - 1);
     choices();
     compareSides();
     refresh();
@@ -235,7 +256,6 @@ function start() {
     if (event.target === document.body) keys(event);
   });
   window.addEventListener("hashchange", follow);
-  follow();
 }
 
 start();

@@ -6,7 +6,7 @@
 
 const BOX = { width: 176, height: 44, nodesep: 22, ranksep: 30 };
 const LASTING = 9;
-const LEAST_PART = 30, MOST_PART = 80;
+const LEAST_PART = 30, MOST_PART = 80, ALONE = 250;
 
 class Layout {
   /** Prepare to lay out *history* with the scopes of *scopes* that are collapsed; of one step alone where it is given. */
@@ -34,7 +34,7 @@ class Layout {
     }
     this.pairs = [...this.weights.keys()].map((key) => [Math.floor(key / this.boxes.length), key % this.boxes.length]);
     this.rank();
-    this.parts = this.cut();
+    this.parts = step !== null && this.boxes.length <= ALONE ? [this.boxes.map((_, at) => at)] : this.cut();
     this.ways = new Map();
     this.done = 0;
     this.height = 0;

@@ -1,38 +1,44 @@
 /* A pane: one program after one pass on a canvas that is panned, zoomed and clicked. */
 
 const SLICE = 40;
+const LEGIBLE = 0.6;
 const ZOOM = { least: 0.02, most: 2.5 };
 
 class Pane {
-  /** Show *history* on *element*, a canvas; *listener* is told (pane) about choices and movements. */
-  constructor(element, history, listener) {
+  /** Draw on *element*, a canvas; *listener* is told (pane) about choices and movements. */
+  constructor(element, listener) {
     this.canvas = element;
     this.listener = listener;
     this.ghosts = false;
-    this.tidy = false;
     this.mode = "changes";
     this.view = { scale: 1, x: 0, y: 0 };
     this.drawing = new Drawing(this);
-    this.show(history, history.steps.length - 1);
+    this.overview = new Overview(this);
     this.listen();
   }
 
-  /** Show another program, or another step of this one; *since* is the step that it is compared with. */
-  show(history, step, since = step - 1) {
+  /** Show a program after a step from the top, laid out for that step alone. */
+  open(history, step) {
     if (history !== this.history) {
       this.history = history;
       this.scopes = new Scopes(history);
+      this.kept = null;
       this.selected = null;
-      this.marks = null;
-      this.step = step;
-      this.since = since;
-      this.colour(this.mode);
-      this.arrange(true);
     }
+    this.tidy = true;
+    this.step = step;
+    this.since = step - 1;
+    this.colour(this.mode);
+    this.arrange();
+    this.fit();
+  }
+
+  /** Show another step, every node where it is in all of them; *since* is the step that it is compared with. */
+  show(step, since = step - 1) {
+    if (step !== this.step) this.arrangeFor(false);
     this.step = step;
     this.since = since;
     this.marks = this.boxEdges = null;
-    if (this.tidy) this.arrange();
     this.redraw();
   }
 
@@ -43,18 +49,59 @@ class Pane {
   }
 
   /** Lay out what is not hidden in collapsed scopes; the first part at once, the others while the page stays usable. */
-  arrange(anew = false) {
-    const layout = (this.layout = new Layout(this.history, this.scopes, this.tidy ? this.step : null));
+  arrange() {
+    const layout = (this.layout = this.tidy ? new Layout(this.history, this.scopes, this.step) : this.everyPlace());
     this.boxEdges = this.marks = null;
     const go = (slice) => {
       if (this.layout !== layout) return;
-      const done = layout.advance(slice);
+      const places = layout.done < layout.parts.length ? layout : this.everyPlace();
+      const done = places.advance(slice);
       this.redraw();
-      if (!done) setTimeout(() => go(SLICE), 0);
-      else this.listener.arranged?.(this);
+      if (!done || places === layout) setTimeout(() => go(SLICE), 0);
     };
     go(0);
-    if (anew) this.fit();
+  }
+
+  /** The layout of all steps, in which a node keeps its place. */
+  everyPlace() {
+    return (this.kept ??= new Layout(this.history, this.scopes));
+  }
+
+  /** Lay out the step alone where *tidy*, else all steps; what is in the middle of the view, or chosen, stays there. */
+  arrangeFor(tidy) {
+    if (this.tidy === tidy) return;
+    const { layout: before } = this, from = this.middle(), at = from?.members.find((member) => this.history.state(this.step, member));
+    this.tidy = tidy;
+    this.arrange();
+    if (at === undefined) return this.fit();
+    this.layout.advance(Infinity);
+    const { x, y } = before.boxes[before.boxOf[at]], to = this.layout.boxes[this.layout.boxOf[at]];
+    this.pan((x - to.x) * this.view.scale, (y - to.y) * this.view.scale);
+  }
+
+  /** The box that is chosen, where it is seen, else the one nearest to the middle of the view. */
+  middle() {
+    const { width, height } = this.size(), { scale } = this.view;
+    const x = (width / 2 - this.view.x) / scale, y = (height / 2 - this.view.y) / scale;
+    const far = (box) => Math.max(Math.abs(box.x - x) / width, Math.abs(box.y - y) / height);
+    const chosen = this.selected === null ? null : this.layout.boxes[this.layout.boxOf[this.selected]];
+    const present = this.present();
+    if (present.includes(chosen) && far(chosen) * scale < 0.5) return chosen;
+    return present.reduce((best, box) => (!best || far(box) < far(best) ? box : best), null);
+  }
+
+  /** The boxes that have a place and stand for something that is there after the step. */
+  present() {
+    return this.layout.boxes.filter((box) => box.x !== undefined && box.members.some((at) => this.history.state(this.step, at)));
+  }
+
+  /** The rectangle around what is there, null where nothing is. */
+  extent() {
+    const boxes = this.present();
+    if (!boxes.length) return null;
+    const [left, top] = ["x", "y"].map((axis) => Math.min(...boxes.map((b) => b[axis])));
+    const [right, bottom] = ["x", "y"].map((axis) => Math.max(...boxes.map((b) => b[axis])));
+    return { left: left - BOX.width / 2, right: right + BOX.width / 2, top: top - BOX.height / 2, bottom: bottom + BOX.height / 2 };
   }
 
   /** Edges between boxes at the step, each pair once. */
@@ -97,18 +144,17 @@ class Pane {
     });
   }
 
-  /** Show the top of the graph in a size that can be read; the whole of it where *whole*. */
+  /** Show the whole graph where *whole* or it can be read so, else its top, as wide as can be read. */
   fit(whole = false) {
-    const { width, height } = this.size();
-    const there = (box) => box.x !== undefined && box.members.some((at) => this.history.state(this.step, at));
-    const boxes = this.layout.boxes.filter(there);
-    const [left, right] = [Math.min, Math.max].map((of) => of(...boxes.map((b) => b.x)));
-    const top = Math.min(...boxes.map((b) => b.y)), tall = Math.max(...boxes.map((b) => b.y)) - top;
-    const wide = right - left + BOX.width + 40;
-    const scale = whole ? Math.min(width / wide, height / (tall + 3 * BOX.height)) : Math.min(1, width / wide);
-    this.view.scale = Math.max(whole ? ZOOM.least : READABLE, Math.min(ZOOM.most, scale));
-    this.view.x = width / 2 - ((wide - BOX.width - 40 > width / READABLE ? boxes[0].x : (left + right) / 2) * this.view.scale);
-    this.view.y = (1.2 * BOX.height - top) * this.view.scale;
+    const { width, height } = this.size(), extent = this.extent();
+    if (!extent) return;
+    const { left, top, right, bottom } = extent, wide = right - left + 40, tall = bottom - top + 40;
+    const all = Math.min(1, width / wide, height / tall), seen = whole || all >= LEGIBLE;
+    const room = seen ? width : width - Overview.room(width);
+    const scale = seen ? Math.max(ZOOM.least, all) : Math.max(READABLE, Math.min(1, room / wide));
+    this.view.scale = scale;
+    this.view.x = room / 2 - (wide * scale > room && !seen ? this.present()[0].x : (left + right) / 2) * scale;
+    this.view.y = (20 - top) * scale;
     this.redraw();
   }
 
@@ -134,11 +180,11 @@ class Pane {
   /** Choose the item at a position, or none, and where *bring*, bring it into the middle of the view. */
   select(at, bring = false) {
     this.selected = at;
-    if (at !== null && bring && this.scopes.reveal(at)) this.arrange();
+    if (at !== null && bring && this.scopes.reveal(at)) this.regroup();
     if (at !== null && bring) {
+      if (this.layout.boxOf[at] === undefined) this.arrangeFor(false);
       this.layout.advance(Infinity);
       const box = this.layout.boxes[this.layout.boxOf[at]], { width, height } = this.size();
-      if (!box) return;
       this.view.scale = Math.max(this.view.scale, 0.7);
       this.view.x = width / 2 - box.x * this.view.scale;
       this.view.y = height / 2 - box.y * this.view.scale;
@@ -158,14 +204,21 @@ class Pane {
     if (box.scope !== null) this.scopes.open(box.scope);
     else if (this.scopes.paths[box.members[0]].length) this.scopes.close(this.scopes.paths[box.members[0]].join("/"));
     else return;
+    this.regroup();
+  }
+
+  /** Lay out again after scopes were opened or closed. */
+  regroup() {
+    this.kept = null;
     this.arrange();
   }
 
   /** The item that the arrow key goes to from the chosen one: along an edge, or beside it. */
   neighbour(key) {
-    if (this.selected === null) return this.history.first;
+    const first = this.present()[0]?.members[0] ?? null;
+    if (this.selected === null) return first;
     const here = this.layout.boxOf[this.selected], { boxes } = this.layout, box = boxes[here];
-    if (!box) return this.history.first;
+    if (!box) return first;
     const linked = this.edges().flatMap(([from, to]) =>
       key === "ArrowDown" && from === here ? [to] : key === "ArrowUp" && to === here ? [from] : [],
     );
@@ -179,7 +232,7 @@ class Pane {
 
   listen() {
     const pointers = new Map();
-    let travelled = 0;
+    let travelled = 0, overview = false;
     const apart = () => {
       const [a, b] = [...pointers.values()];
       return Math.hypot(a.x - b.x, a.y - b.y);
@@ -195,6 +248,8 @@ class Pane {
       this.canvas.setPointerCapture(event.pointerId);
       pointers.set(event.pointerId, { x: event.clientX, y: event.clientY });
       travelled = pointers.size > 1 ? Infinity : 0;
+      overview = pointers.size === 1 && this.overview.holds(event.offsetX);
+      if (overview) this.overview.bring(event.offsetX, event.offsetY);
     });
     on("pointermove", (event) => {
       const last = pointers.get(event.pointerId);
@@ -203,6 +258,7 @@ class Pane {
       travelled += Math.hypot(event.clientX - last.x, event.clientY - last.y);
       const [dx, dy] = [event.clientX - last.x, event.clientY - last.y];
       pointers.set(event.pointerId, { x: event.clientX, y: event.clientY });
+      if (overview) return this.overview.bring(event.offsetX, event.offsetY);
       if (pointers.size === 1) return this.pan(dx, dy);
       const bounds = this.canvas.getBoundingClientRect(), [a, b] = [...pointers.values()];
       this.zoom(apart() / before, (a.x + b.x) / 2 - bounds.left, (a.y + b.y) / 2 - bounds.top);
@@ -210,9 +266,10 @@ class Pane {
     for (const name of ["pointerup", "pointercancel"])
       on(name, (event) => {
         pointers.delete(event.pointerId);
-        if (name === "pointerup" && travelled < 6) this.select(this.boxAt(event.clientX, event.clientY)?.members[0] ?? null);
+        if (name === "pointerup" && travelled < 6 && !overview) this.select(this.boxAt(event.clientX, event.clientY)?.members[0] ?? null);
       });
     on("dblclick", (event) => {
+      if (overview) return;
       const box = this.boxAt(event.clientX, event.clientY);
       if (box) this.toggle(box);
     });
