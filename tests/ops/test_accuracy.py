@@ -72,7 +72,7 @@ SAME = {"matmul.narrow"}
 """Tiles whose results are another's bit by bit, which their own tests compare."""
 
 
-ROUNDED = {"matmul.bf16_pairs"}
+ROUNDED = {"convolution.bf16_pairs", "matmul.bf16_pairs"}
 """Tiles that round their inputs because an option says so: their own tests bound the sums of what is rounded."""
 
 

@@ -17,6 +17,7 @@ TESTS = (
     "test_move_elements.py",
     "test_pick_elements.py",
     "test_put_elements.py",
+    "test_quotients.py",
     "test_reduce_elements.py",
     "../../ops/test_cached_attention.py",
     "../../models/test_dynamic_integers.py",

@@ -1,0 +1,51 @@
+"""Roundings to steps of a scale: quotients are those of a division, bit for bit, where halves decide."""
+
+import numpy as np
+import pytest
+
+from clgraph.core.dtype import DType
+from clgraph.core.layout import Layout
+from clgraph.implementations.cpu.activation import ActivationRows
+from clgraph.implementations.cpu.static_quantize import StaticQuantizeRows
+from clgraph.ops.activation import Activation
+from clgraph.ops.static_quantize import StaticQuantize
+from tests.support.run_tiles import pose, run_tiles
+
+F = np.float32
+SCALES = (1.0, 0.3, 1 / 3, 0.0078431377, float(np.nextafter(F(1), F(0))), float(np.nextafter(F(2), F(0))))
+FAR = (3e-31, 1e30, 2e-39, 3e38)
+"""Scales that quotients are divided by, and at both sides of where they begin to be."""
+
+
+def hard_to_round(scale: np.float32, rng: np.random.Generator) -> np.ndarray:
+    """Return floats at and next to every half of a step, at random, and what is not finite or far away."""
+    halves = ((np.arange(-700, 700) + 0.5) * float(scale)).astype(F)
+    beside = [halves]
+    for towards in (np.inf, -np.inf):
+        v = halves
+        for _ in range(3):
+            v = np.nextafter(v, F(towards))
+            beside.append(v)
+    drawn = (rng.standard_normal(4096) * 100 * float(scale)).astype(F)
+    odd = np.array([0.0, -0.0, np.inf, -np.inf, 3.4e38, -3.4e38, 1e-45, -1e-38, 1e-31, 1e20], F)
+    found = np.concatenate([*beside, drawn, odd])
+    return np.resize(found, (1, -(-found.size // 64) * 64))
+
+
+@pytest.mark.opencl
+def test_what_lies_at_a_half_is_rounded_as_its_quotient_is(engine):
+    rng = np.random.default_rng(5)
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        for scale in (*map(F, SCALES + FAR), *np.exp(rng.uniform(-9, 3, 8)).astype(F)):
+            x = hard_to_round(scale, rng)
+            x = x[:, : x.size // 64 * 64]
+            steps = np.rint(x / scale)
+            q = pose(
+                engine.info, ActivationRows, Activation("fake_quantize", float(scale), -100.0), [Layout.of(x)], arity=1
+            )
+            want = scale * np.clip(steps, F(-100), F(155))
+            np.testing.assert_array_equal(run_tiles(engine, ActivationRows, q, [x]), want, f"{scale!r}")
+            if "vnni" in engine.info.features:
+                p = StaticQuantize(float(scale), 100, DType.U8)
+                q = pose(engine.info, StaticQuantizeRows, p, [Layout.of(x)], arity=1)
+                np.testing.assert_array_equal(run_tiles(engine, StaticQuantizeRows, q, [x]), p.reference(x)[0])
