@@ -52,7 +52,7 @@ def _group(text: str) -> int:
 _UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
 
 
-def _bytes(text: str) -> int:
+def bytes_of(text: str) -> int:
     """Return a number of bytes, as ``512 MiB``, ``2GiB`` or ``1048576``."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", text.lower())
     found = float(match[1]) * _UNITS.get(match[2], float("nan")) if match else float("nan")
@@ -85,10 +85,8 @@ def homeless_cache_dir() -> Path | None:
     try:
         return Path(tempfile.gettempdir(), f"clgraph-{os.getuid()}")
     except OSError as error:
-        raise OptionError(
-            f"this user has neither a home folder nor a temporary one ({error}): name one for the cache by "
-            "CLGRAPH_CACHE_DIR"
-        ) from error
+        what = f"this user has neither a home folder nor a temporary one ({error})"
+        raise OptionError(f"{what}: name one for the cache by CLGRAPH_CACHE_DIR") from error
 
 
 def user_cache_dir() -> Path:
@@ -216,16 +214,12 @@ class Settings:
     )
     shape_cache: int = field(
         default=256,
-        metadata=_about(
-            _natural,
-            "MiB that a model's programs for the shapes it has met may take beside what they share; those used longest "
-            "ago go first, the one used last stays.",
-        ),
+        metadata=_about(_natural, "MiB that programs for other shapes may take beside what is shared; the last stays."),
     )
     memory_limit: int = field(
         default=0,
         metadata=_about(
-            _bytes,
+            bytes_of,
             "Bytes that a model may take of each device, as 512 MiB: a program that needs more is refused before its "
             "memory is allocated; 0 for what the device has.",
         ),
@@ -261,6 +255,12 @@ class Settings:
     )
     placement_fallback: tuple[str, ...] = field(
         default=(), metadata=_about(_list, "Devices that may run what its own device refuses, comma-separated.")
+    )
+    placement_budget: tuple[tuple[str, str], ...] = field(
+        default=(),
+        metadata=_about(
+            _pairs("DEVICE=SIZE"), "Memory for layers of a model, in order: DEVICE=SIZE,...; the next device goes on."
+        ),
     )
     winograd: bool = field(
         default=True,

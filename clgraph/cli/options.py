@@ -67,6 +67,12 @@ _MODEL = (
         help="Run the nodes whose annotation, name or operator fits there; the first pattern that fits counts.",
     ),
     _how("--placement-fallback", multiple=True, metavar="DEVICE", help="May run what the device of a pattern refuses."),
+    _how(
+        "--placement-budget",
+        multiple=True,
+        metavar="DEVICE=SIZE",
+        help="Let a device take layers in order until they need so much memory, e.g. gpu:0='4 GiB'; the next goes on.",
+    ),
     _how("--module", multiple=True, metavar="FILE.py", help="Import this first: it adds custom operators."),
     _how("--dump-graphs", type=click.Path(path_type=Path), help="Write the program after every pass there."),
     _how("--dump-data", is_flag=True, help="With the weights, so that MODEL can be one of those files."),
@@ -190,6 +196,9 @@ def _cycling_model(arguments: dict[str, Any]) -> ModelOptions:
     rules = [text.rpartition("=") for text in arguments.pop("placement")]
     if wrong := [pattern + equals + to for pattern, equals, to in rules if not (pattern and to)]:
         raise click.UsageError(f"--placement {wrong[0]!r} is not PATTERN=DEVICE")
+    budgets = [text.rpartition("=") for text in arguments.pop("placement_budget")]
+    if wrong := [name + equals + size for name, equals, size in budgets if not (name and size)]:
+        raise click.UsageError(f"--placement-budget {wrong[0]!r} is not DEVICE=SIZE")
     config = {
         "disable_passes": frozenset(arguments.pop("disable_pass")) or None,
         "stop_after": arguments.pop("stop_after"),
@@ -202,6 +211,7 @@ def _cycling_model(arguments: dict[str, Any]) -> ModelOptions:
         "dump_graphs": arguments.pop("dump_graphs"),
         "dump_data": arguments.pop("dump_data") or None,
         "placement": tuple((pattern, to) for pattern, _, to in rules) or None,
+        "placement_budget": tuple((name, size) for name, _, size in budgets) or None,
         "modules": arguments.pop("module") or None,
         "placement_fallback": arguments.pop("placement_fallback") or None,
     }

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from clgraph.compilation.budgeting import within_budgets
 from clgraph.compilation.context import context_of, for_families
 from clgraph.compilation.program_runner import ProgramRunner
 from clgraph.compilation.sources import OpenShapes, read_source
@@ -18,10 +19,10 @@ from clgraph.core.frozen import frozen, mutable
 from clgraph.core.layout import Shape
 from clgraph.core.mapped import MappedFile, files_of
 from clgraph.core.nearest import meant
-from clgraph.engines.opening import device_infos, open_engines
+from clgraph.engines.opening import budgets_of, device_infos, open_engines
 from clgraph.engines.option_checks import ANNOTATIONS, PREFERENCES, annotation_lines, note, note_idle, warn
 from clgraph.engines.records import is_dry
-from clgraph.errors import BindingError, MemoryLimitError, OptionError
+from clgraph.errors import BindingError, MemoryLimitError, OptionError, UnsupportedError
 from clgraph.families.notes import NOTE
 from clgraph.graph.faults import faults
 from clgraph.graph.program import Program
@@ -31,6 +32,7 @@ from clgraph.model.specialisations import PassRecord, Shapes, Specialisation, Va
 from clgraph.model.stages.split import needs_stages, split
 from clgraph.network.workspace import Workspace
 from clgraph.passes.base import Context, Observer, PassManager, check_names
+from clgraph.passes.budgets import Budgets
 from clgraph.passes.observers import Dump, Tell, Time, Verify, VerifyNumbers
 from clgraph.passes.pipeline import default_pipeline
 from clgraph.passes.placement.partition import idle_annotations, idle_rules, unused_patterns
@@ -112,6 +114,7 @@ class Compiler:
         dry: Nothing is to be run, on whatever device.
         engines: What runs the nodes of each placement; empty for a dry run.
         runner: Runs programs on them; ``None`` for a dry run.
+        limits: What ``placement_budget`` says of each placement.
         ways_out: What would help where programs were refused their memory, by what they were refused for.
         context: What passes may look at. Does not refer to the compiler: a cycle would keep weights for a while.
     """
@@ -122,6 +125,7 @@ class Compiler:
     engines: dict[str, Engine | HostEngine] = field(init=False)
     runner: ProgramRunner | None = field(init=False)
     context: Context = field(init=False)
+    limits: dict[str, int] = field(init=False)
     ways_out: dict[object, tuple[str, ...]] = field(default_factory=dict, init=False)
     _made: int = field(default=0, init=False)
     _known: WeakKeyDictionary[Topology, _Read] = field(default_factory=WeakKeyDictionary, init=False)
@@ -139,13 +143,14 @@ class Compiler:
         if unknown := sorted(name for name in options.deny_kernels if name not in IMPLEMENTATIONS):
             near = meant(unknown[0], IMPLEMENTATIONS)
             raise OptionError(f"no implementation is called {unknown[0]!r}, so that it cannot be denied{near}")
-        if is_dry(options) and (options.placement or options.placement_fallback):
+        if is_dry(options) and (options.placement or options.placement_fallback or options.placement_budget):
             raise OptionError("the device null has one placement only; place a model on devices that there are")
         runs = not (self.dry or is_dry(options))
         check_names(default_pipeline(), options.disable_passes, options.stop_after)
         self.engines = open_engines(options)
         self.runner = runner = ProgramRunner(self.engines, options) if runs else None
         infos = device_infos(self.engines, options)
+        self.limits = budgets_of(options, infos)
         execute, build = (runner.execute, runner.build) if runner else (None, None)
         self.context = context_of(infos, options, execute, build)
 
@@ -237,6 +242,9 @@ class Compiler:
         """
         fixed = self._read(topology).fixed and not values
         member, why = None, ""
+        if self.limits:
+            made = within_budgets(partial(self._within, topology, shapes, values), self.limits, self.context.devices)
+            return *made, None
         if not fixed and not self.observers:
             try:
                 member = self._bind(topology, shapes, values)
@@ -257,6 +265,14 @@ class Compiler:
         if why:
             program.notes[NOTE] = why
         return program, records, None
+
+    def _within(
+        self, topology: Topology, shapes: Shapes, values: Values, budgets: Budgets
+    ) -> tuple[Program, tuple[PassRecord, ...]]:
+        """Return the planned program whose devices are filled as *budgets* say, and what the passes did."""
+        program = topology.build(shapes, values)
+        verifying = [Verify()] if self.options.verify_passes else []
+        return program, self._run_passes(program, shapes, topology, replace(self.context, budgets=budgets), verifying)
 
     def _bind(self, topology: Topology, shapes: Shapes, values: Values) -> Member:
         """Return the member of a family that inputs of *shapes* and *values* make, the family made if need be.
@@ -364,6 +380,11 @@ def staged_model(topology: Topology, compiler: Compiler, make_stage: MakeStage |
             (folder / "stages.txt").write_text(f"{text}\n", encoding="utf-8")
         except OSError as error:
             raise OptionError(f"the stages cannot be written to {folder}: {error}") from error
+    if compiler.limits:
+        raise UnsupportedError(
+            "a model that runs in stages is not shared out by budgets of memory, as each stage is compiled when data "
+            "has told its sizes: place its parts by patterns (--placement), and give them a memory limit"
+        )
     preferences = Preferences(compiler.context.placement, compiler.context.fallback)
     model = StagedModel(
         topology,

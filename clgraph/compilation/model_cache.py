@@ -87,7 +87,9 @@ class Cached:
         """
         if not options.model_cache or third_party():
             return None
-        if options.placement or options.placement_fallback or options.poison or options.verify_passes:
+        if options.placement or options.placement_fallback or options.placement_budget:
+            return None
+        if options.poison or options.verify_passes:
             return None
         if options.dump_graphs is not None or is_dry(options) or options.device == "host" or "," in options.device:
             return None

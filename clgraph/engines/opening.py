@@ -26,7 +26,7 @@ from clgraph.runtime.host import HostEngine
 from clgraph.selector.costs import class_of
 from clgraph.selector.query import DeviceInfo
 from clgraph.selector.tuning import Tuning, read_tuning
-from clgraph.settings import Settings, settings
+from clgraph.settings import Settings, bytes_of, settings
 
 
 def load_extensions(options: Settings) -> None:
@@ -174,6 +174,22 @@ def placement_of(options: Settings) -> dict[str, Any]:
         "fallback": tuple(find_device(name).info.name for name in options.placement_fallback),
         "free": tuple(find_device(name).info.name for name in _several(options.device)),
     }
+
+
+def budgets_of(options: Settings, devices: Collection[str]) -> dict[str, int]:
+    """Return the bytes of ``placement_budget`` by placement; raises ``OptionError`` for what is none of *devices*."""
+    found = {}
+    for name, size in options.placement_budget:
+        placement = find_device(name).info.name
+        if placement not in devices:
+            raise OptionError(
+                f"placement_budget: nothing is placed on {placement}; the model's devices are {', '.join(devices)}"
+            )
+        try:
+            found[placement] = bytes_of(size)
+        except ValueError as error:
+            raise OptionError(f"placement_budget: {error}") from error
+    return found
 
 
 def _classes(options: Settings, wanted: Collection[Device]) -> dict[str, str]:

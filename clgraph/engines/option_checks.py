@@ -324,6 +324,7 @@ ALWAYS: Mapping[str, str] = {
     "model_cache": "a limit",
     "modules": "what cannot be imported is an error",
     "placement": "a pattern that fits nothing is an error, and one behind others that fit all of it a note",
+    "placement_budget": "a limit; a device that runs no part is an error",
     "placement_fallback": "a permission",
     "quantised_products": "a permission",
     "shape_cache": "a limit",

@@ -17,6 +17,7 @@ from clgraph.graph.faults import faults, innermost
 from clgraph.graph.node import Node
 from clgraph.graph.primitive import Array
 from clgraph.graph.program import Milestone, Program
+from clgraph.passes.budgets import Budgets
 from clgraph.passes.packed_weights import PackedWeights
 from clgraph.selector.choose import Choice, choose
 from clgraph.selector.implementation import IMPLEMENTATIONS, Implementation
@@ -48,6 +49,7 @@ class Context:
         devices: Every device a node may be placed on, by placement; the first is the default.
         placement: (pattern, placement) pairs of the user; ``fallback``, where a node may go that its own device
             refuses; ``free``, the placements that nodes without a pattern are shared out among: the default one.
+        budgets: What devices of ``free`` may be filled to, in their order; ``None`` where time decides.
         op_types: The ONNX operator type of every node of the model, by name.
         out_of_order: Whether the queue may run independent nodes at the same time.
         forced: Implementation by node name; ``denied``: implementations that must not be chosen.
@@ -64,6 +66,7 @@ class Context:
     placement: tuple[tuple[str, str], ...] = ()
     fallback: tuple[str, ...] = ()
     free: tuple[str, ...] = ()
+    budgets: Budgets | None = None
     op_types: Mapping[str, str] = field(default_factory=dict)
     out_of_order: bool = False
     forced: Mapping[str, str] = field(default_factory=dict)

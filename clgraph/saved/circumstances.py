@@ -39,6 +39,7 @@ _OPTIONS = (
     "out_of_order",
     "placement",
     "placement_fallback",
+    "placement_budget",
 )
 
 

@@ -89,6 +89,8 @@ ROWS = [
         "pocl:0",
         note="placement=first=host does nothing: patterns before",
     ),
+    Row("placement_budget", {"pocl:0": "1 GiB"}, "pocl:0"),
+    Row("placement_budget", {"pocl:0": "1 GiB"}, "host", error="nothing is placed on pocl:0; the model's devices are"),
     Row("placement_fallback", ["host"], "pocl:0"),
     Row("plugins", "nobody", "null", error="no plugin is called 'nobody'"),
     Row("pocl_isa", "sse2", "host", note="it is about the PoCL that pip installs; in use is host"),

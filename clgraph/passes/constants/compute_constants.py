@@ -65,7 +65,7 @@ class ComputeConstants(Pass):
         copier = Copier()
         nodes = [copier.node(node) for node in batch]
         part = Program([], [(str(i), copier.value(v)) for i, v in enumerate(wanted)], nodes)
-        PassManager(self.passes()).run(part, replace(context, forced={}, packed=PackedWeights()))
+        PassManager(self.passes()).run(part, replace(context, forced={}, budgets=None, packed=PackedWeights()))
         results = context.execute(part, {})
         return [results[str(i)] for i in range(len(wanted))]
 

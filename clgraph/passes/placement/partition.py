@@ -20,6 +20,7 @@ from clgraph.ops.reorder import Reorder
 from clgraph.ops.transfer import Transfer, transfer_seconds
 from clgraph.passes.base import Context, Pass
 from clgraph.passes.formats.format_search import Factor, minimise
+from clgraph.passes.placement.filling import fill
 from clgraph.passes.selection import proposals, servable
 from clgraph.selector.implementation import IMPLEMENTATIONS
 from clgraph.selector.query import query_of
@@ -32,6 +33,8 @@ class Partition(Pass):
       operator it stems from, or its kind. A device that does not serve the node is an error, unless
       ``Context.fallback`` lists others that do.
     * An annotation that is the name of a device, alone or as ``name:detail``; a hint.
+    * With budgets, in order: each device of ``Context.free`` until its budget is full; what patterns and annotations
+      wish for a full device goes to the fallbacks, then there, too.
     * Capability and cost: of ``Context.free``, the devices that make the estimated time of nodes and copies between
       devices least. What none of them serves runs on the host, where that is allowed.
 
@@ -45,8 +48,14 @@ class Partition(Pass):
 
     def run(self, program: Program, context: Context) -> int:
         places = {node: places_of(context, node) for node in program}
+        if context.budgets is None:
+            chosen = cheapest(program, context, places)
+        else:
+            _check_able(program, places)
+            able = {node: [*found.able, *_behind(context, node, found)] for node, found in places.items()}
+            chosen = fill(program, able, context.budgets)
         changes = 0
-        for node, placement in cheapest(program, context, places).items():
+        for node, placement in chosen.items():
             changes += node.placement != placement
             node.placement = placement
         self.note(program, [line_of(node, found) for node, found in places.items() if found.reasons])
@@ -177,17 +186,28 @@ def _refused(node: Node, found: Places) -> str:
     return f"node {node.name!r} (from {', '.join(node.origin)}){mapped}: {reasons}"
 
 
+def _behind(context: Context, node: Node, found: Places) -> list[str]:
+    """Return where *node* may go when the devices of *found* are full."""
+    rest = [p for p in (*context.fallback, *context.free) if p not in found.able and p not in found.reasons]
+    return [p for p in dict.fromkeys(rest) if servable(context, node, query_of(node, context.devices[p])) is None]
+
+
+def _check_able(program: Program, places: Mapping[Node, Places]) -> None:
+    """Raise ``UnsupportedError`` that lists the nodes that nothing serves."""
+    if nowhere := {node: found for node, found in places.items() if not found.able}:
+        tried = ", ".join(dict.fromkeys(p for found in nowhere.values() for p in found.reasons))
+        listed = "\n".join(_refused(node, found) for node, found in nowhere.items())
+        what = f"{len(nowhere)} of {len(program)} nodes have no implementation on {tried}"
+        raise UnsupportedError(f"{what}:\n{listed}")
+
+
 def cheapest(program: Program, context: Context, places: Mapping[Node, Places]) -> dict[Node, str]:
     """Return the placement of each node that makes nodes and copies between devices cheapest, by estimate.
 
     Raises:
         UnsupportedError: Lists the nodes that nothing serves.
     """
-    if nowhere := {node: found for node, found in places.items() if not found.able}:
-        tried = ", ".join(dict.fromkeys(p for found in nowhere.values() for p in found.reasons))
-        listed = "\n".join(_refused(node, found) for node, found in nowhere.items())
-        what = f"{len(nowhere)} of {len(program)} nodes have no implementation on {tried}"
-        raise UnsupportedError(f"{what}:\n{listed}")
+    _check_able(program, places)
     if all(len(found.able) == 1 for found in places.values()):
         return {node: found.able[0] for node, found in places.items()}
     index = {node: i for i, node in enumerate(places)}

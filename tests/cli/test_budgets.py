@@ -1,0 +1,32 @@
+"""``--placement-budget``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import clgraph
+
+FIRST, SECOND = "pocl:0/1of2", "pocl:0/2of2"
+pytestmark = [
+    pytest.mark.opencl,
+    pytest.mark.skipif(clgraph.devices()[0].info.compute_units < 2, reason="one compute unit has no parts"),
+]
+
+
+def test_the_command_line_shares_out_and_estimates(clgraph_command: Callable[..., Any], model: Path) -> None:
+    options = ("--device", f"{FIRST},{SECOND}", "--placement-budget", f"{FIRST}=26 KiB")
+    status, out, _ = clgraph_command("explain", model, *options)
+    assert status == 0
+    assert f"{FIRST} takes" in out
+    assert "of 26.0 KiB" in out
+    status, out, _ = clgraph_command("estimate", model, *options)
+    assert status == 0
+    assert FIRST in out
+    assert SECOND in out
+    status, _, err = clgraph_command("run", model, "--random-inputs", *options[:3], FIRST)
+    assert status == 2
+    assert "is not DEVICE=SIZE" in err
