@@ -10,6 +10,7 @@ from tools.benchmark.kept_shapes import KeptShapes, kept_shapes_markdown
 from tools.benchmark.language import LanguageFigures, language_markdown
 from tools.benchmark.measuring import Figures
 from tools.benchmark.on_gpu import Case, Timed, gpu_markdown
+from tools.benchmark.scaling import ScalingFigures, scaling_markdown
 from tools.benchmark.streams import Stream, streams_markdown
 from tools.benchmark.throughput import ThroughputFigures, throughput_markdown
 from tools.benchmark.variants import variants_markdown
@@ -32,6 +33,7 @@ class Found:
     kept_shapes: list[KeptShapes] = field(default_factory=list)
     language: list[LanguageFigures] = field(default_factory=list)
     throughput: list[ThroughputFigures] = field(default_factory=list)
+    scaling: list[ScalingFigures] = field(default_factory=list)
     layers: list[str] = field(default_factory=list)
     variants: dict[str, list[Figures]] = field(default_factory=dict)
 
@@ -58,6 +60,7 @@ class Found:
             kept_shapes=[KeptShapes(**one) for one in data.get("kept_shapes", ())],
             language=[LanguageFigures(**one) for one in data.get("language", ())],
             throughput=[ThroughputFigures(**one) for one in data.get("throughput", ())],
+            scaling=[ScalingFigures(**one) for one in data.get("scaling", ())],
             layers=list(data.get("layers", ())),
             variants={name: [Figures(**one) for one in of] for name, of in data.get("variants", {}).items()},
         )
@@ -71,6 +74,7 @@ class Found:
             "Thousands of shapes": kept_shapes_markdown(self.kept_shapes) if self.kept_shapes else "",
             "Language models": language_markdown(self.language) if self.language else "",
             "Throughput": throughput_markdown(self.throughput) if self.throughput else "",
+            "Workers of Ray": scaling_markdown(self.scaling) if self.scaling else "",
             "Instruction sets and drivers": variants_markdown(self.results, self.variants) if self.variants else "",
             "Layers": "\n\n".join(self.layers),
         }
