@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache, lru_cache
 from math import prod
+from operator import attrgetter
 
 from clgraph.core.format import Format
 from clgraph.core.frozen import frozen
@@ -189,7 +190,8 @@ def _shape(q: Query[Convolution]) -> ConvolutionSizes:
     stride = square(q.primitive.strides)
     width = y.height * y.width if flat else y.width
     found = blocks_of(q.device.simd, BLOCKED, stride[1], width, blocks, w[1] * prod(w[2:]), whole=groups > 1)
-    block = min(found, key=lambda b: b.cost * _reached(q, b.nb))
+    bands = q.primitive.bands > 1
+    block = min(found, key=lambda b: b.cost * _reached(q, b.nb)) if bands else min(found, key=attrgetter("cost"))
     return ConvolutionSizes(x, y, flat, groups, w[1], blocks, square(w[2:]), stride, block)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
+from math import inf
 
 from clgraph.core.format import Format
 from clgraph.core.frozen import frozen
@@ -12,7 +13,14 @@ from clgraph.core.memo import remembered
 from clgraph.graph.primitive import Primitive
 from clgraph.implementations.cpu.blocked import TILE, wanted_formats, weights_refusal
 from clgraph.implementations.cpu.blocks import BLOCKED, ids, row_costs, widths
-from clgraph.implementations.cpu.cost import TicketRanges, split, step_seconds, ticket_seconds, worker_flops
+from clgraph.implementations.cpu.cost import (
+    TicketRanges,
+    split,
+    spread_seconds,
+    ticket_seconds,
+    traffic_seconds,
+    worker_flops,
+)
 from clgraph.implementations.cpu.geometry import (
     LANES,
     PACKED_BIAS,
@@ -149,57 +157,60 @@ class Blocking:
 def best_blocking(
     device: DeviceInfo, channels: int, outputs: int, tiles: int, moved: int, vectors: int | None = None
 ) -> Blocking:
-    """Return the blocking that should take least time.
+    """Return the blocking that should take least time, of those in two steps, and in one where it has room.
+
+    A ticket of one step reads all weights, and has room for its scratch. One of two steps takes several blocks of tiles
+    at a time where that leaves tickets for everybody, because each position's weights are read once for all of them.
+    Weights are four times those of a direct convolution; they come from memory while products are computed.
 
     Args:
         tiles: Of all images.
         moved: Bytes of activations.
         vectors: Blocks of output channels that the weights were transformed for; ``None``: they will be as it says.
     """
-    simd = device.simd
-    found = [
-        blocking
-        for nb in (_families(simd) if vectors is None else (vectors,))
-        if -(-outputs // LANES) % nb == 0
-        for size in widths(simd, BLOCKED, 1, nb)
-        if size <= tiles or size == 1
-        for blocking in _blockings(device, channels, outputs, tiles, moved, nb, size)
-    ]
-    return min(found, key=lambda f: (f.seconds, f.fused, f.nb, f.size))
+    simd, workers, flops, begin = device.simd, device.workers, worker_flops(device), device.costs.step_seconds
+    planes_in, planes_out = -(-channels // LANES), -(-outputs // LANES)
+    weights = 4 * POSITIONS * planes_in * planes_out * LANES * LANES
+    fetched = weights if weights > CACHED_WEIGHTS else 0.0
+    into = tiles * planes_in * device.costs.unit("winograd.input")
+    out_of = tiles * planes_out * device.costs.unit("winograd.output")
+    v = 4 * POSITIONS * planes_in * LANES * tiles
+    transforming, multiplying = traffic_seconds(device, moved + v), traffic_seconds(device, moved + v, fetched)
+    joint, crowding = traffic_seconds(device, moved, fetched), device.crowding
+    best: tuple[float, bool, int, int, int, int, int] = (inf, False, 0, 0, 0, 0, 0)
+    for nb in _families(simd) if vectors is None else (vectors,):
+        if planes_out % nb:
+            continue
+        groups, wide = planes_out // nb, widths(simd, BLOCKED, 1, nb)
+        costs = row_costs(nb, wide, channels)
+        for size in wide:
+            if size > tiles and size != 1:
+                continue
+            blocks = -(-tiles // size)
+            rows = tiles // size * costs[size] + costs[tiles % size]
+            work = POSITIONS * channels * groups * rows * 2 * LANES / flops
+            each = next((n for n in (4, 2) if groups * -(-blocks // n) >= 4 * workers), 1)
+            each = min(blocks, each)
+            seconds = begin + max(spread_seconds(into, blocks * planes_in, workers, crowding), transforming)
+            seconds += begin + max(
+                spread_seconds(work + out_of, groups * -(-blocks // each), workers, crowding), multiplying
+            )
+            best = min(best, (seconds, False, nb, size, groups, blocks, each))
+            if blocks == 1 or weights <= SHARED_WEIGHTS:
+                seconds = begin + max(spread_seconds(into + work + out_of, blocks, workers, crowding), joint)
+                one = (seconds, True, nb, size, groups, blocks, 1)
+                if one < best and _blocking(one).scratch_bytes(planes_in) <= SCRATCH_BYTES:
+                    best = one
+    return _blocking(best)
 
 
 def _families(simd: int) -> tuple[int, ...]:
     return (1, 2, 4) if simd >= 16 else (1, 2)
 
 
-def _blockings(
-    device: DeviceInfo, channels: int, outputs: int, tiles: int, moved: int, nb: int, size: int
-) -> Iterator[Blocking]:
-    """Yield the ways to compute blocks of *size* tiles: in two steps, and in one where its cache holds what it needs.
-
-    A ticket of one step reads all weights, and has room for its scratch. One of two steps takes several blocks of tiles
-    at a time where that leaves tickets for everybody, because each position's weights are read once for all of them.
-    Weights are four times those of a direct convolution; they come from memory while products are computed.
-    """
-    blocks, planes_in, planes_out = -(-tiles // size), -(-channels // LANES), -(-outputs // LANES)
-    groups = planes_out // nb
-    weights = 4 * POSITIONS * planes_in * planes_out * LANES * LANES
-    costs = row_costs(nb, widths(device.simd, BLOCKED, 1, nb), channels)
-    rows = tiles // size * costs[size] + costs[tiles % size]
-    products = POSITIONS * channels * groups * rows * 2 * LANES / worker_flops(device)
-    into = tiles * planes_in * device.costs.unit("winograd.input")
-    out_of = tiles * planes_out * device.costs.unit("winograd.output")
-    fetched = weights if weights > CACHED_WEIGHTS else 0.0
-    each = min(blocks, next((n for n in (4, 2) if groups * -(-blocks // n) >= 4 * device.workers), 1))
-    v = 4 * POSITIONS * planes_in * LANES * tiles
-    seconds = step_seconds(device, into, moved + v, blocks * planes_in)
-    seconds += step_seconds(device, products + out_of, moved + v, groups * -(-blocks // each), fetched)
-    yield Blocking(False, nb, groups, size, blocks, each, seconds)
-    if blocks == 1 or weights <= SHARED_WEIGHTS:
-        seconds = step_seconds(device, into + products + out_of, moved, blocks, fetched)
-        one = Blocking(True, nb, groups, size, blocks, 1, seconds)
-        if one.scratch_bytes(planes_in) <= SCRATCH_BYTES:
-            yield one
+def _blocking(found: tuple[float, bool, int, int, int, int, int]) -> Blocking:
+    seconds, fused, nb, size, groups, blocks, each = found
+    return Blocking(fused, nb, groups, size, blocks, each, seconds)
 
 
 @frozen

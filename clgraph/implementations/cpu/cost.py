@@ -59,10 +59,19 @@ def step_seconds(device: DeviceInfo, work: float, moved: float, tickets: int, we
         moved: Bytes that are read and written; what fits the shared cache is there, from the step before.
         weights: Bytes that come from memory.
     """
-    costs, crowding = device.costs, device.crowding
-    rounds = -(-tickets // device.workers)
-    spread = work * crowding * rounds / max(1, tickets)
+    spread = spread_seconds(work, tickets, device.workers, device.crowding)
+    return device.costs.step_seconds + max(spread, traffic_seconds(device, moved, weights))
+
+
+def spread_seconds(work: float, tickets: int, workers: int, crowding: float) -> float:
+    """Return how long *workers* take, of whom *crowding* share a core, for seconds of *work* in so many tickets."""
+    return work * crowding * -(-tickets // workers) / max(1, tickets)
+
+
+def traffic_seconds(device: DeviceInfo, moved: float, weights: float = 0.0) -> float:
+    """Return what a tile step waits for memory; arguments are those of :func:`step_seconds`."""
+    costs = device.costs
     near = min(moved, costs.cache_bytes)
     fetched = (moved - near + weights) / costs.bytes_per_second
-    reach = costs.cache_bytes_per_second * device.workers / crowding
-    return costs.step_seconds + max(spread, near / reach + fetched)
+    reach = costs.cache_bytes_per_second * device.workers / device.crowding
+    return near / reach + fetched
