@@ -12,12 +12,18 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.matmul import MatMul
+from clgraph.ops.pooling import Pooling
 from clgraph.ops.quantize import Dequantize, Quantize
+from clgraph.ops.reduce import Reduce
 from clgraph.ops.reorder import Reorder
+from clgraph.ops.reshape import Reshape
 from clgraph.ops.slice import Slice
+from clgraph.ops.transpose import Transpose
 from clgraph.passes.rewriting import apart, read_outside
 
 _BYTES = (DType.U8, DType.I8)
+_NEVER_NEGATIVE = frozenset({"relu", "sigmoid", "hard_sigmoid", "abs", "exp", "square"})
+"""Functions without negative results."""
 
 
 def keep_floats(program: Program, node: Node) -> bool:
@@ -43,6 +49,23 @@ def keep_floats(program: Program, node: Node) -> bool:
     if program.is_output(node.output) and found[0].producer is None:
         return False
     program.rewire(node.output, found[0])
+    drop(program, node)
+    return True
+
+
+def without_minimum(program: Program, node: Node) -> bool:
+    """Let the lesser of 0 and the least element of what is never negative be 0; say whether it did."""
+    p, output = node.primitive, node.output
+    bounded = isinstance(p, Activation) and p.function == "clip" and (p.alpha, p.beta) == (-np.inf, 0.0)
+    if not bounded or node.fused or program.is_output(output):
+        return False
+    value = node.inputs[0]
+    while value.producer is not None and _reduces(value.producer, "min"):
+        value = value.producer.inputs[0]
+    if value is node.inputs[0] or not _never_negative(value):
+        return False
+    zeros = np.zeros(output.layout.shape, output.layout.dtype.numpy)
+    program.rewire(output, program.constant(f"{output.name}/none", zeros))
     drop(program, node)
     return True
 
@@ -93,6 +116,23 @@ def without_integers(program: Program, node: Node) -> bool:
         program.erase(reader)
     drop(program, node)
     return True
+
+
+def _reduces(node: Node, *functions: str) -> bool:
+    return isinstance(node.primitive, Reduce) and node.primitive.function in functions and not node.fused
+
+
+def _never_negative(value: Value) -> bool:
+    """Whether no element can be below 0, whatever the inputs; NaN may be among them."""
+    node = value.producer
+    if node is None or node.fused:
+        return False
+    p = node.primitive
+    if isinstance(p, Activation):
+        return p.function in _NEVER_NEGATIVE or (p.function == "clip" and p.alpha >= 0)
+    average = isinstance(p, Pooling) and p.function == "average"
+    passes = average or isinstance(p, Reshape | Transpose) or _reduces(node, "max", "mean")
+    return passes and _never_negative(node.inputs[0])
 
 
 def _turns(node: Node, source: DType, target: DType) -> bool:

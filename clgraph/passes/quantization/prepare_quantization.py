@@ -20,7 +20,7 @@ from clgraph.ops.resize import Resize
 from clgraph.ops.slice import Slice
 from clgraph.ops.transpose import Transpose
 from clgraph.passes.base import Context, Pass
-from clgraph.passes.quantization.dynamic_quantization import keep_floats, without_integers
+from clgraph.passes.quantization.dynamic_quantization import keep_floats, without_integers, without_minimum
 from clgraph.passes.rewriting import apart, read_outside, substitute
 
 _BYTES = (DType.U8, DType.I8)
@@ -36,11 +36,12 @@ class PrepareQuantization(Pass):
     activation ``fake_quantize``, which prepare_primitive_fusing then applies to the result of the operator in front of
     it: the same numbers, bit by bit, but for NaN, which stays. Of 16 bits it becomes a division, a rounding, bounds and
     a factor. Where the network computes scale and zero point (DynamicQuantizeLinear), it becomes a few elementwise
-    operators, and exact sums of a product are read as the floats that they are (``dynamic_quantization``). A Dequantize
-    moves in front of reshapes, transposes, slices, maxima and picked pixels on the way there. Weights and biases behind
-    a Dequantize are constants that fold_constants has computed. Convolutions and products between them sum the products
-    in floats, by the same kernels as a model that is not quantised, but where use_integers finds that a device is
-    faster from integers. What stays of integers, ``Program.notes`` lists with the reason.
+    operators, the least element of what is never negative is not looked for, and exact sums of a product are read as
+    the floats that they are (``dynamic_quantization``). A Dequantize moves in front of reshapes, transposes, slices,
+    maxima and picked pixels on the way there. Weights and biases behind a Dequantize are constants that fold_constants
+    has computed. Convolutions and products between them sum the products in floats, by the same kernels as a model that
+    is not quantised, but where use_integers finds that a device is faster from integers. What stays of integers,
+    ``Program.notes`` lists with the reason.
     """
 
     name: ClassVar[str] = "prepare_quantization"
@@ -57,6 +58,7 @@ class PrepareQuantization(Pass):
 
     def run(self, program: Program, context: Context) -> int:
         floats = sum(keep_floats(program, node) for node in tuple(program) if node in program)
+        floats += sum(without_minimum(program, node) for node in tuple(program) if node in program)
         moved = sum(_bound_before(program, node) for node in tuple(program))
         while any_moved := sum(_move(program, node) for node in tuple(program) if node in program):
             moved += any_moved

@@ -12,10 +12,11 @@ from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.integer_matmul import IntegerMatMul
 from clgraph.ops.pooling import Pooling
 from clgraph.ops.quantize import Dequantize, Quantize
+from clgraph.ops.reduce import Reduce
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.transpose import Transpose
 from clgraph.passes.quantization.prepare_quantization import PrepareQuantization
-from tests.support.programs import RELU, Net, run
+from tests.support.programs import RELU, Net, run, run_until
 
 SCALE = 0.05
 MAXIMUM = Pooling("max", (2, 2), (2, 2), (1, 1), ((0, 0), (0, 0)))
@@ -143,6 +144,23 @@ def test_dynamically_quantised_products_are_floats_from_end_to_end(k: int) -> No
     kinds = {n.primitive.kind for n in program}
     assert kinds <= {"matmul", "eltwise", "activation", "reduce", "slice"}, kinds
     assert ("slice" in kinds) == (k > 40)
+
+
+def test_the_least_element_of_what_is_never_negative_is_not_looked_for() -> None:
+    six, below = Activation("clip", 0.0, 6.0), Activation("clip", -1.0, 6.0)
+    average = Pooling("average", (2, 2), (2, 2), (1, 1), ((0, 0), (0, 0)))
+    swish = Activation("hard_swish", 1 / 6, 0.5)
+    cases = [([RELU], True), ([six, Transpose((0, 2, 3, 1)), average], True), ([], False), ([below], False)]
+    cases += [([MAXIMUM], False), ([RELU, swish], False), ([Activation("neg")], False)]
+    for chain, sure in cases:
+        net = Net()
+        at = net.input("x", (1, 4, 6, 6))
+        for i, p in enumerate(chain):
+            at = net.add(f"p{i}", p, at)
+        net.add("q", DynamicQuantize(), at, outputs=("q", "s", "z"))
+        program = run_until(net.program("q", "s", "z"), PrepareQuantization.name)
+        reduced = {n.primitive.function for n in program if isinstance(n.primitive, Reduce)}
+        assert reduced == ({"max"} if sure else {"max", "min"}), chain
 
 
 def _output(net: Quantised) -> list[str]:
