@@ -8,7 +8,7 @@
 // pieces, zeros                as in micro_digits.cl
 // groups, ticket_groups, tiers column groups in all, of a ticket, tickets side by side
 // ticket_rows, spans           rows of a ticket, tickets below one another
-// widest, first_id             rows of the widest instance, 1 or 4; id of that with one row, the other follows
+// widest, first_id             rows of the widest instance, 1, 3 or 8; id of that with one row, the other follows
 //
 // Error as in micro_digits.cl. Post-operations follow on each run of rows; row and 16-column vector are y and x.
 #include "vnni.clh"

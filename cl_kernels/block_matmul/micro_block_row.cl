@@ -10,6 +10,7 @@
 // A weight becomes a float in a register, for all rows. The sums run in float with fma, in order, a block at a time, whose
 // sums are then added up, scaled: |error| <= (block + blocks + 2) 2^-24 sum |x w|.
 #include "few_bits.clh"
+#include "records.clh"
 
 #ifndef UR
   #define UR 1
@@ -48,7 +49,10 @@ NOINLINE static void micro_block_row(__global const float* restrict x, const lon
       for (int p = 0; p < pieces; p++, xs += 4 * FIELDS) {
         uint16 words[NB];
         #pragma unroll
-        for (int j = 0; j < NB; j++) words[j] = load_words(from + p * 64 + (j0 + j) * 16);
+        for (int j = 0; j < NB; j++) {
+          FETCH_AHEAD(from + p * 64 + (j0 + j) * 16);
+          words[j] = load_words(from + p * 64 + (j0 + j) * 16);
+        }
         #pragma unroll
         for (int f = 0; f < FIELDS; f++) {
           #pragma unroll
@@ -67,6 +71,7 @@ NOINLINE static void micro_block_row(__global const float* restrict x, const lon
       }
       #pragma unroll
       for (int j = 0; j < NB; j++) {
+        FETCH_AHEAD(from + 64 * pieces + (j0 + j) * 16);
         const float16 scale = LOAD_LOOSE((__global const float*)from + 64 * pieces + (j0 + j) * 16);
         #pragma unroll
         for (int i = 0; i < UR; i++) sum[i][j] = fma(part[i][j], scale, sum[i][j]);

@@ -13,6 +13,7 @@
 // those of the blocks add up in float, in order: with that of block_digits.cl,
 // |error| <= (blocks + 4) 2^-24 sum |x w| + 2^-24 sum over blocks (max |x| sum |w|), 2^-8 with one digit.
 #include "post_tile.clh"
+#include "records.clh"
 #include "vnni.clh"
 
 #ifndef UR
@@ -70,7 +71,10 @@ NOINLINE static void micro_digits(__global const char* restrict x, const long x_
       for (int p = 0; p < pieces; p++) {
         int16 words[NB];
         #pragma unroll
-        for (int j = 0; j < NB; j++) words[j] = as_int16(LOAD_LOOSE((__global const float*)from + p * 64 + j * 16));
+        for (int j = 0; j < NB; j++) {
+          FETCH_AHEAD(from + p * 64 + j * 16);
+          words[j] = as_int16(LOAD_LOOSE((__global const float*)from + p * 64 + j * 16));
+        }
         #pragma unroll
         for (int f = 0; f < FIELDS; f++, xs += 4) {
           int16 q[NB];
@@ -90,6 +94,7 @@ NOINLINE static void micro_digits(__global const char* restrict x, const long x_
       }
       #pragma unroll
       for (int j = 0; j < NB; j++) {
+        FETCH_AHEAD(from + 64 * pieces + j * 16);
         const float16 scale = LOAD_LOOSE((__global const float*)from + 64 * pieces + j * 16);
         #pragma unroll
         for (int i = 0; i < UR; i++) {

@@ -32,12 +32,13 @@ _DIRECT = {16: {1: 4, 2: 4, 4: 4, 8: 2}, 8: {1: 2, 2: 1, 4: 1}}
 _MANY = 8
 """Rows for which it costs little to make floats of the same weights again for the next ones."""
 
-_ROWS = {3: (1,), 1: (1, 4)}
-"""Rows of the instances, by digits."""
+_ROWS = {3: {1: 4, 3: 2}, 1: {1: 4, 8: 2}}
+"""Vectors of 16 columns by the rows of the instances, by digits: what the registers hold."""
 
 
 def _micro(bits: int, digits: int, rows: int) -> Micro:
-    return Micro.of("block_matmul/micro_digits.cl", BITS=bits, DIGITS=digits, UR=rows, NB=4)
+    nb = _ROWS[digits][rows]
+    return Micro.of("block_matmul/micro_digits.cl", BITS=bits, DIGITS=digits, UR=rows, NB=nb)
 
 
 def _paired_micro(digits: int) -> Micro:
@@ -215,7 +216,7 @@ class BlockMatMulDigits(Implementation[BlockMatMul]):
     @classmethod
     def widest(cls, q: Query[BlockMatMul]) -> int:
         """Return the rows of the widest instance."""
-        return _ROWS[digits_of(q)][-1]
+        return max(_ROWS[digits_of(q)])
 
     @classmethod
     def row_seconds(cls, q: Query[BlockMatMul]) -> float:
