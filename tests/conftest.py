@@ -7,7 +7,7 @@ import gc
 import os
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import NoReturn
 
 import hypothesis
@@ -66,9 +66,16 @@ def pytest_report_header() -> str | None:
     return f"instruction set: {find_device('pocl').record.name}" if ISA else None
 
 
-def pytest_collection_finish() -> None:
-    """Spare the garbage collector the ten thousand tests and the modules, which stay to the end."""
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without the garbage collector, and spare it the ten thousand tests and the modules, which stay."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture
