@@ -92,9 +92,13 @@ def command(
     and keeps the best for compile(hint="throughput"). --shape and --input say what the requests are.
     """
     if hint == "throughput":
-        for name in ("streams", "iterations", "compare", "preprocess"):
+        for name in ("streams", "iterations", "compare"):
             refuse_idle(name, "with --hint throughput")
-        cycle = _cycle(load_topology(options)[0], options, given, batch, seed, lambda _: None)
+        topology = load_topology(options)[0]
+        if lone_images(topology):
+            for name in ("batch", "join"):
+                refuse_idle(name, "where images are fed one by one")
+        cycle = _cycle(topology, options, given, batch, seed, lambda _: None)
         bench_streams(options, cycle, json_file, joins=join, clients=clients, seconds=seconds)
         return
     for name in ("join", "clients"):

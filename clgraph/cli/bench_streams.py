@@ -43,6 +43,7 @@ def bench_streams(
             batching=Batching() if joins else None,
             clients=clients,
             seconds=seconds / ROUNDS,
+            preprocess=options.images,
         )
     if json_file is None:
         _show(report)

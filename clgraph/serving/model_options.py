@@ -11,6 +11,7 @@ from typing import Any
 from clgraph.core.frozen import frozen
 from clgraph.core.nearest import meant
 from clgraph.errors import OptionError
+from clgraph.ops.preprocess import Preprocess
 from clgraph.throughput.batching import Batching
 
 Sizes = Mapping[str, tuple[Any, ...]]
@@ -22,6 +23,8 @@ class ModelOptions:
 
     Attributes:
         device, precision, weights, threads, keep_f32, shapes, outputs: As for :func:`clgraph.compile`.
+        preprocess: What is done to images that the only input, or inputs by name, are fed, as for
+            :func:`clgraph.compile`.
         prepare: Shapes to compile for before the model is ready; a dimension is a size, or the smallest and largest.
         versions: So many of the newest versions are served.
         hint: ``latency`` gives one call at a time all cores; ``throughput`` shares them out to streams.
@@ -38,6 +41,7 @@ class ModelOptions:
     keep_f32: tuple[str, ...] = ()
     shapes: Sizes | None = None
     outputs: tuple[str, ...] | None = None
+    preprocess: Preprocess | Mapping[str, Preprocess] | None = None
     prepare: Sizes | None = None
     versions: int = 1
     hint: str = "throughput"
@@ -67,7 +71,10 @@ def read_options(path: Path) -> ModelOptions:
         check, wanted = _CHECKS[name]
         if not check(value):
             raise OptionError(f"{path.name}: {name} = {value!r} is to be {wanted}")
-        found[name] = Batching(**value) if name == "batching" else _frozen(value)
+        try:
+            found[name] = _MADE.get(name, _frozen)(value)
+        except OptionError as error:
+            raise OptionError(f"{path.name}: {error}") from error
     if found.get("hint") == "latency" and found.keys() & {"streams", "batching"}:
         raise OptionError(f"{path.name}: streams and batching do nothing with hint = 'latency'")
     return ModelOptions(**found)
@@ -109,6 +116,23 @@ def _is_batching(value: Any) -> bool:
     return isinstance(value, dict) and value.keys() <= known and isinstance(value.get("pad", {}), dict)
 
 
+def _is_preprocess(value: Any) -> bool:
+    known = {field.name for field in fields(Preprocess)} - {"dtype"}
+    return isinstance(value, dict) and all(
+        each.keys() <= known for each in (value.values() if _is_by_input(value) else [value])
+    )
+
+
+def _is_by_input(value: Mapping[str, Any]) -> bool:
+    return bool(value) and all(isinstance(each, dict) for each in value.values())
+
+
+def _preprocess(value: Mapping[str, Any]) -> Preprocess | dict[str, Preprocess]:
+    if _is_by_input(value):
+        return {name: Preprocess(**_frozen(each)) for name, each in value.items()}
+    return Preprocess(**_frozen(value))
+
+
 _COUNT = (_is_count, "a whole number from 1 on")
 _CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "device": (_is_text, "a device's name"),
@@ -118,6 +142,7 @@ _CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "keep_f32": (_is_texts, "a list of patterns"),
     "shapes": (_tables_of(lambda d: _is_size(d) or _is_text(d)), "a table of lists of sizes, or names for open ones"),
     "outputs": (_is_texts, "a list of names"),
+    "preprocess": (_is_preprocess, "a table of what docs/preprocessing.md lists, or one such table an input"),
     "prepare": (_tables_of(_is_range), "a table of lists of sizes, or [smallest, largest]"),
     "versions": _COUNT,
     "hint": (lambda value: value in ("latency", "throughput"), "'latency' or 'throughput'"),
@@ -133,3 +158,7 @@ def _frozen(value: Any) -> Any:
     if isinstance(value, list):
         return tuple(map(_frozen, value))
     return {name: _frozen(each) for name, each in value.items()} if isinstance(value, dict) else value
+
+
+_MADE: Mapping[str, Callable[[Any], Any]] = {"batching": lambda value: Batching(**value), "preprocess": _preprocess}
+"""Options that are made of tables."""

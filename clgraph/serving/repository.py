@@ -31,7 +31,7 @@ Compile = Callable[..., "StreamedModel"]
 UNLOADED, LOADING = "unloaded", "it is being loaded"
 """Reasons of what a client has unloaded, and of what has not been ready yet."""
 
-_COMPILING = ("device", "precision", "weights", "threads", "outputs", "shapes")
+_COMPILING = ("device", "precision", "weights", "threads", "outputs", "shapes", "preprocess")
 """Options of a model that are arguments of :func:`clgraph.compile`."""
 
 

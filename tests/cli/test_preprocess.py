@@ -101,6 +101,9 @@ def test_a_picture_is_run_and_saved_with_the_model(
     status, out, _ = clgraph_command("estimate", model, *done, *shape)
     assert status == 0
     assert "one by one" in out
+    status, out, _ = clgraph_command("bench", model, *done, *shape, "--hint", "throughput", "--time", "0.02")
+    assert status == 0
+    assert "requests/s" in out
 
 
 def test_options_that_would_do_nothing_beside_it_are_refused(
@@ -111,7 +114,7 @@ def test_options_that_would_do_nothing_beside_it_are_refused(
         (("run", model, "--input", picture, "--mean", "1", *done), "--mean does nothing"),
         (("compare", model, *done), "--preprocess does nothing here"),
         (("bench", model, "--compare", "onnxruntime", *done), "--preprocess does nothing with --compare"),
-        (("bench", model, "--hint", "throughput", *done), "--preprocess does nothing with --hint throughput"),
+        (("bench", model, "--hint", "throughput", "--join", *done), "--join does nothing where images are fed one by"),
     ):
         status, _, err = clgraph_command(*arguments)
         assert status == 2

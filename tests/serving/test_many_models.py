@@ -141,3 +141,22 @@ def test_a_call_that_can_never_fit_is_refused_and_the_server_goes_on(in_folder: 
         with pytest.raises(InferenceServerException, match=r"RESOURCE_EXHAUSTED.*memory_limit allows"):
             _infer(running.grpc, "m0", np.ones((4096, SIDE), np.float32))
         assert (_infer(running.grpc, "m1", np.ones((1, SIDE), np.float32)) == SIDE).all()
+
+
+def test_clients_send_images_of_bytes_where_the_options_say_what_is_done_to_them(tmp_path: Path) -> None:
+    path = tmp_path / "sums.onnx"
+    inputs = [helper.make_tensor_value_info("x", FLOAT, [1, 3, 8, 8])]
+    outputs = [helper.make_tensor_value_info("y", FLOAT, [1, 3, 1, 1])]
+    save(path, [helper.make_node("GlobalAveragePool", ["x"], ["y"])], inputs, outputs, [])
+    (tmp_path / "sums.toml").write_text("[preprocess]\nmean = [1, 2, 3]\nscale = 0.5\n")
+    images = [np.random.default_rng(n).integers(0, 256, (9 + 4 * n, 12, 3), np.uint8) for n in range(2)]
+    done = clgraph.Preprocess(mean=(1, 2, 3), scale=0.5)
+    model = clgraph.compile(path, "pocl:0", preprocess=done)
+    with _served(tmp_path, compile={"device": "pocl:0"}) as running:
+        for client in (running.http, running.grpc):
+            module = __import__(type(client).__module__.rpartition(".")[0], fromlist=["InferInput"])
+            for image in images:
+                tensor = module.InferInput("x", list(image.shape), "UINT8")
+                tensor.set_data_from_numpy(image)
+                found = client.infer("sums", [tensor]).as_numpy("y")
+                np.testing.assert_array_equal(found, model.run({"x": image})["y"])

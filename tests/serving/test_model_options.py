@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from clgraph.errors import OptionError
+from clgraph.ops.preprocess import Preprocess
 from clgraph.serving.model_options import ModelOptions, read_options
 from clgraph.throughput.batching import Batching
 
@@ -50,11 +51,19 @@ pad = {x = 0}
         prepare={"x": ((1, 8), 3, 224, 224)},
     )
     assert _read(tmp_path, "") == ModelOptions()
+    of_one = _read(tmp_path, '[preprocess]\nsize = [8, 9]\nmean = [124, 116, 104]\nimage = "BGR"')
+    assert of_one.preprocess == Preprocess("BGR", size=(8, 9), mean=(124, 116, 104))
+    by_name = _read(tmp_path, '[preprocess.left]\nsize = "fed"\n[preprocess.right]')
+    assert by_name.preprocess == {"left": Preprocess(size="fed"), "right": Preprocess()}
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("preprocess = 3", "preprocess = 3 is to be a table of what docs/preprocessing.md lists"),
+        ("[preprocess]\nstd = 3", "is to be a table of what docs/preprocessing.md lists"),
+        ('[preprocess]\nimage = "CMYK"', "'CMYK'"),
+        ('[preprocess]\nmean = "grey"', "mean"),
         ("thread = 2", "'thread' is no option; did you mean 'threads'"),
         ('dump_graphs = "/tmp/x"', "'dump_graphs' is no option"),
         ('cache_dir = "/tmp/x"', "'cache_dir' is no option"),
