@@ -166,7 +166,7 @@ def _elementwise() -> list[Case]:
         Case(Where(), ((3, 1), (3, 67), (67,)), (BOOL, F32, F32)),
         Case(BatchNormalization(1e-5), (shape, *[(8,)] * 4), draw={4: _powers}),
         Case(Fill(3.0, F32, (5, 67)), ()),
-        Case(BitCast(I32), ((3, 67),)),
+        Case(BitCast(U32), ((3, 67),), I32),
         Case(
             Random(True, 0.0, 1.0, (5, 67)), ((KEY_WORDS,),), U32, draw={0: lambda rng, s: rng.integers(0, 1 << 32, s)}
         ),
