@@ -24,6 +24,7 @@
 #include "halves.clh"
 #include "vectors.clh"
 #include "ptx.clh"
+#include "ptx_75.clh"
 
 #define ITEMS 128
 #define QUERIES (64 * TILES)

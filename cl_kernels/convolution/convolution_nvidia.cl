@@ -13,6 +13,7 @@
 #include "halves.clh"
 #include "vectors.clh"
 #include "ptx.clh"
+#include "ptx_75.clh"
 #include "nvidia_convolution.clh"
 #include "nvidia_taps.clh"
 

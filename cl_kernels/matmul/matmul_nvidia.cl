@@ -11,6 +11,7 @@
 #include "halves.clh"
 #include "vectors.clh"
 #include "ptx.clh"
+#include "ptx_75.clh"
 #include "nvidia_tile.clh"
 
 #define ROW_CHUNKS (TILE_COLUMNS / 8)

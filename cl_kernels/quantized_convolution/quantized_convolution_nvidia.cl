@@ -17,6 +17,7 @@
 #endif
 #include "quantized_end.clh"
 #include "ptx.clh"
+#include "ptx_75.clh"
 #define FINISH(sum, at, channel) STORE_SCALED(table, sum, at, channel)
 #include "nvidia_convolution.clh"
 // What is not inside is `edge`: zeros of w meet it behind the last term, and rows beyond the last pixel are not written.

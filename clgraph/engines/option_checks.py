@@ -22,7 +22,7 @@ from clgraph.runtime.process import chosen_options
 from clgraph.runtime.wheel import NAME, wheel
 from clgraph.selector.choose import Choice
 from clgraph.selector.implementation import IMPLEMENTATIONS
-from clgraph.selector.query import BFLOATS, PTX, DeviceInfo
+from clgraph.selector.query import BFLOATS, PTX, SM80, DeviceInfo
 from clgraph.settings import PRODUCT_PRECISIONS, Settings, settings, variable_of
 
 NOTE = "options"
@@ -197,9 +197,10 @@ def _products(options: Settings, in_use: InUse) -> str:
     """Refuse precisions of matrix units on devices without them."""
     if options.precision not in PRODUCT_PRECISIONS:
         return ""
-    if any(d.features >= PTX for d in in_use.devices):
+    needed, capability = (SM80, "8.0") if options.precision == "tf32x3" else (PTX, "7.5")
+    if any(d.features >= needed for d in in_use.devices):
         return ""
-    return f"it is about NVIDIA's matrix units (compute capability 8.0 and up); in use is {in_use.names}"
+    return f"it is about NVIDIA's matrix units (compute capability {capability} and up); in use is {in_use.names}"
 
 
 def _classes(options: Settings, in_use: InUse) -> str:

@@ -93,8 +93,10 @@ class DeviceInfo(Remembering):
 
 BFLOATS = "bf16_products"
 """The feature that the precision ``bf16`` gives to devices: rows may be rounded to bfloat16 for a product."""
-PTX = frozenset({"nvidia_ptx", "sm80"})
-"""Features of NVIDIA GPUs that kernels with matrix units need: ``cp.async`` and products of 16 x 8 x 16 (sm_80)."""
+PTX = frozenset({"nvidia_ptx", "sm75"})
+"""Features of NVIDIA GPUs that kernels with inline PTX need: ``ldmatrix``, products of halves and of bytes (sm_75)."""
+SM80 = PTX | {"sm80"}
+"""Those with which products are of 16 x 8 x 16, or of tf32, and copies run beside them (``cp.async``)."""
 
 VIRTUAL_DEVICES: Registry[str, DeviceInfo] = Registry("device")
 """Devices of targets that no driver knows, by name: nodes on them run by their references."""

@@ -28,7 +28,7 @@ from clgraph.runtime.engine import Engine
 from clgraph.runtime.memory import Memory
 from clgraph.runtime.stream import Stream
 from clgraph.selector.plan import Launch, Plan, Step, Table
-from clgraph.selector.query import PTX, DeviceInfo, Query
+from clgraph.selector.query import SM80, DeviceInfo, Query
 from clgraph.selector.sources import kernel_text
 
 _FILLED = """__kernel void filled(__global int* wrong) {
@@ -232,7 +232,7 @@ def _bound(engine: Engine, step: Step, held: dict[str, Memory]) -> Callable[[], 
 
 
 def _why_not(engine: Engine) -> str | None:
-    missing = PTX - engine.info.features
+    missing = SM80 - engine.info.features
     return f"not asked: the device has no {', '.join(sorted(missing))}" if missing else None
 
 

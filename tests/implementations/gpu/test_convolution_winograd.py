@@ -15,7 +15,7 @@ from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
 from clgraph.ops.winograd_weights import WinogradWeights, WinogradWeightsRef
-from clgraph.selector.query import PTX, DeviceInfo, Query
+from clgraph.selector.query import SM80, DeviceInfo, Query
 from tests.support.check_op import check_op
 from tests.support.winograd import winograd
 
@@ -26,7 +26,7 @@ GPU = DeviceInfo(
     "NVIDIA Corporation",
     compute_units=132,
     local_bytes=48 << 10,
-    features=PTX,
+    features=SM80,
     flops=6.05e13,
     bytes_per_second=4.2e12,
     launch_seconds=6e-6,

@@ -20,7 +20,7 @@ double trunc(double x);
 
 enum { MOST = 1024, STACK = 1 << 16, QUEUE = 512 };
 enum { RUNNABLE, AT_BARRIER, AT_WARP, DONE };
-enum { LDMATRIX, LDMATRIX_TRANS, MMA_F16, MMA_TF32, SHUFFLE, SHARE, MMA_S8 };
+enum { LDMATRIX, LDMATRIX_TRANS, MMA_F16, MMA_TF32, SHUFFLE, SHARE, MMA_S8, MMA_F16_8, MMA_S8_16 };
 
 typedef struct {
   int kind;
@@ -268,6 +268,35 @@ static void mma_of_bytes(const int w) {
   }
 }
 
+// m16n8k8 of halves: rows 0 to 7 in the first word of a, the others in the second.
+static void mma_of_eight(const int w) {
+  for (int lane = 0; lane < lanes; lane++) {
+    float* c = fibres[w + lane].at.result;
+    for (int i = 0; i < 4; i++) {
+      const int row = lane / 4, column = lane % 4 * 2 + i % 2;
+      double sum = c[i];
+      for (int k = 0; k < 8; k++) {
+        const u32 a = fibres[w + 4 * row + k / 2].at.words[i / 2];
+        sum += factor(MMA_F16, a, k) * factor(MMA_F16, fibres[w + 4 * column + k / 2].at.words[2], k);
+      }
+      c[i] = machine_truncated(sum);
+    }
+  }
+}
+
+// m8n8k16 of signed bytes.
+static void mma_of_few_bytes(const int w) {
+  for (int lane = 0; lane < lanes; lane++) {
+    u32* c = fibres[w + lane].at.result;
+    for (int i = 0; i < 2; i++)
+      for (int k = 0; k < 16; k++) {
+        const u32 a = fibres[w + 4 * (lane / 4) + k / 4].at.words[0] >> k % 4 * 8;
+        const u32 b = fibres[w + 4 * (lane % 4 * 2 + i) + k / 4].at.words[1] >> k % 4 * 8;
+        c[i] += (u32)((signed char)a * (signed char)b);
+      }
+  }
+}
+
 static void shuffle(const int w) {
   for (int lane = 0; lane < lanes; lane++) {
     const u32 mask = fibres[w + lane].at.words[1];
@@ -293,6 +322,8 @@ static void carry_out(const int w) {
   if (kind == LDMATRIX || kind == LDMATRIX_TRANS) ldmatrix(w, kind == LDMATRIX_TRANS);
   if (kind == MMA_F16 || kind == MMA_TF32) mma(w, kind);
   if (kind == MMA_S8) mma_of_bytes(w);
+  if (kind == MMA_F16_8) mma_of_eight(w);
+  if (kind == MMA_S8_16) mma_of_few_bytes(w);
   if (kind == SHUFFLE) shuffle(w);
   if (kind == SHARE) share(w);
 }

@@ -5,13 +5,13 @@ from __future__ import annotations
 from clgraph.core.dtype import DType
 from clgraph.core.frozen import frozen
 from clgraph.implementations.gpu.vectors import LANES, vector_jit
-from clgraph.implementations.matrix_units.nvidia.tiles import F16, chunk
+from clgraph.implementations.matrix_units.nvidia.tiles import F16, chunk, ptx_macros
 from clgraph.ops.attention import Attention, attention_space, bias_view
 from clgraph.selector.general import General, post_arguments, table
 from clgraph.selector.implementation import Serves, implements, roofline
 from clgraph.selector.plan import Launch, Plan
 from clgraph.selector.post import FUSABLE
-from clgraph.selector.query import PTX, Query
+from clgraph.selector.query import PTX, SM80, Query
 
 DEEPEST = 128
 _ITEMS = 128
@@ -94,7 +94,11 @@ class AttentionNvidia(General[Attention]):
         pitches = [keys.all_pitches[_axes(p)[0]], values.all_pitches[-2], bias_view(q).pitches[-1]]
         numbers = table(s.dims, *s.views[:5], [n, d, *pitches, int(q.arity > 3)])
         jit = vector_jit(y.dtype, len(s.dims)).define(
-            DEPTH=shape.depth, WIDTH=shape.width, KEYS=shape.keys, TILES=shape.tiles
+            DEPTH=shape.depth,
+            WIDTH=shape.width,
+            KEYS=shape.keys,
+            TILES=shape.tiles,
+            **ptx_macros(q.device.features >= SM80),
         )
         arguments = ("in0", "in1", "in2", "in3" if q.arity > 3 else "null", "out0", numbers, p.scale)
         posts = post_arguments(q, s.views[5:], len(s.dims))

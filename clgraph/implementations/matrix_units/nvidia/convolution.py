@@ -27,7 +27,7 @@ from clgraph.selector.general import General, View, table
 from clgraph.selector.implementation import Formats, Serves, implements
 from clgraph.selector.plan import Launch, Plan, Table
 from clgraph.selector.post import FUSABLE
-from clgraph.selector.query import PTX, Query
+from clgraph.selector.query import PTX, SM80, Query
 
 _SERVES = Serves(dtypes=frozenset({DType.F32}), kinds=frozenset({"gpu"}), formats=True, fuses=FUSABLE, features=PTX)
 
@@ -132,7 +132,7 @@ class ConvolutionNvidiaF32(_Nvidia):
     product = F32
 
 
-@implements(Convolution, name="convolution.nvidia_tf32x3", serves=replace(_SERVES, features=PTX | {"tf32x3"}))
+@implements(Convolution, name="convolution.nvidia_tf32x3", serves=replace(_SERVES, features=SM80 | {"tf32x3"}))
 class ConvolutionNvidiaTf32x3(_Nvidia):
     """Floats by matrix units, each as the sum of two tf32; only where the precision ``tf32x3`` is asked for."""
 

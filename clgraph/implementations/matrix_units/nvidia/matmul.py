@@ -18,7 +18,7 @@ from clgraph.selector.general import General
 from clgraph.selector.implementation import ORDERED_F32, Serves, implements
 from clgraph.selector.plan import Launch, Plan
 from clgraph.selector.post import FUSABLE
-from clgraph.selector.query import PTX, Query
+from clgraph.selector.query import PTX, SM80, Query
 
 _SERVES = Serves(dtypes=frozenset({DType.F32}), kinds=frozenset({"gpu"}), formats=True, fuses=FUSABLE, features=PTX)
 
@@ -108,7 +108,7 @@ class MatMulNvidiaF32(MatMulNvidia):
     product = F32
 
 
-@implements(MatMul, name="matmul.nvidia_tf32x3", serves=replace(_SERVES, features=PTX | {"tf32x3"}))
+@implements(MatMul, name="matmul.nvidia_tf32x3", serves=replace(_SERVES, features=SM80 | {"tf32x3"}))
 class MatMulNvidiaTf32x3(MatMulNvidia):
     """Floats by matrix units, each as the sum of two tf32; only where the precision ``tf32x3`` is asked for."""
 

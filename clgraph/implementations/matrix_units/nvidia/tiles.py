@@ -16,7 +16,7 @@ from clgraph.selector.costs import shipped
 from clgraph.selector.general import View, space
 from clgraph.selector.jit import Jit
 from clgraph.selector.plan import Launch, Table
-from clgraph.selector.query import DeviceInfo
+from clgraph.selector.query import SM80, DeviceInfo
 
 F16, TF32X3, F32, F16X3, S8 = "PRODUCT_F16", "PRODUCT_TF32X3", "PRODUCT_F32", "PRODUCT_F16X3", "PRODUCT_S8"
 """How products are made; ``nvidia_tile.clh`` says more."""
@@ -26,19 +26,27 @@ LARGEST_BYTES = 4 * 2 * _LARGEST_PARTS
 """Scratch of what scales the products of ``F16X3``."""
 _LEAST_STEPS = 4
 """Steps of a part of k: fewer are mostly filling of the pipeline."""
+_SLOWER, _SLOWER_F32 = 3.0, 2.0
+"""By how much longer than in the cost model a step takes on compute capability 7.5. Its matrix units make 512 products
+of halves a cycle, an H200's about 1390, and copies are waited for; of floats it makes 64, an H200 128. Estimates."""
 _ALONE = 1.5
 """A single group on a compute unit waits for memory where two would not. An estimate."""
 
 
 @frozen
 class PtxTile:
-    """What a group of work-items makes; the parameters of ``nvidia_tile.clh``."""
+    """What a group of work-items makes; the parameters of ``nvidia_tile.clh``.
+
+    Attributes:
+        sm80: Whether copies run beside the products, and products are those of compute capability 8.0.
+    """
 
     product: str
     warps: tuple[int, int]
     warp_sizes: tuple[int, int]
     chunks: int
     stages: int
+    sm80: bool = True
 
     @property
     def rows(self) -> int:
@@ -88,6 +96,7 @@ class PtxTile:
             "CHUNKS": self.chunks,
             "STAGES": self.stages,
             "WAITING": self.stages - 2,
+            **ptx_macros(self.sm80),
         }
 
 
@@ -131,12 +140,18 @@ def chunk(product: str) -> int:
 
 
 def tiles_for(device: DeviceInfo, product: str) -> tuple[PtxTile, ...]:
-    """Return the tiles of *product* that *device* has room for."""
-    return tuple(
-        t
-        for t in TILES + BYTE_TILES
-        if t.product == product and t.local_bytes <= device.local_bytes and t.items <= device.max_work_group
-    )
+    """Return the tiles of *product* that *device* has room for.
+
+    Where copies do not run beside the products, two stages do: a second group on the compute unit is worth more.
+    """
+    sm80, found = device.features >= SM80, (t for t in TILES + BYTE_TILES if t.product == product)
+    made = found if sm80 else (replace(t, stages=2, sm80=False) for t in found)
+    return tuple(t for t in made if t.local_bytes <= device.local_bytes and t.items <= device.max_work_group)
+
+
+def ptx_macros(sm80: bool) -> dict[str, int]:
+    """Return what ``ptx.clh`` is told of the device, beside its defaults."""
+    return {} if sm80 else {"PTX_75": 1}
 
 
 def tile_refusal(device: DeviceInfo, product: str) -> str | None:
@@ -178,7 +193,8 @@ def _best_tiling(device: DeviceInfo, product: str, sizes: ProductSizes) -> Tilin
 
 def _step_seconds(device: DeviceInfo, tile: PtxTile) -> float:
     found = device.costs.units.get(tile.unit)
-    return shipped("nvidia").units[tile.unit] if found is None else found
+    seconds = shipped("nvidia").units[tile.unit] if found is None else found
+    return seconds if tile.sm80 else seconds * (_SLOWER_F32 if tile.product == F32 else _SLOWER)
 
 
 def largest_step(tensors: Sequence[Layout], scratch: str) -> Launch:

@@ -15,7 +15,7 @@ from clgraph.implementations.matrix_units.nvidia.tiles import F16, TF32X3, TILES
 from clgraph.ops.activation import Activation
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.eltwise import Eltwise
-from clgraph.selector.query import PTX, DeviceInfo, Query
+from clgraph.selector.query import SM80, DeviceInfo, Query
 from tests.support.check_op import check_op
 from tests.support.combinations import each_value
 
@@ -28,7 +28,7 @@ H200 = DeviceInfo(
     "NVIDIA Corporation",
     compute_units=132,
     local_bytes=48 << 10,
-    features=PTX,
+    features=SM80,
     flops=6.05e13,
     bytes_per_second=4.2e12,
     launch_seconds=6e-6,
@@ -175,8 +175,8 @@ def test_other_devices_are_refused_with_what_is_missing():
     case = CASES["three_by_three"]
     half, tf32x3 = module.ConvolutionNvidiaF16, module.ConvolutionNvidiaTf32x3
     assert _refusal(half, *case) is None
-    assert _refusal(half, *case, replace(H200, features=frozenset({"nvidia_ptx", "sm75"}))) == "needs sm80"
-    assert _refusal(half, *case, replace(H200, features=frozenset())) == "needs nvidia_ptx, sm80"
+    assert _refusal(half, *case, replace(H200, features=frozenset({"nvidia_ptx", "sm70"}))) == "needs sm75"
+    assert _refusal(half, *case, replace(H200, features=frozenset())) == "needs nvidia_ptx, sm75"
     assert _refusal(tf32x3, *case, dtype=DType.F32) == "needs tf32x3"
     assert "bytes of local memory" in str(_refusal(half, *case, replace(H200, local_bytes=32 << 10)))
 
@@ -188,7 +188,7 @@ def test_channels_that_are_no_whole_chunks_are_refused():
 
 
 def test_large_problems_are_worth_finding_what_to_scale_halves_by():
-    device, last = replace(H200, features=PTX | {"f16x3"}), channels_last(4)
+    device, last = replace(H200, features=SM80 | {"f16x3"}), channels_last(4)
     for batch, better in ((64, True), (1, False)):
         x, w = Layout(DType.F32, (batch, 256, 14, 14), last), Layout(DType.F32, (256, 256, 3, 3))
         q = Query(CASES["three_by_three"][2], (x, w), (x,), device, 2, constant=frozenset({1}))

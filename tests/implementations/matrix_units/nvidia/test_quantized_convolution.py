@@ -13,7 +13,7 @@ from clgraph.implementations.gpu.products import ProductSizes
 from clgraph.implementations.matrix_units.nvidia import products
 from clgraph.implementations.matrix_units.nvidia.tiles import BYTE_TILES, S8, PtxTile, Tiling, best_tiling
 from clgraph.ops.static_quantize import StaticQuantize
-from clgraph.selector.query import PTX, DeviceInfo, Query
+from clgraph.selector.query import SM80, DeviceInfo, Query
 from clgraph.selector.sources import kernel_text
 from tests.ops.test_quantized_convolution import DRAWN, ENDS, EXACT, TYPES, check, conv, fused
 from tests.support.combinations import each_value
@@ -27,7 +27,7 @@ H200 = DeviceInfo(
     "NVIDIA Corporation",
     compute_units=132,
     local_bytes=48 << 10,
-    features=PTX,
+    features=SM80,
     flops=6.05e13,
     bytes_per_second=4.2e12,
     launch_seconds=6e-6,
@@ -144,7 +144,7 @@ def _query(x, w, primitive, device=H200):
 def test_other_devices_and_channels_are_refused_with_what_is_missing():
     refusal = module.QuantizedConvolutionNvidia.refusal
     assert refusal(_query(*CASES["three_by_three"])) is None
-    assert refusal(_query(*CASES["three_by_three"], replace(H200, features=frozenset()))) == "needs nvidia_ptx, sm80"
+    assert refusal(_query(*CASES["three_by_three"], replace(H200, features=frozenset()))) == "needs nvidia_ptx, sm75"
     assert "bytes of local memory" in refusal(_query(*CASES["three_by_three"], replace(H200, local_bytes=16 << 10)))
     narrow = (1, 8, 9, 8), (72, 8, 3, 3), CASES["three_by_three"][2]
     assert "multiples of 16 inputs" in refusal(_query(*narrow))
