@@ -1,6 +1,7 @@
 """What measures on a GPU, without one: nothing here says how fast anything is."""
 
 import json
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,8 @@ from clgraph.runtime.device import find_device, with_class
 from clgraph.runtime.engine import Engine
 from tools.benchmark.dry import dry, dry_markdown, dry_probe
 from tools.benchmark.found import Found
-from tools.benchmark.on_gpu import TORCH, Case, Timed, cases, gpu_markdown, measure_case, product_of
+from tools.benchmark.on_gpu import FIRST, TORCH, Case, Timed, cases, gpu_markdown, measure_case, product_of
+from tools.benchmark.parts import Part, run_parts
 from tools.gpu_compilers.profiles import PROFILES
 
 
@@ -91,3 +93,33 @@ def test_what_is_measured_are_the_networks_and_the_products():
     model, feeds = product_of(8, np.dtype(np.float32))
     assert np.asarray(feeds["x"]).shape == (8, 8)
     assert [n.op_type for n in model.graph.node] == ["MatMul"]
+
+
+def test_parts_of_a_long_measurement_stop_no_other_and_go_on_where_they_were_cut_off(tmp_path, capsys):
+    def part(name, text, **more):
+        return Part(name, (sys.executable, "-c", text), **more)
+
+    half = f"import pathlib, time; p = pathlib.Path({str(tmp_path / 'half')!r})"
+    goes_on = f"{half}\nif not p.exists(): p.touch(); time.sleep(60)"
+    parts = [
+        part("hangs", "import time; print('begun', flush=True); time.sleep(60)", seconds=0.5),
+        part("fails", "import sys; print('why'); sys.exit(3)"),
+        part("asked", "import os; print(os.environ['WORD'])", variables={"WORD": "a word"}),
+        part("goes_on", goes_on, seconds=1.0, resumes=True),
+        part("last", "print('last')"),
+    ]
+    assert run_parts(parts, tmp_path, "gpu", None) == (["hangs", "fails"], ["goes_on"])
+    assert (tmp_path / "gpu-hangs.log").read_text() == "begun\n"
+    assert (tmp_path / "gpu-asked.log").read_text() == "a word\n"
+    # The next call runs what is left, and tells of the others.
+    capsys.readouterr()
+    assert run_parts(parts, tmp_path, "gpu", 30.0) == (["hangs", "fails"], [])
+    assert "fails: failed, 0 s, by an earlier call" in capsys.readouterr().out
+    assert (tmp_path / "gpu-last.log").read_text() == "last\n"
+    # All are over: another call begins anew.
+    assert run_parts(parts[1:3], tmp_path, "gpu", None) == (["fails"], [])
+    assert (tmp_path / "gpu-asked.log").read_text() == "a word\na word\n"
+
+
+def test_cases_with_goals_are_measured_first():
+    assert [c.title for c in cases(quick=False)][: len(FIRST)] == list(FIRST)

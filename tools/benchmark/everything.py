@@ -26,6 +26,8 @@ from tools.benchmark.variants import Variant
 _BENCH = Path(__file__).resolve().parents[1] / "bench"
 _CHANGES = ("date", "load")
 """Conditions that an interrupted run need not share with the one that goes on."""
+_GPU_SECONDS = 400.0
+"""Of a case on a GPU, torch's compiler included: a kernel that never ends must not take the others' time."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class Step:
     Attributes:
         kind: Steps of a kind take about as long as each other.
         set: The models' set that its figures belong to.
+        limit: Seconds that it may take; none for no limit.
     """
 
     name: str
@@ -42,6 +45,7 @@ class Step:
     arguments: tuple[str, ...]
     set: str = ""
     variant: Variant | None = None
+    limit: float | None = None
 
 
 def steps(
@@ -81,7 +85,9 @@ def steps(
 
 def gpu_steps(cases: Sequence[Case], options: Sequence[str]) -> list[Step]:
     """Return what there is to measure on a GPU: a step for each case, so that none takes others with it."""
-    return [Step(f"on a GPU: {c.title}", "gpu", ("--gpu", "--only", c.title, *options)) for c in cases]
+    return [
+        Step(f"on a GPU: {c.title}", "gpu", ("--gpu", "--only", c.title, *options), limit=_GPU_SECONDS) for c in cases
+    ]
 
 
 def _threads(count: int) -> str:
@@ -182,7 +188,12 @@ def _run(step: Step, common: Sequence[str]) -> Found:
         path = Path(folder, "found.json")
         command = [sys.executable, str(_BENCH), *common, *step.arguments, "--json", str(path)]
         variables = os.environ | dict(step.variant.environment if step.variant else ())
-        done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+        try:
+            done = subprocess.run(
+                command, env=variables, capture_output=True, text=True, check=False, timeout=step.limit
+            )
+        except subprocess.TimeoutExpired as error:
+            raise ClgraphError(f"no end in {error.timeout:.0f} s") from error
         if done.returncode or not path.is_file():
             lines = done.stderr.strip().splitlines()
             raise ClgraphError(f"status {done.returncode}, {lines[-1] if lines else 'without a message'}")
