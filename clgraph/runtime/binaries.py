@@ -51,6 +51,11 @@ class ProgramCache:
         """Keep *payload* under *key*, at once or not at all."""
         self._write(self._folder / f"{key}.bin", _head(key, payload) + payload)
 
+    def remove(self, key: str) -> None:
+        """Keep nothing under *key* any more."""
+        with contextlib.suppress(OSError):  # it was not kept, or what cannot be removed is read once more
+            (self._folder / f"{key}.bin").unlink()
+
     def turn_path(self, key: str) -> Path:
         """Return the file by which processes take turns to make what is kept under *key*; its folder is made."""
         with contextlib.suppress(OSError):  # what cannot be written is not kept, and made by everybody

@@ -18,7 +18,7 @@ from clgraph.runtime import binaries, driver, memory, pocl_binary, process
 from clgraph.runtime.at_exit import GATE
 from clgraph.runtime.callers_queue import CallersQueue
 from clgraph.runtime.device import Device, with_workers
-from clgraph.runtime.kernels import Kernel
+from clgraph.runtime.kernels import INVALID_KERNEL_NAME, Kernel
 from clgraph.runtime.memory import Memory
 from clgraph.runtime.process import chosen_options
 from clgraph.runtime.stream import Stream
@@ -293,15 +293,31 @@ class Engine:
         Raises:
             KernelBuildError: The text does not compile, has no such kernel, or the kernel takes other arguments.
         """
+        handles = [a.handle if isinstance(a, Memory) else a for a in args]
         self.build(text, what or entry, library=library)
-        program = self._programs[text, library]
         try:
-            kernel = Kernel(self._cl, program, entry, [a.handle if isinstance(a, Memory) else a for a in args])
+            try:
+                kernel = Kernel(self._cl, self._programs[text, library], entry, handles)
+            except self._cl.Error as error:
+                if error.args[0].code() != INVALID_KERNEL_NAME:
+                    raise
+                # PoCL (3.0) builds programs without kernels from what it keeps while somebody removes that.
+                _log.info("%s is built again: a program of it has no %s", what or entry, entry)
+                self._forget(text, library)
+                self.build(text, what or entry, library=library)
+                kernel = Kernel(self._cl, self._programs[text, library], entry, handles)
         except (self._cl.Error, TypeError) as error:
             raise KernelBuildError(
                 f"kernel {what or entry}: {entry} does not take {len(args)} arguments: {error}"
             ) from error
         return BoundKernel(kernel, [a for a in args if isinstance(a, Memory)])
+
+    def _forget(self, text: str, library: bool) -> None:
+        """Let the next build of *text* be one from the text."""
+        with self._lock:
+            self._programs.pop((text, library), None)
+            self._of_text.pop(text, None)
+            self._cache.remove(self._key(text, library))
 
 
 class BoundKernel:

@@ -13,6 +13,7 @@ from clgraph.runtime.opencl import OpenCL
 
 _INT, _UINT, _POINTER, _SIZE = ctypes.c_int, ctypes.c_uint, ctypes.c_void_p, ctypes.c_size_t
 _NUM_ARGS = 0x1191
+INVALID_KERNEL_NAME = -46
 _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "clCreateKernel": (_POINTER, (_POINTER, ctypes.c_char_p, _POINTER)),
     "clReleaseKernel": (_INT, (_POINTER,)),

@@ -128,3 +128,19 @@ def test_a_kernel_whose_binary_was_kept_is_not_built_of_its_text_again(engine, t
     keeping.keep_binaries([text])
     run(other, (4,))
     assert built == [text]
+
+
+@pytest.mark.parametrize("where", ["memory", "disk"])
+def test_a_program_without_its_kernel_is_built_again_from_the_text(engine, where, monkeypatch):
+    """As PoCL makes them while its cache is removed: one process met that in half an hour of it."""
+    text = f"{INCREMENT}\n// {where}"
+    other = binaries.build(engine._context, engine._handle, "__kernel void other() {}", "", "other")
+    if where == "memory":
+        monkeypatch.setitem(engine._programs, (text, False), other)
+    else:
+        engine._cache.write(engine._key(text, False), binaries.to_binary(other))
+    memory = engine.upload(np.zeros(4, np.int32), "x")
+    engine.kernel(text, "increment", [memory, np.int32(3)])
+    assert engine._cache.read(engine._key(text, False)) != binaries.to_binary(other)
+    with pytest.raises(KernelBuildError, match="decrement does not take 0 arguments"):
+        engine.kernel(text, "decrement", [])
