@@ -92,7 +92,7 @@ def command(
     and keeps the best for compile(hint="throughput"). --shape and --input say what the requests are.
     """
     if hint == "throughput":
-        for name in ("streams", "iterations", "compare"):
+        for name in ("streams", "iterations", "compare", "weights_from"):
             refuse_idle(name, "with --hint throughput")
         topology = load_topology(options)[0]
         if lone_images(topology):
@@ -185,7 +185,7 @@ def _open(options: ModelOptions) -> tuple[Model, dict[str, float]]:
     with working(f"loading {options.model.name}"):
         start = clock()
         if is_saved(options.model) and not options.images:
-            model = clgraph.load(options.model, **arguments)
+            model = clgraph.load(options.model, weights_from=options.weights_from, **arguments)
             return model, {"read_seconds": clock() - start, "compile_seconds": 0.0}
         if is_dump(options.model):
             model = load(options)

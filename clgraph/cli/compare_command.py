@@ -130,7 +130,7 @@ def _against_model(
     if not source.exists():
         raise OptionError(f"--against is {', '.join(_RUNTIMES)} or a model's file, and there is no file {source}")
     quantised, settings = load_topology(options)
-    floats, _ = load_topology(replace(options, model=source))
+    floats, _ = load_topology(replace(options, model=source, weights_from=None))
     feeds = _feeds(given, quantised, options, seed, as_json=as_json)
     with working("comparing"):
         found = measure_noise(quantised, floats, feeds, settings)

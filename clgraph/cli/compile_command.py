@@ -21,6 +21,7 @@ from clgraph.model.explain import explain
 @click.command(cls=SectionedCommand, name="compile")
 @model_options
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Save the compiled model there (.clg).")
+@click.option("--without-weights", is_flag=True, help="Save it without large constants, for --weights-from.")
 @click.option("--notes", is_flag=True, help="Show every note of the passes.")
 @click.option("--report", type=click.Choice(["memory"]), help="Show what memory is used for, and draw it.")
 @click.option(
@@ -35,6 +36,7 @@ from clgraph.model.explain import explain
 def command(
     options: ModelOptions,
     output: Path | None,
+    without_weights: bool,
     notes: bool,
     report: str | None,
     picture: Path,
@@ -47,6 +49,7 @@ def command(
     Examples:
       clgraph compile model.onnx
       clgraph compile model.onnx -o model.clg
+      clgraph compile model.onnx -o model.clg --without-weights
       clgraph compile model.onnx --shape x=1,3,224,224 --dump-graphs graphs
       clgraph compile model.onnx --disable-pass fuse_attention --verify-passes
       clgraph compile model.onnx --force-kernel conv1=convolution.ref
@@ -58,10 +61,12 @@ def command(
     else:
         refuse_idle("notes", "with --report")
         refuse_idle("dump_sources", "with --report")
+    if output is None:
+        refuse_idle("without_weights", "without --output")
     model = compiled(options)
     if output is not None:
         with working(f"saving {output.name}"):
-            model.save(output)
+            model.save(output, weights=not without_weights)
     if report is not None:
         report_memory(model, picture, as_json=as_json)
         return

@@ -15,6 +15,7 @@ from clgraph.cli.output import remark
 from clgraph.cli.progress import working
 from clgraph.compilation.load import read_topology
 from clgraph.compilation.preprocessing import preprocessed
+from clgraph.compilation.weights_apart import apart_topology
 from clgraph.core.dtype import DType
 from clgraph.core.layout import Shape
 from clgraph.engines.opening import load_extensions, options_of
@@ -51,6 +52,8 @@ def remarked(model: Model) -> Model:
 
 def _loaded(options: ModelOptions) -> Model:
     where = options.where
+    if options.images or not is_saved(options.model):
+        _refuse_weights(options)
     if is_saved(options.model) and not options.images:
         return _load_saved(options)
     if is_dump(options.model):
@@ -95,6 +98,7 @@ def _load_saved(options: ModelOptions) -> Model:
             threads=where.threads,
             cache_dir=where.cache_dir,
             config=dict(options.config),
+            weights_from=options.weights_from,
         )
         return model.reshape(dict(options.shapes)) if options.shapes else model
 
@@ -106,9 +110,24 @@ def load_topology(options: ModelOptions) -> tuple[Topology, Settings]:
     where = options.where
     settings = options_of(where.device, where.threads, where.cache_dir, options.config)
     load_extensions(settings)
-    saved = is_saved(options.model)
-    topology = read_topology(Contents(options.model)) if saved else load_onnx(options.model)
+    if not is_saved(options.model):
+        _refuse_weights(options)
+        topology = load_onnx(options.model)
+    elif options.weights_from is None:
+        topology = read_topology(Contents(options.model))
+    else:
+        topology = apart_topology(options.model, options.weights_from, settings)
     return preprocessed(topology, options.images) if options.images else topology, settings
+
+
+def _refuse_weights(options: ModelOptions) -> None:
+    """Raise ``click.UsageError`` where weights are given for what has its own."""
+    if options.weights_from is not None:
+        raise click.UsageError(
+            "--weights-from does nothing with --preprocess: give that when the model is saved"
+            if is_saved(options.model)
+            else f"--weights-from is for models saved without weights, and {options.model.name} is no saved model"
+        )
 
 
 def compiled(options: ModelOptions) -> Model:

@@ -53,6 +53,12 @@ _MODEL = (
     ),
     _how("--preprocess", multiple=True, metavar="[NAME:]KEY=VALUE,...", help=HELP),
     _how("--weights", type=click.Choice(["int8", "int4"]), help="Store float weights of large products in few bits."),
+    _how(
+        "--weights-from",
+        type=click.Path(path_type=Path),
+        metavar="FILE.onnx",
+        help="The ONNX file that has the weights of a MODEL saved without them.",
+    ),
     _how("--weight-group", type=click.Choice(["32", "64", "128", "256"]), help="How many of them share a scale [128]."),
     _how("--keep-f32", multiple=True, metavar="PATTERN", help="Nodes that stay float32, e.g. 'head/*'."),
     _how("--disable-pass", multiple=True, metavar="PASS", shell_complete=_passes, help="Leave out an optional pass."),
@@ -101,6 +107,7 @@ class ModelOptions:
         shapes: Of the inputs that were given one.
         cycle: Each set of shapes to be used in turn, the first one ``shapes``; more than one for ``bench`` only.
         images: What is done to those that inputs are fed.
+        weights_from: The ONNX file that has the weights of a saved model.
     """
 
     model: Path
@@ -109,6 +116,7 @@ class ModelOptions:
     config: Mapping[str, Any]
     cycle: tuple[Mapping[str, tuple[int, ...]], ...]
     images: Mapping[str, Preprocess]
+    weights_from: Path | None
 
 
 def device_options(command: F) -> F:
@@ -217,4 +225,7 @@ def _cycling_model(arguments: dict[str, Any]) -> ModelOptions:
     }
     images = parse_preprocess(arguments.pop("preprocess"))
     cycle, where = parse_shapes(arguments.pop("shapes")), _device(arguments)
-    return ModelOptions(arguments.pop("model"), cycle[0], where, {**where.config, **config}, cycle, images)
+    weights_from = arguments.pop("weights_from")
+    return ModelOptions(
+        arguments.pop("model"), cycle[0], where, {**where.config, **config}, cycle, images, weights_from
+    )

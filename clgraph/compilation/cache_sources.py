@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from io import BufferedReader
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 from clgraph.compilation.cache_files import ModelCache, Stamp
 from clgraph.compilation.sources import OpenShapes, read_source
@@ -26,6 +26,7 @@ Images = Mapping[str, "Preprocess"]
 """What is done to the images that inputs are fed, by their names."""
 
 
+@runtime_checkable
 class CacheSource(Protocol):
     """Where the model of a call comes from, as it was at the call."""
 
@@ -58,6 +59,8 @@ def source_of(source: object) -> CacheSource | None:
     """
     if isinstance(source, bytes):
         return _Bytes(source)
+    if isinstance(source, CacheSource):
+        return source
     if getattr(getattr(source, "DESCRIPTOR", None), "full_name", "") == "onnx.ModelProto":
         return _serialised(source)
     try:

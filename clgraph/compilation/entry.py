@@ -222,6 +222,7 @@ def load_model(
     *,
     context: Any = None,
     queue: Any = None,
+    weights_from: Source | Topology | None = None,
 ) -> Model:
     """Load a model that :meth:`clgraph.Model.save` has written.
 
@@ -232,14 +233,20 @@ def load_model(
     Args:
         path: The file. An ONNX file is compiled, as by :func:`clgraph.compile`, and so is what else that takes.
         device, threads, cache_dir, config, context, queue: As for :func:`clgraph.compile`.
+        weights_from: The ONNX model, as :func:`clgraph.compile` takes it, that a file saved without weights was made
+            of. The model is compiled for what was asked for last, or comes out of the model cache; options that are
+            not given are those that it was compiled with.
 
     Raises:
-        ModelError: The file is missing, cut, damaged, of a newer version, or no model.
+        ModelError: The file is missing, cut, damaged, of a newer version, or no model; or it has no weights, and they
+            are not given, or another model's.
         UnsupportedError: It needs an operator of a plugin that is not there.
         DeviceError: There is no such device.
         ClgraphError: Anything that is wrong with the options.
     """
     if not isinstance(path, str | os.PathLike) or (not is_saved(Path(path)) and is_model(Path(path))):
+        if weights_from is not None:
+            raise OptionError("--weights-from (in Python, weights_from) is for models saved without weights")
         return compile_model(
             path, device, threads=threads, cache_dir=cache_dir, config=config, context=context, queue=queue
         )
@@ -247,4 +254,10 @@ def load_model(
 
     callers = callers_queue(device, context, queue)
     options = options_of(device if callers is None else callers.name, threads, cache_dir, config)
-    return load_saved(path, with_one_budget(options))
+    options = with_one_budget(options)
+    if weights_from is not None:
+        from clgraph.compilation.weights_apart import load_apart
+
+        given = {name for name, value in (config or {}).items() if value is not None}
+        return load_apart(path, weights_from, options, given)
+    return load_saved(path, options)

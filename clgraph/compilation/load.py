@@ -56,7 +56,14 @@ def saved_topology(path: str | os.PathLike[str], options: Settings) -> Topology:
 
 
 def read_topology(contents: Contents) -> Topology:
-    """Return the topology in a file. Raises ``ModelError`` where there is none."""
+    """Return the topology in a file. Raises ``ModelError`` where there is none, or it has no weights."""
+    if rows := contents.header.get("withheld"):
+        with well_formed(contents.path):
+            name = rows[0][1]
+        raise ModelError(
+            f"{contents.path} was saved without weights, such as {name!r}: say which ONNX file has them, as "
+            "--weights-from model.onnx (in Python, clgraph.load(..., weights_from='model.onnx'))"
+        )
     return decode_topology(contents.header.get("topology"), contents.array, primitive_of)
 
 
@@ -226,6 +233,8 @@ class Loader:
         """Say why nothing in the file serves *shapes*, unless there is a program for them."""
         if self._shared is not None and self._shared.why:
             return self._shared.why
+        if "withheld" in self._contents.header:
+            return "the file was saved without weights, so that it holds no program"
         return f"the file holds no program for the shapes {', '.join(str(list(s)) for s in shapes)}"
 
     def _compiler(self) -> Compiler:

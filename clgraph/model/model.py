@@ -139,12 +139,16 @@ class Model(Running):
         """Return a model of another topology with the same constants."""
         return Model(topology, self.device, self._specialisations.specialise, beside=self._specialisations)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, weights: bool = True) -> None:
         """Write the model and what is compiled of it to one file, for :func:`clgraph.load`.
 
         The file holds the topology with its weights, so that another device or shape can be compiled, and the programs
         there are with what their kernels read, equal data once: where sizes are open, families of shapes, and of their
         members those used last. A file that is there is replaced, at once or not at all.
+
+        Args:
+            weights: ``False`` leaves out the constants, but strings, and what is compiled: ``clgraph.load(path,
+                weights_from="model.onnx")`` takes them from the ONNX file, and compiles with the options of now.
 
         Raises:
             ModelError: The file cannot be written.
@@ -152,7 +156,7 @@ class Model(Running):
         """
         from clgraph.model.save import save_model
 
-        save_model(self.topology, self._specialisations.kept, path)
+        save_model(self.topology, self._specialisations.kept, path, weights=weights)
 
     def prepare(self, shapes: Ranges | None = None, values: Values | None = None) -> Program:
         """Compile for *shapes* now, so that the first run with them does not have to; return the program.

@@ -13,12 +13,13 @@ from clgraph.engines.option_checks import ANNOTATIONS, PREFERENCES
 from clgraph.graph.serial import Json, text_of
 from clgraph.graph.topology import Topology
 from clgraph.model.specialisations import MEMBERS, Key, Specialisation
-from clgraph.saved.circumstances import circumstances
+from clgraph.saved.circumstances import circumstances, recorded
 from clgraph.saved.container import Blobs
 from clgraph.saved.kept_libraries import library_key, library_of
 from clgraph.saved.plans import libraries_of
 from clgraph.saved.programs import Add, encode_program
 from clgraph.saved.topologies import encode_topology
+from clgraph.saved.withheld import Withheld
 from clgraph.selector.choose import Choice
 from clgraph.selector.library import Library
 
@@ -30,6 +31,7 @@ def save_model(
     *,
     kept_for: str | None = None,
     stages: Mapping[str, Mapping[Key, Specialisation]] | None = None,
+    weights: bool = True,
 ) -> None:
     """Write *topology* and what was *made* of it to *path*, at once or not at all.
 
@@ -41,12 +43,16 @@ def save_model(
             only what is made of it can be run.
         stages: What was made of the stages of a topology that is run in such, by
             :func:`~clgraph.saved.topologies.stage_name`.
+        weights: Write the data of constants. Without, nothing is written that is made of them, but the options.
 
     Raises:
         ModelError: The file cannot be written.
         UnsupportedError: A primitive of a plugin holds something that cannot be written.
     """
     blobs = Blobs()
+    if not weights:
+        blobs.write(Path(path), _without_weights(topology, made, stages, blobs))
+        return
     header: dict[str, Json] = {
         "topology": encode_topology(topology, blobs.add) if kept_for is None else _signatures(topology, blobs.add),
         **_compiled(made, blobs),
@@ -56,6 +62,25 @@ def save_model(
     if kept_for is not None:
         header["kept_for"] = kept_for
     blobs.write(Path(path), header, in_cache=kept_for is not None)
+
+
+def _without_weights(
+    topology: Topology,
+    made: Mapping[Key, Specialisation],
+    stages: Mapping[str, Mapping[Key, Specialisation]] | None,
+    blobs: Blobs,
+) -> dict[str, Json]:
+    """Return what compiles the same again where somebody has the weights."""
+    withheld = Withheld(topology)
+    every = [s for each in (made, *(stages or {}).values()) for s in each.values()]
+    return {
+        "topology": encode_topology(topology, withheld.add),
+        **_compiled({}, blobs),
+        "asked_for": [_key(key) for key in made],
+        "staged": stages is not None,
+        "options": recorded(every[-1].options) if every else {},
+        "withheld": withheld.rows,
+    }
 
 
 def _compiled(made: Mapping[Key, Specialisation], blobs: Blobs) -> dict[str, Json]:

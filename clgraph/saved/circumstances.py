@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from clgraph.core.cache_folder import cache_folder
 from clgraph.core.version import __version__
+from clgraph.errors import ModelError
+from clgraph.graph.serial import Json
 from clgraph.saved.source_digests import digest_of
 from clgraph.selector.query import DeviceInfo
 from clgraph.selector.sources import KERNEL_TEXTS, kernel_directories
@@ -73,6 +75,24 @@ def differences(saved: Mapping[str, str], here: Mapping[str, str]) -> str:
             other = f"{name} {then or 'none'}, here {now or 'none'}"
             told.append("other sources of clgraph or its kernels" if name == "sources" else other)
     return "; ".join(told)
+
+
+def recorded(options: Settings) -> Json:
+    """Return those of *options* that a program depends on, by name, where they are not the defaults."""
+    values = {name: getattr(options, name) for name in _OPTIONS if getattr(options, name) != getattr(Settings, name)}
+    return {name: sorted(v) if isinstance(v, frozenset) else v for name, v in values.items()}
+
+
+def with_recorded(options: Settings, record: Json, given: Collection[str]) -> Settings:
+    """Return *options* with what :func:`recorded` wrote, but for those *given* and those that are not the defaults.
+
+    Raises:
+        ModelError: *record* is nothing of the kind.
+    """
+    if not isinstance(record, dict) or not record.keys() <= set(_OPTIONS):
+        raise ModelError("a saved model is damaged: what it says of its options are none")
+    kept = {n: v for n, v in record.items() if n not in given and getattr(options, n) == getattr(Settings, n)}
+    return options.with_(**kept)
 
 
 def texts_digest() -> str:

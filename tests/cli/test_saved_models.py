@@ -48,6 +48,27 @@ def test_other_shapes_of_a_saved_model_are_compiled(clgraph_command: Command, tm
     assert "load: compiled anew: the file holds no program for the shapes [1, 3, 6, 6]" in out
 
 
+def test_commands_take_weights_from_the_onnx_file(clgraph_command: Command, model: Path, saved: Path) -> None:
+    host = ("--device", "host")
+    status, out, _ = clgraph_command("compile", model, *host, "-o", "apart.clg", "--without-weights")
+    assert (status, "saved       apart.clg, " in out) == (0, True)
+    for command in ("run", "explain", "compare", "estimate", "bench", "check"):
+        further = ("--iterations", 1) if command == "bench" else ("--random-inputs",) if command == "run" else ()
+        status, _, err = clgraph_command(command, "apart.clg", *host, "--weights-from", model, *further)
+        assert (status, err) == (0, ""), command
+        if command != "check":
+            status, _, err = clgraph_command(command, "apart.clg", *host, *further)
+            assert (status, err.count("\n"), "--weights-from model.onnx" in err) == (1, 1, True), command
+    for given, why in (
+        (("run", model, "--weights-from", model), "is no saved model"),
+        (("run", saved, "--weights-from", model), "has weights of its own"),
+        (("compile", model, "--without-weights"), "--without-weights does nothing without --output"),
+        (("bench", "apart.clg", "--weights-from", model, "--hint", "throughput"), "--weights-from does nothing"),
+    ):
+        status, _, err = clgraph_command(*given, *host)
+        assert (status > 0, why in err) == (True, True), err
+
+
 @pytest.mark.parametrize("command", ["run", "compile", "explain", "compare"])
 def test_a_damaged_file_is_one_line(clgraph_command: Command, saved: Path, command: str) -> None:
     saved.write_bytes(saved.read_bytes()[:-100])

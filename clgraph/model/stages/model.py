@@ -118,17 +118,17 @@ class StagedModel(Model):
         with self._lock:
             return idle_notes(s for model in self._models() for s in model.compiled.values())
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, weights: bool = True) -> None:
         """Write the topology, with the bodies of control flow, and what is compiled of its stages to one file.
 
-        Stages of bodies are compiled anew. Raises as :meth:`Model.save`.
+        Stages of bodies are compiled anew. *weights* as of any model. Raises as :meth:`Model.save`.
         """
         from clgraph.model.save import save_model
         from clgraph.saved.topologies import stage_name
 
         with self._lock:
             made = {stage_name(model.topology): model._specialisations.kept for model in self._models()}
-        save_model(self.topology, {}, path, stages=made)
+        save_model(self.topology, {}, path, stages=made, weights=weights)
 
     def prepare(self, shapes: Ranges | None = None, values: Values | None = None) -> Program:
         """Compile the stages that need only what the inputs tell now; return the first one's program.
