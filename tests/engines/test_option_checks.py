@@ -314,6 +314,7 @@ OWN = {
     "poll, grace, follow_links": "of serve",
     "temperature, top_k, top_p, repetition_penalty": "of generate",
     "hint, join, clients": "of bench, which refuses the last two without --hint throughput",
+    "without_weights, weights_from": "of saved models; an error where nothing is saved, or the model has weights",
     "preprocess": "images as inputs, in front of what options decide (clgraph.compile has it as an argument)",
 }
 """Flags that are no options of the settings."""
