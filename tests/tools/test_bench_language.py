@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.decoder_weights import Decoder
-from tools.benchmark import language, language_models, language_peers
+from tools.benchmark import bandwidth, language, language_models, language_peers
 from tools.benchmark.found import Found
 from tools.benchmark.language import LanguageFigures, language_markdown, measure_language
-from tools.benchmark.language_models import LANGUAGE, bytes_of_a_token, folder_of
+from tools.benchmark.language_models import LANGUAGE, LANGUAGE_SET, bytes_of_a_token, folder_of
 from tools.benchmark.language_peers import GENAI, LANGUAGE_RUNTIMES
 from tools.benchmark.measuring import Schedule
 from tools.benchmark.peers import Options
@@ -32,7 +32,7 @@ FIGURES = LanguageFigures(
 
 
 def test_the_largest_model_has_half_a_billion_parameters_in_4_bits() -> None:
-    sizes = {name: d.parameters for name, d in LANGUAGE.items()}
+    sizes = {name: LANGUAGE[name].parameters for name in LANGUAGE_SET}
     largest = LANGUAGE[max(sizes, key=sizes.__getitem__)]
     assert 0.45e9 < largest.parameters < 0.55e9
     assert largest.bits == 4
@@ -73,7 +73,7 @@ def test_runtimes_continue_alike_and_everything_is_measured(
     monkeypatch.setitem(LANGUAGE, "tiny", Decoder())
     monkeypatch.setattr(language, "PROMPTS", (4, 6))
     monkeypatch.setattr(language, "TOKENS", 2)
-    monkeypatch.setattr(language, "_BANDWIDTH_BYTES", 1 << 20)
+    monkeypatch.setattr(bandwidth, "_CPU_BYTES", 1 << 20)
     monkeypatch.setattr(language, "_memory", lambda *_: 1.0)
     monkeypatch.setattr(language, "folder_of", lambda name: language_models.folder_of(name, tmp_path))
     found = measure_language("tiny", Options(device, 1), Schedule(rounds=1, pause=0))

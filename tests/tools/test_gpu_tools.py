@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 
 import tools.benchmark.probing as probing
+from clgraph.errors import ClgraphError
 from clgraph.implementations.matrix_units.nvidia.tiles import TILES
 from clgraph.runtime.device import find_device, with_class
 from clgraph.runtime.engine import Engine
+from tests.support.models import image, small_model
+from tools.benchmark import bandwidth, quantised
 from tools.benchmark.dry import dry, dry_markdown, dry_probe
 from tools.benchmark.found import Found
 from tools.benchmark.on_gpu import FIRST, TORCH, Case, Timed, cases, gpu_markdown, measure_case, product_of
@@ -75,20 +78,68 @@ def test_a_case_is_asked_for_by_its_title_or_a_part():
 
 
 @pytest.mark.opencl
-def test_times_stand_beside_errors_and_what_is_missing():
+def test_times_stand_beside_errors_and_what_is_missing(monkeypatch):
     timed = measure_case(Case("gemm_64", "f32", 2.0 * 64**3), "pocl", 1, "cpu")
     assert timed.seconds["clgraph"] > 0
     assert timed.errors["clgraph"] < 64 * 2.0**-24 * 10
     assert set(timed.seconds) | set(timed.missing) == {"clgraph", *TORCH}
-    packed = measure_case(Case("nbits_64x2", "f32", 2.0 * 2 * 64**2), "pocl", 1, "cpu")
+    assert timed.bandwidth == 0
+    monkeypatch.setattr(bandwidth, "_CPU_BYTES", 1 << 20)
+    packed = measure_case(Case("nbits_64x2", "f32", 2.0 * 2 * 64**2, 2560.0), "pocl", 1, "cpu")
     assert packed.errors.get("clgraph", 0.0) < 64 * 2.0**-24 * 10
+    assert packed.bandwidth > 0
+    asked = Timed(packed.case, {"clgraph": 1e-6}, {}, {}, 5e9)
+    assert "| 0.001 ms, 0.0 TFLOP/s, 2.6 GB/s of weights, 51% of 5.0 |" in gpu_markdown([asked])
     table = gpu_markdown([Timed(timed.case, {"clgraph": 1e-3}, {"clgraph": 1e-7}, {"eager": "no torch"})])
     assert "1.000 ms, 0.0 TFLOP/s, error 1.0e-07" in table
     assert "no torch" in table
 
 
+@pytest.mark.opencl
+def test_a_kernel_tells_the_bandwidth_of_a_device(monkeypatch):
+    monkeypatch.setattr(bandwidth, "_GPU_BYTES", 3 << 22)
+    monkeypatch.setattr(bandwidth, "_RUNS", 2)
+    engine, held = Engine(find_device("pocl")), []
+    kept = engine.allocate
+    monkeypatch.setattr(engine, "allocate", lambda n, what: held.append(kept(n, what)) or held[-1])
+    assert bandwidth.kernel_bandwidth(engine) > 1e8
+    # Of three rounds, four elements each of 0, 1 and 2.
+    sums = np.empty(1 << 18, np.float32)
+    engine.stream.read(held[-1], 0, sums)
+    assert (sums == 12).all()
+    # It is what a GPU is asked, whatever the host's threads read.
+    monkeypatch.setattr(bandwidth, "find_device", lambda _: with_class(find_device("pocl"), "gpu"))
+    monkeypatch.setattr(bandwidth, "_of_threads", None)
+    assert bandwidth.read_bandwidth("gpu", 1) > 1e8
+
+
+@pytest.mark.opencl
+def test_networks_of_8_bits_are_made_once_and_compared_with_onnxruntime(monkeypatch, tmp_path):
+    made = []
+
+    def load(text):
+        made.append(text)
+        model = small_model()
+        return model, {model.graph.input[0].name: image((1, 3, 10, 10))}
+
+    monkeypatch.setenv("CLGRAPH_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(quantised, "load", load)
+    for batch in (1, 3):
+        model, feeds = quantised.load_int8(f"small-int8@{batch}x3x10x10")
+        assert [a.shape for a in feeds.values()] == [(batch, 3, 10, 10)]
+    assert made == ["small@1x3x10x10"]
+    assert {"QuantizeLinear", "DequantizeLinear"} <= {n.op_type for n in model.graph.node}
+    timed = measure_case(Case("small-int8@3x3x10x10", "f32"), "pocl", 1, "cpu")
+    # A step of 8 bits, of the range on both sides of zero: some results are rounded to the next one.
+    assert timed.errors["clgraph"] < 2.5 / 127
+    monkeypatch.setattr(quantised, "installed", lambda _: None)
+    with pytest.raises(ClgraphError, match="onnxruntime"):
+        quantised.quantised(model, feeds)
+
+
 def test_what_is_measured_are_the_networks_and_the_products():
     names = {c.name for c in cases(quick=False)}
+    assert {"resnet50-int8@1x3x224x224", "resnet50-int8@64x3x224x224", "nbits_16384x1"} <= names
     assert {"resnet50@64x3x224x224", "bert_base_32x128", "gemm_4096", "gemm_8192"} <= names
     model, feeds = product_of(8, np.dtype(np.float32))
     assert np.asarray(feeds["x"]).shape == (8, 8)

@@ -9,13 +9,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from clgraph.errors import ClgraphError
+from tools.benchmark.bandwidth import read_bandwidth
 from tools.benchmark.language_models import LANGUAGE, bytes_of_a_token, folder_of, weight_bytes
 from tools.benchmark.language_peers import LANGUAGE_RUNTIMES, Continue, peers_of
 from tools.benchmark.measuring import Schedule
@@ -25,8 +25,6 @@ PROMPTS = (128, 512)
 TOKENS = 16
 """Of each block, behind the shorter prompt."""
 _ROOT = Path(__file__).resolve().parents[2]
-_BANDWIDTH_BYTES = 1 << 28
-"""Of each thread: far above any cache."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ class LanguageFigures:
     Attributes:
         weights: Bytes of the model's files.
         read: Bytes of weights that a token reads at least.
-        bandwidth: Bytes a second that as many threads read.
+        bandwidth: Bytes a second that the device reads from its memory; a CPU by as many threads.
         token: The median of each round's tokens.
         prompts: By the prompt's length, the time to the first token.
         equal: How many of the tokens are clgraph's, of ``TOKENS``, before the first that is not.
@@ -73,7 +71,7 @@ def measure_language(name: str, options: Options, schedule: Schedule) -> Languag
     first: dict[str, dict[str, list[float]]] = {str(n): {runtime: [] for runtime in names} for n in PROMPTS}
     bandwidth = 0.0
     for number in range(schedule.rounds):
-        bandwidth = max(bandwidth, read_bandwidth(options.threads))
+        bandwidth = max(bandwidth, read_bandwidth(options.device, options.threads))
         for runtime in names if number % 2 == 0 else names[::-1]:
             time.sleep(schedule.pause)
             starts, seconds, _ = _rounded(runtimes[runtime], prompts)
@@ -115,16 +113,6 @@ def _rounded(run: Continue, prompts: Sequence[Sequence[int]]) -> tuple[list[floa
 def _alike(ours: Sequence[int], theirs: Sequence[int]) -> int:
     pairs = list(zip(ours, theirs, strict=True))[:TOKENS]
     return next((i for i, (a, b) in enumerate(pairs) if a != b), len(pairs))
-
-
-def read_bandwidth(threads: int) -> float:
-    """Return how many bytes a second *threads* threads read, each of memory of its own."""
-    parts = [np.ones(_BANDWIDTH_BYTES // 4, np.float32) for _ in range(threads)]
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(np.max, parts))
-        start = time.perf_counter()
-        list(pool.map(np.max, parts))
-        return threads * _BANDWIDTH_BYTES / (time.perf_counter() - start)
 
 
 def _memory(runtime: str, name: str, options: Options) -> float:

@@ -16,9 +16,12 @@ from onnx import helper, numpy_helper
 import clgraph
 from clgraph.errors import ClgraphError
 from tests.support.zoo_text import BERT_BASE, encoder, tokens
+from tools.benchmark.bandwidth import read_bandwidth
 from tools.benchmark.cases import Feeds, load
+from tools.benchmark.measuring import usable_cores
 from tools.benchmark.on_torch import to_torch
 from tools.benchmark.peers import installed
+from tools.benchmark.quantised import INT8, by_onnxruntime, load_int8
 
 Run = Callable[[], None]
 """Runs a model once on what lies on the device; returns when it is done."""
@@ -26,18 +29,25 @@ PRECISIONS = ("f32", "tf32x3", "f16x3", "f16")
 TORCH = ("eager", "graph", "compiled")
 FIRST = (
     *("resnet50@64x3x224x224 f32", "resnet50@64x3x224x224 f16", "resnet50@1x3x224x224 f16", "bert_base_32x128 f16"),
-    *("gemm_8192 f16", "gemm_8192 f32", "nbits_4096x1 f16"),
+    *("resnet50-int8@64x3x224x224 f16", "gemm_8192 f16", "gemm_8192 f32", "nbits_16384x1 f16"),
 )
 """Cases with goals: they are measured first, because time on a GPU may end early."""
+_PACKED_BYTES = 4 / 8 + 4 / 32
+"""Of a weight of 4 bits, with its part of a scale in float32."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One model, what it computes in, and the arithmetic of a run where that is the question."""
+    """One model, what it computes in, and the arithmetic of a run, or the bytes it reads, where that is the question.
+
+    Attributes:
+        read: Bytes of weights that a run reads at least, where it hardly does more.
+    """
 
     name: str
     precision: str
     flops: float = 0.0
+    read: float = 0.0
 
     @property
     def title(self) -> str:
@@ -51,16 +61,18 @@ class Timed:
 
     Attributes:
         missing: Why a runtime has no figure.
+        bandwidth: Bytes a second that the device reads from its memory, where the case reads mostly.
     """
 
     case: Case
     seconds: dict[str, float]
     errors: dict[str, float]
     missing: dict[str, str] = field(default_factory=dict)
+    bandwidth: float = 0.0
 
 
 def cases(quick: bool, only: str = "") -> list[Case]:
-    """Return what is measured: ResNet-50, BERT, square products of matrices, rows times weights of 4 bits.
+    """Return what is measured: ResNet-50, also in 8 bits, BERT, square products, rows times weights of 4 bits.
 
     Those with goals come first; with *quick*, the smallest of each.
 
@@ -72,8 +84,11 @@ def cases(quick: bool, only: str = "") -> list[Case]:
     if not quick:
         found += [Case("bert_base_32x128", p) for p in PRECISIONS]
     found += [Case(f"gemm_{n}", p, 2.0 * n**3) for n in sizes for p in PRECISIONS]
-    rows = (1,) if quick else (1, 128)
-    found += [Case(f"nbits_{sizes[0]}x{m}", p, 2.0 * m * sizes[0] ** 2) for m in rows for p in ("f32", "f16")]
+    found += [Case(f"resnet50-int8@{n}x3x224x224", p) for n in batches for p in ("f32", "f16")]
+    # Of one row, also weights that no cache holds.
+    for size, rows in [(sizes[0], 1)] if quick else [(4096, 1), (16384, 1), (4096, 128)]:
+        read = _PACKED_BYTES * size**2 if rows == 1 else 0.0
+        found += [Case(f"nbits_{size}x{rows}", p, 2.0 * rows * size**2, read) for p in ("f32", "f16")]
     found.sort(key=lambda case: FIRST.index(case.title) if case.title in FIRST else len(FIRST))
     return [case for case in found if case.title == only] or [case for case in found if only in case.title]
 
@@ -88,6 +103,8 @@ def load_case(case: Case) -> tuple[onnx.ModelProto, Feeds]:
         return packed_product_of(int(size), int(rows))
     if kind == "bert":
         return encoder(BERT_BASE, 32, 128), tokens(32, 128)
+    if case.name.partition("@")[0].endswith(INT8):
+        return load_int8(case.name)
     return load(case.name)
 
 
@@ -143,7 +160,8 @@ def measure_case(case: Case, device: str, rounds: int, torch_device: str = "cuda
             times[name].append(_seconds(runs[name]))
     exact = _exact(model, feeds, case, results)
     errors = {} if exact is None else {name: _error(found, exact) for name, found in results.items()}
-    return Timed(case, {name: statistics.median(t) for name, t in times.items()}, errors, missing)
+    bandwidth = read_bandwidth(device, usable_cores()) if case.read else 0.0
+    return Timed(case, {name: statistics.median(t) for name, t in times.items()}, errors, missing, bandwidth)
 
 
 def _with_clgraph(model: onnx.ModelProto, feeds: Feeds, precision: str, device: str) -> tuple[Run, list[NDArray[Any]]]:
@@ -211,11 +229,13 @@ def _seconds(run: Run) -> float:
 
 
 def _exact(model: onnx.ModelProto, feeds: Feeds, case: Case, results: dict[str, Any]) -> list[NDArray[Any]] | None:
-    """Return what results are compared with: NumPy's float64 for products, else torch's where there are any."""
+    """Return what results are compared with: NumPy's float64 for products, ONNX Runtime's for 8 bits, else torch's."""
     if case.flops:
         weights = _weights(model)
         (x,) = feeds.values()
         return [x[:64].astype(np.float64) @ weights]
+    if case.name.partition("@")[0].endswith(INT8):
+        return by_onnxruntime(model, feeds)
     found: list[NDArray[Any]] | None = results.get("eager")
     return found
 
@@ -237,7 +257,7 @@ def _error(found: Sequence[NDArray[Any]], exact: Sequence[NDArray[Any]]) -> floa
 
 
 def gpu_markdown(found: Sequence[Timed]) -> str:
-    """Return a table: milliseconds, for products TFLOP/s, and the errors behind them."""
+    """Return a table: milliseconds, for products TFLOP/s, shares of the memory's bandwidth, and the errors."""
     names = ["clgraph", *TORCH]
     lines = ["| model | precision | " + " | ".join(names) + " |", "|---" * (2 + len(names)) + "|"]
     for timed in found:
@@ -248,6 +268,10 @@ def gpu_markdown(found: Sequence[Timed]) -> str:
                 continue
             seconds = timed.seconds[name]
             rate = f", {timed.case.flops / seconds / 1e12:.1f} TFLOP/s" if timed.case.flops else ""
+            if timed.bandwidth:
+                read = timed.case.read / seconds
+                share = f"{read / timed.bandwidth:.0%} of {timed.bandwidth / 1e9:.1f}"
+                rate += f", {read / 1e9:.1f} GB/s of weights, {share}"
             error = f", error {timed.errors[name]:.1e}" if name in timed.errors else ""
             cells.append(f"{seconds * 1e3:.3f} ms{rate}{error}")
         lines.append(f"| {timed.case.name} | {timed.case.precision} | " + " | ".join(cells) + " |")
