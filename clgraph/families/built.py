@@ -19,6 +19,7 @@ class BuiltNode:
         primitive: With all attributes.
         inputs, outputs: Names of values.
         around: The values whose sizes passes may compare when they look at the node, and their *shapes*.
+        origin: Names of the layers or ONNX nodes that it stems from.
     """
 
     primitive: Primitive
@@ -26,6 +27,7 @@ class BuiltNode:
     outputs: tuple[str, ...]
     around: tuple[str, ...]
     shapes: tuple[Shape, ...]
+    origin: tuple[str, ...]
 
 
 @frozen
@@ -58,6 +60,7 @@ class Built:
                 tuple(v.name for v in node.outputs),
                 tuple(v.name for v in values),
                 tuple(v.layout.shape for v in values),
+                node.origin,
             )
             shapes.update((v.name, v.layout.shape) for v in node.outputs)
             constants.update((v.name, v.constant) for v in node.inputs if v.constant is not None)

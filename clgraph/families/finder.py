@@ -11,6 +11,7 @@ from clgraph.errors import BindingError
 from clgraph.families.built import Built
 from clgraph.families.cone import Cone
 from clgraph.families.rules import Guards, Rule, alike, constants_of, regrouped
+from clgraph.families.uses import Uses
 from clgraph.graph.layer import Layer
 from clgraph.graph.node import Node, Value
 from clgraph.graph.primitive import Array, Primitive
@@ -68,12 +69,14 @@ class _Finder:
         self._merged = program.merged
         self._computed = _computed(built)
         self._computed_from_sizes = {name for name in self._computed if self._depends(name)}
+        self._uses = Uses(built, self._computed, program.merged)
 
     def rule(self, node: Node) -> Rule:
         rule = self._attributes(node)
         constants, layers = [], []
         for slot, value in enumerate(node.inputs):
             if value.constant is not None and (name := self._sized_name(value)) is not None:
+                self._uses.found(name, node)
                 constants.append((slot, name))
                 layers += self._layers(name)
         rule = replace(rule, constants=tuple(constants), before=(*rule.before, *self._above(layers)))
@@ -156,20 +159,28 @@ class _Finder:
             shapes[name] = node.around, node.shapes
             for value in node.around:
                 layers += self._layers(value)
-        constants, merged = [], []
-        for name in self._read() - self._traced:
-            if name in self._computed_from_sizes:
-                raise BindingError(f"{name!r} is computed from sizes, and was folded")
-            if (array := self._built.constants.get(name)) is not None and id(array) in self._sized:
-                layers += self._layers(name)
-                kept = self._merged.get(name)
-                if kept is None or kept not in self._traced:
-                    constants.append((name, array))
-                else:
-                    merged.append((name, kept))
-                    layers += self._layers(kept)
+        constants, merged = self._folded()
+        for name in (*(name for name, _ in constants), *(name for pair in merged for name in pair)):
+            layers += self._layers(name)
         checked = tuple((name, *found) for name, found in shapes.items())
         return Guards(self._above(layers), checked, tuple(primitives), tuple(constants), tuple(merged))
+
+    def _folded(self) -> tuple[list[tuple[str, Array]], list[tuple[str, str]]]:
+        """Return the constants that sizes decide and that some node has otherwise, and pairs that have to be equal.
+
+        Raises:
+            BindingError: One is computed, so that there is nothing to compare a member's with.
+        """
+        sized = {name for name, array in self._built.constants.items() if id(array) in self._sized}
+        sized |= self._computed_from_sizes
+        read = self._read() & sized
+        folded = self._uses.folded(read)
+        merged = [(name, kept) for name in read - folded if (kept := self._uses.kept(name)) != name]
+        # What else is equal to one that sizes decide reads that one, and stays what it is.
+        folded.update(kept for name, kept in self._merged.items() if kept in sized and name not in sized)
+        if computed := folded & self._computed_from_sizes:
+            raise BindingError(f"{min(computed)!r} is computed from sizes, and was folded")
+        return [(name, self._built.constants[name]) for name in folded], merged
 
     def _takes_sizes(self, node: str, primitive: Primitive, layer: Layer) -> bool:
         """Whether attributes of a built node of *layer* may depend on sizes otherwise than by being some."""
@@ -233,8 +244,6 @@ class _Finder:
             name = value.name
             if not value.layout.is_dense_plain or value.layout.shape != self._built.shapes[name]:
                 raise BindingError(f"the constant {name!r} depends on sizes, and was transformed")
-        if name is not None:
-            self._traced.add(name)
         return name
 
 

@@ -1,0 +1,96 @@
+"""Constants that sizes decide, which some nodes read as they were built and others otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+import clgraph
+from clgraph.families.built import Built
+from clgraph.families.candidates import LEADING
+from clgraph.families.uses import Uses
+from clgraph.ops.eltwise import Eltwise
+from tests.support.graphs import FLOAT, graph, model
+from tests.support.programs import Net
+
+WEIGHTS = np.random.default_rng(0).standard_normal((16, 16)).astype(np.float32)
+
+
+ROUNDINGS = 19
+"""Of a result: a product's 16 terms are multiplied and added, the constants have been multiplied and rounded before."""
+
+
+def scaled(nodes: Sequence[onnx.NodeProto], names: Sequence[str], **more: np.ndarray) -> onnx.ModelProto:
+    """Return a model whose *nodes* read ``c``, weights times the first size of ``x``; the results have *names*."""
+    size = [
+        helper.make_node("Shape", ["x"], ["shape"], end=1),
+        helper.make_node("Cast", ["shape"], ["size"], to=FLOAT),
+        helper.make_node("Mul", ["weights", "size"], ["c"]),
+    ]
+    inputs = [("x", FLOAT, ("n", 16)), ("z", FLOAT, (16, 16))]
+    results = [(name, FLOAT, (None, 16)) for name in names]
+    return model(graph([*size, *nodes], inputs, results, weights=WEIGHTS, **more))
+
+
+def check(source: onnx.ModelProto, device: str, wanted: Callable[..., list[np.ndarray]], note: str) -> None:
+    """Compare two members with what is *wanted* of ``x``, ``z``, the weights and the size."""
+    compiled = clgraph.compile(source, device, config={"device_class": "cpu"})
+    random = np.random.default_rng(1)
+    for n in (5, 40):
+        x, z = (random.standard_normal((rows, 16)).astype(np.float32) for rows in (n, 16))
+        read = [a.astype(np.float64) for a in (x, z, WEIGHTS)]
+        found = compiled.run({"x": x, "z": z}).values()
+        for got, want, most in zip(found, wanted(*read, n), wanted(*map(np.abs, read), n), strict=True):
+            assert (np.abs(got - want) <= ROUNDINGS * np.finfo(np.float32).eps * most).all()
+        assert note in compiled.program.notes["family"]
+
+
+@pytest.mark.opencl
+def test_a_copy_for_one_reader_is_the_members_where_another_reads_the_constant_as_it_is(device: str) -> None:
+    """The product reads it packed."""
+    nodes = [helper.make_node("MatMul", ["x", "c"], ["y"]), helper.make_node("Add", ["z", "c"], ["w"])]
+    check(scaled(nodes, ["y", "w"]), device, lambda x, z, w, n: [x @ (w * n), z + w * n], "compiled whole")
+
+
+@pytest.mark.opencl
+def test_a_fixed_constant_that_equals_one_of_the_representatives_stays_what_it_is(device: str) -> None:
+    """They are one constant of its program."""
+    fixed = {f"k{size}": WEIGHTS * np.float32(size) for size in LEADING}
+    nodes = [helper.make_node("Add", ["z", name], [f"z{name}"]) for name in ("c", *fixed)]
+    source = scaled(nodes, [node.output[0] for node in nodes], **fixed)
+    check(source, device, lambda x, z, w, n: [z + w * by for by in (n, *LEADING)], "compiled whole")
+
+
+@pytest.mark.opencl
+def test_constants_whose_uses_are_all_there_are_bound(device: str) -> None:
+    """Two equal sums become one node; what nobody asks for goes; what follows is fused."""
+    nodes = [helper.make_node("Add", ["z", "c"], [name]) for name in ("a", "b", "unused")]
+    nodes += [helper.make_node("Add", ["a", "b"], ["ab"]), helper.make_node("Add", ["ab", "c"], ["w"])]
+    check(scaled(nodes, ["w"]), device, lambda x, z, w, n: [2 * z + 3 * w * n], "bound in")
+
+
+def test_uses_are_counted_among_nodes_that_share_origins() -> None:
+    net = Net()
+    x, c = net.input("x", (16, 16)), net.constant("c", WEIGHTS)
+    first = net.add("first", Eltwise("add"), x, c)
+    second = net.add("second", Eltwise("mul"), first, c)
+    program = net.program(second)
+    built, nodes = Built.of(program), list(program)
+
+    def folded(*found: tuple[int, str], merged: Mapping[str, str] | None = None) -> set[str]:
+        uses = Uses(built, set(), merged or {})
+        for node, name in found:
+            uses.found(name, nodes[node])
+        return uses.folded({"c"})
+
+    assert folded((0, "c"), (1, "c")) == set()
+    assert folded((0, "c")) == folded((1, "c")) == folded((0, "c"), (0, "c")) == {"c"}
+    assert folded((0, "d"), (1, "d")) == {"c"}
+    assert folded((0, "d"), (1, "d"), merged={"c": "d"}) == set()
+    nodes[0].origin = ("first", "second")
+    assert folded((0, "c")) == {"c"}
+    assert folded((0, "c"), (0, "c")) == set()
