@@ -198,6 +198,7 @@ class Loader:
         key = Key(bound, tuple((name, Known.of(value)) for name, value in values.items()))
         if more := {n for k, _, _ in self._found if k.shapes == bound for n, _ in k.values} - values.keys():
             raise UnknownValueError("sizes inside the model depend on the values of inputs", sorted(more))
+        in_full = "" if self._shared is None else self._shared.in_full
         try:
             why = self._difference(bound)
             for saved_for, saved, data in reversed(self._found):
@@ -205,6 +206,7 @@ class Loader:
                     why = differences(saved, self._here) or self._refusal(data)
                     if not why:
                         return self._warn(self._rebuild(data, workspace))
+                    in_full = differences(saved, self._here, whole=True)
             deciding = {name for asked in self._asked_for for name, _ in asked.values}
             if self._shared is not None:
                 member = self._shared.bind(topology, bound, values, deciding, self._compiler)
@@ -225,6 +227,8 @@ class Loader:
             why = str(error)
         level = logging.INFO if "no program" in why else logging.WARNING
         _log.log(level, "%s is compiled anew: %s", self._contents.path, why)
+        if in_full and in_full != why:
+            _log.info("%s: %s", self._contents.path, in_full)
         made = self._compiler().specialise(topology, shapes, values, workspace)
         made.notes["load"] = f"compiled anew: {why}"
         return self._warn(made)

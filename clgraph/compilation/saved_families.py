@@ -33,7 +33,7 @@ class SavedFamilies:
     They are read when a shape asks for them: what runs a program out of the file needs nothing of them.
 
     Attributes:
-        why: Why they cannot be used here; empty where they can.
+        why: Why they cannot be used here; empty where they can. ``in_full`` names all circumstances that differ.
     """
 
     def __init__(self, contents: Contents, here: Mapping[str, str], refusal: str) -> None:
@@ -44,7 +44,8 @@ class SavedFamilies:
         self.topology: Topology | None = None
         with well_formed(str(contents.path)):
             self._data: Any = contents.header["families"]
-            self.why = differences(dict(self._data["circumstances"]), here) or refusal
+            saved = dict(self._data["circumstances"])
+            self.why, self.in_full = differences(saved, here) or refusal, differences(saved, here, whole=True)
             self._notes = {str(name): str(note) for name, note in self._data["notes"].items()}
 
     def serve(self, topology: Topology, devices: Mapping[str, DeviceInfo], options: Settings) -> None:

@@ -21,6 +21,12 @@ _PARTS = (
 )
 """The packages whose code decides what a program looks like and what it computes."""
 
+_LISTS = ("vectors", "options")
+"""The circumstances that are lists of words."""
+
+FEW = 4
+"""How many words of each are named."""
+
 NOT_TUNED = "none"
 """What stands for a tuning where there is none."""
 
@@ -62,19 +68,33 @@ def circumstances(devices: Mapping[str, DeviceInfo], options: Settings) -> dict[
     }
 
 
-def differences(saved: Mapping[str, str], here: Mapping[str, str]) -> str:
+def differences(saved: Mapping[str, str], here: Mapping[str, str], *, whole: bool = False) -> str:
     """Say in what *saved* circumstances are not those *here*; empty for nothing.
 
-    What was tuned elsewhere stays so where nothing has been tuned.
+    What was tuned elsewhere stays so where nothing has been tuned. Of instruction sets and options a few are named that
+    differ, and how many more there are; all that were and are, with *whole*.
     """
     told = []
     for name, now in here.items():
         if name == "tuning" and now == NOT_TUNED:
             continue
-        if (then := saved.get(name)) != now:
-            other = f"{name} {then or 'none'}, here {now or 'none'}"
-            told.append("other sources of clgraph or its kernels" if name == "sources" else other)
+        if (then := saved.get(name)) == now:
+            continue
+        if name == "sources":
+            told.append("other sources of clgraph or its kernels")
+        elif name in _LISTS and then and not whole:
+            told.append(f"{name} {_few(then, now)}, here {_few(now, then)}")
+        else:
+            told.append(f"{name} {then or 'none'}, here {now or 'none'}")
     return "; ".join(told)
+
+
+def _few(words: str, others: str) -> str:
+    """Return the first of *words* that are not among *others*, and how many more there are."""
+    known = set(others.split())
+    found = [word for word in words.split() if word not in known]
+    more = len(found) - FEW
+    return " ".join(found[:FEW] or ["none of these"]) + (f" and {more} more" if more > 0 else "")
 
 
 def recorded(options: Settings) -> Json:

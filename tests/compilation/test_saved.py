@@ -22,6 +22,7 @@ from clgraph.errors import InputError, UnsupportedError
 from clgraph.graph.primitive import PRIMITIVES
 from clgraph.ops.activation import Activation
 from clgraph.saved import circumstances, programs
+from clgraph.saved.circumstances import differences
 from tests.support.models import image, light_model, small_model
 from tests.support.saved import feeds_of
 from tests.support.zoo_mobile import mobilenet_v3_small
@@ -126,8 +127,28 @@ def test_a_dry_run_and_other_options_compile_anew(saved: Path) -> None:
     with pytest.raises(InputError, match="dry run"):
         loaded.run(feeds_of(loaded))
     other = clgraph.load(saved, device="host", config={"disable_passes": ["prepare_primitive_fusing"]})
-    assert "options" in other.notes[0]
+    assert "anew: options disable_passes=, here disable_passes=prepare_primitive_fusing" in other.notes[0]
     assert "prepare_primitive_fusing" not in [p.name for p in other.passes]
+
+
+def test_a_warning_names_a_few_differences_and_all_are_told_below_it(
+    saved: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    there = {"device": "a", "vectors": "16 " + " ".join(f"f{i}" for i in range(90)), "clgraph": "1"}
+    here = {"device": "b", "vectors": "8 f7 f8", "clgraph": "1"}
+    told = differences(there, here)
+    assert told == "device a, here b; vectors 16 f0 f1 f2 and 85 more, here 8"
+    assert differences(here, {**here, "vectors": "8 f7"}) == "vectors f8, here none of these"
+    assert differences(there, here, whole=True) == f"device a, here b; vectors {there['vectors']}, here 8 f7 f8"
+    words = " ".join(f"f{i}" for i in range(90))
+    real = circumstances.circumstances
+    monkeypatch.setattr("clgraph.compilation.load.circumstances", lambda *a: {**real(*a), "vectors": f"2 {words}"})
+    with caplog.at_level(logging.INFO, "clgraph"):
+        clgraph.load(saved, device="host")
+    warned, more = [r for r in caplog.records if "vectors" in r.message]
+    assert (warned.levelname, more.levelname) == ("WARNING", "INFO")
+    assert "f89" not in warned.message
+    assert "f89" in more.message
 
 
 def test_other_sources_of_clgraph_compile_anew(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
