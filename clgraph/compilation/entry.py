@@ -173,8 +173,10 @@ def compile_model(
             config=config,
             preprocess=preprocess,
         )
-        own = options_of(device, threads, cache_dir, config).with_(memory_limit=memory_limit)
-        return compile_streams(compile_for, source, with_one_budget(own), **about)
+        own = options_of(device, threads, cache_dir, config).with_(
+            precision=precision, weights=weights, memory_limit=memory_limit
+        )
+        return compile_streams(compile_for, source, with_one_budget(own), images=images_of(preprocess), **about)
     if hint != "latency":
         raise OptionError(f"hint={hint!r} is neither 'latency' nor 'throughput'")
     if about:

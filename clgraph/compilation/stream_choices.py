@@ -7,13 +7,16 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clgraph.core import cache_folder
 from clgraph.core.frozen import frozen
 from clgraph.engines.opening import tuning_identity
 from clgraph.runtime.device import find_device
 from clgraph.settings import Settings
+
+if TYPE_CHECKING:
+    from clgraph.compilation.cache_sources import Images
 
 READ_BYTES = 16 << 20
 """So much of a file, and its size, say which model it is: its weights do not change how long it takes."""
@@ -37,8 +40,10 @@ class StreamChoice:
         return f"measured: {self.rate:.1f} requests a second, {self.beside:.1f} with one stream"
 
 
-def choice_path(source: object, options: Settings) -> Path | None:
+def choice_path(source: object, options: Settings, images: Images | None = None) -> Path | None:
     """Return where the choice for *source* is kept; ``None`` for what no later call can be known to be about.
+
+    Of what a model computes, the precision, the weights and what is done to *images* count.
 
     The option ``tuning=off`` looks at nothing that was measured, and keeps nothing.
 
@@ -49,7 +54,9 @@ def choice_path(source: object, options: Settings) -> Path | None:
     if model is None:
         return None
     devices = [find_device(name.strip() or "auto") for name in options.device.split(",")]
-    what: list[Any] = [model, [tuning_identity(d) for d in devices], options.threads, options.precision]
+    done = sorted((name, repr(p)) for name, p in (images or {}).items())
+    what: list[Any] = [model, [tuning_identity(d) for d in devices], options.threads]
+    what += [options.precision, options.weights, done]
     digest = hashlib.sha256(json.dumps(what).encode()).hexdigest()[:24]
     return cache_folder.cache_folder(options.cache_dir) / "tuning" / f"streams-{digest}.json"
 

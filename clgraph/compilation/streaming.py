@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from clgraph.compilation.cache_sources import Images
 from clgraph.compilation.stream_choices import choice_path, read_choice
 from clgraph.model.model import Model
 from clgraph.settings import Settings
@@ -21,13 +22,15 @@ def compile_streams(
     batching: Batching | None = None,
     queue_size: int = 64,
     queue_timeout: float | None = None,
+    images: Images | None = None,
 ) -> StreamedModel:
     """Return a model of so many *streams*; raises as ``clgraph.compile``.
 
     Args:
         compile_for: Compiles the model of *source* for a ``device`` and ``threads``.
+        images: What is done to the images that inputs are fed.
     """
-    measured = read_choice(choice_path(source, options))
+    measured = read_choice(choice_path(source, options, images))
 
     def make(seat: Seat) -> Model:
         return compile_for(device=seat.device, threads=seat.threads, memory_limit=options.memory_limit)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from clgraph.compilation.entry import compile_model
+from clgraph.compilation.sources import images_of
 from clgraph.compilation.stream_choices import StreamChoice, choice_path, write_choice
 from clgraph.core.frozen import frozen
 from clgraph.engines.opening import options_of
@@ -85,7 +86,9 @@ def tune_streams(
     """
     if not feeds:
         raise InputError("feeds: give some requests like those to come, a list of dictionaries")
-    chosen = options_of(device, threads, cache_dir, config)
+    chosen = options_of(device, threads, cache_dir, config).with_(
+        precision=options.get("precision"), weights=options.get("weights")
+    )
     most = default_streams(chosen.device, chosen.threads)
     counts = sorted({*(1 << n for n in range(most.bit_length()) if 1 << n <= most), most})
     sizes = [1] if batching is None else [1, 4, 16]
@@ -116,7 +119,7 @@ def tune_streams(
                 loads[way].append(closed_loop(models[way].run, feeds, clients, seconds))
     rows = [StreamsRow(*way, max(each, key=lambda load: load.requests_per_second)) for way, each in loads.items()]
     rows.sort(key=lambda row: -row.load.requests_per_second)
-    path = choice_path(source, chosen)
+    path = choice_path(source, chosen, images_of(options.get("preprocess")))
     if path is not None:
         alone = next(r for r in rows if (r.streams, r.maximum) == (1, 1)).load.requests_per_second
         best = rows[0]

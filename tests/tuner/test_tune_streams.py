@@ -60,6 +60,34 @@ def test_the_best_is_kept_and_chosen_later(path: Path, tmp_path: Path, monkeypat
         assert "nothing was measured" in model.throughput.chosen
 
 
+def test_images_precision_and_weights_have_choices_of_their_own(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "default_streams", lambda *_: 2)
+    images = clgraph.Preprocess(size=(10, 10))
+    tensor, picture = {"x": image((1, 3, 10, 10))}, {"x": np.zeros((12, 14, 3), np.uint8)}
+    ways: list[tuple[dict[str, Any], Any, int]] = [
+        ({}, tensor, 2),
+        ({"preprocess": images}, picture, 1),
+        ({"precision": "bf16"}, tensor, 1),
+        ({"weights": "int8"}, tensor, 1),
+    ]
+    for options, feed, best in ways:
+        rates = {(n, 1): float(10 * n if best == 2 else 10 / n) for n in (1, 2)}
+        monkeypatch.setattr(streams, "closed_loop", measured(rates))
+        report = clgraph.tune_streams(path, [feed], cache_dir=tmp_path, seconds=0.01, **HERE, **options)
+        assert report.best.streams == best
+    ways.append(({"preprocess": {"x": images}, "precision": "bf16"}, picture, 0))
+    for options, _, best in ways:
+        with clgraph.compile(path, hint="throughput", cache_dir=tmp_path, **HERE, **options) as model:
+            assert ("requests a second" in model.throughput.chosen) == (best > 0), options
+            assert len(model.streams) == best or not best
+    # The command line gives the precision in the configuration, a server as an argument.
+    kept = choice_path(path, options_of("host", None, tmp_path, {"tuning": "auto", "precision": "bf16"}))
+    assert kept is not None
+    assert kept.exists()
+
+
 def test_another_model_and_a_damaged_file_are_not_answered(path: Path, tmp_path: Path) -> None:
     options = options_of("host", None, tmp_path, {"tuning": "auto"})
     other = choice_path(small_model(channels=4).SerializeToString(), options)
