@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,11 @@ def test_every_change_can_be_made_and_its_test_is_there() -> None:
         assert (ROOT / m.file).read_text(encoding="utf-8").count(m.before) == 1, m.what
         file, _, test = m.test.partition("::")
         assert f"def {test.partition('[')[0]}(" in (ROOT / file).read_text(encoding="utf-8"), m.what
+
+
+def test_no_name_and_no_change_is_there_twice() -> None:
+    for what in ([m.what for m in mutations()], [(m.file, m.before, m.after) for m in mutations()]):
+        assert [name for name, count in Counter(what).items() if count > 1] == []
 
 
 @pytest.fixture(scope="module")
