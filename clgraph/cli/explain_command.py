@@ -25,7 +25,7 @@ def command(options: ModelOptions, node: str | None, as_json: bool, measure: boo
 
     The estimate, in microseconds with the workers that there are (--threads), comes from the cost model, or, where a
     node says "tuned", from what `clgraph tune` measured. A kernel is chosen by those of the whole device, so that the
-    number of threads changes no result.
+    number of threads changes no result; what the note of reorder_inputs says is of the whole device, too.
 
     NODE is the name of a node of the compiled program, or of an ONNX node that has become part of one.
 

@@ -32,7 +32,8 @@ class ReorderInputs(Pass):
     paid once for all readers that prefer the same format. The minimum is exact on chains, trees and other narrow graphs
     (see ``format_search``). Graph inputs come and graph outputs leave in plain formats; constants keep theirs until
     post_optimize_weights. Each node keeps the implementation it was costed with as its provisional choice, which
-    prepare_padding asks for halos. ``Program.notes`` has the estimate. Counts the reorders inserted.
+    prepare_padding asks for halos. ``Program.notes`` has the estimate, for all workers of a device, whatever threads
+    the user asks for. Counts the reorders inserted.
     """
 
     name: ClassVar[str] = "reorder_inputs"
@@ -49,7 +50,7 @@ class ReorderInputs(Pass):
         for made in inserted:
             moved += made.output.layout.nbytes
         how = "exact" if solution.exact else "bounded search"
-        time = f"{solution.cost * 1e3:.3g} ms estimated ({how})"
+        time = f"{solution.cost * 1e3:.3g} ms estimated on all workers ({how})"
         program.notes[self.name] = f"{time}; reorders: {len(inserted)}, writing {moved} bytes"
         return len(inserted)
 

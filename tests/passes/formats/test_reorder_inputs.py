@@ -28,7 +28,7 @@ def test_a_chain_of_convolutions_is_blocked_between_two_reorders() -> None:
     assert list(_formats(program).values()) == [BLOCKED] * 4 + ["bfyx"]
     assert program.outputs[0][1].layout.is_dense_plain
     assert "reorders: 2, writing" in program.notes["reorder_inputs"]
-    assert "(exact)" in program.notes["reorder_inputs"]
+    assert "ms estimated on all workers (exact)" in program.notes["reorder_inputs"]
 
 
 def test_one_small_convolution_is_not_worth_its_reorders() -> None:
