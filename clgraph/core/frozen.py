@@ -11,14 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields
 from functools import partial
 from reprlib import recursive_repr
-from typing import Any, NamedTuple, TypeVar, dataclass_transform, overload
+from typing import Any, TypeVar, dataclass_transform, overload
 
 T = TypeVar("T")
 
 _FIELDS, _PARAMETERS, _MATCHED = "__dataclass_fields__", "__dataclass_params__", "__match_args__"
 """By what the standard library knows a dataclass."""
-_DECLARED = "__declared_fields__"
-"""By what methods are compiled: the fields of a class itself, found in a tenth of the standard library's time."""
 
 _TEXTS = {
     "__eq__": """
@@ -92,9 +90,7 @@ def _made(
     body = {name: value for name, value in own.items() if name not in (*names, "__dict__", "__weakref__")}
     body["__slots__"] = tuple(name for name in (*names, *slots) if name not in inherited)
     body["__qualname__"] = cls.__qualname__
-    defaults = {name: own[name] for name in names if name in own}
-    body[_DECLARED] = _Declared(tuple(names), defaults, frozen, kw_only)
-    complete = partial(_complete, defaults, frozen, kw_only)
+    complete = partial(_complete, {name: own[name] for name in names if name in own}, frozen, kw_only)
     body |= {name: _Asked(name, complete) for name in (_FIELDS, _PARAMETERS, _MATCHED)}
     metaclass: Any = type(cls)
     made: type[Any] = metaclass(cls.__name__, cls.__bases__, body)
@@ -110,40 +106,6 @@ def _is_of_class(hint: object) -> bool:
     """Whether an annotation is that of a variable of the class."""
     text = hint if isinstance(hint, str) else repr(hint)
     return text.startswith(("ClassVar", "typing.ClassVar"))
-
-
-class _Declared(NamedTuple):
-    """What a class says of fields of its own: their names, what stands behind them, and how they are given."""
-
-    names: tuple[str, ...]
-    defaults: Mapping[str, Any]
-    frozen: bool
-    kw_only: bool
-
-    def fields(self, hints: Mapping[str, Any]) -> dict[str, Field[Any]]:
-        """Return them; raises ``ValueError`` where instances would share a default that can be changed."""
-        found: dict[str, Field[Any]] = {}
-        for name in self.names:
-            given = self.defaults.get(name, MISSING)
-            made = found[name] = given if isinstance(given, Field) else field(default=given)
-            made.name, made.type = name, hints[name]
-            if made.kw_only is MISSING:
-                made.kw_only = self.kw_only
-            if type(made.default).__hash__ is None:
-                raise ValueError(f"mutable default {type(made.default)} for field {name} is not allowed")
-        return found
-
-
-def _declared(made: type[Any]) -> list[Field[Any]]:
-    """Return the fields of *made* and of its bases, some of which the standard library may have made."""
-    found: dict[str, Field[Any]] = {}
-    for base in reversed(made.__mro__):
-        own = vars(base)
-        if _DECLARED in own:
-            found |= own[_DECLARED].fields(base.__annotations__)
-        elif _FIELDS in own:
-            found |= {f.name: f for f in fields(base)}
-    return list(found.values())
 
 
 class _Asked:
@@ -198,7 +160,7 @@ class _Signature:
 
 def _compile(made: type[Any], name: str) -> Any:
     """Give *made* its method *name*, and return that."""
-    found = _declared(made)
+    found = fields(made)
     names: dict[str, Any] = {"_MISSING": MISSING}
     text = _init(made, found, names) if name == "__init__" else _compares(found, _TEXTS[name])
     exec(text, names)
@@ -214,7 +176,7 @@ def _init(made: Any, found: Sequence[Field[Any]], names: dict[str, Any]) -> str:
     """Return the text of a class's ``__init__``; what it takes for granted is added to *names*."""
     parameters, body = ["*"] * any(f.kw_only for f in found), []
     assignment = "self.{} = {}"
-    if vars(made)[_DECLARED].frozen:
+    if made.__dataclass_params__.frozen:
         # A slot's own setter takes half of the time of object.__setattr__, which looks the slot up.
         assignment = "_set_{}(self, {})"
         names |= {f"_set_{f.name}": getattr(made, f.name).__set__ for f in found}
