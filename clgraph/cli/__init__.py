@@ -76,9 +76,10 @@ class Commands(click.Group):
         """Run the command; under -v and -vv show what there is to an error beside its line, while logging is on."""
         try:
             return super().invoke(ctx)
-        except Exception as error:
+        except Exception as error:  # of any class: it is told of, and goes on
             if isinstance(error, KernelBuildError):
-                _log.info("the compiler said:\n%s", str(error).partition("\n")[2])
+                if log := str(error).partition("\n")[2]:
+                    _log.info("the compiler said:\n%s", log)
             elif isinstance(error, InternalError) or not isinstance(error, _TOLD):
                 _log.debug("what was raised", exc_info=error)
             raise

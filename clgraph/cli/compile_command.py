@@ -21,7 +21,7 @@ from clgraph.model.explain import explain
 @click.command(cls=SectionedCommand, name="compile")
 @model_options
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Save the compiled model there (.clg).")
-@click.option("--without-weights", is_flag=True, help="Save it without large constants, for --weights-from.")
+@click.option("--without-weights", is_flag=True, help="Save it without its weights, for --weights-from.")
 @click.option("--notes", is_flag=True, help="Show every note of the passes.")
 @click.option("--report", type=click.Choice(["memory"]), help="Show what memory is used for, and draw it.")
 @click.option(
