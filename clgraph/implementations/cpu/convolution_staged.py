@@ -28,6 +28,7 @@ from clgraph.implementations.cpu.geometry import (
     out_planes,
     planes,
     post_refusal,
+    residual_overwritten,
     residual_ref,
     surface,
 )
@@ -254,8 +255,7 @@ class ConvStaged(Implementation[Convolution]):
 
     @classmethod
     def overwrites(cls, q: Query[Convolution]) -> frozenset[int]:
-        slot = in_registers(q).residual
-        return frozenset() if slot is None or q.inputs[slot] != q.outputs[0] else frozenset({slot})
+        return residual_overwritten(q)
 
     @classmethod
     def cost(cls, q: Query[Convolution]) -> float:

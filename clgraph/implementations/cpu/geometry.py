@@ -284,6 +284,12 @@ def in_registers(q: Query[Any]) -> InRegisters:
     return InRegisters(residual, low, high, taken)
 
 
+def residual_overwritten(q: Query[Any]) -> frozenset[int]:
+    """Return the slot of a residual that the result may take the place of: one laid out as the result is."""
+    slot = in_registers(q).residual
+    return frozenset() if slot is None or q.inputs[slot] != q.outputs[0] else frozenset({slot})
+
+
 def residual_ref(q: Query[Any], registers: InRegisters) -> tuple[Ref, int, int, int]:
     """Return the residual's place and its n, c, y pitches; ``NULL`` and zeros for none."""
     if registers.residual is None:
