@@ -21,7 +21,7 @@ from tests.support.models import light_model
 from tests.support.open_models import convolutions
 from tests.support.zoo import ZOO
 from tools.benchmark import everything
-from tools.benchmark.cases import SETS, Goal, chosen, known_models, load
+from tools.benchmark.cases import SETS, Goal, chosen, is_known, known_models, load
 from tools.benchmark.everything import Journal, Step, run_steps, steps
 from tools.benchmark.found import Found
 from tools.benchmark.fresh import Start, starts_markdown
@@ -353,3 +353,12 @@ def test_shapes_that_are_kept_are_all_different(device: str, monkeypatch: pytest
     assert (found.shapes, found.kept) == (5, 5)
     assert min(found.begin, found.end) > 0  # a process may give memory back meanwhile
     assert kept_shapes_markdown([found]).splitlines()[2].startswith("| small | 5 | 5 | ")
+
+
+def test_models_are_looked_for_before_any_is_measured(tmp_path):
+    (tmp_path / "m.onnx").touch()
+    known = (*OPERATORS, *known_models(), "resnet50@8x3x224x224", str(tmp_path / "m.onnx"))
+    assert all(map(is_known, known))
+    assert not is_known("yolov8n")
+    with pytest.raises(InputError, match="mobilenet_v2 has one shape"):
+        load("mobilenet_v2@8x3x224x224")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,12 @@ def known_models() -> list[str]:
     return [*light_names(), *MODELS, *zoo_names(small=False), *SMALL]
 
 
+def is_known(text: str) -> bool:
+    """Whether :func:`load` takes *text*: a name, or a file that is there."""
+    name = text.partition("@")[0]
+    return text in OPERATORS or name in known_models() or name in ZOO or Path(name).is_file()
+
+
 def load(text: str) -> tuple[onnx.ModelProto, Feeds]:
     """Return a model and its inputs.
 
@@ -81,7 +88,7 @@ def load(text: str) -> tuple[onnx.ModelProto, Feeds]:
             ``@1x3x224x224`` where a shape is to be given to its inputs.
 
     Raises:
-        InputError: The file is none, or dimensions are open and no shape is given.
+        InputError: The file is none, dimensions are open and no shape is given, or a model of one shape gets one.
         DownloadError: The model cannot be fetched.
     """
     name, _, given = text.partition("@")
@@ -91,6 +98,8 @@ def load(text: str) -> tuple[onnx.ModelProto, Feeds]:
     if text in SMALL:
         return SMALL[text]()
     if name in ZOO:
+        if given:
+            raise InputError(f"{name} has one shape: leave out @{given}")
         return ZOO[name].make()
     if name in light_names():
         model = light_model(name)
