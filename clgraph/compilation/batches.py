@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from clgraph.core.layout import Shape
 from clgraph.graph.topology import Topology
+from clgraph.throughput.open_batch import with_open_sizes
 
 LARGEST_BATCH = 1 << 16
 """Larger batches are not tried."""
@@ -26,7 +27,8 @@ def with_batch(topology: Topology, shapes: Mapping[str, Shape], entries: int) ->
     firsts = [signature.shape[0] if signature.shape else None for signature in topology.inputs.values()]
     if not any(isinstance(first, int) for first in firsts):
         return topology
-    return topology.with_shapes({name: (entries, *shape[1:]) for name, shape in shapes.items()}, anew=True)
+    batches = {name: (entries, *shape[1:]) for name, shape in shapes.items()}
+    return with_open_sizes(topology).with_shapes(batches, anew=True)
 
 
 def largest_batch(

@@ -120,7 +120,14 @@ class Model(Running):
             ClosedError: The model was closed.
         """
         self._check_open()
-        twin = self._of(self.topology.with_shapes(shapes, anew=True))
+        return self.derived(self.topology.with_shapes(shapes, anew=True))
+
+    def derived(self, topology: Topology) -> Model:
+        """Return a model of *topology*, which was made of this model's; compiled now if every size is fixed.
+
+        Raises as :meth:`reshape`.
+        """
+        twin = self._of(topology)
         twin.prepare_fixed()
         return twin
 

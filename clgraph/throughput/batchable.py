@@ -8,7 +8,7 @@ from clgraph.core.layout import Shape
 from clgraph.errors import ClgraphError, OptionError
 from clgraph.graph.program import Program
 from clgraph.graph.random_numbers import RANDOM_KEY
-from clgraph.graph.signature import Dimension, Signature
+from clgraph.graph.signature import Signature
 from clgraph.graph.topology import Topology
 from clgraph.model.stages.split import needs_stages
 from clgraph.passes.memory.split_batch import slice_of
@@ -36,11 +36,6 @@ def refusal(topology: Topology) -> str:
         if isinstance(signature.shape[0], int) and signature.shape[0] != 1:
             return f"input {name!r} has a batch of {signature.shape[0]}; reshape the model to an open one"
     return ""
-
-
-def open_batch(topology: Topology) -> dict[str, tuple[Dimension, ...]]:
-    """Return the shapes of inputs that declare a batch of one entry, with an open one in its place."""
-    return {n: ("batch", *s.shape[1:]) for n, s in topology.inputs.items() if s.shape and s.shape[0] == 1}
 
 
 def length_axes(inputs: Mapping[str, Signature], pad: Mapping[str, float]) -> dict[str, int]:

@@ -19,9 +19,10 @@ from clgraph.model.model import Model
 from clgraph.model.run_queue import RunFuture
 from clgraph.network.cancelling import Cancellation, ending
 from clgraph.runtime.process import check_process
-from clgraph.throughput.batchable import joinable, length_axes, open_batch, refusal
+from clgraph.throughput.batchable import joinable, length_axes, refusal
 from clgraph.throughput.batching import Batching, Joinable, Key
 from clgraph.throughput.figures import Figures, ThroughputReport
+from clgraph.throughput.open_batch import open_batch, with_open_sizes
 from clgraph.throughput.requests import NO_BATCHES, Request, RequestQueue
 from clgraph.throughput.seats import Seat
 from clgraph.throughput.serving import Stream, Work
@@ -297,7 +298,7 @@ def _with_open_batch(make: Compile, seat: Seat) -> Model:
     if not (shapes := open_batch(model.topology)):
         return model
     with model:
-        return model.reshape(shapes)
+        return model.derived(with_open_sizes(model.topology).with_shapes(shapes, anew=True))
 
 
 def _finish(work: Work, threads: Sequence[threading.Thread]) -> None:

@@ -118,7 +118,7 @@ def test_slices_that_mix_entries_are_found_by_comparison_and_bisection(device, m
     assert compare(net, feeds, options).agrees
     monkeypatch.setattr(split_batch, "best_slices", lambda *_: 3)
     assert compare(net, feeds, options).agrees
-    monkeypatch.setattr(split_batch, "_apart", lambda *_: True)
+    monkeypatch.setattr(split_batch, "keeps_apart", lambda *_: True)
     assert "'y' of the batch in slices is off by" in compare(net, feeds, options).verdict()
     found = bisect(net, feeds, options)
     assert found.rewrite == "split_batch"

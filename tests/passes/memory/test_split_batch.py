@@ -8,27 +8,37 @@ import numpy as np
 import pytest
 
 from clgraph.core.dtype import DType
-from clgraph.errors import ProgramError
+from clgraph.errors import ProgramError, ShapeError
 from clgraph.graph.check import check
 from clgraph.graph.program import Program
 from clgraph.graph.topology import Topology
 from clgraph.ops.activation import Activation
+from clgraph.ops.arg import ArgExtremum
+from clgraph.ops.attention import Attention
 from clgraph.ops.concat import Concat
 from clgraph.ops.convolution import Convolution
 from clgraph.ops.cumulative_sum import CumulativeSum
 from clgraph.ops.eltwise import Eltwise
+from clgraph.ops.expand import Expand, Repeat
 from clgraph.ops.gather import Gather
+from clgraph.ops.grid_sample import GridSample
+from clgraph.ops.inverse import Inverse
 from clgraph.ops.layer_normalization import LayerNormalization
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.pad import Pad
 from clgraph.ops.pooling import Pooling
+from clgraph.ops.quantize import Quantize
 from clgraph.ops.reduce import Reduce
 from clgraph.ops.reorder import Reorder
 from clgraph.ops.reshape import Reshape
+from clgraph.ops.resize import Resize
 from clgraph.ops.slice import Slice
 from clgraph.ops.softmax import Softmax
+from clgraph.ops.space import Shuffle
 from clgraph.ops.split import Split
+from clgraph.ops.top_k import TopK
 from clgraph.ops.transpose import Transpose
+from clgraph.ops.trigonometry import Trigonometric
 from clgraph.ops.where import Where
 from clgraph.passes.base import Context, PassManager
 from clgraph.passes.memory import split_batch
@@ -101,8 +111,23 @@ KEPT = {
     "matrices times one": (MatMul(transpose_a=True), (6, 4, 3), (4, 5)),
     "layer normalization": (LayerNormalization(), (6, 4), (4,)),
     "choice": (Where(), (6, 1), (6, 4), (6, 4)),
+    "larger planes": (Resize(shape=(6, 2, 6, 8), scales=(1.0, 1.0, 2.0, 2.0), mode="linear"), (6, 2, 3, 4)),
+    "a copy for each row": (Expand((6, 5, 4)), (6, 1, 4)),
+    "tiles of each entry": (Repeat((1, 3)), (6, 4)),
+    "place of the largest": (ArgExtremum(axis=1), (6, 4)),
+    "sums so far": (CumulativeSum(1), (6, 4)),
+    "the best": (TopK(k=2), (6, 4)),
+    "inverse matrices": (Inverse(), (6, 3, 3)),
+    "pixels to channels": (Shuffle(2, to_depth=True), (6, 3, 4, 4)),
+    "angles": (Trigonometric("tan"), (6, 4)),
+    "one scale for all": (Quantize(), (6, 4), ()),
+    "a scale a channel": (Quantize(axis=1), (6, 4), (4,)),
+    "scales of blocks": (Quantize(axis=1, block=2), (6, 4), (6, 2)),
+    "places": (GridSample(), (6, 2, 4, 4), (6, 3, 3, 2)),
+    "attention": (Attention(), (6, 2, 3, 4), (6, 2, 4, 5), (6, 2, 5, 4), (1, 1, 3, 5)),
 }
-TWO_INPUTS = {"concat", "matrices"}
+INPUTS = {"concat": 2, "matrices": 2, "places": 2, "attention": 3, "scales of blocks": 2}
+"""How many of the shapes are inputs; the first alone where nothing is said."""
 
 
 @pytest.mark.parametrize("what", KEPT)
@@ -123,7 +148,7 @@ def test_slices_of_what_keeps_entries_apart_make_up_the_whole(what, slices) -> N
         topology.output(topology.add("y", primitive, topology.input("x", shapes[0]), index))
         assert_sliced(topology.build(), slices)
         return
-    assert_sliced(one(primitive, *shapes, inputs=2 if what in TWO_INPUTS else 1), slices)
+    assert_sliced(one(primitive, *shapes, inputs=INPUTS.get(what, 1)), slices)
 
 
 MIXED = {
@@ -143,14 +168,31 @@ MIXED = {
     "columns": (MatMul(transpose_a=True), (6, 4), (6, 5)),
     "bias for every row": (MatMul(), (6, 4), (4, 5), (6, 5)),
     "flattened away": (Reshape((3, 8)), (6, 4)),
+    "a larger batch": (Resize(shape=(12, 4), scales=(2.0, 1.0)), (6, 4)),
+    "the batch as it was, of others": (Resize(shape=(6, 4), scales=(2.0, 1.0)), (6, 4)),
+    "a copy of all entries": (Expand((2, 6, 4)), (6, 4)),
+    "tiles of the batch": (Repeat((2, 1)), (6, 4)),
+    "place of the largest entry": (ArgExtremum(axis=0), (6, 4)),
+    "the best entries": (TopK(axis=0, k=2), (6, 4)),
+    "inverse of all": (Inverse(), (6, 6)),
+    "a scale an entry": (Quantize(axis=0), (6, 4), (6,)),
+    "scales of blocks of entries": (Quantize(axis=0, block=2), (6, 4), (3, 4)),
+    "scales of blocks that are known": (Quantize(axis=1, block=2), (6, 4), (6, 2)),
+    "places for all": (GridSample(), (6, 2, 4, 4), (1, 3, 3, 2)),
+    "keys of all entries": (Attention(), (6, 4), (4, 6), (6, 4)),
 }
 
 
 @pytest.mark.parametrize("what", MIXED)
 def test_what_mixes_entries_is_not_cut(what) -> None:
     primitive, *shapes = MIXED[what]
-    inputs = 2 if what in ("concat along the batch", "both as matrices") else 1
-    assert isinstance(slice_of(one(primitive, *shapes, inputs=inputs), 6), str)
+    inputs = {"concat along the batch": 2, "both as matrices": 2, "keys of all entries": 3}.get(what, 1)
+    try:
+        program = one(primitive, *shapes, inputs=inputs)
+    except ShapeError:
+        assert what == "places for all"  # the operator itself wants places for each entry
+        return
+    assert isinstance(slice_of(program, 6), str)
 
 
 def test_an_input_with_another_first_axis_is_the_same_for_all_slices() -> None:
@@ -259,7 +301,7 @@ def test_numbers_are_verified_over_all_slices_and_after_every_later_pass(three, 
     assert program.batch_slices == 3
     net = Net()
     net.add("y", Softmax((0,)), net.input("x", (6, 4)))
-    monkeypatch.setattr(split_batch, "_apart", lambda *_: True)
+    monkeypatch.setattr(split_batch, "keeps_apart", lambda *_: True)
     with pytest.raises(ProgramError, match=r"pass \d\d split_batch changes output 'y'"):
         compile_all(net.program("y"), observers=[VerifyNumbers(Context())])
 
