@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from clgraph.core.layout import Shape
+from clgraph.graph.open_batch import with_batches
 from clgraph.graph.topology import Topology
-from clgraph.throughput.open_batch import with_open_sizes
 
 LARGEST_BATCH = 1 << 16
 """Larger batches are not tried."""
@@ -27,8 +27,7 @@ def with_batch(topology: Topology, shapes: Mapping[str, Shape], entries: int) ->
     firsts = [signature.shape[0] if signature.shape else None for signature in topology.inputs.values()]
     if not any(isinstance(first, int) for first in firsts):
         return topology
-    batches = {name: (entries, *shape[1:]) for name, shape in shapes.items()}
-    return with_open_sizes(topology).with_shapes(batches, anew=True)
+    return with_batches(topology, {name: (entries, *shape[1:]) for name, shape in shapes.items()})
 
 
 def largest_batch(

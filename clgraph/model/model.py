@@ -12,6 +12,7 @@ from clgraph.core.notebook import html_table
 from clgraph.engines.option_checks import idle_notes
 from clgraph.errors import UnknownValueError
 from clgraph.graph.batch_slices import whole_shape
+from clgraph.graph.open_batch import with_batches
 from clgraph.graph.program import Program
 from clgraph.graph.signature import Dimension, Signature
 from clgraph.graph.topology import Topology
@@ -108,8 +109,9 @@ class Model(Running):
     def reshape(self, shapes: Mapping[str, Sequence[Dimension]]) -> Model:
         """Return a model of the same weights with other input shapes; this one stays as it is.
 
-        Sizes also replace those that the model declares, such as a batch of 1: whether that fits the operators inside
-        shows when it is compiled. That is now if every size is fixed.
+        Sizes also replace those that the model declares: whether that fits the operators inside shows when it is
+        compiled, which is now if every size is fixed. Where a batch of 1 becomes another one, so do the sizes that an
+        exporter has worked out for it and given to Reshape and Resize.
 
         Args:
             shapes: By name; a dimension is a size, or a name or ``None`` where it stays open. Other inputs stay.
@@ -120,14 +122,7 @@ class Model(Running):
             ClosedError: The model was closed.
         """
         self._check_open()
-        return self.derived(self.topology.with_shapes(shapes, anew=True))
-
-    def derived(self, topology: Topology) -> Model:
-        """Return a model of *topology*, which was made of this model's; compiled now if every size is fixed.
-
-        Raises as :meth:`reshape`.
-        """
-        twin = self._of(topology)
+        twin = self._of(with_batches(self.topology, shapes))
         twin.prepare_fixed()
         return twin
 

@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from clgraph.errors import OptionError
+from clgraph.graph.open_batch import open_batch
 from clgraph.graph.signature import Signature
 from clgraph.model.delivery import Outputs, as_arrays, wanted_types
 from clgraph.model.feeds import arranged, as_given
@@ -22,7 +23,6 @@ from clgraph.runtime.process import check_process
 from clgraph.throughput.batchable import joinable, length_axes, refusal
 from clgraph.throughput.batching import Batching, Joinable, Key
 from clgraph.throughput.figures import Figures, ThroughputReport
-from clgraph.throughput.open_batch import open_batch, with_open_sizes
 from clgraph.throughput.requests import NO_BATCHES, Request, RequestQueue
 from clgraph.throughput.seats import Seat
 from clgraph.throughput.serving import Stream, Work
@@ -298,7 +298,7 @@ def _with_open_batch(make: Compile, seat: Seat) -> Model:
     if not (shapes := open_batch(model.topology)):
         return model
     with model:
-        return model.derived(with_open_sizes(model.topology).with_shapes(shapes, anew=True))
+        return model.reshape(shapes)
 
 
 def _finish(work: Work, threads: Sequence[threading.Thread]) -> None:

@@ -7,11 +7,12 @@ import pytest
 
 import clgraph
 from clgraph import Batching
+from clgraph.errors import ShapeError
+from clgraph.graph.open_batch import with_open_sizes
 from clgraph.graph.topology import Topology
 from clgraph.ops.matmul import MatMul
 from clgraph.ops.reshape import Reshape
 from clgraph.ops.resize import Resize
-from clgraph.throughput.open_batch import with_open_sizes
 from tests.support.zoo import ZOO
 
 SHAPE = Reshape(reads=("shape",))
@@ -123,3 +124,13 @@ def test_the_largest_batch_of_a_model_exported_for_one_entry_is_known() -> None:
     found = clgraph.estimate(exported(), "null", memory_limit="1 MiB")
     assert found.largest_batch is not None, found.why
     assert found.largest_batch > 8
+
+
+def test_reshape_gives_such_a_model_any_batch_and_leaves_other_sizes() -> None:
+    feed = np.arange(3 * 32, dtype=np.float32).reshape(3, 2, 4, 4)
+    with clgraph.compile(exported(), device="host") as model:
+        want = np.concatenate([model.run(x=one[None])["y"] for one in feed])
+        np.testing.assert_array_equal(model.reshape({"x": (3, 2, 4, 4)}).run(x=feed)["y"], want)  # whole numbers
+        np.testing.assert_array_equal(model.reshape({"x": ("n", 2, 4, 4)}).run(x=feed)["y"], want)
+        with pytest.raises(ShapeError, match=r"do not fit the shape \[2, 16\]"):
+            model.reshape({"x": (1, 2, 8, 8)})

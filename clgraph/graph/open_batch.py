@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,17 @@ from clgraph.graph.topology import Topology
 def open_batch(topology: Topology) -> dict[str, tuple[Dimension, ...]]:
     """Return the shapes of inputs that declare a batch of one entry, with an open one in its place."""
     return {n: ("batch", *s.shape[1:]) for n, s in topology.inputs.items() if s.shape and s.shape[0] == 1}
+
+
+def with_batches(topology: Topology, shapes: Mapping[str, Sequence[Dimension]]) -> Topology:
+    """Return *topology* with inputs of *shapes*, and with open sizes where a batch of one becomes another.
+
+    Raises:
+        InputError: As ``Topology.with_shapes``.
+    """
+    other = topology.with_shapes(shapes, anew=True)
+    changes = any(tuple(shapes[name])[:1] != (1,) for name in open_batch(topology).keys() & shapes.keys())
+    return other if not changes else with_open_sizes(topology).with_shapes(shapes, anew=True)
 
 
 def with_open_sizes(topology: Topology) -> Topology:
